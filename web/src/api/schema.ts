@@ -2393,6 +2393,92 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/runs": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List the runs that you can see, newest first
+         * @description Those in channels that you can read; without a channel, those that you started, those of your workflows, and for admins all.
+         *
+         *     **Access:** every role; keys need `chat:read`.
+         */
+        get: operations["list_runs"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/runs/{id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Get a run
+         * @description **Access:** every role; keys need `chat:read`.
+         */
+        get: operations["get_run"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/runs/{id}/cancel": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Cancel a run and its tasks; one that has ended is returned unchanged
+         * @description Its requester, the workflow's owner, and admins, also with `agents:admin`.
+         *
+         *     **Access:** members and admins; keys need `chat:write`.
+         */
+        post: operations["cancel_run"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/runs/{id}/resume": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Resume a failed run with the step that failed; completed steps keep their outputs
+         * @description Its requester, the workflow's owner, and admins, also with `agents:admin`. It goes on with the requester's rights.
+         *
+         *     **Access:** members and admins; keys need `chat:write`.
+         */
+        post: operations["resume_run"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/sandbox-policies": {
         parameters: {
             query?: never;
@@ -2637,7 +2723,8 @@ export interface paths {
         };
         /**
          * Get a task
-         * @description For a task of the Responses API: its requester or an admin. A delegated task has its brief and answer for those who may see them.
+         * @description For a task of the Responses API: its requester or an admin. A delegated task, or one of a run, has its brief and answer for those who
+         *     may see them.
          *
          *     **Access:** every role; keys need `chat:read`.
          */
@@ -3152,6 +3239,151 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/workflow-recipes": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List workflows to begin with: post one to create it
+         * @description **Access:** every role; keys need `agents:read`.
+         */
+        get: operations["list_recipes"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/workflows": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List the workflows of the workspace, oldest first
+         * @description **Access:** every role; keys need `agents:read`.
+         */
+        get: operations["list_workflows"];
+        put?: never;
+        /**
+         * Create a workflow
+         * @description **Access:** members and admins; keys need `agents:write`.
+         */
+        post: operations["create_workflow"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/workflows/{id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Get a workflow
+         * @description **Access:** every role; keys need `agents:read`.
+         */
+        get: operations["get_workflow"];
+        /**
+         * Replace a workflow except for its status; omitted fields are reset to their defaults
+         * @description Its owner; for workflows of others: an admin, also with `agents:admin`.
+         *
+         *     **Access:** members and admins; keys need `agents:write`.
+         */
+        put: operations["put_workflow"];
+        post?: never;
+        /**
+         * Archive a workflow: it starts no runs
+         * @description Its owner; for workflows of others: an admin, also with `agents:admin`. `PATCH` with the status `active` brings it back.
+         *
+         *     **Access:** members and admins; keys need `agents:write`.
+         */
+        delete: operations["archive_workflow"];
+        options?: never;
+        head?: never;
+        /**
+         * Change a workflow; each change creates a version
+         * @description Its owner; for workflows of others: an admin, also with `agents:admin`. An admin takes a workflow over with the own ID as
+         *     `owner_id`.
+         *
+         *     **Access:** members and admins; keys need `agents:write`.
+         */
+        patch: operations["patch_workflow"];
+        trace?: never;
+    };
+    "/v1/workflows/{id}/rollback": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Restore an earlier version as a new one; name, owner, and status are unchanged
+         * @description Its owner; for workflows of others: an admin, also with `agents:admin`.
+         *
+         *     **Access:** members and admins; keys need `agents:write`.
+         */
+        post: operations["roll_back_workflow"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/workflows/{id}/runs": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Start a run of a workflow for yourself
+         * @description **Access:** members and admins; keys need `agents:use` and `chat:write`.
+         */
+        post: operations["start_run"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/workflows/{id}/versions": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List the versions of a workflow, newest first
+         * @description **Access:** every role; keys need `agents:read`.
+         */
+        get: operations["list_workflow_versions"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/workspaces": {
         parameters: {
             query?: never;
@@ -3465,6 +3697,7 @@ export interface components {
             /** Format: int64 */
             duration_ms: number | null;
             repeats: components["schemas"]["Repeated"] | null;
+            child_task_id: components["schemas"]["TaskId"] | null;
             expires_at: components["schemas"]["Timestamp"] | null;
             created_at: components["schemas"]["Timestamp"];
             ended_at: components["schemas"]["Timestamp"] | null;
@@ -3770,6 +4003,12 @@ export interface components {
          * @enum {string}
          */
         AgentStatus: "active" | "inactive" | "archived";
+        AgentStep: {
+            agent_id: components["schemas"]["AgentId"] | null;
+            prompt: string;
+            /** @description The answer is a reply in the run's thread. */
+            post: boolean;
+        };
         /** @description An agent with the fields included in lists and events. */
         AgentSummary: {
             id: components["schemas"]["AgentId"];
@@ -3834,6 +4073,15 @@ export interface components {
              */
             timeout_s?: number | null;
         };
+        ApprovalStep: {
+            text: string;
+            who: components["schemas"]["NeededPerson"];
+            user_id: components["schemas"]["UserId"] | null;
+            /** Format: int32 */
+            timeout_s: number;
+            /** @description A later step, or `end`, if it is denied or expires; the run is canceled if null. */
+            else: string | null;
+        };
         /**
          * @description Time for which an approval holds.
          *
@@ -3884,7 +4132,7 @@ export interface components {
          * @description Recorded action.
          * @enum {string}
          */
-        AuditAction: "member.role_changed" | "member.handle_changed" | "member.removed" | "member.exported" | "member.erased" | "key.created" | "key.deleted" | "invite.created" | "invite.withdrawn" | "workspace.updated" | "policy.changed" | "prompt_profiles.changed" | "model.changed" | "model.removed" | "budgets.changed" | "memory.published" | "memory.deleted" | "compaction.deleted" | "agent.created" | "agent.updated" | "agent.status_changed" | "agent.made_default" | "agent.deleted" | "persona.created" | "persona.updated" | "persona.deleted" | "file.changed" | "file.deleted" | "sandbox_policy.created" | "sandbox_policy.changed" | "sandbox_policy.deleted" | "channel.archived" | "channel.unarchived" | "channel.member_removed" | "message.deleted" | "task.retried" | "tool.created" | "tool.updated" | "tool.secret_changed" | "tool.secret_deleted" | "tool.deleted" | "tool.function_accepted" | "tool.function_withdrawn" | "action.approved" | "action.denied" | "action.started" | "action.settled" | "grant.deleted" | "schedule.updated" | "schedule.deleted";
+        AuditAction: "member.role_changed" | "member.handle_changed" | "member.removed" | "member.exported" | "member.erased" | "key.created" | "key.deleted" | "invite.created" | "invite.withdrawn" | "workspace.updated" | "policy.changed" | "prompt_profiles.changed" | "model.changed" | "model.removed" | "budgets.changed" | "memory.published" | "memory.deleted" | "compaction.deleted" | "agent.created" | "agent.updated" | "agent.status_changed" | "agent.made_default" | "agent.deleted" | "persona.created" | "persona.updated" | "persona.deleted" | "file.changed" | "file.deleted" | "sandbox_policy.created" | "sandbox_policy.changed" | "sandbox_policy.deleted" | "channel.archived" | "channel.unarchived" | "channel.member_removed" | "message.deleted" | "task.retried" | "tool.created" | "tool.updated" | "tool.secret_changed" | "tool.secret_deleted" | "tool.deleted" | "tool.function_accepted" | "tool.function_withdrawn" | "action.approved" | "action.denied" | "action.started" | "action.settled" | "grant.deleted" | "schedule.updated" | "schedule.deleted" | "workflow.created" | "workflow.updated" | "run.cancelled" | "run.resumed";
         AuditEntry: {
             id: components["schemas"]["AuditEntryId"];
             actor_id: components["schemas"]["UserId"];
@@ -4097,6 +4345,13 @@ export interface components {
             /** @description Messages that state it, oldest first. */
             sources: components["schemas"]["MessageId"][];
         };
+        /**
+         * @description What started a run.
+         *
+         *     `manual`: A person.
+         * @enum {string}
+         */
+        CauseType: "manual" | "message" | "schedule";
         /** @description Position of a link in its chain. */
         ChainStep: {
             /**
@@ -4532,6 +4787,28 @@ export interface components {
             tokens: number;
             model: string;
         };
+        /**
+         * @description Test of a condition.
+         *
+         *     `contains`: `with` occurs in the value, in any case.
+         *
+         *     `equals`: The value is `with`, in any case and with any white space around it.
+         *
+         *     `matches`: The regular expression `with` matches a part of the value.
+         *
+         *     `model_says`: A model answers the question `with` about the value.
+         * @enum {string}
+         */
+        ConditionOp: "contains" | "equals" | "matches" | "model_says";
+        ConditionStep: {
+            value: string;
+            op: components["schemas"]["ConditionOp"];
+            with: string;
+            /** @description A later step, or `end`. */
+            then: string;
+            /** @description A later step, or `end`. */
+            else: string;
+        };
         /** @description Text and sections about the workspace that agents receive in every conversation. */
         ContextPolicy: {
             /**
@@ -4931,7 +5208,7 @@ export interface components {
          * @description Rule that a request violates, or another cause of an error, for programs.
          * @enum {string}
          */
-        ErrorCode: "action_expired" | "action_item_not_found" | "action_not_found" | "adaptation_off" | "address_not_allowed" | "agent_not_found" | "already_decided" | "already_retried" | "api_key_required" | "arguments_changed" | "auth_failed" | "bare_model_off" | "base_archived" | "body_too_large" | "body_too_slow" | "chain_too_long" | "channel_archived" | "channel_not_found" | "client_id_reused" | "compaction_not_found" | "compaction_off" | "compaction_running" | "context_length_exceeded" | "context_not_found" | "context_too_large" | "cross_origin" | "cursor_not_found" | "default_agent" | "definition_changed" | "direct_is_fixed" | "draft_edited" | "duplicate_tool" | "email_taken" | "export_too_large" | "file_empty" | "file_in_use" | "file_not_found" | "file_refused" | "file_too_large" | "fork_closed" | "fork_empty" | "fork_not_found" | "from_file" | "function_not_found" | "grant_not_found" | "handle_mismatch" | "handle_taken" | "has_children" | "hello_expected" | "id_missing" | "inheritance_cycle" | "inheritance_too_deep" | "instructions_too_large" | "insufficient_quota" | "internal" | "invalid_address" | "invalid_body" | "invalid_cursor" | "invalid_field" | "invalid_id" | "invalid_if_match" | "invalid_json" | "invalid_limit" | "invalid_month" | "invalid_multipart" | "invalid_order" | "invalid_params" | "invalid_path" | "invalid_query" | "invalid_source" | "invalid_status" | "invalid_value" | "invite_for_another" | "invite_not_found" | "kind_not_allowed" | "last_admin" | "locks_you_out" | "looks_like_secret" | "low_disk_space" | "member_left" | "member_not_found" | "memory_full" | "memory_not_found" | "memory_off" | "message_deleted" | "message_not_found" | "message_too_long" | "method_not_allowed" | "method_not_found" | "metrics_closed" | "metrics_token_required" | "model_not_found" | "model_refused" | "model_timeout" | "model_unavailable" | "name_taken" | "never_runs" | "no_draft" | "no_image" | "no_model" | "no_resolution" | "no_such_base" | "no_such_item" | "no_such_member" | "no_such_sandbox_policy" | "no_such_tool" | "nobody_named" | "not_active" | "not_editable" | "not_forkable" | "not_found" | "not_grantable" | "not_joined" | "not_retryable" | "not_root" | "not_shared" | "not_signed_in" | "not_visible_there" | "not_your_approval" | "not_yours" | "nothing_to_compact" | "nothing_to_replay" | "one_place" | "overloaded" | "own_server" | "persona_in_use" | "persona_not_found" | "precondition_required" | "previous_response_not_found" | "quota_exceeded" | "range_not_satisfiable" | "rate_limit_exceeded" | "rate_limited" | "replay_active" | "resolved_too_large" | "response_not_found" | "risk_too_low" | "role_too_low" | "route_not_found" | "sandbox_policy_in_use" | "sandbox_policy_not_found" | "schedule_not_found" | "scope_missing" | "secret_key_missing" | "session_required" | "set_by_environment" | "setup_token_required" | "signup_closed" | "slug_taken" | "still_running" | "store_required" | "task_not_found" | "text_expected" | "thread_archived" | "thread_not_found" | "too_few_messages" | "too_frequent" | "too_many_agents" | "too_many_attachments" | "too_many_attempts" | "too_many_children" | "too_many_followers" | "too_many_forks" | "too_many_functions" | "too_many_requests" | "too_many_schedules" | "too_many_sockets" | "too_many_subscriptions" | "too_many_tools" | "too_many_workspaces" | "tool_in_use" | "tool_not_found" | "tool_unreachable" | "unavailable" | "unknown_host" | "unknown_protocol" | "unknown_type" | "unreachable" | "unreadable" | "unsupported_parameter" | "unsupported_value" | "upgrade_required" | "upload_too_slow" | "version_conflict" | "version_not_found" | "workspace_creation_closed" | "workspace_not_found" | "workspace_required" | "wrong_credentials" | "wrong_kind_of_id" | "wrong_password";
+        ErrorCode: "action_expired" | "action_item_not_found" | "action_not_found" | "adaptation_off" | "address_not_allowed" | "agent_not_found" | "already_decided" | "already_retried" | "api_key_required" | "arguments_changed" | "auth_failed" | "bare_model_off" | "base_archived" | "body_too_large" | "body_too_slow" | "chain_too_long" | "channel_archived" | "channel_not_found" | "client_id_reused" | "compaction_not_found" | "compaction_off" | "compaction_running" | "context_length_exceeded" | "context_not_found" | "context_too_large" | "cross_origin" | "cursor_not_found" | "default_agent" | "definition_changed" | "direct_is_fixed" | "draft_edited" | "duplicate_tool" | "email_taken" | "export_too_large" | "file_empty" | "file_in_use" | "file_not_found" | "file_refused" | "file_too_large" | "fork_closed" | "fork_empty" | "fork_not_found" | "from_file" | "function_not_found" | "grant_not_found" | "handle_mismatch" | "handle_taken" | "has_children" | "hello_expected" | "id_missing" | "inheritance_cycle" | "inheritance_too_deep" | "instructions_too_large" | "insufficient_quota" | "internal" | "invalid_address" | "invalid_body" | "invalid_cursor" | "invalid_field" | "invalid_id" | "invalid_if_match" | "invalid_json" | "invalid_limit" | "invalid_month" | "invalid_multipart" | "invalid_order" | "invalid_params" | "invalid_path" | "invalid_query" | "invalid_source" | "invalid_status" | "invalid_value" | "invite_for_another" | "invite_not_found" | "kind_not_allowed" | "last_admin" | "locks_you_out" | "looks_like_secret" | "low_disk_space" | "member_left" | "member_not_found" | "memory_full" | "memory_not_found" | "memory_off" | "message_deleted" | "message_not_found" | "message_too_long" | "method_not_allowed" | "method_not_found" | "metrics_closed" | "metrics_token_required" | "model_not_found" | "model_refused" | "model_timeout" | "model_unavailable" | "name_taken" | "never_runs" | "no_draft" | "no_image" | "no_model" | "no_resolution" | "no_such_base" | "no_such_item" | "no_such_member" | "no_such_sandbox_policy" | "no_such_tool" | "nobody_named" | "not_active" | "not_editable" | "not_failed" | "not_forkable" | "not_found" | "not_grantable" | "not_joined" | "not_retryable" | "not_root" | "not_shared" | "not_signed_in" | "not_visible_there" | "not_your_approval" | "not_yours" | "nothing_to_compact" | "nothing_to_replay" | "one_place" | "overloaded" | "own_server" | "persona_in_use" | "persona_not_found" | "precondition_required" | "previous_response_not_found" | "quota_exceeded" | "range_not_satisfiable" | "rate_limit_exceeded" | "rate_limited" | "replay_active" | "resolved_too_large" | "response_not_found" | "risk_too_low" | "role_too_low" | "route_not_found" | "run_not_found" | "sandbox_policy_in_use" | "sandbox_policy_not_found" | "schedule_not_found" | "scope_missing" | "secret_key_missing" | "session_required" | "set_by_environment" | "setup_token_required" | "signup_closed" | "slug_taken" | "still_running" | "store_required" | "task_not_found" | "text_expected" | "thread_archived" | "thread_not_found" | "too_few_messages" | "too_frequent" | "too_many_agents" | "too_many_attachments" | "too_many_attempts" | "too_many_children" | "too_many_followers" | "too_many_forks" | "too_many_functions" | "too_many_requests" | "too_many_runs" | "too_many_schedules" | "too_many_sockets" | "too_many_subscriptions" | "too_many_tools" | "too_many_workflows" | "too_many_workspaces" | "tool_in_use" | "tool_not_found" | "tool_unreachable" | "unavailable" | "unknown_host" | "unknown_protocol" | "unknown_type" | "unreachable" | "unreadable" | "unsupported_parameter" | "unsupported_value" | "upgrade_required" | "upload_too_slow" | "version_conflict" | "version_not_found" | "workflow_not_found" | "workflow_paused" | "workspace_creation_closed" | "workspace_not_found" | "workspace_required" | "wrong_credentials" | "wrong_kind_of_id" | "wrong_password";
         ErrorDetail: {
             type: components["schemas"]["ErrorKind"];
             /** @description Specific cause, for programs. */
@@ -4971,7 +5248,7 @@ export interface components {
          * @description Type of an event in the log of a workspace.
          * @enum {string}
          */
-        EventType: "workspace.updated" | "member.joined" | "member.updated" | "member.removed" | "channel.created" | "channel.updated" | "channel.archived" | "channel.member_added" | "channel.member_removed" | "thread.created" | "thread.updated" | "message.created" | "message.updated" | "message.deleted" | "reaction.added" | "reaction.removed" | "fork.created" | "fork.updated" | "resolution.drafted" | "resolution.updated" | "resolution.published" | "action_item.updated" | "task.status_changed" | "agent.created" | "agent.updated" | "agent.archived" | "memory.changed" | "compaction.created" | "compaction.updated" | "compaction.deleted" | "budget.updated" | "tool.updated" | "action.requested" | "action.updated" | "schedule.created" | "schedule.updated" | "schedule.deleted";
+        EventType: "workspace.updated" | "member.joined" | "member.updated" | "member.removed" | "channel.created" | "channel.updated" | "channel.archived" | "channel.member_added" | "channel.member_removed" | "thread.created" | "thread.updated" | "message.created" | "message.updated" | "message.deleted" | "reaction.added" | "reaction.removed" | "fork.created" | "fork.updated" | "resolution.drafted" | "resolution.updated" | "resolution.published" | "action_item.updated" | "task.status_changed" | "agent.created" | "agent.updated" | "agent.archived" | "memory.changed" | "compaction.created" | "compaction.updated" | "compaction.deleted" | "budget.updated" | "tool.updated" | "action.requested" | "action.updated" | "schedule.created" | "schedule.updated" | "schedule.deleted" | "workflow.created" | "workflow.updated" | "workflow.archived" | "run.created" | "run.updated";
         /** @description A page of the event log. */
         Events: {
             /** @enum {string} */
@@ -5018,9 +5295,11 @@ export interface components {
          *     `loop`: Agents of the tree were repeating themselves.
          *
          *     `tree_limit`: The tree of the task has used up its model calls or its run time.
+         *
+         *     `step_failed`: A step of the run failed.
          * @enum {string}
          */
-        FailCode: "model_unavailable" | "rate_limited" | "timeout" | "bad_response" | "context_too_large" | "bad_request" | "auth" | "worker_lost" | "queue_full" | "quota_exceeded" | "budget_exceeded" | "not_allowed" | "loop" | "tree_limit";
+        FailCode: "model_unavailable" | "rate_limited" | "timeout" | "bad_response" | "context_too_large" | "bad_request" | "auth" | "worker_lost" | "queue_full" | "quota_exceeded" | "budget_exceeded" | "not_allowed" | "loop" | "tree_limit" | "step_failed";
         /** @description Reason why the response failed. */
         Fault: {
             code: components["schemas"]["FaultCode"];
@@ -5226,8 +5505,34 @@ export interface components {
         };
         /** @description ID of a deep dive: `fork_` and 26 base-32 characters */
         ForkId: string;
+        /**
+         * @description Who publishes the resolution of a deep dive.
+         * @enum {string}
+         */
+        ForkPublisher: "person" | "agent";
         /** @enum {string} */
         ForkStatus: "active" | "resolved" | "abandoned";
+        ForkStep: {
+            /** @description Two or more collaborate. */
+            agent_ids: components["schemas"]["AgentId"][];
+            goal: string;
+            /**
+             * Format: int64
+             * @description Turns of agents that collaborate.
+             */
+            turns_max: number | null;
+            /**
+             * Format: int32
+             * @description Time after which the resolution is drafted.
+             */
+            close_after_s: number | null;
+            publish: components["schemas"]["ForkPublisher"];
+            /**
+             * Format: int32
+             * @description Time after which the step fails.
+             */
+            wait_s: number;
+        };
         /** @description A function of clients. */
         FunctionConfig: {
             /** @description At most 4,096 characters. */
@@ -5877,6 +6182,54 @@ export interface components {
             /** @description Only in lists with another sort order: send it as `cursor` to get the next page. */
             next_cursor?: string;
         };
+        /** @description A page of a list. */
+        List_Workflow: {
+            /** @enum {string} */
+            object: "list";
+            data: components["schemas"]["Workflow"][];
+            /** @description More objects follow in the requested direction. */
+            has_more: boolean;
+            first_id: string | null;
+            last_id: string | null;
+            /** @description Only in lists with another sort order: send it as `cursor` to get the next page. */
+            next_cursor?: string;
+        };
+        /** @description A page of a list. */
+        List_WorkflowRecipe: {
+            /** @enum {string} */
+            object: "list";
+            data: components["schemas"]["WorkflowRecipe"][];
+            /** @description More objects follow in the requested direction. */
+            has_more: boolean;
+            first_id: string | null;
+            last_id: string | null;
+            /** @description Only in lists with another sort order: send it as `cursor` to get the next page. */
+            next_cursor?: string;
+        };
+        /** @description A page of a list. */
+        List_WorkflowRun: {
+            /** @enum {string} */
+            object: "list";
+            data: components["schemas"]["WorkflowRun"][];
+            /** @description More objects follow in the requested direction. */
+            has_more: boolean;
+            first_id: string | null;
+            last_id: string | null;
+            /** @description Only in lists with another sort order: send it as `cursor` to get the next page. */
+            next_cursor?: string;
+        };
+        /** @description A page of a list. */
+        List_WorkflowVersion: {
+            /** @enum {string} */
+            object: "list";
+            data: components["schemas"]["WorkflowVersion"][];
+            /** @description More objects follow in the requested direction. */
+            has_more: boolean;
+            first_id: string | null;
+            last_id: string | null;
+            /** @description Only in lists with another sort order: send it as `cursor` to get the next page. */
+            next_cursor?: string;
+        };
         /** @description A channel as the list of channels shows it. */
         ListedChannel: components["schemas"]["MyChannel"] & {
             /** Format: int64 */
@@ -6299,6 +6652,8 @@ export interface components {
              *     omitted if 0.
              */
             sources_removed?: number;
+            /** @description Run of a workflow that posted the message. */
+            run_id?: components["schemas"]["RunId"];
             /** @description The fork of the resolution that this message publishes. */
             fork_id?: components["schemas"]["ForkId"];
             /** @description Users notified of a resolution message as if mentioned. */
@@ -6705,6 +7060,22 @@ export interface components {
             /** @description As sent; null if the message was deleted since. */
             text: string | null;
         };
+        /**
+         * @description Effect of a failed step on its run.
+         *
+         *     `stop`: The run fails.
+         * @enum {string}
+         */
+        OnError: "stop" | "continue";
+        /** @description Messages of a channel that start a run. */
+        OnMessage: {
+            channel_id: components["schemas"]["ChannelId"];
+            from?: components["schemas"]["StartedBy"];
+            /** @description Only the first message of a thread. */
+            new_threads_only?: boolean;
+            /** @description Whole words, any of which must occur; at most 10 of 1 to 60 characters. None: every message. */
+            words?: string[];
+        };
         /** @description Response of an action on a fork. */
         OneFork: {
             fork: components["schemas"]["Fork"];
@@ -6753,6 +7124,10 @@ export interface components {
             /** @enum {string} */
             type: "function_call";
         };
+        OutputStep: {
+            content: string;
+            channel_id: components["schemas"]["ChannelId"] | null;
+        };
         /** @description A text part of a message. */
         OutputText: {
             /** @enum {string} */
@@ -6787,6 +7162,9 @@ export interface components {
             /** @enum {string} */
             type: "follow.updated";
         };
+        ParallelStep: {
+            branches: components["schemas"]["Step"][][];
+        };
         PartSize: {
             /**
              * @description Part of the workspace context.
@@ -6813,19 +7191,15 @@ export interface components {
             /** @description Also deletes all API keys of the account. */
             revoke_keys?: boolean;
         };
-        /**
-         * @description `owner_gone`: The owner left, or can no longer post there or invoke the agent.
-         *
-         *     `failing`: Five tasks in a row failed.
-         * @enum {string}
-         */
-        PausedReason: "owner_gone" | "failing" | "by_admin" | "by_owner";
-        /** @description A schedule that was paused, for the person who can do something about it. */
-        PausedSchedule: {
-            schedule_id: components["schemas"]["ScheduleId"];
+        /** @description A schedule or a workflow that was paused. */
+        PausedItem: {
+            schedule_id: components["schemas"]["ScheduleId"] | null;
+            workflow_id: components["schemas"]["WorkflowId"] | null;
             name: string;
             /**
-             * @description `owner_gone`: The owner left, or can no longer post there or invoke the agent.
+             * @description Reason why a schedule or a workflow is paused.
+             *
+             *     `owner_gone`: The owner left, or can no longer post there or invoke the agent. The only reason of workflows.
              *
              *     `failing`: Five tasks in a row failed.
              * @enum {string}
@@ -6835,6 +7209,15 @@ export interface components {
             /** @description Description for people. */
             text: string;
         };
+        /**
+         * @description Reason why a schedule or a workflow is paused.
+         *
+         *     `owner_gone`: The owner left, or can no longer post there or invoke the agent. The only reason of workflows.
+         *
+         *     `failing`: Five tasks in a row failed.
+         * @enum {string}
+         */
+        PausedReason: "owner_gone" | "failing" | "by_admin" | "by_owner";
         /** @description A reusable character for agents. */
         Persona: components["schemas"]["PersonaContent"] & {
             id: components["schemas"]["PersonaId"];
@@ -7801,6 +8184,61 @@ export interface components {
             /** Format: int64 */
             target_version: number;
         };
+        /** @description What started a run. */
+        RunCause: {
+            type: components["schemas"]["CauseType"];
+            /** @description The message or the schedule; null for a person. */
+            id: string | null;
+        };
+        /** @description An event as it is stored and sent. */
+        RunEvent: {
+            /** @enum {string} */
+            type: "run.created" | "run.updated";
+            /**
+             * Format: int64
+             * @description Number of the event in its workspace, without gaps.
+             */
+            seq: number;
+            ts: components["schemas"]["Timestamp"];
+            channel_id: components["schemas"]["ChannelId"] | null;
+            thread_id: components["schemas"]["ThreadId"] | null;
+            fork_id: components["schemas"]["ForkId"] | null;
+            data: {
+                run: components["schemas"]["WorkflowRun"];
+            };
+        };
+        RunForm: {
+            /** @description At most 8 KiB; `{{input}}` in the texts of steps. */
+            input?: string;
+            thread_id?: components["schemas"]["ThreadId"] | null;
+            channel_id?: components["schemas"]["ChannelId"] | null;
+            /** @description A resend with the same one returns the first run. */
+            client_id?: string | null;
+        };
+        /** @description ID of a run of a workflow: `run_` and 26 base-32 characters */
+        RunId: string;
+        /**
+         * @description Status of a run, which follows from its root task.
+         *
+         *     `waiting`: A person is needed.
+         * @enum {string}
+         */
+        RunStatus: "queued" | "running" | "waiting" | "completed" | "failed" | "cancelled";
+        /** @description A step of a run. */
+        RunStep: {
+            id: string;
+            kind: components["schemas"]["StepKind"];
+            state: components["schemas"]["StepState"];
+            task_id: components["schemas"]["TaskId"] | null;
+            fork_id: components["schemas"]["ForkId"] | null;
+            action_id: components["schemas"]["ActionId"] | null;
+            /** @description Null in events, once it was removed, and, for an agent's answer, to people who must not see what its tools returned. */
+            output: string | null;
+            /** @description Cause of a failure, for people. */
+            error: string | null;
+            started_at: components["schemas"]["Timestamp"] | null;
+            ended_at: components["schemas"]["Timestamp"] | null;
+        };
         /** @description Fields of `POST` and `PUT /v1/sandbox-policies`. */
         SandboxForm: {
             /** @description 1 to 64 characters, unique in the workspace. */
@@ -7859,7 +8297,7 @@ export interface components {
         };
         /** @description ID of a sandbox policy: `sbx_` and 26 base-32 characters */
         SandboxPolicyId: string;
-        /** @description Runs an agent at the times of a cron expression, for its owner. */
+        /** @description Runs an agent or a workflow at the times of a cron expression, for its owner. */
         Schedule: {
             id: components["schemas"]["ScheduleId"];
             /** @enum {string} */
@@ -7868,7 +8306,7 @@ export interface components {
             cron: string;
             timezone: string;
             target: components["schemas"]["ScheduleTarget"];
-            deliver: components["schemas"]["Delivery"];
+            deliver: components["schemas"]["Delivery"] | null;
             /**
              * @description Slots that were due while the server was down.
              *
@@ -7880,6 +8318,8 @@ export interface components {
             status: "active" | "paused";
             paused_reason: components["schemas"]["PausedReason"] | null;
             owner_id: components["schemas"]["UserId"];
+            /** @description Also set after the owner has left the workspace. */
+            owner_name: string | null;
             next_run_at: components["schemas"]["Timestamp"] | null;
             last_slot: components["schemas"]["LastSlot"] | null;
             /** Format: int64 */
@@ -7913,6 +8353,8 @@ export interface components {
             target: components["schemas"]["ScheduleTargetForm"];
             deliver?: components["schemas"]["DeliveryForm"] | null;
             missed?: components["schemas"]["MissedPolicy"] | null;
+            /** @description A repeated ID returns the first schedule with status 200. */
+            client_id?: string | null;
         };
         /** @description ID of a schedule: `sched_` and 26 base-32 characters */
         ScheduleId: string;
@@ -7923,7 +8365,7 @@ export interface components {
             cron?: string;
             timezone?: string;
             target?: components["schemas"]["ScheduleTargetForm"];
-            deliver?: components["schemas"]["DeliveryForm"];
+            deliver?: components["schemas"]["DeliveryForm"] | null;
             missed?: components["schemas"]["MissedPolicy"];
             /** @description `paused` by the owner or an admin; `active` by the owner, after a pause by an admin only by admins. */
             status?: components["schemas"]["StatusForm"];
@@ -7942,6 +8384,10 @@ export interface components {
         /** @description Task of a schedule that was started by hand. */
         ScheduleRun: {
             task: components["schemas"]["Task"];
+        };
+        ScheduleRunForm: {
+            /** @description A repeated ID returns the first task with status 200. */
+            client_id?: string | null;
         };
         /** @description A slot that came. */
         ScheduleSlot: {
@@ -7962,12 +8408,18 @@ export interface components {
              */
             count: number;
         };
-        /** @description Agent that runs, and its prompt. */
+        /** @description Agent that runs, and its prompt; or a workflow, and its input. */
         ScheduleTarget: {
             agent_id: components["schemas"]["AgentId"];
             prompt: string;
             /** @enum {string} */
             type: "agent";
+        } | {
+            workflow_id: components["schemas"]["WorkflowId"];
+            /** @description Blank without one. */
+            input: string;
+            /** @enum {string} */
+            type: "workflow";
         } | {
             agent_id: components["schemas"]["AgentId"];
             /** @enum {string} */
@@ -7979,6 +8431,12 @@ export interface components {
             prompt: string;
             /** @enum {string} */
             type: "agent";
+        } | {
+            workflow_id: components["schemas"]["WorkflowId"];
+            /** @description At most 8 KiB. */
+            input?: string;
+            /** @enum {string} */
+            type: "workflow";
         } | {
             agent_id: components["schemas"]["AgentId"];
             /** @enum {string} */
@@ -8161,7 +8619,7 @@ export interface components {
          */
         SentimentProfile: "off" | "basic" | "standard" | "advanced" | "tutor";
         /** @description An event of the log. */
-        ServerEvent: components["schemas"]["WorkspaceEvent"] | components["schemas"]["MemberEvent"] | components["schemas"]["ChannelEvent"] | components["schemas"]["ChannelMemberEvent"] | components["schemas"]["ThreadEvent"] | components["schemas"]["MessageEvent"] | components["schemas"]["ReactionEvent"] | components["schemas"]["ForkEvent"] | components["schemas"]["ResolutionEvent"] | components["schemas"]["ActionItemEvent"] | components["schemas"]["TaskEvent"] | components["schemas"]["AgentEvent"] | components["schemas"]["MemoryEvent"] | components["schemas"]["CompactionEvent"] | components["schemas"]["BudgetEvent"] | components["schemas"]["ToolEvent"] | components["schemas"]["ActionEvent"] | components["schemas"]["ScheduleEvent"];
+        ServerEvent: components["schemas"]["WorkspaceEvent"] | components["schemas"]["MemberEvent"] | components["schemas"]["ChannelEvent"] | components["schemas"]["ChannelMemberEvent"] | components["schemas"]["ThreadEvent"] | components["schemas"]["MessageEvent"] | components["schemas"]["ReactionEvent"] | components["schemas"]["ForkEvent"] | components["schemas"]["ResolutionEvent"] | components["schemas"]["ActionItemEvent"] | components["schemas"]["TaskEvent"] | components["schemas"]["AgentEvent"] | components["schemas"]["MemoryEvent"] | components["schemas"]["CompactionEvent"] | components["schemas"]["BudgetEvent"] | components["schemas"]["ToolEvent"] | components["schemas"]["ActionEvent"] | components["schemas"]["ScheduleEvent"] | components["schemas"]["WorkflowEvent"] | components["schemas"]["RunEvent"];
         /** @description A frame from the server. */
         ServerFrame: components["schemas"]["ServerEvent"] | components["schemas"]["LiveFrame"] | components["schemas"]["OwnFrame"] | components["schemas"]["ControlFrame"];
         Session: {
@@ -8329,9 +8787,13 @@ export interface components {
          *     `agent_off`: The agent is turned off.
          *
          *     `owner_gone`: The owner left, or can no longer post there or invoke the agent.
+         *
+         *     `workflow_off`: The workflow is paused or archived, or has got a step that posts, and the schedule has no channel.
+         *
+         *     `too_many_runs`: The workflow has too many active runs.
          * @enum {string}
          */
-        SlotReason: "still_running" | "empty" | "agent_off" | "owner_gone";
+        SlotReason: "still_running" | "empty" | "agent_off" | "owner_gone" | "workflow_off" | "too_many_runs";
         Snapshot: {
             /** @description Changes when a backup is restored: sequence numbers of another epoch are invalid. */
             epoch: string;
@@ -8369,8 +8831,20 @@ export interface components {
             /** @description Messages of the fork, or the forked message. Empty if the source is unknown. */
             sources: components["schemas"]["MessageId"][];
         };
+        /**
+         * @description Authors of messages that start runs.
+         *
+         *     `keys`: Programs with an API key.
+         * @enum {string}
+         */
+        StartedBy: "people" | "keys" | "any";
         StartedReplay: {
             /** @description The root; `GET /v1/tasks/{id}/replay` returns its cases. */
+            task: components["schemas"]["Task"];
+        };
+        /** @description A run that was started, and its root task. */
+        StartedRun: {
+            run: components["schemas"]["WorkflowRun"];
             task: components["schemas"]["Task"];
         };
         /** @enum {string} */
@@ -8380,6 +8854,110 @@ export interface components {
          * @enum {string}
          */
         StatusForm: "active" | "paused";
+        /** @description A step of a workflow. */
+        Step: components["schemas"]["StepWork"] & {
+            id: string;
+            title: string | null;
+            on_error: components["schemas"]["OnError"];
+        };
+        /** @description A step in a request: the fields of its `kind`. */
+        StepForm: {
+            /** @description `[a-z][a-z0-9_]{0,31}`, unique in the workflow; not `end`. */
+            id: string;
+            kind: components["schemas"]["StepKind"];
+            /** @description At most 80 characters. */
+            title?: string | null;
+            on_error?: components["schemas"]["OnError"] | null;
+            agent_id?: components["schemas"]["AgentId"] | null;
+            /** @description `agent`: at most 8 KiB. */
+            prompt?: string | null;
+            /** @description `agent`: the answer is a reply in the run's thread. */
+            post?: boolean | null;
+            /** @description `fork`: at most 4; two or more collaborate. */
+            agent_ids?: components["schemas"]["AgentId"][] | null;
+            /** @description `fork`: 1 to 4,000 characters. */
+            goal?: string | null;
+            /**
+             * Format: int64
+             * @description `fork`: turns of agents that collaborate, 2 to 8 (default).
+             */
+            turns_max?: number | null;
+            /**
+             * Format: int32
+             * @description `fork`: time after which the resolution is drafted, 300 to 604,800.
+             */
+            close_after_s?: number | null;
+            publish?: components["schemas"]["ForkPublisher"] | null;
+            /**
+             * Format: int32
+             * @description `fork`: time after which the step fails, 60 to 604,800 (default).
+             */
+            wait_s?: number | null;
+            /** @description `approval`: 1 to 4,000 characters. */
+            text?: string | null;
+            who?: components["schemas"]["NeededPerson"] | null;
+            user_id?: components["schemas"]["UserId"] | null;
+            /**
+             * Format: int32
+             * @description `approval`: 60 to 604,800; a day by default.
+             */
+            timeout_s?: number | null;
+            /** @description `condition` */
+            value?: string | null;
+            op?: components["schemas"]["ConditionOp"] | null;
+            /** @description `condition`: 1 to 500 characters. */
+            with?: string | null;
+            /** @description `condition`: a later step, or `end`. */
+            then?: string | null;
+            /** @description `condition`, `approval`: a later step, or `end`. */
+            else?: string | null;
+            branches?: components["schemas"]["StepForm"][][];
+            /** @description `output`: at most 32 KiB. */
+            content?: string | null;
+            channel_id?: components["schemas"]["ChannelId"] | null;
+        };
+        /**
+         * @description Kind of a step.
+         *
+         *     `agent`: An agent answers a prompt.
+         *
+         *     `fork`: People and agents work in a deep dive.
+         *
+         *     `approval`: People decide.
+         *
+         *     `parallel`: Lists of steps that run at the same time.
+         *
+         *     `output`: A message.
+         * @enum {string}
+         */
+        StepKind: "agent" | "fork" | "approval" | "condition" | "parallel" | "output";
+        /**
+         * @description `waiting`: A person is needed.
+         *
+         *     `skipped`: A jump left it out.
+         * @enum {string}
+         */
+        StepState: "pending" | "running" | "waiting" | "completed" | "failed" | "skipped" | "cancelled";
+        /** @description Work of a step, tagged by its `kind`. */
+        StepWork: (components["schemas"]["AgentStep"] & {
+            /** @enum {string} */
+            kind: "agent";
+        }) | (components["schemas"]["ForkStep"] & {
+            /** @enum {string} */
+            kind: "fork";
+        }) | (components["schemas"]["ApprovalStep"] & {
+            /** @enum {string} */
+            kind: "approval";
+        }) | (components["schemas"]["ConditionStep"] & {
+            /** @enum {string} */
+            kind: "condition";
+        }) | (components["schemas"]["ParallelStep"] & {
+            /** @enum {string} */
+            kind: "parallel";
+        }) | (components["schemas"]["OutputStep"] & {
+            /** @enum {string} */
+            kind: "output";
+        });
         /** @description Storage use of a workspace and its limit. */
         Storage: {
             /**
@@ -8477,7 +9055,7 @@ export interface components {
             /**
              * @description `collaborate` runs the turns of several agents; `compact` makes summaries of older messages; `reflect`, `utility`,
              *     `catch_up`, and `replay` are visible to their requester only;
-             *     `delegate` is work that an agent passed on to another one;
+             *     `delegate` is work that an agent passed on to another one, or an agent's in a step of a run; `workflow` is a run;
              *     `response` is a call of `/v1/responses` or `/v1/chat/completions`, recorded after it has ended.
              */
             kind: components["schemas"]["TaskKind"];
@@ -8496,6 +9074,9 @@ export interface components {
             /** @description The first task of the line of parents; the task itself if it has no parent. */
             root_task_id: components["schemas"]["TaskId"];
             after_task_id: components["schemas"]["TaskId"] | null;
+            run_id: components["schemas"]["RunId"] | null;
+            /** @description Step of the run that it works for; null for the run itself. */
+            step_id: string | null;
             /**
              * Format: int64
              * @description Number of parents above.
@@ -8612,10 +9193,12 @@ export interface components {
          *
          *     `response`: Call of `/v1/responses` or `/v1/chat/completions`, recorded after it has ended; it is never queued.
          *
-         *     `delegate`: Work that an agent passed on to another one. It takes no conversation's turn and posts nothing.
+         *     `delegate`: Work that an agent passed on to another one, or the prompt of a run's step. It takes no conversation's turn and posts nothing.
+         *
+         *     `workflow`: Run of a workflow. It has no agent.
          * @enum {string}
          */
-        TaskKind: "reply" | "resolve" | "collaborate" | "compact" | "reflect" | "utility" | "catch_up" | "replay" | "schedule" | "response" | "delegate";
+        TaskKind: "reply" | "resolve" | "collaborate" | "compact" | "reflect" | "utility" | "catch_up" | "replay" | "schedule" | "response" | "delegate" | "workflow";
         TaskOutput: {
             /** @description The reply; for a `resolve`, the resolution message if it was published immediately. */
             message_id?: components["schemas"]["MessageId"];
@@ -8634,6 +9217,8 @@ export interface components {
             memories?: number;
             /** @description A turn of a collaboration whose agent proposed to end the work. */
             done?: boolean;
+            /** @description The agent of a reply passed on work; omitted if false. */
+            delegated?: boolean;
             /** @description The answer of a `delegate` was cut at its limit; omitted if false. */
             truncated?: boolean;
             /** @description The answer of a `delegate`, for those who may see it. Not in events and lists. */
@@ -9337,10 +9922,164 @@ export interface components {
             tools: components["schemas"]["ChangedTool"][];
             /** @description For admins: budgets that have reached their warning. */
             budgets: components["schemas"]["UsageBudget"][];
-            /** @description Paused schedules: the caller's own that failed, and for admins those whose owner is gone. */
-            paused: components["schemas"]["PausedSchedule"][];
+            /** @description Paused schedules and workflows: the caller's own that failed, and for admins those whose owner is gone. */
+            paused: components["schemas"]["PausedItem"][];
             /** @description Number of things to decide. */
             count: number;
+        };
+        /** @description A list of steps that people, messages, and schedules start. */
+        Workflow: components["schemas"]["WorkflowContent"] & {
+            id: components["schemas"]["WorkflowId"];
+            /** @enum {string} */
+            object: "workflow";
+            name: string;
+            /** @description Messages and schedules start runs for this person. */
+            owner_id: components["schemas"]["UserId"];
+            status: components["schemas"]["WorkflowStatus"];
+            paused_reason: components["schemas"]["PausedReason"] | null;
+            /**
+             * Format: int64
+             * @description Number of messages that started no run, because too many others had in their minute.
+             */
+            dropped: number;
+            /** Format: int64 */
+            version: number;
+            created_at: components["schemas"]["Timestamp"];
+            updated_at: components["schemas"]["Timestamp"];
+        };
+        /** @description Fields of a workflow besides its name and its state. */
+        WorkflowContent: {
+            /** @description At most 1,024 characters. */
+            description: string;
+            /** @description Author of its messages, and agent of steps that name none. */
+            default_agent_id: components["schemas"]["AgentId"];
+            /** @description Agents that its steps can name, besides the default agent. */
+            agents: components["schemas"]["AgentId"][];
+            on_message: components["schemas"]["OnMessage"] | null;
+            steps: components["schemas"]["Step"][];
+        };
+        /** @description An event as it is stored and sent. */
+        WorkflowEvent: {
+            /** @enum {string} */
+            type: "workflow.created" | "workflow.updated" | "workflow.archived";
+            /**
+             * Format: int64
+             * @description Number of the event in its workspace, without gaps.
+             */
+            seq: number;
+            ts: components["schemas"]["Timestamp"];
+            channel_id: components["schemas"]["ChannelId"] | null;
+            thread_id: components["schemas"]["ThreadId"] | null;
+            fork_id: components["schemas"]["ForkId"] | null;
+            data: {
+                workflow: components["schemas"]["Workflow"];
+            };
+        };
+        /** @description Fields of `POST` and `PUT`; omitted fields are reset to their defaults. */
+        WorkflowForm: {
+            /** @description A handle, unique among the workflows of the workspace. */
+            name: string;
+            /** @description At most 1,024 characters. */
+            description?: string;
+            default_agent_id?: components["schemas"]["AgentId"] | null;
+            /** @description At most 20. Steps can name these and the default agent. */
+            agents?: components["schemas"]["AgentId"][];
+            on_message?: components["schemas"]["OnMessage"] | null;
+            /** @description 1 to 30, with those of branches. */
+            steps: components["schemas"]["StepForm"][];
+            /** @description Set by the server; ignored, as are the following fields. */
+            id?: unknown;
+            object?: unknown;
+            owner_id?: unknown;
+            status?: unknown;
+            paused_reason?: unknown;
+            dropped?: unknown;
+            version?: unknown;
+            created_at?: unknown;
+            updated_at?: unknown;
+        };
+        /** @description ID of a workflow: `flow_` and 26 base-32 characters */
+        WorkflowId: string;
+        /** @description Fields of `PATCH`: omitted fields are unchanged; `steps` is replaced as a whole. */
+        WorkflowPatch: {
+            /** @description A handle, unique among the workflows of the workspace. */
+            name?: string;
+            /** @description At most 1,024 characters. */
+            description?: string;
+            default_agent_id?: components["schemas"]["AgentId"];
+            /** @description At most 20. */
+            agents?: components["schemas"]["AgentId"][];
+            on_message?: components["schemas"]["OnMessage"] | null;
+            /** @description 1 to 30, with those of branches. */
+            steps?: components["schemas"]["StepForm"][];
+            status?: components["schemas"]["WorkflowStatus"];
+            /** @description The own ID: an admin takes the workflow over. */
+            owner_id?: components["schemas"]["UserId"];
+        };
+        /** @description Fields of `POST /v1/workflows`, filled in. */
+        WorkflowRecipe: {
+            /** @enum {string} */
+            object: "workflow_recipe";
+            name: string;
+            /** @description It also says how the workflow is started. */
+            description: string;
+            default_agent_id: components["schemas"]["AgentId"];
+            agents: components["schemas"]["AgentId"][];
+            on_message: components["schemas"]["OnMessage"] | null;
+            steps: components["schemas"]["Step"][];
+        };
+        WorkflowRollbackForm: {
+            /** Format: int64 */
+            target_version: number;
+        };
+        /** @description An execution of a workflow. */
+        WorkflowRun: {
+            id: components["schemas"]["RunId"];
+            /** @enum {string} */
+            object: "run";
+            workflow_id: components["schemas"]["WorkflowId"];
+            /** Format: int64 */
+            workflow_version: number;
+            status: components["schemas"]["RunStatus"];
+            cause: components["schemas"]["RunCause"];
+            /** @description The run acts with this person's rights. */
+            requested_by: components["schemas"]["UserId"];
+            channel_id: components["schemas"]["ChannelId"] | null;
+            thread_id: components["schemas"]["ThreadId"] | null;
+            /** @description Blank in events. */
+            input: string;
+            root_task_id: components["schemas"]["TaskId"];
+            /** @description In the workflow's order, those of branches after their `parallel` step. */
+            steps: components["schemas"]["RunStep"][];
+            /** @description Cause of a failure, for people. */
+            error: string | null;
+            created_at: components["schemas"]["Timestamp"];
+            completed_at: components["schemas"]["Timestamp"] | null;
+        };
+        /** @description Fields of a version. */
+        WorkflowSnapshot: components["schemas"]["WorkflowContent"] & {
+            name: string;
+            status: components["schemas"]["WorkflowStatus"];
+        };
+        /**
+         * @description Whether a workflow starts runs.
+         *
+         *     `paused`: It starts no runs.
+         * @enum {string}
+         */
+        WorkflowStatus: "active" | "paused" | "archived";
+        /** @description A version of a workflow. */
+        WorkflowVersion: {
+            /** @enum {string} */
+            object: "workflow_version";
+            workflow_id: components["schemas"]["WorkflowId"];
+            /** Format: int64 */
+            version: number;
+            /** @description Short summary of the change. */
+            change_summary: string;
+            changed_by: components["schemas"]["UserId"];
+            changed_at: components["schemas"]["Timestamp"];
+            snapshot: components["schemas"]["WorkflowSnapshot"];
         };
         Workspace: {
             id: components["schemas"]["WorkspaceId"];
@@ -10114,6 +10853,7 @@ export interface operations {
                      *           "arguments": null,
                      *           "arguments_hash": null,
                      *           "call": 0,
+                     *           "child_task_id": null,
                      *           "count": null,
                      *           "created_at": "2026-11-20T09:30:00.000Z",
                      *           "duration_ms": null,
@@ -10196,6 +10936,7 @@ export interface operations {
                      *       "arguments": null,
                      *       "arguments_hash": null,
                      *       "call": 0,
+                     *       "child_task_id": null,
                      *       "count": null,
                      *       "created_at": "2026-11-20T09:30:00.000Z",
                      *       "duration_ms": null,
@@ -10281,6 +11022,7 @@ export interface operations {
                      *       "arguments": null,
                      *       "arguments_hash": null,
                      *       "call": 0,
+                     *       "child_task_id": null,
                      *       "count": null,
                      *       "created_at": "2026-11-20T09:30:00.000Z",
                      *       "duration_ms": null,
@@ -10369,6 +11111,7 @@ export interface operations {
                      *       "arguments": null,
                      *       "arguments_hash": null,
                      *       "call": 0,
+                     *       "child_task_id": null,
                      *       "count": null,
                      *       "created_at": "2026-11-20T09:30:00.000Z",
                      *       "duration_ms": null,
@@ -10457,6 +11200,7 @@ export interface operations {
                      *       "arguments": null,
                      *       "arguments_hash": null,
                      *       "call": 0,
+                     *       "child_task_id": null,
                      *       "count": null,
                      *       "created_at": "2026-11-20T09:30:00.000Z",
                      *       "duration_ms": null,
@@ -11869,8 +12613,10 @@ export interface operations {
                      *         "retry_of": null,
                      *         "root_task_id": "task_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *         "round": 0,
+                     *         "run_id": null,
                      *         "started_at": null,
                      *         "status": "queued",
+                     *         "step_id": null,
                      *         "thread_id": null,
                      *         "token_usage": null,
                      *         "trigger_message_id": null,
@@ -11970,8 +12716,10 @@ export interface operations {
                      *         "retry_of": null,
                      *         "root_task_id": "task_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *         "round": 0,
+                     *         "run_id": null,
                      *         "started_at": null,
                      *         "status": "queued",
+                     *         "step_id": null,
                      *         "thread_id": null,
                      *         "token_usage": null,
                      *         "trigger_message_id": null,
@@ -13812,8 +14560,10 @@ export interface operations {
                      *               "retry_of": null,
                      *               "root_task_id": "task_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *               "round": 0,
+                     *               "run_id": null,
                      *               "started_at": null,
                      *               "status": "queued",
+                     *               "step_id": null,
                      *               "thread_id": null,
                      *               "token_usage": null,
                      *               "trigger_message_id": null,
@@ -13963,6 +14713,7 @@ export interface operations {
                      *             "user_01k5t3h8xze4bs4p8v2m9qwd7a"
                      *           ],
                      *           "resolution_id": "res_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *           "run_id": "run_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *           "schedule_id": "sched_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *           "sources": [
                      *             {
@@ -14020,8 +14771,10 @@ export interface operations {
                      *           "retry_of": null,
                      *           "root_task_id": "task_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *           "round": 0,
+                     *           "run_id": null,
                      *           "started_at": null,
                      *           "status": "queued",
+                     *           "step_id": null,
                      *           "thread_id": null,
                      *           "token_usage": null,
                      *           "trigger_message_id": null,
@@ -14127,6 +14880,7 @@ export interface operations {
                      *             "user_01k5t3h8xze4bs4p8v2m9qwd7a"
                      *           ],
                      *           "resolution_id": "res_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *           "run_id": "run_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *           "schedule_id": "sched_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *           "sources": [
                      *             {
@@ -14184,8 +14938,10 @@ export interface operations {
                      *           "retry_of": null,
                      *           "root_task_id": "task_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *           "round": 0,
+                     *           "run_id": null,
                      *           "started_at": null,
                      *           "status": "queued",
+                     *           "step_id": null,
                      *           "thread_id": null,
                      *           "token_usage": null,
                      *           "trigger_message_id": null,
@@ -14820,8 +15576,10 @@ export interface operations {
                      *         "retry_of": null,
                      *         "root_task_id": "task_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *         "round": 0,
+                     *         "run_id": null,
                      *         "started_at": null,
                      *         "status": "queued",
+                     *         "step_id": null,
                      *         "thread_id": null,
                      *         "token_usage": null,
                      *         "trigger_message_id": null,
@@ -15699,8 +16457,10 @@ export interface operations {
                      *         "retry_of": null,
                      *         "root_task_id": "task_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *         "round": 0,
+                     *         "run_id": null,
                      *         "started_at": null,
                      *         "status": "queued",
+                     *         "step_id": null,
                      *         "thread_id": null,
                      *         "token_usage": null,
                      *         "trigger_message_id": null,
@@ -15944,6 +16704,7 @@ export interface operations {
                      *               "user_01k5t3h8xze4bs4p8v2m9qwd7a"
                      *             ],
                      *             "resolution_id": "res_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *             "run_id": "run_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *             "schedule_id": "sched_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *             "sources": [
                      *               {
@@ -16075,6 +16836,7 @@ export interface operations {
                      *             "user_01k5t3h8xze4bs4p8v2m9qwd7a"
                      *           ],
                      *           "resolution_id": "res_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *           "run_id": "run_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *           "schedule_id": "sched_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *           "sources": [
                      *             {
@@ -16132,8 +16894,10 @@ export interface operations {
                      *           "retry_of": null,
                      *           "root_task_id": "task_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *           "round": 0,
+                     *           "run_id": null,
                      *           "started_at": null,
                      *           "status": "queued",
+                     *           "step_id": null,
                      *           "thread_id": null,
                      *           "token_usage": null,
                      *           "trigger_message_id": null,
@@ -16208,6 +16972,7 @@ export interface operations {
                      *             "user_01k5t3h8xze4bs4p8v2m9qwd7a"
                      *           ],
                      *           "resolution_id": "res_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *           "run_id": "run_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *           "schedule_id": "sched_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *           "sources": [
                      *             {
@@ -16265,8 +17030,10 @@ export interface operations {
                      *           "retry_of": null,
                      *           "root_task_id": "task_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *           "round": 0,
+                     *           "run_id": null,
                      *           "started_at": null,
                      *           "status": "queued",
+                     *           "step_id": null,
                      *           "thread_id": null,
                      *           "token_usage": null,
                      *           "trigger_message_id": null,
@@ -16508,6 +17275,7 @@ export interface operations {
                      *             "user_01k5t3h8xze4bs4p8v2m9qwd7a"
                      *           ],
                      *           "resolution_id": "res_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *           "run_id": "run_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *           "schedule_id": "sched_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *           "sources": [
                      *             {
@@ -17099,8 +17867,10 @@ export interface operations {
                      *         "retry_of": null,
                      *         "root_task_id": "task_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *         "round": 0,
+                     *         "run_id": null,
                      *         "started_at": null,
                      *         "status": "queued",
+                     *         "step_id": null,
                      *         "thread_id": null,
                      *         "token_usage": null,
                      *         "trigger_message_id": null,
@@ -18432,6 +19202,7 @@ export interface operations {
                      *           "user_01k5t3h8xze4bs4p8v2m9qwd7a"
                      *         ],
                      *         "resolution_id": "res_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *         "run_id": "run_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *         "schedule_id": "sched_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *         "sources": [
                      *           {
@@ -18550,6 +19321,7 @@ export interface operations {
                      *           "user_01k5t3h8xze4bs4p8v2m9qwd7a"
                      *         ],
                      *         "resolution_id": "res_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *         "run_id": "run_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *         "schedule_id": "sched_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *         "sources": [
                      *           {
@@ -18679,6 +19451,7 @@ export interface operations {
                      *           "user_01k5t3h8xze4bs4p8v2m9qwd7a"
                      *         ],
                      *         "resolution_id": "res_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *         "run_id": "run_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *         "schedule_id": "sched_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *         "sources": [
                      *           {
@@ -18805,6 +19578,7 @@ export interface operations {
                      *           "user_01k5t3h8xze4bs4p8v2m9qwd7a"
                      *         ],
                      *         "resolution_id": "res_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *         "run_id": "run_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *         "schedule_id": "sched_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *         "sources": [
                      *           {
@@ -18930,6 +19704,7 @@ export interface operations {
                      *           "user_01k5t3h8xze4bs4p8v2m9qwd7a"
                      *         ],
                      *         "resolution_id": "res_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *         "run_id": "run_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *         "schedule_id": "sched_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *         "sources": [
                      *           {
@@ -20401,6 +21176,287 @@ export interface operations {
             503: components["responses"]["Error503"];
         };
     };
+    list_runs: {
+        parameters: {
+            query?: {
+                /** @description 1 to 100; 20 by default. */
+                limit?: number;
+                /** @description Only runs of this workflow. */
+                workflow_id?: components["schemas"]["WorkflowId"];
+                /** @description Only runs with this status. */
+                status?: "queued" | "running" | "waiting" | "completed" | "failed" | "cancelled";
+                /** @description `next_cursor` from the previous page. */
+                cursor?: string;
+            };
+            header?: {
+                /** @description The workspace; required for people who are members of several. */
+                "X-Workspace-Id"?: components["schemas"]["WorkspaceId"];
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Success */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "data": [
+                     *         {
+                     *           "cause": {
+                     *             "id": null,
+                     *             "type": "manual"
+                     *           },
+                     *           "channel_id": null,
+                     *           "completed_at": null,
+                     *           "created_at": "2026-11-20T09:30:00.000Z",
+                     *           "error": null,
+                     *           "id": "run_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *           "input": "…",
+                     *           "object": "run",
+                     *           "requested_by": "user_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *           "root_task_id": "task_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *           "status": "queued",
+                     *           "steps": [
+                     *             {
+                     *               "action_id": null,
+                     *               "ended_at": null,
+                     *               "error": null,
+                     *               "fork_id": null,
+                     *               "id": "…",
+                     *               "kind": "agent",
+                     *               "output": null,
+                     *               "started_at": null,
+                     *               "state": "pending",
+                     *               "task_id": null
+                     *             }
+                     *           ],
+                     *           "thread_id": null,
+                     *           "workflow_id": "flow_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *           "workflow_version": 0
+                     *         }
+                     *       ],
+                     *       "first_id": null,
+                     *       "has_more": false,
+                     *       "last_id": null,
+                     *       "object": "list"
+                     *     }
+                     */
+                    "application/json": components["schemas"]["List_WorkflowRun"];
+                };
+            };
+            400: components["responses"]["Error400"];
+            401: components["responses"]["Error401"];
+            403: components["responses"]["Error403"];
+            404: components["responses"]["Error404"];
+            429: components["responses"]["Error429"];
+            500: components["responses"]["Error500"];
+            503: components["responses"]["Error503"];
+        };
+    };
+    get_run: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description ID of a run of a workflow: `run_` and 26 base-32 characters */
+                id: components["schemas"]["RunId"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Success */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "cause": {
+                     *         "id": null,
+                     *         "type": "manual"
+                     *       },
+                     *       "channel_id": null,
+                     *       "completed_at": null,
+                     *       "created_at": "2026-11-20T09:30:00.000Z",
+                     *       "error": null,
+                     *       "id": "run_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *       "input": "…",
+                     *       "object": "run",
+                     *       "requested_by": "user_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *       "root_task_id": "task_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *       "status": "queued",
+                     *       "steps": [
+                     *         {
+                     *           "action_id": null,
+                     *           "ended_at": null,
+                     *           "error": null,
+                     *           "fork_id": null,
+                     *           "id": "…",
+                     *           "kind": "agent",
+                     *           "output": null,
+                     *           "started_at": null,
+                     *           "state": "pending",
+                     *           "task_id": null
+                     *         }
+                     *       ],
+                     *       "thread_id": null,
+                     *       "workflow_id": "flow_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *       "workflow_version": 0
+                     *     }
+                     */
+                    "application/json": components["schemas"]["WorkflowRun"];
+                };
+            };
+            400: components["responses"]["Error400"];
+            401: components["responses"]["Error401"];
+            403: components["responses"]["Error403"];
+            404: components["responses"]["Error404"];
+            429: components["responses"]["Error429"];
+            500: components["responses"]["Error500"];
+            503: components["responses"]["Error503"];
+        };
+    };
+    cancel_run: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description ID of a run of a workflow: `run_` and 26 base-32 characters */
+                id: components["schemas"]["RunId"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Success */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "cause": {
+                     *         "id": null,
+                     *         "type": "manual"
+                     *       },
+                     *       "channel_id": null,
+                     *       "completed_at": null,
+                     *       "created_at": "2026-11-20T09:30:00.000Z",
+                     *       "error": null,
+                     *       "id": "run_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *       "input": "…",
+                     *       "object": "run",
+                     *       "requested_by": "user_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *       "root_task_id": "task_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *       "status": "queued",
+                     *       "steps": [
+                     *         {
+                     *           "action_id": null,
+                     *           "ended_at": null,
+                     *           "error": null,
+                     *           "fork_id": null,
+                     *           "id": "…",
+                     *           "kind": "agent",
+                     *           "output": null,
+                     *           "started_at": null,
+                     *           "state": "pending",
+                     *           "task_id": null
+                     *         }
+                     *       ],
+                     *       "thread_id": null,
+                     *       "workflow_id": "flow_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *       "workflow_version": 0
+                     *     }
+                     */
+                    "application/json": components["schemas"]["WorkflowRun"];
+                };
+            };
+            400: components["responses"]["Error400"];
+            401: components["responses"]["Error401"];
+            403: components["responses"]["Error403"];
+            404: components["responses"]["Error404"];
+            409: components["responses"]["Error409"];
+            422: components["responses"]["Error422"];
+            429: components["responses"]["Error429"];
+            500: components["responses"]["Error500"];
+            503: components["responses"]["Error503"];
+        };
+    };
+    resume_run: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description ID of a run of a workflow: `run_` and 26 base-32 characters */
+                id: components["schemas"]["RunId"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Success */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "cause": {
+                     *         "id": null,
+                     *         "type": "manual"
+                     *       },
+                     *       "channel_id": null,
+                     *       "completed_at": null,
+                     *       "created_at": "2026-11-20T09:30:00.000Z",
+                     *       "error": null,
+                     *       "id": "run_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *       "input": "…",
+                     *       "object": "run",
+                     *       "requested_by": "user_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *       "root_task_id": "task_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *       "status": "queued",
+                     *       "steps": [
+                     *         {
+                     *           "action_id": null,
+                     *           "ended_at": null,
+                     *           "error": null,
+                     *           "fork_id": null,
+                     *           "id": "…",
+                     *           "kind": "agent",
+                     *           "output": null,
+                     *           "started_at": null,
+                     *           "state": "pending",
+                     *           "task_id": null
+                     *         }
+                     *       ],
+                     *       "thread_id": null,
+                     *       "workflow_id": "flow_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *       "workflow_version": 0
+                     *     }
+                     */
+                    "application/json": components["schemas"]["WorkflowRun"];
+                };
+            };
+            400: components["responses"]["Error400"];
+            401: components["responses"]["Error401"];
+            403: components["responses"]["Error403"];
+            404: components["responses"]["Error404"];
+            409: components["responses"]["Error409"];
+            422: components["responses"]["Error422"];
+            429: components["responses"]["Error429"];
+            500: components["responses"]["Error500"];
+            503: components["responses"]["Error503"];
+        };
+    };
     list_sandbox_policies: {
         parameters: {
             query?: never;
@@ -20687,9 +21743,7 @@ export interface operations {
                      *       "data": [
                      *         {
                      *           "cron": "…",
-                     *           "deliver": {
-                     *             "channel_id": "chan_01k5t3h8xze4bs4p8v2m9qwd7a"
-                     *           },
+                     *           "deliver": null,
                      *           "id": "sched_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *           "last_slot": null,
                      *           "missed": "run_once",
@@ -20697,6 +21751,7 @@ export interface operations {
                      *           "next_run_at": null,
                      *           "object": "schedule",
                      *           "owner_id": "user_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *           "owner_name": null,
                      *           "paused_reason": null,
                      *           "status": "active",
                      *           "target": {
@@ -20756,6 +21811,38 @@ export interface operations {
             };
         };
         responses: {
+            /** @description Resend: the first schedule */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "cron": "…",
+                     *       "deliver": null,
+                     *       "id": "sched_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *       "last_slot": null,
+                     *       "missed": "run_once",
+                     *       "name": "Ada",
+                     *       "next_run_at": null,
+                     *       "object": "schedule",
+                     *       "owner_id": "user_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *       "owner_name": null,
+                     *       "paused_reason": null,
+                     *       "status": "active",
+                     *       "target": {
+                     *         "agent_id": "agent_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *         "prompt": "…",
+                     *         "type": "agent"
+                     *       },
+                     *       "timezone": "…",
+                     *       "version": 1
+                     *     }
+                     */
+                    "application/json": components["schemas"]["Schedule"];
+                };
+            };
             /** @description Created */
             201: {
                 headers: {
@@ -20765,9 +21852,7 @@ export interface operations {
                     /**
                      * @example {
                      *       "cron": "…",
-                     *       "deliver": {
-                     *         "channel_id": "chan_01k5t3h8xze4bs4p8v2m9qwd7a"
-                     *       },
+                     *       "deliver": null,
                      *       "id": "sched_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *       "last_slot": null,
                      *       "missed": "run_once",
@@ -20775,6 +21860,7 @@ export interface operations {
                      *       "next_run_at": null,
                      *       "object": "schedule",
                      *       "owner_id": "user_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *       "owner_name": null,
                      *       "paused_reason": null,
                      *       "status": "active",
                      *       "target": {
@@ -20875,9 +21961,7 @@ export interface operations {
                     /**
                      * @example {
                      *       "cron": "…",
-                     *       "deliver": {
-                     *         "channel_id": "chan_01k5t3h8xze4bs4p8v2m9qwd7a"
-                     *       },
+                     *       "deliver": null,
                      *       "id": "sched_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *       "last_slot": null,
                      *       "missed": "run_once",
@@ -20885,6 +21969,7 @@ export interface operations {
                      *       "next_run_at": null,
                      *       "object": "schedule",
                      *       "owner_id": "user_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *       "owner_name": null,
                      *       "paused_reason": null,
                      *       "status": "active",
                      *       "target": {
@@ -20974,9 +22059,7 @@ export interface operations {
                     /**
                      * @example {
                      *       "cron": "…",
-                     *       "deliver": {
-                     *         "channel_id": "chan_01k5t3h8xze4bs4p8v2m9qwd7a"
-                     *       },
+                     *       "deliver": null,
                      *       "id": "sched_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *       "last_slot": null,
                      *       "missed": "run_once",
@@ -20984,6 +22067,7 @@ export interface operations {
                      *       "next_run_at": null,
                      *       "object": "schedule",
                      *       "owner_id": "user_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *       "owner_name": null,
                      *       "paused_reason": null,
                      *       "status": "active",
                      *       "target": {
@@ -21020,8 +22104,64 @@ export interface operations {
             };
             cookie?: never;
         };
-        requestBody?: never;
+        requestBody?: {
+            content: {
+                /**
+                 * @example {
+                 *       "client_id": "5f0c2b1e"
+                 *     }
+                 */
+                "application/json": components["schemas"]["ScheduleRunForm"] | null;
+            };
+        };
         responses: {
+            /** @description Resend: the first task */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "task": {
+                     *         "after_task_id": null,
+                     *         "agent_id": null,
+                     *         "agent_version": null,
+                     *         "attempt": 1,
+                     *         "channel_id": null,
+                     *         "completed_at": null,
+                     *         "depth": 0,
+                     *         "error": null,
+                     *         "fork_id": null,
+                     *         "id": "task_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *         "input": {
+                     *           "prompt": "…"
+                     *         },
+                     *         "kind": "reply",
+                     *         "output": null,
+                     *         "parent_task_id": null,
+                     *         "queued_at": "2026-11-20T09:30:00.000Z",
+                     *         "reply_message_id": null,
+                     *         "requested_by": "user_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *         "retry_at": null,
+                     *         "retry_of": null,
+                     *         "root_task_id": "task_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *         "round": 0,
+                     *         "run_id": null,
+                     *         "started_at": null,
+                     *         "status": "queued",
+                     *         "step_id": null,
+                     *         "thread_id": null,
+                     *         "token_usage": null,
+                     *         "trigger_message_id": null,
+                     *         "wait_reason": null,
+                     *         "workspace_id": "ws_01k5t3h8xze4bs4p8v2m9qwd7a"
+                     *       }
+                     *     }
+                     */
+                    "application/json": components["schemas"]["ScheduleRun"];
+                };
+            };
             /** @description Success */
             202: {
                 headers: {
@@ -21054,8 +22194,10 @@ export interface operations {
                      *         "retry_of": null,
                      *         "root_task_id": "task_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *         "round": 0,
+                     *         "run_id": null,
                      *         "started_at": null,
                      *         "status": "queued",
+                     *         "step_id": null,
                      *         "thread_id": null,
                      *         "token_usage": null,
                      *         "trigger_message_id": null,
@@ -21072,6 +22214,7 @@ export interface operations {
             403: components["responses"]["Error403"];
             404: components["responses"]["Error404"];
             409: components["responses"]["Error409"];
+            413: components["responses"]["Error413"];
             422: components["responses"]["Error422"];
             429: components["responses"]["Error429"];
             500: components["responses"]["Error500"];
@@ -21252,6 +22395,7 @@ export interface operations {
                      *               "user_01k5t3h8xze4bs4p8v2m9qwd7a"
                      *             ],
                      *             "resolution_id": "res_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *             "run_id": "run_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *             "schedule_id": "sched_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *             "sources": [
                      *               {
@@ -21347,8 +22491,10 @@ export interface operations {
                      *           "retry_of": null,
                      *           "root_task_id": "task_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *           "round": 0,
+                     *           "run_id": null,
                      *           "started_at": null,
                      *           "status": "queued",
+                     *           "step_id": null,
                      *           "thread_id": null,
                      *           "token_usage": null,
                      *           "trigger_message_id": null,
@@ -21547,8 +22693,10 @@ export interface operations {
                      *           "retry_of": null,
                      *           "root_task_id": "task_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *           "round": 0,
+                     *           "run_id": null,
                      *           "started_at": null,
                      *           "status": "queued",
+                     *           "step_id": null,
                      *           "thread_id": null,
                      *           "token_usage": null,
                      *           "trigger_message_id": null,
@@ -21617,8 +22765,10 @@ export interface operations {
                      *       "retry_of": null,
                      *       "root_task_id": "task_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *       "round": 0,
+                     *       "run_id": null,
                      *       "started_at": null,
                      *       "status": "queued",
+                     *       "step_id": null,
                      *       "thread_id": null,
                      *       "token_usage": null,
                      *       "trigger_message_id": null,
@@ -21690,8 +22840,10 @@ export interface operations {
                      *       "retry_of": null,
                      *       "root_task_id": "task_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *       "round": 0,
+                     *       "run_id": null,
                      *       "started_at": null,
                      *       "status": "queued",
+                     *       "step_id": null,
                      *       "thread_id": null,
                      *       "token_usage": null,
                      *       "trigger_message_id": null,
@@ -21954,8 +23106,10 @@ export interface operations {
                      *       "retry_of": null,
                      *       "root_task_id": "task_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *       "round": 0,
+                     *       "run_id": null,
                      *       "started_at": null,
                      *       "status": "queued",
+                     *       "step_id": null,
                      *       "thread_id": null,
                      *       "token_usage": null,
                      *       "trigger_message_id": null,
@@ -22041,8 +23195,10 @@ export interface operations {
                      *           "retry_of": null,
                      *           "root_task_id": "task_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *           "round": 0,
+                     *           "run_id": null,
                      *           "started_at": null,
                      *           "status": "queued",
+                     *           "step_id": null,
                      *           "thread_id": null,
                      *           "token_usage": null,
                      *           "trigger_message_id": null,
@@ -22109,8 +23265,10 @@ export interface operations {
                      *           "retry_of": null,
                      *           "root_task_id": "task_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *           "round": 0,
+                     *           "run_id": null,
                      *           "started_at": null,
                      *           "status": "queued",
+                     *           "step_id": null,
                      *           "thread_id": null,
                      *           "token_usage": null,
                      *           "trigger_message_id": null,
@@ -22226,8 +23384,10 @@ export interface operations {
                      *           "retry_of": null,
                      *           "root_task_id": "task_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *           "round": 0,
+                     *           "run_id": null,
                      *           "started_at": null,
                      *           "status": "queued",
+                     *           "step_id": null,
                      *           "thread_id": null,
                      *           "token_usage": null,
                      *           "trigger_message_id": null,
@@ -22390,8 +23550,10 @@ export interface operations {
                      *         "retry_of": null,
                      *         "root_task_id": "task_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *         "round": 0,
+                     *         "run_id": null,
                      *         "started_at": null,
                      *         "status": "queued",
+                     *         "step_id": null,
                      *         "thread_id": null,
                      *         "token_usage": null,
                      *         "trigger_message_id": null,
@@ -22586,8 +23748,10 @@ export interface operations {
                      *         "retry_of": null,
                      *         "root_task_id": "task_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *         "round": 0,
+                     *         "run_id": null,
                      *         "started_at": null,
                      *         "status": "queued",
+                     *         "step_id": null,
                      *         "thread_id": null,
                      *         "token_usage": null,
                      *         "trigger_message_id": null,
@@ -23113,6 +24277,7 @@ export interface operations {
                      *               "user_01k5t3h8xze4bs4p8v2m9qwd7a"
                      *             ],
                      *             "resolution_id": "res_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *             "run_id": "run_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *             "schedule_id": "sched_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *             "sources": [
                      *               {
@@ -23244,6 +24409,7 @@ export interface operations {
                      *             "user_01k5t3h8xze4bs4p8v2m9qwd7a"
                      *           ],
                      *           "resolution_id": "res_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *           "run_id": "run_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *           "schedule_id": "sched_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *           "sources": [
                      *             {
@@ -23301,8 +24467,10 @@ export interface operations {
                      *           "retry_of": null,
                      *           "root_task_id": "task_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *           "round": 0,
+                     *           "run_id": null,
                      *           "started_at": null,
                      *           "status": "queued",
+                     *           "step_id": null,
                      *           "thread_id": null,
                      *           "token_usage": null,
                      *           "trigger_message_id": null,
@@ -23377,6 +24545,7 @@ export interface operations {
                      *             "user_01k5t3h8xze4bs4p8v2m9qwd7a"
                      *           ],
                      *           "resolution_id": "res_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *           "run_id": "run_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *           "schedule_id": "sched_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *           "sources": [
                      *             {
@@ -23434,8 +24603,10 @@ export interface operations {
                      *           "retry_of": null,
                      *           "root_task_id": "task_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *           "round": 0,
+                     *           "run_id": null,
                      *           "started_at": null,
                      *           "status": "queued",
+                     *           "step_id": null,
                      *           "thread_id": null,
                      *           "token_usage": null,
                      *           "trigger_message_id": null,
@@ -24290,6 +25461,7 @@ export interface operations {
                      *           "arguments": null,
                      *           "arguments_hash": null,
                      *           "call": 0,
+                     *           "child_task_id": null,
                      *           "count": null,
                      *           "created_at": "2026-11-20T09:30:00.000Z",
                      *           "duration_ms": null,
@@ -24424,8 +25596,9 @@ export interface operations {
                      *           "name": "Ada",
                      *           "owner_id": "user_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *           "reason": "owner_gone",
-                     *           "schedule_id": "sched_01k5t3h8xze4bs4p8v2m9qwd7a",
-                     *           "text": "Monday: two quiet days before the fair."
+                     *           "schedule_id": null,
+                     *           "text": "Monday: two quiet days before the fair.",
+                     *           "workflow_id": null
                      *         }
                      *       ],
                      *       "tools": [
@@ -24438,6 +25611,783 @@ export interface operations {
                      *     }
                      */
                     "application/json": components["schemas"]["WaitingSeen"];
+                };
+            };
+            400: components["responses"]["Error400"];
+            401: components["responses"]["Error401"];
+            403: components["responses"]["Error403"];
+            404: components["responses"]["Error404"];
+            429: components["responses"]["Error429"];
+            500: components["responses"]["Error500"];
+            503: components["responses"]["Error503"];
+        };
+    };
+    list_recipes: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description The workspace; required for people who are members of several. */
+                "X-Workspace-Id"?: components["schemas"]["WorkspaceId"];
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Success */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "data": [
+                     *         {
+                     *           "agents": [
+                     *             "agent_01k5t3h8xze4bs4p8v2m9qwd7a"
+                     *           ],
+                     *           "default_agent_id": "agent_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *           "description": "Helps with plans",
+                     *           "name": "Ada",
+                     *           "object": "workflow_recipe",
+                     *           "on_message": null,
+                     *           "steps": [
+                     *             {
+                     *               "agent_id": null,
+                     *               "id": "…",
+                     *               "kind": "agent",
+                     *               "on_error": "stop",
+                     *               "post": false,
+                     *               "prompt": "…",
+                     *               "title": null
+                     *             }
+                     *           ]
+                     *         }
+                     *       ],
+                     *       "first_id": null,
+                     *       "has_more": false,
+                     *       "last_id": null,
+                     *       "object": "list"
+                     *     }
+                     */
+                    "application/json": components["schemas"]["List_WorkflowRecipe"];
+                };
+            };
+            400: components["responses"]["Error400"];
+            401: components["responses"]["Error401"];
+            403: components["responses"]["Error403"];
+            404: components["responses"]["Error404"];
+            429: components["responses"]["Error429"];
+            500: components["responses"]["Error500"];
+            503: components["responses"]["Error503"];
+        };
+    };
+    list_workflows: {
+        parameters: {
+            query?: {
+                /** @description 1 to 100; 20 by default. */
+                limit?: number;
+                /** @description Only workflows created after the one with this ID. */
+                after?: components["schemas"]["WorkflowId"];
+                /** @description Only workflows created before the one with this ID. */
+                before?: components["schemas"]["WorkflowId"];
+                /** @description Exact name. */
+                name?: string;
+                /** @description Only workflows with this status. */
+                status?: "active" | "paused" | "archived";
+            };
+            header?: {
+                /** @description The workspace; required for people who are members of several. */
+                "X-Workspace-Id"?: components["schemas"]["WorkspaceId"];
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Success */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "data": [
+                     *         {
+                     *           "agents": [
+                     *             "agent_01k5t3h8xze4bs4p8v2m9qwd7a"
+                     *           ],
+                     *           "created_at": "2026-11-20T09:30:00.000Z",
+                     *           "default_agent_id": "agent_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *           "description": "Helps with plans",
+                     *           "dropped": 0,
+                     *           "id": "flow_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *           "name": "Ada",
+                     *           "object": "workflow",
+                     *           "on_message": null,
+                     *           "owner_id": "user_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *           "paused_reason": null,
+                     *           "status": "active",
+                     *           "steps": [
+                     *             {
+                     *               "agent_id": null,
+                     *               "id": "…",
+                     *               "kind": "agent",
+                     *               "on_error": "stop",
+                     *               "post": false,
+                     *               "prompt": "…",
+                     *               "title": null
+                     *             }
+                     *           ],
+                     *           "updated_at": "2026-11-20T09:30:00.000Z",
+                     *           "version": 1
+                     *         }
+                     *       ],
+                     *       "first_id": null,
+                     *       "has_more": false,
+                     *       "last_id": null,
+                     *       "object": "list"
+                     *     }
+                     */
+                    "application/json": components["schemas"]["List_Workflow"];
+                };
+            };
+            400: components["responses"]["Error400"];
+            401: components["responses"]["Error401"];
+            403: components["responses"]["Error403"];
+            404: components["responses"]["Error404"];
+            429: components["responses"]["Error429"];
+            500: components["responses"]["Error500"];
+            503: components["responses"]["Error503"];
+        };
+    };
+    create_workflow: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description The workspace; required for people who are members of several. */
+                "X-Workspace-Id"?: components["schemas"]["WorkspaceId"];
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "description": "Writes a greeting",
+                 *       "name": "greeting",
+                 *       "steps": [
+                 *         {
+                 *           "id": "draft",
+                 *           "kind": "agent",
+                 *           "prompt": "Write a greeting for {{input}}."
+                 *         },
+                 *         {
+                 *           "content": "{{steps.draft.output}}",
+                 *           "id": "post",
+                 *           "kind": "output"
+                 *         }
+                 *       ]
+                 *     }
+                 */
+                "application/json": components["schemas"]["WorkflowForm"];
+            };
+        };
+        responses: {
+            /** @description Created */
+            201: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "agents": [
+                     *         "agent_01k5t3h8xze4bs4p8v2m9qwd7a"
+                     *       ],
+                     *       "created_at": "2026-11-20T09:30:00.000Z",
+                     *       "default_agent_id": "agent_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *       "description": "Helps with plans",
+                     *       "dropped": 0,
+                     *       "id": "flow_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *       "name": "Ada",
+                     *       "object": "workflow",
+                     *       "on_message": null,
+                     *       "owner_id": "user_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *       "paused_reason": null,
+                     *       "status": "active",
+                     *       "steps": [
+                     *         {
+                     *           "agent_id": null,
+                     *           "id": "…",
+                     *           "kind": "agent",
+                     *           "on_error": "stop",
+                     *           "post": false,
+                     *           "prompt": "…",
+                     *           "title": null
+                     *         }
+                     *       ],
+                     *       "updated_at": "2026-11-20T09:30:00.000Z",
+                     *       "version": 1
+                     *     }
+                     */
+                    "application/json": components["schemas"]["Workflow"];
+                };
+            };
+            400: components["responses"]["Error400"];
+            401: components["responses"]["Error401"];
+            403: components["responses"]["Error403"];
+            404: components["responses"]["Error404"];
+            409: components["responses"]["Error409"];
+            413: components["responses"]["Error413"];
+            422: components["responses"]["Error422"];
+            429: components["responses"]["Error429"];
+            500: components["responses"]["Error500"];
+            503: components["responses"]["Error503"];
+        };
+    };
+    get_workflow: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description ID of a workflow: `flow_` and 26 base-32 characters */
+                id: components["schemas"]["WorkflowId"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Success */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "agents": [
+                     *         "agent_01k5t3h8xze4bs4p8v2m9qwd7a"
+                     *       ],
+                     *       "created_at": "2026-11-20T09:30:00.000Z",
+                     *       "default_agent_id": "agent_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *       "description": "Helps with plans",
+                     *       "dropped": 0,
+                     *       "id": "flow_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *       "name": "Ada",
+                     *       "object": "workflow",
+                     *       "on_message": null,
+                     *       "owner_id": "user_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *       "paused_reason": null,
+                     *       "status": "active",
+                     *       "steps": [
+                     *         {
+                     *           "agent_id": null,
+                     *           "id": "…",
+                     *           "kind": "agent",
+                     *           "on_error": "stop",
+                     *           "post": false,
+                     *           "prompt": "…",
+                     *           "title": null
+                     *         }
+                     *       ],
+                     *       "updated_at": "2026-11-20T09:30:00.000Z",
+                     *       "version": 1
+                     *     }
+                     */
+                    "application/json": components["schemas"]["Workflow"];
+                };
+            };
+            400: components["responses"]["Error400"];
+            401: components["responses"]["Error401"];
+            403: components["responses"]["Error403"];
+            404: components["responses"]["Error404"];
+            429: components["responses"]["Error429"];
+            500: components["responses"]["Error500"];
+            503: components["responses"]["Error503"];
+        };
+    };
+    put_workflow: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description The version that you have read, from its `ETag`; a stale version gets 409 */
+                "If-Match"?: string | null;
+            };
+            path: {
+                /** @description ID of a workflow: `flow_` and 26 base-32 characters */
+                id: components["schemas"]["WorkflowId"];
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "name": "greeting",
+                 *       "steps": [
+                 *         {
+                 *           "content": "Hello {{input}}.",
+                 *           "id": "post",
+                 *           "kind": "output"
+                 *         }
+                 *       ]
+                 *     }
+                 */
+                "application/json": components["schemas"]["WorkflowForm"];
+            };
+        };
+        responses: {
+            /** @description Success */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "agents": [
+                     *         "agent_01k5t3h8xze4bs4p8v2m9qwd7a"
+                     *       ],
+                     *       "created_at": "2026-11-20T09:30:00.000Z",
+                     *       "default_agent_id": "agent_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *       "description": "Helps with plans",
+                     *       "dropped": 0,
+                     *       "id": "flow_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *       "name": "Ada",
+                     *       "object": "workflow",
+                     *       "on_message": null,
+                     *       "owner_id": "user_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *       "paused_reason": null,
+                     *       "status": "active",
+                     *       "steps": [
+                     *         {
+                     *           "agent_id": null,
+                     *           "id": "…",
+                     *           "kind": "agent",
+                     *           "on_error": "stop",
+                     *           "post": false,
+                     *           "prompt": "…",
+                     *           "title": null
+                     *         }
+                     *       ],
+                     *       "updated_at": "2026-11-20T09:30:00.000Z",
+                     *       "version": 1
+                     *     }
+                     */
+                    "application/json": components["schemas"]["Workflow"];
+                };
+            };
+            400: components["responses"]["Error400"];
+            401: components["responses"]["Error401"];
+            403: components["responses"]["Error403"];
+            404: components["responses"]["Error404"];
+            409: components["responses"]["Error409"];
+            413: components["responses"]["Error413"];
+            422: components["responses"]["Error422"];
+            429: components["responses"]["Error429"];
+            500: components["responses"]["Error500"];
+            503: components["responses"]["Error503"];
+        };
+    };
+    archive_workflow: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description The version that you have read, from its `ETag`; a stale version gets 409 */
+                "If-Match"?: string | null;
+            };
+            path: {
+                /** @description ID of a workflow: `flow_` and 26 base-32 characters */
+                id: components["schemas"]["WorkflowId"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Success */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "agents": [
+                     *         "agent_01k5t3h8xze4bs4p8v2m9qwd7a"
+                     *       ],
+                     *       "created_at": "2026-11-20T09:30:00.000Z",
+                     *       "default_agent_id": "agent_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *       "description": "Helps with plans",
+                     *       "dropped": 0,
+                     *       "id": "flow_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *       "name": "Ada",
+                     *       "object": "workflow",
+                     *       "on_message": null,
+                     *       "owner_id": "user_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *       "paused_reason": null,
+                     *       "status": "active",
+                     *       "steps": [
+                     *         {
+                     *           "agent_id": null,
+                     *           "id": "…",
+                     *           "kind": "agent",
+                     *           "on_error": "stop",
+                     *           "post": false,
+                     *           "prompt": "…",
+                     *           "title": null
+                     *         }
+                     *       ],
+                     *       "updated_at": "2026-11-20T09:30:00.000Z",
+                     *       "version": 1
+                     *     }
+                     */
+                    "application/json": components["schemas"]["Workflow"];
+                };
+            };
+            400: components["responses"]["Error400"];
+            401: components["responses"]["Error401"];
+            403: components["responses"]["Error403"];
+            404: components["responses"]["Error404"];
+            409: components["responses"]["Error409"];
+            422: components["responses"]["Error422"];
+            429: components["responses"]["Error429"];
+            500: components["responses"]["Error500"];
+            503: components["responses"]["Error503"];
+        };
+    };
+    patch_workflow: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description The version that you have read, from its `ETag`; a stale version gets 409 */
+                "If-Match"?: string | null;
+            };
+            path: {
+                /** @description ID of a workflow: `flow_` and 26 base-32 characters */
+                id: components["schemas"]["WorkflowId"];
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "description": "Greets people",
+                 *       "status": "paused"
+                 *     }
+                 */
+                "application/json": components["schemas"]["WorkflowPatch"];
+            };
+        };
+        responses: {
+            /** @description Success */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "agents": [
+                     *         "agent_01k5t3h8xze4bs4p8v2m9qwd7a"
+                     *       ],
+                     *       "created_at": "2026-11-20T09:30:00.000Z",
+                     *       "default_agent_id": "agent_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *       "description": "Helps with plans",
+                     *       "dropped": 0,
+                     *       "id": "flow_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *       "name": "Ada",
+                     *       "object": "workflow",
+                     *       "on_message": null,
+                     *       "owner_id": "user_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *       "paused_reason": null,
+                     *       "status": "active",
+                     *       "steps": [
+                     *         {
+                     *           "agent_id": null,
+                     *           "id": "…",
+                     *           "kind": "agent",
+                     *           "on_error": "stop",
+                     *           "post": false,
+                     *           "prompt": "…",
+                     *           "title": null
+                     *         }
+                     *       ],
+                     *       "updated_at": "2026-11-20T09:30:00.000Z",
+                     *       "version": 1
+                     *     }
+                     */
+                    "application/json": components["schemas"]["Workflow"];
+                };
+            };
+            400: components["responses"]["Error400"];
+            401: components["responses"]["Error401"];
+            403: components["responses"]["Error403"];
+            404: components["responses"]["Error404"];
+            409: components["responses"]["Error409"];
+            413: components["responses"]["Error413"];
+            422: components["responses"]["Error422"];
+            429: components["responses"]["Error429"];
+            500: components["responses"]["Error500"];
+            503: components["responses"]["Error503"];
+        };
+    };
+    roll_back_workflow: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description The version that you have read, from its `ETag`; a stale version gets 409 */
+                "If-Match"?: string | null;
+            };
+            path: {
+                /** @description ID of a workflow: `flow_` and 26 base-32 characters */
+                id: components["schemas"]["WorkflowId"];
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "target_version": 1
+                 *     }
+                 */
+                "application/json": components["schemas"]["WorkflowRollbackForm"];
+            };
+        };
+        responses: {
+            /** @description Success */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "agents": [
+                     *         "agent_01k5t3h8xze4bs4p8v2m9qwd7a"
+                     *       ],
+                     *       "created_at": "2026-11-20T09:30:00.000Z",
+                     *       "default_agent_id": "agent_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *       "description": "Helps with plans",
+                     *       "dropped": 0,
+                     *       "id": "flow_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *       "name": "Ada",
+                     *       "object": "workflow",
+                     *       "on_message": null,
+                     *       "owner_id": "user_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *       "paused_reason": null,
+                     *       "status": "active",
+                     *       "steps": [
+                     *         {
+                     *           "agent_id": null,
+                     *           "id": "…",
+                     *           "kind": "agent",
+                     *           "on_error": "stop",
+                     *           "post": false,
+                     *           "prompt": "…",
+                     *           "title": null
+                     *         }
+                     *       ],
+                     *       "updated_at": "2026-11-20T09:30:00.000Z",
+                     *       "version": 1
+                     *     }
+                     */
+                    "application/json": components["schemas"]["Workflow"];
+                };
+            };
+            400: components["responses"]["Error400"];
+            401: components["responses"]["Error401"];
+            403: components["responses"]["Error403"];
+            404: components["responses"]["Error404"];
+            409: components["responses"]["Error409"];
+            413: components["responses"]["Error413"];
+            422: components["responses"]["Error422"];
+            429: components["responses"]["Error429"];
+            500: components["responses"]["Error500"];
+            503: components["responses"]["Error503"];
+        };
+    };
+    start_run: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description ID of a workflow: `flow_` and 26 base-32 characters */
+                id: components["schemas"]["WorkflowId"];
+            };
+            cookie?: never;
+        };
+        requestBody?: {
+            content: {
+                /**
+                 * @example {
+                 *       "input": "the new member"
+                 *     }
+                 */
+                "application/json": components["schemas"]["RunForm"] | null;
+            };
+        };
+        responses: {
+            /** @description Success */
+            202: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "run": {
+                     *         "cause": {
+                     *           "id": null,
+                     *           "type": "manual"
+                     *         },
+                     *         "channel_id": null,
+                     *         "completed_at": null,
+                     *         "created_at": "2026-11-20T09:30:00.000Z",
+                     *         "error": null,
+                     *         "id": "run_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *         "input": "…",
+                     *         "object": "run",
+                     *         "requested_by": "user_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *         "root_task_id": "task_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *         "status": "queued",
+                     *         "steps": [
+                     *           {
+                     *             "action_id": null,
+                     *             "ended_at": null,
+                     *             "error": null,
+                     *             "fork_id": null,
+                     *             "id": "…",
+                     *             "kind": "agent",
+                     *             "output": null,
+                     *             "started_at": null,
+                     *             "state": "pending",
+                     *             "task_id": null
+                     *           }
+                     *         ],
+                     *         "thread_id": null,
+                     *         "workflow_id": "flow_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *         "workflow_version": 0
+                     *       },
+                     *       "task": {
+                     *         "after_task_id": null,
+                     *         "agent_id": null,
+                     *         "agent_version": null,
+                     *         "attempt": 1,
+                     *         "channel_id": null,
+                     *         "completed_at": null,
+                     *         "depth": 0,
+                     *         "error": null,
+                     *         "fork_id": null,
+                     *         "id": "task_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *         "input": {
+                     *           "prompt": "…"
+                     *         },
+                     *         "kind": "reply",
+                     *         "output": null,
+                     *         "parent_task_id": null,
+                     *         "queued_at": "2026-11-20T09:30:00.000Z",
+                     *         "reply_message_id": null,
+                     *         "requested_by": "user_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *         "retry_at": null,
+                     *         "retry_of": null,
+                     *         "root_task_id": "task_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *         "round": 0,
+                     *         "run_id": null,
+                     *         "started_at": null,
+                     *         "status": "queued",
+                     *         "step_id": null,
+                     *         "thread_id": null,
+                     *         "token_usage": null,
+                     *         "trigger_message_id": null,
+                     *         "wait_reason": null,
+                     *         "workspace_id": "ws_01k5t3h8xze4bs4p8v2m9qwd7a"
+                     *       }
+                     *     }
+                     */
+                    "application/json": components["schemas"]["StartedRun"];
+                };
+            };
+            400: components["responses"]["Error400"];
+            401: components["responses"]["Error401"];
+            403: components["responses"]["Error403"];
+            404: components["responses"]["Error404"];
+            409: components["responses"]["Error409"];
+            413: components["responses"]["Error413"];
+            422: components["responses"]["Error422"];
+            429: components["responses"]["Error429"];
+            500: components["responses"]["Error500"];
+            503: components["responses"]["Error503"];
+        };
+    };
+    list_workflow_versions: {
+        parameters: {
+            query?: {
+                /** @description 1 to 100; 20 by default. */
+                limit?: number;
+                /** @description `next_cursor` from the previous page. */
+                cursor?: string;
+            };
+            header?: never;
+            path: {
+                /** @description ID of a workflow: `flow_` and 26 base-32 characters */
+                id: components["schemas"]["WorkflowId"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Success */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "data": [
+                     *         {
+                     *           "change_summary": "…",
+                     *           "changed_at": "2026-11-20T09:30:00.000Z",
+                     *           "changed_by": "user_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *           "object": "workflow_version",
+                     *           "snapshot": {
+                     *             "agents": [
+                     *               "agent_01k5t3h8xze4bs4p8v2m9qwd7a"
+                     *             ],
+                     *             "default_agent_id": "agent_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *             "description": "Helps with plans",
+                     *             "name": "Ada",
+                     *             "on_message": null,
+                     *             "status": "active",
+                     *             "steps": [
+                     *               {
+                     *                 "agent_id": null,
+                     *                 "id": "…",
+                     *                 "kind": "agent",
+                     *                 "on_error": "stop",
+                     *                 "post": false,
+                     *                 "prompt": "…",
+                     *                 "title": null
+                     *               }
+                     *             ]
+                     *           },
+                     *           "version": 1,
+                     *           "workflow_id": "flow_01k5t3h8xze4bs4p8v2m9qwd7a"
+                     *         }
+                     *       ],
+                     *       "first_id": null,
+                     *       "has_more": false,
+                     *       "last_id": null,
+                     *       "object": "list"
+                     *     }
+                     */
+                    "application/json": components["schemas"]["List_WorkflowVersion"];
                 };
             };
             400: components["responses"]["Error400"];

@@ -50,8 +50,11 @@ test('fields and the form of a schedule are the same', () => {
     deliver: { thread_id: 'thread_1' },
     missed: 'skip',
   });
-  const target = { type: 'workflow', workflow_id: 'flow_1', input: 'Monday' } as const;
-  expect(formOf(fieldsOf(schedule({ target, deliver: null })))).toMatchObject({ target, deliver: null });
+  const toWorkflow = {
+    target: { type: 'workflow', workflow_id: 'flow_1', input: 'Monday' } as const,
+    deliver: null,
+  };
+  expect(formOf(fieldsOf(schedule(toWorkflow)))).toMatchObject(toWorkflow);
 });
 
 test.each<[Partial<ScheduleFields>, boolean]>([
