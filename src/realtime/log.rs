@@ -151,6 +151,10 @@ impl NewEvent {
     #[must_use]
     pub fn only_to(mut self, only: Option<Recipients>) -> Self {
         self.only = only;
+        if let Some(only) = &mut self.only {
+            only.users.sort_unstable();
+            only.users.dedup();
+        }
         self
     }
 
