@@ -7,7 +7,7 @@ use axum::{
     extract::{FromRequest, FromRequestParts, Request},
     http::{header, request::Parts},
 };
-use serde::de::DeserializeOwned;
+use serde::de::{DeserializeOwned, IgnoredAny};
 
 use super::error::{ApiError, ErrorCode};
 
@@ -55,7 +55,8 @@ pub fn parse_json<T: DeserializeOwned>(text: &[u8]) -> Result<T, ApiError> {
         let param = if is_whole { String::new() } else { path };
         let inner = e.into_inner();
         let message = inner.to_string();
-        if inner.is_data() {
+        // A number in place of a name of an enum is a syntax error for serde_json, too.
+        if inner.is_data() || serde_json::from_slice::<IgnoredAny>(text).is_ok() {
             ApiError::malformed_field(message, param)
         } else {
             ApiError::invalid(

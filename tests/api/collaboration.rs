@@ -409,10 +409,9 @@ async fn a_draft_that_a_person_asked_for_is_that_of_the_work() {
 #[tokio::test]
 async fn a_turn_that_waited_ends_for_a_requester_who_became_a_viewer() {
     let t = team().await;
-    let sage = reader(&t.ada, "sage", json!({})).await;
-    let rules = json!({"approval_rules": [{"action": "search", "requires": "any_member"}]});
-    let policy = format!("/v1/workspaces/{}/policy", t.ada.workspace);
-    t.ada.patch(&policy, rules).await.is(200);
+    let rules = json!([{"action": "search", "requires": "any_member"}]);
+    let trust = json!({"trust": {"approve": ["search"], "approval_rules": rules}});
+    let sage = reader(&t.ada, "sage", trust).await;
     let search = ("search_messages", json!({"query": "zebra"}));
     t.model().script("sage", [Answer::calls("", &[search])]);
     let form =

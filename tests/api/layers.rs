@@ -120,7 +120,7 @@ fn statements(code: &str) -> (Vec<Use>, String) {
         let line = code[..at].rfind('\n').map_or(0, |line| line + 1);
         let before = code[line..at].trim();
         let exports = before.starts_with("pub");
-        if line < from || !(before.is_empty() || exports) {
+        if line < from || code[..at].ends_with(is_name) || !(before.is_empty() || exports) {
             continue;
         }
         let end = at + code[at..].find(';').unwrap();

@@ -181,7 +181,7 @@ async fn pair(t: &Team, fields: Value) -> Value {
 async fn start_pair(t: &Team, fields: Value) -> String {
     t.model().script("coder", [Answer::text("Monday.")]);
     t.model().script("vibe", [Answer::text("Not Tuesday.")]);
-    let result = json!({"headline": "Monday it is", "conclusion": "Both agree.", "key_points": [], "action_items": [],
+    let result = json!({"headline": "A day for the fair", "conclusion": "The fair needs a day.", "key_points": [], "action_items": [],
         "open_questions": [], "deferred_items": []});
     t.model().script("resolver", [drafting(&result)]);
     let made = t.bo.post("/v1/workflows", pair(t, fields).await).await;
@@ -212,7 +212,10 @@ async fn two_agents_collaborate_and_a_person_publishes_their_draft() {
     t.bo.publish(&fork).await;
     let done = reaches(&t.bo, &run, "completed").await;
     let said = t.bo.contents(&text(&done, "/thread_id")).await;
-    assert!(said.last().unwrap().contains("Monday it is"), "{said:?}");
+    assert!(
+        said.last().unwrap().contains("A day for the fair"),
+        "{said:?}"
+    );
 }
 
 #[tokio::test]
@@ -221,7 +224,7 @@ async fn agents_that_collaborate_can_publish_their_draft() {
     let run = start_pair(&t, json!({"publish": "agent"})).await;
     let done = reaches(&t.bo, &run, "completed").await;
     assert_eq!(states(&done), ["think completed", "tell completed"]);
-    assert!(text(&done, "/steps/0/output").contains("Monday it is"));
+    assert!(text(&done, "/steps/0/output").contains("A day for the fair"));
     let fork = t.bo.fork(&text(&done, "/steps/0/fork_id")).await;
     assert_eq!(fork["collaboration"]["state"], "done");
 }

@@ -139,7 +139,7 @@ async fn nobody_starts_runs_or_posts_where_they_cannot() {
         json!([{"id": "post", "kind": "output", "content": "Seen.", "channel_id": cast.private}]);
     let there = flow(&t.bo, "there", steps).await;
     let here = json!([{"id": "post", "kind": "output", "content": "Seen."}]);
-    let here = flow(&t.bo, "here", here).await;
+    let here = flow(&t.bo, "nearby", here).await;
     let thread = t.bo.thread(&cast.private, "Ours").await;
     for (wish, code) in [
         (json!({"channel_id": cast.private}), "channel_not_found"),

@@ -172,12 +172,16 @@ async fn get_run(
     Path(id): Path<RunId>,
 ) -> Result<Json<WorkflowRun>, ApiError> {
     let mut c = state.db.read().await?;
-    Ok(Json(visible(&mut c, &caller, id).await?))
+    Ok(Json(visible(&mut c, &caller, (id, Scope::ChatRead)).await?))
 }
 
 /// # Errors
 /// `RunNotFound`, or any error of `Actor::require`.
-async fn visible(c: &mut Conn, caller: &Caller, id: RunId) -> Result<WorkflowRun, WorkflowError> {
+async fn visible(
+    c: &mut Conn,
+    caller: &Caller,
+    (id, scope): (RunId, Scope),
+) -> Result<WorkflowRun, WorkflowError> {
     let workspace = run::workspace_of_run(c, id).await?;
     let workspace = workspace.ok_or(WorkflowError::RunNotFound)?;
     let actor = caller.enter(c, workspace).await.map_err(|e| match e {
@@ -186,7 +190,7 @@ async fn visible(c: &mut Conn, caller: &Caller, id: RunId) -> Result<WorkflowRun
     })?;
     let found = run::find_visible_run(c, id, runs::reader_of(&actor)).await?;
     let found = found.ok_or(WorkflowError::RunNotFound)?;
-    actor.require(Scope::ChatRead)?;
+    actor.require(scope)?;
     Ok(seen_by(c, &actor, found).await?)
 }
 
@@ -220,7 +224,9 @@ async fn cancel_run(
     let cancel = async move |c: &mut Conn| runs::cancel_run(c, &by, id, &hub).await;
     state.db.write(key, cancel).await?;
     let mut c = state.db.read().await?;
-    Ok(Json(visible(&mut c, &caller, id).await?))
+    Ok(Json(
+        visible(&mut c, &caller, (id, Scope::ChatWrite)).await?,
+    ))
 }
 
 /// Resume a failed run with the step that failed; completed steps keep their outputs
@@ -239,7 +245,9 @@ async fn resume_run(
     let resume = async move |c: &mut Conn| runs::resume_run(c, &by, id).await;
     state.db.write(key, resume).await?;
     let mut c = state.db.read().await?;
-    Ok(Json(visible(&mut c, &caller, id).await?))
+    Ok(Json(
+        visible(&mut c, &caller, (id, Scope::ChatWrite)).await?,
+    ))
 }
 
 /// Workspace whose writer runs commands for a run.
