@@ -13,6 +13,7 @@ use crate::{
     ids::{ChannelId, RunId, TaskId, ThreadId, WorkflowId},
     realtime::{EventType, Hub},
     tasks::{Task, TaskStatus, queue},
+    tools::taint,
     workflows::{
         self, WorkflowError,
         definition::OnError,
@@ -77,6 +78,9 @@ pub async fn start_by_person(
         day: now().day(),
     };
     run::start_run(c, &workflow, run, &new).await?;
+    if actor.key.is_some() {
+        taint::add_key(c, TaskId(run.0), actor.user).await?;
+    }
     stored(c, run).await
 }
 

@@ -28,11 +28,7 @@ use crate::{
     failpoint,
     ids::{AgentId, RunId, ScheduleId, TaskId, WorkflowId, WorkspaceId},
     realtime::{EventType, hub::Conversation},
-    tasks::{
-        NewScheduled, Task,
-        actions::{ActionSource, TaintKind},
-        queue,
-    },
+    tasks::{NewScheduled, Task, queue},
     time::Timestamp,
     tools::taint,
     workflows::{
@@ -286,17 +282,7 @@ async fn start(c: &mut Conn, row: &Row, id: TaskId) -> Result<Task, ScheduleErro
         }
     };
     if row.api_key_id.is_some() {
-        let (label,): (String,) = c
-            .q("select name from users where id = $1")
-            .bind(row.owner_id)
-            .one()
-            .await?;
-        let by_key = ActionSource {
-            kind: TaintKind::Key,
-            source_id: row.owner_id.0,
-            label,
-        };
-        taint::add(c, id, &[by_key]).await?;
+        taint::add_key(c, id, row.owner_id).await?;
     }
     c.q("update schedules set last_task_id = $2 where id = $1")
         .bind(row.id)

@@ -90,6 +90,18 @@ pub async fn add_people(
     Ok(())
 }
 
+/// Adds the words of a task's requester that came with an API key and were not typed.
+pub async fn add_key(c: &mut Conn, task: TaskId, requester: UserId) -> Result<(), DbError> {
+    c.q("insert into task_taints (task_id, kind, source_id, label) select $1, $2, u.id, u.name from users u where u.id = $3 \
+         on conflict do nothing")
+        .bind(task)
+        .bind(TaintKind::Key)
+        .bind(requester)
+        .run()
+        .await?;
+    Ok(())
+}
+
 /// A title or a description. Everyone who can write can change it, so nobody counts as its author.
 pub fn title_source(conversation: Uuid, label: &str) -> ActionSource {
     ActionSource {

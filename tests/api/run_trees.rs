@@ -59,6 +59,26 @@ async fn a_tool_of_a_step_waits_for_the_requester_and_so_does_the_run() {
 }
 
 #[tokio::test]
+async fn the_input_of_a_run_that_a_key_starts_taints_its_steps() {
+    let t = team().await;
+    let sage = reader(&t.ada, "sage", json!({"trust": {"approve": ["search"]}})).await;
+    t.model()
+        .script("sage", (0..2).map(|_| Answer::calls("", &[search()])));
+    let flow = flow_of(&t.bo, &sage).await;
+    let scopes = ["chat:read", "chat:write", "agents:use"];
+    let (robot, _) = t.bo.make_key(&scopes).await;
+    let key = json!({"kind": "key", "label": "Bo"});
+    for (by, is_tainted) in [(&t.bo, false), (&robot, true)] {
+        let wish = json!({"input": "the text of a mail", "channel_id": t.general});
+        let run = start(by, &flow, wish).await;
+        let parked = reaches(&t.bo, &run, "waiting").await;
+        let action = waiting(&t.bo, &text(&parked, "/steps/0/task_id")).await;
+        let sources = list(&action, "/sources");
+        assert_eq!(sources.contains(&key), is_tainted, "{action}");
+    }
+}
+
+#[tokio::test]
 async fn an_agent_without_a_channel_has_no_tools() {
     let t = team().await;
     let sage = reader(&t.ada, "sage", json!({})).await;
