@@ -5,7 +5,9 @@ use super::definition::is_step_id;
 
 /// Maximum size of a value in bytes; longer ones are cut.
 pub const VALUE_BYTES_MAX: usize = 8 * 1024;
-/// End of a value that was cut.
+/// Maximum size of a text with its values in bytes; longer ones are cut.
+pub const RENDERED_BYTES_MAX: usize = 32 * 1024;
+/// End of a value or text that was cut.
 const CUT_MARK: &str = "\n[… cut]";
 
 /// A variable of a text.
@@ -84,7 +86,8 @@ pub fn variables(text: &str) -> Result<Vec<Variable<'_>>, &str> {
         .collect()
 }
 
-/// Replaces the variables of a text with their values, in one pass. Values are cut at `VALUE_BYTES_MAX`.
+/// Replaces the variables of a text with their values, in one pass. Values are cut at `VALUE_BYTES_MAX`, and the text at
+/// `RENDERED_BYTES_MAX`.
 pub fn render<'a>(text: &'a str, value: impl Fn(Variable<'a>) -> &'a str) -> String {
     let mut rendered = String::with_capacity(text.len());
     for part in parts(text) {
@@ -94,6 +97,12 @@ pub fn render<'a>(text: &'a str, value: impl Fn(Variable<'a>) -> &'a str) -> Str
                 Some(variable) => push_cut(&mut rendered, value(variable)),
                 None => rendered.push_str(written),
             },
+        }
+        if rendered.len() > RENDERED_BYTES_MAX {
+            let end = RENDERED_BYTES_MAX - CUT_MARK.len();
+            rendered.truncate(rendered.floor_char_boundary(end));
+            rendered.push_str(CUT_MARK);
+            return rendered;
         }
     }
     rendered
@@ -156,6 +165,17 @@ mod tests {
         assert_eq!(rendered.len(), VALUE_BYTES_MAX + CUT_MARK.len() + ".".len());
         let exact = "a".repeat(VALUE_BYTES_MAX);
         assert_eq!(render("{{input}}", |_| &exact), exact);
+    }
+
+    #[test]
+    fn a_long_text_is_cut_with_a_mark() {
+        let value = "ä".repeat(VALUE_BYTES_MAX / 2);
+        let rendered = render(&"{{input}}".repeat(900), |_| &value);
+        assert!(rendered.ends_with("ä\n[… cut]"), "{rendered}");
+        let expected = (RENDERED_BYTES_MAX - 1)..=RENDERED_BYTES_MAX;
+        assert!(expected.contains(&rendered.len()), "{}", rendered.len());
+        let whole = "{{input}}".repeat(4);
+        assert_eq!(render(&whole, |_| &value), value.repeat(4));
     }
 
     proptest! {
