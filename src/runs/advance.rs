@@ -1,13 +1,15 @@
 //! Runs the root task of a run: settles what its steps have become, and makes the next moves, all in one transaction.
+//!
+//! A transaction that needs the result of a search for a pattern stores nothing and is repeated with the result.
 
-use std::sync::Arc;
+use std::{collections::HashMap, sync::Arc};
 
 use futures::{FutureExt, future::BoxFuture};
 use tokio_util::sync::CancellationToken;
 
 use super::{
     planner::{Plan, RunEnd, plan},
-    work::{Fault, Surroundings, Work},
+    work::{Fault, PatternSearch, Surroundings, Work},
 };
 use crate::{
     chat::{
@@ -25,10 +27,10 @@ use crate::{
     tasks::{
         FailCode, Lease, LeaseLost, Task, TaskError, TaskOutput, WaitReason, notice_text,
         queue::{self, End},
-        worker::{Handler, Run},
+        worker::{Abort, Handler, Run},
     },
     workflows::{
-        definition::{StepWork, flat},
+        definition::{ConditionOp, StepWork, flat, holds},
         run::{self, CauseType, RunStep, StepState},
     },
 };
@@ -46,7 +48,27 @@ impl RunHandler {
         Surroundings {
             hub: Arc::clone(&self.hub),
             is_offline: self.provider.is_offline(),
+            searched: HashMap::new(),
         }
+    }
+}
+
+/// Reason why a transaction stored nothing.
+enum NotAdvanced {
+    Lost(LeaseLost),
+    /// It needs the result of this search.
+    Needs(PatternSearch),
+}
+
+impl From<LeaseLost> for NotAdvanced {
+    fn from(e: LeaseLost) -> Self {
+        Self::Lost(e)
+    }
+}
+
+impl From<DbError> for NotAdvanced {
+    fn from(e: DbError) -> Self {
+        Self::Lost(e.into())
     }
 }
 
@@ -54,12 +76,24 @@ impl Handler for RunHandler {
     fn run(&self, _task: Task, lease: Lease, _stop: CancellationToken) -> Run<'_> {
         async move {
             failpoint!("run_advance");
-            let around = self.around();
-            self.db
-                .write(lease.workspace.0, async move |c: &mut Conn| {
-                    advance(c, &lease, around.clone()).await
-                })
-                .await?;
+            let mut around = self.around();
+            loop {
+                let known = around.clone();
+                let advanced: Result<(), NotAdvanced> = self
+                    .db
+                    .write(lease.workspace.0, async move |c: &mut Conn| {
+                        advance(c, &lease, known.clone()).await
+                    })
+                    .await;
+                match advanced {
+                    Ok(()) => break,
+                    Err(NotAdvanced::Lost(e)) => return Err(e.into()),
+                    Err(NotAdvanced::Needs(search)) => {
+                        let is_found = find(search.clone()).await?;
+                        around.searched.insert(search, is_found);
+                    }
+                }
+            }
             failpoint!("run_advanced");
             Ok(())
         }
@@ -87,7 +121,13 @@ impl Handler for RunHandler {
     }
 }
 
-async fn advance(c: &mut Conn, lease: &Lease, around: Surroundings) -> Result<(), LeaseLost> {
+async fn find(search: PatternSearch) -> Result<bool, Abort> {
+    let work = move || holds(ConditionOp::Matches, &search.text, &search.pattern) == Some(true);
+    let found = tokio::task::spawn_blocking(work).await;
+    found.map_err(|_| Abort::Stopped)
+}
+
+async fn advance(c: &mut Conn, lease: &Lease, around: Surroundings) -> Result<(), NotAdvanced> {
     let root = queue::lock_lease(c, lease).await?;
     let Some(mut work) = Work::load(c, &root, lease.audience, around).await? else {
         // The run was deleted.
@@ -99,6 +139,9 @@ async fn advance(c: &mut Conn, lease: &Lease, around: Surroundings) -> Result<()
     }
     Box::pin(work.settle(c)).await?;
     let end = Box::pin(work.move_on(c)).await?;
+    if let Some(search) = work.search.take() {
+        return Err(NotAdvanced::Needs(search));
+    }
     match end {
         Some(RunEnd::Completed) => {
             let end = End::Completed {
@@ -181,7 +224,7 @@ impl Work {
                     ..Plan::default()
                 };
             self.make(c, plan).await?;
-            if end.is_some() || is_idle {
+            if end.is_some() || is_idle || self.search.is_some() {
                 return Ok(end);
             }
         }

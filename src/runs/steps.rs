@@ -5,7 +5,7 @@ use uuid::Uuid;
 use super::{
     outputs::Output,
     people::find_action,
-    work::{Fault, Work},
+    work::{Fault, PatternSearch, Work},
 };
 use crate::{
     chat::{messages, remove},
@@ -20,7 +20,7 @@ use crate::{
     tool_fault::ToolErrorCode,
     tools::taint,
     workflows::{
-        definition::{AgentStep, ConditionStep, OutputStep, Step, StepWork, holds},
+        definition::{AgentStep, ConditionOp, ConditionStep, OutputStep, Step, StepWork, holds},
         run::RunStep,
     },
 };
@@ -201,7 +201,21 @@ impl Work {
         work: &ConditionStep,
     ) -> Result<Result<(), Fault>, DbError> {
         let value = self.render(&work.value);
-        let Some(is_true) = holds(work.op, &value, &work.with) else {
+        let is_true = if work.op == ConditionOp::Matches {
+            let search = PatternSearch {
+                pattern: work.with.clone(),
+                text: value.clone(),
+            };
+            let found = self.around.searched.get(&search).copied();
+            if found.is_none() {
+                self.search = Some(search);
+                return Ok(Ok(()));
+            }
+            found
+        } else {
+            holds(work.op, &value, &work.with)
+        };
+        let Some(is_true) = is_true else {
             let agent = match self.agent(c, None).await? {
                 Ok(agent) => agent,
                 Err(fault) => return Ok(Err(fault)),

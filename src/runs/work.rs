@@ -24,12 +24,21 @@ use crate::{
 /// Reason why a step failed, for people.
 pub(super) type Fault = String;
 
+/// A search for a pattern in a text. It can take longer than a transaction may last.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(super) struct PatternSearch {
+    pub pattern: String,
+    pub text: String,
+}
+
 /// What a worker brings along.
 #[derive(Clone)]
 pub(super) struct Surroundings {
     pub hub: Arc<Hub>,
     /// No model can answer.
     pub is_offline: bool,
+    /// Results of searches that have ended.
+    pub searched: HashMap<PatternSearch, bool>,
 }
 
 /// A run that is being advanced.
@@ -42,6 +51,8 @@ pub(super) struct Work {
     pub audience: Audience,
     pub root: Task,
     pub around: Surroundings,
+    /// Search whose result the next move needs.
+    pub search: Option<PatternSearch>,
 }
 
 impl Work {
@@ -72,6 +83,7 @@ impl Work {
             audience,
             root: root.clone(),
             around,
+            search: None,
         }))
     }
 

@@ -161,6 +161,37 @@ async fn a_condition_jumps_over_steps() {
 }
 
 #[tokio::test]
+async fn patterns_are_searched_in_texts_of_the_same_pass() {
+    let t = team().await;
+    let test = |id: &str, value: &str, then: &str| {
+        let (op, with) = ("matches", "^On+e");
+        json!({"id": id, "kind": "condition", "value": value, "op": op, "with": with, "then": then, "else": "end"})
+    };
+    let steps = json!([
+        {"id": "one", "kind": "output", "content": "One"},
+        test("first", "{{steps.one.output}}", "two"),
+        {"id": "two", "kind": "output", "content": "Two"},
+        test("second", "{{steps.two.output}}", "three"),
+        {"id": "three", "kind": "output", "content": "Three"},
+    ]);
+    let flow = flow(&t.bo, "patterns", steps).await;
+    let started = start(&t.bo, &flow, json!({"channel_id": t.general})).await;
+    let done = reaches(&t.bo, &started, "completed").await;
+    assert_eq!(
+        states(&done),
+        [
+            "one completed",
+            "first completed",
+            "two completed",
+            "second completed",
+            "three skipped"
+        ]
+    );
+    let thread = text(&done, "/thread_id");
+    assert_eq!(t.bo.contents(&thread).await, ["One", "Two"]);
+}
+
+#[tokio::test]
 async fn a_model_answers_a_condition_with_yes_or_no() {
     let t = team().await;
     let steps = json!([
