@@ -110,6 +110,16 @@ impl Work {
         .await
     }
 
+    /// Starts a thread for a question if the run has none. Its message has no values, because only some people see the question.
+    async fn ensure_thread_to_ask(
+        &mut self,
+        c: &mut Conn,
+        step: &Step,
+    ) -> Result<Result<(), Fault>, DbError> {
+        let text = format!("Workflow {} asks for approval: {}", self.name, step.shown());
+        self.ensure_thread(c, &text).await
+    }
+
     /// Asks people for an approval.
     pub(super) async fn start_approval(
         &mut self,
@@ -145,9 +155,8 @@ impl Work {
         channel: ChannelId,
         content: String,
     ) -> Result<Result<(), Fault>, DbError> {
-        if self.run.thread_id.is_none() {
-            let fault = "a message to another channel needs an approval, and the run has no thread to ask in";
-            return Ok(Err(fault.to_owned()));
+        if let Err(fault) = self.ensure_thread_to_ask(c, step).await? {
+            return Ok(Err(fault));
         }
         let question = Question {
             name: POST_ELSEWHERE,

@@ -230,12 +230,11 @@ impl Step {
         }
     }
 
-    /// Returns true if the step posts in the run's conversation.
+    /// Returns true if the step needs the run's conversation: it posts there, or asks there before it posts elsewhere.
     pub fn posts(&self) -> bool {
         match &self.work {
             StepWork::Agent(step) => step.post,
-            StepWork::Output(step) => step.channel_id.is_none(),
-            StepWork::Fork(_) | StepWork::Approval(_) => true,
+            StepWork::Output(_) | StepWork::Fork(_) | StepWork::Approval(_) => true,
             StepWork::Condition(_) => false,
             StepWork::Parallel(step) => step.branches.iter().flatten().any(Self::posts),
         }
@@ -283,7 +282,7 @@ pub struct WorkflowContent {
 }
 
 impl WorkflowContent {
-    /// Returns true if a step posts in the run's conversation.
+    /// Returns true if a step needs the run's conversation.
     pub fn posts(&self) -> bool {
         self.steps.iter().any(Step::posts)
     }

@@ -313,3 +313,21 @@ async fn a_message_to_another_channel_needs_an_approval_outside_of_public_channe
     let run = start(&t.bo, &flow, json!({"channel_id": random})).await;
     reaches(&t.bo, &run, "completed").await;
 }
+
+#[tokio::test]
+async fn a_message_to_another_channel_is_asked_for_in_a_thread_of_the_run() {
+    let t = team().await;
+    let private = t.bo.private_channel("secret", &[]).await;
+    let steps = json!([{"id": "tell", "kind": "output", "title": "Tell all", "content": "There.", "channel_id": t.general}]);
+    let flow = flow(&t.bo, "tell", steps).await;
+    let nowhere = t.bo.post(&format!("{flow}/runs"), json!({})).await;
+    assert_eq!(nowhere.json()["error"]["param"], "channel_id");
+    assert_eq!(nowhere.refused(422), "invalid_value");
+    let run = start(&t.bo, &flow, json!({"channel_id": private})).await;
+    let waiting = reaches(&t.bo, &run, "waiting").await;
+    let said = t.bo.contents(&text(&waiting, "/thread_id")).await;
+    assert_eq!(said, ["Workflow tell asks for approval: Tell all"]);
+    decide(&t.bo, &asked(&t.bo, &waiting).await, "approve").await;
+    let done = reaches(&t.bo, &run, "completed").await;
+    assert_eq!(done["steps"][0]["output"], "There.");
+}

@@ -217,12 +217,11 @@ export function agentsOf(step: Step): { field: string; ids: string[] } {
 /** A text of a step has this input of the person who starts a run. */
 export const takesInput = (steps: readonly Step[]): boolean =>
   placedSteps(steps).some(({ step }) => /\{\{\s*input\s*\}\}/.test(templateOf(step)?.text ?? ''));
-/** A step posts in the run's conversation, so that a run needs one. */
+/** A step posts in the run's conversation, or asks there before it posts elsewhere, so that a run needs one. */
 export const posts = (steps: readonly Step[]): boolean =>
   placedSteps(steps).some(({ step }) => {
     if (step.kind === 'agent') return step.post;
-    if (step.kind === 'output') return step.channel_id === null;
-    return step.kind === 'fork' || step.kind === 'approval';
+    return ['output', 'fork', 'approval'].includes(step.kind);
   });
 
 /** Adds a branch to a `parallel` step. */
