@@ -8,8 +8,9 @@ use uuid::Uuid;
 
 use super::{
     Workflow, WorkflowError,
-    definition::{StepKind, WorkflowStatus, flat},
+    definition::{StepKind, StepWork, WorkflowStatus, flat},
     error::RUNS_MAX,
+    version_rows::find_content,
 };
 use crate::{
     agents::profiles,
@@ -94,7 +95,8 @@ pub struct RunStep {
     pub task_id: Option<TaskId>,
     pub fork_id: Option<ForkId>,
     pub action_id: Option<ActionId>,
-    /// Null in events, once it was removed, and, for an agent's answer, to people who must not see what its tools returned.
+    /// Null in events, once it was removed, for a message in a channel that you cannot read, and, for an agent's answer, to people who
+    /// must not see what its tools returned.
     pub output: Option<String>,
     /// Cause of a failure, for people.
     pub error: Option<String>,
@@ -337,6 +339,50 @@ pub async fn find_visible_run(
         Some(row) => Ok(Some(row.with_steps(steps_of(c, id).await?))),
         None => Ok(None),
     }
+}
+
+/// Removes the texts of messages in other channels than the run's that the reader cannot read.
+///
+/// # Errors
+/// If the database fails.
+pub async fn hide_messages(
+    c: &mut Conn,
+    run: &mut WorkflowRun,
+    reader: UserId,
+) -> Result<(), DbError> {
+    let is_message = |step: &RunStep| step.kind == StepKind::Output && step.output.is_some();
+    if !run.steps.iter().any(is_message) {
+        return Ok(());
+    }
+    let content = find_content(c, run.workflow_id, run.workflow_version).await?;
+    let content = content.map(|content| content.steps).unwrap_or_default();
+    let channels: BTreeMap<&str, Option<ChannelId>> = flat(&content)
+        .into_iter()
+        .filter_map(|step| match &step.work {
+            StepWork::Output(output) => Some((step.id.as_str(), output.channel_id)),
+            _ => None,
+        })
+        .collect();
+    for step in run.steps.iter_mut().filter(|step| is_message(step)) {
+        let is_visible = match channels.get(step.id.as_str()) {
+            Some(None) => true,
+            Some(Some(channel)) if run.channel_id == Some(*channel) => true,
+            Some(Some(channel)) => is_readable(c, *channel, reader).await?,
+            None => false,
+        };
+        if !is_visible {
+            step.output = None;
+        }
+    }
+    Ok(())
+}
+
+async fn is_readable(c: &mut Conn, channel: ChannelId, reader: UserId) -> Result<bool, DbError> {
+    c.q(concat!("select ", is_in_visible_channel!("$1", "$2")))
+        .bind(channel)
+        .bind(reader)
+        .value()
+        .await
 }
 
 /// Filter for a list of runs.

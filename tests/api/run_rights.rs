@@ -178,3 +178,29 @@ async fn a_workflow_and_a_schedule_end_with_the_rights_of_their_owner() {
     assert_eq!(threads(&cast).await, 1, "that of Dee");
     assert!(t.bo.every("/v1/runs").await.is_empty());
 }
+
+#[tokio::test]
+async fn a_message_in_a_private_channel_is_hidden_in_the_run_from_others() {
+    let cast = cast().await;
+    let t = &cast.t;
+    let steps = json!([
+        {"id": "here", "kind": "output", "content": "Here."},
+        {"id": "there", "kind": "output", "content": "There.", "channel_id": cast.private},
+    ]);
+    let flow = flow(&t.bo, "tell", steps).await;
+    let run = start(&cast.cy, &flow, json!({"channel_id": t.general})).await;
+    reaches(&cast.cy, &run, "completed").await;
+    for (by, expected) in [
+        (&cast.cy, json!("There.")),
+        (&cast.dee, json!("There.")),
+        (&cast.eve, Value::Null),
+        (&t.ada, Value::Null),
+    ] {
+        let shown = by.get(&format!("/v1/runs/{run}")).await.ok();
+        let listed = by.every("/v1/runs").await;
+        for seen in [&shown, &listed[0]] {
+            assert_eq!(seen["steps"][0]["output"], "Here.", "{}", by.name);
+            assert_eq!(seen["steps"][1]["output"], expected, "{}", by.name);
+        }
+    }
+}

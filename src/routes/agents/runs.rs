@@ -194,12 +194,14 @@ async fn visible(
     Ok(seen_by(c, &actor, found).await?)
 }
 
-/// The run without the answers of agents, if the actor must not see what their tools returned.
+/// The run without messages in channels that the actor cannot read, and without the answers of agents if the actor must not see what
+/// their tools returned.
 async fn seen_by(
     c: &mut Conn,
     actor: &Actor<'_>,
-    run: WorkflowRun,
+    mut run: WorkflowRun,
 ) -> Result<WorkflowRun, DbError> {
+    run::hide_messages(c, &mut run, actor.user).await?;
     let is_visible = briefs::are_visible(c, run.root_task_id, brief_reader_of(actor)).await?;
     Ok(if is_visible {
         run
