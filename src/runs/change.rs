@@ -120,14 +120,14 @@ async fn stored(c: &mut Conn, id: RunId) -> Result<(WorkflowRun, Task), RunsErro
     Ok(run.zip(task).ok_or(WorkflowError::RunNotFound)?)
 }
 
-/// The run, if the caller sees it and may change it: its requester, the workflow's owner, and admins.
+/// The run, if the caller has these scopes, sees it, and may change it: its requester, the workflow's owner, and admins.
 ///
 /// An action on somebody else's run is recorded.
 async fn locked(
     c: &mut Conn,
     caller: &Caller,
     id: RunId,
-    action: AuditAction,
+    (action, scopes): (AuditAction, &[Scope]),
 ) -> Result<WorkflowRun, RunsError> {
     let workspace = run::workspace_of_run(c, id).await?;
     let workspace = workspace.ok_or(WorkflowError::RunNotFound)?;
@@ -138,7 +138,9 @@ async fn locked(
     lock_workspace(c, workspace.0).await?;
     let run = run::find_visible_run(c, id, reader_of(&actor)).await?;
     let run = run.ok_or(WorkflowError::RunNotFound)?;
-    actor.require(Scope::ChatWrite)?;
+    for scope in scopes {
+        actor.require(*scope)?;
+    }
     let is_own = [run.requested_by, run.owner_id].contains(&actor.user);
     if !is_own && !actor.scopes.has(Scope::AgentsAdmin) {
         return Err(WorkflowError::NotYourRun.into());
@@ -168,7 +170,8 @@ pub async fn cancel_run(
     id: RunId,
     hub: &Hub,
 ) -> Result<(), RunsError> {
-    let run = locked(c, caller, id, AuditAction::RunCancelled).await?;
+    let needs = (AuditAction::RunCancelled, [Scope::ChatWrite].as_slice());
+    let run = locked(c, caller, id, needs).await?;
     let audience = queue::audience_in(c, run.channel_id).await?;
     let root = queue::find_task(c, run.root()).await?;
     if let Some(root) = root.filter(Task::is_active) {
@@ -177,18 +180,21 @@ pub async fn cancel_run(
     Ok(())
 }
 
-/// Runs the step that failed again, and what follows. Completed steps keep their outputs.
+/// Runs the step that failed again, and what follows. Completed steps keep their outputs. A key that resumes the run counts as the one
+/// that started it.
 ///
 /// # Errors
 /// `RunNotFound`, `NotYourRun`, `NotFailed`, or any error of `Actor::require`.
 pub async fn resume_run(c: &mut Conn, caller: &Caller, id: RunId) -> Result<(), RunsError> {
-    let run = locked(c, caller, id, AuditAction::RunResumed).await?;
+    let scopes = [Scope::ChatWrite, Scope::AgentsUse];
+    let needs = (AuditAction::RunResumed, scopes.as_slice());
+    let run = locked(c, caller, id, needs).await?;
     if run.status != RunStatus::Failed {
         return Err(WorkflowError::NotFailed.into());
     }
     reset(c, &run).await?;
     let audience = queue::audience_in(c, run.channel_id).await?;
-    queue::reopen(c, id, audience).await?;
+    queue::reopen(c, id, caller.key(), audience).await?;
     Ok(run::announce_run(c, EventType::RunUpdated, id).await?)
 }
 

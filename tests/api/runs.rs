@@ -267,6 +267,22 @@ async fn a_failed_step_ends_the_run_with_one_notice_and_is_resumed() {
 }
 
 #[tokio::test]
+async fn a_key_needs_the_scope_of_starting_a_run_to_resume_it() {
+    let t = team().await;
+    t.model()
+        .script("vibe", [Answer::status(400, "{}"), Answer::text("Hello.")]);
+    let flow = flow(&t.bo, "greeting", draft_and_post()).await;
+    let started = start(&t.bo, &flow, json!({"channel_id": t.general})).await;
+    reaches(&t.bo, &started, "failed").await;
+    let path = format!("/v1/runs/{started}/resume");
+    let (writer, _) = t.bo.make_key(&["chat:write"]).await;
+    assert_eq!(writer.act(&path).await.refused(403), "scope_missing");
+    let (user, _) = t.bo.make_key(&["chat:write", "agents:use"]).await;
+    user.act(&path).await.is(200);
+    reaches(&t.bo, &started, "completed").await;
+}
+
+#[tokio::test]
 async fn a_step_that_may_fail_is_passed() {
     let t = team().await;
     t.model().script("vibe", [Answer::status(400, "{}")]);

@@ -235,7 +235,7 @@ async fn cancel_run(
 ///
 /// Its requester, the workflow's owner, and admins, also with `agents:admin`. It goes on with the requester's rights.
 #[utoipa::path(post, path = "/v1/runs/{id}/resume", tag = "workflows",
-    security(("session" = ["member"]), ("key" = ["chat:write"])),
+    security(("session" = ["member"]), ("key" = ["agents:use", "chat:write"])),
     params(("id" = RunId, Path)), responses((status = 200, body = WorkflowRun)))]
 async fn resume_run(
     axum::extract::State(state): St,

@@ -82,16 +82,23 @@ pub async fn insert_of_run(
     Ok(task)
 }
 
-/// Queues the failed root of a run again, also one whose tree was stopped; `None` if it has not failed.
-pub async fn reopen(c: &mut Conn, run: RunId, audience: Audience) -> Result<Option<Task>, DbError> {
+/// Queues the failed root of a run again, also one whose tree was stopped; `None` if it has not failed. The key is the one that does
+/// this.
+pub async fn reopen(
+    c: &mut Conn,
+    run: RunId,
+    api_key: Option<ApiKeyId>,
+    audience: Audience,
+) -> Result<Option<Task>, DbError> {
     let task: Option<Task> = c
         .q(task_sql!(
             "update tasks set status = 'queued', parked = FALSE, error = null, completed_at = null, attempt = attempt + 1, \
-             retry_counts = $2 where id = $1 and kind = 'workflow' and status = 'failed' returning",
+             retry_counts = $2, api_key_id = coalesce($3, api_key_id) where id = $1 and kind = 'workflow' and status = 'failed' returning",
             ""
         ))
         .bind(run)
         .bind(Json(serde_json::json!({})))
+        .bind(api_key)
         .opt()
         .await?;
     if let Some(task) = &task {
