@@ -184,7 +184,7 @@ pub async fn cancel_run(
 /// that started it.
 ///
 /// # Errors
-/// `RunNotFound`, `NotYourRun`, `NotFailed`, or any error of `Actor::require`.
+/// `RunNotFound`, `NotYourRun`, `NotFailed`, or any error of `check_active` or `Actor::require`.
 pub async fn resume_run(c: &mut Conn, caller: &Caller, id: RunId) -> Result<(), RunsError> {
     let scopes = [Scope::ChatWrite, Scope::AgentsUse];
     let needs = (AuditAction::RunResumed, scopes.as_slice());
@@ -192,6 +192,8 @@ pub async fn resume_run(c: &mut Conn, caller: &Caller, id: RunId) -> Result<(), 
     if run.status != RunStatus::Failed {
         return Err(WorkflowError::NotFailed.into());
     }
+    let workflow = workflows::find_workflow(c, run.workspace_id, run.workflow_id).await?;
+    run::check_active(c, &workflow.ok_or(WorkflowError::NotFound)?).await?;
     reset(c, &run).await?;
     let audience = queue::audience_in(c, run.channel_id).await?;
     queue::reopen(c, id, caller.key(), audience).await?;

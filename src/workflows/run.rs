@@ -493,15 +493,11 @@ pub struct NewRun {
     pub day: NaiveDate,
 }
 
-/// Checks whether a run can start.
+/// Checks whether one more run of a workflow can be active.
 ///
 /// # Errors
-/// `Paused`, `TooManyRuns`, or `Invalid` if a step posts and there is no channel.
-pub async fn check_start(
-    c: &mut Conn,
-    workflow: &Workflow,
-    channel: Option<ChannelId>,
-) -> Result<(), WorkflowError> {
+/// `Paused` or `TooManyRuns`.
+pub async fn check_active(c: &mut Conn, workflow: &Workflow) -> Result<(), WorkflowError> {
     if workflow.status != WorkflowStatus::Active {
         return Err(WorkflowError::Paused);
     }
@@ -513,6 +509,19 @@ pub async fn check_start(
     if active >= RUNS_MAX {
         return Err(WorkflowError::TooManyRuns);
     }
+    Ok(())
+}
+
+/// Checks whether a run can start.
+///
+/// # Errors
+/// Any error of `check_active`, or `Invalid` if a step posts and there is no channel.
+pub async fn check_start(
+    c: &mut Conn,
+    workflow: &Workflow,
+    channel: Option<ChannelId>,
+) -> Result<(), WorkflowError> {
+    check_active(c, workflow).await?;
     if workflow.content.posts() && channel.is_none() {
         let text = "a step of this workflow posts: name a thread or a channel";
         return Err(WorkflowError::Invalid(

@@ -283,6 +283,32 @@ async fn a_key_needs_the_scope_of_starting_a_run_to_resume_it() {
 }
 
 #[tokio::test]
+async fn a_resumed_run_counts_as_one_that_starts() {
+    let t = team().await;
+    t.model().script("vibe", [Answer::status(400, "{}")]);
+    let flow = flow(&t.bo, "greeting", draft_and_post()).await;
+    let wish = json!({"channel_id": t.general});
+    let failed = start(&t.bo, &flow, wish.clone()).await;
+    reaches(&t.bo, &failed, "failed").await;
+    let gate = Gate::new();
+    let slow = (0..10).map(|_| Answer::text("Never.").held(&gate));
+    t.model().script("vibe", slow);
+    let mut active = Vec::new();
+    for _ in 0..10 {
+        active.push(start(&t.bo, &flow, wish.clone()).await);
+    }
+    let resume = format!("/v1/runs/{failed}/resume");
+    assert_eq!(t.bo.act(&resume).await.refused(429), "too_many_runs");
+    for run in active {
+        t.bo.act(&format!("/v1/runs/{run}/cancel")).await.is(200);
+    }
+    t.bo.patch(&flow, json!({"status": "paused"})).await.is(200);
+    assert_eq!(t.bo.act(&resume).await.refused(409), "workflow_paused");
+    t.bo.patch(&flow, json!({"status": "active"})).await.is(200);
+    t.bo.act(&resume).await.is(200);
+}
+
+#[tokio::test]
 async fn a_step_that_may_fail_is_passed() {
     let t = team().await;
     t.model().script("vibe", [Answer::status(400, "{}")]);
