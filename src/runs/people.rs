@@ -110,12 +110,22 @@ impl Work {
         .await
     }
 
-    /// Starts a thread for a question if the run has none. Its message has no values, because only some people see the question.
-    async fn ensure_thread_to_ask(
+    /// Checks that somebody can decide, and starts a thread for the question if the run has none. Its message has no values, because only
+    /// some people see the question.
+    async fn prepare_to_ask(
         &mut self,
         c: &mut Conn,
         step: &Step,
+        need: &Need,
     ) -> Result<Result<(), Fault>, DbError> {
+        let Some(channel) = self.run.channel_id else {
+            return Ok(Err("the run has no channel".to_owned()));
+        };
+        let (workspace, requester) = (self.run.workspace_id, self.run.requested_by);
+        if !approval::has_approver(c, workspace, channel, requester, need).await? {
+            let fault = "nobody who can decide reads the channel of the run";
+            return Ok(Err(fault.to_owned()));
+        }
         let text = format!("Workflow {} asks for approval: {}", self.name, step.shown());
         self.ensure_thread(c, &text).await
     }
@@ -128,7 +138,11 @@ impl Work {
         work: &ApprovalStep,
     ) -> Result<Result<(), Fault>, DbError> {
         let text = self.render(&work.text);
-        if let Err(fault) = self.ensure_thread(c, &text).await? {
+        let need = Need {
+            user_id: work.user_id,
+            ..Need::of(work.who)
+        };
+        if let Err(fault) = self.prepare_to_ask(c, step, &need).await? {
             return Ok(Err(fault));
         }
         let question = Question {
@@ -136,10 +150,7 @@ impl Work {
             title: step.shown().to_owned(),
             effect: Effect::Read,
             arguments: json!({"text": outputs::cut(text)}),
-            need: Need {
-                user_id: work.user_id,
-                ..Need::of(work.who)
-            },
+            need,
             timeout_s: work.timeout_s,
         };
         let action = self.question(c, question).await?;
@@ -155,7 +166,8 @@ impl Work {
         channel: ChannelId,
         content: String,
     ) -> Result<Result<(), Fault>, DbError> {
-        if let Err(fault) = self.ensure_thread_to_ask(c, step).await? {
+        let need = Need::of(NeededPerson::Requester);
+        if let Err(fault) = self.prepare_to_ask(c, step, &need).await? {
             return Ok(Err(fault));
         }
         let question = Question {
@@ -163,7 +175,7 @@ impl Work {
             title: step.shown().to_owned(),
             effect: Effect::Write,
             arguments: json!({"channel_id": channel, "content": outputs::cut(content)}),
-            need: Need::of(NeededPerson::Requester),
+            need,
             timeout_s: POST_TIMEOUT_S,
         };
         let action = self.question(c, question).await?;

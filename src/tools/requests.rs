@@ -29,7 +29,7 @@ use crate::{
     tasks::{
         actions::{
             self, Action, ActionSource, ActionState, Ending, GrantedBy, Need, NeededPerson,
-            NewAction, texts,
+            NewAction, approval, texts,
         },
         queue,
     },
@@ -313,25 +313,14 @@ impl Requests {
 
     /// Checks that each needed person exists, can read the conversation, and is not a viewer.
     async fn has_approvers(&self, c: &mut Conn, question: &Question) -> Result<bool, DbError> {
+        let ToolTask {
+            workspace,
+            channel,
+            requester,
+            ..
+        } = self.task;
         for need in &question.needs {
-            let person = match need.who {
-                NeededPerson::Requester => Some(self.task.requester),
-                NeededPerson::User => need.user_id,
-                NeededPerson::Admin | NeededPerson::AnyMember => None,
-            };
-            let count: i64 = c
-                .q(concat!(
-                    "select count(*) from members m where m.workspace_id = $1 and (m.user_id = $3 or $3 is null) \
-                     and ($4 = FALSE or m.role = 'admin') and m.role <> 'viewer' and ",
-                    is_in_visible_channel!("$2", "m.user_id")
-                ))
-                .bind(self.task.workspace)
-                .bind(self.task.channel)
-                .bind(person)
-                .bind(need.who == NeededPerson::Admin)
-                .value()
-                .await?;
-            if count == 0 {
+            if !approval::has_approver(c, workspace, channel, requester, need).await? {
                 return Ok(false);
             }
         }

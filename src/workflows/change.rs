@@ -9,7 +9,7 @@ use super::{
 };
 use crate::{
     agents::profiles,
-    auth::{self, Actor, AuditAction, Scope, quota},
+    auth::{self, Actor, AuditAction, Role, Scope, quota},
     db::{Conn, DbError, Json, dialect::lock_workspace, is_visible_channel, now},
     ids::{AgentId, ChannelId, UserId, WorkflowId},
     realtime::EventType,
@@ -336,10 +336,15 @@ async fn check_names(
     }
     for (param, user) in new.people {
         let member = auth::find_member(c, actor.workspace, user).await?;
-        if !has(&old.people, user) && member.is_none() {
-            let text = format!("member {user} is not in this workspace");
-            return Err(WorkflowError::Invalid(text, param));
-        }
+        let text = match member {
+            _ if has(&old.people, user) => continue,
+            None => format!("member {user} is not in this workspace"),
+            Some(member) if member.role == Role::Viewer => {
+                format!("{user} is a viewer, who cannot approve: name somebody else")
+            }
+            Some(_) => continue,
+        };
+        return Err(WorkflowError::Invalid(text, param));
     }
     Ok(())
 }

@@ -63,7 +63,11 @@ async fn an_approval_waits_for_the_person_and_the_run_goes_on() {
     let done = reaches(&t.bo, &run, "completed").await;
     assert_eq!(
         t.bo.contents(&text(&done, "/thread_id")).await,
-        ["Release 1.0?", "Released: approved", "The end: approved"]
+        [
+            "Workflow release asks for approval: Release",
+            "Released: approved",
+            "The end: approved"
+        ]
     );
     let action = format!("/v1/actions/{}", id(&action));
     assert_eq!(t.bo.get(&action).await.ok()["state"], "done");
@@ -330,4 +334,32 @@ async fn a_message_to_another_channel_is_asked_for_in_a_thread_of_the_run() {
     decide(&t.bo, &asked(&t.bo, &waiting).await, "approve").await;
     let done = reaches(&t.bo, &run, "completed").await;
     assert_eq!(done["steps"][0]["output"], "There.");
+}
+
+#[tokio::test]
+async fn an_approval_fails_if_nobody_who_can_decide_reads_the_channel() {
+    let t = team().await;
+    let cy = t.app.join(&t.ada, "Cy", "member").await;
+    let dee = t.app.join(&t.ada, "Dee", "viewer").await;
+    let private = t.bo.private_channel("secret", &[]).await;
+    let step = |who: &str, user: Value| {
+        let (kind, text) = ("approval", "Go on?");
+        json!({"id": "ask", "kind": kind, "text": text, "who": who, "user_id": user})
+    };
+    let viewer = json!({"name": "viewer", "steps": [step("user", json!(dee.id))]});
+    let refused = t.bo.post("/v1/workflows", viewer).await;
+    assert_eq!(refused.json()["error"]["param"], "steps[0].user_id");
+    assert_eq!(refused.refused(422), "invalid_value");
+    for (name, step) in [
+        ("of-cy", step("user", json!(cy.id))),
+        ("of-admins", step("admin", Value::Null)),
+    ] {
+        let flow = flow(&t.bo, name, json!([step])).await;
+        let run = start(&t.bo, &flow, json!({"channel_id": private})).await;
+        let failed = reaches(&t.bo, &run, "failed").await;
+        let error = "nobody who can decide reads the channel of the run";
+        assert_eq!(failed["steps"][0]["error"], error);
+        let run = start(&t.bo, &flow, json!({"channel_id": t.general})).await;
+        reaches(&t.bo, &run, "waiting").await;
+    }
 }

@@ -4,11 +4,11 @@ use uuid::Uuid;
 
 use super::{
     row::{ActionSource, Need, announce},
-    state::{ActionKind, ActionState},
+    state::{ActionKind, ActionState, NeededPerson},
 };
 use crate::{
-    db::{Conn, DbError, Json, now},
-    ids::{ActionId, TaskId, WorkspaceId},
+    db::{Conn, DbError, Json, is_in_visible_channel, now},
+    ids::{ActionId, ChannelId, TaskId, UserId, WorkspaceId},
     mcp::Effect,
     realtime::{Audience, EventType},
     time::Timestamp,
@@ -33,6 +33,33 @@ pub struct NewApproval {
     pub needs: Vec<Need>,
     pub timeout_s: u32,
     pub expires_at: Timestamp,
+}
+
+/// Checks whether somebody who can read the channel, and is not a viewer, can decide about an action of the requester.
+pub async fn has_approver(
+    c: &mut Conn,
+    workspace: WorkspaceId,
+    channel: ChannelId,
+    requester: UserId,
+    need: &Need,
+) -> Result<bool, DbError> {
+    let person = match need.who {
+        NeededPerson::Requester => Some(requester),
+        NeededPerson::User => need.user_id,
+        NeededPerson::Admin | NeededPerson::AnyMember => None,
+    };
+    c.q(concat!(
+        "select exists (select 1 from members m where m.workspace_id = $1 and (m.user_id = $3 or $3 is null) \
+         and ($4 = FALSE or m.role = 'admin') and m.role <> 'viewer' and ",
+        is_in_visible_channel!("$2", "m.user_id"),
+        ")"
+    ))
+    .bind(workspace)
+    .bind(channel)
+    .bind(person)
+    .bind(need.who == NeededPerson::Admin)
+    .value()
+    .await
 }
 
 /// Counts a round of a task, and returns its number.
