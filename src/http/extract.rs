@@ -7,7 +7,8 @@ use axum::{
     extract::{FromRequest, FromRequestParts, Request},
     http::{header, request::Parts},
 };
-use serde::de::{DeserializeOwned, IgnoredAny};
+use serde::de::DeserializeOwned;
+use serde_json::Value;
 
 use super::error::{ApiError, ErrorCode};
 
@@ -56,7 +57,7 @@ pub fn parse_json<T: DeserializeOwned>(text: &[u8]) -> Result<T, ApiError> {
         let inner = e.into_inner();
         let message = inner.to_string();
         // A number in place of a name of an enum is a syntax error for serde_json, too.
-        if inner.is_data() || serde_json::from_slice::<IgnoredAny>(text).is_ok() {
+        if inner.is_data() || serde_json::from_slice::<Value>(text).is_ok() {
             ApiError::malformed_field(message, param)
         } else {
             ApiError::invalid(
