@@ -4,6 +4,7 @@ import { Api } from '../api/api';
 import type { ServerEvent } from '../api/events';
 import type { StylePreset } from '../api/reply-styles';
 import type { Run, Workflow } from '../api/runs';
+import type { Schedule } from '../api/schedules';
 import type { Fork, Message, Task, Thread } from '../api/types';
 import type { UserNotification } from '../state/notifications';
 import { WorkspaceState } from '../state/workspace.svelte';
@@ -30,6 +31,7 @@ export class Backend {
   /** Mia's open decisions. */
   waiting: Waiting = waiting();
   workflows: Workflow[] = [];
+  schedules: Schedule[] = [];
   /** Runs by ID; each changed or started one is as it is here. */
   runs = new Map<string, Run>();
   /** Registered servers. */
@@ -87,6 +89,8 @@ export class Backend {
       const run = [...this.runs.values()].find((r) => r.workflow_id === id)!;
       return { run, task: this.tasks.find((t) => t.id === run.root_task_id) };
     }
+    if (call === 'GET /v1/schedules') return list(this.schedules);
+    if (call === 'POST /v1/schedules/preview') return { next: [] };
     if (call === 'GET /v1/runs') return list([...this.runs.values()]);
     if (/^(GET|POST) \/v1\/runs\/\w+(\/\w+)?$/.test(call)) return this.runs.get(id);
     if (call === 'GET /v1/action-items') return list([]);
