@@ -160,8 +160,10 @@ describe('a thread', () => {
 describe('a workflow is started', () => {
   const LABEL = 'Reply, or @mention an agent';
   const field = () => page.getByRole<HTMLTextAreaElement>('textbox', { name: LABEL });
-  /** Body of the last request to start a run. */
-  const started = () => backend().bodies.findLast((body) => Object.hasOwn(body as object, 'input'));
+  /** Bodies of the requests to start a run. */
+  const starts = () =>
+    backend().bodies.filter((body) => Object.hasOwn(body as object, 'input')) as { client_id: string }[];
+  const started = () => starts().at(-1);
   async function write(text: string) {
     field().focus();
     await fireEvent.input(field(), { target: { value: text } });
@@ -207,6 +209,23 @@ describe('a workflow is started', () => {
     await write('/run nothing');
     await fireEvent.keyDown(field(), { key: 'Enter' });
     await waitFor(() => expect(screen.app.ui.toast).toMatch(/no workflow is named “nothing”/));
+  });
+  test('once if the first response was lost, and again by the next command', async () => {
+    backend().lost = /runs$/;
+    showComposer();
+    await write('/run review now');
+    await fireEvent.keyDown(field(), { key: 'Enter' });
+    await waitFor(() => expect(screen.app.ui.toast).toBe('The server cannot be reached.'));
+    await waitFor(() => expect(field().value).toBe('/run review now'));
+    backend().lost = null;
+    await fireEvent.keyDown(field(), { key: 'Enter' });
+    await waitFor(() => expect(screen.app.ui.toast).toBe('Started review'));
+    await write('/run review now');
+    await fireEvent.keyDown(field(), { key: 'Enter' });
+    await waitFor(() => expect(starts()).toHaveLength(3));
+    const [lost, again, next] = starts().map((body) => body.client_id);
+    expect(again).toBe(lost);
+    expect(next).not.toBe(lost);
   });
   test('from the menu of a message, with its text as input', async () => {
     let closed = 0;

@@ -44,6 +44,8 @@ export class Backend {
   fail: number | null = null;
   /** Only requests with these paths fail. */
   refuse: RegExp | null = null;
+  /** Requests with these paths get no response. */
+  lost: RegExp | null = null;
   failure: object = { code: 'x', message: 'No.' };
   /** While set, responses wait for this promise. */
   gate: Promise<void> | null = null;
@@ -56,6 +58,7 @@ export class Backend {
     const body = text ? (JSON.parse(text) as Record<string, unknown>) : {};
     this.bodies.push(body);
     await this.gate;
+    if (this.lost?.test(call)) throw new TypeError('no response');
     if (this.refuse?.test(call)) return Response.json({ error: this.failure }, { status: 409 });
     if (this.fail) return Response.json({ error: this.failure }, { status: this.fail });
     return Response.json(this.#answer(call, url, body));
