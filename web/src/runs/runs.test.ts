@@ -227,13 +227,13 @@ describe('a workflow is started', () => {
     expect(again).toBe(lost);
     expect(next).not.toBe(lost);
   });
-  test('from the menu of a message, with its text as input', async () => {
+  test('from the menu of a message, without a copy of its text', async () => {
     let closed = 0;
     const about = message({ content: 'The launch plan' });
     screen.show(RunDialog, { message: about, onclose: () => void closed++ });
     expect(await page.findByRole('option', { name: 'review' })).toBeTruthy();
     const input = page.getByRole<HTMLTextAreaElement>('textbox', { name: 'Input (optional)' });
-    expect(input.value).toBe('The launch plan');
+    expect(input.value).toBe('');
     backend().refuse = /runs$/;
     backend().failure = { code: 'too_many_runs', message: 'it has 10 active runs' };
     await fireEvent.click(await button('Run'));
@@ -241,6 +241,6 @@ describe('a workflow is started', () => {
     backend().refuse = null;
     await fireEvent.click(await button('Run'));
     await waitFor(() => expect(closed).toBe(1));
-    expect(started()).toMatchObject({ thread_id: 'thread_1', input: 'The launch plan' });
+    expect(started()).toMatchObject({ thread_id: 'thread_1', input: '' });
   });
 });

@@ -2,7 +2,6 @@ import { expect, test } from 'vitest';
 import { action, need } from '../test/make-actions';
 import { run, step, steps, workflow } from '../test/make-runs';
 import {
-  asInput,
   currentIndex,
   durationText,
   isStatus,
@@ -97,8 +96,3 @@ test('only statuses of runs are filters', () => {
   expect(['failed', 'toString', ''].map(isStatus)).toEqual([true, false, false]);
 });
 test('a run has the UUID of its root task', () => expect(runOf('task_01k5')).toBe('run_01k5'));
-test('an input is cut between characters', () => {
-  expect(asInput('the plan')).toBe('the plan');
-  expect(asInput('x'.repeat(9000))).toHaveLength(8192);
-  expect(asInput(`x${'ü'.repeat(5000)}`)).toBe(`x${'ü'.repeat(4095)}`);
-});

@@ -95,12 +95,3 @@ export function durationText(ms: number): string {
 /** Duration until the end, or until now; blank before the start. */
 export const tookText = (start: string | null, end: string | null, now: number): string =>
   start ? durationText(Math.max(0, (end ? Date.parse(end) : now) - Date.parse(start))) : '';
-
-/** Limit of the server. */
-const INPUT_BYTES_MAX = 8 * 1024;
-/** The beginning of a text that fits into the input of a run. */
-export function asInput(text: string): string {
-  const bytes = new TextEncoder().encode(text);
-  if (bytes.length <= INPUT_BYTES_MAX) return text;
-  return new TextDecoder().decode(bytes.subarray(0, INPUT_BYTES_MAX)).replace(/\uFFFD+$/, '');
-}
