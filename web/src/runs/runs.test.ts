@@ -103,6 +103,11 @@ describe('a run', () => {
     await waitFor(() => expect(page.getAllByText('Done')).toHaveLength(3));
     expect(page.queryByRole('button', { name: /^(Stop|Resume)/ })).toBeNull();
   });
+  test('names both reasons for a missing output', async () => {
+    backend().runs.set('run_1', run({ steps: steps('completed', 'completed') }));
+    screen.show(RunDetail, { id: 'run_1' });
+    expect(await page.findAllByText('Its output is hidden or was removed.')).toHaveLength(2);
+  });
   test('of somebody else is not changed', async () => {
     backend().workflows = [workflow({ owner_id: 'user_bo' })];
     backend().runs.set('run_1', run({ requested_by: 'user_bo' }));
