@@ -150,7 +150,7 @@ describe('a thread', () => {
     await show();
     expect(await page.findByText('Workflow review · step 1 of 3 · Ask Vibe')).toBeTruthy();
     screen.scene.event('run.updated', { run: run({ steps: steps('completed', 'skipped', 'running') }) });
-    expect(await page.findByText('Workflow review · step 3 of 3 · publish')).toBeTruthy();
+    expect(await page.findByText('Workflow review · step 3 of 3 · Post a message')).toBeTruthy();
   });
   test('leads from the notice of a failed run to the run', async () => {
     screen.ws.tasks.put(rootTask({ status: 'failed' }));
