@@ -137,7 +137,7 @@ test('unsaved changes are kept until the person discards them', async () => {
 test('a heartbeat has no question', async () => {
   await button(ada.page, 'New schedule').click();
   await box(ada.page, 'Name').fill('Watch');
-  await field(ada, 'Agent').selectOption('Vibe, heartbeat');
+  await field(ada, 'Agent or workflow').selectOption('Vibe, heartbeat');
   await main(ada).getByText('It follows its HEARTBEAT.md').waitFor();
   assert.equal(await box(ada.page, 'What to ask').count(), 0);
   await button(ada.page, 'Create').click();
@@ -146,8 +146,31 @@ test('a heartbeat has no question', async () => {
   await toast(ada, 'Nothing to do: HEARTBEAT.md is blank');
 });
 
+test('a workflow is scheduled with its input', async () => {
+  const content = 'Open: {{input}}';
+  await api(ada, 'POST', 'workflows', { name: 'recap', steps: [{ id: 'post', kind: 'output', content }] });
+  const same = { kind: 'condition', value: 'a', op: 'equals', with: 'a', then: 'end', else: 'end' };
+  await api(ada, 'POST', 'workflows', { name: 'quiet', steps: [{ id: 'same', ...same }] });
+  await button(ada.page, 'New schedule').click();
+  await box(ada.page, 'Name').fill('Weekly');
+  await field(ada, 'Agent or workflow').selectOption('quiet');
+  await field(ada, 'Deliver to').selectOption('Nowhere');
+  await field(ada, 'Agent or workflow').selectOption('recap');
+  assert.equal(await button(ada.page, 'Create').isDisabled(), true);
+  await field(ada, 'Deliver to').selectOption('#general');
+  await box(ada.page, 'What to ask').fill('the venue');
+  await inspect(ada, 'schedules-workflow');
+  await button(ada.page, 'Create').click();
+  await row(ada, 'Weekly').getByText('Workflow recap in #general').waitFor();
+  await act(ada, 'Weekly', 'Run now').click();
+  await toast(ada, 'Started');
+  await ada.page.goto('/northwind/c/general');
+  await main(ada).getByText('Open: the venue').first().waitFor();
+  await open(ada);
+});
+
 test('a schedule is deleted after a question', async () => {
-  for (const name of ['Watch', 'Noon']) {
+  for (const name of ['Weekly', 'Watch', 'Noon']) {
     await act(ada, name, 'Delete').click();
     await dialog(ada).getByText('Delete this schedule?').waitFor();
     await dialog(ada).getByRole('button', { name: 'Delete', exact: true }).click();

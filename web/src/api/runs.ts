@@ -18,10 +18,11 @@ export type StartedRun = S['StartedRun'];
 export type NewRun = S['RunForm'];
 export type RunsQuery = NonNullable<paths['/v1/runs']['get']['parameters']['query']>;
 
-/** A workflow as it is now, and its steps in the version of a run. */
+/** A workflow as it is now, and its steps and their agent in the version of a run. */
 export interface Definition {
   workflow: Workflow;
   steps: WorkflowStep[];
+  default_agent_id: string;
 }
 
 /** Maximum of a page. */
@@ -46,11 +47,14 @@ export class RunsApi {
   }
   async definition({ workflow_id: id, workflow_version }: Run): Promise<Definition> {
     const workflow = await this.#take(this.#http.GET('/v1/workflows/{id}', at({ id })));
-    if (workflow.version === workflow_version) return { workflow, steps: workflow.steps };
-    const params = { path: { id }, query: { limit: VERSIONS_MAX } };
+    const { steps, default_agent_id } = await this.#content(workflow, workflow_version);
+    return { workflow, steps, default_agent_id };
+  }
+  async #content(now: Workflow, version: number): Promise<Omit<Definition, 'workflow'>> {
+    if (now.version === version) return now;
+    const params = { path: { id: now.id }, query: { limit: VERSIONS_MAX } };
     const versions = await this.#take(this.#http.GET('/v1/workflows/{id}/versions', { params }));
-    const version = versions.data.find((v) => v.version === workflow_version);
-    return { workflow, steps: (version?.snapshot ?? workflow).steps };
+    return versions.data.find((v) => v.version === version)?.snapshot ?? now;
   }
 
   /** Newest first. */

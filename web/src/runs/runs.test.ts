@@ -103,6 +103,11 @@ describe('a run', () => {
     await waitFor(() => expect(page.getAllByText('Done')).toHaveLength(3));
     expect(page.queryByRole('button', { name: /^(Stop|Resume)/ })).toBeNull();
   });
+  test('names both reasons for a missing output', async () => {
+    backend().runs.set('run_1', run({ steps: steps('completed', 'completed') }));
+    screen.show(RunDetail, { id: 'run_1' });
+    expect(await page.findAllByText('Its output is hidden or was removed.')).toHaveLength(2);
+  });
   test('of somebody else is not changed', async () => {
     backend().workflows = [workflow({ owner_id: 'user_bo' })];
     backend().runs.set('run_1', run({ requested_by: 'user_bo' }));
@@ -145,7 +150,7 @@ describe('a thread', () => {
     await show();
     expect(await page.findByText('Workflow review · step 1 of 3 · Ask Vibe')).toBeTruthy();
     screen.scene.event('run.updated', { run: run({ steps: steps('completed', 'skipped', 'running') }) });
-    expect(await page.findByText('Workflow review · step 3 of 3 · publish')).toBeTruthy();
+    expect(await page.findByText('Workflow review · step 3 of 3 · Post a message')).toBeTruthy();
   });
   test('leads from the notice of a failed run to the run', async () => {
     screen.ws.tasks.put(rootTask({ status: 'failed' }));
@@ -160,8 +165,10 @@ describe('a thread', () => {
 describe('a workflow is started', () => {
   const LABEL = 'Reply, or @mention an agent';
   const field = () => page.getByRole<HTMLTextAreaElement>('textbox', { name: LABEL });
-  /** Body of the last request to start a run. */
-  const started = () => backend().bodies.findLast((body) => Object.hasOwn(body as object, 'input'));
+  /** Bodies of the requests to start a run. */
+  const starts = () =>
+    backend().bodies.filter((body) => Object.hasOwn(body as object, 'input')) as { client_id: string }[];
+  const started = () => starts().at(-1);
   async function write(text: string) {
     field().focus();
     await fireEvent.input(field(), { target: { value: text } });
@@ -208,13 +215,30 @@ describe('a workflow is started', () => {
     await fireEvent.keyDown(field(), { key: 'Enter' });
     await waitFor(() => expect(screen.app.ui.toast).toMatch(/no workflow is named “nothing”/));
   });
-  test('from the menu of a message, with its text as input', async () => {
+  test('once if the first response was lost, and again by the next command', async () => {
+    backend().lost = /runs$/;
+    showComposer();
+    await write('/run review now');
+    await fireEvent.keyDown(field(), { key: 'Enter' });
+    await waitFor(() => expect(screen.app.ui.toast).toBe('The server cannot be reached.'));
+    await waitFor(() => expect(field().value).toBe('/run review now'));
+    backend().lost = null;
+    await fireEvent.keyDown(field(), { key: 'Enter' });
+    await waitFor(() => expect(screen.app.ui.toast).toBe('Started review'));
+    await write('/run review now');
+    await fireEvent.keyDown(field(), { key: 'Enter' });
+    await waitFor(() => expect(starts()).toHaveLength(3));
+    const [lost, again, next] = starts().map((body) => body.client_id);
+    expect(again).toBe(lost);
+    expect(next).not.toBe(lost);
+  });
+  test('from the menu of a message, without a copy of its text', async () => {
     let closed = 0;
     const about = message({ content: 'The launch plan' });
     screen.show(RunDialog, { message: about, onclose: () => void closed++ });
     expect(await page.findByRole('option', { name: 'review' })).toBeTruthy();
     const input = page.getByRole<HTMLTextAreaElement>('textbox', { name: 'Input (optional)' });
-    expect(input.value).toBe('The launch plan');
+    expect(input.value).toBe('');
     backend().refuse = /runs$/;
     backend().failure = { code: 'too_many_runs', message: 'it has 10 active runs' };
     await fireEvent.click(await button('Run'));
@@ -222,6 +246,6 @@ describe('a workflow is started', () => {
     backend().refuse = null;
     await fireEvent.click(await button('Run'));
     await waitFor(() => expect(closed).toBe(1));
-    expect(started()).toMatchObject({ thread_id: 'thread_1', input: 'The launch plan' });
+    expect(started()).toMatchObject({ thread_id: 'thread_1', input: '' });
   });
 });

@@ -13,6 +13,22 @@ interface Deps {
   router: Router;
 }
 
+/** The last command until it has succeeded: its request may have arrived. */
+interface Attempt {
+  command: string;
+  client_id: string;
+  at: number;
+}
+const attempts = new WeakMap<WorkspaceState, Attempt>();
+/** Somebody who repeats a command later wants another run. */
+const REPEAT_MS = 10 * 60_000;
+/** ID of a command; the same one if it has just failed, so that it starts no second run. */
+function clientId(ws: WorkspaceState, command: string): string {
+  const last = attempts.get(ws);
+  if (last?.command === command && Date.now() - last.at < REPEAT_MS) return last.client_id;
+  return newId();
+}
+
 /** Starts a run for the user. */
 export async function startRun(workflow: Workflow, form: NewRun, { ws, ui, router }: Deps): Promise<void> {
   const { run, task } = await ws.api.part(RunsApi).start(workflow.id, form);
@@ -37,7 +53,11 @@ export async function runNamed(
       return false;
     }
     const place = conversation ? { thread_id: conversation.thread } : { channel_id: channel.id };
-    await startRun(workflow, { ...place, input, client_id: newId() }, deps);
+    const command = JSON.stringify([workflow.id, place, input]);
+    const client_id = clientId(ws, command);
+    attempts.set(ws, { command, client_id, at: Date.now() });
+    await startRun(workflow, { ...place, input, client_id }, deps);
+    attempts.delete(ws);
     return true;
   } catch (e) {
     ui.show(errorMessage(e));

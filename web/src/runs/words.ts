@@ -1,7 +1,8 @@
 import type { Action } from '../api/actions';
-import type { Run, RunStatus, RunStep, StepState, WorkflowStep } from '../api/runs';
+import type { Definition, Run, RunStatus, RunStep, StepState, WorkflowStep } from '../api/runs';
 import { inSentence, waitsFor, type NameOf } from '../approvals/words';
 import { seconds } from '../lib/time';
+import { stepName, type Names } from '../workflows/words';
 
 export const STATUSES: Record<RunStatus, string> = {
   queued: 'Queued',
@@ -46,9 +47,12 @@ const isOpen = ({ state }: RunStep): boolean => state === 'running' || state ===
 const flat = (steps: WorkflowStep[]): WorkflowStep[] =>
   steps.flatMap((s) => [s, ...(s.kind === 'parallel' ? s.branches.flatMap((branch) => flat(branch)) : [])]);
 
-/** Names of steps for people, by ID. */
-export const stepNames = (steps: WorkflowStep[]): ReadonlyMap<string, string> =>
-  new Map(flat(steps).map((s) => [s.id, s.title || s.id]));
+/** Names of steps as in the editor, by ID. */
+export const stepNames = (
+  { steps, default_agent_id }: Pick<Definition, 'steps' | 'default_agent_id'>,
+  names: Names,
+): ReadonlyMap<string, string> =>
+  new Map(flat(steps).map((s) => [s.id, stepName(s, default_agent_id, names)]));
 
 /** Index of the step that a run is at: an open one, else the next one; -1 if none is left. */
 export function currentIndex({ steps }: Pick<Run, 'steps'>): number {
@@ -95,12 +99,3 @@ export function durationText(ms: number): string {
 /** Duration until the end, or until now; blank before the start. */
 export const tookText = (start: string | null, end: string | null, now: number): string =>
   start ? durationText(Math.max(0, (end ? Date.parse(end) : now) - Date.parse(start))) : '';
-
-/** Limit of the server. */
-const INPUT_BYTES_MAX = 8 * 1024;
-/** The beginning of a text that fits into the input of a run. */
-export function asInput(text: string): string {
-  const bytes = new TextEncoder().encode(text);
-  if (bytes.length <= INPUT_BYTES_MAX) return text;
-  return new TextDecoder().decode(bytes.subarray(0, INPUT_BYTES_MAX)).replace(/\uFFFD+$/, '');
-}

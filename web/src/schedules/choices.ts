@@ -1,3 +1,4 @@
+import type { Workflow } from '../api/workflows';
 import { agentName, threadTitle } from '../lib/text';
 import type { WorkspaceState } from '../state/workspace.svelte';
 
@@ -9,7 +10,30 @@ export function agentChoices(ws: WorkspaceState, current: string): { id: string;
     .map((a) => ({ id: a.id, name: agentName(a) }))
     .sort((a, b) => a.name.localeCompare(b.name));
   const id = current.slice(current.indexOf(':') + 1);
-  return !id || list.some((a) => a.id === id) ? list : [...list, { id, name: people.agentName(id) }];
+  if (!id || current.startsWith('workflow:') || list.some((a) => a.id === id)) return list;
+  return [...list, { id, name: people.agentName(id) }];
+}
+
+/** Workflows that can be scheduled, and the current one. */
+export function workflowChoices(
+  workflows: readonly Workflow[],
+  current: string,
+): { key: string; name: string }[] {
+  const list = workflows
+    .map(({ id, name, status }) => ({ key: `workflow:${id}`, name, status }))
+    .filter(({ key, status }) => status === 'active' || key === current)
+    .sort((a, b) => a.name.localeCompare(b.name));
+  return !current.startsWith('workflow:') || list.some((w) => w.key === current)
+    ? list
+    : [...list, { key: current, name: 'A workflow' }];
+}
+
+/** Name of what is scheduled, by its key. */
+export function targetName(ws: WorkspaceState, workflows: readonly Workflow[], key: string): string {
+  const [kind, id = ''] = key.split(':');
+  if (kind !== 'workflow') return `${ws.people.agentName(id)}${kind === 'heartbeat' ? ', heartbeat' : ''}`;
+  const workflow = workflows.find((w) => w.id === id);
+  return workflow ? `Workflow ${workflow.name}` : 'A workflow';
 }
 
 /** Name of a conversation, by its key. */

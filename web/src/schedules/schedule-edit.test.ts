@@ -2,6 +2,7 @@ import { expect, test } from 'vitest';
 import { ApiError, Conflict } from '../api/problem';
 import type { NewSchedule, Schedule, SchedulePatch } from '../api/schedules';
 import { schedule } from '../test/make-schedules';
+import { ask, post, workflow } from '../test/make-workflows';
 import { ScheduleEdit, type EditApi } from './schedule-edit.svelte';
 import {
   blank,
@@ -65,8 +66,15 @@ test.each<[Partial<ScheduleFields>, boolean]>([
   [{ name: 'Morning', prompt: 'What is new?', cron: ' ' }, false],
   [{ name: 'Morning', prompt: 'What is new?', deliver: 'channel:' }, false],
   [{ name: 'Morning', agent: 'workflow:flow_1', deliver: '' }, true],
+  [{ name: 'Morning', agent: 'workflow:flow_posts', deliver: '' }, false],
+  [{ name: 'Morning', agent: 'workflow:flow_posts' }, true],
+  [{ name: 'Morning', agent: 'workflow:flow_unknown', deliver: '' }, true],
 ])('a new schedule with %j is complete: %s', (more, complete) => {
-  expect(isComplete({ ...blank('agent_vibe', 'chan_1', 'UTC'), ...more })).toBe(complete);
+  const workflows = [
+    workflow({ steps: [ask('draft')] }),
+    workflow({ id: 'flow_posts', steps: [ask('draft'), post('tell')] }),
+  ];
+  expect(isComplete({ ...blank('agent_vibe', 'chan_1', 'UTC'), ...more }, workflows)).toBe(complete);
 });
 
 test('a new schedule is created with all fields', async () => {

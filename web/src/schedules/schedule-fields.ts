@@ -5,6 +5,8 @@ import type {
   SchedulePatch,
   ScheduleTarget,
 } from '../api/schedules';
+import type { Workflow } from '../api/workflows';
+import { posts } from '../workflows/steps';
 
 export const FIELDS = ['name', 'agent', 'prompt', 'cron', 'timezone', 'deliver', 'missed'] as const;
 export type FieldKey = (typeof FIELDS)[number];
@@ -13,7 +15,7 @@ export type ScheduleFields = Record<FieldKey, string>;
 
 export const LABELS: Record<FieldKey, string> = {
   name: 'Name',
-  agent: 'Agent',
+  agent: 'Agent or workflow',
   prompt: 'What to ask',
   cron: 'When',
   timezone: 'Time zone',
@@ -58,10 +60,17 @@ export const blank = (agent: string, channel: string, timezone: string): Schedul
 });
 
 const idIn = (key: string) => key.slice(key.indexOf(':') + 1);
+/** Something is posted, so that a conversation is needed. For a workflow that is not known, the server decides. */
+export function needsPlace(f: Pick<ScheduleFields, 'agent'>, workflows: readonly Workflow[]): boolean {
+  if (!isWorkflow(f)) return true;
+  const workflow = workflows.find((w) => w.id === idIn(f.agent));
+  return !!workflow && posts(workflow.steps);
+}
 /** Nothing is left to fill in. */
-export const isComplete = (f: ScheduleFields): boolean =>
+export const isComplete = (f: ScheduleFields, workflows: readonly Workflow[]): boolean =>
   [f.name, f.cron, idIn(f.agent)].every((text) => text.trim()) &&
-  (isWorkflow(f) || (!!idIn(f.deliver) && (isHeartbeat(f) || f.prompt.trim() !== '')));
+  (!!idIn(f.deliver) || !needsPlace(f, workflows)) &&
+  (isWorkflow(f) || isHeartbeat(f) || f.prompt.trim() !== '');
 function targetOf(f: ScheduleFields): ScheduleTarget {
   const id = idIn(f.agent);
   if (isWorkflow(f)) return { type: 'workflow', workflow_id: id, input: f.prompt };

@@ -4,6 +4,7 @@ import { Api } from '../api/api';
 import type { ServerEvent } from '../api/events';
 import type { StylePreset } from '../api/reply-styles';
 import type { Run, Workflow } from '../api/runs';
+import type { Schedule } from '../api/schedules';
 import type { Fork, Message, Task, Thread } from '../api/types';
 import type { UserNotification } from '../state/notifications';
 import { WorkspaceState } from '../state/workspace.svelte';
@@ -30,6 +31,7 @@ export class Backend {
   /** Mia's open decisions. */
   waiting: Waiting = waiting();
   workflows: Workflow[] = [];
+  schedules: Schedule[] = [];
   /** Runs by ID; each changed or started one is as it is here. */
   runs = new Map<string, Run>();
   /** Registered servers. */
@@ -42,6 +44,8 @@ export class Backend {
   fail: number | null = null;
   /** Only requests with these paths fail. */
   refuse: RegExp | null = null;
+  /** Requests with these paths get no response. */
+  lost: RegExp | null = null;
   failure: object = { code: 'x', message: 'No.' };
   /** While set, responses wait for this promise. */
   gate: Promise<void> | null = null;
@@ -54,6 +58,7 @@ export class Backend {
     const body = text ? (JSON.parse(text) as Record<string, unknown>) : {};
     this.bodies.push(body);
     await this.gate;
+    if (this.lost?.test(call)) throw new TypeError('no response');
     if (this.refuse?.test(call)) return Response.json({ error: this.failure }, { status: 409 });
     if (this.fail) return Response.json({ error: this.failure }, { status: this.fail });
     return Response.json(this.#answer(call, url, body));
@@ -87,6 +92,8 @@ export class Backend {
       const run = [...this.runs.values()].find((r) => r.workflow_id === id)!;
       return { run, task: this.tasks.find((t) => t.id === run.root_task_id) };
     }
+    if (call === 'GET /v1/schedules') return list(this.schedules);
+    if (call === 'POST /v1/schedules/preview') return { next: [] };
     if (call === 'GET /v1/runs') return list([...this.runs.values()]);
     if (/^(GET|POST) \/v1\/runs\/\w+(\/\w+)?$/.test(call)) return this.runs.get(id);
     if (call === 'GET /v1/action-items') return list([]);
