@@ -115,6 +115,7 @@ const MIGRATIONS: &[(i64, &str, Text)] = &[
     common!(20_261_123_105_500, "create_runs"),
     common!(20_261_123_105_700, "let_schedules_start_workflows"),
     common!(20_261_123_106_000, "bind_schedules_to_keys"),
+    common!(20_261_123_106_500, "index_active_runs"),
 ];
 
 fn migrator(engine: Engine) -> Migrator {

@@ -752,6 +752,10 @@ async fn rename_in_workflows(c: &mut Conn, e: &Erasure) -> Result<(), DbError> {
             .bind(Json(content))
             .run()
             .await?;
+        c.q("update workflows set on_message = content -> 'on_message' where id = $1 and on_message is not null")
+            .bind(id)
+            .run()
+            .await?;
     }
     let versions: Vec<(WorkflowId, i64, Json<Value>)> = c
         .q("select v.workflow_id, v.version, v.content from workflow_versions v join workflows w on w.id = v.workflow_id \

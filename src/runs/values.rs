@@ -17,6 +17,8 @@ use crate::{
 const LISTED_MAX: i64 = 50;
 /// Oldest decision or action item that is listed.
 const LISTED_FOR: Duration = Duration::from_hours(7 * 24);
+/// Number of earlier runs that are searched for the last completed one.
+const RUNS_READ_MAX: i64 = 100;
 /// Text of an empty list.
 const NOTHING: &str = "None.";
 
@@ -117,15 +119,16 @@ async fn message_of(c: &mut Conn, id: MessageId) -> Result<(String, String), DbE
     }))
 }
 
-/// End of the last completed run of the workflow, at most a week ago.
+/// End of the last completed run of the workflow, among the `RUNS_READ_MAX` before this one, and at most a week ago.
 async fn since(c: &mut Conn, run: &WorkflowRun) -> Result<Timestamp, DbError> {
     let last: Option<Timestamp> = c
         .q(
-            "select max(t.completed_at) from runs r join tasks t on t.id = r.id \
-            where r.workflow_id = $1 and r.id < $2 and t.status = 'completed'",
+            "select max(t.completed_at) from tasks t where t.status = 'completed' and t.id in \
+            (select r.id from runs r where r.workflow_id = $1 and r.id < $2 order by r.created_at desc limit $3)",
         )
         .bind(run.workflow_id)
         .bind(run.id)
+        .bind(RUNS_READ_MAX)
         .value()
         .await?;
     let oldest = now() - LISTED_FOR;

@@ -57,10 +57,11 @@ pub async fn create_workflow(
     check_count(c, actor).await?;
     quota::check_bytes(c, actor.workspace, size_of(&content)).await?;
     let channel = content.channel();
+    let trigger = content.on_message.clone();
     let id = WorkflowId::new();
     check_name(c, actor, id, &name).await?;
-    c.q("insert into workflows (id, workspace_id, name, content, status, owner_id, dropped, version, created_at, updated_at, trigger_channel_id) \
-         values ($1, $2, $3, $4, $5, $6, 0, 1, $7, $7, $8)")
+    c.q("insert into workflows (id, workspace_id, name, content, status, owner_id, dropped, version, created_at, updated_at, \
+         trigger_channel_id, on_message) values ($1, $2, $3, $4, $5, $6, 0, 1, $7, $7, $8, $9)")
         .bind(id)
         .bind(actor.workspace)
         .bind(name)
@@ -69,6 +70,7 @@ pub async fn create_workflow(
         .bind(actor.user)
         .bind(now())
         .bind(channel)
+        .bind(trigger.map(Json))
         .run()
         .await?;
     let workflow = stored(c, actor, id).await?;
@@ -224,8 +226,9 @@ async fn store(
         wanted.status
     };
     let channel = wanted.content.channel();
+    let trigger = wanted.content.on_message.clone();
     c.q("update workflows set name = $2, content = $3, status = $4, paused_reason = $5, owner_id = $6, version = version + 1, \
-         updated_at = $7, trigger_channel_id = $8 where id = $1")
+         updated_at = $7, trigger_channel_id = $8, on_message = $9 where id = $1")
         .bind(before.id)
         .bind(wanted.name)
         .bind(Json(wanted.content))
@@ -234,6 +237,7 @@ async fn store(
         .bind(wanted.owner)
         .bind(now())
         .bind(channel)
+        .bind(trigger.map(Json))
         .run()
         .await?;
     let workflow = stored(c, actor, before.id).await?;

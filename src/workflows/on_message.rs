@@ -37,11 +37,18 @@ pub struct PostedIn<'a> {
 /// # Errors
 /// If the database fails.
 pub async fn start_for_message(c: &mut Conn, posted: PostedIn<'_>) -> Result<(), DbError> {
-    for workflow in list_triggered(c, posted.channel).await? {
-        let trigger = workflow.content.on_message.as_ref();
-        if !trigger.is_some_and(|trigger| matches(trigger, &posted)) {
+    let triggered = list_triggered(c, posted.channel).await?;
+    if triggered.is_empty() {
+        return Ok(());
+    }
+    let text = FoldedText::of(posted.content);
+    for (id, trigger) in triggered {
+        if !matches(&trigger, &posted, &text) {
             continue;
         }
+        let Some(workflow) = find_workflow(c, posted.workspace, id).await? else {
+            continue;
+        };
         if !owner_can_run(c, &workflow, posted.channel).await? {
             pause(c, &workflow).await?;
             continue;
@@ -72,7 +79,7 @@ pub async fn start_for_message(c: &mut Conn, posted: PostedIn<'_>) -> Result<(),
     Ok(())
 }
 
-fn matches(trigger: &OnMessage, posted: &PostedIn<'_>) -> bool {
+fn matches(trigger: &OnMessage, posted: &PostedIn<'_>, text: &FoldedText) -> bool {
     let is_author = match trigger.from {
         StartedBy::People => !posted.is_by_key,
         StartedBy::Keys => posted.is_by_key,
@@ -81,17 +88,42 @@ fn matches(trigger: &OnMessage, posted: &PostedIn<'_>) -> bool {
     let words = &trigger.words;
     is_author
         && (posted.starts_thread || !trigger.new_threads_only)
-        && (words.is_empty() || words.iter().any(|word| has_word(posted.content, word)))
+        && (words.is_empty() || words.iter().any(|word| text.has_word(word)))
 }
 
-/// Checks whether a text contains a word as a whole, in any case.
-fn has_word(text: &str, word: &str) -> bool {
-    let (text, word) = (text.to_lowercase(), word.trim().to_lowercase());
-    text.match_indices(&word).any(|(at, _)| {
-        let before = text[..at].chars().next_back();
-        let after = text[at + word.len()..].chars().next();
-        !before.is_some_and(char::is_alphanumeric) && !after.is_some_and(char::is_alphanumeric)
-    })
+/// A text after case folding, and the positions in it at which a word can begin.
+struct FoldedText {
+    text: String,
+    starts: Vec<usize>,
+}
+
+impl FoldedText {
+    fn of(text: &str) -> Self {
+        let text = folded(text);
+        let mut is_inside = false;
+        let mut starts = Vec::new();
+        for (at, c) in text.char_indices() {
+            if !is_inside {
+                starts.push(at);
+            }
+            is_inside = c.is_alphanumeric();
+        }
+        Self { text, starts }
+    }
+
+    /// Checks whether the text contains a word as a whole.
+    fn has_word(&self, word: &str) -> bool {
+        let word = folded(word.trim());
+        let is_end = |rest: &str| !rest.starts_with(char::is_alphanumeric);
+        let mut rests = self.starts.iter().map(|at| &self.text[*at..]);
+        rests.any(|rest| rest.strip_prefix(word.as_str()).is_some_and(is_end))
+    }
+}
+
+/// The text in a form that is the same in any case.
+fn folded(text: &str) -> String {
+    let upper = text.chars().flat_map(char::to_uppercase);
+    upper.flat_map(char::to_lowercase).collect()
 }
 
 /// Checks whether the owner can ask agents and post in the channel.
@@ -157,14 +189,17 @@ mod tests {
     fn words_are_whole_and_in_any_case() {
         for (text, word, expected) in [
             ("The disk is URGENT!", "urgent", true),
-            ("Dringend: Größe", "GRÖSSE", false),
+            ("Dringend: Größe", "GRÖSSE", true),
             ("Dringend: Größe", "größe", true),
+            ("ΟΔΟΣ 7", "οδος", true),
+            ("xa a a", "a a", true),
             ("urgently", "urgent", false),
             ("not so urgent", "so urgent", true),
             ("disk-full", "full", true),
             ("full2", "full", false),
         ] {
-            assert_eq!(has_word(text, word), expected, "{text} {word}");
+            let found = FoldedText::of(text).has_word(word);
+            assert_eq!(found, expected, "{text} {word}");
         }
     }
 
@@ -179,32 +214,33 @@ mod tests {
             is_by_key: false,
             starts_thread: false,
         };
+        let text = FoldedText::of(posted.content);
         let trigger = OnMessage {
             channel_id: posted.channel,
             from: StartedBy::People,
             new_threads_only: false,
             words: Vec::new(),
         };
-        assert!(matches(&trigger, &posted));
+        assert!(matches(&trigger, &posted, &text));
         let by_key = PostedIn {
             is_by_key: true,
             ..posted
         };
-        assert!(!matches(&trigger, &by_key));
+        assert!(!matches(&trigger, &by_key, &text));
         let keys = OnMessage {
             from: StartedBy::Keys,
             ..trigger.clone()
         };
-        assert!(matches(&keys, &by_key) && !matches(&keys, &posted));
+        assert!(matches(&keys, &by_key, &text) && !matches(&keys, &posted, &text));
         let roots = OnMessage {
             new_threads_only: true,
             ..trigger.clone()
         };
-        assert!(!matches(&roots, &posted));
+        assert!(!matches(&roots, &posted, &text));
         let words = OnMessage {
             words: vec!["calm".to_owned()],
             ..trigger
         };
-        assert!(!matches(&words, &posted));
+        assert!(!matches(&words, &posted, &text));
     }
 }

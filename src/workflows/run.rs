@@ -502,8 +502,10 @@ pub async fn check_active(c: &mut Conn, workflow: &Workflow) -> Result<(), Workf
         return Err(WorkflowError::Paused);
     }
     let active: i64 = c
-        .q("select count(*) from runs r join tasks t on t.id = r.id where r.workflow_id = $1 and t.status in ('queued', 'running')")
+        .q("select count(*) from tasks t join runs r on r.id = t.id where t.workspace_id = $2 and t.kind = 'workflow' \
+            and t.status in ('queued', 'running') and r.workflow_id = $1")
         .bind(workflow.id)
+        .bind(workflow.workspace_id)
         .value()
         .await?;
     if active >= RUNS_MAX {

@@ -3,7 +3,7 @@
 use serde::Serialize;
 use uuid::Uuid;
 
-use super::definition::{PausedReason, WorkflowContent, WorkflowStatus};
+use super::definition::{OnMessage, PausedReason, WorkflowContent, WorkflowStatus};
 use crate::{
     db::{Conn, DbError, Json},
     ids::{ChannelId, UserId, WorkflowId, WorkspaceId},
@@ -144,19 +144,18 @@ pub async fn list_workflows(
     Ok(workflows)
 }
 
-/// Active workflows that wait for messages of a channel.
+/// Active workflows that wait for messages of a channel, with these messages.
 pub(super) async fn list_triggered(
     c: &mut Conn,
     channel: ChannelId,
-) -> Result<Vec<Workflow>, DbError> {
-    let rows: Vec<Row> = c
-        .q(workflow_sql!(
-            "where trigger_channel_id = $1 and status = 'active' order by id limit 100"
-        ))
+) -> Result<Vec<(WorkflowId, OnMessage)>, DbError> {
+    let rows: Vec<(WorkflowId, Json<OnMessage>)> = c
+        .q("select id, on_message from workflows where trigger_channel_id = $1 and status = 'active' and on_message is not null \
+            order by id limit 100")
         .bind(channel)
         .all()
         .await?;
-    Ok(rows.into_iter().map(Workflow::from).collect())
+    Ok(rows.into_iter().map(|(id, on)| (id, on.0)).collect())
 }
 
 /// Returns `None` for a workflow of another workspace.
