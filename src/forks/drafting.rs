@@ -11,7 +11,7 @@ use openvibe_extract::{Material, Outline, Reading};
 
 use super::{
     calls::{Calls, Failed},
-    draft::{self, Brief, Checked, DraftRequest, Raw},
+    draft::{self, AgentLines, Brief, Checked, DraftRequest, Raw},
     resolver::{Drafted, Read, Resolver, extracted},
 };
 use crate::{
@@ -279,8 +279,10 @@ impl Calls<'_> {
     }
 
     async fn checked(&self, raw: Raw) -> Result<Checked, Failed> {
-        self.apart(move |read| draft::check(&raw, &read.dive.material, &read.reading))
-            .await
+        self.apart(move |read| {
+            draft::check(&raw, &read.dive.material, &read.reading, agent_lines(read))
+        })
+        .await
     }
 
     /// The outlines of all chunks.
@@ -300,11 +302,19 @@ impl Calls<'_> {
     }
 }
 
+/// Agents that collaborate were asked to find the result.
+fn agent_lines(read: &Read) -> AgentLines {
+    match read.dive.fork.collaboration {
+        Some(_) => AgentLines::Work,
+        None => AgentLines::Ideas,
+    }
+}
+
 /// The outline of a chunk, extracted if the model's answer is unusable.
 fn part(read: &Read, ids: &[String], brief: &Brief, answer: &Collected) -> Outline {
     let material = &read.dive.material;
     if let Ok(raw) = draft::parse(&answer.text, ids) {
-        return draft::check(&raw, material, &read.reading).outline;
+        return draft::check(&raw, material, &read.reading, agent_lines(read)).outline;
     }
     let lines = brief.pieces.iter().filter_map(|piece| piece.line);
     let lines: Vec<usize> = lines.filter(|at| *at < material.lines.len()).collect();

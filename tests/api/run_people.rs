@@ -185,7 +185,7 @@ async fn pair(t: &Team, fields: Value) -> Value {
 async fn start_pair(t: &Team, fields: Value) -> String {
     t.model().script("coder", [Answer::text("Monday.")]);
     t.model().script("vibe", [Answer::text("Not Tuesday.")]);
-    let result = json!({"headline": "A day for the fair", "conclusion": "The fair needs a day.", "key_points": [], "action_items": [],
+    let result = json!({"headline": "A day for the fair", "conclusion": "Monday, not Tuesday.", "key_points": [], "action_items": [],
         "open_questions": [], "deferred_items": []});
     t.model().script("resolver", [drafting(&result)]);
     let made = t.bo.post("/v1/workflows", pair(t, fields).await).await;

@@ -12,6 +12,7 @@ use unicode_normalization::UnicodeNormalization;
 use super::{
     CONCLUSION_SENTENCES_MAX, KEY_POINTS_MAX, WORDS_MAX,
     clean::{units, words},
+    doubt::AgentLines,
     evidence::{Evidence, Origin, plain},
     fault::{Fault, FieldPath, Kind},
     owner::{self, Found},
@@ -45,8 +46,8 @@ impl Checked {
 }
 
 /// Checks a model's answer. `reading` must be the reading of `material`.
-pub fn check(raw: &Raw, material: &Material, reading: &Reading) -> Checked {
-    let evidence = Evidence::new(material, reading);
+pub fn check(raw: &Raw, material: &Material, reading: &Reading, agents: AgentLines) -> Checked {
+    let evidence = Evidence::new(material, reading, agents);
     let mut check = Check::new(&evidence);
     let mut outline = check.read(raw);
     check.judge(&mut outline);
@@ -62,7 +63,7 @@ pub(super) fn check_outline(
     material: &Material,
     reading: &Reading,
 ) -> Checked {
-    let evidence = Evidence::new(material, reading);
+    let evidence = Evidence::new(material, reading, AgentLines::Ideas);
     let mut check = Check::new(&evidence);
     check.judge(&mut outline);
     Checked {

@@ -90,6 +90,21 @@ pub(super) fn is_agreed(material: &Material, reading: &Reading, line: usize) -> 
     false
 }
 
+/// Value of what agents say in a conversation.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum AgentLines {
+    /// Results only if a person adopts them.
+    Ideas,
+    /// The work that people asked for, as in a collaboration.
+    Work,
+}
+
+impl AgentLines {
+    pub(super) fn has(self, doubt: Doubt) -> bool {
+        self == Self::Ideas || doubt != Doubt::Agent
+    }
+}
+
 /// Reason why a line is doubtful, if it is.
 pub(super) fn doubt(material: &Material, reading: &Reading, line: usize) -> Option<Doubt> {
     let acts = reading.acts(line);

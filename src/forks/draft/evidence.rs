@@ -11,7 +11,7 @@ use openvibe_extract::{
     bare, content_words, groups, numbers, tokens, values, whole,
 };
 
-use super::doubt::{Doubt, doubt, is_agreed, without_order};
+use super::doubt::{AgentLines, Doubt, doubt, is_agreed, without_order};
 
 /// Minimum share of a text's content words that its source text contains, in percent.
 const SUPPORT_PERCENT_MIN: usize = 30;
@@ -96,13 +96,14 @@ fn roots(text: &str, language: Language) -> BTreeSet<String> {
 }
 
 impl<'a> Evidence<'a> {
-    pub(super) fn new(material: &'a Material, reading: &'a Reading) -> Self {
+    pub(super) fn new(material: &'a Material, reading: &'a Reading, agents: AgentLines) -> Self {
         let language = reading.language();
         let lines = material.lines.iter().enumerate().map(|(at, line)| {
-            let (said, doubt) = match doubt(material, reading, at) {
-                Some(Doubt::Machine) => without_order(line),
-                doubt => (line.text.clone(), doubt),
-            };
+            let (said, doubt) =
+                match doubt(material, reading, at).filter(|doubt| agents.has(*doubt)) {
+                    Some(Doubt::Machine) => without_order(line),
+                    doubt => (line.text.clone(), doubt),
+                };
             Said {
                 text: plain(&said),
                 name: match &line.speaker {

@@ -30,7 +30,7 @@ pub use self::{
     brief::{Background, Brief, DraftRequest, Piece, brief, repair_brief},
     check::{Checked, check},
     chunk::{briefs, merge_brief},
-    doubt::Doubt,
+    doubt::{AgentLines, Doubt},
     fault::{Fault, FieldPath, Kind},
     parse::{ANSWER_BYTES_MAX, Raw, RawItem, RawPoint, UnparsableDraft, parse},
     schema::schema,

@@ -119,6 +119,7 @@ mod tests {
     use openvibe_extract::Reading;
 
     use super::*;
+    use crate::forks::draft::AgentLines;
     use crate::forks::draft::tests::material;
 
     fn owner(text: &str) -> String {
@@ -133,7 +134,7 @@ AI Vibe: I could do it.",
             material.people[at].handle = handle.to_owned();
         }
         let reading = Reading::new(&material);
-        match find(text, &Evidence::new(&material, &reading)) {
+        match find(text, &Evidence::new(&material, &reading, AgentLines::Ideas)) {
             Found::Owner(Owner::Person(at)) => material.people[at].name.clone(),
             Found::Owner(Owner::Named(name)) => format!("named {name}"),
             Found::Agent(name) => format!("agent {name}"),

@@ -5,7 +5,9 @@ use serde_json::{Value, json};
 
 use self::support::{Dialogue, Fact, Score, load, score, score_all};
 use super::shown;
-use crate::forks::draft::{Checked, FieldPath, Kind, check, extracted, parse, trim, trim::fit};
+use crate::forks::draft::{
+    AgentLines, Checked, FieldPath, Kind, check, extracted, parse, trim, trim::fit,
+};
 
 // Formatted by the rules of its own crate.
 #[rustfmt::skip]
@@ -47,6 +49,7 @@ impl Case {
             &parse(&answer.to_string(), &ids).unwrap(),
             &self.material,
             &self.reading,
+            AgentLines::Ideas,
         )
     }
 

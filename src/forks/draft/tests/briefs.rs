@@ -4,7 +4,9 @@ use openvibe_extract::{Item, Material, Outline, Owner, Point, Reading};
 
 use super::material;
 use crate::{
-    forks::draft::{DraftRequest, brief, briefs, check, merge_brief, parse, repair_brief},
+    forks::draft::{
+        AgentLines, DraftRequest, brief, briefs, check, merge_brief, parse, repair_brief,
+    },
     model::Role,
 };
 
@@ -202,7 +204,7 @@ Bo: Monday.",
     let first = brief(&asked(&material));
     let answer = "{\"headline\": \"\", \"conclusion\": \"Monday.\", \"key_points\": [{\"text\": \"Quiet\", \"sources\": [\"m9\"]}]}";
     let raw = parse(answer, &[String::new(), String::new()]).unwrap();
-    let checked = check(&raw, &material, &Reading::new(&material));
+    let checked = check(&raw, &material, &Reading::new(&material), AgentLines::Ideas);
     let turns = repair_brief(&first, answer, &checked.faults).turns();
     let roles: Vec<Role> = turns.iter().map(|turn| turn.role).collect();
     assert_eq!(roles, [Role::User, Role::Assistant, Role::User]);

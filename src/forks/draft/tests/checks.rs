@@ -4,7 +4,7 @@ use openvibe_extract::{Material, Owner, Reading};
 use serde_json::{Value, json};
 
 use super::{day, material, shown, stored};
-use crate::forks::draft::{Checked, check, parse, trim};
+use crate::forks::draft::{AgentLines, Checked, check, parse, trim};
 
 fn launch() -> Material {
     material(
@@ -45,7 +45,7 @@ fn checked(answer: &Value, material: &Material) -> Checked {
         &vec![String::new(); material.lines.len()],
     )
     .unwrap();
-    check(&raw, material, &Reading::new(material))
+    check(&raw, material, &Reading::new(material), AgentLines::Ideas)
 }
 
 /// The good answer with these fields replaced.

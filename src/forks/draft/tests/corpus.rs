@@ -6,7 +6,7 @@ use proptest::prelude::*;
 use super::{limits::holds, material, shown};
 use crate::{
     corpus,
-    forks::draft::{DraftRequest, Fault, brief, check, parse, repair_brief, trim},
+    forks::draft::{AgentLines, DraftRequest, Fault, brief, check, parse, repair_brief, trim},
 };
 
 /// Pieces of answers.
@@ -68,7 +68,7 @@ fn read(answer: &str) -> Result<(Outline, Vec<String>), String> {
     let material = talk();
     let raw = parse(answer, &ids(&material)).map_err(|rubbish| rubbish.to_string())?;
     let reading = Reading::new(&material);
-    let checked = check(&raw, &material, &reading);
+    let checked = check(&raw, &material, &reading, AgentLines::Ideas);
     let faults: Vec<String> = checked.faults.iter().map(Fault::sentence).collect();
     let asked = DraftRequest {
         background: &[],

@@ -4,7 +4,7 @@ use openvibe_extract::{Material, Reading};
 use serde_json::{Value, json};
 
 use super::material;
-use crate::forks::draft::{Fault, check, parse, trim};
+use crate::forks::draft::{AgentLines, Fault, check, parse, trim};
 
 /// Asserts that there is no fault and that `trim` changes nothing.
 fn is_good(talk: &str, answer: &Value) {
@@ -15,7 +15,7 @@ fn is_good(talk: &str, answer: &Value) {
         &vec![String::new(); material.lines.len()],
     )
     .unwrap();
-    let checked = check(&raw, &material, &reading);
+    let checked = check(&raw, &material, &reading, AgentLines::Ideas);
     let said: Vec<String> = checked.faults.iter().map(Fault::sentence).collect();
     assert_eq!(said, Vec::<String>::new(), "{answer}");
     assert_eq!(trim(checked.clone(), &material), Ok(checked.outline));

@@ -8,9 +8,9 @@ use serde_json::{Value, json};
 
 use super::day;
 use crate::forks::draft::{
-    ACTION_ITEMS_MAX, CONCLUSION_UNITS_MAX, DEFERRED_ITEMS_MAX, DraftRequest, HEADLINE_UNITS_MAX,
-    KEY_POINTS_MAX, OPEN_QUESTIONS_MAX, SOURCES_MAX, TEXT_UNITS_MAX, brief, briefs, check,
-    extracted, parse, repair_brief, trim, trim::fit,
+    ACTION_ITEMS_MAX, AgentLines, CONCLUSION_UNITS_MAX, DEFERRED_ITEMS_MAX, DraftRequest,
+    HEADLINE_UNITS_MAX, KEY_POINTS_MAX, OPEN_QUESTIONS_MAX, SOURCES_MAX, TEXT_UNITS_MAX, brief,
+    briefs, check, extracted, parse, repair_brief, trim, trim::fit,
 };
 
 fn text() -> impl Strategy<Value = String> {
@@ -165,7 +165,7 @@ proptest! {
     fn every_limit_holds_after_trimming(material in conversation(), answer in answer()) {
         let reading = Reading::new(&material);
         if let Ok(raw) = parse(&answer.to_string(), &ids(&material)) {
-            let checked = check(&raw, &material, &reading);
+            let checked = check(&raw, &material, &reading, AgentLines::Ideas);
             let outline = trim(checked.clone(), &material).unwrap_or_else(|_| extracted(&material, &reading));
             holds(&outline, &material)?;
             holds(&fit(checked.outline, &material), &material)?;
@@ -188,7 +188,7 @@ proptest! {
         let asked = DraftRequest { material: &material, background: &[], description: pieces.first().map(String::as_str), guidance: pieces.last().map(String::as_str) };
         for text in [pieces.concat(), format!("{}{}", pieces.concat(), &whole[..cut])] {
             if let Ok(raw) = parse(&text, &ids(&material)) {
-                let checked = check(&raw, &material, &reading);
+                let checked = check(&raw, &material, &reading, AgentLines::Ideas);
                 repair_brief(&brief(&asked), &text, &checked.faults);
                 if let Ok(outline) = trim(checked, &material) {
                     holds(&outline, &material)?;

@@ -12,7 +12,7 @@ use chrono::NaiveDate;
 use openvibe_extract::{Line, Material, Outline, Owner, Person, Point, Reading, Speaker};
 use serde_json::Value;
 
-use super::{check, extracted, parse, trim};
+use super::{AgentLines, check, extracted, parse, trim};
 
 /// A conversation from `Name: text` per message, `AI Name: text` for agents; the first one is the forked message. All
 /// messages are from Friday, November 20, 2026; a handle is the lowercase first word of the name.
@@ -58,7 +58,7 @@ fn stored(answer: &Value, material: &Material) -> Outline {
         &vec![String::new(); material.lines.len()],
     )
     .unwrap();
-    trim(check(&raw, material, &reading), material)
+    trim(check(&raw, material, &reading, AgentLines::Ideas), material)
         .unwrap_or_else(|_| extracted(material, &reading))
 }
 
