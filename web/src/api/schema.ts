@@ -2470,7 +2470,7 @@ export interface paths {
          * Resume a failed run with the step that failed; completed steps keep their outputs
          * @description Its requester, the workflow's owner, and admins, also with `agents:admin`. It goes on with the requester's rights.
          *
-         *     **Access:** members and admins; keys need `chat:write`.
+         *     **Access:** members and admins; keys need `agents:use` and `chat:write`.
          */
         post: operations["resume_run"];
         delete?: never;
@@ -8232,7 +8232,10 @@ export interface components {
             task_id: components["schemas"]["TaskId"] | null;
             fork_id: components["schemas"]["ForkId"] | null;
             action_id: components["schemas"]["ActionId"] | null;
-            /** @description Null in events, once it was removed, and, for an agent's answer, to people who must not see what its tools returned. */
+            /**
+             * @description Null in events, once it was removed, for a message in a channel that you cannot read, and, for an agent's answer, to people who
+             *     must not see what its tools returned.
+             */
             output: string | null;
             /** @description Cause of a failure, for people. */
             error: string | null;
