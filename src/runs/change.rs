@@ -16,7 +16,7 @@ use crate::{
     tools::taint,
     workflows::{
         self, WorkflowError,
-        definition::OnError,
+        definition::{OnError, Step},
         run::{
             self, CauseType, INPUT_BYTES_MAX, NewRun, RunCause, RunReader, RunStatus, RunStep,
             StepState, WorkflowRun,
@@ -217,7 +217,7 @@ async fn reset(c: &mut Conn, run: &WorkflowRun) -> Result<(), DbError> {
     };
     for step in &run.steps {
         let is_failed = failed.is_some_and(|failed| failed.id == step.id);
-        let inside = failed.into_iter().flat_map(|failed| failed.branches());
+        let inside = failed.into_iter().flat_map(Step::branches);
         let is_inside = inside.flatten().any(|inner| {
             // A step that may fail was passed.
             inner.id == step.id

@@ -100,7 +100,7 @@ pub(super) async fn post(
     let post = AgentPost {
         workspace: run.workspace_id,
         channel,
-        thread: thread.unwrap_or_else(ThreadId::new),
+        thread: thread.unwrap_or_default(),
         starts_thread: thread.is_none(),
         fork: None,
         agent: agent.0,

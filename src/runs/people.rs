@@ -234,16 +234,13 @@ impl Work {
             let output = self.store(c, state.to_string(), None).await?;
             return self.complete(c, &step.id, output, None).await;
         }
-        match &work.otherwise {
-            Some(target) => {
-                let output = self.store(c, state.to_string(), None).await?;
-                self.complete(c, &step.id, output, Some(target.clone()))
-                    .await
-            }
-            None => {
-                let fault = Some(format!("the approval was {state}"));
-                self.end(c, &step.id, StepState::Cancelled, fault).await
-            }
+        if let Some(target) = &work.otherwise {
+            let output = self.store(c, state.to_string(), None).await?;
+            self.complete(c, &step.id, output, Some(target.clone()))
+                .await
+        } else {
+            let fault = Some(format!("the approval was {state}"));
+            self.end(c, &step.id, StepState::Cancelled, fault).await
         }
     }
 

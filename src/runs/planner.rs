@@ -172,7 +172,7 @@ mod tests {
             "title": null, "on_error": "stop"})
     }
 
-    fn parallel(id: &str, branches: Value) -> Value {
+    fn parallel(id: &str, branches: &Value) -> Value {
         json!({"id": id, "kind": "parallel", "branches": branches, "title": null, "on_error": "stop"})
     }
 
@@ -199,7 +199,7 @@ mod tests {
         let list = steps(&json!([
             condition("if", "c", "end"),
             output("a"),
-            parallel("p", json!([[output("x")], [output("y")]])),
+            parallel("p", &json!([[output("x")], [output("y")]])),
             output("c")
         ]));
         let mut positions = HashMap::new();
@@ -250,7 +250,7 @@ mod tests {
         let list = steps(&json!([
             parallel(
                 "p",
-                json!([[output("a"), output("b")], [output("x"), output("y")]])
+                &json!([[output("a"), output("b")], [output("x"), output("y")]])
             ),
             output("z")
         ]));
@@ -294,7 +294,7 @@ mod tests {
                             0 => condition(&id, &name(n, *a), &name(n, *b)),
                             1 => parallel(
                                 &id,
-                                json!([
+                                &json!([
                                     [output(&format!("{id}a")), output(&format!("{id}b"))],
                                     [
                                         condition(&format!("{id}x"), END, &format!("{id}y")),

@@ -327,13 +327,13 @@ async fn check_names(
     let old = before.map(Names::of).unwrap_or_default();
     let new = Names::of(content);
     for (param, agent) in new.agents {
-        if !has(&old.agents, agent) && !profiles::is_visible(c, actor, agent).await? {
+        if !has(&old.agents, &agent) && !profiles::is_visible(c, actor, agent).await? {
             let text = format!("agent {agent} does not exist in this workspace");
             return Err(WorkflowError::Invalid(text, param));
         }
     }
     for (param, channel) in new.channels {
-        if !has(&old.channels, channel) && !is_visible(c, actor, channel).await? {
+        if !has(&old.channels, &channel) && !is_visible(c, actor, channel).await? {
             let text = "the channel does not exist, is a direct channel, or you are not in it";
             return Err(WorkflowError::Invalid(text.to_owned(), param));
         }
@@ -341,7 +341,7 @@ async fn check_names(
     for (param, user) in new.people {
         let member = auth::find_member(c, actor.workspace, user).await?;
         let text = match member {
-            _ if has(&old.people, user) => continue,
+            _ if has(&old.people, &user) => continue,
             None => format!("member {user} is not in this workspace"),
             Some(member) if member.role == Role::Viewer => {
                 format!("{user} is a viewer, who cannot approve: name somebody else")
@@ -361,8 +361,8 @@ struct Names {
     people: Vec<(String, UserId)>,
 }
 
-fn has<Id: PartialEq>(named: &[(String, Id)], id: Id) -> bool {
-    named.iter().any(|(_, known)| *known == id)
+fn has<Id: PartialEq>(named: &[(String, Id)], id: &Id) -> bool {
+    named.iter().any(|(_, known)| known == id)
 }
 
 impl Names {
