@@ -113,7 +113,6 @@ class Server:
             "OPENVIBE_WORKSPACES_PER_USER": "100000",
             "OPENVIBE_TASKS_QUEUED_MAX": "100000",
             "OPENVIBE_MODEL_ALLOW": "127.0.0.1",
-            "OPENVIBE_MCP_ALLOW": "127.0.0.1",
             "OPENVIBE_LOG": "warn",
         }
         self.log = Path(f"{directory}/server.log")

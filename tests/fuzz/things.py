@@ -249,10 +249,8 @@ class Things:
         return persona
 
     def flow(self):
-        """A workflow with two versions. A workspace can have 100."""
-        flows = self.get("/v1/workflows?status=active&limit=100")["data"]
-        for old in flows[:20] if len(flows) > 80 else []:
-            self.call("DELETE", f"/v1/workflows/{old['id']}")
+        """A workflow with two versions."""
+        self.make_room()
         flow = self.post("/v1/workflows", {"name": self.word("flow"), "steps": [
             {"id": "draft", "kind": "agent", "prompt": "Greet {{input}}."},
             {"id": "post", "kind": "output", "content": "{{steps.draft.output}}"},
@@ -260,8 +258,15 @@ class Things:
         self.call("PATCH", f"/v1/workflows/{flow}", {"description": "Greets"})
         return flow
 
+    def make_room(self):
+        """A workspace can have 100 workflows."""
+        flows = self.get("/v1/workflows?status=active&limit=100")["data"]
+        for old in flows[:20] if len(flows) > 80 else []:
+            self.call("DELETE", f"/v1/workflows/{old['id']}")
+
     def run(self):
         """A run that fails, because its message is blank."""
+        self.make_room()
         flow = self.post("/v1/workflows", {"name": self.word("flow"), "steps": [
             {"id": "post", "kind": "output", "content": "{{input}}"},
         ]})["id"]
@@ -270,23 +275,18 @@ class Things:
             if self.get(f"/v1/runs/{started['run']['id']}")["status"] == "failed":
                 break
             time.sleep(0.02)
-        self.call("DELETE", f"/v1/workflows/{flow}")
         return started["run"]["id"]
 
     def label(self):
         """A name of a tool that is not in use; those are short."""
         return "t" + hashlib.sha256(self.word("tool").encode()).hexdigest()[:16]
 
-    def tool(self, kind="function", config={}):
+    def tool(self):
         """A function of clients. A workspace can have 50 tools."""
         tools = self.get("/v1/tools?limit=100")["data"]
         for old in tools[:20] if len(tools) > 40 else []:
             self.call("DELETE", f"/v1/tools/{old['id']}")
-        return self.post("/v1/tools", {"kind": kind, "name": self.label(), "config": config})["id"]
-
-    def tool_server(self):
-        """A server that nobody asks for its functions."""
-        return self.tool("mcp", {"url": self.model})
+        return self.post("/v1/tools", {"kind": "function", "name": self.label(), "config": {}})["id"]
 
     def desk(self):
         """Another workspace of this person, whose agent asks before it searches. The run's own has no model that calls tools."""
