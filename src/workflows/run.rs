@@ -477,6 +477,22 @@ pub async fn announce_run(c: &mut Conn, kind: EventType, id: RunId) -> Result<()
     log::append(c, workspace, event.only_to(only)).await
 }
 
+/// Announces the run that a task works for, which starts or stops waiting for people with it.
+///
+/// # Errors
+/// If the database fails.
+pub async fn announce_run_of(c: &mut Conn, task: TaskId) -> Result<(), DbError> {
+    let run: Option<(RunId,)> = c
+        .q("select r.id from tasks t join runs r on r.id = t.root_task_id where t.id = $1")
+        .bind(task)
+        .opt()
+        .await?;
+    match run {
+        Some((run,)) => announce_run(c, EventType::RunUpdated, run).await,
+        None => Ok(()),
+    }
+}
+
 /// A run to start.
 #[derive(Debug, Clone)]
 pub struct NewRun {

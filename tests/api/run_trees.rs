@@ -52,7 +52,14 @@ async fn a_tool_of_a_step_waits_for_the_requester_and_so_does_the_run() {
     assert_eq!(shown["input"]["prompt"], "");
     assert_eq!(shown["input"]["brief"]["message"], "Find the zebra.");
     assert_eq!(shown["output"]["answer"], "No zebra.");
-    let events = json!(t.bo.events().await).to_string();
+    let events = t.bo.events().await;
+    let updates = events.iter().filter(|event| event["type"] == "run.updated");
+    let mut told: Vec<String> = updates
+        .map(|event| text(event, "/data/run/status"))
+        .collect();
+    told.dedup();
+    assert_eq!(told, ["running", "waiting", "running", "completed"]);
+    let events = json!(events).to_string();
     for hidden in ["the zebra", "No zebra."] {
         assert!(!events.contains(hidden), "{hidden}");
     }
