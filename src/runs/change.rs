@@ -206,8 +206,8 @@ async fn reset(c: &mut Conn, run: &WorkflowRun) -> Result<(), DbError> {
     let Some(content) = content else {
         return Ok(());
     };
-    let positions: HashMap<String, Position> = run
-        .steps
+    let steps = run::steps_of(c, run.id).await?;
+    let positions: HashMap<String, Position> = steps
         .iter()
         .map(|step| (step.id.clone(), Position::of(step)))
         .collect();
@@ -215,7 +215,7 @@ async fn reset(c: &mut Conn, run: &WorkflowRun) -> Result<(), DbError> {
         Some(RunEnd::Failed(id)) => content.steps.iter().find(|step| step.id == id),
         _ => None,
     };
-    for step in &run.steps {
+    for step in &steps {
         let is_failed = failed.is_some_and(|failed| failed.id == step.id);
         let inside = failed.into_iter().flat_map(|failed| failed.branches());
         let is_inside = inside.flatten().any(|inner| {
@@ -243,7 +243,7 @@ async fn reset(c: &mut Conn, run: &WorkflowRun) -> Result<(), DbError> {
     Ok(())
 }
 
-/// Checks whether what a step waited for was stopped with its run. A deep dive goes on.
+/// Checks whether what a step waited for has failed or was stopped with its run. A deep dive goes on.
 async fn has_stopped(c: &mut Conn, step: &RunStep) -> Result<bool, DbError> {
     if step.fork_id.is_some() {
         return Ok(false);
@@ -252,7 +252,8 @@ async fn has_stopped(c: &mut Conn, step: &RunStep) -> Result<bool, DbError> {
         Some(task) => queue::find_task(c, task).await?,
         None => None,
     };
-    let is_stopped = task.is_some_and(|task| task.status == TaskStatus::Cancelled);
+    let has_ended = |task: Task| matches!(task.status, TaskStatus::Failed | TaskStatus::Cancelled);
+    let is_stopped = task.is_some_and(has_ended);
     Ok(is_stopped || step.action_id.is_some())
 }
 

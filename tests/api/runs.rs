@@ -426,6 +426,13 @@ async fn a_run_ends_when_its_requester_loses_the_rights() {
     let root = t.ada.task(&text(&failed, "/root_task_id")).await;
     assert_eq!(root["error"]["code"], "not_allowed");
     assert_eq!(failed["thread_id"], Value::Null, "nothing was posted");
+    assert_eq!(states(&failed), ["draft cancelled", "post pending"]);
+    t.ada.patch(&member, json!({"role": "member"})).await.ok();
+    t.model().script("vibe", [Answer::text("Hello.")]);
+    t.bo.act(&format!("/v1/runs/{started}/resume"))
+        .await
+        .is(200);
+    reaches(&t.bo, &started, "completed").await;
 }
 
 #[tokio::test]
