@@ -115,7 +115,7 @@ impl Work {
             message,
             title: step.title.clone(),
             creator: self.run.requested_by,
-            agent: partner,
+            agent: partner.filter(|_| !self.around.is_offline),
         };
         let fork = open_for_run(c, &new, self.audience).await?;
         let text = ReplyText::of(outputs::cut(goal));
