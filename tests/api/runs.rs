@@ -341,6 +341,26 @@ async fn a_canceled_run_stops_its_tasks() {
 }
 
 #[tokio::test]
+async fn a_step_goes_on_without_the_newest_message_before_it() {
+    let t = team().await;
+    let cy = t.app.join(&t.ada, "Cy", "member").await;
+    let gate = Gate::new();
+    t.model()
+        .script("vibe", [Answer::text("Looks right.").held(&gate)]);
+    let steps = json!([{"id": "ask", "kind": "agent", "prompt": "Check this.", "post": true}]);
+    let flow = flow(&t.bo, "check", steps).await;
+    let thread = t.bo.thread(&t.general, "The plan is Monday.").await;
+    let newest = cy.tell(&thread, "Thank you!").await;
+    let started = start(&t.bo, &flow, json!({"thread_id": thread})).await;
+    gate.reached().await;
+    cy.delete(&format!("/v1/messages/{newest}")).await.ok();
+    gate.open();
+    reaches(&t.bo, &started, "completed").await;
+    let contents = t.bo.contents(&thread).await;
+    assert_eq!(contents.last().unwrap(), "Looks right.");
+}
+
+#[tokio::test]
 async fn a_run_is_visible_to_readers_of_its_channel_and_otherwise_to_few() {
     let t = team().await;
     let cy = t.app.join(&t.ada, "Cy", "member").await;
