@@ -29,6 +29,9 @@ use crate::{
     },
 };
 
+/// Time after which a run looks again at a deep dive for which a person has requested a draft.
+const LOOK_AGAIN_S: u32 = 60;
+
 /// Error of a deep dive: that of the database, or a fault of the step.
 enum ForkFault {
     Fault(Fault),
@@ -303,9 +306,17 @@ impl Work {
         } else {
             self.draft(c, work, fork).await?
         };
+        let active = queue::active_in_fork(c, fork.id).await?;
+        let is_resolving = active.iter().any(|task| task.kind == TaskKind::Resolve);
+        // The end of a draft that a person requested does not wake the run.
+        let next = if !is_busy && draft.is_none() && is_resolving {
+            ends.min(after(now(), LOOK_AGAIN_S))
+        } else {
+            ends
+        };
         self.set(c, &step.id, |step| {
             step.task_id = draft.or(step.task_id);
-            step.due_at = Some(ends);
+            step.due_at = Some(next);
         })
         .await
     }
