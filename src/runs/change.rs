@@ -33,6 +33,15 @@ pub struct RunWish {
     pub client_id: Option<String>,
 }
 
+/// A run that a person started, now or with the first of several equal requests.
+#[derive(Debug)]
+pub struct ManualRun {
+    pub run: WorkflowRun,
+    pub task: Task,
+    /// False for a resend, which changes nothing.
+    pub is_new: bool,
+}
+
 fn invalid(text: &str, param: &str) -> RunsError {
     WorkflowError::Invalid(text.to_owned(), param.to_owned()).into()
 }
@@ -47,7 +56,7 @@ pub async fn start_by_person(
     actor: &Actor<'_>,
     id: WorkflowId,
     wish: &RunWish,
-) -> Result<(WorkflowRun, Task), RunsError> {
+) -> Result<ManualRun, RunsError> {
     actor.require(Scope::AgentsUse)?;
     actor.require(Scope::ChatWrite)?;
     lock_workspace(c, actor.workspace.0).await?;
@@ -57,7 +66,12 @@ pub async fn start_by_person(
     let scope = format!("{id}/runs");
     let client_id = wish.client_id.as_deref();
     if let Some(known) = post::claim_client_id(c, actor, client_id, &scope, run.0).await? {
-        return stored(c, RunId(known)).await;
+        let (run, task) = stored(c, RunId(known)).await?;
+        return Ok(ManualRun {
+            run,
+            task,
+            is_new: false,
+        });
     }
     if wish.input.len() > INPUT_BYTES_MAX {
         let rule = format!("the input can have at most {INPUT_BYTES_MAX} bytes");
@@ -81,7 +95,12 @@ pub async fn start_by_person(
     if actor.key.is_some() {
         taint::add_key(c, TaskId(run.0), actor.user).await?;
     }
-    stored(c, run).await
+    let (run, task) = stored(c, run).await?;
+    Ok(ManualRun {
+        run,
+        task,
+        is_new: true,
+    })
 }
 
 /// The channel of a new run, in which the caller can post.
