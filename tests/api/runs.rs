@@ -232,7 +232,7 @@ async fn a_failed_step_ends_the_run_with_one_notice_and_is_resumed() {
     );
     let steps = json!([
         {"id": "one", "kind": "agent", "prompt": "One"},
-        {"id": "two", "kind": "agent", "title": "Ask Vibe", "prompt": "Two"},
+        {"id": "two", "kind": "agent", "prompt": "Two"},
         {"id": "post", "kind": "output", "content": "{{steps.one.output}} {{steps.two.output}}"},
     ]);
     let flow = flow(&t.bo, "review", steps).await;
