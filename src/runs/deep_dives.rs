@@ -32,6 +32,9 @@ use crate::{
 /// Time after which a run looks again at a deep dive for which a person has requested a draft.
 const LOOK_AGAIN_S: u32 = 60;
 
+/// Number of messages among which a deep dive finds the one that it starts from.
+const ORIGINS_MAX: i64 = 1_000;
+
 /// Error of a deep dive: that of the database, or a fault of the step.
 enum ForkFault {
     Fault(Fault),
@@ -147,14 +150,17 @@ impl Work {
         Ok((fork.id, task))
     }
 
-    /// The message that a deep dive starts from: the newest one of the run, else the one that started it, else the thread's newest.
+    /// The message that a deep dive starts from: the newest one of the run, else the one that started it, else the thread's newest. Only
+    /// the thread's newest messages are read.
     async fn origin(&self, c: &mut Conn) -> Result<Option<MessageId>, DbError> {
         let row: Option<(MessageId,)> = c
-            .q("select m.id from messages m where m.conversation_id = $1 and m.kind <> 'notice' and m.deleted_at is null \
+            .q("select m.id from (select n.id, n.seq, n.metadata from messages n where n.conversation_id = $1 \
+                and n.kind <> 'notice' and n.deleted_at is null order by n.seq desc limit $4) m \
                 order by case when m.metadata ->> 'run_id' = $2 then 0 when m.id = $3 then 1 else 2 end, m.seq desc limit 1")
             .bind(self.run.thread_id)
             .bind(self.run.id.to_string())
             .bind(self.run.message_id)
+            .bind(ORIGINS_MAX)
             .opt()
             .await?;
         Ok(row.map(|(message,)| message))
