@@ -317,7 +317,7 @@ pub async fn delete_message(
 }
 
 /// Replaces a message with a tombstone. Tasks that it triggered and a task that is writing it are
-/// canceled.
+/// canceled. Steps of runs go on: the message was only the newest one before them.
 pub async fn take_back(
     c: &mut Conn,
     message: &Message,
@@ -327,8 +327,9 @@ pub async fn take_back(
     let id = message.id;
     // Prompts first, so that the events of the canceled tasks do not contain them.
     queue::blank_prompt(c, id).await?;
-    for task in queue::active_of_trigger(c, id).await? {
-        stop(c, &task, hub, audience).await?;
+    let triggered = queue::active_of_trigger(c, id).await?;
+    for task in triggered.iter().filter(|task| task.step_id.is_none()) {
+        stop(c, task, hub, audience).await?;
     }
     let conversation = message.fork_id.map_or(message.thread_id.0, |fork| fork.0);
     if let Some(task) = queue::active_of_reply(c, conversation, id).await? {

@@ -61,11 +61,17 @@ crate::text_enum::text_enum! {
 }
 
 impl EventType {
-    /// Checks whether the event is about an agent: keys without a scope for agents do not receive it.
+    /// Checks whether the event is about an agent or a workflow: keys without a scope for agents do not receive it. `visible_after` has
+    /// the same condition.
     pub fn is_of_agent(self) -> bool {
         matches!(
             self,
-            Self::AgentCreated | Self::AgentUpdated | Self::AgentArchived
+            Self::AgentCreated
+                | Self::AgentUpdated
+                | Self::AgentArchived
+                | Self::WorkflowCreated
+                | Self::WorkflowUpdated
+                | Self::WorkflowArchived
         )
     }
 }

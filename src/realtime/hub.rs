@@ -275,35 +275,28 @@ impl Room {
 
     fn deliver(&mut self, event: &Envelope) {
         self.last_seq = self.last_seq.max(event.seq);
-        if event.is_of_agent || event.only.is_some() {
-            for socket in self.sockets.values() {
-                if socket.visibility.permits(event, socket.user) {
-                    socket.durable(event.seq, &event.frame);
-                }
+        let send = |socket: &Arc<Socket>| {
+            if socket.visibility.permits(event, socket.user) {
+                socket.durable(event.seq, &event.frame);
             }
-        } else if let Audience::Members(channel) = event.audience {
+        };
+        if event.only.is_none()
+            && let Audience::Members(channel) = event.audience
+        {
             let allowed = self.private.get(&channel);
-            for id in allowed.into_iter().flatten() {
-                if let Some(socket) = self.sockets.get(id) {
-                    socket.durable(event.seq, &event.frame);
-                }
-            }
+            let inside = allowed.into_iter().flatten();
+            inside.filter_map(|id| self.sockets.get(id)).for_each(send);
             let extra_recipient = event
                 .extra_recipient
                 .and_then(|user| self.people.get(&user));
-            for id in extra_recipient
+            extra_recipient
                 .into_iter()
                 .flatten()
-                .filter(|id| allowed.is_none_or(|a| !a.contains(id)))
-            {
-                if let Some(socket) = self.sockets.get(id) {
-                    socket.durable(event.seq, &event.frame);
-                }
-            }
+                .filter(|id| allowed.is_none_or(|inside| !inside.contains(*id)))
+                .filter_map(|id| self.sockets.get(id))
+                .for_each(send);
         } else {
-            for socket in self.sockets.values() {
-                socket.durable(event.seq, &event.frame);
-            }
+            self.sockets.values().for_each(send);
         }
     }
 
@@ -736,6 +729,33 @@ mod tests {
         hub.publish(&event(ws, 1, Audience::Members(channel)));
         assert_eq!(texts(&mut inside_rx), ["event 1"]);
         assert!(texts(&mut outside_rx).is_empty());
+    }
+
+    #[test]
+    fn events_of_agents_in_a_private_channel_reach_only_members_who_see_agents() {
+        let (hub, ws, channel) = (Hub::default(), WorkspaceId::new(), ChannelId::new());
+        let blind = AgentVisibility {
+            agents: false,
+            all_agents: false,
+        };
+        let mut of_agent = event(ws, 1, Audience::Members(channel));
+        of_agent.is_of_agent = true;
+        let mut receivers = [
+            (SEES_ALL, vec![channel]),
+            (blind, vec![channel]),
+            (SEES_ALL, vec![]),
+        ]
+        .map(|(visibility, channels)| {
+            let (socket, receive) = hub.register(ws, UserId::new(), (None, None), visibility);
+            hub.admit(ws, &socket, channels);
+            receive
+        });
+        for receive in &mut receivers {
+            texts(receive);
+        }
+        hub.publish(&of_agent);
+        let received = receivers.each_mut().map(|receive| texts(receive).len());
+        assert_eq!(received, [1, 0, 0]);
     }
 
     #[test]

@@ -300,7 +300,7 @@ pub async fn visible_after(
         ") \
                and (not e.is_restricted or (e.includes_managers and $6) or exists (select 1 from event_recipients r \
                  where r.workspace_id = e.workspace_id and r.seq = e.seq and r.user_id = $4)) \
-               and ($7 or e.type not like 'agent.%') \
+               and ($7 or (e.type not like 'agent.%' and e.type not like 'workflow.%')) \
              order by e.seq limit $5) sized) page \
          join events e on e.workspace_id = $1 and e.seq = page.seq \
          where page.size_through <= $8 or page.size_through = page.size \

@@ -944,7 +944,18 @@ pub async fn forget_requester(
 /// Maximum number of texts deleted per transaction.
 const EXPIRED_AT_ONCE: i64 = 200;
 
-/// Deletes texts that no task has used for `retention`, except what waits for a person's decision, a few per transaction; returns their number.
+/// At most `$3` texts of the workspace `$1` that were not used since `$2`, and that neither a person's decision nor a run needs.
+macro_rules! expired_texts {
+    () => {
+        "(select id from context_texts where workspace_id = $1 and last_used_at < $2 and id not in \
+         (select a.arguments_id from actions a where a.workspace_id = $1 and a.state in ('waiting', 'unknown')) and id not in \
+         (select s.output_id from tasks t join run_steps s on s.run_id = t.id where t.workspace_id = $1 and t.kind = 'workflow' \
+         and t.status in ('queued', 'running') and s.output_id is not null) order by last_used_at, id limit $3)"
+    };
+}
+
+/// Deletes texts that no task has used for `retention`, except what waits for a person's decision and outputs of active runs, a few per
+/// transaction; returns their number.
 pub async fn remove_expired(db: &Db, retention: Duration) -> Result<u64, DbError> {
     // Reuse is recorded with this delay.
     let before = now() - retention - REUSE_NOTED_EVERY;
@@ -961,24 +972,24 @@ pub async fn remove_expired(db: &Db, retention: Duration) -> Result<u64, DbError
         loop {
             let removed = db
                 .write(workspace.0, async move |c: &mut Conn| {
-                    c.q("delete from citations where owner_type = 'context_text' and owner_id in \
-                         (select id from context_texts where workspace_id = $1 and last_used_at < $2 and id not in \
-                         (select a.arguments_id from actions a where a.workspace_id = $1 and a.state in ('waiting', 'unknown')) \
-                         order by last_used_at, id limit $3)")
-                        .bind(workspace)
-                        .bind(before)
-                        .bind(EXPIRED_AT_ONCE)
-                        .run()
-                        .await?;
-                    c.q("delete from context_texts where id in \
-                         (select id from context_texts where workspace_id = $1 and last_used_at < $2 and id not in \
-                         (select a.arguments_id from actions a where a.workspace_id = $1 and a.state in ('waiting', 'unknown')) \
-                         order by last_used_at, id limit $3)")
-                        .bind(workspace)
-                        .bind(before)
-                        .bind(EXPIRED_AT_ONCE)
-                        .run()
-                        .await
+                    c.q(concat!(
+                        "delete from citations where owner_type = 'context_text' and owner_id in ",
+                        expired_texts!()
+                    ))
+                    .bind(workspace)
+                    .bind(before)
+                    .bind(EXPIRED_AT_ONCE)
+                    .run()
+                    .await?;
+                    c.q(concat!(
+                        "delete from context_texts where id in ",
+                        expired_texts!()
+                    ))
+                    .bind(workspace)
+                    .bind(before)
+                    .bind(EXPIRED_AT_ONCE)
+                    .run()
+                    .await
                 })
                 .await?;
             all += removed;

@@ -157,7 +157,7 @@ async fn advance(c: &mut Conn, lease: &Lease, around: Surroundings) -> Result<()
             return Ok(());
         }
         Some(RunEnd::Failed(step)) => {
-            let message = work.failure_of(&step);
+            let message = work.failure_of(c, &step).await?;
             return Ok(work.fail(c, lease, FailCode::StepFailed, message).await?);
         }
         None => {
@@ -275,17 +275,20 @@ impl Work {
     }
 
     /// Notice about the step that stopped the run.
-    fn failure_of(&self, id: &str) -> String {
+    async fn failure_of(&self, c: &mut Conn, id: &str) -> Result<String, DbError> {
         let steps = flat(&self.content.steps);
         let at = steps.iter().position(|step| step.id == id).unwrap_or(0);
-        let shown = steps.get(at).map_or(id, |step| step.shown());
+        let shown = match steps.get(at) {
+            Some(step) => self.shown(c, step).await?,
+            None => id.to_owned(),
+        };
         let cause = self.run.step(id).and_then(|step| step.error.as_deref());
         let cause = cause.unwrap_or("it failed").trim_end_matches('.');
-        format!(
+        Ok(format!(
             "Workflow {} stopped at step {}, {shown}: {cause}.",
             self.name,
             at + 1
-        )
+        ))
     }
 
     /// Ends the run as failed, with one notice in its thread, and everything that is active in its tree.

@@ -33,6 +33,15 @@ pub struct RunWish {
     pub client_id: Option<String>,
 }
 
+/// A run that a person started, now or with the first of several equal requests.
+#[derive(Debug)]
+pub struct ManualRun {
+    pub run: WorkflowRun,
+    pub task: Task,
+    /// False for a resend, which changes nothing.
+    pub is_new: bool,
+}
+
 fn invalid(text: &str, param: &str) -> RunsError {
     WorkflowError::Invalid(text.to_owned(), param.to_owned()).into()
 }
@@ -47,7 +56,7 @@ pub async fn start_by_person(
     actor: &Actor<'_>,
     id: WorkflowId,
     wish: &RunWish,
-) -> Result<(WorkflowRun, Task), RunsError> {
+) -> Result<ManualRun, RunsError> {
     actor.require(Scope::AgentsUse)?;
     actor.require(Scope::ChatWrite)?;
     lock_workspace(c, actor.workspace.0).await?;
@@ -57,7 +66,12 @@ pub async fn start_by_person(
     let scope = format!("{id}/runs");
     let client_id = wish.client_id.as_deref();
     if let Some(known) = post::claim_client_id(c, actor, client_id, &scope, run.0).await? {
-        return stored(c, RunId(known)).await;
+        let (run, task) = stored(c, RunId(known)).await?;
+        return Ok(ManualRun {
+            run,
+            task,
+            is_new: false,
+        });
     }
     if wish.input.len() > INPUT_BYTES_MAX {
         let rule = format!("the input can have at most {INPUT_BYTES_MAX} bytes");
@@ -81,7 +95,12 @@ pub async fn start_by_person(
     if actor.key.is_some() {
         taint::add_key(c, TaskId(run.0), actor.user).await?;
     }
-    stored(c, run).await
+    let (run, task) = stored(c, run).await?;
+    Ok(ManualRun {
+        run,
+        task,
+        is_new: true,
+    })
 }
 
 /// The channel of a new run, in which the caller can post.
@@ -206,8 +225,8 @@ async fn reset(c: &mut Conn, run: &WorkflowRun) -> Result<(), DbError> {
     let Some(content) = content else {
         return Ok(());
     };
-    let positions: HashMap<String, Position> = run
-        .steps
+    let steps = run::steps_of(c, run.id).await?;
+    let positions: HashMap<String, Position> = steps
         .iter()
         .map(|step| (step.id.clone(), Position::of(step)))
         .collect();
@@ -215,7 +234,7 @@ async fn reset(c: &mut Conn, run: &WorkflowRun) -> Result<(), DbError> {
         Some(RunEnd::Failed(id)) => content.steps.iter().find(|step| step.id == id),
         _ => None,
     };
-    for step in &run.steps {
+    for step in &steps {
         let is_failed = failed.is_some_and(|failed| failed.id == step.id);
         let inside = failed.into_iter().flat_map(Step::branches);
         let is_inside = inside.flatten().any(|inner| {
@@ -243,7 +262,7 @@ async fn reset(c: &mut Conn, run: &WorkflowRun) -> Result<(), DbError> {
     Ok(())
 }
 
-/// Checks whether what a step waited for was stopped with its run. A deep dive goes on.
+/// Checks whether what a step waited for has failed or was stopped with its run. A deep dive goes on.
 async fn has_stopped(c: &mut Conn, step: &RunStep) -> Result<bool, DbError> {
     if step.fork_id.is_some() {
         return Ok(false);
@@ -252,7 +271,8 @@ async fn has_stopped(c: &mut Conn, step: &RunStep) -> Result<bool, DbError> {
         Some(task) => queue::find_task(c, task).await?,
         None => None,
     };
-    let is_stopped = task.is_some_and(|task| task.status == TaskStatus::Cancelled);
+    let has_ended = |task: Task| matches!(task.status, TaskStatus::Failed | TaskStatus::Cancelled);
+    let is_stopped = task.is_some_and(has_ended);
     Ok(is_stopped || step.action_id.is_some())
 }
 

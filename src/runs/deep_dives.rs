@@ -29,6 +29,12 @@ use crate::{
     },
 };
 
+/// Time after which a run looks again at a deep dive for which a person has requested a draft.
+const LOOK_AGAIN_S: u32 = 60;
+
+/// Number of messages among which a deep dive finds the one that it starts from.
+const ORIGINS_MAX: i64 = 1_000;
+
 /// Error of a deep dive: that of the database, or a fault of the step.
 enum ForkFault {
     Fault(Fault),
@@ -115,7 +121,7 @@ impl Work {
             message,
             title: step.title.clone(),
             creator: self.run.requested_by,
-            agent: partner,
+            agent: partner.filter(|_| !self.around.is_offline),
         };
         let fork = open_for_run(c, &new, self.audience).await?;
         let text = ReplyText::of(outputs::cut(goal));
@@ -144,14 +150,17 @@ impl Work {
         Ok((fork.id, task))
     }
 
-    /// The message that a deep dive starts from: the newest one of the run, else the one that started it, else the thread's newest.
+    /// The message that a deep dive starts from: the newest one of the run, else the one that started it, else the thread's newest. Only
+    /// the thread's newest messages are read.
     async fn origin(&self, c: &mut Conn) -> Result<Option<MessageId>, DbError> {
         let row: Option<(MessageId,)> = c
-            .q("select m.id from messages m where m.conversation_id = $1 and m.kind <> 'notice' and m.deleted_at is null \
+            .q("select m.id from (select n.id, n.seq, n.metadata from messages n where n.conversation_id = $1 \
+                and n.kind <> 'notice' and n.deleted_at is null order by n.seq desc limit $4) m \
                 order by case when m.metadata ->> 'run_id' = $2 then 0 when m.id = $3 then 1 else 2 end, m.seq desc limit 1")
             .bind(self.run.thread_id)
             .bind(self.run.id.to_string())
             .bind(self.run.message_id)
+            .bind(ORIGINS_MAX)
             .opt()
             .await?;
         Ok(row.map(|(message,)| message))
@@ -303,9 +312,17 @@ impl Work {
         } else {
             self.draft(c, work, fork).await?
         };
+        let active = queue::active_in_fork(c, fork.id).await?;
+        let is_resolving = active.iter().any(|task| task.kind == TaskKind::Resolve);
+        // The end of a draft that a person requested does not wake the run.
+        let next = if !is_busy && draft.is_none() && is_resolving {
+            ends.min(after(now(), LOOK_AGAIN_S))
+        } else {
+            ends
+        };
         self.set(c, &step.id, |step| {
             step.task_id = draft.or(step.task_id);
-            step.due_at = Some(ends);
+            step.due_at = Some(next);
         })
         .await
     }

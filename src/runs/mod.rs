@@ -17,7 +17,9 @@ mod values;
 mod work;
 
 pub use advance::RunHandler;
-pub use change::{RunWish, cancel_run, reader_of, remove_expired, resume_run, start_by_person};
+pub use change::{
+    ManualRun, RunWish, cancel_run, reader_of, remove_expired, resume_run, start_by_person,
+};
 pub use conditions::{ByRun, ConditionHandler};
 pub use error::RunsError;
 pub use people::wake_due;

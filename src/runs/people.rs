@@ -126,7 +126,9 @@ impl Work {
             let fault = "nobody who can decide reads the channel of the run";
             return Ok(Err(fault.to_owned()));
         }
-        let text = format!("Workflow {} asks for approval: {}", self.name, step.shown());
+        let title = step.title.as_deref().map(|title| format!(": {title}"));
+        let title = title.unwrap_or_default();
+        let text = format!("Workflow {} asks for approval{title}", self.name);
         self.ensure_thread(c, &text).await
     }
 
@@ -147,7 +149,7 @@ impl Work {
         }
         let question = Question {
             name: APPROVAL,
-            title: step.shown().to_owned(),
+            title: self.shown(c, step).await?,
             effect: Effect::Read,
             arguments: json!({"text": outputs::cut(text)}),
             need,
@@ -172,7 +174,7 @@ impl Work {
         }
         let question = Question {
             name: POST_ELSEWHERE,
-            title: step.shown().to_owned(),
+            title: self.shown(c, step).await?,
             effect: Effect::Write,
             arguments: json!({"channel_id": channel, "content": outputs::cut(content)}),
             need,

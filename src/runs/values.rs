@@ -141,6 +141,8 @@ struct Listed {
     text: String,
     detail: Option<String>,
     slug: String,
+    channel_id: ChannelId,
+    /// Name of the channel; direct channels have none.
     channel: Option<String>,
     thread_id: ThreadId,
     message_id: Option<MessageId>,
@@ -148,7 +150,8 @@ struct Listed {
 
 impl Listed {
     fn line(&self) -> String {
-        let channel = self.channel.as_deref().unwrap_or_default();
+        let channel = self.channel.clone();
+        let channel = channel.unwrap_or_else(|| self.channel_id.to_string());
         let anchor = self
             .message_id
             .map_or_else(String::new, |id| format!("#m-{id}"));
@@ -189,7 +192,7 @@ async fn decisions(c: &mut Conn, run: &WorkflowRun) -> Result<Vec<Listed>, DbErr
     let since = since(c, run).await?;
     let (workspace, channel, user) = place_of(run);
     c.q(concat!(
-            "select r.headline as text, nullif(r.conclusion, '') as detail, w.slug, ch.name as channel, r.thread_id, r.message_id \
+            "select r.headline as text, nullif(r.conclusion, '') as detail, w.slug, ch.id as channel_id, ch.name as channel, r.thread_id, r.message_id \
              from resolutions r join channels ch on ch.id = r.channel_id join workspaces w on w.id = r.workspace_id \
              where r.status = 'published' and r.headline <> '' and r.published_at > $4 and ",
             is_listed!(),
@@ -208,7 +211,7 @@ async fn action_items(c: &mut Conn, run: &WorkflowRun) -> Result<Vec<Listed>, Db
     let since = since(c, run).await?;
     let (workspace, channel, user) = place_of(run);
     c.q(concat!(
-            "select i.text, i.owner_name as detail, w.slug, ch.name as channel, r.thread_id, r.message_id \
+            "select i.text, i.owner_name as detail, w.slug, ch.id as channel_id, ch.name as channel, r.thread_id, r.message_id \
              from action_items i join resolutions r on r.id = i.resolution_id join channels ch on ch.id = r.channel_id \
              join workspaces w on w.id = r.workspace_id \
              where r.status = 'published' and not i.done and r.published_at > $4 and ",
@@ -231,10 +234,12 @@ mod tests {
     #[test]
     fn a_listed_text_links_to_its_message() {
         let (thread, message) = (ThreadId::new(), MessageId::new());
+        let channel = ChannelId::new();
         let listed = Listed {
             text: "Ship [on] Monday".to_owned(),
             detail: Some("Ada".to_owned()),
             slug: "team".to_owned(),
+            channel_id: channel,
             channel: Some("general".to_owned()),
             thread_id: thread,
             message_id: Some(message),
@@ -242,6 +247,14 @@ mod tests {
         assert_eq!(
             listed.line(),
             format!("- [Ship  on  Monday](/team/c/general/t/{thread}#m-{message}) (Ada)")
+        );
+        let direct = Listed {
+            channel: None,
+            ..listed
+        };
+        assert_eq!(
+            direct.line(),
+            format!("- [Ship  on  Monday](/team/c/{channel}/t/{thread}#m-{message}) (Ada)")
         );
         assert_eq!(list(&[]), "None.");
     }

@@ -16,7 +16,7 @@ use crate::{
     tools::taint,
     workflows::{
         self,
-        definition::{Step, WorkflowContent, flat},
+        definition::{Step, StepWork, WorkflowContent, flat},
         run::{self, RunStep, StepState, WorkflowRun},
     },
 };
@@ -90,6 +90,18 @@ impl Work {
     pub(super) fn step(&self, id: &str) -> Option<Step> {
         let steps = flat(&self.content.steps);
         steps.into_iter().find(|step| step.id == id).cloned()
+    }
+
+    /// Name of a step for people: its title, else what it does.
+    pub(super) async fn shown(&self, c: &mut Conn, step: &Step) -> Result<String, DbError> {
+        if let Some(title) = &step.title {
+            return Ok(title.clone());
+        }
+        let StepWork::Agent(work) = &step.work else {
+            return Ok(step.kind().shown().to_owned());
+        };
+        let agent = work.agent_id.unwrap_or(self.content.default_agent_id);
+        Ok(format!("Ask {}", profiles::shown_name(c, agent).await?))
     }
 
     pub(super) fn positions(&self) -> HashMap<String, Position> {

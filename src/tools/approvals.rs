@@ -41,6 +41,7 @@ use crate::{
     },
     text_enum::text_enum,
     tool_fault::ToolErrorCode,
+    workflows::run,
 };
 
 /// Maximum length of a note in characters.
@@ -471,7 +472,7 @@ async fn conclude(
 ) -> Result<ActionObject, ToolsError> {
     let id = access.action.id;
     actions::announce(c, id, EventType::ActionUpdated, access.audience).await?;
-    queue::wake(c, access.action.task_id, access.audience).await?;
+    wake(c, &access.action, access.audience).await?;
     get(c, caller, id).await
 }
 
@@ -549,9 +550,15 @@ async fn expire_one(c: &mut Conn, id: ActionId, audience: Audience) -> Result<()
     };
     if is_changed {
         actions::announce(c, id, EventType::ActionUpdated, audience).await?;
-        queue::wake(c, action.task_id, audience).await?;
+        wake(c, &action, audience).await?;
     }
     Ok(())
+}
+
+/// Wakes the task of an action that was decided, and announces the run that waited for it.
+async fn wake(c: &mut Conn, action: &Action, audience: Audience) -> Result<(), DbError> {
+    queue::wake(c, action.task_id, audience).await?;
+    run::announce_run_of(c, action.task_id).await
 }
 
 /// Ends what nobody can decide any more: terms that have passed, actions whose arguments were removed, actions whose worker
@@ -593,7 +600,7 @@ async fn end_action(db: &Db, action: Action) -> Result<(), DbError> {
                 return expire_one(c, action.id, audience).await;
             }
             actions::announce(c, action.id, EventType::ActionUpdated, audience).await?;
-            return queue::wake(c, action.task_id, audience).await;
+            return wake(c, &action, audience).await;
         }
         let ending = if action.effect == Effect::Read {
             Ending::failed(ToolErrorCode::Cancelled)

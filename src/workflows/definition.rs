@@ -83,6 +83,20 @@ text_enum! {
     }
 }
 
+impl StepKind {
+    /// Name for people, as in the editor.
+    pub fn shown(self) -> &'static str {
+        match self {
+            Self::Agent => "Ask an agent",
+            Self::Fork => "Deep dive",
+            Self::Approval => "Ask for approval",
+            Self::Condition => "Condition",
+            Self::Parallel => "At the same time",
+            Self::Output => "Post a message",
+        }
+    }
+}
+
 text_enum! {
     /// Effect of a failed step on its run.
     pub enum OnError {
@@ -238,11 +252,6 @@ impl Step {
             StepWork::Condition(_) => false,
             StepWork::Parallel(step) => step.branches.iter().flatten().any(Self::posts),
         }
-    }
-
-    /// Name for people.
-    pub fn shown(&self) -> &str {
-        self.title.as_deref().unwrap_or(&self.id)
     }
 }
 

@@ -231,15 +231,16 @@ struct Row {
 
 impl Row {
     fn with_steps(self, mut steps: Vec<RunStep>) -> WorkflowRun {
-        // What was open when somebody stopped the run.
-        if self.status == RunStatus::Cancelled {
-            for step in &mut steps {
-                if matches!(
-                    step.state,
-                    StepState::Pending | StepState::Running | StepState::Waiting
-                ) {
-                    step.state = StepState::Cancelled;
-                }
+        for step in &mut steps {
+            let is_open = matches!(step.state, StepState::Running | StepState::Waiting);
+            // What was open when the run ended. A deep dive of a failed run goes on.
+            let has_ended = match self.status {
+                RunStatus::Cancelled => is_open || step.state == StepState::Pending,
+                RunStatus::Failed => is_open && step.fork_id.is_none(),
+                _ => false,
+            };
+            if has_ended {
+                step.state = StepState::Cancelled;
             }
         }
         WorkflowRun {
@@ -270,7 +271,11 @@ impl Row {
     }
 }
 
-async fn steps_of(c: &mut Conn, run: RunId) -> Result<Vec<RunStep>, DbError> {
+/// Steps of a run as they are stored: those that were open when the run ended are still open.
+///
+/// # Errors
+/// If the database fails.
+pub async fn steps_of(c: &mut Conn, run: RunId) -> Result<Vec<RunStep>, DbError> {
     // A tool of the step's agent can ask people, too.
     c.q("select s.step_id, s.kind, case when s.state = 'running' and exists (select 1 from tasks a where a.id = s.task_id \
          and a.status = 'queued' and a.parked and a.wait_reason = 'approval') then 'waiting' else s.state end as state, s.attempt, s.task_id, s.fork_id, s.action_id, s.jump, s.output_id, x.text as output, \
@@ -475,6 +480,22 @@ pub async fn announce_run(c: &mut Conn, kind: EventType, id: RunId) -> Result<()
     let seq = log::reserve(c, workspace, 1).await?;
     let event = NewEvent::new(seq, kind, audience, &RunEvent { run })?;
     log::append(c, workspace, event.only_to(only)).await
+}
+
+/// Announces the run that a task works for, which starts or stops waiting for people with it.
+///
+/// # Errors
+/// If the database fails.
+pub async fn announce_run_of(c: &mut Conn, task: TaskId) -> Result<(), DbError> {
+    let run: Option<(RunId,)> = c
+        .q("select r.id from tasks t join runs r on r.id = t.root_task_id where t.id = $1")
+        .bind(task)
+        .opt()
+        .await?;
+    match run {
+        Some((run,)) => announce_run(c, EventType::RunUpdated, run).await,
+        None => Ok(()),
+    }
 }
 
 /// A run to start.

@@ -144,3 +144,36 @@ async fn a_crash_at_any_move_repeats_nothing() {
         crash(&p, (&flow, &general), failpoint).await;
     }
 }
+
+#[tokio::test]
+async fn outputs_are_kept_while_their_run_waits() {
+    let p = prepared().await;
+    let (server, ada) = p.start(&[]).await;
+    p.model.script("vibe", [Answer::text("The draft.")]);
+    let steps = json!([
+        {"id": "draft", "kind": "agent", "prompt": "Draft it."},
+        {"id": "ask", "kind": "approval", "text": "Go on?", "who": "requester"},
+        {"id": "tell", "kind": "output", "content": "Result: {{steps.draft.output}}"},
+    ]);
+    let flow = flow(&ada, "draft", steps).await;
+    let run = start(&ada, &flow, json!({"thread_id": p.thread})).await;
+    let waiting = reaches(&ada, &run, "waiting").await;
+    server.kill().await;
+    let old = "update context_texts set last_used_at = '2020-01-02 03:04:05+00:00'";
+    p.place.run(&[old]).await;
+    let (server, ada) = p.start(&[("CONTEXT_RETENTION", "2d")]).await;
+    // The output and the arguments of the approval stay.
+    within("other texts to expire", async {
+        while p.place.count("context_texts").await > 2 {
+            tokio::task::yield_now().await;
+        }
+    })
+    .await;
+    approve(&ada, &text(&waiting, "/steps/1/action_id"))
+        .await
+        .unwrap();
+    reaches(&ada, &run, "completed").await;
+    let last = ada.contents(&p.thread).await.pop();
+    assert_eq!(last.as_deref(), Some("Result: The draft."));
+    server.kill().await;
+}

@@ -1,10 +1,17 @@
 //! Steps of runs that wait for people, and branches that run at the same time.
 
+use std::time::Duration;
+
+use openvibe::{
+    db::{Conn, now},
+    ids::RunId,
+    time::Timestamp,
+};
 use serde_json::{Value, json};
 
 use crate::{
     runs::{flow, reaches, start, states},
-    support::{Answer, Gate, Person, Team, drafting, id, list, team, text},
+    support::{Answer, Gate, Person, Team, drafting, id, list, team, text, within},
 };
 
 /// The action that a run waits for, as this person sees it.
@@ -362,4 +369,63 @@ async fn an_approval_fails_if_nobody_who_can_decide_reads_the_channel() {
         let run = start(&t.bo, &flow, json!({"channel_id": t.general})).await;
         reaches(&t.bo, &run, "waiting").await;
     }
+}
+
+/// Makes a run look at its step that waits, as if that had begun five minutes ago. Returns the time at which it looks again.
+async fn looked(t: &Team, run: &str) -> Timestamp {
+    let id: RunId = run.parse().unwrap();
+    let due = now();
+    let set = async move |c: &mut Conn| {
+        c.q("update run_steps set started_at = $2, due_at = $3 where run_id = $1 and state = 'waiting'")
+            .bind(id)
+            .bind(due - Duration::from_secs(301))
+            .bind(due)
+            .run()
+            .await
+    };
+    t.app.db().write(id.0, set).await.unwrap();
+    within("the run to look at its step", async {
+        loop {
+            let mut c = t.app.db().read().await.unwrap();
+            let next: Timestamp = c
+                .q("select due_at from run_steps where run_id = $1")
+                .bind(id)
+                .value()
+                .await
+                .unwrap();
+            if next > now() {
+                return next;
+            }
+            drop(c);
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    })
+    .await
+}
+
+#[tokio::test]
+async fn a_draft_of_a_person_does_not_keep_a_deep_dive_from_closing() {
+    let t = team().await;
+    let gate = Gate::new();
+    let result = json!({"headline": "A day", "conclusion": "We need a day.", "key_points": [], "action_items": [],
+        "open_questions": [], "deferred_items": []});
+    t.model()
+        .script("resolver", [drafting(&result).held(&gate)]);
+    let steps = json!([{"id": "think", "kind": "fork", "goal": "Find a day.", "close_after_s": 300, "publish": "agent"}]);
+    let flow = flow(&t.bo, "day", steps).await;
+    let run = start(&t.bo, &flow, json!({"channel_id": t.general})).await;
+    let waiting = reaches(&t.bo, &run, "waiting").await;
+    let fork = text(&waiting, "/steps/0/fork_id");
+    let said = json!({"content": "Monday suits everyone."});
+    let path = format!("/v1/forks/{fork}/messages");
+    t.bo.post(&path, said).await.is(201);
+    let draft = t.bo.resolve(&fork).await;
+    gate.reached().await;
+    let next = looked(&t, &run).await;
+    assert!(
+        next <= now() + Duration::from_mins(1),
+        "it looks again soon"
+    );
+    gate.open();
+    t.bo.completed(&draft).await;
 }

@@ -39,14 +39,32 @@ async fn answer(by: &Person, step: &Value) {
     }
 }
 
+/// Settings of a server without a model.
+const OFFLINE: [(&str, &str); 3] = [
+    ("MODEL_BASE_URL", ""),
+    ("MODEL_API_KEY", ""),
+    ("RATE_LIMITS", "off"),
+];
+
+#[tokio::test]
+async fn without_a_model_nobody_replies_in_a_deep_dive_of_a_run() {
+    let t = team_with(&OFFLINE).await;
+    let vibe = id(&t.ada.agent("vibe").await);
+    let steps =
+        json!([{"id": "think", "kind": "fork", "goal": "Find a day.", "agent_ids": [vibe]}]);
+    let flow = flow(&t.bo, "day", steps).await;
+    let run = start(&t.bo, &flow, json!({"channel_id": t.general})).await;
+    let waiting = reaches(&t.bo, &run, "waiting").await;
+    let fork = text(&waiting, "/steps/0/fork_id");
+    let path = format!("/v1/forks/{fork}/messages");
+    let form = json!({"content": "Is Monday fine?"});
+    let posted = t.ada.post(&path, form).await.is(201);
+    assert!(list(&posted, "/tasks").is_empty(), "{posted}");
+}
+
 #[tokio::test]
 async fn every_recipe_ends_without_a_model() {
-    let offline = [
-        ("MODEL_BASE_URL", ""),
-        ("MODEL_API_KEY", ""),
-        ("RATE_LIMITS", "off"),
-    ];
-    let t = team_with(&offline).await;
+    let t = team_with(&OFFLINE).await;
     let (dive, _) = t.resolved("We ship on Monday").await;
     let items = json!({"headline": "We ship", "action_items": [{"text": "Bring a cake", "owner_id": t.bo.id}]});
     t.bo.reopen(&dive.fork).await;

@@ -1,12 +1,14 @@
 //! Trees of runs: tools of agents in steps, work that they pass on, and the loop guard.
 
+use std::time::Duration;
+
 use futures::future::join_all;
 use serde_json::{Value, json};
 
 use crate::{
     approvals::waiting,
     runs::{flow, reaches, start, states},
-    support::{Answer, Person, id, list, team, team_with, text},
+    support::{Answer, Person, id, list, team, team_with, text, within},
     tools_loop::reader,
 };
 
@@ -52,7 +54,14 @@ async fn a_tool_of_a_step_waits_for_the_requester_and_so_does_the_run() {
     assert_eq!(shown["input"]["prompt"], "");
     assert_eq!(shown["input"]["brief"]["message"], "Find the zebra.");
     assert_eq!(shown["output"]["answer"], "No zebra.");
-    let events = json!(t.bo.events().await).to_string();
+    let events = t.bo.events().await;
+    let updates = events.iter().filter(|event| event["type"] == "run.updated");
+    let mut told: Vec<String> = updates
+        .map(|event| text(event, "/data/run/status"))
+        .collect();
+    told.dedup();
+    assert_eq!(told, ["running", "waiting", "running", "completed"]);
+    let events = json!(events).to_string();
     for hidden in ["the zebra", "No zebra."] {
         assert!(!events.contains(hidden), "{hidden}");
     }
@@ -154,4 +163,28 @@ async fn a_hundred_runs_of_fifteen_steps_are_not_stopped_by_the_guard() {
             );
         }
     }
+}
+
+#[tokio::test]
+async fn runs_that_wait_leave_room_for_questions_of_tools() {
+    let t = team_with(&[("RATE_LIMITS", "off")]).await;
+    // As many as the tasks of a workspace that can wait for approvals.
+    for n in 0..20 {
+        let steps = json!([{"id": "think", "kind": "fork", "goal": "Find a day."}]);
+        let flow = flow(&t.bo, &format!("day-{n}"), steps).await;
+        let wish = || json!({"channel_id": t.general});
+        join_all((0..10).map(|_| start(&t.bo, &flow, wish()))).await;
+    }
+    within("the runs to wait", async {
+        while t.bo.every("/v1/runs?status=waiting").await.len() < 200 {
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+    })
+    .await;
+    let sage = reader(&t.ada, "sage", json!({"trust": {"approve": ["search"]}})).await;
+    t.model().script("sage", [Answer::calls("", &[search()])]);
+    let flow = flow_of(&t.bo, &sage).await;
+    let run = start(&t.bo, &flow, json!({"channel_id": t.general})).await;
+    let parked = reaches(&t.bo, &run, "waiting").await;
+    waiting(&t.bo, &text(&parked, "/steps/0/task_id")).await;
 }

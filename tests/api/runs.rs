@@ -18,7 +18,9 @@ pub async fn flow(by: &Person, name: &str, steps: Value) -> String {
 
 /// Starts a run and returns its ID.
 pub async fn start(by: &Person, flow: &str, wish: Value) -> String {
-    let started = by.post(&format!("{flow}/runs"), wish).await.is(202);
+    let reply = by.post(&format!("{flow}/runs"), wish).await;
+    assert!([200, 202].contains(&reply.status), "{}", reply.text);
+    let started = reply.json();
     assert_eq!(
         started["run"]["root_task_id"], started["task"]["id"],
         "{started}"
@@ -230,7 +232,7 @@ async fn a_failed_step_ends_the_run_with_one_notice_and_is_resumed() {
     );
     let steps = json!([
         {"id": "one", "kind": "agent", "prompt": "One"},
-        {"id": "two", "kind": "agent", "title": "Ask Vibe", "prompt": "Two"},
+        {"id": "two", "kind": "agent", "prompt": "Two"},
         {"id": "post", "kind": "output", "content": "{{steps.one.output}} {{steps.two.output}}"},
     ]);
     let flow = flow(&t.bo, "review", steps).await;
@@ -341,6 +343,26 @@ async fn a_canceled_run_stops_its_tasks() {
 }
 
 #[tokio::test]
+async fn a_step_goes_on_without_the_newest_message_before_it() {
+    let t = team().await;
+    let cy = t.app.join(&t.ada, "Cy", "member").await;
+    let gate = Gate::new();
+    t.model()
+        .script("vibe", [Answer::text("Looks right.").held(&gate)]);
+    let steps = json!([{"id": "ask", "kind": "agent", "prompt": "Check this.", "post": true}]);
+    let flow = flow(&t.bo, "check", steps).await;
+    let thread = t.bo.thread(&t.general, "The plan is Monday.").await;
+    let newest = cy.tell(&thread, "Thank you!").await;
+    let started = start(&t.bo, &flow, json!({"thread_id": thread})).await;
+    gate.reached().await;
+    cy.delete(&format!("/v1/messages/{newest}")).await.ok();
+    gate.open();
+    reaches(&t.bo, &started, "completed").await;
+    let contents = t.bo.contents(&thread).await;
+    assert_eq!(contents.last().unwrap(), "Looks right.");
+}
+
+#[tokio::test]
 async fn a_run_is_visible_to_readers_of_its_channel_and_otherwise_to_few() {
     let t = team().await;
     let cy = t.app.join(&t.ada, "Cy", "member").await;
@@ -396,7 +418,8 @@ async fn a_run_that_cannot_start_is_refused() {
     for n in 0..10 {
         let wish = json!({"channel_id": t.general, "client_id": format!("c{n}")});
         let run = start(&t.bo, &posts, wish.clone()).await;
-        assert_eq!(start(&t.bo, &posts, wish).await, run, "a resend");
+        let again = t.bo.post(&runs, wish).await.is(200);
+        assert_eq!(text(&again, "/run/id"), run, "a resend");
         first = first.or(Some(run));
     }
     let wish = json!({"channel_id": t.general});
@@ -426,6 +449,13 @@ async fn a_run_ends_when_its_requester_loses_the_rights() {
     let root = t.ada.task(&text(&failed, "/root_task_id")).await;
     assert_eq!(root["error"]["code"], "not_allowed");
     assert_eq!(failed["thread_id"], Value::Null, "nothing was posted");
+    assert_eq!(states(&failed), ["draft cancelled", "post pending"]);
+    t.ada.patch(&member, json!({"role": "member"})).await.ok();
+    t.model().script("vibe", [Answer::text("Hello.")]);
+    t.bo.act(&format!("/v1/runs/{started}/resume"))
+        .await
+        .is(200);
+    reaches(&t.bo, &started, "completed").await;
 }
 
 #[tokio::test]

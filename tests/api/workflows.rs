@@ -277,6 +277,25 @@ async fn events_of_a_workflow_reach_its_owner_and_admins() {
 }
 
 #[tokio::test]
+async fn keys_without_a_scope_for_agents_receive_no_events_of_workflows() {
+    let t = team().await;
+    let mut wanted = form("greeting", json!([step(json!({}))]));
+    wanted["on_message"] = json!({"channel_id": t.general});
+    t.bo.post("/v1/workflows", wanted).await.is(201);
+    for (scopes, expected) in [
+        (vec!["chat:read"], 0),
+        (vec!["chat:read", "agents:read"], 1),
+    ] {
+        let (robot, _) = t.bo.make_key(&scopes).await;
+        let events = robot.events().await;
+        let own = events
+            .iter()
+            .filter(|event| event["type"] == "workflow.created");
+        assert_eq!(own.count(), expected, "{scopes:?}");
+    }
+}
+
+#[tokio::test]
 async fn objects_that_a_person_cannot_see_are_refused() {
     let t = team().await;
     let private = t.ada.private_channel("secret", &[]).await;

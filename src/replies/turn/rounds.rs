@@ -42,7 +42,7 @@ use crate::{
     },
     sql_with_ids,
     tasks::{
-        FailCode, Lease, LeaseLost, Task,
+        FailCode, Lease, LeaseLost, Task, WaitReason,
         actions::{self, Action, ActionSource, ActionState, Ending, GrantedBy, texts},
         attempts::{self, AttemptOutcome},
         queue::{self, NextRound},
@@ -58,6 +58,7 @@ use crate::{
         runner::{CallError, Offer, ToolTask},
         taint,
     },
+    workflows::run,
 };
 
 use super::{
@@ -779,6 +780,9 @@ impl ReplyHandler {
                         return Ok(Some(RoundEnd::NextCall));
                     };
                     queue::park(c, &lease, ran_ms, reason).await?;
+                    if reason == WaitReason::Approval {
+                        run::announce_run_of(c, lease.task).await?;
+                    }
                     Ok(Some(RoundEnd::Parked))
                 })
                 .await?;

@@ -70,7 +70,7 @@ struct StartedRun {
     security(("session" = ["member"]), ("key" = ["agents:use", "chat:write"])),
     params(("id" = WorkflowId, Path)),
     request_body(content = Option<RunForm>, example = json!({"input": "the new member"})),
-    responses((status = 202, body = StartedRun)))]
+    responses((status = 202, body = StartedRun), (status = 200, body = StartedRun, description = "Resend: the first run")))]
 async fn start_run(
     axum::extract::State(state): St,
     caller: Caller,
@@ -93,8 +93,13 @@ async fn start_run(
             RunsError::Auth(e) => RunsError::Workflow(hide(e.into())),
             other => other,
         })?;
-    let (run, task) = started;
-    Ok((StatusCode::ACCEPTED, Json(StartedRun { run, task })))
+    let runs::ManualRun { run, task, is_new } = started;
+    let status = if is_new {
+        StatusCode::ACCEPTED
+    } else {
+        StatusCode::OK
+    };
+    Ok((status, Json(StartedRun { run, task })))
 }
 
 #[derive(Debug, Deserialize, utoipa::IntoParams)]

@@ -8,9 +8,10 @@ use crate::{
     tasks::{Task, WaitReason},
 };
 
-/// Number of tasks in a workspace that are parked for approvals.
+/// Number of tasks in a workspace that are parked for approvals, except for runs, which have their own limit and wait for deep dives, too.
 pub async fn count_parked(c: &mut Conn, workspace: WorkspaceId) -> Result<i64, DbError> {
-    c.q("select count(*) from tasks where workspace_id = $1 and status = 'queued' and parked and wait_reason = 'approval'")
+    c.q("select count(*) from tasks where workspace_id = $1 and status = 'queued' and parked and wait_reason = 'approval' \
+         and kind <> 'workflow'")
         .bind(workspace)
         .value()
         .await
