@@ -55,6 +55,7 @@ mod fork_faults;
 mod fork_messages;
 mod forks;
 mod guard;
+mod guard_runs;
 mod handoff;
 mod health;
 mod invites;
