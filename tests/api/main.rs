@@ -61,6 +61,7 @@ mod health;
 mod invites;
 mod isolation;
 mod keys;
+mod kills;
 mod layers;
 mod lease_faults;
 mod limits;
