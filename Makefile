@@ -97,6 +97,13 @@ chaos: node test-tools ## Run clients while the server is killed, stopped, or ou
 	$(CLEAN) OPENVIBE_TEST_CHAOS_SECONDS=$(or $(SECONDS),60) OPENVIBE_TEST_CHAOS_CLIENTS=$(or $(CLIENTS),4) OPENVIBE_TEST_CHAOS_SEED=$(or $(SEED),$$RANDOM) \
 		OPENVIBE_TEST_DATABASE=$(or $(ENGINE),sqlite) $(if $(filter postgres,$(ENGINE)),scripts/with-postgres.sh) cargo test --quiet --test api -- chaos:: --nocapture
 
+# `make test` includes a few kills. Without SEED, every run is different; each test prints its seed and the points.
+.PHONY: kills
+kills: node test-tools ## Kill the server between any two statements while agents work together; `make kills KILLS=1000 SEED=7`, `ENGINE=postgres`
+	$(CLEAN) cargo test --no-run --test api
+	$(CLEAN) OPENVIBE_TEST_KILLS=$(or $(KILLS),100) OPENVIBE_TEST_KILLS_SEED=$(or $(SEED),$$RANDOM) \
+		OPENVIBE_TEST_DATABASE=$(or $(ENGINE),sqlite) $(if $(filter postgres,$(ENGINE)),scripts/with-postgres.sh) cargo test --quiet --test api -- kills:: --nocapture
+
 # Thousands of sockets need as many open files, so this raises the limit to its maximum.
 .PHONY: bench
 bench: node ## Run the benchmarks; `ONLY=sends` for some of them, `ENGINE=postgres` for PostgreSQL

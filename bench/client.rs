@@ -231,10 +231,15 @@ impl Conversation {
         })
     }
 
+    /// Posts a message; returns the response.
+    pub(crate) async fn post(&mut self, content: &str) -> anyhow::Result<Value> {
+        let form = json!({"content": content});
+        self.http.post(&self.messages, &form).await
+    }
+
     /// Posts a message that mentions an agent; returns its task.
     pub(crate) async fn ask(&mut self, content: &str) -> anyhow::Result<String> {
-        let form = json!({"content": content});
-        let posted = self.http.post(&self.messages, &form).await?;
+        let posted = self.post(content).await?;
         text(&posted, "/tasks/0/id")
     }
 

@@ -28,8 +28,10 @@ mod resume;
 mod sends;
 mod steering;
 mod streams;
+mod together;
 mod tone;
 mod tools;
+mod triggers;
 mod words;
 
 use std::process::ExitCode;
@@ -37,7 +39,7 @@ use std::process::ExitCode;
 /// Names of all benchmarks.
 const BENCHES: &[&str] = &[
     "fanout", "memory", "sends", "ask", "streams", "reads", "resume", "extract", "agents", "crowd",
-    "readers", "tone", "steering", "tools",
+    "readers", "tone", "steering", "tools", "together",
 ];
 
 fn main() -> ExitCode {
@@ -92,6 +94,10 @@ fn run(filter: &str) -> anyhow::Result<()> {
                 "tools" => {
                     tools::run().await?;
                     approvals::run().await?;
+                }
+                "together" => {
+                    together::run().await?;
+                    triggers::run().await?;
                 }
                 _ => resume::run().await?,
             }

@@ -41,8 +41,12 @@ pub(crate) struct Plan {
     pub(crate) every: Duration,
     /// Text of each chunk; by default, the time when it was sent.
     pub(crate) text: Option<String>,
-    /// Function and arguments of a call: requests without the result of one get it instead of the text.
+    /// Function and arguments of a call: requests that offer the function and have no result get it instead of the text.
     pub(crate) call: Option<(&'static str, Value)>,
+    /// Number of equal calls.
+    pub(crate) copies: usize,
+    /// Texts do not end.
+    pub(crate) is_endless: bool,
 }
 
 impl Plan {
@@ -54,6 +58,8 @@ impl Plan {
             every: Duration::ZERO,
             text: Some("Fine.".to_owned()),
             call: None,
+            copies: 1,
+            is_endless: false,
         }
     }
 }
@@ -62,6 +68,7 @@ struct Shared {
     plan: Mutex<Plan>,
     newest: Mutex<Bytes>,
     asked: mpsc::Sender<Instant>,
+    answered: mpsc::Sender<Instant>,
     fetched: mpsc::Sender<Instant>,
     /// Time when the newest call was sent.
     called: Mutex<Option<Instant>>,
@@ -73,6 +80,7 @@ pub(crate) struct Model {
     pub(crate) url: String,
     shared: Arc<Shared>,
     asked: mpsc::Receiver<Instant>,
+    answered: mpsc::Receiver<Instant>,
     fetched: mpsc::Receiver<Instant>,
     _serving: JoinSet<()>,
 }
@@ -80,11 +88,13 @@ pub(crate) struct Model {
 impl Model {
     pub(crate) async fn start() -> anyhow::Result<Self> {
         let (send_asked, asked) = mpsc::channel(4096);
+        let (send_answered, answered) = mpsc::channel(4096);
         let (send_fetched, fetched) = mpsc::channel(4096);
         let shared = Arc::new(Shared {
             plan: Mutex::new(Plan::short()),
             newest: Mutex::default(),
             asked: send_asked,
+            answered: send_answered,
             fetched: send_fetched,
             called: Mutex::default(),
             waiting: watch::channel(0).0,
@@ -113,6 +123,7 @@ impl Model {
             url,
             shared,
             asked,
+            answered,
             fetched,
             _serving: serving,
         })
@@ -148,6 +159,17 @@ impl Model {
         next(&mut self.asked).await
     }
 
+    /// Time of the end of the next text.
+    pub(crate) async fn answered(&mut self) -> anyhow::Result<Instant> {
+        next(&mut self.answered).await
+    }
+
+    /// Forgets the times of all requests and texts.
+    pub(crate) fn forget(&mut self) {
+        while self.asked.try_recv().is_ok() {}
+        while self.answered.try_recv().is_ok() {}
+    }
+
     /// Time of the next request for the page.
     pub(crate) async fn fetched(&mut self) -> anyhow::Result<Instant> {
         next(&mut self.fetched).await
@@ -180,7 +202,7 @@ impl Model {
 
 async fn next(requests: &mut mpsc::Receiver<Instant>) -> anyhow::Result<Instant> {
     let next = tokio::time::timeout(Duration::from_secs(20), requests.recv()).await;
-    next.context("the model server received no request in time")?
+    next.context("nothing reached the model server in time")?
         .context("the model server ended")
 }
 
@@ -188,17 +210,23 @@ fn event(value: &Value) -> String {
     format!("data: {value}\n\n")
 }
 
-/// Checks whether a request has the result of a call.
-fn has_results(request: &[u8]) -> bool {
+/// Checks whether a request offers a function and has no result of a call.
+fn can_call(request: &[u8], name: &str) -> bool {
     let request: Value = serde_json::from_slice(request).unwrap_or_default();
+    let mut tools = request["tools"].as_array().into_iter().flatten();
     let mut messages = request["messages"].as_array().into_iter().flatten();
-    messages.any(|message| message["role"] == "tool")
+    tools.any(|tool| tool["function"]["name"] == name)
+        && !messages.any(|message| message["role"] == "tool")
 }
 
-/// Delta with a call of a function.
-fn delta_of(name: &str, arguments: &Value) -> Value {
-    json!({"tool_calls": [{"index": 0, "id": "call_0", "type": "function",
-        "function": {"name": name, "arguments": arguments.to_string()}}]})
+/// Delta with equal calls of a function.
+fn delta_of((name, arguments): &(&str, Value), copies: usize) -> Value {
+    let call = |n| {
+        json!({"index": n, "id": format!("call_{n}"), "type": "function",
+            "function": {"name": name, "arguments": arguments.to_string()}})
+    };
+    let calls: Vec<Value> = (0..copies).map(call).collect();
+    json!({"tool_calls": calls})
 }
 
 async fn page(State(shared): State<Arc<Shared>>) -> &'static str {
@@ -217,7 +245,7 @@ async fn complete(State(shared): State<Arc<Shared>>, body: Bytes) -> Response {
         .lock()
         .unwrap_or_else(PoisonError::into_inner)
         .clone();
-    plan.call = plan.call.filter(|_| !has_results(&body));
+    plan.call = plan.call.filter(|(name, _)| can_call(&body, name));
     let number = shared.number.fetch_add(1, Ordering::SeqCst);
     let mut waiting = shared.waiting.subscribe();
     shared.waiting.send_modify(|n| *n += 1);
@@ -238,12 +266,19 @@ async fn complete(State(shared): State<Arc<Shared>>, body: Bytes) -> Response {
             } else {
                 tokio::time::sleep(plan.every).await;
             }
-            let bytes = if n == plan.pieces {
+            let is_end = n == plan.pieces;
+            if is_end && plan.is_endless && plan.call.is_none() {
+                std::future::pending::<()>().await;
+            }
+            let bytes = if is_end {
                 let mut reason = "stop";
                 if plan.call.is_some() {
                     reason = "tool_calls";
                     *shared.called.lock().unwrap_or_else(PoisonError::into_inner) =
                         Some(Instant::now());
+                } else {
+                    // The channel is full only if nothing reads the times.
+                    let _unheard = shared.answered.try_send(Instant::now());
                 }
                 let end = json!({"choices": [{"index": 0, "delta": {}, "finish_reason": reason}]});
                 let usage =
@@ -251,7 +286,7 @@ async fn complete(State(shared): State<Arc<Shared>>, body: Bytes) -> Response {
                 format!("{}{}data: [DONE]\n\n", event(&end), event(&usage))
             } else {
                 let delta = match &plan.call {
-                    Some((name, arguments)) => delta_of(name, arguments),
+                    Some(call) => delta_of(call, plan.copies),
                     None => {
                         json!({"content": plan.text.unwrap_or_else(|| format!("{} ", stamp()))})
                     }

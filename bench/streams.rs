@@ -100,7 +100,7 @@ async fn latency() -> anyhow::Result<()> {
                 pieces: TOKENS,
                 every: TOKEN_EVERY,
                 text: None,
-                call: None,
+                ..Plan::short()
             });
             let before = server.process.cpu();
             let mut watching = JoinSet::new();

@@ -10,6 +10,22 @@ use chrono::{
 };
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
+/// Zero; tests put the clock ahead with `OPENVIBE_CLOCK_AHEAD_MS` in debug builds.
+#[cfg(test_hooks)]
+fn clock_error() -> TimeDelta {
+    static AHEAD: std::sync::LazyLock<TimeDelta> = std::sync::LazyLock::new(|| {
+        let ms = std::env::var("OPENVIBE_CLOCK_AHEAD_MS").ok();
+        let ms = ms.and_then(|ms| ms.parse().ok());
+        ms.map_or(TimeDelta::zero(), TimeDelta::milliseconds)
+    });
+    *AHEAD
+}
+
+#[cfg(not(test_hooks))]
+fn clock_error() -> TimeDelta {
+    TimeDelta::zero()
+}
+
 /// A point in time in UTC. Its text is RFC 3339 with three decimals and `Z`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, sqlx::Type)]
 #[sqlx(transparent)]
@@ -20,7 +36,7 @@ impl Timestamp {
 
     /// The current time, truncated to the precision of both engines.
     pub fn now() -> Self {
-        Self(Utc::now().trunc_subsecs(6))
+        Self((Utc::now() + clock_error()).trunc_subsecs(6))
     }
 
     pub fn to_text(self) -> String {

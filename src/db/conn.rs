@@ -5,7 +5,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use crate::time::Timestamp;
+use crate::{failpoint, time::Timestamp};
 use sqlx::{
     Arguments, Encode, FromRow, PgPool, Postgres, Row, Sqlite, Transaction, Type,
     pool::PoolConnection,
@@ -454,6 +454,12 @@ impl Conn {
         Ok(())
     }
 
+    /// Counts a statement that may change data.
+    fn count_write(&mut self) {
+        failpoint!("write_statement");
+        self.writes += 1;
+    }
+
     fn note(&mut self, error: &sqlx::Error) {
         self.failed = true;
         self.retryable |= is_retryable(error);
@@ -582,7 +588,7 @@ impl Query<'_> {
         if let Some(e) = error {
             return Err(e.into());
         }
-        conn.writes += 1;
+        conn.count_write();
         conn.begin_statement()?;
         let done = match args {
             Args::Lite(args) => match conn.as_lite() {
@@ -623,7 +629,7 @@ impl Query<'_> {
             .get(..6)
             .is_some_and(|word| word.eq_ignore_ascii_case("select"))
         {
-            conn.writes += 1;
+            conn.count_write();
         }
         conn.begin_statement()?;
         let rows = match args {

@@ -1,9 +1,11 @@
 //! Agents of channels: settings, replies without a mention, and their limit per day.
 
+use std::{collections::HashMap, time::Duration};
+
 use futures::{StreamExt, stream};
 use serde_json::{Value, json};
 
-use crate::support::{Person, Reply, Team, id, list, team, text};
+use crate::support::{Person, Reply, Team, id, list, team, team_with, text, within};
 
 fn tasks(posted: &Value) -> usize {
     list(posted, "/tasks").len()
@@ -312,56 +314,113 @@ async fn at_the_limit_one_notice_a_day_replaces_the_replies() {
     assert_eq!(notices.count(), 2, "one for each day");
 }
 
-/// Messages per mode in the test below.
-const POSTS: usize = 60;
+/// Messages per mode in the test below; `OPENVIBE_TEST_POSTS` sets another number.
+const POSTS: usize = 300;
 const DAILY_MAX: usize = 10;
+/// One message in so many is a mention, whose reply is not limited.
+const MENTIONED: usize = 10;
 
-/// Posts messages, 25 at a time: one third each are first messages, messages in a thread, and mentions. Returns the
-/// numbers of tasks that they start, and of notices.
-async fn crowd(t: &Team, channel: &str) -> ([usize; 3], usize) {
+fn posts() -> usize {
+    let posts = std::env::var("OPENVIBE_TEST_POSTS").ok();
+    posts.map_or(POSTS, |posts| posts.parse().expect("a number"))
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+enum Post {
+    Mention,
+    /// First message of a thread.
+    First,
+    /// Message in a thread.
+    Later,
+}
+
+impl Post {
+    fn of(n: usize) -> Self {
+        if n.is_multiple_of(MENTIONED) {
+            Self::Mention
+        } else if n.is_multiple_of(2) {
+            Self::First
+        } else {
+            Self::Later
+        }
+    }
+}
+
+/// What posts in a channel lead to.
+#[derive(Debug, Default)]
+struct Crowd {
+    tasks: HashMap<Post, usize>,
+    replies: usize,
+    notices: usize,
+}
+
+/// Posts messages, 25 at a time, and waits for the replies.
+async fn crowd(t: &Team, channel: &str) -> Crowd {
     let first = t.bo.start(channel, "The first thread").await;
     let thread = text(&first, "/thread/id");
     let post = |n: usize| {
-        let (thread, by) = (&thread, if n.is_multiple_of(2) { &t.ada } else { &t.bo });
+        let (thread, by) = (&thread, if n.is_multiple_of(4) { &t.ada } else { &t.bo });
         async move {
-            let posted = match n % 3 {
-                0 => by.start(channel, &format!("Thread {n}")).await,
-                1 => by.say(thread, &format!("Message {n}")).await,
-                _ => by.start(channel, &format!("@vibe, mention {n}")).await,
+            let kind = Post::of(n);
+            let posted = match kind {
+                Post::Mention => by.start(channel, &format!("@vibe, mention {n}")).await,
+                Post::First => by.start(channel, &format!("Thread {n}")).await,
+                Post::Later => by.say(thread, &format!("Message {n}")).await,
             };
-            (n % 3, tasks(&posted))
+            (kind, tasks(&posted))
         }
     };
-    let mut started = [tasks(&first), 0, 0];
-    let mut posts = stream::iter((0..POSTS).map(post)).buffer_unordered(25);
-    while let Some((kind, tasks)) = posts.next().await {
-        started[kind] += tasks;
+    let mut found = Crowd::default();
+    found.tasks.insert(Post::First, tasks(&first));
+    let mut posted = stream::iter((0..posts()).map(post)).buffer_unordered(25);
+    while let Some((kind, tasks)) = posted.next().await {
+        *found.tasks.entry(kind).or_default() += tasks;
     }
-    let events = t.bo.events().await;
-    let notices = events.iter().filter(|event| {
-        let content = event["data"]["message"]["content"].as_str();
-        event["type"] == "message.created"
-            && event["channel_id"] == channel
-            && content.is_some_and(|content| content.contains("limit of 10 replies a day"))
-    });
-    (started, notices.count())
+    within("the replies", async {
+        while t.app.place.tasks_under_way().await > 0 {
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+    })
+    .await;
+    for event in t.bo.events().await {
+        let message = &event["data"]["message"];
+        if event["type"] != "message.created" || event["channel_id"] != channel {
+            continue;
+        }
+        let content = message["content"].as_str().unwrap_or_default();
+        found.notices += usize::from(content.contains("limit of 10 replies a day"));
+        let is_reply = message["author"]["type"] == "agent" && message["kind"] == "text";
+        found.replies += usize::from(is_reply);
+    }
+    found
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn replies_follow_the_mode_and_never_exceed_the_limit() {
-    let t = team().await;
+    let settings = [
+        ("RATE_LIMITS", "off"),
+        ("COMPACTION", "off"),
+        ("TASKS_QUEUED_MAX", "10000"),
+    ];
+    let t = team_with(&settings).await;
     let vibe = t.ada.agent("vibe").await;
     for mode in ["off", "mentions", "roots", "all"] {
         let channel = t.ada.private_channel(mode, &[&t.bo]).await;
         let agent = json!({"agent_id": vibe["id"], "mode": mode, "daily_max": DAILY_MAX});
         try_set(&t.ada, &channel, agent).await.is(200);
-        let ([first, later, mentions], notices) = crowd(&t, &channel).await;
-        let asked = if mode == "off" { 0 } else { POSTS / 3 };
+        let found = crowd(&t, &channel).await;
+        let [first, later, mentions] =
+            [Post::First, Post::Later, Post::Mention].map(|kind| found.tasks[&kind]);
+        let asked = match mode {
+            "off" => 0,
+            _ => posts().div_ceil(MENTIONED),
+        };
         assert_eq!(mentions, asked, "{mode}");
         let is_unasked = matches!(mode, "roots" | "all");
         let unasked = if is_unasked { DAILY_MAX } else { 0 };
-        assert_eq!(first + later, unasked, "{mode}");
-        assert_eq!(notices, usize::from(is_unasked), "{mode}");
+        assert_eq!(first + later, unasked, "{mode}: {found:?}");
+        assert_eq!(found.replies, asked + unasked, "{mode}: {found:?}");
+        assert_eq!(found.notices, usize::from(is_unasked), "{mode}: {found:?}");
         if mode == "roots" {
             assert_eq!(later, 0, "{mode}");
         }

@@ -12,7 +12,7 @@ use crate::{
     tools_loop::reader,
 };
 
-const GOAL: &str = "Write the release notes.";
+pub const GOAL: &str = "Write the release notes.";
 
 /// A collaboration of `coder` and others in a new fork of #general, started by Bo.
 pub struct Started {
@@ -53,7 +53,8 @@ pub async fn pair(t: &Team, fields: Value) -> Started {
     start(&t.bo, &t.general, form).await
 }
 
-fn result() -> Answer {
+/// A draft.
+pub fn result() -> Answer {
     drafting(
         &json!({"headline": "Notes are ready", "conclusion": "The notes name both changes.",
         "key_points": [], "action_items": [], "open_questions": [], "deferred_items": []}),
@@ -72,7 +73,7 @@ pub async fn state(by: &Person, fork: &str) -> (String, i64) {
     )
 }
 
-async fn children(by: &Person, root: &str, kind: &str) -> Vec<Value> {
+pub async fn children(by: &Person, root: &str, kind: &str) -> Vec<Value> {
     let tree = by.get(&format!("/v1/tasks/{root}/tree")).await.ok();
     let mut tasks = list(&tree, "/tasks");
     tasks.retain(|task| task["kind"] == kind && task["parent_task_id"] == root);

@@ -26,7 +26,8 @@ fn steps() -> Value {
     ])
 }
 
-async fn approve(by: &Person, action: &str) -> Option<()> {
+/// Approves an action; `None` if the server has died.
+pub async fn approve(by: &Person, action: &str) -> Option<()> {
     let path = format!("/v1/actions/{action}");
     let shown = by.try_send(Method::GET, &path, &[], None).await?.ok();
     let form = json!({"arguments_hash": shown["arguments_hash"]});

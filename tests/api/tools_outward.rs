@@ -13,7 +13,7 @@ use crate::{
 };
 
 /// Settings of a server that reaches tool servers of this machine.
-const NEAR: [(&str, &str); 2] = [("MCP_ALLOW", "127.0.0.1"), ("SECRET_KEY", KEY)];
+pub const NEAR: [(&str, &str); 2] = [("MCP_ALLOW", "127.0.0.1"), ("SECRET_KEY", KEY)];
 
 async fn refresh(ada: &Person, tool: &Value) -> Value {
     let path = format!("/v1/tools/{}/refresh", id(tool));
@@ -31,7 +31,7 @@ async fn accept(ada: &Person, tool: &Value, name: &str, (effect, risk): (&str, &
 
 /// Registers a server, and accepts its functions: `find` reads, `create` needs approval, and `note` writes without one.
 /// Returns the tool of an agent.
-async fn jira(ada: &Person, scripted: &McpServer) -> (Value, Value) {
+pub async fn jira(ada: &Person, scripted: &McpServer) -> (Value, Value) {
     scripted.list(["find", "create", "note"].map(|name| function(name, "Uses issues")));
     let form =
         json!({"kind": "mcp", "name": "jira", "title": "Jira", "config": {"url": scripted.url}});

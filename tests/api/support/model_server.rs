@@ -4,8 +4,7 @@
 //! (`vibe`, `coder`, or an agent of `instructions_of`), `summary` for summaries by the utility model, `judge` for its
 //! comparison of entries, `tone` for its ratings of questions, `reflection` for reflections, `drafter` for drafts of
 //! agents, `catch_up` for catch-ups, `condition` for conditions of workflows, or `resolver` for drafts of resolutions. A speaker without a
-//! remaining script responds `Fine.`, and the
-//! drafter with `DRAFT`.
+//! remaining script follows its rule; without one, it responds `Fine.`, and the drafter with `DRAFT`.
 
 use std::{
     collections::{HashMap, VecDeque},
@@ -227,8 +226,12 @@ impl Answer {
     }
 }
 
+/// Answer to each request, however often it is repeated.
+type Rule = Arc<dyn Fn(&Request) -> Answer + Send + Sync>;
+
 struct Shared {
     scripts: Mutex<HashMap<String, VecDeque<Answer>>>,
+    rules: Mutex<HashMap<String, Rule>>,
     requests: watch::Sender<Vec<Request>>,
     /// Number of responses whose client disconnected before their end.
     dropped: watch::Sender<usize>,
@@ -288,6 +291,16 @@ impl Request {
             .collect()
     }
 
+    /// Functions that were called in each earlier round.
+    pub fn rounds(&self) -> Vec<Vec<String>> {
+        let messages = self.body["messages"].as_array().unwrap().iter();
+        let rounds = messages.filter_map(|message| message["tool_calls"].as_array());
+        let name = |call: &Value| call["function"]["name"].as_str().unwrap().to_owned();
+        rounds
+            .map(|calls| calls.iter().map(name).collect())
+            .collect()
+    }
+
     /// Names of the offered functions.
     pub fn offered(&self) -> Vec<String> {
         let tools = self.body["tools"].as_array().into_iter().flatten();
@@ -321,6 +334,7 @@ impl ModelServer {
     pub fn on(listener: std::net::TcpListener) -> Self {
         let shared = Arc::new(Shared {
             scripts: Mutex::default(),
+            rules: Mutex::default(),
             requests: watch::channel(Vec::new()).0,
             dropped: watch::channel(0).0,
             models: Mutex::new(vec!["claude-sonnet-4-5".to_owned(), "tiny".to_owned()]),
@@ -348,6 +362,16 @@ impl ModelServer {
             .entry(speaker.to_owned())
             .or_default()
             .extend(answers);
+    }
+
+    /// Sets a speaker's rule.
+    pub fn answer_by(
+        &self,
+        speaker: &str,
+        rule: impl Fn(&Request) -> Answer + Send + Sync + 'static,
+    ) {
+        let mut rules = self.shared.rules.lock().unwrap();
+        rules.insert(speaker.to_owned(), Arc::new(rule));
     }
 
     /// Clears all scripts and recorded requests.
@@ -497,19 +521,25 @@ async fn complete(
         .unwrap()
         .get_mut(&speaker)
         .and_then(VecDeque::pop_front);
-    let default = if speaker == "drafter" { DRAFT } else { "Fine." };
-    let answer = scripted.unwrap_or_else(|| Answer::text(default));
     let authorization = headers
         .get("authorization")
         .and_then(|v| v.to_str().ok())
         .map(str::to_owned);
-    shared.requests.send_modify(|all| {
-        all.push(Request {
-            speaker,
-            body,
-            authorization,
-        });
-    });
+    let request = Request {
+        speaker,
+        body,
+        authorization,
+    };
+    let rule = shared.rules.lock().unwrap().get(&request.speaker).cloned();
+    let default = if request.speaker == "drafter" {
+        DRAFT
+    } else {
+        "Fine."
+    };
+    let answer = scripted
+        .or_else(|| rule.map(|rule| rule(&request)))
+        .unwrap_or_else(|| Answer::text(default));
+    shared.requests.send_modify(|all| all.push(request));
     let mut reader = Reader {
         shared,
         ended: false,

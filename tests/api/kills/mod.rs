@@ -1,0 +1,200 @@
+//! The server is killed while agents work together: before any statement that may change data, and around commits. Afterwards, messages,
+//! forks, tasks, and actions exist once.
+//!
+//! A few kills are part of the suite; `make kills KILLS=1000 SEED=7` makes more. A seed repeats the numbers of the statements, but not
+//! the order in which tasks reach them that run at the same time.
+
+use std::{fmt, time::Duration};
+
+use rand::{Rng, SeedableRng, rngs::StdRng};
+use reqwest::Method;
+use serde_json::Value;
+
+use crate::{
+    faults::Prepared,
+    support::{Person, TestProcess, within},
+};
+
+mod run;
+mod slots;
+mod works;
+
+/// Number of kills of runs in the suite. Other works get a share.
+const KILLS: usize = 10;
+/// A task fails when it loses its worker for the third time.
+const KILLS_OF_A_WORK: usize = 2;
+const POLL: Duration = Duration::from_millis(50);
+
+/// Value of a variable of the environment; empty means not set.
+fn setting(name: &str) -> Option<usize> {
+    let text = std::env::var(name).ok().filter(|text| !text.is_empty())?;
+    let value = text.parse().ok();
+    assert!(value.is_some(), "{name} must be a number, not {text:?}");
+    value
+}
+
+fn kills() -> usize {
+    setting("OPENVIBE_TEST_KILLS").unwrap_or(KILLS)
+}
+
+fn seeded() -> StdRng {
+    let seed = setting("OPENVIBE_TEST_KILLS_SEED").unwrap_or(1);
+    note(&format!("seed {seed}"));
+    StdRng::seed_from_u64(seed as u64)
+}
+
+/// Prints a line only if the test fails.
+#[expect(clippy::print_stderr, reason = "kept until then")]
+fn note(line: &str) {
+    eprintln!("kills: {line}");
+}
+
+/// Failpoints of every transaction.
+const PLACES: [&str; 3] = ["write_statement", "before_commit", "after_commit"];
+
+/// A failpoint, and the time at which it is reached that ends the process.
+#[derive(Debug, Clone, Copy)]
+struct Point {
+    /// Index in `PLACES`.
+    place: usize,
+    nth: u64,
+}
+
+impl fmt::Display for Point {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:{}", PLACES[self.place], self.nth)
+    }
+}
+
+/// Random points in a work of unknown length.
+struct Points {
+    rng: StdRng,
+    /// Estimate of how often a server reaches each place until the work has ended.
+    reached: [u64; PLACES.len()],
+}
+
+impl Points {
+    fn new() -> Self {
+        Self {
+            rng: seeded(),
+            reached: [150, 30, 30],
+        }
+    }
+
+    /// A point; half of them are between statements.
+    fn draw(&mut self) -> Point {
+        let place = [0, 0, 1, 2][self.rng.random_range(0..4)];
+        Point {
+            place,
+            nth: self.rng.random_range(1..=self.reached[place]),
+        }
+    }
+
+    /// Corrects the estimate after the first start for a work, so that the points spread over all of it.
+    fn correct(&mut self, point: Point, has_died: bool) {
+        let reached = &mut self.reached[point.place];
+        if has_died && point.nth * 4 > *reached * 3 {
+            *reached += *reached / 4 + 1;
+        }
+        if !has_died {
+            *reached = (point.nth - 1).max(1);
+        }
+    }
+}
+
+/// Work that agents do together.
+trait Work {
+    /// Asks for the work, unless that is done, and helps until it has ended; `None` if the server has died.
+    async fn proceed(&self, ada: &Person, name: &str) -> Option<()>;
+
+    /// Checks that everything that belongs to the work exists once.
+    async fn check(&self, ada: &Person, name: &str);
+}
+
+/// Server that does works.
+struct Stage<'a> {
+    p: &'a Prepared,
+    settings: &'a [(&'a str, &'a str)],
+}
+
+impl Stage<'_> {
+    /// Proceeds until the server dies at a point. Returns false if the work ended before.
+    async fn dies(&self, work: &impl Work, name: &str, point: Point) -> bool {
+        note(&format!("{name}: {point}"));
+        let failpoint = point.to_string();
+        let mut settings = self.settings.to_vec();
+        settings.push(("FAILPOINT", failpoint.as_str()));
+        let started = TestProcess::try_start(&self.p.place, &self.p.model, &settings).await;
+        let status = match started {
+            Ok(server) => {
+                let ada = self.p.ada.at(&server.base);
+                let ended = within("a work to end", work.proceed(&ada, name)).await;
+                if ended.is_some() {
+                    server.kill().await;
+                    return false;
+                }
+                server.exited().await
+            }
+            Err(status) => status,
+        };
+        assert_eq!(status.code(), None, "{name}: not at {point}: {status}");
+        true
+    }
+
+    /// Lets the work end, and checks it.
+    async fn finish(&self, work: &impl Work, name: &str) {
+        let (server, ada) = self.p.start(self.settings).await;
+        let ended = within("a work to end", work.proceed(&ada, name)).await;
+        assert!(ended.is_some(), "{name}: the server died by itself");
+        work.check(&ada, name).await;
+        server.kill().await;
+    }
+
+    /// Kills the server a number of times during works, and checks each of them; the first one is not disturbed.
+    async fn kill_during(&self, work: &impl Work, kills: usize) {
+        self.finish(work, "control").await;
+        let mut points = Points::new();
+        let mut killed = 0;
+        let mut works = 0;
+        while killed < kills {
+            works += 1;
+            assert!(works < 10 + 2 * kills, "the server dies too seldom");
+            let name = format!("work-{works}");
+            for n in 0..KILLS_OF_A_WORK {
+                let point = points.draw();
+                let has_died = self.dies(work, &name, point).await;
+                if n == 0 {
+                    points.correct(point, has_died);
+                }
+                killed += usize::from(has_died);
+                if !has_died {
+                    break;
+                }
+            }
+            self.finish(work, &name).await;
+        }
+    }
+}
+
+/// The object at a path; `None` if the server has died.
+async fn get(by: &Person, path: &str) -> Option<Value> {
+    let reply = by.try_send(Method::GET, path, &[], None).await?;
+    Some(reply.ok())
+}
+
+/// The response to a form; `None` if the server has died.
+async fn post(by: &Person, path: &str, form: Value) -> Option<Value> {
+    Some(by.try_post(path, form).await?.ok())
+}
+
+/// Waits until a task has ended; `None` if the server has died.
+async fn ended(by: &Person, task: &str) -> Option<()> {
+    let path = format!("/v1/tasks/{task}");
+    loop {
+        let now = get(by, &path).await?;
+        if !matches!(now["status"].as_str()?, "queued" | "running") {
+            return Some(());
+        }
+        tokio::time::sleep(POLL).await;
+    }
+}
