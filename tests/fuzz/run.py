@@ -11,6 +11,7 @@ workspace has a model that calls tools (model.py).
 """
 
 import collections
+import concurrent.futures
 import copy
 import json
 import os
@@ -263,11 +264,9 @@ def headers_of(who, ada):
 
 def run(who):
     """Faults, and the number of responses per operation and status."""
-    print(f"== as {who if who == 'nobody' else f'an admin with a {who}'}, seed {SEED}, {CASES} cases each", flush=True)
     began = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="openvibe-fuzz-") as directory:
         server = Server(directory)
-        models, Things.model = model.start()
         try:
             ada = Things(server.base, "begin").sign_up().begin()
             ids = {**fill(ada), "email": [ada.me["email"]]}
@@ -303,19 +302,21 @@ def run(who):
             ]
             # Logs have neither colors nor a terminal width.
             env = {**os.environ, "NO_COLOR": "1", "COLUMNS": "160", "OPENVIBE_FUZZ_PLAN": f"{directory}/plan.json"}
-            wrong = ["schemathesis found something, see above"] if subprocess.run(command, cwd=directory, env=env).returncode else []
+            done = subprocess.run(command, cwd=directory, env=env, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+            wrong = ["schemathesis found something, see above"] if done.returncode else []
             wrong += server.faults()
             try:
                 ada.get("/v1/auth/me")
             except (Refused, OSError) as e:
                 wrong.append(f"the run lost its session: {e}")
-            print(f"   {time.monotonic() - began:.0f} s", flush=True)
+            # Two runs write at a time: each report in one piece.
+            title = f"== as {who if who == 'nobody' else f'an admin with a {who}'}, seed {SEED}, {CASES} cases each"
+            print(f"{title}\n{done.stdout}\n   {time.monotonic() - began:.0f} s", flush=True)
             counts = Path(directory, "counts.json")
             return wrong, json.loads(counts.read_text()) if counts.exists() else {}
         finally:
             server.process.kill()
             server.process.wait()
-            models.shutdown()
 
 
 def never_done(answered):
@@ -329,8 +330,11 @@ def never_done(answered):
 def main():
     runs = sys.argv[1:] or ["key", "session", "nobody"]
     wrong, answered = [], collections.defaultdict(collections.Counter)
-    for who in runs:
-        found, counts = run(who)
+    models, Things.model = model.start()
+    with concurrent.futures.ThreadPoolExecutor(2) as pool:
+        results = list(pool.map(run, runs))
+    models.shutdown()
+    for who, (found, counts) in zip(runs, results):
         wrong += [f"as {who}: {text}" for text in found]
         for operation, statuses in counts.items():
             answered[operation].update(statuses)

@@ -26236,6 +26236,86 @@ export interface operations {
             };
         };
         responses: {
+            /** @description Resend: the first run */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "run": {
+                     *         "cause": {
+                     *           "id": null,
+                     *           "type": "manual"
+                     *         },
+                     *         "channel_id": null,
+                     *         "completed_at": null,
+                     *         "created_at": "2026-11-20T09:30:00.000Z",
+                     *         "error": null,
+                     *         "id": "run_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *         "input": "…",
+                     *         "object": "run",
+                     *         "requested_by": "user_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *         "root_task_id": "task_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *         "status": "queued",
+                     *         "steps": [
+                     *           {
+                     *             "action_id": null,
+                     *             "ended_at": null,
+                     *             "error": null,
+                     *             "fork_id": null,
+                     *             "id": "…",
+                     *             "kind": "agent",
+                     *             "output": null,
+                     *             "started_at": null,
+                     *             "state": "pending",
+                     *             "task_id": null
+                     *           }
+                     *         ],
+                     *         "thread_id": null,
+                     *         "workflow_id": "flow_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *         "workflow_version": 0
+                     *       },
+                     *       "task": {
+                     *         "after_task_id": null,
+                     *         "agent_id": null,
+                     *         "agent_version": null,
+                     *         "attempt": 1,
+                     *         "channel_id": null,
+                     *         "completed_at": null,
+                     *         "depth": 0,
+                     *         "error": null,
+                     *         "fork_id": null,
+                     *         "id": "task_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *         "input": {
+                     *           "prompt": "…"
+                     *         },
+                     *         "kind": "reply",
+                     *         "output": null,
+                     *         "parent_task_id": null,
+                     *         "queued_at": "2026-11-20T09:30:00.000Z",
+                     *         "reply_message_id": null,
+                     *         "requested_by": "user_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *         "retry_at": null,
+                     *         "retry_of": null,
+                     *         "root_task_id": "task_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *         "round": 0,
+                     *         "run_id": null,
+                     *         "started_at": null,
+                     *         "status": "queued",
+                     *         "step_id": null,
+                     *         "thread_id": null,
+                     *         "token_usage": null,
+                     *         "trigger_message_id": null,
+                     *         "wait_reason": null,
+                     *         "workspace_id": "ws_01k5t3h8xze4bs4p8v2m9qwd7a"
+                     *       }
+                     *     }
+                     */
+                    "application/json": components["schemas"]["StartedRun"];
+                };
+            };
             /** @description Success */
             202: {
                 headers: {
