@@ -40,6 +40,7 @@ mod context_record;
 #[path = "../corpus/mod.rs"]
 mod corpus;
 mod delegation;
+mod deleted_work;
 mod deletion;
 mod demo;
 mod disk_faults;
