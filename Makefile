@@ -104,6 +104,13 @@ kills: node test-tools ## Kill the server between any two statements while agent
 	$(CLEAN) OPENVIBE_TEST_KILLS=$(or $(KILLS),100) OPENVIBE_TEST_KILLS_SEED=$(or $(SEED),$$RANDOM) \
 		OPENVIBE_TEST_DATABASE=$(or $(ENGINE),sqlite) $(if $(filter postgres,$(ENGINE)),scripts/with-postgres.sh) cargo test --quiet --test api -- kills:: --nocapture
 
+# `make test` includes a few trees. Without SEED, every run is different; a failure names its seed.
+.PHONY: trees
+trees: node test-tools ## Generate trees of agents and look for texts that people must not see; `make trees TREES=5000 SEED=7`, `ENGINE=postgres`
+	$(CLEAN) cargo test --no-run --test api
+	$(CLEAN) OPENVIBE_TEST_TREES=$(or $(TREES),500) OPENVIBE_TEST_TREES_SEED=$(or $(SEED),$$RANDOM) \
+		OPENVIBE_TEST_DATABASE=$(or $(ENGINE),sqlite) $(if $(filter postgres,$(ENGINE)),scripts/with-postgres.sh) cargo test --quiet --test api -- generated_trees::
+
 # Thousands of sockets need as many open files, so this raises the limit to its maximum.
 .PHONY: bench
 bench: node ## Run the benchmarks; `ONLY=sends` for some of them, `ENGINE=postgres` for PostgreSQL

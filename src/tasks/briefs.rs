@@ -58,8 +58,12 @@ pub async fn find_brief(c: &mut Conn, task: TaskId) -> Result<Option<StoredBrief
     }))
 }
 
-/// Stores the answer of a task, which cites everything that its last prompt contained, and for a run its brief.
+/// Stores the answer of a task, which cites everything that its last prompt contained, and for a run its brief. An answer that can
+/// contain a text that was removed after it was sent is not stored.
 pub async fn put_answer(c: &mut Conn, task: &Task, answer: &str) -> Result<(), DbError> {
+    if texts::has_lost_parts(c, task.id).await? {
+        return Ok(());
+    }
     let workspace = task.workspace_id;
     let id = match task.run_id {
         Some(run) => texts::put_of(c, workspace, (RUN_SOURCE, run.0), answer).await?,

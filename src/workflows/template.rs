@@ -178,7 +178,44 @@ mod tests {
         assert_eq!(render(&whole, |_| &value), value.repeat(4));
     }
 
+    /// Pieces of a template; a variable is true.
+    fn pieces() -> impl Strategy<Value = Vec<(String, bool)>> {
+        let text = "[a-z .ä]{1,5}".prop_map(|text| (text, false));
+        let variables = ["{{input}}", "{{ date }}", "{{steps.a.output}}"];
+        let variable = prop::sample::select(variables.to_vec());
+        let expressions = [
+            "{{ 7 * 191 }}",
+            "{{input | upper}}",
+            "{{input.length}}",
+            "{{steps.a}}",
+            "{{#if input}}",
+            "{{env.HOME}}",
+            "{{Input}}",
+            "{{}}",
+        ];
+        let expression = prop::sample::select(expressions.to_vec());
+        let piece = prop_oneof![
+            text,
+            variable.prop_map(|text| (text.to_owned(), true)),
+            expression.prop_map(|text| (text.to_owned(), false)),
+        ];
+        prop::collection::vec(piece, 0..8)
+    }
+
     proptest! {
+        #[test]
+        fn only_variables_are_replaced_and_values_stay_as_they_are(
+            parts in pieces(),
+            value in "([a-zä ]|\\{\\{|\\}\\}|\\{\\{input\\}\\}|\\{\\{ 7 \\* 191 \\}\\}){0,8}",
+        ) {
+            let template: String = parts.iter().map(|(text, _)| text.as_str()).collect();
+            let expected: String = parts
+                .iter()
+                .map(|(text, is_variable)| if *is_variable { value.as_str() } else { text.as_str() })
+                .collect();
+            prop_assert_eq!(render(&template, |_| &value), expected);
+        }
+
         #[test]
         fn any_template_renders_without_a_panic(
             text in "([a-z{} .ä]|\\{\\{|\\}\\}|input|date|steps\\.a\\.output){0,40}",

@@ -1,11 +1,11 @@
 //! Agents of channels: settings, replies without a mention, and their limit per day.
 
-use std::{collections::HashMap, time::Duration};
+use std::collections::HashMap;
 
 use futures::{StreamExt, stream};
 use serde_json::{Value, json};
 
-use crate::support::{Person, Reply, Team, id, list, team, team_with, text, within};
+use crate::support::{Person, Reply, Team, id, list, setting, team, team_with, text};
 
 fn tasks(posted: &Value) -> usize {
     list(posted, "/tasks").len()
@@ -321,8 +321,7 @@ const DAILY_MAX: usize = 10;
 const MENTIONED: usize = 10;
 
 fn posts() -> usize {
-    let posts = std::env::var("OPENVIBE_TEST_POSTS").ok();
-    posts.map_or(POSTS, |posts| posts.parse().expect("a number"))
+    setting("OPENVIBE_TEST_POSTS").unwrap_or(POSTS)
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -376,12 +375,7 @@ async fn crowd(t: &Team, channel: &str) -> Crowd {
     while let Some((kind, tasks)) = posted.next().await {
         *found.tasks.entry(kind).or_default() += tasks;
     }
-    within("the replies", async {
-        while t.app.place.tasks_under_way().await > 0 {
-            tokio::time::sleep(Duration::from_millis(50)).await;
-        }
-    })
-    .await;
+    t.settled().await;
     for event in t.bo.events().await {
         let message = &event["data"]["message"];
         if event["type"] != "message.created" || event["channel_id"] != channel {

@@ -1,12 +1,12 @@
 //! Recipes without a model, and values that look like variables or instructions.
 
-use std::time::Duration;
+use std::{collections::BTreeSet, time::Duration};
 
 use serde_json::{Value, json};
 
 use crate::{
     runs::{flow, reaches, start},
-    support::{Person, id, list, team, team_with, text, within},
+    support::{Answer, Person, id, list, team, team_with, text, within},
 };
 
 /// Approves and publishes what a run asks Bo for, until it has completed. Returns it.
@@ -179,8 +179,11 @@ async fn values_are_never_part_of_the_system_text_nor_evaluated() {
     let steps = json!([
         {"id": "first", "kind": "agent", "prompt": "Say it: {{input}}"},
         {"id": "again", "kind": "agent", "prompt": "Again: {{input}} {{steps.first.output}}"},
+        {"id": "judge", "kind": "condition", "value": "{{input}}", "op": "model_says", "with": "Is it calm?", "then": "post",
+            "else": "end"},
         {"id": "post", "kind": "output", "content": "Input: {{input}}"},
     ]);
+    t.model().answer_by("condition", |_| Answer::text("Yes."));
     let flow = flow(&t.bo, "echo", steps).await;
     for seed in 0..10 {
         let input = hostile(seed);
@@ -188,7 +191,7 @@ async fn values_are_never_part_of_the_system_text_nor_evaluated() {
         let run = start(&t.bo, &flow, wish).await;
         let done = reaches(&t.bo, &run, "completed").await;
         assert_eq!(
-            done["steps"][2]["output"],
+            done["steps"][3]["output"],
             json!(format!("Input: {input}")),
             "as it is"
         );
@@ -206,4 +209,45 @@ async fn values_are_never_part_of_the_system_text_nor_evaluated() {
         }
     }
     assert!(!system.contains("MALLORY"));
+    for request in t.model().asked("condition", 10).await {
+        assert!(!request.instructions().contains("MALLORY"));
+        assert_eq!(request.turns().len(), 1, "{}", request.all());
+    }
+}
+
+/// Number of generated templates; some of them have variables only.
+const TEMPLATES: usize = 30;
+
+#[tokio::test]
+async fn a_generated_template_is_refused_or_stays_out_of_the_system_text() {
+    let t = team_with(&[("RATE_LIMITS", "off")]).await;
+    let mut systems = BTreeSet::new();
+    let mut refused = 0;
+    for seed in 0..TEMPLATES {
+        let template = hostile(seed);
+        let step = json!({"id": "ask", "kind": "agent", "prompt": template});
+        let form = json!({"name": format!("template-{seed}"), "steps": [step]});
+        let made = t.bo.post("/v1/workflows", form).await;
+        if made.status == 422 {
+            assert_eq!(made.json()["error"]["param"], "steps[0].prompt");
+            refused += 1;
+            continue;
+        }
+        let flow = format!("/v1/workflows/{}", id(&made.is(201)));
+        t.model().forget();
+        let wish = json!({"input": "calm", "channel_id": t.general});
+        let run = start(&t.bo, &flow, wish).await;
+        reaches(&t.bo, &run, "completed").await;
+        let asked = t.model().asked_once("vibe").await;
+        systems.insert(asked.instructions());
+        let turns = asked.turns();
+        assert_eq!(turns.len(), 1, "{turns:?}");
+        assert!(turns[0].contains("MALLORY"), "{turns:?}");
+        assert!(!turns[0].contains("1337"), "{turns:?}");
+        let inputs = template.matches("{{input}}").count();
+        assert_eq!(turns[0].matches("calm").count(), inputs, "{turns:?}");
+    }
+    assert!((1..TEMPLATES).contains(&refused), "{refused} were refused");
+    assert_eq!(systems.len(), 1);
+    assert!(!systems.iter().any(|system| system.contains("MALLORY")));
 }

@@ -155,6 +155,31 @@ async fn nobody_starts_runs_or_posts_where_they_cannot() {
 }
 
 #[tokio::test]
+async fn messages_and_schedules_post_only_where_the_owner_can() {
+    let cast = cast().await;
+    let t = &cast.t;
+    let step =
+        json!({"id": "post", "kind": "output", "content": "Seen.", "channel_id": cast.private});
+    let form = json!({"name": "there", "on_message": {"channel_id": t.general}, "steps": [step]});
+    let workflow = id(&t.bo.post("/v1/workflows", form).await.is(201));
+    let place = json!({"channel_id": t.general});
+    let schedule = created(&t.bo, place, says(&workflow, "")).await;
+    let member = format!("/v1/channels/{}/members/{}", cast.private, t.bo.id);
+    assert_eq!(t.bo.delete(&member).await.status / 100, 2);
+    // Dee can post there, but the run is Bo's.
+    cast.dee.start(&t.general, "Hello").await;
+    let path = format!("/v1/schedules/{schedule}/run");
+    t.bo.act(&path).await.is(202);
+    let runs = t.bo.every("/v1/runs").await;
+    assert_eq!(runs.len(), 2);
+    for run in runs {
+        let failed = reaches(&t.bo, &id(&run), "failed").await;
+        assert_eq!(states(&failed), ["post failed"]);
+    }
+    assert_eq!(threads(&cast).await, 0);
+}
+
+#[tokio::test]
 async fn a_workflow_and_a_schedule_end_with_the_rights_of_their_owner() {
     let cast = cast().await;
     let (t, private) = (&cast.t, &cast.private);

@@ -275,7 +275,7 @@ async fn brief_of(
     let task = &requests.task;
     let rights = rights::find(c, task).await?.ok_or_else(rights::refusal)?;
     let reader = (task.workspace, rights.requester, rights.shared_in);
-    let is_incomplete = has_removed_parts(c, task.task).await?;
+    let is_incomplete = texts::has_lost_parts(c, task.task).await?;
     let mut brief = TaskBrief {
         message: delegation.message.clone(),
         constraints: delegation.constraints.clone(),
@@ -302,14 +302,6 @@ async fn brief_of(
         });
     }
     Ok((brief, cites))
-}
-
-/// Checks whether a text of the task's last prompt was removed.
-async fn has_removed_parts(c: &mut Conn, task: TaskId) -> Result<bool, DbError> {
-    c.q("select exists (select 1 from context_parts p join context_texts x on x.id = p.text_id where p.task_id = $1 and x.hash is null)")
-        .bind(task)
-        .value()
-        .await
 }
 
 /// Replaces the caller's handles of sources by those of the task that gets the brief.

@@ -76,6 +76,14 @@ pub async fn cite_prompt(c: &mut Conn, task: TaskId, text: Uuid) -> Result<(), D
     Ok(())
 }
 
+/// Checks whether a text of the task's last prompt was removed.
+pub async fn has_lost_parts(c: &mut Conn, task: TaskId) -> Result<bool, DbError> {
+    c.q("select exists (select 1 from context_parts p join context_texts x on x.id = p.text_id where p.task_id = $1 and x.hash is null)")
+        .bind(task)
+        .value()
+        .await
+}
+
 /// Cites sources of a text by kind and ID.
 pub async fn cite(
     c: &mut Conn,

@@ -12,7 +12,7 @@ use serde_json::Value;
 
 use crate::{
     faults::Prepared,
-    support::{Person, TestProcess, within},
+    support::{Person, TestProcess, setting, within},
 };
 
 mod run;
@@ -24,14 +24,6 @@ const KILLS: usize = 10;
 /// A task fails when it loses its worker for the third time.
 const KILLS_OF_A_WORK: usize = 2;
 const POLL: Duration = Duration::from_millis(50);
-
-/// Value of a variable of the environment; empty means not set.
-fn setting(name: &str) -> Option<usize> {
-    let text = std::env::var(name).ok().filter(|text| !text.is_empty())?;
-    let value = text.parse().ok();
-    assert!(value.is_some(), "{name} must be a number, not {text:?}");
-    value
-}
 
 fn kills() -> usize {
     setting("OPENVIBE_TEST_KILLS").unwrap_or(KILLS)

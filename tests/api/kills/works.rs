@@ -1,10 +1,10 @@
-//! Chains, delegations, and collaborations.
+//! Chains, delegations, collaborations, and Stop.
 
 use std::collections::BTreeSet;
 
 use serde_json::{Value, json};
 
-use super::{Stage, Work, ended, get, kills, post};
+use super::{POLL, Stage, Work, ended, get, kills, post};
 use crate::{
     collaboration::{self, GOAL},
     delegation::{self, delegate, delegating},
@@ -92,6 +92,50 @@ async fn kills_during_chains_lose_and_repeat_nothing() {
         channel: general(&p).await,
     };
     kill_during(&p, &chain).await;
+}
+
+/// A chain whose first agent never ends, until a person stops all.
+struct StoppedChain {
+    chain: Chain,
+}
+
+impl Work for StoppedChain {
+    async fn proceed(&self, ada: &Person, name: &str) -> Option<()> {
+        let links = links(&self.chain.start(ada, name).await?);
+        let first = format!("/v1/tasks/{}", links[0]);
+        while get(ada, &first).await?["status"] == "queued" {
+            tokio::time::sleep(POLL).await;
+        }
+        post(ada, &format!("{first}/cancel"), json!({"scope": "tree"})).await?;
+        for link in &links {
+            ended(ada, link).await?;
+        }
+        Some(())
+    }
+
+    async fn check(&self, ada: &Person, name: &str) {
+        let posted = self.chain.start(ada, name).await.unwrap();
+        for link in links(&posted) {
+            let task = ada.task(&link).await;
+            assert_eq!(task["status"], "cancelled", "{name}: {task}");
+        }
+        let messages = ada.messages(&text(&posted, "/thread/id")).await;
+        let replies = &messages[1..];
+        assert!(replies.len() <= 1, "{name}: {messages:?}");
+        let is_stopped = |reply: &Value| reply["state"] == "interrupted";
+        assert!(replies.iter().all(is_stopped), "{name}: {messages:?}");
+    }
+}
+
+#[tokio::test]
+async fn kills_during_stop_leave_nothing_running() {
+    let p = prepared().await;
+    p.model
+        .answer_by("coder", |_| Answer::pieces_open(&["One moment."]).silence());
+    let chain = Chain {
+        channel: general(&p).await,
+    };
+    kill_during(&p, &StoppedChain { chain }).await;
 }
 
 /// Two agents at once, then one of them again.

@@ -1,6 +1,6 @@
 //! The server in this process.
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use openvibe::{app::App, config::Config, db::Db, http::serve::Bounds};
 use serde_json::json;
@@ -174,5 +174,15 @@ pub async fn team_with(settings: &[(&str, &str)]) -> Team {
 impl Team {
     pub fn model(&self) -> &ModelServer {
         &self.app.model
+    }
+
+    /// Waits until every task has ended or waits for a person.
+    pub async fn settled(&self) {
+        within("all tasks to end", async {
+            while self.app.place.tasks_under_way().await > 0 {
+                tokio::time::sleep(Duration::from_millis(50)).await;
+            }
+        })
+        .await;
     }
 }

@@ -37,6 +37,14 @@ pub async fn within<T>(what: &str, future: impl Future<Output = T>) -> T {
     waited.unwrap_or_else(|_| panic!("waited too long for {what}"))
 }
 
+/// Number in an environment variable; empty means not set.
+pub fn setting(name: &str) -> Option<usize> {
+    let text = std::env::var(name).ok().filter(|text| !text.is_empty())?;
+    let value = text.parse().ok();
+    assert!(value.is_some(), "{name} must be a number, not {text:?}");
+    value
+}
+
 /// The string at a JSON pointer.
 pub fn text(value: &Value, pointer: &str) -> String {
     let found = value.pointer(pointer).and_then(Value::as_str);
