@@ -48,6 +48,9 @@ pub use writer::{Listener, LostSignals};
 const SQLITE_READERS_MAX: usize = 16;
 /// Maximum number of slow lane connections to the `SQLite` file: number of cores + 1.
 const SQLITE_SCANNERS_MAX: usize = 8;
+/// Number of prepared statements that a connection keeps. A question and a reply with calls of tools take more than the default of a
+/// hundred on a writer: each would be prepared and planned again for each reply, with two more round trips to `PostgreSQL`.
+const STATEMENTS_KEPT: usize = 400;
 /// Maximum size of a `SQLite` file that is checked for damage at startup, which takes one or two seconds.
 const CHECKED_BYTES_MAX: u64 = 512 * 1024 * 1024;
 /// Number of `PostgreSQL` connections in each of the two lanes, in addition to those of the writers.
@@ -101,7 +104,7 @@ fn sqlite_options(path: &std::path::Path) -> SqliteConnectOptions {
         .pragma("secure_delete", "ON")
         .pragma("temp_store", "MEMORY")
         .pragma("cache_size", "-16384")
-        .statement_cache_capacity(400)
+        .statement_cache_capacity(STATEMENTS_KEPT)
 }
 
 /// Checks for damage and for write access before anything is written.

@@ -11,13 +11,14 @@ use std::{
 };
 
 use sqlx::{
-    Connection, Executor, PgConnection, PgPool, Postgres, pool::PoolConnection,
-    postgres::PgPoolOptions,
+    Connection, Executor, PgConnection, PgPool, Postgres,
+    pool::PoolConnection,
+    postgres::{PgConnectOptions, PgPoolOptions},
 };
 
 use tokio::sync::watch;
 
-use super::{error::DbError, fault::is_lost, lanes::LanePermit};
+use super::{STATEMENTS_KEPT, error::DbError, fault::is_lost, lanes::LanePermit};
 
 /// Maximum duration of a statement, including commits; longer than the limit of the server.
 pub(super) const STATEMENT_DEADLINE: Duration = Duration::from_secs(12);
@@ -155,6 +156,16 @@ pub(super) async fn count_free(pool: &PgPool) -> Result<u32, DbError> {
     Ok(u32::try_from(free.max(0)).unwrap_or(u32::MAX))
 }
 
+/// Reads the URL of a server. It can set another number of statements, because some connection poolers support none.
+fn parse_url(url: &str) -> Result<PgConnectOptions, sqlx::Error> {
+    let options: PgConnectOptions = url.parse()?;
+    Ok(if url.contains("statement-cache-capacity") {
+        options
+    } else {
+        options.statement_cache_capacity(STATEMENTS_KEPT)
+    })
+}
+
 /// Creates a pool whose sessions have limits, and opens its first connection.
 pub(super) async fn connect(
     url: &str,
@@ -192,7 +203,7 @@ pub(super) async fn connect(
         // If a writer released its connection, readers could take the last one.
         options = options.idle_timeout(None).max_lifetime(None);
     }
-    Ok(options.connect(url).await?)
+    Ok(options.connect_with(parse_url(url)?).await?)
 }
 
 /// Returns a connection to its pool, which pings it first; closes it if it does not respond in time.

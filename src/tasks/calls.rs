@@ -354,7 +354,7 @@ impl OpenCall {
         self.call.purpose != Purpose::Test && !self.provider.is_offline()
     }
 
-    /// Drops a call whose row was not stored.
+    /// Drops a call without storing its end: its row was not stored, or the caller has stored its end.
     pub fn discard(mut self) {
         self.has_ended = true;
     }
@@ -417,7 +417,8 @@ impl OpenCall {
         Ok(usage)
     }
 
-    fn ended(&self) -> EndedCall {
+    /// Returns the end of the call, for a transaction of the caller, who discards the call afterwards.
+    pub fn ended(&self) -> EndedCall {
         let received = lock(&self.received);
         let is_used = matches!(received.request, Request::Sent | Request::Accepted);
         let count = |tokens: u64| i64::try_from(tokens).unwrap_or(i64::MAX);
@@ -529,7 +530,7 @@ pub async fn collect(
 
 /// The end of a call.
 #[derive(Debug, Clone)]
-struct EndedCall {
+pub struct EndedCall {
     id: Uuid,
     call: NewCall,
     outcome: CallOutcome,
@@ -538,7 +539,7 @@ struct EndedCall {
 
 impl EndedCall {
     /// Closes the row, settles its budgets, and increases the usage of the month and of the task, unless the call has ended before.
-    async fn store(&self, c: &mut Conn) -> Result<(), DbError> {
+    pub async fn store(&self, c: &mut Conn) -> Result<(), DbError> {
         let (call, usage) = (&self.call, &self.usage);
         // Before the row of the call is locked, as a reservation does.
         dialect::lock_workspace(c, call.workspace.0).await?;

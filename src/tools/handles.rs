@@ -10,7 +10,7 @@ use uuid::Uuid;
 
 use super::output::Handled;
 use crate::{
-    db::{Conn, DbError},
+    db::{Conn, DbError, dialect::insert_handles},
     ids::{FileId, MessageId, TaskId},
     text_enum::text_enum,
 };
@@ -55,37 +55,33 @@ impl Handled {
     }
 }
 
-/// Gives handles to sources of a result; known ones keep theirs. The caller holds the task's lease.
+/// Gives handles to distinct sources of a result; known ones keep theirs. The caller holds the task's lease.
 pub async fn assign(
     c: &mut Conn,
     task: TaskId,
     sources: &[Handled],
 ) -> Result<HashMap<Handled, String>, DbError> {
-    let mut handles = HashMap::new();
-    for source in sources {
-        let known: Option<(i64,)> = c
-            .q("select number from task_handles where task_id = $1 and kind = $2 and source_id = $3")
-            .bind(task)
-            .bind(source.kind())
-            .bind(source.uuid())
-            .opt()
-            .await?;
-        let number = match known {
-            Some((number,)) => number,
-            None => {
-                c.q("insert into task_handles (task_id, kind, number, source_id) \
-                     values ($1, $2, (select coalesce(max(number), 0) + 1 from task_handles where task_id = $1 and kind = $2), $3) \
-                     returning number")
-                    .bind(task)
-                    .bind(source.kind())
-                    .bind(source.uuid())
-                    .value()
-                    .await?
-            }
-        };
-        handles.insert(*source, format!("{}{number}", source.kind().letter()));
+    if sources.is_empty() {
+        return Ok(HashMap::new());
     }
-    Ok(handles)
+    let known = list(c, task).await?;
+    let mut numbers: HashMap<Handled, i64> = known
+        .iter()
+        .map(|((_, number), of)| (*of, *number))
+        .collect();
+    for kind in HandleKind::ALL {
+        let of_kind = known.keys().filter(|(of, _)| of == kind);
+        let newest = of_kind.map(|(_, number)| *number).max().unwrap_or(0);
+        let is_new = |of: &&Handled| of.kind() == *kind && !numbers.contains_key(*of);
+        let new: Vec<Handled> = sources.iter().filter(is_new).copied().collect();
+        if !new.is_empty() {
+            let ids = new.iter().map(|of| of.uuid());
+            insert_handles(c, task.0, (kind.as_str(), newest), ids).await?;
+            numbers.extend(new.into_iter().zip(newest + 1..));
+        }
+    }
+    let handle = |of: &Handled| (*of, format!("{}{}", of.kind().letter(), numbers[of]));
+    Ok(sources.iter().map(handle).collect())
 }
 
 /// Handles within brackets, such as `[S1]` or `[S1, F2]`.

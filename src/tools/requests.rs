@@ -228,6 +228,39 @@ impl Requests {
         Ok(())
     }
 
+    /// Starts the first reads of a round that policy granted, at most `count`, in the transaction that decided about them: policy and
+    /// definitions are those of the decision. The caller holds the lease.
+    ///
+    /// # Errors
+    /// If the database fails.
+    pub async fn start_reads(
+        &self,
+        c: &mut Conn,
+        round: &mut [Action],
+        count: usize,
+        lease_token: uuid::Uuid,
+    ) -> Result<(), DbError> {
+        let is_granted = |action: &Action| {
+            action.state == ActionState::Approved
+                && action.effect == Effect::Read
+                && action.granted_by == Some(GrantedBy::Policy)
+                && action.function != DELEGATE
+        };
+        let (agent, requester) = (self.task.agent, self.task.requester);
+        if !round.iter().any(is_granted) || !profiles::is_invocable_by(c, agent, requester).await? {
+            return Ok(());
+        }
+        let granted = round.iter_mut().filter(|action| is_granted(action));
+        for action in granted.take(count) {
+            let definition_hash = action.definition_hash.clone();
+            if actions::start(c, action, lease_token, &definition_hash).await? {
+                action.state = ActionState::Running;
+                action.lease_token = Some(lease_token);
+            }
+        }
+        Ok(())
+    }
+
     /// Decides about a call that is neither repeated nor one too many.
     async fn begin(
         &self,
@@ -404,7 +437,7 @@ impl Requests {
         c: &mut Conn,
         action: &Action,
         lease_token: uuid::Uuid,
-    ) -> Result<Start, DbError> {
+    ) -> Result<(), DbError> {
         let is_read = action.effect == Effect::Read;
         let cause = if is_read && action.granted_by == Some(GrantedBy::Policy) {
             self.obstacle(c, action).await?
@@ -412,7 +445,7 @@ impl Requests {
             None
         };
         if cause.is_none() && actions::restart(c, action, lease_token, READ_RUNS_MAX).await? {
-            return Ok(Start::Started);
+            return Ok(());
         }
         let ending = if is_read {
             Ending::failed(cause.unwrap_or(ToolErrorCode::ToolFailed))
@@ -422,7 +455,7 @@ impl Requests {
         if actions::store_end(c, action.id, action.lease_token, ending).await? {
             actions::announce(c, action.id, EventType::ActionUpdated, self.audience).await?;
         }
-        Ok(Start::Ended)
+        Ok(())
     }
 
     /// Reason why an approved action must not start.

@@ -127,9 +127,10 @@ pub async fn add_messages(
     let sql = sql_with_ids!(
         c,
         "insert into task_taints (task_id, kind, source_id, label) \
-         select distinct $1, 'message', m.author_id, coalesce(u.name, 'a former member') from messages m \
-         left join users u on u.id = m.author_id \
-         where m.author_type = 'human' and m.author_id is not null and m.author_id <> $3 and m.id in",
+         select distinct $1, case when m.author_id = $3 then 'key' else 'message' end, m.author_id, coalesce(u.name, 'a former member') \
+         from messages m left join users u on u.id = m.author_id \
+         where m.author_type = 'human' and m.author_id is not null and (m.author_id <> $3 or m.metadata ->> 'api_key_id' is not null) \
+         and m.id in",
         2,
         "on conflict do nothing"
     );
@@ -139,58 +140,23 @@ pub async fn add_messages(
         .bind(requester)
         .run()
         .await?;
+    // The sources of a resolution draft, and of other texts of agents, are not recorded. Another person's reply was made from that
+    // person's message, which is not among its own taints.
     let sql = sql_with_ids!(
         c,
-        "insert into task_taints (task_id, kind, source_id, label) \
-         select distinct $1, 'key', m.author_id, coalesce(u.name, 'a former member') from messages m \
-         left join users u on u.id = m.author_id \
-         where m.author_type = 'human' and m.author_id = $3 and m.metadata ->> 'api_key_id' is not null and m.id in",
+        "with m as (select id, author_id, parent_id from messages where author_type = 'agent' and id in",
         2,
-        "on conflict do nothing"
-    );
-    c.q(sql)
-        .bind(task)
-        .bind(ids())
-        .bind(requester)
-        .run()
-        .await?;
-    // The sources of a resolution draft, and of other texts of agents, are not recorded.
-    let sql = sql_with_ids!(
-        c,
-        "insert into task_taints (task_id, kind, source_id, label) \
-         select distinct $1, 'reply', m.author_id, coalesce(a.summary ->> 'display_name', a.name, 'a deleted agent') from messages m \
-         left join agents a on a.id = m.author_id where m.author_type = 'agent' and m.author_id is not null \
-         and not exists (select 1 from tasks k where k.trigger_message_id = m.parent_id and k.reply_message_id = m.id) and m.id in",
-        2,
-        "on conflict do nothing"
-    );
-    c.q(sql).bind(task).bind(ids()).run().await?;
-    let sql = sql_with_ids!(
-        c,
-        "insert into task_taints (task_id, kind, source_id, label) \
-         select distinct $1, x.kind, x.source_id, x.label from messages m \
-         join tasks k on k.trigger_message_id = m.parent_id and k.reply_message_id = m.id \
-         join task_taints x on x.task_id = k.id \
-         where m.author_type = 'agent' and not (x.kind = 'message' and x.source_id = $3) and m.id in",
-        2,
-        "on conflict do nothing"
-    );
-    c.q(sql)
-        .bind(task)
-        .bind(ids())
-        .bind(requester)
-        .run()
-        .await?;
-    // Another person's reply was made from that person's message, which is not among its own taints.
-    let sql = sql_with_ids!(
-        c,
-        "insert into task_taints (task_id, kind, source_id, label) \
-         select distinct $1, 'message', k.requested_by, coalesce(u.name, 'a former member') from messages m \
-         join tasks k on k.trigger_message_id = m.parent_id and k.reply_message_id = m.id \
-         left join users u on u.id = k.requested_by \
-         where m.author_type = 'agent' and k.requested_by <> $3 and m.id in",
-        2,
-        "on conflict do nothing"
+        "), k as (select t.id, t.requested_by, t.reply_message_id from m \
+         join tasks t on t.trigger_message_id = m.parent_id and t.reply_message_id = m.id) \
+         insert into task_taints (task_id, kind, source_id, label) \
+         select $1, 'reply', m.author_id, coalesce(a.summary ->> 'display_name', a.name, 'a deleted agent') from m \
+         left join agents a on a.id = m.author_id \
+         where m.author_id is not null and m.id not in (select reply_message_id from k) \
+         union all select $1, x.kind, x.source_id, x.label from k join task_taints x on x.task_id = k.id \
+         where not (x.kind = 'message' and x.source_id = $3) \
+         union all select $1, 'message', k.requested_by, coalesce(u.name, 'a former member') from k \
+         left join users u on u.id = k.requested_by where k.requested_by <> $3 \
+         on conflict do nothing"
     );
     c.q(sql)
         .bind(task)

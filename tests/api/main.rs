@@ -127,6 +127,7 @@ mod tools_calls;
 mod tools_loop;
 mod tools_outward;
 mod tools_registry;
+mod tools_week;
 mod unread;
 mod usage;
 mod web_pages;

@@ -155,26 +155,21 @@ pub async fn find_messages(c: &mut Conn, search: &TaskSearch<'_>) -> Result<Vec<
         .all()
         .await?;
     let mut rows: HashMap<i64, TaskMessage> = rows.into_iter().map(|row| (row.seq, row)).collect();
-    let mut hits = Vec::new();
-    for seq in seqs {
-        let Some(message) = rows.remove(&seq).filter(|row| row.id != search.question) else {
-            continue;
-        };
-        if hits.len() == search.limit {
-            break;
-        }
-        // Neighbors are in the same conversation, so the same people can read them.
-        let before = neighbor(c, &message, Side::Before).await?;
-        let after = neighbor(c, &message, Side::After).await?;
-        let is_other = |row: &TaskMessage| row.id != search.question;
-        hits.push(TaskHit {
+    let is_other = |row: &TaskMessage| row.id != search.question;
+    let found = seqs.iter().filter_map(|seq| rows.remove(seq));
+    let mut found: Vec<TaskMessage> = found.filter(is_other).collect();
+    found.truncate(search.limit);
+    let mut neighbors = neighbors(c, search.workspace, &found).await?;
+    let hits = found.into_iter().map(|message| {
+        let [before, after] = neighbors.remove(&message.seq).unwrap_or_default();
+        TaskHit {
             passage: highlight::passage(&message.content_plain, search.query, PASSAGE_CHARS_MAX),
             before: before.filter(is_other),
             after: after.filter(is_other),
             message,
-        });
-    }
-    Ok(hits)
+        }
+    });
+    Ok(hits.collect())
 }
 
 /// Finds messages by ID that the user and everyone who can read `shared_in` can read, in no order.
@@ -202,26 +197,59 @@ pub async fn find_readable(
         .await
 }
 
-#[derive(Clone, Copy)]
-enum Side {
-    Before,
-    After,
+/// Selects the number of the message beside `m` in its conversation.
+macro_rules! beside {
+    ($side:literal) => {
+        concat!(
+            "(select p.seq from messages p where p.conversation_id = m.conversation_id and p.deleted_at is null and p.kind <> 'notice' \
+             and p.state <> 'streaming' and p.seq ",
+            $side,
+            " limit 1)"
+        )
+    };
 }
 
-async fn neighbor(
+/// Messages before and after these ones, by number. They are in the same conversations, so the same people can read them.
+async fn neighbors(
     c: &mut Conn,
-    of: &TaskMessage,
-    side: Side,
-) -> Result<Option<TaskMessage>, DbError> {
-    let q = match side {
-        Side::Before => c.q(message_sql!(
-            "m.conversation_id = $1 and m.seq < $2 order by m.seq desc limit 1"
-        )),
-        Side::After => c.q(message_sql!(
-            "m.conversation_id = $1 and m.seq > $2 order by m.seq limit 1"
-        )),
-    };
-    q.bind(of.conversation_id).bind(of.seq).opt().await
+    workspace: WorkspaceId,
+    of: &[TaskMessage],
+) -> Result<HashMap<i64, [Option<TaskMessage>; 2]>, DbError> {
+    if of.is_empty() {
+        return Ok(HashMap::new());
+    }
+    let sql = sql_with_numbers!(
+        c,
+        concat!(
+            "select m.seq, ",
+            beside!("< m.seq order by p.seq desc"),
+            ", ",
+            beside!("> m.seq order by p.seq"),
+            " from messages m where m.workspace_id = $1 and m.seq in"
+        ),
+        2,
+        ""
+    );
+    let seqs: Vec<i64> = of.iter().map(|message| message.seq).collect();
+    let sides: Vec<(i64, Option<i64>, Option<i64>)> =
+        c.q(sql).bind(workspace).bind(Json(seqs)).all().await?;
+    let wanted = sides
+        .iter()
+        .flat_map(|(_, before, after)| [*before, *after]);
+    let wanted: Vec<i64> = wanted.flatten().collect();
+    let sql = sql_with_numbers!(
+        c,
+        message_sql!("m.workspace_id = $1 and m.seq in"),
+        2,
+        "order by m.seq limit 100"
+    );
+    let rows: Vec<TaskMessage> = c.q(sql).bind(workspace).bind(Json(wanted)).all().await?;
+    let rows: HashMap<i64, TaskMessage> = rows.into_iter().map(|row| (row.seq, row)).collect();
+    let at = |seq: Option<i64>| seq.and_then(|seq| rows.get(&seq)).cloned();
+    let sides = sides
+        .into_iter()
+        .map(|(seq, before, after)| (seq, [at(before), at(after)]));
+    Ok(sides.collect())
 }
 
 /// The newest messages of a conversation before a number, oldest first. The caller has checked who can read it.

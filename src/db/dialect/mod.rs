@@ -135,6 +135,31 @@ pub async fn insert_recipients(
     Ok(())
 }
 
+/// Stores handles of a kind for these sources of a task, numbered in their order from the one after `newest`.
+pub async fn insert_handles(
+    c: &mut Conn,
+    task: Uuid,
+    (kind, newest): (&str, i64),
+    sources: impl Iterator<Item = Uuid>,
+) -> Result<(), DbError> {
+    let q = match c.engine() {
+        Engine::Sqlite => c.q(
+            "insert into task_handles (task_id, kind, number, source_id) select $1, $2, $3 + 1 + key, unhex(value) from json_each($4)",
+        ),
+        Engine::Postgres => c.q(
+            "insert into task_handles (task_id, kind, number, source_id) select $1, $2, $3 + e.n, cast(e.source as uuid) \
+             from jsonb_array_elements_text($4) with ordinality as e (source, n)",
+        ),
+    };
+    q.bind(task)
+        .bind(kind.to_owned())
+        .bind(newest)
+        .bind(hexadecimal_ids(sources))
+        .run()
+        .await?;
+    Ok(())
+}
+
 /// Size of the database on disk; for `SQLite`, the file and its write-ahead log.
 pub async fn size_bytes(c: &mut Conn) -> Result<u64, DbError> {
     let bytes = match c.engine() {

@@ -17,19 +17,16 @@ use crate::{
     tools::{handles, taint},
 };
 
-/// Stores the results of a round's delegations, none of which is active any more. The caller holds the lease.
+/// Stores the results of the delegations among a round's actions, none of which is active any more. The caller holds the lease.
 pub(in crate::replies) async fn collect(
     c: &mut Conn,
     lease: &Lease,
-    round: i64,
+    round: &[Action],
 ) -> Result<(), DbError> {
-    for action in actions::of_round(c, lease.task, round).await? {
-        if !action.is_delegated() {
-            continue;
-        }
-        let child = queue::find_child(c, lease.task, &child_key(&action)).await?;
+    for action in round.iter().filter(|action| action.is_delegated()) {
+        let child = queue::find_child(c, lease.task, &child_key(action)).await?;
         let ending = match child {
-            Some(child) => end(c, lease, &action, &child).await?,
+            Some(child) => end(c, lease, action, &child).await?,
             None => Ending::failed(ToolErrorCode::ToolFailed),
         };
         actions::store_end(c, action.id, None, ending).await?;

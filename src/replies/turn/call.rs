@@ -39,6 +39,8 @@ pub(super) struct Answer {
     pub(super) own_text: String,
     pub(super) truncated: bool,
     pub(super) calls: Vec<ToolCall>,
+    /// The model call, if its end is stored with the round.
+    pub(super) open: Option<OpenCall>,
 }
 
 /// Parts of a model call besides its prompt.
@@ -102,7 +104,8 @@ async fn reserve(c: &mut Conn, task: &Task, row: &CallRow) -> Result<Result<(), 
 }
 
 impl ReplyHandler {
-    /// Reserves the budget and stores the manifest, then calls the model once and streams the reply.
+    /// Reserves the budget and stores the manifest, then calls the model once and streams the reply. After calls of tools, the model
+    /// call is left open.
     pub(super) async fn call(
         &self,
         task: &Task,
@@ -182,9 +185,15 @@ impl ReplyHandler {
             open.discard();
             return Ok(Err(nothing(failure)));
         }
-        let outcome = self
+        let mut outcome = self
             .stream(task, lease, agent, manifest, &open, (request, extras))
             .await?;
+        if let Ok(answer) = &mut outcome
+            && !answer.calls.is_empty()
+        {
+            answer.open = Some(open);
+            return Ok(outcome);
+        }
         if outcome.is_err() {
             open.fail();
         }
@@ -262,6 +271,7 @@ impl ReplyHandler {
                 own_text,
                 truncated: reason == StopReason::Length,
                 calls,
+                open: None,
             }),
             Err(failure) => Err(Failed { failure, text }),
         })

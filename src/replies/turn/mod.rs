@@ -211,7 +211,7 @@ impl ReplyHandler {
             if end == RoundEnd::Parked {
                 return Ok(());
             }
-            done = self.done_summary(task.id, task.round).await?;
+            done = self.done_summary(&requests.task, task.round).await?;
             rounds = self.rounds(task.id).await?;
         }
         let (mut has_compacted, mut has_checked_size) = (false, false);
@@ -308,15 +308,15 @@ impl ReplyHandler {
                     counts.ran_ms = clock.ran_ms();
                     // A call was made, so another wait for a budget is a new one.
                     counts.budget_since = None;
-                    let next = self.store_round(lease, &requests, &answer, counts).await?;
+                    let (next, found) = self.store_round(lease, &requests, answer, counts).await?;
                     (task.attempt, task.round) = (next.attempt, next.round);
                     let end = self
-                        .finish_round(lease, &requests, (next.round, clock), &stop)
+                        .finish_round(lease, &requests, (next.round, clock), found, &stop)
                         .await?;
                     if end == RoundEnd::Parked {
                         return Ok(());
                     }
-                    done = self.done_summary(task.id, next.round).await?;
+                    done = self.done_summary(&requests.task, next.round).await?;
                     rounds = self.rounds(task.id).await?;
                     continue;
                 }

@@ -6,6 +6,9 @@
 //!                                       │           └─► parked ─► woken ─► resume_round
 //!                                       └ start ─► run ─► end, for each action: reads 4 at once, then writes in order
 //! ```
+//!
+//! Reads that nobody must approve start with their round, and the round ends with its last read: two transactions between two
+//! model calls.
 
 use std::{
     collections::{HashMap, HashSet},
@@ -45,6 +48,7 @@ use crate::{
         FailCode, Lease, LeaseLost, Task, WaitReason,
         actions::{self, Action, ActionSource, ActionState, Ending, GrantedBy, texts},
         attempts::{self, AttemptOutcome},
+        calls::OpenCall,
         queue::{self, NextRound},
         worker::Abort,
     },
@@ -463,7 +467,8 @@ fn reminder(name: &str) -> String {
 struct RoundText {
     workspace: WorkspaceId,
     task: TaskId,
-    round: i64,
+    /// First action of the round.
+    first: Option<ActionId>,
     reply: Option<MessageId>,
 }
 
@@ -471,13 +476,10 @@ impl RoundText {
     /// Stores the text for the records of later prompts, under the first action of the round, or the task if there is none. It is
     /// removed with the reply, and with everything that the prompt contained. The reply keeps it.
     async fn store(&self, c: &mut Conn, text: &str) -> Result<(), DbError> {
-        let actions = actions::of_round(c, self.task, self.round).await?;
         if text.trim().is_empty() {
             return Ok(());
         }
-        let owner = actions
-            .first()
-            .map_or(ActionId(self.task.0), |first| first.id);
+        let owner = self.first.unwrap_or(ActionId(self.task.0));
         let id = texts::put(c, (self.workspace, owner), text).await?;
         texts::cite_prompt(c, self.task, id).await?;
         let reply = self.reply.map(SourceId::Message);
@@ -570,11 +572,14 @@ impl ReplyHandler {
     /// Summary of a collaborator that ended the work in a round; `None` if the model is called again.
     pub(super) async fn done_summary(
         &self,
-        task: TaskId,
+        task: &ToolTask,
         round: i64,
     ) -> Result<Option<String>, DbError> {
+        if !task.is_turn {
+            return Ok(None);
+        }
         let mut c = self.db.read().await?;
-        let actions = actions::of_round(&mut c, task, round).await?;
+        let actions = actions::of_round(&mut c, task.task, round).await?;
         let is_done =
             |action: &&Action| action.function == done::NAME && action.state == ActionState::Done;
         let Some(call) = actions.iter().find(is_done) else {
@@ -605,21 +610,29 @@ impl ReplyHandler {
             own_text: String::new(),
             truncated: false,
             calls: Vec::new(),
+            open: None,
         })
     }
 
-    /// Stores a round with its calls and their decisions.
+    /// Stores a round with its calls and their decisions and the end of the model call, and starts the first reads that nobody must
+    /// approve. Returns the actions, too.
     pub(super) async fn store_round(
         &self,
         lease: Lease,
         requests: &Requests,
-        answer: &Answer,
+        answer: Answer,
         counts: RetryCounts,
-    ) -> Result<NextRound, Abort> {
+    ) -> Result<(NextRound, Vec<Action>), Abort> {
         let stored = serde_json::to_value(counts).unwrap_or_default();
         let requests = requests.clone();
-        let (text, own_text) = (answer.text.clone(), answer.own_text.clone());
-        let calls = answer.calls.clone();
+        let Answer {
+            text,
+            own_text,
+            calls,
+            open,
+            ..
+        } = answer;
+        let ended = open.as_ref().map(OpenCall::ended);
         let delegations = self.prepare_all(lease.task, &calls).await?;
         let known = delegation::known_numbers(&self.db, lease.task, &delegations).await?;
         let hub = Arc::clone(&self.hub);
@@ -628,23 +641,30 @@ impl ReplyHandler {
             .db
             .write(lease.workspace.0, async move |c: &mut Conn| {
                 let task = queue::lock_lease(c, &lease).await?;
+                if let Some(ended) = &ended {
+                    ended.store(c).await?;
+                }
                 save_partial_reply(c, &task, &text).await?;
                 attempts::end_attempt(c, lease.task, AttemptOutcome::Completed, None, 0, now())
                     .await?;
                 let round = (own_text.as_str(), calls.len());
                 let next = queue::begin_round(c, &lease, round, stored.clone()).await?;
                 requests.store(c, next.round, &calls).await?;
+                let mut found = actions::of_round(c, lease.task, next.round).await?;
                 let mut noted = Vec::new();
-                for action in actions::of_round(c, lease.task, next.round).await? {
+                for action in &found {
                     if let Some(prepared) = delegations.get(&action.call) {
-                        noted.extend(delegation::noted(c, &task, (&action, prepared)).await?);
-                        start_delegation(c, &lease, &requests, (&action, prepared)).await?;
+                        noted.extend(delegation::noted(c, &task, (action, prepared)).await?);
+                        start_delegation(c, &lease, &requests, (action, prepared)).await?;
                     }
+                }
+                if !delegations.is_empty() {
+                    found = actions::of_round(c, lease.task, next.round).await?;
                 }
                 let stored = RoundText {
                     workspace: lease.workspace,
                     task: lease.task,
-                    round: next.round,
+                    first: found.first().map(|first| first.id),
                     reply: task.reply_message_id,
                 };
                 stored.store(c, &own_text).await?;
@@ -652,9 +672,15 @@ impl ReplyHandler {
                     scheduled::fail_tree(c, &task, FailCode::Loop, &hub, lease.audience).await?;
                     return Ok(None);
                 }
-                Ok::<_, LeaseLost>(Some(next))
+                requests
+                    .start_reads(c, &mut found, READS_AT_ONCE, lease.token)
+                    .await?;
+                Ok::<_, LeaseLost>(Some((next, found)))
             })
             .await?;
+        if let Some(open) = open {
+            open.discard();
+        }
         failpoint!("round_stored");
         next.ok_or(Abort::Stopped)
     }
@@ -706,101 +732,83 @@ impl ReplyHandler {
         stop: &CancellationToken,
     ) -> Result<RoundEnd, Abort> {
         let of = requests.clone();
-        let restarted = self
+        let found = self
             .db
             .write(lease.workspace.0, async move |c: &mut Conn| {
                 queue::lock_lease(c, &lease).await?;
-                let mut restarted = Vec::new();
                 for action in actions::of_round(c, lease.task, round).await? {
-                    if action.state != ActionState::Running || action.is_delegated() {
-                        continue;
-                    }
-                    let start = of.take_over(c, &action, lease.token).await?;
-                    if matches!(start, Start::Started) {
-                        restarted.push(action);
+                    if action.state == ActionState::Running && !action.is_delegated() {
+                        of.take_over(c, &action, lease.token).await?;
                     }
                 }
-                Ok::<_, LeaseLost>(restarted)
+                let found = actions::of_round(c, lease.task, round).await?;
+                Ok::<_, LeaseLost>(found)
             })
             .await?;
-        let mut running = Vec::with_capacity(restarted.len());
-        for action in &restarted {
-            running.push(self.run_started(lease, requests, action, stop));
-        }
-        a_few_at_once(running).await?;
-        self.finish_round(lease, requests, (round, clock), stop)
+        self.finish_round(lease, requests, (round, clock), found, stop)
             .await
     }
 
-    /// Runs what can start, until the next model call is due or people must decide.
+    /// Runs the actions of a round that can run, until the next model call is due or people must decide.
     pub(super) async fn finish_round(
         &self,
         lease: Lease,
         requests: &Requests,
         (round, clock): (i64, RunClock),
+        mut found: Vec<Action>,
         stop: &CancellationToken,
     ) -> Result<RoundEnd, Abort> {
         loop {
-            let mut c = self.db.read().await?;
-            let found = actions::of_round(&mut c, lease.task, round).await?;
-            drop(c);
-            let ready = found
-                .into_iter()
-                .filter(|action| action.state == ActionState::Approved);
+            let due = found.into_iter().filter(|action| is_due(action, &lease));
             let (reads, writes): (Vec<Action>, Vec<Action>) =
-                ready.partition(|action| action.effect == Effect::Read);
+                due.partition(|action| action.effect == Effect::Read);
             let mut running = Vec::with_capacity(reads.len());
             for action in &reads {
-                running.push(self.run_action(lease, requests, action, stop));
+                running.push(self.run_action(lease, requests, action, clock, stop));
             }
-            a_few_at_once(running).await?;
+            if let Some(end) = a_few_at_once(running).await? {
+                return Ok(end);
+            }
             for action in &writes {
                 if stop.is_cancelled() {
                     return Err(Abort::Stopped);
                 }
-                self.run_action(lease, requests, action, stop).await?;
+                self.run_action(lease, requests, action, clock, stop)
+                    .await?;
             }
             if stop.is_cancelled() {
                 return Err(Abort::Stopped);
             }
             failpoint!("round_park");
-            let ran_ms = clock.ran_ms();
             let end = self
                 .db
                 .write(lease.workspace.0, async move |c: &mut Conn| {
                     queue::lock_lease(c, &lease).await?;
-                    let found = actions::of_round(c, lease.task, round).await?;
-                    let mut states = found.iter().map(|action| action.state);
-                    // A person can have approved one in the meantime.
-                    if states.any(|state| state == ActionState::Approved) {
-                        return Ok::<_, LeaseLost>(None);
-                    }
-                    let Some(reason) = queue::obstacle(c, lease.task).await? else {
-                        delegation::collect(c, &lease, round).await?;
-                        return Ok(Some(RoundEnd::NextCall));
-                    };
-                    queue::park(c, &lease, ran_ms, reason).await?;
-                    if reason == WaitReason::Approval {
-                        run::announce_run_of(c, lease.task).await?;
-                    }
-                    Ok(Some(RoundEnd::Parked))
+                    let end = close_round(c, &lease, (round, clock)).await?;
+                    Ok::<_, LeaseLost>(end)
                 })
                 .await?;
             failpoint!("round_parked");
             if let Some(end) = end {
                 return Ok(end);
             }
+            found = actions::of_round(&mut self.db.read().await?, lease.task, round).await?;
         }
     }
 
-    /// Starts an approved action and runs it.
+    /// Starts an action, unless it has started with its round, and runs it. Returns the end of the round, if it ended with this
+    /// action.
     async fn run_action(
         &self,
         lease: Lease,
         requests: &Requests,
         action: &Action,
+        clock: RunClock,
         stop: &CancellationToken,
-    ) -> Result<(), Abort> {
+    ) -> Result<Option<RoundEnd>, Abort> {
+        if action.state == ActionState::Running {
+            return self.run_started(lease, requests, action, clock, stop).await;
+        }
         let (of, held) = (requests.clone(), action.clone());
         let delegation = if action.function == DELEGATE {
             self.prepare_approved(action).await?
@@ -825,10 +833,9 @@ impl ReplyHandler {
                 }
             })
             .await?;
-        failpoint!("action_started");
         match start {
-            Start::Started => self.run_started(lease, requests, action, stop).await,
-            Start::Ended | Start::Changed => Ok(()),
+            Start::Started => self.run_started(lease, requests, action, clock, stop).await,
+            Start::Ended | Start::Changed => Ok(None),
         }
     }
 
@@ -852,14 +859,19 @@ impl ReplyHandler {
         lease: Lease,
         requests: &Requests,
         action: &Action,
+        clock: RunClock,
         stop: &CancellationToken,
-    ) -> Result<(), Abort> {
+    ) -> Result<Option<RoundEnd>, Abort> {
+        failpoint!("action_started");
         if action.effect == Effect::Read {
-            return self.run_to_end(lease, requests, action, stop).await;
+            return self.run_to_end(lease, requests, action, clock, stop).await;
         }
         let (this, stop) = (self.clone(), stop.clone());
         let (requests, action) = (requests.clone(), action.clone());
-        let run = async move { this.run_to_end(lease, &requests, &action, &stop).await };
+        let run = async move {
+            this.run_to_end(lease, &requests, &action, clock, &stop)
+                .await
+        };
         let running = self.tracker.spawn(run.in_current_span());
         // After a panic, the action is still running, and the next worker finds it.
         running.await.unwrap_or(Err(Abort::Stopped))
@@ -871,8 +883,9 @@ impl ReplyHandler {
         lease: Lease,
         requests: &Requests,
         action: &Action,
+        clock: RunClock,
         stop: &CancellationToken,
-    ) -> Result<(), Abort> {
+    ) -> Result<Option<RoundEnd>, Abort> {
         let mut c = self.db.read().await?;
         let text = texts::find(&mut c, action.arguments_id).await?;
         // A person saw the whole address. Otherwise, only its host was checked, which can redirect anywhere.
@@ -883,7 +896,7 @@ impl ReplyHandler {
         let Some((arguments, _)) = arguments else {
             // A source was deleted after the start, and before anything was sent.
             let ran = Ran::failed(ToolErrorCode::NotFound);
-            return self.end_action(lease, requests, action, ran).await;
+            return self.end_action(lease, requests, action, clock, ran).await;
         };
         let Requests {
             toolbox,
@@ -928,22 +941,24 @@ impl ReplyHandler {
             Some(Err(_)) if is_read => Ran::failed(ToolErrorCode::ToolTimeout),
             Some(Ok(Err(CallError::Db(_))) | Err(_)) | None => Ran::Unknown,
         };
-        self.end_action(lease, requests, action, ran).await
+        self.end_action(lease, requests, action, clock, ran).await
     }
 
-    /// Stores the result of an action, unless another worker has ended it.
+    /// Stores the result of an action, unless another worker has ended it. The last read of a round ends the round.
     async fn end_action(
         &self,
         lease: Lease,
         requests: &Requests,
         action: &Action,
+        clock: RunClock,
         ran: Ran,
-    ) -> Result<(), Abort> {
+    ) -> Result<Option<RoundEnd>, Abort> {
         let source = requests.offer.find(&action.function);
         let source = source.map_or_else(|| action.title.clone(), |f| f.source.clone());
         let (action, task) = (action.clone(), requests.task.clone());
         failpoint!("action_end");
-        self.db
+        let end = self
+            .db
             .write(lease.workspace.0, async move |c: &mut Conn| {
                 if action.effect == Effect::Read {
                     queue::lock_lease(c, &lease).await?;
@@ -953,7 +968,7 @@ impl ReplyHandler {
                 }
                 let token = Some(lease.token);
                 if !actions::store_end(c, action.id, token, ran.ending()).await? {
-                    return Ok::<_, LeaseLost>(());
+                    return Ok::<_, LeaseLost>(None);
                 }
                 match &ran {
                     Ran::Output(output) => {
@@ -977,12 +992,49 @@ impl ReplyHandler {
                 }
                 let (id, audience) = (action.id, lease.audience);
                 actions::announce(c, id, EventType::ActionUpdated, audience).await?;
-                Ok(())
+                if action.effect != Effect::Read {
+                    return Ok(None);
+                }
+                let end = close_round(c, &lease, (action.round, clock)).await?;
+                Ok(end)
             })
             .await?;
         failpoint!("action_ended");
-        Ok(())
+        Ok(end)
     }
+}
+
+/// Checks whether the holder of a lease has to run an action: it is approved, or a read that this lease has started.
+fn is_due(action: &Action, lease: &Lease) -> bool {
+    match action.state {
+        ActionState::Approved => true,
+        ActionState::Running => {
+            action.effect == Effect::Read && action.lease_token == Some(lease.token)
+        }
+        _ => false,
+    }
+}
+
+/// Ends a round of which nothing is due: the next model call can follow, or the task is parked. Returns `None` if an action is due,
+/// for example one that a person has approved in the meantime. The caller has checked the lease in this transaction.
+async fn close_round(
+    c: &mut Conn,
+    lease: &Lease,
+    (round, clock): (i64, RunClock),
+) -> Result<Option<RoundEnd>, DbError> {
+    let found = actions::of_round(c, lease.task, round).await?;
+    if found.iter().any(|action| is_due(action, lease)) {
+        return Ok(None);
+    }
+    let Some(reason) = queue::obstacle(c, lease.task).await? else {
+        delegation::collect(c, lease, &found).await?;
+        return Ok(Some(RoundEnd::NextCall));
+    };
+    queue::park(c, lease, clock.ran_ms(), reason).await?;
+    if reason == WaitReason::Approval {
+        run::announce_run_of(c, lease.task).await?;
+    }
+    Ok(Some(RoundEnd::Parked))
 }
 
 /// Starts an approved delegation, which goes on as a task of its own; one that waits for people is left as it is.
@@ -998,13 +1050,15 @@ async fn start_delegation(
     }
 }
 
-/// Runs reads, `READS_AT_ONCE` at the same time.
-async fn a_few_at_once(reads: Vec<impl Future<Output = Result<(), Abort>>>) -> Result<(), Abort> {
-    futures::stream::iter(reads)
+/// Runs reads, `READS_AT_ONCE` at the same time. Returns the end of the round, if it ended with the last of them.
+async fn a_few_at_once(
+    reads: Vec<impl Future<Output = Result<Option<RoundEnd>, Abort>>>,
+) -> Result<Option<RoundEnd>, Abort> {
+    let ends: Vec<Option<RoundEnd>> = futures::stream::iter(reads)
         .buffer_unordered(READS_AT_ONCE)
-        .try_collect::<Vec<()>>()
+        .try_collect()
         .await?;
-    Ok(())
+    Ok(ends.into_iter().flatten().next())
 }
 
 fn escaped(text: &str) -> String {
