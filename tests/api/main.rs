@@ -25,6 +25,7 @@ mod bad_input;
 mod budgets;
 mod builtin;
 mod cancel_retry;
+mod catch_up;
 mod chains;
 mod channels;
 mod chaos;

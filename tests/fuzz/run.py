@@ -46,7 +46,9 @@ LEFT_OUT = {
 }
 
 # Operations that fail without a model, which the server of a run does not have.
-NEEDS_MODEL = {"POST /v1/personas/{id}/compress", "POST /v1/agents/draft", "POST /v1/agents/{id}/reflect"}
+NEEDS_MODEL = {
+    "POST /v1/personas/{id}/compress", "POST /v1/agents/draft", "POST /v1/agents/{id}/reflect", "POST /v1/threads/{id}/catch-up",
+}
 
 # Operations that fail without a tool server.
 NEEDS_TOOL_SERVER = {

@@ -449,6 +449,13 @@ pub async fn recipe(w: &AccessFixture, row: &Row, who: TestCaller, by: &Person) 
         ("PATCH /v1/forks/{id}", _) => {
             Call::patch(at(&dive(by, general).await.2), json!({"title": "The day"}))
         }
+        ("POST /v1/threads/{id}/catch-up", _) => {
+            let thread = by.thread(general, "Root").await;
+            for n in 0..20 {
+                by.say(&thread, &format!("Idea {n}")).await;
+            }
+            Call::act(format!("{}?since=0", at(&thread)))
+        }
         ("POST /v1/threads/{id}/compactions", _) => {
             Call::post(at(&compactable(by, general).await), json!({}))
         }
