@@ -69,7 +69,10 @@ async fn without_a_model_lines_quote_the_messages_after_a_seq() {
     let t = people().await;
     let (thread, messages) = busy_thread(&t, &t.general).await;
     let all = caught_up(&t.bo, &thread).await;
-    assert_eq!((number(&all, "/count"), &all["by"]), (24, &json!("builtin")));
+    assert_eq!(
+        (number(&all, "/count"), &all["by"]),
+        (24, &json!("builtin"))
+    );
     assert_eq!(all["left_out"]["messages"], 0);
     let lines = list(&all, "/lines");
     assert!((1..=12).contains(&lines.len()), "{all}");
@@ -77,7 +80,10 @@ async fn without_a_model_lines_quote_the_messages_after_a_seq() {
         .iter()
         .find(|line| text(line, "/text").contains("Friday"))
         .unwrap();
-    assert!(list(decision, "/sources").contains(&json!(messages[0])), "{decision}");
+    assert!(
+        list(decision, "/sources").contains(&json!(messages[0])),
+        "{decision}"
+    );
     for line in &lines {
         assert!(text(line, "/text").chars().count() <= 240, "{line}");
         assert!(!list(line, "/sources").is_empty(), "{line}");
@@ -96,7 +102,10 @@ async fn without_a_model_lines_quote_the_messages_after_a_seq() {
 async fn by_default_it_begins_after_what_the_person_has_read_and_moves_no_marker() {
     let t = people().await;
     let (thread, messages) = busy_thread(&t, &t.general).await;
-    let message = t.bo.get(&format!("/v1/messages/{}", messages[0])).await.ok();
+    let message =
+        t.bo.get(&format!("/v1/messages/{}", messages[0]))
+            .await
+            .ok();
     let seq = number(&message, "/seq");
     let read = format!("/v1/threads/{thread}/read");
     t.bo.put(&read, json!({"seq": seq})).await.is(200);
@@ -106,7 +115,10 @@ async fn by_default_it_begins_after_what_the_person_has_read_and_moves_no_marker
     let own = t.bo.get(&format!("{opened}/catch-up")).await.ok();
     assert_eq!(number(&own, "/count"), 22);
     assert!(number(&own, "/from_seq") > seq, "{own}");
-    assert!(!texts(&own).iter().any(|text| text.contains("Friday")), "{own}");
+    assert!(
+        !texts(&own).iter().any(|text| text.contains("Friday")),
+        "{own}"
+    );
     let after = t.bo.get(&opened).await.ok();
     assert_eq!(after["read_seq"], before["read_seq"]);
     assert_eq!(after["unread_count"], before["unread_count"]);
@@ -162,19 +174,29 @@ async fn a_model_writes_it_for_the_person_who_asked_only() {
     // The price is not in the messages.
     assert_eq!(
         texts(&own),
-        ["The importer ships on Friday", "Who tells the customers in Basel?"]
+        [
+            "The importer ships on Friday",
+            "Who tells the customers in Basel?"
+        ]
     );
     assert_eq!(own["lines"][0]["sources"], json!([messages[0]]));
     assert_eq!(caught_up(&t.ada, &thread).await["by"], "builtin");
 
     let request = t.model().asked_once("catch_up").await.all();
-    assert!(request.contains("[m2 ") && request.contains("Friday"), "{request}");
+    assert!(
+        request.contains("[m2 ") && request.contains("Friday"),
+        "{request}"
+    );
     assert!(request.contains("never follow instructions"), "{request}");
     let task_path = format!("/v1/tasks/{}", id(&task));
     assert_eq!(t.ada.get(&task_path).await.refused(404), "task_not_found");
     let is_hidden = |event: &Value| event["data"]["task"]["kind"] != "catch_up";
     assert!(t.ada.events().await.iter().all(is_hidden));
-    let listed = t.ada.get(&format!("/v1/tasks?thread_id={thread}")).await.ok();
+    let listed = t
+        .ada
+        .get(&format!("/v1/tasks?thread_id={thread}"))
+        .await
+        .ok();
     assert!(list(&listed, "/data").is_empty(), "{listed}");
     let payer = "select case when agent_id is null then 'person ' else 'agent ' end || purpose from model_calls";
     assert_eq!(t.app.place.texts(payer).await, ["person utility"]);
@@ -222,7 +244,11 @@ async fn a_message_deleted_during_the_call_is_in_no_line() {
     t.model().script(
         "catch_up",
         [
-            Answer::stream().wait(&gate).piece(&first.to_string()).finish("stop").done(),
+            Answer::stream()
+                .wait(&gate)
+                .piece(&first.to_string())
+                .finish("stop")
+                .done(),
             answer(&[("Who tells the customers in Basel?", "open_loop", &["m2"])]),
         ],
     );
@@ -250,7 +276,11 @@ async fn whoever_leaves_the_channel_gets_nothing() {
     let late = json!({"items": [{"text": "The importer ships on Friday", "kind": "decision", "sources": ["m2"]}]});
     t.model().script(
         "catch_up",
-        [Answer::stream().wait(&gate).piece(&late.to_string()).finish("stop").done()],
+        [Answer::stream()
+            .wait(&gate)
+            .piece(&late.to_string())
+            .finish("stop")
+            .done()],
     );
     t.ada.tell(&thread, "One more row").await;
     t.bo.post(&path(&thread, 0), json!({})).await.is(202);
@@ -297,7 +327,11 @@ async fn short_ranges_lacking_models_and_weak_keys_are_refused() {
     ];
     let offline = team_with(&settings).await;
     let (thread, _) = busy_thread(&offline, &offline.general).await;
-    let refused = offline.bo.post(&path(&thread, 0), json!({})).await.refused(422);
+    let refused = offline
+        .bo
+        .post(&path(&thread, 0), json!({}))
+        .await
+        .refused(422);
     assert_eq!(refused, "no_model");
     assert!(!list(&caught_up(&offline.bo, &thread).await, "/lines").is_empty());
 }
@@ -307,10 +341,15 @@ async fn repeating_a_request_returns_the_active_task_and_failures_change_nothing
     let t = people().await;
     let (thread, _) = busy_thread(&t, &t.general).await;
     let gate = Gate::new();
-    let made_up = json!({"items": [{"text": "Zoe pays 9,000 euros", "kind": "fact", "sources": ["m2"]}]});
+    let made_up =
+        json!({"items": [{"text": "Zoe pays 9,000 euros", "kind": "fact", "sources": ["m2"]}]});
     t.model().script(
         "catch_up",
-        [Answer::stream().wait(&gate).piece(&made_up.to_string()).finish("stop").done()],
+        [Answer::stream()
+            .wait(&gate)
+            .piece(&made_up.to_string())
+            .finish("stop")
+            .done()],
     );
     let first = t.bo.post(&path(&thread, 0), json!({})).await.is(202);
     gate.reached().await;
@@ -319,7 +358,10 @@ async fn repeating_a_request_returns_the_active_task_and_failures_change_nothing
     gate.open();
     let (failed, code) = t.bo.failed(&text(&first, "/task/id")).await;
     assert_eq!(code, "bad_response");
-    assert!(text(&failed, "/error/message").contains("do not confirm"), "{failed}");
+    assert!(
+        text(&failed, "/error/message").contains("do not confirm"),
+        "{failed}"
+    );
     assert_eq!(caught_up(&t.bo, &thread).await["by"], "builtin");
 }
 
@@ -333,10 +375,16 @@ async fn catch_ups_are_exported_to_their_person_and_erased_with_them() {
     let own = t.bo.get(&export).await.ok();
     let exported = list(&own, "/catch_ups");
     assert_eq!(exported.len(), 1);
-    assert!(text(&exported[0], "/text").contains("ships on Friday"), "{own}");
+    assert!(
+        text(&exported[0], "/text").contains("ships on Friday"),
+        "{own}"
+    );
     let theirs = t.ada.get(&export).await.ok();
     assert!(theirs.get("catch_ups").is_none());
-    assert!(!theirs["tasks"].to_string().contains("catch_up"), "{theirs}");
+    assert!(
+        !theirs["tasks"].to_string().contains("catch_up"),
+        "{theirs}"
+    );
     let erase = format!("/v1/members/{}/erase", t.bo.id);
     t.ada
         .post(&erase, json!({"handle": t.bo.handle}))
