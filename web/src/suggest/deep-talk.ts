@@ -101,7 +101,8 @@ export function deepTalkers(messages: readonly Spoken[]): string[] | null {
   const turns = spoken.filter((m, n) => n > 0 && m.author !== spoken[n - 1]?.author).length;
   if (turns < TURNS_MIN) return null;
   const counts = new Map<string, number>();
-  for (const { text } of spoken) for (const word of subjects(text)) counts.set(word, (counts.get(word) ?? 0) + 1);
+  for (const word of spoken.flatMap(({ text }) => [...subjects(text)]))
+    counts.set(word, (counts.get(word) ?? 0) + 1);
   const shared = [...counts.values()].filter((n) => n >= spoken.length / 2);
   return shared.length >= WORDS_MIN ? two : null;
 }
