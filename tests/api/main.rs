@@ -27,6 +27,7 @@ mod bad_input;
 mod budgets;
 mod builtin;
 mod cancel_retry;
+mod catch_up;
 mod chains;
 mod channel_agents;
 mod channels;

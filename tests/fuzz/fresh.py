@@ -166,6 +166,7 @@ FRESH = {
     "POST /v1/memories/{id}/publish": _of("shared_memory"),
     "PUT /v1/threads/{id}/preset": _styled("thread"),
     "PUT /v1/forks/{id}/preset": _styled("fork"),
+    "POST /v1/threads/{id}/catch-up": lambda t: {"id": t.long_thread(), "query": {"since": 0}},
     "POST /v1/threads/{id}/compactions": lambda t: {"id": t.long_thread(), "body": {"keep": 10}},
     "POST /v1/forks/{id}/compactions": lambda t: {"id": t.long_fork(), "body": {"keep": 10}},
     "POST /v1/compactions/{id}/expand": _of("compaction"),

@@ -63,6 +63,8 @@ export class Model {
   holdDrafts = false;
   /** Response to a request to summarize messages, which is refused without one. */
   segment = { gist: 'They talked.', items: [] };
+  /** Response to a request for a catch-up, which is refused without one. */
+  catchUp = null;
   /** Whether summaries wait for `release`. */
   holdSegments = false;
   base = '';
@@ -129,6 +131,8 @@ export class Model {
     const summarizing = /You condense a part of a team/.test(String(body.messages[0].content));
     if (summarizing && this.holdSegments) await new Promise((go) => this.#held.push(go));
     if (summarizing && !this.segment) return this.#json(res, 400, { error: { message: 'I will not' } });
+    const catchingUp = /You help a person catch up/.test(String(body.messages[0].content));
+    if (catchingUp && !this.catchUp) return this.#json(res, 400, { error: { message: 'I will not' } });
     const scripted = [...this.answers].find(([word]) => question.includes(word))?.[1];
     const called = body.messages.some((message) => message.role === 'tool');
     const call = called ? null : [...this.calls].find(([word]) => question.includes(word))?.[1];
@@ -138,13 +142,15 @@ export class Model {
         ? JSON.stringify(this.draft)
         : summarizing
           ? JSON.stringify(this.segment)
-          : scripted !== undefined
-            ? scripted
-            : /long/.test(question)
-              ? LONG
-              : /@coder/.test(question)
-                ? 'The build is **green**.'
-                : 'Monday: two quiet days before the fair.';
+          : catchingUp
+            ? JSON.stringify(this.catchUp)
+            : scripted !== undefined
+              ? scripted
+              : /long/.test(question)
+                ? LONG
+                : /@coder/.test(question)
+                  ? 'The build is **green**.'
+                  : 'Monday: two quiet days before the fair.';
     if (!body.stream) {
       return this.#json(res, 200, {
         choices: [{ message: { role: 'assistant', content: whole }, finish_reason: 'stop' }],

@@ -106,8 +106,8 @@ impl Material {
         c: &mut Conn,
         thread: ThreadId,
         range: Range,
+        (from, to): (i64, i64),
     ) -> Result<Self, DbError> {
-        let (from, to) = range.ends().unwrap_or_default();
         let segments = store::list_since(c, thread.0, from).await?;
         let is_current =
             |state| matches!(state, CompactionState::Active | CompactionState::Expanded);

@@ -27,9 +27,11 @@ pub async fn catch_up(
     if let Some(written) = store::find_current(&mut c, (thread, caller.user), &range).await? {
         return Ok(written);
     }
-    let ends = range.ends();
     let (count, older) = (range.count(), range.older);
-    let material = Material::load(&mut c, thread, range).await?;
+    let Some((from_seq, to_seq)) = range.ends() else {
+        return Ok(nothing());
+    };
+    let material = Material::load(&mut c, thread, range, (from_seq, to_seq)).await?;
     drop(c);
     let work = tokio::task::spawn_blocking(move || material.lines());
     let (lines, left) = work.await.unwrap_or_else(|e| {
@@ -37,8 +39,8 @@ pub async fn catch_up(
         (Vec::new(), 0)
     });
     Ok(CatchUp {
-        from_seq: ends.map(|(from, _)| from),
-        to_seq: ends.map(|(_, to)| to),
+        from_seq: Some(from_seq),
+        to_seq: Some(to_seq),
         count,
         lines,
         by: BUILT_IN.to_owned(),
@@ -47,4 +49,19 @@ pub async fn catch_up(
             messages: older,
         },
     })
+}
+
+/// Catch-up of a range without messages.
+fn nothing() -> CatchUp {
+    CatchUp {
+        from_seq: None,
+        to_seq: None,
+        count: 0,
+        lines: Vec::new(),
+        by: BUILT_IN.to_owned(),
+        left_out: CatchUpLeftOut {
+            lines: 0,
+            messages: 0,
+        },
+    }
 }

@@ -203,9 +203,11 @@ impl CatchUpWriter {
             let conversation = lease.target.conversation();
             let rows = history::between(&mut c, conversation, ends, MESSAGES_READ_MAX).await?;
             drop(c);
-            if rows.is_empty() {
+            let Some((first, last)) = rows.first().zip(rows.last()) else {
                 return Ok(self.finish(lease, Ok(BUILT_IN.to_owned())).await?);
-            }
+            };
+            // Messages at the ends may have been deleted since.
+            let ends_read = (first.seq, last.seq);
             let made = match self.ask(task, &model, &rows).await? {
                 Ok(made) => made,
                 Err(code) => return Ok(self.finish(lease, Err(code)).await?),
@@ -216,7 +218,7 @@ impl CatchUpWriter {
                 workspace: task.workspace_id,
                 thread: lease.target.thread,
                 user: task.requested_by,
-                ends,
+                ends: ends_read,
                 count: i64::try_from(rows.len()).unwrap_or(i64::MAX),
                 lines: made.lines,
                 left_out: CatchUpLeftOut {
