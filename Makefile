@@ -108,8 +108,8 @@ kills: node test-tools ## Kill the server between any two statements while agent
 .PHONY: trees
 trees: node test-tools ## Generate trees of agents and look for texts that people must not see; `make trees TREES=5000 SEED=7`, `ENGINE=postgres`
 	$(CLEAN) cargo test --no-run --test api
-	$(CLEAN) OPENVIBE_TEST_TREES=$(or $(TREES),500) OPENVIBE_TEST_TREES_SEED=$(or $(SEED),$$RANDOM) \
-		OPENVIBE_TEST_DATABASE=$(or $(ENGINE),sqlite) $(if $(filter postgres,$(ENGINE)),scripts/with-postgres.sh) cargo test --quiet --test api -- generated_trees::
+	$(CLEAN) OPENVIBE_TEST_GUARDED_TREES=100 OPENVIBE_TEST_TREES=$(or $(TREES),500) OPENVIBE_TEST_TREES_SEED=$(or $(SEED),$$RANDOM) \
+		OPENVIBE_TEST_DATABASE=$(or $(ENGINE),sqlite) $(if $(filter postgres,$(ENGINE)),scripts/with-postgres.sh) cargo test --quiet --test api -- generated_trees:: guard_runs::
 
 # Thousands of sockets need as many open files, so this raises the limit to its maximum.
 .PHONY: bench

@@ -15,12 +15,12 @@ use serde_json::{Value, json};
 
 use crate::{
     delegation::{delegate, delegating},
-    support::{Answer, Gate, Person, Request, Socket, Team, id, list, number, team_with, text},
+    support::{Answer, Gate, Person, Request, Socket, Team, id, list, number, setting, team_with, text},
 };
 
 const SEED: u64 = 17;
-const RINGS: usize = 100;
-const HONEST: usize = 100;
+/// Number of rings, and of honest trees, in the suite; `make trees` generates 100.
+const TREES: usize = 25;
 /// Number of trees that run at the same time.
 const AT_ONCE: usize = 10;
 /// Maximum number of model calls of a ring.
@@ -32,6 +32,10 @@ const COLLABORATORS_MAX: usize = 4;
 const CASE: &str = "Case ";
 /// A limit that no tree reaches.
 const NO_GUARD: i64 = 1_000;
+
+fn trees() -> usize {
+    setting("OPENVIBE_TEST_GUARDED_TREES").unwrap_or(TREES)
+}
 
 /// Way in which agents repeat themselves.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -230,7 +234,7 @@ async fn ring_team() -> (Team, Vec<String>) {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn agents_that_go_round_in_a_ring_are_stopped_within_twelve_calls() {
     let (t, agents) = ring_team().await;
-    let cases: Vec<usize> = (0..RINGS).collect();
+    let cases: Vec<usize> = (0..trees()).collect();
     for batch in cases.chunks(AT_ONCE) {
         let since = position_in_log(&t.bo).await;
         let started = join_all(batch.iter().map(|case| start(&t, &agents, *case))).await;
@@ -413,7 +417,7 @@ fn in_honest_work(request: &Request) -> Answer {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn honest_work_of_fifteen_steps_is_never_stopped() {
     let (t, _) = team_by(json!({"rounds_max": 10}), in_honest_work).await;
-    let cases: Vec<usize> = (0..HONEST).collect();
+    let cases: Vec<usize> = (0..trees()).collect();
     for batch in cases.chunks(AT_ONCE) {
         let since = position_in_log(&t.bo).await;
         let wishes: Vec<String> = batch
