@@ -15,7 +15,9 @@ use serde_json::{Value, json};
 
 use crate::{
     delegation::{delegate, delegating},
-    support::{Answer, Gate, Person, Request, Socket, Team, id, list, number, setting, team_with, text},
+    support::{
+        Answer, Gate, Person, Request, Socket, Team, id, list, number, setting, team_with, text,
+    },
 };
 
 const SEED: u64 = 17;
