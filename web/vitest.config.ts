@@ -6,5 +6,10 @@ import { defineConfig } from 'vitest/config';
 export default defineConfig({
   plugins: [svelte()],
   resolve: { conditions: ['browser'] },
-  test: { include: ['src/**/*.test.ts', 'tests/**/*.test.js'], environment: 'node' },
+  test: {
+    include: ['src/**/*.test.ts', 'tests/**/*.test.js'],
+    environment: 'node',
+    setupFiles: ['src/test/setup.ts'],
+    testTimeout: 30_000,
+  },
 });

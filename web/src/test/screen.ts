@@ -1,5 +1,5 @@
 /** Components on the screen of a test: real state on the in-memory server, in a DOM without layout (happy-dom). */
-import { cleanup, render } from '@testing-library/svelte';
+import { cleanup, configure, render } from '@testing-library/svelte';
 import type { Component } from 'svelte';
 import { afterEach, beforeEach } from 'vitest';
 import type { App } from '../context';
@@ -9,6 +9,9 @@ import { Ui } from '../state/ui.svelte';
 import { Scene } from './backend';
 import { store } from './make';
 import InWorkspace from './InWorkspace.svelte';
+import { WAIT_MS } from './setup';
+
+configure({ asyncUtilTimeout: WAIT_MS });
 
 /** Features that happy-dom lacks: sizes, so that lists show what fits on the screen, and popovers. */
 const SIZE_PX = 100;
