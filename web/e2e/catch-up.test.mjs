@@ -85,7 +85,6 @@ test('a model writes the lines for one person, and a refusal is shown', async ()
 test('two people who are deep in one subject are offered a deep dive, once a day', async () => {
   const { id, path } = await started('A question about files');
   await talk(id);
-  await opened(ada, path, TALK.at(-1));
   await suggestion(ada).getByText('Think this through in a deep dive?').waitFor();
   await inspect(ada, 'suggestion');
   await button(suggestion(ada), 'Not now').click();
@@ -100,9 +99,8 @@ test('two people who are deep in one subject are offered a deep dive, once a day
 });
 
 test('“Don’t suggest this” turns suggestions off until the profile turns them on', async () => {
-  const { id, path } = await started('Another question about files');
+  const { id } = await started('Another question about files');
   await talk(id);
-  await opened(ada, path, TALK.at(-1));
   await button(suggestion(ada), 'Don’t suggest this').click();
   await gone(suggestion(ada));
   await ada.page.waitForFunction(async () => {
