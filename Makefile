@@ -30,11 +30,16 @@ build: node ## Build target/release/openvibe, including the web client
 	cargo build --release
 
 .PHONY: test
-test: check test-rust test-web test-clients test-mcp test-fuzz ## Run all checks and tests; installs the tools that they need
+test: test-without-server test-rust test-browser test-clients test-mcp test-fuzz ## Run all checks and tests; installs the tools that they need
 
 .PHONY: check
 check: node packages ## Check formatting, lints, types, docs, and dependencies
 	$(MAKE) --no-print-directory --jobs=2 --output-sync=target check-rust check-web
+
+# What needs no server, beside the slow checks of the Rust code, which mostly use one core.
+.PHONY: test-without-server
+test-without-server: node packages
+	$(MAKE) --no-print-directory --jobs=2 --output-sync=target check-rust check-web test-units
 
 .PHONY: check-rust
 check-rust: node packages
@@ -51,21 +56,27 @@ check-web: node packages
 audit: node ## Check licenses, sources, and known vulnerabilities of dependencies
 	scripts/audit.sh
 
-# Many tests of the API wait for deadlines, so one more runs at a time than there are cores.
+# Many tests of the API wait for deadlines, so two more run at a time than there are cores.
 .PHONY: test-rust
-test-rust: export RUST_TEST_THREADS ?= $(shell echo $$(($$(nproc) + 1)))
+test-rust: export RUST_TEST_THREADS ?= $(shell echo $$(($$(nproc) + 2)))
 test-rust: node test-tools ## Run the Rust tests, on SQLite and on PostgreSQL
 	$(CLEAN) cargo test --no-run
 	$(CLEAN) OPENVIBE_TEST_DATABASE=sqlite cargo test --quiet
 	$(CLEAN) cargo test --quiet -p openvibe-extract -p openvibe-responder
 	$(CLEAN) OPENVIBE_TEST_DATABASE=postgres scripts/with-postgres.sh cargo test --quiet --test api
 
+.PHONY: test-web
+test-web: test-units test-browser ## Run the unit tests and browser tests of the web client
+
+.PHONY: test-units
+test-units: node packages
+	cd web && npm run --silent test
+
 # `cargo test` also builds the server, with the same features as in the tests above, so that nothing
 # is compiled twice.
-.PHONY: test-web
-test-web: node packages test-tools ## Run the unit tests and browser tests of the web client
+.PHONY: test-browser
+test-browser: node packages test-tools
 	$(CLEAN) cargo test --no-run
-	cd web && npm run --silent test
 	cd web && $(CLEAN) npm run --silent e2e
 
 .PHONY: test-clients

@@ -132,8 +132,12 @@ fn run(arguments: Arguments) -> anyhow::Result<()> {
     }
 }
 
+/// Twice the default: without optimization, a reply that calls tools takes almost all of that.
+const STACK_BYTES: usize = 4 * 1024 * 1024;
+
 fn runtime() -> anyhow::Result<tokio::runtime::Runtime> {
     Ok(tokio::runtime::Builder::new_multi_thread()
+        .thread_stack_size(STACK_BYTES)
         .enable_all()
         .build()?)
 }

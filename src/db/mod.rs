@@ -37,7 +37,7 @@ pub use error::DbError;
 pub use fault::DatabaseFault;
 pub use lanes::Share;
 use lanes::{Lane, SqliteLane};
-use sessions::{Faults, Purpose, READ_WAIT, ReaderPool};
+use sessions::{Faults, Purpose, READ_WAIT, ReaderPool, STATEMENTS_KEPT};
 pub(crate) use visibility::{
     is_in_visible_channel, is_reader, is_shared_channel, is_visible_channel,
 };
@@ -48,9 +48,6 @@ pub use writer::{Listener, LostSignals};
 const SQLITE_READERS_MAX: usize = 16;
 /// Maximum number of slow lane connections to the `SQLite` file: number of cores + 1.
 const SQLITE_SCANNERS_MAX: usize = 8;
-/// Number of prepared statements that a connection keeps. A question and a reply with calls of tools take more than the default of a
-/// hundred on a writer: each would be prepared and planned again for each reply, with two more round trips to `PostgreSQL`.
-const STATEMENTS_KEPT: usize = 400;
 /// Maximum size of a `SQLite` file that is checked for damage at startup, which takes one or two seconds.
 const CHECKED_BYTES_MAX: u64 = 512 * 1024 * 1024;
 /// Number of `PostgreSQL` connections in each of the two lanes, in addition to those of the writers.

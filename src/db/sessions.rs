@@ -18,8 +18,11 @@ use sqlx::{
 
 use tokio::sync::watch;
 
-use super::{STATEMENTS_KEPT, error::DbError, fault::is_lost, lanes::LanePermit};
+use super::{error::DbError, fault::is_lost, lanes::LanePermit};
 
+/// Number of prepared statements that a connection keeps. A question and a reply with calls of tools take more than the default of a
+/// hundred on a writer: each would be prepared and planned again for each reply, with two more round trips to `PostgreSQL`.
+pub(super) const STATEMENTS_KEPT: usize = 400;
 /// Maximum duration of a statement, including commits; longer than the limit of the server.
 pub(super) const STATEMENT_DEADLINE: Duration = Duration::from_secs(12);
 /// Time limit for a read that is repeated after its connection was lost, from its start.

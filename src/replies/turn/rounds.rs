@@ -16,7 +16,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use futures::{StreamExt, TryStreamExt};
+use futures::{StreamExt, TryStreamExt, future::BoxFuture};
 use tokio_util::sync::CancellationToken;
 use tracing::Instrument;
 
@@ -750,93 +750,97 @@ impl ReplyHandler {
     }
 
     /// Runs the actions of a round that can run, until the next model call is due or people must decide.
-    pub(super) async fn finish_round(
-        &self,
+    pub(super) fn finish_round<'a>(
+        &'a self,
         lease: Lease,
-        requests: &Requests,
+        requests: &'a Requests,
         (round, clock): (i64, RunClock),
         mut found: Vec<Action>,
-        stop: &CancellationToken,
-    ) -> Result<RoundEnd, Abort> {
-        loop {
-            let due = found.into_iter().filter(|action| is_due(action, &lease));
-            let (reads, writes): (Vec<Action>, Vec<Action>) =
-                due.partition(|action| action.effect == Effect::Read);
-            let mut running = Vec::with_capacity(reads.len());
-            for action in &reads {
-                running.push(self.run_action(lease, requests, action, clock, stop));
-            }
-            if let Some(end) = a_few_at_once(running).await? {
-                return Ok(end);
-            }
-            for action in &writes {
+        stop: &'a CancellationToken,
+    ) -> BoxFuture<'a, Result<RoundEnd, Abort>> {
+        Box::pin(async move {
+            loop {
+                let due = found.into_iter().filter(|action| is_due(action, &lease));
+                let (reads, writes): (Vec<Action>, Vec<Action>) =
+                    due.partition(|action| action.effect == Effect::Read);
+                let mut running = Vec::with_capacity(reads.len());
+                for action in &reads {
+                    running.push(self.run_action(lease, requests, action, clock, stop));
+                }
+                if let Some(end) = a_few_at_once(running).await? {
+                    return Ok(end);
+                }
+                for action in &writes {
+                    if stop.is_cancelled() {
+                        return Err(Abort::Stopped);
+                    }
+                    self.run_action(lease, requests, action, clock, stop)
+                        .await?;
+                }
                 if stop.is_cancelled() {
                     return Err(Abort::Stopped);
                 }
-                self.run_action(lease, requests, action, clock, stop)
+                failpoint!("round_park");
+                let end = self
+                    .db
+                    .write(lease.workspace.0, async move |c: &mut Conn| {
+                        queue::lock_lease(c, &lease).await?;
+                        let end = close_round(c, &lease, (round, clock)).await?;
+                        Ok::<_, LeaseLost>(end)
+                    })
                     .await?;
+                failpoint!("round_parked");
+                if let Some(end) = end {
+                    return Ok(end);
+                }
+                found = actions::of_round(&mut self.db.read().await?, lease.task, round).await?;
             }
-            if stop.is_cancelled() {
-                return Err(Abort::Stopped);
-            }
-            failpoint!("round_park");
-            let end = self
-                .db
-                .write(lease.workspace.0, async move |c: &mut Conn| {
-                    queue::lock_lease(c, &lease).await?;
-                    let end = close_round(c, &lease, (round, clock)).await?;
-                    Ok::<_, LeaseLost>(end)
-                })
-                .await?;
-            failpoint!("round_parked");
-            if let Some(end) = end {
-                return Ok(end);
-            }
-            found = actions::of_round(&mut self.db.read().await?, lease.task, round).await?;
-        }
+        })
     }
 
     /// Starts an action, unless it has started with its round, and runs it. Returns the end of the round, if it ended with this
     /// action.
-    async fn run_action(
-        &self,
+    fn run_action<'a>(
+        &'a self,
         lease: Lease,
-        requests: &Requests,
-        action: &Action,
+        requests: &'a Requests,
+        action: &'a Action,
         clock: RunClock,
-        stop: &CancellationToken,
-    ) -> Result<Option<RoundEnd>, Abort> {
-        if action.state == ActionState::Running {
-            return self.run_started(lease, requests, action, clock, stop).await;
-        }
-        let (of, held) = (requests.clone(), action.clone());
-        let delegation = if action.function == DELEGATE {
-            self.prepare_approved(action).await?
-        } else {
-            None
-        };
-        failpoint!("action_start");
-        let start = self
-            .db
-            .write(lease.workspace.0, async move |c: &mut Conn| {
-                queue::lock_lease(c, &lease).await?;
-                // The row may have changed since it was read.
-                let Some(action) = actions::find(c, held.id).await? else {
-                    return Ok::<_, LeaseLost>(Start::Changed);
-                };
-                match &delegation {
-                    Some(prepared) => {
-                        start_delegation(c, &lease, &of, (&action, prepared)).await?;
-                        Ok(Start::Ended)
+        stop: &'a CancellationToken,
+    ) -> BoxFuture<'a, Result<Option<RoundEnd>, Abort>> {
+        Box::pin(async move {
+            if action.state == ActionState::Running {
+                return self.run_started(lease, requests, action, clock, stop).await;
+            }
+            let (of, held) = (requests.clone(), action.clone());
+            let delegation = if action.function == DELEGATE {
+                self.prepare_approved(action).await?
+            } else {
+                None
+            };
+            failpoint!("action_start");
+            let start = self
+                .db
+                .write(lease.workspace.0, async move |c: &mut Conn| {
+                    queue::lock_lease(c, &lease).await?;
+                    // The row may have changed since it was read.
+                    let Some(action) = actions::find(c, held.id).await? else {
+                        return Ok::<_, LeaseLost>(Start::Changed);
+                    };
+                    match &delegation {
+                        Some(prepared) => {
+                            start_delegation(c, &lease, &of, (&action, prepared)).await?;
+                            Ok(Start::Ended)
+                        }
+                        None => Ok(of.start(c, &action, lease.token).await?),
                     }
-                    None => Ok(of.start(c, &action, lease.token).await?),
-                }
-            })
-            .await?;
-        match start {
-            Start::Started => self.run_started(lease, requests, action, clock, stop).await,
-            Start::Ended | Start::Changed => Ok(None),
-        }
+                })
+                .await?;
+            match start {
+                Start::Started => self.run_started(lease, requests, action, clock, stop).await,
+                Start::Ended | Start::Changed => Ok(None),
+            }
+        })
     }
 
     /// Reads a delegation that people have approved; `None` if its arguments were removed.
