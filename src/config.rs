@@ -127,6 +127,7 @@ const NAMES: &[&str] = &[
     "MODEL_API_KEY",
     "MODEL",
     "UTILITY_MODEL",
+    "CONTEXT_WINDOW",
     "MODELS_FILE",
     "MODEL_ALLOW",
     "MCP_ALLOW",
@@ -540,6 +541,20 @@ mod tests {
         assert!(
             matches!(config.database, DatabaseUrl::Sqlite(p) if p.ends_with("openvibe-data/openvibe.db"))
         );
+    }
+
+    #[test]
+    fn every_setting_of_the_sample_exists() {
+        let sample = include_str!("../.env.sample");
+        let names = sample.lines().filter_map(|line| {
+            let (name, _) = line.strip_prefix("#OPENVIBE_")?.split_once('=')?;
+            Some(name)
+        });
+        let unknown: Vec<_> = names.filter(|name| !NAMES.contains(name)).collect();
+        assert!(unknown.is_empty(), "{unknown:?}");
+        let values = parse_file("context_window = 4096").unwrap();
+        let config = Config::from_values(values).unwrap();
+        assert_eq!(config.model.context_window, Some(4096));
     }
 
     #[test]
