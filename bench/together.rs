@@ -306,7 +306,7 @@ impl Workspace {
             let task = conversation.ask(&format!("@{WRITER} write it")).await?;
             completed(&mut conversation, &task).await?;
         }
-        let replies = self.server.process.cpu() - used;
+        let replies = self.server.process.cpu().saturating_sub(used);
 
         let used = self.server.process.cpu();
         let mut conversation = Conversation::start(&self.team).await?;
@@ -315,7 +315,7 @@ impl Workspace {
             let last = text(&posted, &format!("/tasks/{}/id", LINKS - 1))?;
             completed(&mut conversation, &last).await?;
         }
-        let links = self.server.process.cpu() - used;
+        let links = self.server.process.cpu().saturating_sub(used);
 
         self.model.answer(delegating(CHILDREN));
         let used = self.server.process.cpu();
@@ -326,7 +326,7 @@ impl Workspace {
                 .await?;
             completed(&mut conversation, &task).await?;
         }
-        let delegations = self.server.process.cpu() - used;
+        let delegations = self.server.process.cpu().saturating_sub(used);
         self.model.forget();
         Ok([replies, links, delegations].map(|used| ms(used) / float(TASKS)))
     }
