@@ -34,7 +34,7 @@ pub struct CatchUpLine {
 }
 
 /// Parts of the range that the lines do not cover.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, utoipa::ToSchema)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, utoipa::ToSchema)]
 pub struct CatchUpLeftOut {
     /// Sentences for which there was no room in 12 lines.
     pub lines: i64,
@@ -43,7 +43,7 @@ pub struct CatchUpLeftOut {
 }
 
 /// Summary of the messages after a message, for one person.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, utoipa::ToSchema)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, utoipa::ToSchema)]
 pub struct CatchUp {
     /// `seq` of the first message that was read; null if there is none.
     pub from_seq: Option<i64>,

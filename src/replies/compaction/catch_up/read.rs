@@ -29,7 +29,10 @@ pub async fn catch_up(
     }
     let (count, older) = (range.count(), range.older);
     let Some((from_seq, to_seq)) = range.ends() else {
-        return Ok(nothing());
+        return Ok(CatchUp {
+            by: BUILT_IN.to_owned(),
+            ..CatchUp::default()
+        });
     };
     let material = Material::load(&mut c, thread, range, (from_seq, to_seq)).await?;
     drop(c);
@@ -49,19 +52,4 @@ pub async fn catch_up(
             messages: older,
         },
     })
-}
-
-/// Catch-up of a range without messages.
-fn nothing() -> CatchUp {
-    CatchUp {
-        from_seq: None,
-        to_seq: None,
-        count: 0,
-        lines: Vec::new(),
-        by: BUILT_IN.to_owned(),
-        left_out: CatchUpLeftOut {
-            lines: 0,
-            messages: 0,
-        },
-    }
 }
