@@ -345,7 +345,7 @@ impl Post {
     }
 }
 
-/// What posts in a channel lead to.
+/// Effects of posts in a channel.
 #[derive(Debug, Default)]
 struct Crowd {
     tasks: HashMap<Post, usize>,

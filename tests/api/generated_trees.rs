@@ -158,7 +158,7 @@ struct Places {
     alpha: String,
     /// Path of a workflow in which it works.
     flow: String,
-    seed: usize,
+    seed: u64,
 }
 
 /// A tree, and the paths at which people see it.
@@ -234,7 +234,7 @@ impl Places {
         // The agent has replied in its direct channel.
         self.t.settled().await;
         let threads = Arc::new(threads);
-        let rng = Arc::new(Mutex::new(StdRng::seed_from_u64(self.seed as u64)));
+        let rng = Arc::new(Mutex::new(StdRng::seed_from_u64(self.seed)));
         for name in AGENTS {
             let (threads, rng) = (Arc::clone(&threads), Arc::clone(&rng));
             let rule = move |request: &Request| answer(&mut rng.lock().unwrap(), &threads, request);

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use crate::{
     faults::{Prepared, prepared},
     runs::{flow, reaches, start},
-    support::{Answer, Person, TestProcess, id, list, text, within},
+    support::{Answer, Person, TestProcess, contents_of_run, id, list, text, within},
 };
 
 /// Steps of all kinds.
@@ -67,10 +67,7 @@ async fn check(by: &Person, thread: &str, run: &str, failpoint: &str) {
         assert_eq!(step["state"], "completed", "{failpoint}: {step}");
     }
     let messages = by.messages(thread).await;
-    let own = messages
-        .iter()
-        .filter(|message| message["metadata"]["run_id"] == json!(run));
-    let own: Vec<String> = own.map(|message| text(message, "/content")).collect();
+    let own = contents_of_run(&messages, run);
     assert_eq!(own.len(), 2, "{failpoint}: {own:?}");
     assert!(own[0].starts_with("Result: "), "{failpoint}: {own:?}");
     assert_eq!(own[1], "Noted.", "{failpoint}");

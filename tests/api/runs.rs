@@ -6,7 +6,9 @@ use serde_json::{Value, json};
 
 use crate::{
     faults::{Prepared, prepared},
-    support::{Answer, Gate, Person, Team, TestProcess, id, list, team, text, within},
+    support::{
+        Answer, Gate, Person, Team, TestProcess, contents_of_run, id, list, team, text, within,
+    },
 };
 
 /// Creates a workflow with these steps and returns its path.
@@ -512,10 +514,7 @@ async fn crash(p: &Prepared, flow: &str, failpoint: &str) -> bool {
         assert_eq!(step["state"], "completed", "{failpoint}: {step}");
     }
     let messages = ada.messages(&p.thread).await;
-    let own = messages
-        .iter()
-        .filter(|message| message["metadata"]["run_id"] == json!(started));
-    let own: Vec<String> = own.map(|message| text(message, "/content")).collect();
+    let own = contents_of_run(&messages, &started);
     let wanted: Vec<String> = (1..=4).map(|n| format!("Message {n}")).collect();
     assert_eq!(own, wanted, "{failpoint}");
     server.kill().await;

@@ -250,7 +250,7 @@ class Things:
 
     def flow(self):
         """A workflow with two versions."""
-        self.make_room()
+        self.make_room("workflows", 100, "status=active&")
         flow = self.post("/v1/workflows", {"name": self.word("flow"), "steps": [
             {"id": "draft", "kind": "agent", "prompt": "Greet {{input}}."},
             {"id": "post", "kind": "output", "content": "{{steps.draft.output}}"},
@@ -258,15 +258,15 @@ class Things:
         self.call("PATCH", f"/v1/workflows/{flow}", {"description": "Greets"})
         return flow
 
-    def make_room(self):
-        """A workspace can have 100 workflows."""
-        flows = self.get("/v1/workflows?status=active&limit=100")["data"]
-        for old in flows[:20] if len(flows) > 80 else []:
-            self.call("DELETE", f"/v1/workflows/{old['id']}")
+    def make_room(self, kind, most, query=""):
+        """Deletes some objects if the workspace has nearly as many as it can have."""
+        known = self.get(f"/v1/{kind}?{query}limit=100")["data"]
+        for old in known[:20] if len(known) > most * 0.8 else []:
+            self.call("DELETE", f"/v1/{kind}/{old['id']}")
 
     def run(self):
         """A run that fails, because its message is blank."""
-        self.make_room()
+        self.make_room("workflows", 100, "status=active&")
         flow = self.post("/v1/workflows", {"name": self.word("flow"), "steps": [
             {"id": "post", "kind": "output", "content": "{{input}}"},
         ]})["id"]
@@ -282,10 +282,8 @@ class Things:
         return "t" + hashlib.sha256(self.word("tool").encode()).hexdigest()[:16]
 
     def tool(self):
-        """A function of clients. A workspace can have 50 tools."""
-        tools = self.get("/v1/tools?limit=100")["data"]
-        for old in tools[:20] if len(tools) > 40 else []:
-            self.call("DELETE", f"/v1/tools/{old['id']}")
+        """A function of clients."""
+        self.make_room("tools", 50)
         return self.post("/v1/tools", {"kind": "function", "name": self.label(), "config": {}})["id"]
 
     def desk(self):

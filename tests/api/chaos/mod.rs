@@ -5,12 +5,12 @@
 //! A short round is part of the suite; `make chaos SECONDS=600 CLIENTS=8 SEED=7` runs for longer. A seed reproduces
 //! each client's actions and the order of the faults, but not their timing.
 
-use std::{io::Write, str::FromStr, sync::Arc, time::Instant};
+use std::{io::Write, sync::Arc, time::Instant};
 
 use serde_json::json;
 use tokio::{sync::watch, task::JoinSet};
 
-use crate::support::{Person, id, sign_up, text, within};
+use crate::support::{Person, id, setting, sign_up, text, within};
 
 mod check;
 mod server;
@@ -21,15 +21,6 @@ use worker::Worker;
 
 /// Number of threads shared by all clients.
 const THREADS: usize = 3;
-
-/// Value of `OPENVIBE_TEST_CHAOS_…`; empty means not set.
-fn setting<T: FromStr>(name: &str) -> Option<T> {
-    let name = format!("OPENVIBE_TEST_CHAOS_{name}");
-    let text = std::env::var(&name).ok().filter(|text| !text.is_empty())?;
-    let value = text.parse().ok();
-    assert!(value.is_some(), "{name} must be a number, not {text:?}");
-    value
-}
 
 /// Prints a line even if the test passes.
 fn say(line: &str) {
@@ -89,9 +80,9 @@ async fn people(base: &str, n: usize) -> Vec<Person> {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn acknowledged_writes_survive_chaos_exactly_once_and_all_clients_agree() {
-    let seed: u64 = setting("SEED").unwrap_or(1);
-    let clients: usize = setting("CLIENTS").unwrap_or(4).max(1);
-    let seconds: Option<u64> = setting("SECONDS");
+    let seed: u64 = setting("OPENVIBE_TEST_CHAOS_SEED").unwrap_or(1);
+    let clients: usize = setting("OPENVIBE_TEST_CHAOS_CLIENTS").unwrap_or(4).max(1);
+    let seconds: Option<u64> = setting("OPENVIBE_TEST_CHAOS_SECONDS");
     let mut server = Server::start(seed, seconds).await;
     let engine = if server.cluster.is_some() {
         "postgres"

@@ -32,7 +32,7 @@ fn kills() -> usize {
 fn seeded() -> StdRng {
     let seed = setting("OPENVIBE_TEST_KILLS_SEED").unwrap_or(1);
     note(&format!("seed {seed}"));
-    StdRng::seed_from_u64(seed as u64)
+    StdRng::seed_from_u64(seed)
 }
 
 /// Prints a line only if the test fails.

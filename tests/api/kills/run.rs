@@ -6,7 +6,7 @@ use super::{POLL, Stage, Work, get, kills, post, works::thread};
 use crate::{
     faults::prepared,
     run_faults::approve,
-    support::{Answer, McpServer, Person, Request, id, list, text},
+    support::{Answer, McpServer, Person, Request, contents_of_run, id, list, text},
     tools_loop::reader,
     tools_outward::{NEAR, jira},
 };
@@ -160,10 +160,7 @@ impl Work for Run {
             "{name}: no effect with a key"
         );
         let messages = ada.messages(&thread).await;
-        let own = messages
-            .iter()
-            .filter(|message| message["metadata"]["run_id"] == json!(run));
-        let own: Vec<String> = own.map(|message| text(message, "/content")).collect();
+        let own = contents_of_run(&messages, &run);
         assert_eq!(own.len(), 2, "{name}: {own:?}");
         assert_eq!(own[0], "Noted.", "{name}");
         assert!(own[1].starts_with("Result: "), "{name}: {own:?}");

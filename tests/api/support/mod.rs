@@ -13,7 +13,7 @@ mod person;
 mod process;
 mod socket;
 
-use std::time::Duration;
+use std::{str::FromStr, time::Duration};
 
 pub use app::{Team, TestApp, team, team_with};
 pub use cluster::Cluster;
@@ -25,7 +25,7 @@ pub use model_server::{Answer, Gate, ModelServer, Request};
 pub use models_file::ModelsFile;
 pub use person::{MULTIPART, PASSWORD, Person, Reply, multipart, sign_up, visitor};
 pub use process::{Hold, TestProcess, command, in_own_mounts, refusal};
-use serde_json::Value;
+use serde_json::{Value, json};
 pub use socket::Socket;
 
 /// Time limit for everything that a test waits for.
@@ -38,11 +38,19 @@ pub async fn within<T>(what: &str, future: impl Future<Output = T>) -> T {
 }
 
 /// Number in an environment variable; empty means not set.
-pub fn setting(name: &str) -> Option<usize> {
+pub fn setting<T: FromStr>(name: &str) -> Option<T> {
     let text = std::env::var(name).ok().filter(|text| !text.is_empty())?;
     let value = text.parse().ok();
     assert!(value.is_some(), "{name} must be a number, not {text:?}");
     value
+}
+
+/// Contents of the messages that a run posted, in order.
+pub fn contents_of_run(messages: &[Value], run: &str) -> Vec<String> {
+    let own = messages
+        .iter()
+        .filter(|message| message["metadata"]["run_id"] == json!(run));
+    own.map(|message| text(message, "/content")).collect()
 }
 
 /// The string at a JSON pointer.
