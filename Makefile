@@ -9,6 +9,9 @@ export PATH := $(CURDIR)/.tools/bin:$(PATH)
 SETTINGS := $(filter-out OPENVIBE_TEST_% OPENVIBE_CHROMIUM,$(filter OPENVIBE_%,$(.VARIABLES)))
 CLEAN := env $(addprefix -u ,$(SETTINGS) ANTHROPIC_API_KEY OPENAI_API_KEY)
 
+# Environment and wrapper of tests on SQLite, or on PostgreSQL with `ENGINE=postgres`.
+ON_ENGINE = OPENVIBE_TEST_DATABASE=$(or $(ENGINE),sqlite) $(if $(filter postgres,$(ENGINE)),scripts/with-postgres.sh)
+
 .PHONY: help
 help: ## Show this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{ printf "make %-12s %s\n", $$1, $$2 }'
@@ -36,7 +39,7 @@ test: test-without-server test-rust test-browser test-clients test-mcp test-fuzz
 check: node packages ## Check formatting, lints, types, docs, and dependencies
 	$(MAKE) --no-print-directory --jobs=2 --output-sync=target check-rust check-web
 
-# What needs no server, beside the slow checks of the Rust code, which mostly use one core.
+# Everything that needs no server. The checks of the Rust code are slow and mostly use one core, so the others run beside them.
 .PHONY: test-without-server
 test-without-server: node packages
 	$(MAKE) --no-print-directory --jobs=2 --output-sync=target check-rust check-web test-units
@@ -106,21 +109,21 @@ test-fuzz: node test-tools ## Test the server with generated requests from its A
 chaos: node test-tools ## Run clients while the server is killed, stopped, or out of disk space; `make chaos SECONDS=600 CLIENTS=8 SEED=7`, `ENGINE=postgres`
 	$(CLEAN) cargo test --no-run --test api
 	$(CLEAN) OPENVIBE_TEST_CHAOS_SECONDS=$(or $(SECONDS),60) OPENVIBE_TEST_CHAOS_CLIENTS=$(or $(CLIENTS),4) OPENVIBE_TEST_CHAOS_SEED=$(or $(SEED),$$RANDOM) \
-		OPENVIBE_TEST_DATABASE=$(or $(ENGINE),sqlite) $(if $(filter postgres,$(ENGINE)),scripts/with-postgres.sh) cargo test --quiet --test api -- chaos:: --nocapture
+		$(ON_ENGINE) cargo test --quiet --test api -- chaos:: --nocapture
 
 # `make test` includes a few kills. Without SEED, every run is different; each test prints its seed and the points.
 .PHONY: kills
 kills: node test-tools ## Kill the server between any two statements while agents work together; `make kills KILLS=1000 SEED=7`, `ENGINE=postgres`
 	$(CLEAN) cargo test --no-run --test api
 	$(CLEAN) OPENVIBE_TEST_KILLS=$(or $(KILLS),100) OPENVIBE_TEST_KILLS_SEED=$(or $(SEED),$$RANDOM) \
-		OPENVIBE_TEST_DATABASE=$(or $(ENGINE),sqlite) $(if $(filter postgres,$(ENGINE)),scripts/with-postgres.sh) cargo test --quiet --test api -- kills:: --nocapture
+		$(ON_ENGINE) cargo test --quiet --test api -- kills:: --nocapture
 
 # `make test` includes a few trees. Without SEED, every run is different; a failure names its seed.
 .PHONY: trees
 trees: node test-tools ## Generate trees of agents and look for texts that people must not see; `make trees TREES=5000 SEED=7`, `ENGINE=postgres`
 	$(CLEAN) cargo test --no-run --test api
 	$(CLEAN) OPENVIBE_TEST_GUARDED_TREES=100 OPENVIBE_TEST_TREES=$(or $(TREES),500) OPENVIBE_TEST_TREES_SEED=$(or $(SEED),$$RANDOM) \
-		OPENVIBE_TEST_DATABASE=$(or $(ENGINE),sqlite) $(if $(filter postgres,$(ENGINE)),scripts/with-postgres.sh) cargo test --quiet --test api -- generated_trees:: guard_runs::
+		$(ON_ENGINE) cargo test --quiet --test api -- generated_trees:: guard_runs::
 
 # Thousands of sockets need as many open files, so this raises the limit to its maximum.
 .PHONY: bench
