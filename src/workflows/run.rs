@@ -233,7 +233,7 @@ impl Row {
     fn with_steps(self, mut steps: Vec<RunStep>) -> WorkflowRun {
         for step in &mut steps {
             let is_open = matches!(step.state, StepState::Running | StepState::Waiting);
-            // What was open when the run ended. A deep dive of a failed run goes on.
+            // Steps that were open when the run ended. The deep dive of a failed run goes on.
             let has_ended = match self.status {
                 RunStatus::Cancelled => is_open || step.state == StepState::Pending,
                 RunStatus::Failed => is_open && step.fork_id.is_none(),

@@ -7,8 +7,8 @@
 //!                                       └ start ─► run ─► end, for each action: reads 4 at once, then writes in order
 //! ```
 //!
-//! Reads that nobody must approve start with their round, and the round ends with its last read: two transactions between two
-//! model calls.
+//! Reads that need no approval start in the transaction that stores their round, and the last one ends the round in the transaction
+//! that stores its result.
 
 use std::{
     collections::{HashMap, HashSet},
@@ -614,8 +614,8 @@ impl ReplyHandler {
         })
     }
 
-    /// Stores a round with its calls and their decisions and the end of the model call, and starts the first reads that nobody must
-    /// approve. Returns the actions, too.
+    /// Stores a round, its calls, their decisions, and the end of the model call, and starts the first reads that need no approval. Also
+    /// returns the actions.
     pub(super) async fn store_round(
         &self,
         lease: Lease,
