@@ -51,6 +51,20 @@ impl SourceId {
         }
     }
 
+    /// Inverse of `kind` and `uuid`.
+    pub fn of(kind: &str, id: Uuid) -> Option<Self> {
+        [
+            Self::Message(MessageId(id)),
+            Self::User(UserId(id)),
+            Self::UserFile(UserId(id)),
+            Self::Memory(MemoryId(id)),
+            Self::Compaction(CompactionId(id)),
+            Self::Action(ActionId(id)),
+        ]
+        .into_iter()
+        .find(|source| source.kind() == kind)
+    }
+
     pub fn uuid(self) -> Uuid {
         match self {
             Self::Message(id) => id.0,
@@ -69,6 +83,73 @@ pub enum Change {
     /// The server replaced the text, and the old one must not be kept.
     Rewritten,
     Deleted,
+}
+
+/// Removes the texts of these messages that were deleted.
+pub async fn remove_deleted(
+    c: &mut Conn,
+    messages: impl IntoIterator<Item = MessageId>,
+) -> Result<(), DbError> {
+    let sql = sql_with_ids!(
+        c,
+        "select m.id from messages m where m.deleted_at is not null and m.id in",
+        1,
+        "order by m.id"
+    );
+    let deleted: Vec<(MessageId,)> = c
+        .q(sql)
+        .bind(hexadecimal_ids(messages.into_iter().map(|id| id.0)))
+        .all()
+        .await?;
+    for (message,) in deleted {
+        changed(c, SourceId::Message(message), Change::Deleted).await?;
+    }
+    Ok(())
+}
+
+/// Returns those of these entries that were forgotten or do not exist.
+pub async fn forgotten_of(c: &mut Conn, entries: &[MemoryId]) -> Result<Vec<MemoryId>, DbError> {
+    let sql = sql_with_ids!(
+        c,
+        "select e.id from memories e where e.forgotten_at is null and e.id in",
+        1,
+        ""
+    );
+    let kept: Vec<(MemoryId,)> = c
+        .q(sql)
+        .bind(hexadecimal_ids(entries.iter().map(|id| id.0)))
+        .all()
+        .await?;
+    Ok(entries
+        .iter()
+        .copied()
+        .filter(|id| !kept.contains(&(*id,)))
+        .collect())
+}
+
+/// Returns those of these people that have no USER.md in the workspace.
+pub async fn without_file(
+    c: &mut Conn,
+    workspace: WorkspaceId,
+    people: &[UserId],
+) -> Result<Vec<UserId>, DbError> {
+    let sql = sql_with_ids!(
+        c,
+        "select f.user_id from user_files f where f.workspace_id = $1 and f.content is not null and f.user_id in",
+        2,
+        ""
+    );
+    let kept: Vec<(UserId,)> = c
+        .q(sql)
+        .bind(workspace)
+        .bind(hexadecimal_ids(people.iter().map(|id| id.0)))
+        .all()
+        .await?;
+    Ok(people
+        .iter()
+        .copied()
+        .filter(|id| !kept.contains(&(*id,)))
+        .collect())
 }
 
 /// Applies a change of the source to everything that was derived from it. Costs a fixed number of indexed statements

@@ -1,13 +1,17 @@
 //! Reads messages of conversations for models.
 
 use crate::{
+    agents::derived::SourceId,
     chat::messages::{AuthorKind, Mention, MentionKind, MessageKind, MessageState},
-    db::{Conn, DbError, Json},
+    db::{
+        Conn, DbError, Json,
+        dialect::{context::prompt_sources, hexadecimal_ids},
+    },
     files::Attachment,
     ids::{AgentId, MessageId, TaskId, UserId},
     realtime::hub::Conversation,
     replies::prompt::{Attached, Author, HistoryKind, HistoryMessage, attached_line},
-    sql_with_numbers,
+    sql_with_ids, sql_with_numbers,
     time::Timestamp,
 };
 
@@ -240,17 +244,26 @@ const FOUND_MAX: i64 = 500;
 
 /// Reads the newest of the messages that a task's last prompt cites, oldest first.
 pub(super) async fn cited_by_prompt(c: &mut Conn, task: TaskId) -> Result<Vec<Row>, DbError> {
-    let mut rows: Vec<Row> = c
-        .q(concat!(
-            row_sql!(
-                "CAST(null AS BIGINT)",
-                "where m.id in (select k.source_id from context_parts p join citations k on k.owner_type = 'context_text' \
-                 and k.owner_id = p.text_id and k.source_type = 'message' where p.task_id = $1)"
-            ),
+    let sources = prompt_sources(c, task.0).await?;
+    let messages = sources
+        .into_iter()
+        .filter_map(|(kind, id)| match SourceId::of(&kind, id) {
+            Some(SourceId::Message(id)) => Some(id.0),
+            _ => None,
+        });
+    let sql = sql_with_ids!(
+        c,
+        concat!(
+            row_sql!("CAST(null AS BIGINT)", "where true"),
             said!(),
-            "order by m.seq desc limit $2"
-        ))
-        .bind(task)
+            "and m.id in"
+        ),
+        1,
+        "order by m.seq desc limit $2"
+    );
+    let mut rows: Vec<Row> = c
+        .q(sql)
+        .bind(hexadecimal_ids(messages))
         .bind(FOUND_MAX)
         .all()
         .await?;

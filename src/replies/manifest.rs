@@ -576,7 +576,7 @@ pub async fn save(
             cite_brief(c, task, text_id).await?;
         }
     }
-    remove_deleted(c, task).await
+    remove_deleted(c, workspace, task).await
 }
 
 /// Cites the sources of a brief as those of the part that contains it.
@@ -652,38 +652,28 @@ async fn put_parts(
 
 /// Removes the texts of messages and files of people that were deleted, and of memories that were forgotten, between reading and
 /// storing.
-async fn remove_deleted(c: &mut Conn, task: TaskId) -> Result<(), DbError> {
-    let deleted: Vec<(MessageId,)> = c
-        .q("select distinct m.id from context_parts p \
-            join citations k on k.owner_type = 'context_text' and k.owner_id = p.text_id and k.source_type = 'message' \
-            join messages m on m.id = k.source_id \
-            where p.task_id = $1 and m.deleted_at is not null")
-        .bind(task)
-        .all()
-        .await?;
-    for (message,) in deleted {
-        derived::changed(c, SourceId::Message(message), Change::Deleted).await?;
+async fn remove_deleted(c: &mut Conn, workspace: WorkspaceId, task: TaskId) -> Result<(), DbError> {
+    let (mut messages, mut memories, mut people) = (Vec::new(), Vec::new(), Vec::new());
+    for (kind, id) in rows::prompt_sources(c, task.0).await? {
+        match SourceId::of(&kind, id) {
+            Some(SourceId::Message(id)) => messages.push(id),
+            Some(SourceId::Memory(id)) => memories.push(id),
+            Some(SourceId::UserFile(id)) => people.push(id),
+            _ => {}
+        }
     }
-    let forgotten: Vec<(MemoryId,)> = c
-        .q("select distinct k.source_id from context_parts p \
-            join citations k on k.owner_type = 'context_text' and k.owner_id = p.text_id and k.source_type = 'memory' \
-            left join memories e on e.id = k.source_id and e.forgotten_at is null where p.task_id = $1 and e.id is null")
-        .bind(task)
-        .all()
-        .await?;
-    for (memory,) in forgotten {
-        derived::changed(c, SourceId::Memory(memory), Change::Deleted).await?;
+    if !messages.is_empty() {
+        derived::remove_deleted(c, messages).await?;
     }
-    let without_file: Vec<(WorkspaceId, UserId)> = c
-        .q("select distinct t.workspace_id, k.source_id from context_parts p join tasks t on t.id = p.task_id \
-            join citations k on k.owner_type = 'context_text' and k.owner_id = p.text_id and k.source_type = 'user_file' \
-            left join user_files f on f.workspace_id = t.workspace_id and f.user_id = k.source_id and f.content is not null \
-            where p.task_id = $1 and f.user_id is null")
-        .bind(task)
-        .all()
-        .await?;
-    for (workspace, user) in without_file {
-        derived::forget_user_file(c, workspace, user).await?;
+    if !memories.is_empty() {
+        for memory in derived::forgotten_of(c, &memories).await? {
+            derived::changed(c, SourceId::Memory(memory), Change::Deleted).await?;
+        }
+    }
+    if !people.is_empty() {
+        for user in derived::without_file(c, workspace, &people).await? {
+            derived::forget_user_file(c, workspace, user).await?;
+        }
     }
     Ok(())
 }
@@ -1112,5 +1102,5 @@ async fn convert(
         .run()
         .await?;
     // Earlier versions did not find texts of deleted messages that prompts in other threads contained.
-    remove_deleted(c, task).await
+    remove_deleted(c, workspace, task).await
 }

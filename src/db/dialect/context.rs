@@ -107,6 +107,45 @@ pub async fn insert_texts(
     Ok(())
 }
 
+/// A statement on the citations `k` of the texts of the last prompt of task `$1`. `PostgreSQL` gets the texts as an array: without
+/// statistics, it plans a join that reads every citation for each text.
+macro_rules! prompt_citations_sql {
+    ($c:expr, $begin:literal, $end:literal) => {
+        match $c.engine() {
+            Engine::Sqlite => concat!(
+                $begin,
+                " from citations k where k.owner_type = 'context_text' and k.owner_id in \
+                  (select text_id from context_parts where task_id = $1) ",
+                $end
+            ),
+            Engine::Postgres => concat!(
+                $begin,
+                " from citations k where k.owner_type = 'context_text' and k.owner_id = any \
+                  (array(select text_id from context_parts where task_id = $1)) ",
+                $end
+            ),
+        }
+    };
+}
+
+/// Type and ID of the sources of the task's last prompt.
+pub async fn prompt_sources(c: &mut Conn, task: Uuid) -> Result<Vec<(String, Uuid)>, DbError> {
+    let sql = prompt_citations_sql!(c, "select distinct k.source_type, k.source_id", "");
+    c.q(sql).bind(task).all().await
+}
+
+/// Cites the sources of the task's last prompt as those of a text.
+pub async fn cite_prompt(c: &mut Conn, task: Uuid, text: Uuid) -> Result<(), DbError> {
+    let sql = prompt_citations_sql!(
+        c,
+        "insert into citations (source_type, source_id, owner_type, owner_id) \
+         select distinct k.source_type, k.source_id, 'context_text', $2",
+        "on conflict do nothing"
+    );
+    c.q(sql).bind(task).bind(text).run().await?;
+    Ok(())
+}
+
 /// Hash and ID of the texts with these hashes.
 pub async fn find_texts(
     c: &mut Conn,

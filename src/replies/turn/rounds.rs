@@ -22,15 +22,11 @@ use tracing::Instrument;
 
 use crate::{
     agents::{
-        derived::{self, Change, DELETED, SourceId},
+        derived::{self, DELETED, SourceId},
         policy,
         profiles::Resolved,
     },
-    db::{
-        Conn, DbError,
-        dialect::{hexadecimal_ids, lock_workspace},
-        now,
-    },
+    db::{Conn, DbError, dialect::lock_workspace, now},
     failpoint,
     ids::{ActionId, AgentId, MessageId, TaskId, UserId, WorkspaceId},
     mcp::Effect,
@@ -43,7 +39,6 @@ use crate::{
         manifest::{Block, RoundPart, TextOrigin},
         retry::{Offered, RetryCounts},
     },
-    sql_with_ids,
     tasks::{
         FailCode, Lease, LeaseLost, Task, WaitReason,
         actions::{self, Action, ActionSource, ActionState, Ending, GrantedBy, texts},
@@ -1103,26 +1098,8 @@ async fn store_output(
     )
     .await?;
     taint::add(c, task.task, &output.taints).await?;
-    remove_deleted(c, &output.messages).await
-}
-
-/// Removes the texts of messages that were deleted between reading and storing.
-async fn remove_deleted(c: &mut Conn, messages: &[MessageId]) -> Result<(), DbError> {
-    let sql = sql_with_ids!(
-        c,
-        "select m.id from messages m where m.deleted_at is not null and m.id in",
-        1,
-        "order by m.id"
-    );
-    let deleted: Vec<(MessageId,)> = c
-        .q(sql)
-        .bind(hexadecimal_ids(messages.iter().map(|id| id.0)))
-        .all()
-        .await?;
-    for (message,) in deleted {
-        derived::changed(c, SourceId::Message(message), Change::Deleted).await?;
-    }
-    Ok(())
+    // Deleted between reading and storing.
+    derived::remove_deleted(c, output.messages.iter().copied()).await
 }
 
 #[cfg(test)]

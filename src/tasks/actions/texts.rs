@@ -63,17 +63,7 @@ pub async fn put_of(
 
 /// Cites everything that the task's last prompt contained as source of a text, because a model can copy any part of it.
 pub async fn cite_prompt(c: &mut Conn, task: TaskId, text: Uuid) -> Result<(), DbError> {
-    c.q(
-        "insert into citations (source_type, source_id, owner_type, owner_id) \
-         select distinct k.source_type, k.source_id, 'context_text', $2 from context_parts p \
-         join citations k on k.owner_type = 'context_text' and k.owner_id = p.text_id \
-         where p.task_id = $1 on conflict do nothing",
-    )
-    .bind(task)
-    .bind(text)
-    .run()
-    .await?;
-    Ok(())
+    rows::cite_prompt(c, task.0, text).await
 }
 
 /// Checks whether a text of the task's last prompt was removed.
