@@ -51,7 +51,7 @@ fn decode(suffix: &str) -> Option<Uuid> {
 const PREFIXES: &[&str] = &[
     "user", "ws", "chan", "thread", "fork", "msg", "task", "agent", "res", "item", "inv", "key",
     "file", "mem", "comp", "persona", "flow", "sess", "audit", "authev", "sbx", "resp", "tool",
-    "act", "grant", "sched", "run",
+    "act", "grant", "sched", "run", "node",
 ];
 
 fn parse(text: &str, wanted: &'static str) -> Result<Uuid, IdError> {
@@ -177,6 +177,7 @@ ids! {
     ScheduleId = "sched", "a schedule";
     WorkflowId = "flow", "a workflow";
     RunId = "run", "a run of a workflow";
+    NodeId = "node", "a node";
 }
 
 #[cfg(test)]

@@ -62,7 +62,7 @@ impl SecretKey {
     }
 
     /// Name of the key, which does not reveal it.
-    fn id(&self) -> String {
+    pub fn id(&self) -> String {
         let digest = Sha256::new()
             .chain_update(b"openvibe secret key")
             .chain_update(self.0)

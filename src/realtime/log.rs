@@ -1,7 +1,7 @@
 //! The event log of a workspace, with gap-free sequence numbers in commit order.
 
 use axum::extract::ws::Utf8Bytes;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
 use super::event::{EventData, EventType, Frame};
@@ -14,7 +14,8 @@ use crate::{
 const PRUNED_AT_ONCE: i64 = 1000;
 
 /// Recipients of an event, by current membership at the time of delivery.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Audience {
     Workspace,
     /// A public channel: the whole workspace.
@@ -33,7 +34,7 @@ impl Audience {
 }
 
 /// Recipients of an event that not everyone can see, such as one about an agent.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Recipients {
     pub users: Vec<UserId>,
     /// Also send it to people who manage agents.
@@ -57,7 +58,7 @@ impl AgentVisibility {
 
     /// Checks whether the reader receives an event.
     pub fn permits(self, event: &Envelope, user: UserId) -> bool {
-        (self.agents || !event.is_of_agent)
+        (self.agents || !event.kind.is_of_agent())
             && event
                 .only
                 .as_ref()
@@ -173,18 +174,35 @@ fn to_raw(data: &impl Serialize) -> Result<Box<RawValue>, DbError> {
     serde_json::value::to_raw_value(data).map_err(|e| DbError::Sql(sqlx::Error::Encode(e.into())))
 }
 
-/// A committed event on its way to the sockets of this process.
-#[derive(Debug, Clone)]
+/// A committed event on its way to the sockets of this process, or of other nodes.
+#[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Envelope {
     pub workspace: WorkspaceId,
     pub seq: i64,
+    pub kind: EventType,
     pub audience: Audience,
     pub extra_recipient: Option<UserId>,
     /// The only recipients, regardless of the audience.
     pub only: Option<Recipients>,
-    pub is_of_agent: bool,
+    /// The message whose text the frame contains.
+    pub message: Option<MessageId>,
     pub access: Option<MembershipChange>,
+    #[serde(with = "frame_text")]
     pub frame: Utf8Bytes,
+}
+
+/// A frame as a JSON string.
+mod frame_text {
+    use axum::extract::ws::Utf8Bytes;
+    use serde::{Deserialize, Deserializer, Serializer};
+
+    pub(super) fn serialize<S: Serializer>(frame: &Utf8Bytes, s: S) -> Result<S::Ok, S::Error> {
+        s.serialize_str(frame)
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(d: D) -> Result<Utf8Bytes, D::Error> {
+        String::deserialize(d).map(Utf8Bytes::from)
+    }
 }
 
 /// Reserves the next `n` sequence numbers of the workspace and returns the first. The row stays
@@ -241,10 +259,11 @@ pub async fn append(c: &mut Conn, workspace: WorkspaceId, event: NewEvent) -> Re
     c.notify(Box::new(Envelope {
         workspace,
         seq: event.seq,
+        kind: event.kind,
         audience: event.audience,
         extra_recipient: event.extra_recipient,
         only: event.only,
-        is_of_agent: event.kind.is_of_agent(),
+        message: event.message,
         access: event.access,
         frame: frame.into(),
     }));
@@ -270,6 +289,23 @@ pub async fn head(c: &mut Conn, workspace: WorkspaceId) -> Result<(i64, i64), Db
         .bind(workspace)
         .one()
         .await
+}
+
+/// The newest sequence numbers of workspaces.
+pub async fn heads(
+    c: &mut Conn,
+    workspaces: &[WorkspaceId],
+) -> Result<Vec<(WorkspaceId, i64)>, DbError> {
+    let ids = workspaces.iter().map(|id| id.0);
+    c.q(crate::sql_with_ids!(
+        c,
+        "select id, seq from workspaces where id in",
+        1,
+        "order by id"
+    ))
+    .bind(dialect::hexadecimal_ids(ids))
+    .all()
+    .await
 }
 
 /// Maximum size of a page of events.

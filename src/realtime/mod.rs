@@ -5,14 +5,18 @@
 //! recipients. A socket (`crate::socket`) is a cursor into the log: it reads missed events from there. Streamed
 //! replies, typing, and presence bypass the log and can be dropped.
 
+mod bus_message;
 mod catch_up;
 mod event;
 mod frame;
 pub mod hub;
 pub mod log;
+mod node_state;
 
+pub use bus_message::{BusMessage, Received};
 pub use catch_up::CatchUpPermit;
 pub use event::{EventData, EventType, add_schema};
 pub use frame::{LiveFrame, PresenceStatus, encode_frame};
-pub use hub::{Close, Hub, PRESENCE_EVERY};
+pub use hub::{Close, Hub, PRESENCE_EVERY, Shared};
+pub use node_state::NodeState;
 pub use log::{Audience, Envelope, MembershipChange, NewEvent};

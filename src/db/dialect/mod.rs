@@ -2,6 +2,7 @@
 
 pub mod context;
 pub mod memory;
+pub mod nodes;
 pub mod search;
 
 use sqlx::types::Json;

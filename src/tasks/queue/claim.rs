@@ -1,6 +1,6 @@
 //! Selects the next task to run, and recovers tasks from lost workers.
 
-use std::time::Duration;
+use std::{collections::HashSet, time::Duration};
 
 use crate::time::Timestamp;
 use uuid::Uuid;
@@ -8,7 +8,7 @@ use uuid::Uuid;
 use super::{LOST_MAX, Lease, LeaseLost, Wake, announce, lease_length};
 use crate::tasks::{Task, TaskTarget, calls};
 use crate::{
-    db::{Conn, DbError, Json, now},
+    db::{Conn, DbError, Json, dialect, now},
     ids::{AgentId, ChannelId, ForkId, TaskId, ThreadId, WorkspaceId},
     realtime::Audience,
     tasks::TaskKind,
@@ -202,7 +202,8 @@ pub async fn claim(
     due: &Due,
     claimer: Claimer,
 ) -> Result<Option<(Task, Lease)>, DbError> {
-    crate::db::dialect::lock_workspace(c, due.workspace_id.0).await?;
+    dialect::lock_workspace(c, due.workspace_id.0).await?;
+    let lease_from = dialect::clock(c).await?;
     let at = now();
     let token = Uuid::now_v7();
     let task: Option<Task> = c
@@ -225,7 +226,7 @@ pub async fn claim(
         .bind(due.id)
         .bind(claimer.worker)
         .bind(token)
-        .bind(at + lease_length())
+        .bind(lease_from + lease_length())
         .bind(at)
         .bind(claimer.workspace_max())
         .bind(claimer.person_max())
@@ -275,6 +276,7 @@ pub async fn take(
     id: TaskId,
     time_max: Duration,
 ) -> Result<Option<(Task, Lease)>, DbError> {
+    let lease_from = dialect::clock(c).await?;
     let at = now();
     let token = Uuid::now_v7();
     let task: Option<Task> = c
@@ -285,7 +287,7 @@ pub async fn take(
         ))
         .bind(id)
         .bind(token)
-        .bind(at + time_max)
+        .bind(lease_from + time_max)
         .bind(at)
         .bind(at.unix_ms())
         .opt()
@@ -318,10 +320,11 @@ impl Lost {
 }
 
 pub async fn lost(c: &mut Conn) -> Result<Vec<Lost>, DbError> {
+    let at = dialect::clock(c).await?;
     // As `Task::queued_target`.
     c.q("select id, workspace_id, lease_token, kind, agent_id, agent_version, channel_id, coalesce(thread_id, root_task_id) as thread_id, \
             nullif(conversation_id, thread_id) as fork_id from tasks where status = 'running' and lease_until < $1 order by lease_until limit 100")
-        .bind(now())
+        .bind(at)
         .all()
         .await
 }
@@ -332,12 +335,13 @@ pub async fn lost(c: &mut Conn) -> Result<Vec<Lost>, DbError> {
 /// # Errors
 /// `Gone` if its worker has returned in the meantime.
 pub async fn recover(c: &mut Conn, lease: &Lease) -> Result<bool, LeaseLost> {
-    crate::db::dialect::lock_workspace(c, lease.workspace.0).await?;
+    dialect::lock_workspace(c, lease.workspace.0).await?;
+    let at = dialect::clock(c).await?;
     let row: Option<(Json<serde_json::Value>, Timestamp)> = c
         .q("select retry_counts, lease_until from tasks where id = $1 and lease_token = $2 and status = 'running' and lease_until < $3")
         .bind(lease.task)
         .bind(lease.token)
-        .bind(now())
+        .bind(at)
         .opt()
         .await?;
     let Some((Json(mut counts), lease_until)) = row else {
@@ -378,13 +382,32 @@ pub async fn recover(c: &mut Conn, lease: &Lease) -> Result<bool, LeaseLost> {
     Ok(true)
 }
 
-/// Expires all leases at startup, for a database that belongs to this process alone: all tasks that
-/// were running have lost their worker.
-pub async fn expire_leases(c: &mut Conn) -> Result<u64, DbError> {
-    c.q("update tasks set lease_until = $1 where status = 'running' and lease_until > $1")
-        .bind(now())
+/// Expires leases at startup: tasks that were running on this node, or on any without `worker`, have lost their worker.
+pub async fn expire_leases(c: &mut Conn, worker: Option<Uuid>) -> Result<u64, DbError> {
+    let at = dialect::clock(c).await?;
+    c.q("update tasks set lease_until = $1 where status = 'running' and lease_until > $1 and ($2 is null or worker_id = $2)")
+        .bind(at)
+        .bind(worker)
         .run()
         .await
+}
+
+/// Of these tasks, those that run, with their lease tokens.
+pub async fn owned(
+    c: &mut Conn,
+    tasks: impl Iterator<Item = TaskId>,
+) -> Result<HashSet<(TaskId, Uuid)>, DbError> {
+    let rows: Vec<(TaskId, Uuid)> = c
+        .q(crate::sql_with_ids!(
+            c,
+            "select id, lease_token from tasks where status = 'running' and lease_token is not null and id in",
+            1,
+            ""
+        ))
+        .bind(dialect::hexadecimal_ids(tasks.map(|id| id.0)))
+        .all()
+        .await?;
+    Ok(rows.into_iter().collect())
 }
 
 #[cfg(test)]

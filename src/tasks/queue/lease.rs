@@ -1,6 +1,9 @@
 //! Leases of tasks, and the runs of this process.
 
-use std::time::Duration;
+use std::{
+    sync::atomic::{AtomicBool, Ordering},
+    time::Duration,
+};
 
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
@@ -38,11 +41,22 @@ pub fn lease_length() -> Duration {
 #[derive(Default)]
 pub struct Queue {
     pub wake: Notify,
+    /// No worker of this process is free.
+    is_full: AtomicBool,
     /// Lease token and stop token of each task that runs in this process.
     running: dashmap::DashMap<TaskId, (Uuid, CancellationToken)>,
 }
 
 impl Queue {
+    /// Checks whether a new task has to wait for a worker of this process.
+    pub fn is_full(&self) -> bool {
+        self.is_full.load(Ordering::Relaxed)
+    }
+
+    pub fn set_full(&self, is_full: bool) {
+        self.is_full.store(is_full, Ordering::Relaxed);
+    }
+
     /// Registers a run of a task. A previous run that lost its lease to this one is stopped.
     pub fn begin(&self, lease: &Lease, stop: CancellationToken) {
         if let Some((_, lost)) = self.running.insert(lease.task, (lease.token, stop)) {
@@ -56,6 +70,24 @@ impl Queue {
             .remove_if(&lease.task, |_, (token, _)| *token == lease.token);
     }
 
+    /// Number of tasks that run in this process.
+    pub fn running_count(&self) -> usize {
+        self.running.len()
+    }
+
+    /// The tasks that run in this process, with their lease tokens.
+    pub fn running_leases(&self) -> Vec<(TaskId, Uuid)> {
+        let running = self.running.iter();
+        running.map(|run| (*run.key(), run.0)).collect()
+    }
+
+    /// Like `stop`, but only for the run with this lease token.
+    pub fn stop_token(&self, task: TaskId, token: Uuid) {
+        if let Some(run) = self.running.get(&task).filter(|run| run.0 == token) {
+            run.1.cancel();
+        }
+    }
+
     /// Stops a task that runs in this process.
     pub fn stop(&self, task: TaskId) {
         if let Some(run) = self.running.get(&task) {
@@ -65,13 +97,7 @@ impl Queue {
 
     /// Like `stop`, but only for the run with this lease.
     pub fn stop_run(&self, lease: &Lease) {
-        if let Some(run) = self
-            .running
-            .get(&lease.task)
-            .filter(|run| run.0 == lease.token)
-        {
-            run.1.cancel();
-        }
+        self.stop_token(lease.task, lease.token);
     }
 }
 

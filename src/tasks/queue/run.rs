@@ -23,11 +23,12 @@ use crate::{
 /// # Errors
 /// `Gone` if the task no longer belongs to this worker.
 pub async fn renew(c: &mut Conn, lease: &Lease) -> Result<(), LeaseLost> {
+    let at = crate::db::dialect::clock(c).await?;
     let n = c
         .q("update tasks set lease_until = $3 where id = $1 and lease_token = $2 and status = 'running'")
         .bind(lease.task)
         .bind(lease.token)
-        .bind(now() + lease_length())
+        .bind(at + lease_length())
         .run()
         .await?;
     if n == 1 { Ok(()) } else { Err(LeaseLost::Gone) }

@@ -3,42 +3,43 @@
 //! Each workspace has one state behind a short lock: its sockets, the private channels that each
 //! can see, the conversations that each watches, and the streaming replies. A frame is encoded once
 //! and cloned by reference. Nothing here waits: a socket whose queue is full is closed and catches
-//! up from the log.
+//! up from the log. If other nodes write to the same workspaces, `shared` delivers their events and frames as well.
+
+mod order;
+mod room;
+mod shared;
+mod socket;
+mod stream;
 
 use std::{
-    collections::{HashMap, HashSet, VecDeque},
+    collections::HashSet,
     sync::{
         Arc, Mutex, MutexGuard, PoisonError,
-        atomic::{AtomicU16, AtomicU64, AtomicUsize, Ordering},
+        atomic::{AtomicU64, Ordering},
     },
-    task::{Context, Poll},
     time::Duration,
 };
 
 use axum::extract::ws::Utf8Bytes;
 use dashmap::DashMap;
-use futures::task::AtomicWaker;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use tokio::sync::mpsc;
 use uuid::Uuid;
 
 use super::{
+    bus_message::{BusMessage, RemoteDelta},
     catch_up::CatchUps,
-    frame::{LiveFrame, PresenceStatus, encode_frame},
-    log::{AgentVisibility, Audience, Envelope, MembershipChange},
+    frame::{LiveFrame, encode_frame},
+    log::{AgentVisibility, Envelope, MembershipChange},
 };
 use crate::ids::{
     ApiKeyId, ChannelId, ForkId, MessageId, SessionId, TaskId, ThreadId, UserId, WorkspaceId,
 };
+use room::Room;
+pub use shared::{Missing, Shared};
+pub use socket::{Close, Outgoing, Socket};
+use stream::{Stream, StreamSource};
 
-/// Maximum number of queued frames per socket; an event beyond that closes the socket with 4008.
-const SOCKET_QUEUE_MAX: usize = 1024;
-/// Maximum size of queued frames per socket in bytes; an event beyond that closes the socket with
-/// 4008.
-const SOCKET_QUEUE_BYTES_MAX: usize = 8 * 1024 * 1024;
-/// Ephemeral frames are dropped if fewer slots or bytes than these are free.
-const SOCKET_QUEUE_RESERVE: usize = 512;
-const SOCKET_QUEUE_BYTES_RESERVE: usize = SOCKET_QUEUE_BYTES_MAX / 2;
 pub const SUBSCRIPTIONS_MAX: usize = 100;
 /// Interval at which delayed presence changes are sent.
 pub const PRESENCE_EVERY: Duration = Duration::from_millis(100);
@@ -47,26 +48,9 @@ pub const PRESENCE_EVERY: Duration = Duration::from_millis(100);
 /// of CPU time each.
 const PRESENCE_FRAMES_PER_TICK: usize = 20_000;
 
-/// Close code of a socket.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Close {
-    GoingAway = 1001,
-    NotAuthenticated = 4001,
-    NotInWorkspace = 4003,
-    TooSlow = 4008,
-}
-
-/// An entry in a socket's queue.
-#[derive(Debug)]
-pub enum Outgoing {
-    /// A durable event with its sequence number.
-    Event(i64, Utf8Bytes),
-    /// Any other frame.
-    Frame(Utf8Bytes),
-}
-
 /// A thread or a fork.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Conversation {
     Thread(ThreadId),
     Fork(ForkId),
@@ -81,268 +65,6 @@ impl Conversation {
     }
 }
 
-pub struct Socket {
-    pub id: u64,
-    pub user: UserId,
-    pub session: Option<SessionId>,
-    pub key: Option<ApiKeyId>,
-    visibility: AgentVisibility,
-    queue: mpsc::Sender<Outgoing>,
-    /// Total size of the frames in the queue.
-    queued_bytes: AtomicUsize,
-    /// The close code; 0 until the socket is to be closed.
-    code: AtomicU16,
-    /// Waker of the socket's task. Polled for each event, so it is not a `CancellationToken`, which
-    /// takes locks.
-    waker: AtomicWaker,
-}
-
-impl Socket {
-    /// Requests that the socket's task close it; the first reason wins.
-    pub fn close(&self, why: Close) {
-        // Fails if a reason is already set, which is intended.
-        let _first = self
-            .code
-            .compare_exchange(0, why as u16, Ordering::SeqCst, Ordering::SeqCst);
-        self.waker.wake();
-    }
-
-    /// Returns the close code once closing was requested. Only for the socket's own task, because
-    /// only one task can wait.
-    pub fn poll_closed(&self, cx: &Context<'_>) -> Poll<u16> {
-        if self.close_code() == 0 {
-            self.waker.register(cx.waker());
-        }
-        // Check again: closing may have been requested before the waker was registered.
-        match self.close_code() {
-            0 => Poll::Pending,
-            code => Poll::Ready(code),
-        }
-    }
-
-    /// Checks whether closing was requested.
-    pub fn is_closed(&self) -> bool {
-        self.close_code() != 0
-    }
-
-    fn close_code(&self) -> u16 {
-        self.code.load(Ordering::SeqCst)
-    }
-
-    /// Records that a frame has left the queue.
-    pub fn took(&self, frame: &Utf8Bytes) {
-        self.queued_bytes.fetch_sub(frame.len(), Ordering::Relaxed);
-    }
-
-    fn durable(&self, seq: i64, frame: &Utf8Bytes) {
-        if self.is_closed() {
-            return;
-        }
-        let bytes = self.queued_bytes.fetch_add(frame.len(), Ordering::Relaxed) + frame.len();
-        let fits = bytes <= SOCKET_QUEUE_BYTES_MAX;
-        if !fits
-            || self
-                .queue
-                .try_send(Outgoing::Event(seq, frame.clone()))
-                .is_err()
-        {
-            self.close(Close::TooSlow);
-        }
-    }
-
-    /// Returns false if the frame was dropped.
-    fn ephemeral(&self, frame: &Utf8Bytes) -> bool {
-        if self.queue.capacity() <= SOCKET_QUEUE_RESERVE {
-            return false;
-        }
-        let bytes = self.queued_bytes.fetch_add(frame.len(), Ordering::Relaxed) + frame.len();
-        let is_queued = bytes <= SOCKET_QUEUE_BYTES_MAX - SOCKET_QUEUE_BYTES_RESERVE
-            && self.queue.try_send(Outgoing::Frame(frame.clone())).is_ok();
-        if !is_queued {
-            self.took(frame);
-        }
-        is_queued
-    }
-}
-
-/// A reply that is being streamed. The writer passes the token that it started with, so a run that
-/// was superseded by another attempt changes nothing.
-struct Stream {
-    token: Uuid,
-    conversation: Conversation,
-    message: MessageId,
-    attempt: i64,
-    text: String,
-    /// Length of the sent part of `text`, in bytes and in UTF-16 code units.
-    sent_bytes: usize,
-    sent_units: usize,
-}
-
-impl Stream {
-    fn frame(&self, task: TaskId, offset: usize, text: &str) -> Utf8Bytes {
-        LiveFrame::TaskDelta {
-            task_id: task,
-            message_id: self.message,
-            attempt: self.attempt,
-            offset,
-            text,
-        }
-        .encode()
-    }
-}
-
-#[derive(Default)]
-struct Room {
-    sockets: HashMap<u64, Arc<Socket>>,
-    /// Sockets of each person; a person with a socket is online.
-    people: HashMap<UserId, HashSet<u64>>,
-    /// Sockets that can see a private or direct channel.
-    private: HashMap<ChannelId, HashSet<u64>>,
-    /// Membership changes for sockets whose channels are still being read from the database.
-    joining: HashMap<u64, Vec<MembershipChange>>,
-    /// Sockets that watch a conversation.
-    watchers: HashMap<Uuid, HashSet<u64>>,
-    /// Conversations that a socket watches, with their channels.
-    watched: HashMap<u64, HashMap<Uuid, ChannelId>>,
-    streams: HashMap<TaskId, Stream>,
-    /// The newest event delivered to sockets.
-    last_seq: i64,
-    /// People whose presence change was not sent yet, earliest change first.
-    pending_presence: VecDeque<UserId>,
-    is_pending: HashSet<UserId>,
-    /// Presence frames sent since the last tick.
-    presence_frames: usize,
-}
-
-impl Room {
-    /// The stream of a task if this run writes it.
-    fn stream_of(&mut self, (task, token): (TaskId, Uuid)) -> Option<&mut Stream> {
-        self.streams
-            .get_mut(&task)
-            .filter(|stream| stream.token == token)
-    }
-
-    fn apply(&mut self, access: &MembershipChange) {
-        for changes in self.joining.values_mut() {
-            changes.push(access.clone());
-        }
-        match access {
-            MembershipChange::Granted { channel, users } => {
-                for user in users {
-                    let own = self.people.get(user).cloned().unwrap_or_default();
-                    self.private.entry(*channel).or_default().extend(own);
-                }
-            }
-            MembershipChange::Revoked { channel, user } => {
-                let own = self.people.get(user).cloned().unwrap_or_default();
-                if let Some(sockets) = self.private.get_mut(channel) {
-                    sockets.retain(|id| !own.contains(id));
-                }
-                for socket in own {
-                    self.unwatch(socket, |of| of == *channel);
-                }
-            }
-            MembershipChange::Expelled { user } => {
-                for id in self.people.get(user).cloned().unwrap_or_default() {
-                    for sockets in self.private.values_mut() {
-                        sockets.remove(&id);
-                    }
-                    self.unwatch_all(id);
-                }
-            }
-        }
-    }
-
-    fn unwatch_all(&mut self, socket: u64) {
-        self.unwatch(socket, |_| true);
-        self.watched.remove(&socket);
-    }
-
-    /// Stops watching the conversations whose channel matches.
-    fn unwatch(&mut self, socket: u64, is_meant: impl Fn(ChannelId) -> bool) {
-        let Some(conversations) = self.watched.get_mut(&socket) else {
-            return;
-        };
-        for (conversation, _) in conversations.extract_if(|_, channel| is_meant(*channel)) {
-            if let Some(sockets) = self.watchers.get_mut(&conversation) {
-                sockets.remove(&socket);
-                if sockets.is_empty() {
-                    self.watchers.remove(&conversation);
-                }
-            }
-        }
-    }
-
-    fn deliver(&mut self, event: &Envelope) {
-        self.last_seq = self.last_seq.max(event.seq);
-        let send = |socket: &Arc<Socket>| {
-            if socket.visibility.permits(event, socket.user) {
-                socket.durable(event.seq, &event.frame);
-            }
-        };
-        if event.only.is_none()
-            && let Audience::Members(channel) = event.audience
-        {
-            let allowed = self.private.get(&channel);
-            let inside = allowed.into_iter().flatten();
-            inside.filter_map(|id| self.sockets.get(id)).for_each(send);
-            let extra_recipient = event
-                .extra_recipient
-                .and_then(|user| self.people.get(&user));
-            extra_recipient
-                .into_iter()
-                .flatten()
-                .filter(|id| allowed.is_none_or(|inside| !inside.contains(*id)))
-                .filter_map(|id| self.sockets.get(id))
-                .for_each(send);
-        } else {
-            self.sockets.values().for_each(send);
-        }
-    }
-
-    fn presence_changed(&mut self, user: UserId) {
-        if self.is_pending.insert(user) {
-            self.pending_presence.push_back(user);
-        }
-        self.broadcast_presence();
-    }
-
-    /// Sends as many presence changes as this tick allows; several changes of one person count
-    /// once.
-    fn broadcast_presence(&mut self) {
-        while self.presence_frames < PRESENCE_FRAMES_PER_TICK
-            && let Some(user) = self.pending_presence.pop_front()
-        {
-            self.is_pending.remove(&user);
-            let status = if self.people.contains_key(&user) {
-                PresenceStatus::Online
-            } else {
-                PresenceStatus::Offline
-            };
-            let frame = LiveFrame::Presence {
-                user_id: user,
-                status,
-            }
-            .encode();
-            for socket in self.sockets.values() {
-                socket.ephemeral(&frame);
-            }
-            // Count a change without recipients too, so that the loop ends.
-            self.presence_frames += self.sockets.len().max(1);
-        }
-    }
-
-    fn to_watchers(&self, conversation: Uuid, frame: &Utf8Bytes, but: Option<UserId>) {
-        for id in self.watchers.get(&conversation).into_iter().flatten() {
-            if let Some(socket) = self.sockets.get(id)
-                && Some(socket.user) != but
-            {
-                socket.ephemeral(frame);
-            }
-        }
-    }
-}
-
 #[derive(Default)]
 pub struct Hub {
     rooms: DashMap<WorkspaceId, Arc<Mutex<Room>>>,
@@ -351,6 +73,8 @@ pub struct Hub {
     paced: Mutex<HashSet<WorkspaceId>>,
     /// Permits of sockets that are catching up.
     pub catch_ups: CatchUps,
+    /// `None` if no other process writes to the same workspaces.
+    shared: Option<Shared>,
 }
 
 fn lock<T>(of: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -371,28 +95,21 @@ impl Hub {
         (session, key): (Option<SessionId>, Option<ApiKeyId>),
         visibility: AgentVisibility,
     ) -> (Arc<Socket>, mpsc::Receiver<Outgoing>) {
-        let (queue, receive) = mpsc::channel(SOCKET_QUEUE_MAX);
-        let socket = Arc::new(Socket {
-            id: self.next.fetch_add(1, Ordering::Relaxed),
-            user,
-            session,
-            key,
-            visibility,
-            queue,
-            queued_bytes: AtomicUsize::new(0),
-            code: AtomicU16::new(0),
-            waker: AtomicWaker::new(),
-        });
+        let id = self.next.fetch_add(1, Ordering::Relaxed);
+        let (socket, receive) = Socket::new(id, user, (session, key), visibility);
         let room = self.room(workspace);
         let mut room = lock(&room);
+        let opens = room.sockets.is_empty();
         let own = room.people.entry(user).or_default();
         let came = own.is_empty();
         own.insert(socket.id);
         room.sockets.insert(socket.id, Arc::clone(&socket));
         room.joining.insert(socket.id, Vec::new());
         if came {
-            room.presence_changed(user);
-            self.pace(workspace);
+            self.presence_changed(workspace, user, &mut room);
+        }
+        if let Some(shared) = self.shared.as_ref().filter(|_| opens) {
+            shared.mark_stale(workspace, Duration::ZERO);
         }
         metrics::gauge!("openvibe_sockets").increment(1.0);
         (socket, receive)
@@ -440,10 +157,24 @@ impl Hub {
         }
         if left {
             room.people.remove(&socket.user);
-            room.presence_changed(socket.user);
-            self.pace(workspace);
+            self.presence_changed(workspace, socket.user, &mut room);
+        }
+        if self.shared.is_some() && room.sockets.is_empty() {
+            room.close();
         }
         metrics::gauge!("openvibe_sockets").decrement(1.0);
+    }
+
+    /// Handles the first socket of a person in this process, or the end of the last one.
+    fn presence_changed(&self, workspace: WorkspaceId, user: UserId, room: &mut Room) {
+        if let Some(shared) = &self.shared {
+            let is_here = room.people.contains_key(&user);
+            shared.note_presence(workspace, user, is_here);
+        }
+        if !room.elsewhere.contains_key(&user) {
+            room.presence_changed(user);
+            self.pace(workspace);
+        }
     }
 
     fn pace(&self, workspace: WorkspaceId) {
@@ -472,16 +203,13 @@ impl Hub {
             return;
         };
         let mut room = lock(&room);
-        if let Some(access) = &event.access {
-            room.apply(access);
-        }
-        room.deliver(event);
-        if let Some(MembershipChange::Expelled { user }) = &event.access {
-            for id in room.people.get(user).cloned().unwrap_or_default() {
-                if let Some(socket) = room.sockets.get(&id) {
-                    socket.close(Close::NotInWorkspace);
-                }
-            }
+        let Some(shared) = &self.shared else {
+            room.accept(event);
+            return;
+        };
+        if !room.sockets.is_empty() && room.receive(event) {
+            drop(room);
+            shared.mark_stale(event.workspace, shared.patience());
         }
     }
 
@@ -503,6 +231,14 @@ impl Hub {
         }
     }
 
+    /// Handles committed events that could not be passed on: they are read from the log.
+    pub fn recover(&self, workspace: WorkspaceId) {
+        match &self.shared {
+            Some(shared) => shared.mark_stale(workspace, Duration::ZERO),
+            None => self.make_resume(workspace),
+        }
+    }
+
     /// Closes a workspace's sockets, so that they read events that could not be delivered from the
     /// log.
     pub fn make_resume(&self, workspace: WorkspaceId) {
@@ -516,7 +252,13 @@ impl Hub {
     pub fn online(&self, workspace: WorkspaceId) -> Vec<UserId> {
         self.rooms
             .get(&workspace)
-            .map(|room| lock(&room).people.keys().copied().collect())
+            .map(|room| {
+                let room = lock(&room);
+                let here = room.people.keys();
+                let elsewhere = room.elsewhere.keys();
+                let elsewhere = elsewhere.filter(|user| !room.people.contains_key(user));
+                here.chain(elsewhere).copied().collect()
+            })
             .unwrap_or_default()
     }
 
@@ -580,6 +322,15 @@ impl Hub {
 
     /// Sends a typing frame to the watchers of a conversation, except to `user`'s own sockets.
     pub fn typing(&self, workspace: WorkspaceId, conversation: Conversation, user: UserId) {
+        self.relay(|| BusMessage::Typing {
+            workspace,
+            conversation,
+            user,
+        });
+        self.typing_here(workspace, conversation, user);
+    }
+
+    fn typing_here(&self, workspace: WorkspaceId, conversation: Conversation, user: UserId) {
         let (thread_id, fork_id) = match conversation {
             Conversation::Thread(id) => (Some(id), None),
             Conversation::Fork(id) => (None, Some(id)),
@@ -589,18 +340,28 @@ impl Hub {
             fork_id,
             user_id: user,
         };
-        let room = self.room(workspace);
-        lock(&room).to_watchers(conversation.id(), &frame.encode(), Some(user));
+        if let Some(room) = self.rooms.get(&workspace) {
+            lock(&room).to_watchers(conversation.id(), &frame.encode(), Some(user));
+        }
     }
 
     /// Sends an ephemeral frame to one person's own sockets.
     pub fn tell_user(&self, workspace: WorkspaceId, user: UserId, frame: &impl Serialize) {
         let frame = encode_frame(frame);
+        self.relay(|| BusMessage::User {
+            workspace,
+            user,
+            frame: frame.to_string(),
+        });
+        self.tell_user_here(workspace, user, &frame);
+    }
+
+    fn tell_user_here(&self, workspace: WorkspaceId, user: UserId, frame: &Utf8Bytes) {
         if let Some(room) = self.rooms.get(&workspace) {
             let room = lock(&room);
             for id in room.people.get(&user).into_iter().flatten() {
                 if let Some(socket) = room.sockets.get(id) {
-                    socket.ephemeral(&frame);
+                    socket.ephemeral(frame);
                 }
             }
         }
@@ -625,7 +386,7 @@ impl Hub {
             return;
         }
         let stream = Stream {
-            token,
+            source: StreamSource::Here(token),
             conversation,
             message,
             attempt,
@@ -657,6 +418,17 @@ impl Hub {
             return false;
         }
         let frame = stream.frame(run.0, stream.sent_units, fresh);
+        self.relay(|| {
+            BusMessage::Delta(RemoteDelta {
+                workspace,
+                conversation: stream.conversation,
+                task: run.0,
+                message: stream.message,
+                attempt: stream.attempt,
+                offset: stream.sent_units,
+                text: fresh.to_owned(),
+            })
+        });
         stream.sent_units += fresh.encode_utf16().count();
         stream.sent_bytes = stream.text.len();
         let conversation = stream.conversation.id();
@@ -664,7 +436,7 @@ impl Hub {
         true
     }
 
-    /// The text of a stream as far as it was written in this process.
+    /// The text of a stream as far as it is known in this process.
     pub fn stream_text(&self, workspace: WorkspaceId, task: TaskId) -> Option<String> {
         lock(&self.room(workspace))
             .streams
@@ -706,8 +478,9 @@ mod tests {
 
     fn event(workspace: WorkspaceId, seq: i64, audience: Audience) -> Envelope {
         Envelope {
+            kind: EventType::MessageCreated,
             only: None,
-            is_of_agent: false,
+            message: None,
             workspace,
             seq,
             audience,
@@ -739,7 +512,7 @@ mod tests {
             all_agents: false,
         };
         let mut of_agent = event(ws, 1, Audience::Members(channel));
-        of_agent.is_of_agent = true;
+        of_agent.kind = EventType::AgentUpdated;
         let mut receivers = [
             (SEES_ALL, vec![channel]),
             (blind, vec![channel]),

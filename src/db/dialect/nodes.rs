@@ -1,0 +1,58 @@
+//! Statements of nodes that share a database.
+
+use sqlx::types::Json;
+use uuid::Uuid;
+
+use crate::db::{conn::Conn, engine::Engine, error::DbError};
+
+/// Pairs of IDs to bind.
+fn as_json(pairs: &[(Uuid, Uuid)]) -> Json<Vec<[String; 2]>> {
+    let text = |id: Uuid| id.simple().to_string();
+    Json(pairs.iter().map(|(a, b)| [text(*a), text(*b)]).collect())
+}
+
+/// Stores people with a socket on a node, as pairs of workspace and user.
+pub async fn insert_presence(
+    c: &mut Conn,
+    node: Uuid,
+    pairs: &[(Uuid, Uuid)],
+) -> Result<(), DbError> {
+    if pairs.is_empty() {
+        return Ok(());
+    }
+    let q = match c.engine() {
+        Engine::Sqlite => c.q(
+            "insert into presence (node_id, workspace_id, user_id) \
+             select $1, unhex(value ->> 0), unhex(value ->> 1) from json_each($2) where true on conflict do nothing",
+        ),
+        Engine::Postgres => c.q(
+            "insert into presence (node_id, workspace_id, user_id) \
+             select $1, cast(value ->> 0 as uuid), cast(value ->> 1 as uuid) from jsonb_array_elements($2) on conflict do nothing",
+        ),
+    };
+    q.bind(node).bind(as_json(pairs)).run().await?;
+    Ok(())
+}
+
+/// Deletes people from a node, as pairs of workspace and user.
+pub async fn delete_presence(
+    c: &mut Conn,
+    node: Uuid,
+    pairs: &[(Uuid, Uuid)],
+) -> Result<(), DbError> {
+    if pairs.is_empty() {
+        return Ok(());
+    }
+    let q = match c.engine() {
+        Engine::Sqlite => c.q(
+            "delete from presence where node_id = $1 and (workspace_id, user_id) in \
+             (select unhex(value ->> 0), unhex(value ->> 1) from json_each($2))",
+        ),
+        Engine::Postgres => c.q(
+            "delete from presence where node_id = $1 and (workspace_id, user_id) in \
+             (select cast(value ->> 0 as uuid), cast(value ->> 1 as uuid) from jsonb_array_elements($2))",
+        ),
+    };
+    q.bind(node).bind(as_json(pairs)).run().await?;
+    Ok(())
+}

@@ -1,0 +1,150 @@
+//! LISTEN and NOTIFY of PostgreSQL.
+
+use std::time::{Duration, Instant};
+
+use sqlx::{Postgres, pool::PoolConnection, postgres::PgListener};
+use std::sync::atomic::Ordering;
+use tokio_util::sync::CancellationToken;
+
+use super::{Links, Mode, handle};
+use crate::db::{Db, DbError};
+
+const CHANNEL: &str = "ov1";
+/// Time for a notification of this process to return.
+const HEARD_WITHIN: Duration = Duration::from_secs(5);
+/// Silence after which the connection is replaced: this process notifies itself every 5 s.
+const SILENCE_MAX: Duration = Duration::from_secs(12);
+const CONNECT_AGAIN: Duration = Duration::from_secs(1);
+const CONNECT_WITHIN: Duration = Duration::from_secs(5);
+
+#[derive(Debug, thiserror::Error)]
+pub enum NotifyError {
+    #[error(
+        "LISTEN does not work through this address: connect directly, or use a pooler in session mode"
+    )]
+    Unheard,
+    #[error(transparent)]
+    Db(#[from] DbError),
+}
+
+/// Sends notifications over a connection of its own, one at a time.
+pub(super) struct Notifier {
+    db: Db,
+    c: Option<PoolConnection<Postgres>>,
+}
+
+impl Notifier {
+    pub(super) fn new(db: Db) -> Self {
+        Self { db, c: None }
+    }
+
+    pub(super) async fn send(&mut self, packet: String) -> Result<(), DbError> {
+        let mut c = match self.c.take() {
+            Some(c) => c,
+            None => self.db.bus_connection().await?,
+        };
+        let sent = sqlx::query("select pg_notify($1, $2)")
+            .bind(CHANNEL)
+            .bind(packet)
+            .execute(&mut *c)
+            .await;
+        match sent {
+            Ok(_) => {
+                self.c = Some(c);
+                Ok(())
+            }
+            Err(e) => {
+                // A connection that failed is not used again.
+                drop(c.detach());
+                Err(e.into())
+            }
+        }
+    }
+
+    /// Forgets the connection, for example after a send that did not end in time, whose future owned it.
+    pub(super) fn reset(&mut self) {
+        self.c = None;
+    }
+}
+
+async fn connect(db: &Db) -> Result<PgListener, DbError> {
+    let mut listener = db.bus_listener().await?;
+    listener.ignore_pool_close_event(true);
+    listener.listen(CHANNEL).await?;
+    Ok(listener)
+}
+
+/// Listens, and checks that this process hears itself.
+pub(super) async fn listen(links: &Links) -> Result<PgListener, NotifyError> {
+    let mut listener = connect(&links.db).await?;
+    let mut notifier = Notifier::new(links.db.clone());
+    let probe = uuid::Uuid::now_v7().simple().to_string();
+    notifier.send(probe.clone()).await?;
+    let heard = async {
+        loop {
+            let heard = listener.recv().await.map_err(DbError::from)?;
+            if heard.payload() == probe {
+                return Ok::<_, NotifyError>(());
+            }
+        }
+    };
+    tokio::time::timeout(HEARD_WITHIN, heard)
+        .await
+        .map_err(|_| NotifyError::Unheard)??;
+    links.bus.listens.store(true, Ordering::Relaxed);
+    metrics::gauge!("openvibe_bus_up", "bus" => "notify").set(1.0);
+    Ok(listener)
+}
+
+/// Receives notifications until `shutdown`, and replaces a connection that fails or is silent.
+pub(super) async fn receive(links: Links, listener: PgListener, shutdown: CancellationToken) {
+    let mut current = Some(listener);
+    while !shutdown.is_cancelled() {
+        let Some(listener) = &mut current else {
+            let connected = tokio::select! {
+                () = shutdown.cancelled() => return,
+                connected = tokio::time::timeout(CONNECT_WITHIN, connect(&links.db)) => connected,
+            };
+            if let Ok(Ok(listener)) = connected {
+                current = Some(listener);
+                set_listens(&links, true);
+                links.hub.mark_all_stale();
+            } else {
+                tokio::time::sleep(CONNECT_AGAIN).await;
+            }
+            continue;
+        };
+        let lost = tokio::select! {
+            () = shutdown.cancelled() => return,
+            lost = hear(&links, listener) => lost,
+        };
+        tracing::warn!(cause = lost, "notifications of PostgreSQL stopped; listening again");
+        set_listens(&links, false);
+        current = None;
+        links.hub.mark_all_stale();
+    }
+}
+
+fn set_listens(links: &Links, listens: bool) {
+    links.bus.listens.store(listens, Ordering::Relaxed);
+    metrics::gauge!("openvibe_bus_up", "bus" => "notify").set(if listens { 1.0 } else { 0.0 });
+}
+
+/// Handles notifications until the connection is lost; returns the cause.
+async fn hear(links: &Links, listener: &mut PgListener) -> &'static str {
+    let mut heard_self = Instant::now();
+    let own = links.node.id.to_string();
+    loop {
+        let left = SILENCE_MAX.saturating_sub(heard_self.elapsed());
+        match tokio::time::timeout(left, listener.try_recv()).await {
+            Ok(Ok(Some(notification))) => {
+                if notification.payload().contains(&own) {
+                    heard_self = Instant::now();
+                }
+                handle(links, notification.payload(), Mode::Notify);
+            }
+            Ok(Ok(None) | Err(_)) => return "the connection was lost",
+            Err(_) => return "silence",
+        }
+    }
+}

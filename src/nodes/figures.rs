@@ -1,0 +1,91 @@
+//! What a node reports about itself for the Nodes page.
+
+use std::{
+    sync::{
+        Mutex, PoisonError,
+        atomic::{AtomicI64, AtomicU64, Ordering},
+    },
+    time::Duration,
+};
+
+use serde::{Deserialize, Serialize};
+
+use super::Links;
+use crate::{db::now, time::Timestamp};
+
+/// Weight of the newest measurement of the bus delay.
+const NEWEST_WEIGHT: f64 = 0.2;
+
+/// Figures of a node at its last renewal.
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub(super) struct Figures {
+    pub(super) sockets: usize,
+    pub(super) tasks: usize,
+    pub(super) queued_writes: usize,
+    /// Mean time that recent messages of other nodes took; `None` if there were none.
+    pub(super) bus_delay_ms: Option<f64>,
+    /// Time at which events last had to be read because the bus did not bring them.
+    pub(super) last_gap_at: Option<Timestamp>,
+    /// Difference between this machine's clock and that of the database.
+    pub(super) clock_skew_ms: i64,
+    pub(super) epoch: String,
+}
+
+/// Values that are measured while the node runs.
+#[derive(Default)]
+pub(super) struct Measured {
+    bus_delay_us: AtomicU64,
+    clock_skew_ms: AtomicI64,
+    last_gap_at: Mutex<Option<Timestamp>>,
+}
+
+impl Measured {
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        clippy::cast_precision_loss,
+        reason = "a mean of times below a day"
+    )]
+    pub(super) fn note_bus_delay(&self, delay: Duration) {
+        metrics::histogram!("openvibe_bus_delay_seconds").record(delay);
+        let newest = delay.as_micros() as f64;
+        let before = self.bus_delay_us.load(Ordering::Relaxed) as f64;
+        let mean = if before == 0.0 {
+            newest
+        } else {
+            before + (newest - before) * NEWEST_WEIGHT
+        };
+        self.bus_delay_us.store(mean.max(1.0) as u64, Ordering::Relaxed);
+    }
+
+    pub(super) fn note_gap(&self) {
+        *self.last_gap_at.lock().unwrap_or_else(PoisonError::into_inner) = Some(now());
+    }
+
+    #[expect(clippy::cast_precision_loss, reason = "precise enough for a gauge")]
+    pub(super) fn note_clock(&self, database: Timestamp) {
+        let skew_ms = now().unix_ms() - database.unix_ms();
+        self.clock_skew_ms.store(skew_ms, Ordering::Relaxed);
+        metrics::gauge!("openvibe_clock_skew_seconds").set(skew_ms as f64 / 1000.0);
+    }
+
+    pub(super) fn clock_skew_ms(&self) -> i64 {
+        self.clock_skew_ms.load(Ordering::Relaxed)
+    }
+}
+
+#[expect(clippy::cast_precision_loss, reason = "precise enough for people")]
+pub(super) fn of(links: &Links, epoch: String) -> Figures {
+    let measured = &links.node.figures;
+    let delay_us = measured.bus_delay_us.load(Ordering::Relaxed);
+    Figures {
+        sockets: links.hub.socket_count(),
+        tasks: links.queue.running_count(),
+        queued_writes: links.db.queued_writes(),
+        bus_delay_ms: (delay_us > 0).then(|| delay_us as f64 / 1000.0),
+        last_gap_at: *measured.last_gap_at.lock().unwrap_or_else(PoisonError::into_inner),
+        clock_skew_ms: measured.clock_skew_ms(),
+        epoch,
+    }
+}

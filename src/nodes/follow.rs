@@ -1,0 +1,97 @@
+//! Reads events from the log that rooms have not received: the first position of a room, and everything after a gap.
+
+use std::time::{Duration, Instant};
+
+use futures::{StreamExt, stream};
+use tokio_util::sync::CancellationToken;
+
+use super::{Links, presence::read_elsewhere};
+use crate::{
+    db::DbError,
+    ids::WorkspaceId,
+    realtime::{
+        hub::Missing,
+        log::{self, PageMax},
+    },
+};
+
+/// Maximum number of workspaces whose positions are read with one statement.
+const ROOMS_AT_ONCE: usize = 1000;
+/// Maximum number of rooms that read the log at the same time.
+const READS_AT_ONCE: usize = 4;
+/// Maximum number and total size of the events in one read.
+const PAGE: PageMax = PageMax {
+    events: 256,
+    bytes: 1024 * 1024,
+};
+/// Pause after a read that failed.
+const RETRY_AFTER: Duration = Duration::from_millis(500);
+
+/// Reads what rooms are missing, until `shutdown`.
+pub async fn follow(links: Links, shutdown: CancellationToken) {
+    loop {
+        tokio::select! {
+            () = shutdown.cancelled() => return,
+            () = links.hub.stale() => {}
+        }
+        let Missing { unopened, behind } = links.hub.take_missing();
+        for rooms in unopened.chunks(ROOMS_AT_ONCE) {
+            if let Err(e) = open(&links, rooms).await {
+                tracing::warn!(error = %e, "could not read the positions of rooms; retrying");
+                retry(&links, rooms.iter().copied());
+            }
+        }
+        stream::iter(behind)
+            .for_each_concurrent(READS_AT_ONCE, async |(workspace, delivered)| {
+                if let Err(e) = repair(&links, workspace, delivered).await {
+                    tracing::warn!(error = %e, "could not read missing events; retrying");
+                    retry(&links, [workspace]);
+                }
+            })
+            .await;
+    }
+}
+
+fn retry(links: &Links, rooms: impl IntoIterator<Item = WorkspaceId>) {
+    for workspace in rooms {
+        links.hub.mark_stale(workspace, RETRY_AFTER);
+    }
+}
+
+/// Sets the first positions of rooms. They are subscribed first, so that no event falls between.
+async fn open(links: &Links, rooms: &[WorkspaceId]) -> Result<(), DbError> {
+    links.bus.subscribe(rooms).await;
+    let mut c = links.db.read().await?;
+    let people = read_elsewhere(&mut c, links.node.id, rooms).await?;
+    let heads = log::heads(&mut c, rooms).await?;
+    drop(c);
+    links.hub.replace_elsewhere(people, rooms);
+    links.hub.open_at(heads);
+    Ok(())
+}
+
+/// Delivers the events after `delivered`, one page at a time.
+async fn repair(links: &Links, workspace: WorkspaceId, delivered: i64) -> Result<(), DbError> {
+    let began = Instant::now();
+    let mut c = links.db.read().await?;
+    let (head, pruned) = log::head(&mut c, workspace).await?;
+    if head <= delivered {
+        return Ok(());
+    }
+    if pruned > delivered {
+        // The clients load the snapshot.
+        links.hub.make_resume(workspace);
+        return Ok(());
+    }
+    let events = log::envelopes_after(&mut c, workspace, delivered, PAGE).await?;
+    drop(c);
+    let newest = events.last().map_or(delivered, |event| event.seq);
+    for event in &events {
+        links.hub.publish(event);
+    }
+    if newest < head {
+        links.hub.mark_stale(workspace, Duration::ZERO);
+    }
+    metrics::histogram!("openvibe_log_repair_seconds").record(began.elapsed());
+    Ok(())
+}

@@ -1,0 +1,212 @@
+//! The lease of this process, renewed over a session of its own, which also holds a lock against versions that run alone.
+
+use std::time::{Duration, Instant};
+
+use tokio_util::sync::CancellationToken;
+
+use super::{
+    Links, Node,
+    figures,
+    presence::write_presence,
+    row::{self, LEASE, Renewal},
+};
+use crate::{
+    db::{Conn, Db, DbError},
+    tasks::queue,
+};
+
+/// Interval of presence updates, and of attempts to connect again.
+const TICK: Duration = Duration::from_secs(1);
+const RENEW_EVERY: Duration = Duration::from_secs(5);
+/// Maximum time of one tick, so that a stuck connection is noticed.
+const TICK_WITHIN: Duration = Duration::from_secs(4);
+/// Time without the database after which a node is not ready.
+const CUT_OFF_AFTER: Duration = Duration::from_secs(5);
+/// Clock difference that is logged.
+const SKEW_MAX_MS: i64 = 2000;
+
+#[derive(Debug, thiserror::Error)]
+pub enum JoinError {
+    #[error("the database is in use by an OpenVibe server that does not share it: stop it first")]
+    Locked,
+    #[error(transparent)]
+    Db(#[from] DbError),
+}
+
+/// Why a node has to stop.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum LeaseEnd {
+    /// A version that runs alone took the database while it was unreachable.
+    TakenOver,
+    /// Another process uses the ID of this node.
+    Replaced,
+}
+
+impl LeaseEnd {
+    /// The reason as a sentence for the operator.
+    pub fn text(self, data_dir: &std::path::Path) -> String {
+        match self {
+            Self::TakenOver => "an OpenVibe server that does not share the database took it over while it was unreachable".to_owned(),
+            Self::Replaced => format!(
+                "another process uses this node ID: delete {}",
+                data_dir.join("node.json").display()
+            ),
+        }
+    }
+}
+
+/// The session of the lease.
+pub struct Lease {
+    c: Conn,
+}
+
+/// Opens the session: takes the shared lock, and lets commits of leases and presence return before they are on disk.
+async fn open_session(db: &Db) -> Result<Option<Conn>, DbError> {
+    let mut c = db.own_session().await?;
+    let is_shared: bool = c
+        .q("select pg_try_advisory_lock_shared(7310579, 1)")
+        .value()
+        .await?;
+    if !is_shared {
+        return Ok(None);
+    }
+    c.q("select set_config('synchronous_commit', 'off', false)")
+        .value::<String>()
+        .await?;
+    Ok(Some(c))
+}
+
+/// Joins the nodes of a database, in place of an earlier process with the same ID, whose tasks are free at once.
+///
+/// # Errors
+/// `Locked` if a version that runs alone uses the database.
+pub async fn join(db: &Db, node: &Node) -> Result<Lease, JoinError> {
+    let mut c = open_session(db).await?.ok_or(JoinError::Locked)?;
+    let at = row::insert(&mut c, node, figures::Figures::default()).await?;
+    node.figures.note_clock(at);
+    c.q("delete from presence where node_id = $1")
+        .bind(node.id)
+        .run()
+        .await?;
+    queue::expire_leases(&mut c, Some(node.id.0)).await?;
+    Ok(Lease { c })
+}
+
+impl Lease {
+    /// Renews the lease until `shutdown`, and stores presence. Connects again after a lost connection.
+    ///
+    /// # Errors
+    /// The reason why this process must stop.
+    pub async fn keep(mut self, links: Links, shutdown: CancellationToken) -> Result<(), LeaseEnd> {
+        let mut renewed = Instant::now();
+        let mut renew_at = Instant::now();
+        loop {
+            let tick = self.tick(&links, &mut renew_at);
+            let done = tokio::select! {
+                () = shutdown.cancelled() => return Ok(()),
+                done = tokio::time::timeout(TICK_WITHIN, tick) => done,
+            };
+            match done {
+                Ok(Ok(None)) => {
+                    renewed = Instant::now();
+                    links.node.set_cut_off(false);
+                }
+                Ok(Ok(Some(end))) => return Err(end),
+                Ok(Err(e)) => {
+                    tracing::warn!(error = %e, "could not renew the lease of this node; retrying");
+                    self.reconnect(&links, &shutdown, renewed).await?;
+                    renew_at = Instant::now();
+                }
+                Err(_) => {
+                    tracing::warn!("the database does not respond to this node; connecting again");
+                    self.reconnect(&links, &shutdown, renewed).await?;
+                    renew_at = Instant::now();
+                }
+            }
+            tokio::select! {
+                () = shutdown.cancelled() => return Ok(()),
+                () = tokio::time::sleep(TICK) => {}
+            }
+        }
+    }
+
+    async fn tick(&mut self, links: &Links, renew_at: &mut Instant) -> Result<Option<LeaseEnd>, DbError> {
+        if Instant::now() >= *renew_at {
+            if let Some(end) = self.renew(links).await? {
+                return Ok(Some(end));
+            }
+            *renew_at = Instant::now() + RENEW_EVERY;
+        }
+        write_presence(links, &mut self.c).await?;
+        Ok(None)
+    }
+
+    async fn renew(&mut self, links: &Links) -> Result<Option<LeaseEnd>, DbError> {
+        let asked = Instant::now();
+        let (node, c) = (&links.node, &mut self.c);
+        let at = match row::renew(c, node, figures::of(links, node.epoch())).await? {
+            Renewal::Renewed { at } => at,
+            Renewal::Replaced => return Ok(Some(LeaseEnd::Replaced)),
+            Renewal::Expired { at } => {
+                tracing::warn!("the lease of this node had expired; it rejoins");
+                rejoin(links);
+                at
+            }
+            Renewal::Missing => {
+                tracing::warn!("the row of this node was deleted; it rejoins");
+                rejoin(links);
+                row::insert(c, node, figures::of(links, node.epoch())).await?
+            }
+        };
+        node.figures.note_clock(at);
+        let skew_ms = node.figures.clock_skew_ms();
+        if skew_ms.abs() > SKEW_MAX_MS {
+            tracing::warn!(skew_ms, "the clock of this machine differs from that of the database");
+        }
+        let has_jobs = row::claim_jobs(c, node.id, at).await?;
+        node.set_jobs_until(has_jobs.then(|| asked + LEASE));
+        if has_jobs {
+            row::delete_lost(c, at).await?;
+        }
+        Ok(None)
+    }
+
+    async fn reconnect(
+        &mut self,
+        links: &Links,
+        shutdown: &CancellationToken,
+        renewed: Instant,
+    ) -> Result<(), LeaseEnd> {
+        loop {
+            if renewed.elapsed() >= CUT_OFF_AFTER {
+                links.node.set_cut_off(true);
+            }
+            let opened = tokio::select! {
+                () = shutdown.cancelled() => return Ok(()),
+                opened = tokio::time::timeout(TICK_WITHIN, open_session(&links.db)) => opened,
+            };
+            match opened {
+                Ok(Ok(Some(c))) => {
+                    self.c = c;
+                    // Commits may have been lost with the connection.
+                    links.hub.mark_all_stale();
+                    links.hub.repeat_presence();
+                    return Ok(());
+                }
+                Ok(Ok(None)) => return Err(LeaseEnd::TakenOver),
+                Ok(Err(e)) => {
+                    tracing::warn!(error = %e, "the database does not respond; retrying");
+                }
+                Err(_) => tracing::warn!("the database does not respond; retrying"),
+            }
+            tokio::time::sleep(TICK).await;
+        }
+    }
+}
+
+/// Reads again what others may have changed while this node was taken for lost.
+fn rejoin(links: &Links) {
+    links.node.set_jobs_until(None);
+    links.hub.mark_all_stale();
+    links.hub.repeat_presence();
+}

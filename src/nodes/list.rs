@@ -1,0 +1,101 @@
+//! The list of nodes that admins see.
+
+use serde::Serialize;
+
+use super::{Links, Mode, figures, row, settings};
+use crate::{
+    db::{DbError, dialect},
+    ids::NodeId,
+    realtime::NodeState,
+    time::Timestamp,
+};
+
+/// A node as admins see it.
+#[derive(Debug, Serialize, utoipa::ToSchema)]
+#[schema(as = Node)]
+pub struct ListedNode {
+    pub id: NodeId,
+    /// `OPENVIBE_NODE_NAME`, otherwise the address that the node listens on.
+    pub name: String,
+    pub version: String,
+    #[schema(inline)]
+    pub mode: Mode,
+    #[schema(inline)]
+    pub state: NodeState,
+    /// True for the node that responds.
+    pub is_this: bool,
+    pub started_at: Timestamp,
+    /// Open sockets.
+    pub sockets: usize,
+    /// Running tasks.
+    pub tasks: usize,
+    /// Writes that wait for the database.
+    pub queued_writes: usize,
+    /// Mean time that recent messages of other nodes took; null if there were none.
+    pub bus_delay_ms: Option<f64>,
+    /// Time at which events last had to be read from the database because the bus did not bring them.
+    pub last_gap_at: Option<Timestamp>,
+    /// Difference between the clock of the node's machine and that of the database.
+    pub clock_skew_ms: i64,
+    /// Settings that differ from those of the node that responds, by name.
+    pub differing_settings: Vec<String>,
+    pub epoch: String,
+}
+
+/// All nodes, by name; on `SQLite`, this process.
+///
+/// # Errors
+/// If the database fails.
+pub async fn list(links: &Links, epoch: &str) -> Result<Vec<ListedNode>, DbError> {
+    let node = &links.node;
+    if !node.is_shared() {
+        let figures = figures::of(links, epoch.to_owned());
+        return Ok(vec![ListedNode {
+            id: node.id,
+            name: node.name.clone(),
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            mode: node.mode,
+            state: node.state(),
+            is_this: true,
+            started_at: node.started_at,
+            sockets: figures.sockets,
+            tasks: figures.tasks,
+            queued_writes: figures.queued_writes,
+            bus_delay_ms: figures.bus_delay_ms,
+            last_gap_at: figures.last_gap_at,
+            clock_skew_ms: figures.clock_skew_ms,
+            differing_settings: Vec::new(),
+            epoch: figures.epoch,
+        }]);
+    }
+    let mut c = links.db.read().await?;
+    let rows = row::list_all(&mut c).await?;
+    let at = dialect::clock(&mut c).await?;
+    let listed = rows.into_iter().map(|row| {
+        let is_this = row.id == node.id && row.incarnation == node.incarnation;
+        let state = if row.lease_until < at {
+            NodeState::Lost
+        } else {
+            row.state
+        };
+        let figures = row.figures.0;
+        ListedNode {
+            differing_settings: settings::differing(&node.settings, &row.settings.0),
+            id: row.id,
+            name: row.name,
+            version: row.version,
+            mode: row.mode,
+            state,
+            is_this,
+            started_at: row.started_at,
+            sockets: figures.sockets,
+            tasks: figures.tasks,
+            queued_writes: figures.queued_writes,
+            bus_delay_ms: figures.bus_delay_ms,
+            last_gap_at: figures.last_gap_at,
+            clock_skew_ms: figures.clock_skew_ms,
+            epoch: figures.epoch,
+        }
+    });
+    Ok(listed.collect())
+}

@@ -1,0 +1,118 @@
+//! Notices every second what the bus did not bring: events, ended tasks, revoked access, other nodes, and a new epoch.
+
+use std::time::{Duration, Instant};
+
+use tokio_util::sync::CancellationToken;
+
+use super::{Links, presence::read_elsewhere, row};
+use crate::{
+    db::DbError,
+    ids::WorkspaceId,
+    realtime::log,
+    tasks::queue,
+};
+
+const EVERY: Duration = Duration::from_secs(1);
+/// A tick that is later than this has missed something.
+const LATE: Duration = Duration::from_secs(2);
+/// Maximum number of workspaces in one statement, and in one tick.
+const ROOMS_AT_ONCE: usize = 1000;
+const ROOMS_PER_TICK: usize = 5000;
+/// Number of ticks between two reads of everyone's presence.
+const PRESENCE_TICKS: u64 = 30;
+
+/// Polls until `shutdown`.
+pub async fn poll(links: Links, shutdown: CancellationToken) {
+    let mut last = Instant::now();
+    let mut skipped = 0;
+    for tick in 0_u64.. {
+        tokio::select! {
+            () = shutdown.cancelled() => return,
+            () = tokio::time::sleep(EVERY) => {}
+        }
+        if last.elapsed() > EVERY + LATE {
+            links.hub.mark_all_stale();
+        }
+        last = Instant::now();
+        if let Err(e) = read(&links, tick, &mut skipped).await {
+            tracing::debug!(error = %e, "could not poll; retrying");
+        }
+    }
+}
+
+async fn read(links: &Links, tick: u64, skipped: &mut usize) -> Result<(), DbError> {
+    read_nodes(links).await?;
+    let mut rooms = links.hub.open_rooms();
+    rooms.sort_unstable();
+    links.bus.keep_subscribed(&rooms);
+    read_heads(links, &rooms, skipped).await?;
+    stop_ended(links).await?;
+    if tick.is_multiple_of(PRESENCE_TICKS) || links.bus.has_lost_node() {
+        read_presence(links, &rooms).await?;
+        links.hub.forget_silent_streams();
+    }
+    Ok(())
+}
+
+/// Reads which other nodes live, and the epoch.
+async fn read_nodes(links: &Links) -> Result<(), DbError> {
+    let mut c = links.db.read().await?;
+    let live = row::list_live(&mut c, Some(links.node.id)).await?;
+    let epoch: String = c
+        .q("select value from meta where key = 'epoch'")
+        .value()
+        .await?;
+    drop(c);
+    links.bus.set_peers(live);
+    links.node.set_epoch(&epoch);
+    Ok(())
+}
+
+/// Compares the positions of open rooms with the log, a limited number of them in each tick.
+async fn read_heads(
+    links: &Links,
+    rooms: &[WorkspaceId],
+    skipped: &mut usize,
+) -> Result<(), DbError> {
+    if *skipped >= rooms.len() {
+        *skipped = 0;
+    }
+    let end = rooms.len().min(*skipped + ROOMS_PER_TICK);
+    for some in rooms[*skipped..end].chunks(ROOMS_AT_ONCE) {
+        let heads = log::heads(&mut links.db.read().await?, some).await?;
+        for (workspace, head) in heads {
+            if links.hub.reached(workspace, head, Duration::ZERO) && links.bus.has_peers() {
+                metrics::counter!("openvibe_log_gaps_total", "cause" => "poll").increment(1);
+                links.node.figures.note_gap();
+            }
+        }
+    }
+    *skipped = end;
+    Ok(())
+}
+
+/// Stops runs of this node whose tasks have ended or run elsewhere.
+async fn stop_ended(links: &Links) -> Result<(), DbError> {
+    let running = links.queue.running_leases();
+    if running.is_empty() {
+        return Ok(());
+    }
+    let ids = running.iter().map(|(task, _)| *task);
+    let owned = queue::owned(&mut links.db.read().await?, ids).await?;
+    for (task, token) in running {
+        if !owned.contains(&(task, token)) {
+            links.queue.stop_token(task, token);
+        }
+    }
+    Ok(())
+}
+
+async fn read_presence(links: &Links, rooms: &[WorkspaceId]) -> Result<(), DbError> {
+    for some in rooms.chunks(ROOMS_AT_ONCE) {
+        let mut c = links.db.read().await?;
+        let people = read_elsewhere(&mut c, links.node.id, some).await?;
+        drop(c);
+        links.hub.replace_elsewhere(people, some);
+    }
+    Ok(())
+}

@@ -1,0 +1,97 @@
+//! People with sockets, by node.
+
+use std::collections::{HashMap, HashSet};
+
+use uuid::Uuid;
+
+use super::Links;
+use crate::{
+    db::{Conn, DbError, dialect},
+    ids::{NodeId, UserId, WorkspaceId},
+    realtime::{BusMessage, PresenceStatus},
+};
+
+/// Maximum number of changes in one statement.
+const CHANGES_AT_ONCE: usize = 1000;
+
+/// Stores who came and left on this node since the last call, and tells the other nodes.
+///
+/// # Errors
+/// If the database fails; the changes are kept.
+pub async fn write_presence(links: &Links, c: &mut Conn) -> Result<(), DbError> {
+    let changes = links.hub.take_presence();
+    for some in changes.chunks(CHANGES_AT_ONCE) {
+        if let Err(e) = store(c, links.node.id, some).await {
+            links.hub.repeat_presence();
+            return Err(e);
+        }
+        for (workspace, user, is_here) in some {
+            links.bus.send(BusMessage::Presence {
+                workspace: *workspace,
+                user: *user,
+                status: if *is_here {
+                    PresenceStatus::Online
+                } else {
+                    PresenceStatus::Offline
+                },
+            });
+        }
+    }
+    Ok(())
+}
+
+async fn store(
+    c: &mut Conn,
+    node: NodeId,
+    changes: &[(WorkspaceId, UserId, bool)],
+) -> Result<(), DbError> {
+    let pairs = |is_here: bool| {
+        let some = changes.iter().filter(move |change| change.2 == is_here);
+        some.map(|(workspace, user, _)| (workspace.0, user.0))
+            .collect::<Vec<(Uuid, Uuid)>>()
+    };
+    dialect::nodes::insert_presence(c, node.0, &pairs(true)).await?;
+    dialect::nodes::delete_presence(c, node.0, &pairs(false)).await
+}
+
+/// People with a socket on other live nodes, in these workspaces.
+pub(super) async fn read_elsewhere(
+    c: &mut Conn,
+    node: NodeId,
+    workspaces: &[WorkspaceId],
+) -> Result<HashMap<WorkspaceId, HashMap<UserId, HashSet<NodeId>>>, DbError> {
+    let at = dialect::clock(c).await?;
+    let ids = workspaces.iter().map(|id| id.0);
+    let rows: Vec<(WorkspaceId, UserId, NodeId)> = c
+        .q(crate::sql_with_ids!(
+            c,
+            "select p.workspace_id, p.user_id, p.node_id from presence p join nodes n on n.id = p.node_id \
+             where n.lease_until >= $2 and p.node_id <> $3 and p.workspace_id in",
+            1,
+            ""
+        ))
+        .bind(dialect::hexadecimal_ids(ids))
+        .bind(at)
+        .bind(node)
+        .all()
+        .await?;
+    let mut people: HashMap<WorkspaceId, HashMap<UserId, HashSet<NodeId>>> = HashMap::new();
+    for (workspace, user, node) in rows {
+        let of_workspace = people.entry(workspace).or_default();
+        of_workspace.entry(user).or_default().insert(node);
+    }
+    Ok(people)
+}
+
+/// People of a workspace with a socket on another live node.
+///
+/// # Errors
+/// If the database fails.
+pub async fn list_online(
+    c: &mut Conn,
+    node: NodeId,
+    workspace: WorkspaceId,
+) -> Result<Vec<UserId>, DbError> {
+    let people = read_elsewhere(c, node, &[workspace]).await?;
+    Ok(people.into_values().flat_map(HashMap::into_keys).collect())
+}

@@ -1,0 +1,112 @@
+//! Messages between nodes. All of them are hints: the database has everything that must not be lost.
+
+use serde::{Deserialize, Serialize};
+
+use super::{frame::PresenceStatus, hub::Conversation, log::Envelope};
+use crate::ids::{MessageId, NodeId, TaskId, UserId, WorkspaceId};
+
+/// A message to other nodes.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(tag = "type", rename_all = "snake_case")]
+pub enum BusMessage {
+    /// Events were committed. Repaired by the poll if lost.
+    Log {
+        workspace: WorkspaceId,
+        first: i64,
+        last: i64,
+        /// The events, if the transport has room for them.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        events: Vec<Envelope>,
+    },
+    /// Tasks are due, and their node has no free worker.
+    Wake,
+    /// A task was stopped.
+    Stop {
+        workspace: WorkspaceId,
+        task: TaskId,
+    },
+    /// A part of a reply that is being streamed.
+    Delta(RemoteDelta),
+    /// Request for the whole text of a reply so far.
+    Want {
+        workspace: WorkspaceId,
+        task: TaskId,
+    },
+    Typing {
+        workspace: WorkspaceId,
+        conversation: Conversation,
+        user: UserId,
+    },
+    /// A frame for one person's own sockets.
+    User {
+        workspace: WorkspaceId,
+        user: UserId,
+        frame: String,
+    },
+    /// A person's first socket on the sending node was opened, or their last one closed.
+    Presence {
+        workspace: WorkspaceId,
+        user: UserId,
+        status: PresenceStatus,
+    },
+    /// Sessions, keys, or members lost their access: the rows are in the database.
+    Revoke,
+    /// Sign of life.
+    Node {
+        state: super::NodeState,
+        /// Milliseconds since 1970, to measure the delay of the bus.
+        sent_at_ms: i64,
+    },
+}
+
+impl BusMessage {
+    /// The workspace whose rooms the message concerns; `None` for messages to every node.
+    pub fn workspace(&self) -> Option<WorkspaceId> {
+        match self {
+            Self::Log { workspace, .. }
+            | Self::Want { workspace, .. }
+            | Self::Typing { workspace, .. }
+            | Self::User { workspace, .. }
+            | Self::Presence { workspace, .. } => Some(*workspace),
+            Self::Delta(delta) => Some(delta.workspace),
+            // The node that runs a task may have no socket of its workspace.
+            Self::Stop { .. } | Self::Wake | Self::Revoke | Self::Node { .. } => None,
+        }
+    }
+
+    /// Label of the message's type in metrics.
+    pub fn label(&self) -> &'static str {
+        match self {
+            Self::Log { .. } => "log",
+            Self::Wake => "wake",
+            Self::Stop { .. } => "stop",
+            Self::Delta(_) => "delta",
+            Self::Want { .. } => "want",
+            Self::Typing { .. } => "typing",
+            Self::User { .. } => "user",
+            Self::Presence { .. } => "presence",
+            Self::Revoke => "revoke",
+            Self::Node { .. } => "node",
+        }
+    }
+}
+
+/// A part of a streamed reply, from the node that runs its task.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct RemoteDelta {
+    pub workspace: WorkspaceId,
+    pub conversation: Conversation,
+    pub task: TaskId,
+    pub message: MessageId,
+    pub attempt: i64,
+    /// Number of UTF-16 code units before `text`.
+    pub offset: usize,
+    pub text: String,
+}
+
+/// A message with its sender.
+#[derive(Debug, Clone)]
+pub struct Received {
+    pub node: NodeId,
+    pub message: BusMessage,
+}

@@ -1,0 +1,97 @@
+//! Order of events in a room whose workspace is also written by other nodes: an event is delivered after its predecessor, whichever
+//! node committed it and whichever way it arrived.
+
+use std::collections::BTreeMap;
+
+use crate::realtime::log::Envelope;
+
+/// Maximum number and size in bytes of events that wait for their predecessors; others are read from the log.
+const EARLY_MAX: usize = 256;
+const EARLY_BYTES_MAX: usize = 1024 * 1024;
+
+/// Position of an event relative to those that were delivered.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Place {
+    Known,
+    Next,
+    Early,
+}
+
+#[derive(Default)]
+pub(super) struct Order {
+    /// The newest delivered event; `None` until the position of a room that has just opened was read.
+    delivered: Option<i64>,
+    /// The newest event that is known to exist.
+    reached: i64,
+    /// Events that wait for their predecessors.
+    early: BTreeMap<i64, Envelope>,
+    early_bytes: usize,
+}
+
+impl Order {
+    pub(super) fn delivered(&self) -> Option<i64> {
+        self.delivered
+    }
+
+    pub(super) fn place_of(&self, seq: i64) -> Place {
+        match self.delivered {
+            Some(delivered) if seq <= delivered => Place::Known,
+            Some(delivered) if seq == delivered + 1 => Place::Next,
+            _ => Place::Early,
+        }
+    }
+
+    /// Keeps an event until its predecessors were delivered, if there is room for it.
+    pub(super) fn keep(&mut self, event: &Envelope) {
+        self.note(event.seq);
+        let bytes = event.frame.len();
+        if self.early.len() < EARLY_MAX
+            && self.early_bytes + bytes <= EARLY_BYTES_MAX
+            && self.early.insert(event.seq, event.clone()).is_none()
+        {
+            self.early_bytes += bytes;
+        }
+    }
+
+    /// Records that an event exists. Returns whether events up to it are missing.
+    pub(super) fn note(&mut self, seq: i64) -> bool {
+        self.reached = self.reached.max(seq);
+        self.has_gap()
+    }
+
+    /// Checks whether events are missing before one that is known to exist. A room that has no position yet misses none.
+    pub(super) fn has_gap(&self) -> bool {
+        self.delivered.is_some_and(|delivered| delivered < self.reached)
+    }
+
+    pub(super) fn advance_to(&mut self, seq: i64) {
+        self.delivered = Some(seq);
+        self.note(seq);
+    }
+
+    /// Takes the event after the newest delivered one, and drops older ones.
+    pub(super) fn take_next(&mut self) -> Option<Envelope> {
+        let delivered = self.delivered?;
+        while let Some(first) = self.early.first_entry() {
+            if *first.key() > delivered + 1 {
+                return None;
+            }
+            let event = first.remove();
+            self.early_bytes -= event.frame.len();
+            if event.seq == delivered + 1 {
+                return Some(event);
+            }
+        }
+        None
+    }
+
+    /// Sets the first position. Returns false if there is one already.
+    pub(super) fn open_at(&mut self, head: i64) -> bool {
+        if self.delivered.is_some() {
+            return false;
+        }
+        self.delivered = Some(head);
+        self.note(head);
+        true
+    }
+}

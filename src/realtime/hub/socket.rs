@@ -1,0 +1,162 @@
+//! A socket of this process, as the hub sees it: its queue, and the request to close it.
+
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicBool, AtomicU16, AtomicUsize, Ordering},
+    },
+    task::{Context, Poll},
+};
+
+use axum::extract::ws::Utf8Bytes;
+use futures::task::AtomicWaker;
+use tokio::sync::mpsc;
+
+use crate::{
+    ids::{ApiKeyId, SessionId, UserId},
+    realtime::log::AgentVisibility,
+};
+
+/// Maximum number of queued frames per socket; an event beyond that closes the socket with 4008.
+const SOCKET_QUEUE_MAX: usize = 1024;
+/// Maximum size of queued frames per socket in bytes; an event beyond that closes the socket with
+/// 4008.
+const SOCKET_QUEUE_BYTES_MAX: usize = 8 * 1024 * 1024;
+/// Ephemeral frames are dropped if fewer slots or bytes than these are free.
+const SOCKET_QUEUE_RESERVE: usize = 512;
+const SOCKET_QUEUE_BYTES_RESERVE: usize = SOCKET_QUEUE_BYTES_MAX / 2;
+
+/// Close code of a socket.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Close {
+    GoingAway = 1001,
+    NotAuthenticated = 4001,
+    NotInWorkspace = 4003,
+    TooSlow = 4008,
+}
+
+/// An entry in a socket's queue.
+#[derive(Debug)]
+pub enum Outgoing {
+    /// A durable event with its sequence number.
+    Event(i64, Utf8Bytes),
+    /// Any other frame.
+    Frame(Utf8Bytes),
+}
+
+pub struct Socket {
+    pub id: u64,
+    pub user: UserId,
+    pub session: Option<SessionId>,
+    pub key: Option<ApiKeyId>,
+    pub(super) visibility: AgentVisibility,
+    pub(super) queue: mpsc::Sender<Outgoing>,
+    /// Total size of the frames in the queue.
+    queued_bytes: AtomicUsize,
+    /// The close code; 0 until the socket is to be closed.
+    code: AtomicU16,
+    /// Waker of the socket's task. Polled for each event, so it is not a `CancellationToken`, which
+    /// takes locks.
+    waker: AtomicWaker,
+    /// The socket receives nothing more, because the log that it follows was replaced.
+    is_muted: AtomicBool,
+}
+
+impl Socket {
+    pub(super) fn new(
+        id: u64,
+        user: UserId,
+        (session, key): (Option<SessionId>, Option<ApiKeyId>),
+        visibility: AgentVisibility,
+    ) -> (Arc<Self>, mpsc::Receiver<Outgoing>) {
+        let (queue, receive) = mpsc::channel(SOCKET_QUEUE_MAX);
+        let socket = Self {
+            id,
+            user,
+            session,
+            key,
+            visibility,
+            queue,
+            queued_bytes: AtomicUsize::new(0),
+            code: AtomicU16::new(0),
+            waker: AtomicWaker::new(),
+            is_muted: AtomicBool::new(false),
+        };
+        (Arc::new(socket), receive)
+    }
+
+    /// Sends nothing more to the socket, which is to be closed soon.
+    pub(super) fn mute(&self) {
+        self.is_muted.store(true, Ordering::SeqCst);
+    }
+
+    fn is_muted(&self) -> bool {
+        self.is_muted.load(Ordering::Relaxed)
+    }
+
+    /// Requests that the socket's task close it; the first reason wins.
+    pub fn close(&self, why: Close) {
+        // Fails if a reason is already set, which is intended.
+        let _first = self
+            .code
+            .compare_exchange(0, why as u16, Ordering::SeqCst, Ordering::SeqCst);
+        self.waker.wake();
+    }
+
+    /// Returns the close code once closing was requested. Only for the socket's own task, because
+    /// only one task can wait.
+    pub fn poll_closed(&self, cx: &Context<'_>) -> Poll<u16> {
+        if self.close_code() == 0 {
+            self.waker.register(cx.waker());
+        }
+        // Check again: closing may have been requested before the waker was registered.
+        match self.close_code() {
+            0 => Poll::Pending,
+            code => Poll::Ready(code),
+        }
+    }
+
+    /// Checks whether closing was requested.
+    pub fn is_closed(&self) -> bool {
+        self.close_code() != 0
+    }
+
+    fn close_code(&self) -> u16 {
+        self.code.load(Ordering::SeqCst)
+    }
+
+    /// Records that a frame has left the queue.
+    pub fn took(&self, frame: &Utf8Bytes) {
+        self.queued_bytes.fetch_sub(frame.len(), Ordering::Relaxed);
+    }
+
+    pub(super) fn durable(&self, seq: i64, frame: &Utf8Bytes) {
+        if self.is_closed() || self.is_muted() {
+            return;
+        }
+        let bytes = self.queued_bytes.fetch_add(frame.len(), Ordering::Relaxed) + frame.len();
+        let fits = bytes <= SOCKET_QUEUE_BYTES_MAX;
+        if !fits
+            || self
+                .queue
+                .try_send(Outgoing::Event(seq, frame.clone()))
+                .is_err()
+        {
+            self.close(Close::TooSlow);
+        }
+    }
+
+    /// Returns false if the frame was dropped.
+    pub(super) fn ephemeral(&self, frame: &Utf8Bytes) -> bool {
+        if self.queue.capacity() <= SOCKET_QUEUE_RESERVE || self.is_muted() {
+            return false;
+        }
+        let bytes = self.queued_bytes.fetch_add(frame.len(), Ordering::Relaxed) + frame.len();
+        let is_queued = bytes <= SOCKET_QUEUE_BYTES_MAX - SOCKET_QUEUE_BYTES_RESERVE
+            && self.queue.try_send(Outgoing::Frame(frame.clone())).is_ok();
+        if !is_queued {
+            self.took(frame);
+        }
+        is_queued
+    }
+}
