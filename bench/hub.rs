@@ -10,7 +10,7 @@ use openvibe::{
     app::App,
     config::Config,
     ids::{ChannelId, WorkspaceId},
-    realtime::{Audience, Envelope, EventType},
+    realtime::{Audience, Envelope},
 };
 use tokio::{
     io::{AsyncBufReadExt, BufReader},
@@ -51,9 +51,9 @@ pub(crate) fn main() -> anyhow::Result<()> {
                     .split_once('\t')
                     .context("the first line has no tab")?;
                 let mut event = Envelope {
-                    kind: EventType::MessageCreated,
-                    message: None,
                     only: None,
+                    is_of_agent: false,
+                    ends_stream: None,
                     workspace: workspace.parse::<WorkspaceId>()?,
                     // Higher than any number in the log.
                     seq: 1_000_000,

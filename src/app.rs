@@ -4,10 +4,7 @@ use std::{
     collections::HashMap,
     net::SocketAddr,
     path::{Path, PathBuf},
-    sync::{
-        Arc,
-        atomic::{AtomicBool, Ordering},
-    },
+    sync::{Arc, Mutex, PoisonError},
     time::{Duration, Instant},
 };
 
@@ -30,14 +27,15 @@ use crate::{
     forks::{collaborator::Collaborator, edit, resolver::Resolver},
     http::serve::{Bounds, serve},
     ids::WorkspaceId,
-    lock::{self, Guard},
+    lock,
     mcp::Servers,
     memory, model,
+    nodes::{self, Lease, LeaseEnd, Links, Node, bus::Bus},
     outbound::{OwnServer, Rules},
     permissions,
     personal::{self, Eraser},
     providers::{self, PerWorkspace, Providers},
-    realtime::{Close, Envelope, Hub, PRESENCE_EVERY, log},
+    realtime::{BusMessage, Close, Envelope, Hub, NodeState, PRESENCE_EVERY, Shared, log},
     registry::{self, CodeRunner, Registry},
     replies::{
         adaptation::{self, reflect::Reflector},
@@ -84,6 +82,8 @@ use crate::{
 const NOTICES_MAX: usize = 4096;
 /// Time limit for ending open work at shutdown.
 const SHUTDOWN_WITHIN: Duration = Duration::from_secs(7);
+/// Maximum time for which a stopping node is not ready but serves as before.
+const UNREADY_FOR_MAX: Duration = Duration::from_secs(5);
 /// Time limit for closing the database.
 const CLOSE_WITHIN: Duration = Duration::from_secs(2);
 const TIDY_EVERY_MAX: Duration = Duration::from_mins(1);
@@ -95,6 +95,8 @@ const ANNOUNCE_EDITS_EVERY: Duration = Duration::from_secs(1);
 const EXPIRE_APPROVALS_EVERY: Duration = Duration::from_secs(1);
 /// Interval between checks for schedules that are due.
 const FIRE_SCHEDULES_EVERY: Duration = Duration::from_secs(1);
+/// Interval at which a node without jobs checks whether it has them.
+const FIND_JOBS_EVERY: Duration = Duration::from_secs(1);
 /// Interval between checks for agents that are out of date with their base.
 const REFRESH_EVERY: Duration = Duration::from_millis(500);
 /// Pause between two batches of agents.
@@ -106,7 +108,10 @@ pub struct App {
     address: SocketAddr,
     worker: Worker,
     files: FileLocks,
-    guard: Option<Guard>,
+    /// The lease of this node, if it shares its database.
+    lease: Option<Lease>,
+    /// Stops claims of tasks before everything else.
+    draining: CancellationToken,
     bounds: Bounds,
 }
 
@@ -132,21 +137,29 @@ fn lock_files(config: &Config) -> anyhow::Result<FileLocks> {
 /// Passes commits on to the hub and the queue, in commit order, from its own task so that writers do not wait for
 /// sockets. It is a task of the runtime because waking a socket's task from there is cheaper than from another thread
 /// (docs/performance.md).
-fn dispatch(hub: Arc<Hub>, queue: Arc<Queue>) -> crate::db::Listener {
+fn dispatch(hub: Arc<Hub>, queue: Arc<Queue>, bus: Arc<Bus>) -> crate::db::Listener {
     let (send, mut receive) = mpsc::channel::<(Instant, Vec<CommitSignal>)>(NOTICES_MAX);
     let deliver = async move {
         while let Some((committed, notices)) = receive.recv().await {
             for notice in notices {
                 if let Some(event) = notice.downcast_ref::<Envelope>() {
                     hub.publish(event);
+                    bus.committed(event);
                     FANOUT_SECONDS.record(committed.elapsed());
                 } else if notice.is::<Wake>() {
                     queue.wake.notify_one();
+                    if queue.is_full() {
+                        bus.send(BusMessage::Wake);
+                    }
                 } else if let Some(LostSignals(workspace)) = notice.downcast_ref() {
-                    hub.make_resume(WorkspaceId(*workspace));
+                    hub.recover(WorkspaceId(*workspace));
                 } else if let Some(stopped) = notice.downcast_ref::<Stopped>() {
                     queue.stop(stopped.task);
                     hub.drop_stream(stopped.workspace, stopped.task);
+                    bus.send(BusMessage::Stop {
+                        workspace: stopped.workspace,
+                        task: stopped.task,
+                    });
                 } else if let Some(ended) = notice.downcast_ref::<Counted>() {
                     ended.measure();
                 }
@@ -415,27 +428,41 @@ impl App {
         telemetry::process::note_start();
         let metrics = telemetry::recorder().map_err(anyhow::Error::msg)?;
         let files = lock_files(&config)?;
-        let hub = Arc::new(Hub::default());
+        let listener = bind(&config.listen).await?;
+        let address = listener.local_addr()?;
+        let mut node = Node::open(&config)?;
+        node.name_after(address);
+        let node = Arc::new(node);
+        let (bus, bus_queue) = Bus::new(node.id, config.nats.clone())?;
+        let hub = Arc::new(if node.is_shared() {
+            Hub::shared(Shared::new(bus.relay()))
+        } else {
+            Hub::default()
+        });
         let queue = Arc::new(Queue::default());
         let agents = config.seeds_file.as_deref().map(read_seeds).transpose()?;
         let db = open_database(
             &config.database,
-            dispatch(Arc::clone(&hub), Arc::clone(&queue)),
+            dispatch(Arc::clone(&hub), Arc::clone(&queue), Arc::clone(&bus)),
         )
         .await?;
-        let guard = Guard::lock(&db).await?;
-        let epoch = prepare(&db, &config, agents)
+        let lease = if node.is_shared() {
+            Some(nodes::join(&db, &node).await?)
+        } else {
+            None
+        };
+        let links = Links {
+            db: db.clone(),
+            node: Arc::clone(&node),
+            hub: Arc::clone(&hub),
+            queue: Arc::clone(&queue),
+            bus,
+        };
+        prepare(&links, &config, agents)
             .await
             .map_err(|e| describe(&config.database, "could not be prepared", e))?;
         let facts = Arc::new(StoredFacts { db: db.clone() });
         let (connector, environment) = model::from_settings(config.model.clone(), facts)?;
-        let listener = TcpListener::bind(&config.listen).await.with_context(|| {
-            format!(
-                "cannot listen on {}: set OPENVIBE_LISTEN to a free HOST:PORT",
-                config.listen
-            )
-        })?;
-        let address = listener.local_addr()?;
         let public_url = config
             .public_url
             .clone()
@@ -445,6 +472,10 @@ impl App {
 
         let tracker = TaskTracker::new();
         let shutdown = CancellationToken::new();
+        let draining = CancellationToken::new();
+        if node.is_shared() {
+            nodes::bus::start(links.clone(), bus_queue, shutdown.clone(), &tracker).await?;
+        }
         let calls = CallLog {
             db: db.clone(),
             tracker: tracker.clone(),
@@ -489,11 +520,13 @@ impl App {
             .context("could not prepare the directory for uploads")?;
         let tools = toolbox(&db, &blobs, &keyring, &registry);
         let worker = Worker {
+            id: node.id.0,
             db: db.clone(),
             queue: Arc::clone(&queue),
             handlers: handlers(&config, &hub, &providers, &blobs, &calls, &keyring, &tools),
             slots: config.workers,
             tracker: tracker.clone(),
+            draining: draining.clone(),
             shutdown: shutdown.clone(),
         };
         let service = Arc::new(ResponsesService {
@@ -520,7 +553,7 @@ impl App {
             db,
             public_url,
             is_on_loopback: address.ip().is_loopback(),
-            epoch,
+            nodes: links,
             setup_token,
             hub,
             queue,
@@ -545,7 +578,8 @@ impl App {
             address,
             worker,
             files,
-            guard,
+            lease,
+            draining,
             bounds,
         })
     }
@@ -567,6 +601,11 @@ impl App {
     /// The hub, so that `bench/` can send frames to this process's sockets.
     pub fn hub(&self) -> Arc<Hub> {
         Arc::clone(&self.state.hub)
+    }
+
+    /// The bus to other nodes, so that tests can wait for them.
+    pub fn bus(&self) -> Arc<Bus> {
+        Arc::clone(&self.state.nodes.bus)
     }
 
     pub fn public_url(&self) -> &str {
@@ -595,7 +634,8 @@ impl App {
             listener,
             worker,
             files,
-            guard,
+            lease,
+            draining,
             bounds,
             ..
         } = self;
@@ -610,17 +650,21 @@ impl App {
         tracker.spawn(expire_approvals_forever(state.clone()));
         tracker.spawn(fire_schedules_forever(state.clone()));
         tracker.spawn(broadcast_presence_loop(state.clone()));
-        let is_taken = Arc::new(AtomicBool::new(false));
-        if let Some(guard) = guard {
-            let (db, shutdown) = (state.db.clone(), shutdown.clone());
-            let is_taken = Arc::clone(&is_taken);
+        let ended: Arc<Mutex<Option<LeaseEnd>>> = Arc::default();
+        if let Some(lease) = lease {
+            let (links, shutdown) = (state.nodes.clone(), shutdown.clone());
+            let ended = Arc::clone(&ended);
+            tracker.spawn(nodes::follow(links.clone(), shutdown.clone()));
+            tracker.spawn(nodes::poll(links.clone(), shutdown.clone()));
+            tracker.spawn(follow_epochs(state.clone()));
             tracker.spawn(async move {
-                if guard.keep(db, shutdown.clone()).await.is_err() {
-                    is_taken.store(true, Ordering::SeqCst);
+                if let Err(end) = lease.keep(links, shutdown.clone()).await {
+                    *ended.lock().unwrap_or_else(PoisonError::into_inner) = Some(end);
                     shutdown.cancel();
                 }
             });
         }
+        state.nodes.node.set_state(NodeState::Ready);
         tracker.spawn(personal::finish_begun(Eraser::from(&state)));
         let serving = serve(
             listener,
@@ -634,10 +678,7 @@ impl App {
             // This happens if the database was taken over and no client is connected.
             () = &mut serving => true,
             () = shutdown.cancelled() => false,
-            () = stop => {
-                tracing::info!("stopping");
-                false
-            }
+            () = stop_gently(&state, &draining, stop) => false,
         };
         shutdown.cancel();
         state.hub.close_where(Close::GoingAway, |_| true);
@@ -653,6 +694,12 @@ impl App {
         if drained.await.is_err() {
             tracing::warn!("some connections did not close in time");
         }
+        let left = tokio::time::timeout(CLOSE_WITHIN, nodes::leave(&state.nodes)).await;
+        if !matches!(left, Ok(Ok(()))) {
+            tracing::warn!(
+                "the other nodes will notice only by the expired lease that this one has stopped"
+            );
+        }
         if tokio::time::timeout(CLOSE_WITHIN, state.db.close())
             .await
             .is_err()
@@ -660,11 +707,52 @@ impl App {
             tracing::warn!("the database did not close in time");
         }
         drop(files);
-        anyhow::ensure!(
-            !is_taken.load(Ordering::SeqCst),
-            "another OpenVibe server took over the database while it was unreachable: only one server can use it"
-        );
-        Ok(())
+        let end = *ended.lock().unwrap_or_else(PoisonError::into_inner);
+        match end {
+            Some(end) => Err(anyhow::Error::msg(end.text(&state.config.data_dir))),
+            None => Ok(()),
+        }
+    }
+}
+
+async fn bind(listen: &str) -> anyhow::Result<TcpListener> {
+    TcpListener::bind(listen).await.with_context(|| {
+        format!("cannot listen on {listen}: set OPENVIBE_LISTEN to a free HOST:PORT")
+    })
+}
+
+/// Waits for `stop`. If another node is ready, then hands the clients over: takes no more tasks, is not ready for some seconds, so
+/// that load balancers notice, and closes the sockets one after the other.
+async fn stop_gently(state: &State, draining: &CancellationToken, stop: impl Future<Output = ()>) {
+    stop.await;
+    tracing::info!("stopping");
+    let Links { node, bus, hub, .. } = &state.nodes;
+    if !bus.has_ready_peer() {
+        return;
+    }
+    node.set_state(NodeState::Draining);
+    draining.cancel();
+    let drain = state.config.drain;
+    tokio::time::sleep(UNREADY_FOR_MAX.min(drain / 2)).await;
+    hub.close_gradually(Close::GoingAway, drain).await;
+}
+
+/// When another log begins, sends nothing more to the sockets and closes them: their clients load everything again.
+async fn follow_epochs(state: State) {
+    let node = &state.nodes.node;
+    let mut known = node.epoch();
+    loop {
+        tokio::select! {
+            () = state.shutdown.cancelled() => return,
+            other = node.other_epoch(&known) => known = other,
+        }
+        tracing::warn!("the database has a new epoch; all clients load everything again");
+        metrics::counter!("openvibe_epoch_changes_total").increment(1);
+        state.hub.start_over();
+        state
+            .hub
+            .close_gradually(Close::GoingAway, state.config.drain)
+            .await;
     }
 }
 
@@ -692,24 +780,33 @@ pub fn describe(url: &DatabaseUrl, what: &str, error: DbError) -> anyhow::Error 
     }
 }
 
-/// Prepares the data before the server starts; returns the database's epoch.
-async fn prepare(db: &Db, config: &Config, agents: Option<String>) -> Result<String, DbError> {
+/// Prepares the data before the server starts.
+async fn prepare(links: &Links, config: &Config, agents: Option<String>) -> Result<(), DbError> {
+    let Links { db, node, .. } = links;
     index::bring_up_to_date(db).await?;
     manifest::convert_old(db).await?;
-    calls::close_all(db).await?;
+    let is_alone = nodes::find_peers(links).await?;
+    if is_alone {
+        calls::close_all(db).await?;
+    }
     let tasks_queued_max = config.tasks_queued_max;
     let bytes_max = i64::try_from(config.workspace_bytes_max).unwrap_or(i64::MAX);
     let agents_max = config.agents_max;
     let is_remembering = config.memory;
+    let is_shared = node.is_shared();
     db.write(Uuid::nil(), async move |c: &mut Conn| {
         queue::set_queued_max(c, tasks_queued_max).await?;
         auth::quota::set_quotas(c, bytes_max, agents_max).await?;
         seeds::set_seeds(c, agents.as_deref()).await?;
         memory::settings::set_server(c, is_remembering).await?;
-        queue::expire_leases(c).await
+        if !is_shared {
+            queue::expire_leases(c, None).await?;
+        }
+        Ok::<_, DbError>(())
     })
     .await?;
-    read_or_make_epoch(db).await
+    node.set_epoch(&read_or_make_epoch(db).await?);
+    Ok(())
 }
 
 fn default_url(address: SocketAddr) -> String {
@@ -718,6 +815,15 @@ fn default_url(address: SocketAddr) -> String {
     } else {
         format!("http://{address}")
     }
+}
+
+/// Waits until this node runs the jobs that only one node runs at a time; `None` at shutdown.
+async fn wait_for_jobs(state: &State) -> Option<()> {
+    while !state.nodes.node.runs_jobs() {
+        let pause = tokio::time::sleep(FIND_JOBS_EVERY);
+        state.shutdown.run_until_cancelled(pause).await?;
+    }
+    (!state.shutdown.is_cancelled()).then_some(())
 }
 
 async fn broadcast_presence_loop(state: State) {
@@ -750,6 +856,9 @@ async fn cleanup_loop(state: State) {
 async fn cleanup(state: &State, retention: Duration) -> Result<(), auth::AuthError> {
     state.metrics.run_upkeep();
     state.limits.cleanup();
+    if !state.nodes.node.runs_jobs() {
+        return Ok(());
+    }
     let before = now() - retention;
     let workspaces: Vec<(WorkspaceId,)> = state
         .db
@@ -803,6 +912,12 @@ async fn cleanup_files_loop(state: State) {
         } else {
             CleanupScope::Rows
         };
+        if !state.nodes.node.runs_jobs() {
+            if wait_for_jobs(&state).await.is_none() {
+                return;
+            }
+            continue;
+        }
         if let Err(e) = files::cleanup(&state.db, &state.blobs, orphan_after, how).await {
             tracing::warn!(error = %e, "could not remove unreferenced files; retrying later");
         }
@@ -816,7 +931,7 @@ async fn cleanup_files_loop(state: State) {
 /// Deletes expired texts of context records, expired rows of model calls and of slots, expired runs, and counters of past budgets, at the
 /// start and then daily.
 async fn remove_contexts_forever(state: State) {
-    loop {
+    while wait_for_jobs(&state).await.is_some() {
         let retention = state.config.context_retention;
         if let Err(e) = manifest::remove_expired(&state.db, retention).await {
             tracing::warn!(error = %e, "expired texts of context records could not be deleted; trying again tomorrow");
@@ -847,6 +962,9 @@ async fn announce_edits_forever(state: State) {
             () = state.shutdown.cancelled() => return,
             () = tokio::time::sleep(ANNOUNCE_EDITS_EVERY) => {}
         }
+        if !state.nodes.node.runs_jobs() {
+            continue;
+        }
         if let Err(e) = announce_edits(&state).await {
             tracing::warn!(error = %e, "could not announce draft edits; retrying");
         }
@@ -859,6 +977,9 @@ async fn expire_approvals_forever(state: State) {
         tokio::select! {
             () = state.shutdown.cancelled() => return,
             () = tokio::time::sleep(EXPIRE_APPROVALS_EVERY) => {}
+        }
+        if !state.nodes.node.runs_jobs() {
+            continue;
         }
         if let Err(e) = approvals::end_due(&state.db, &state.hub).await {
             tracing::warn!(error = %e, "could not end actions; retrying");
@@ -891,7 +1012,7 @@ async fn fire_schedules_forever(state: State) {
 /// Refreshes agents after changes to their bases, a few per transaction, so that other writes can proceed in between.
 async fn refresh_agents_forever(state: State) {
     loop {
-        let pause = if state.disk.check().await.is_err() {
+        let pause = if state.disk.check().await.is_err() || !state.nodes.node.runs_jobs() {
             REFRESH_EVERY
         } else {
             match profiles::refresh_some(&state.db).await {
@@ -920,6 +1041,9 @@ async fn compact_quiet_forever(state: State) {
         tokio::select! {
             () = state.shutdown.cancelled() => return,
             () = tokio::time::sleep(every) => {}
+        }
+        if !state.nodes.node.runs_jobs() {
+            continue;
         }
         if let Err(e) = quiet::queue_due(&state.db, settings).await {
             tracing::warn!(error = %e, "could not compact quiet conversations; retrying");

@@ -37,6 +37,15 @@ impl fmt::Debug for Secret {
     }
 }
 
+/// How to reach NATS.
+#[derive(Debug, Clone)]
+pub struct NatsConfig {
+    /// `nats://` and `tls://` URLs separated by commas; they can contain a password.
+    pub urls: Secret,
+    /// Path of a `.creds` file.
+    pub credentials: Option<PathBuf>,
+}
+
 #[derive(Debug, Clone)]
 pub struct Config {
     /// `HOST:PORT`; port 0 picks a free one.
@@ -46,6 +55,11 @@ pub struct Config {
     pub trusted_proxies: Vec<IpAddr>,
     pub data_dir: PathBuf,
     pub database: DatabaseUrl,
+    /// Name of this node on the Nodes page and in logs; `None` derives it from the bound address.
+    pub node_name: Option<String>,
+    pub nats: Option<NatsConfig>,
+    /// Time over which a stopping node closes its sockets.
+    pub drain: Duration,
     pub model: ModelSettings,
     /// Cost of password hashes: not a setting, but lower in tests, which create thousands of accounts.
     pub password_cost: argon2::Params,
@@ -109,6 +123,8 @@ pub enum ConfigError {
     Value { name: String, problem: String },
     #[error("openvibe.toml: {0}")]
     File(String),
+    #[error("OPENVIBE_NATS_URL needs PostgreSQL: set OPENVIBE_DATABASE_URL to postgres://…")]
+    NatsNeedsPostgres,
 }
 
 /// Hard upper limit of `OPENVIBE_UPLOAD_BYTES_MAX`.
@@ -123,6 +139,10 @@ const NAMES: &[&str] = &[
     "TRUSTED_PROXIES",
     "DATA_DIR",
     "DATABASE_URL",
+    "NODE_NAME",
+    "NATS_URL",
+    "NATS_CREDENTIALS",
+    "DRAIN",
     "MODEL_BASE_URL",
     "MODEL_API_KEY",
     "MODEL",
@@ -340,6 +360,13 @@ impl Config {
             DatabaseUrl::Sqlite(data_dir.join("openvibe.db")),
             DatabaseUrl::parse,
         )?;
+        let nats = text("NATS_URL").map(|urls| NatsConfig {
+            urls: Secret(urls),
+            credentials: text("NATS_CREDENTIALS").map(PathBuf::from),
+        });
+        if nats.is_some() && matches!(database, DatabaseUrl::Sqlite(_)) {
+            return Err(ConfigError::NatsNeedsPostgres);
+        }
         let workers = s.parsed("WORKERS", 16, |t| number_to(t, 1024))?;
         Ok(Self {
             listen: text("LISTEN").unwrap_or_else(|| "127.0.0.1:8080".to_owned()),
@@ -347,6 +374,9 @@ impl Config {
             trusted_proxies: s.parsed("TRUSTED_PROXIES", Vec::new(), parse_addresses)?,
             data_dir,
             database,
+            node_name: s.parsed("NODE_NAME", None, parse_node_name)?,
+            nats,
+            drain: s.parsed("DRAIN", Duration::from_secs(10), parse_drain)?,
             model: ModelSettings {
                 base_url: text("MODEL_BASE_URL"),
                 api_key: text("MODEL_API_KEY"),
@@ -487,6 +517,30 @@ fn parse_workspaces(json: &str) -> Result<Vec<String>, String> {
     Ok(named.collect())
 }
 
+/// Maximum length of a node's name, in characters.
+const NODE_NAME_MAX: usize = 80;
+
+fn parse_node_name(text: &str) -> Result<Option<String>, String> {
+    let name = text.trim();
+    if name.chars().count() > NODE_NAME_MAX || name.chars().any(char::is_control) {
+        return Err(format!(
+            "a name has at most {NODE_NAME_MAX} printable characters"
+        ));
+    }
+    Ok(Some(name.to_owned()))
+}
+
+/// Longer ones would exceed the time that service managers wait for a process.
+const DRAIN_MAX: Duration = Duration::from_secs(15);
+
+fn parse_drain(text: &str) -> Result<Duration, String> {
+    let drain = parse_duration(text)?;
+    if drain > DRAIN_MAX {
+        return Err(format!("`{text}` is longer than 15s"));
+    }
+    Ok(drain)
+}
+
 fn parse_signup(text: &str) -> Result<Signup, String> {
     one_of(
         text,
@@ -558,6 +612,15 @@ mod tests {
     }
 
     #[test]
+    fn nats_needs_postgresql() {
+        let error = with(&[("NATS_URL", "nats://127.0.0.1:4222")]).unwrap_err();
+        assert_eq!(
+            error.to_string(),
+            "OPENVIBE_NATS_URL needs PostgreSQL: set OPENVIBE_DATABASE_URL to postgres://…"
+        );
+    }
+
+    #[test]
     fn durations_have_units() {
         let config = with(&[("RETRY_DELAYS", "10ms, 2s,1m"), ("EVENT_RETENTION", "2d")]).unwrap();
         assert_eq!(
@@ -585,6 +648,8 @@ mod tests {
             ("WEB_ALLOW", "10.0.0.0/40"),
             ("SANDBOX_URL", "127.0.0.1:9000"),
             ("MCP", "{\"files\": {\"command\": []}}"),
+            ("DRAIN", "16s"),
+            ("NODE_NAME", "a\nb"),
         ] {
             let error = with(&[(name, value)]).unwrap_err().to_string();
             assert!(error.starts_with(&format!("OPENVIBE_{name}: ")), "{error}");

@@ -1,7 +1,7 @@
 //! `OpenVibe`: team chat in which AI agents are teammates.
 //!
 //! ```text
-//! cli ─► app ─► router ─► socket ─► routes ─► server ─► personal, runs ─► forks, responses ─► replies ─► schedules ─► tools
+//! cli ─► app ─► router ─► socket ─► routes ─► server ─► nodes ─► personal, runs ─► forks, responses ─► replies ─► schedules ─► tools
 //!     ─► memory ─► chat ─► workflows ─► agents ─► files, openapi, providers, registry ─► auth ─► http, tasks
 //!     ─► realtime, backup, config ─► secrets ─► db ─► mcp, web ─► telemetry, tool_fault ─► model, outbound, ids, time
 //! ```
@@ -28,6 +28,7 @@ pub mod lock;
 pub mod mcp;
 pub mod memory;
 pub mod model;
+pub mod nodes;
 pub mod openapi;
 pub mod outbound;
 pub mod patch;

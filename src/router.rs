@@ -46,6 +46,7 @@ fn all() -> OpenApiRouter<State> {
         .merge(routes::registry::router())
         .merge(routes::mcp::router())
         .merge(routes::personal::router())
+        .merge(routes::nodes::router())
         .merge(socket::router())
 }
 

@@ -120,6 +120,15 @@ async fn insert(c: &mut Conn, id: WorkspaceId, name: &str, slug: &str) -> Result
     Ok(n == 1)
 }
 
+/// The workspace that was created first; `None` before there is one.
+pub async fn find_oldest(c: &mut Conn) -> Result<Option<WorkspaceId>, AuthError> {
+    let oldest: Option<(WorkspaceId,)> = c
+        .q("select id from workspaces order by id limit 1")
+        .opt()
+        .await?;
+    Ok(oldest.map(|row| row.0))
+}
+
 /// Inserts an empty workspace; the caller adds its agents, creator, and channels in the same transaction. Only the first
 /// workspace of the server can have a slug that the operator `named` before it existed.
 ///

@@ -3,6 +3,7 @@
 mod agents;
 mod backup;
 mod demo;
+mod nodes;
 mod output;
 
 use std::process::ExitCode;
@@ -48,6 +49,8 @@ enum Command {
     Backup(BackupCommand),
     /// Restore a backup into an empty data directory or database
     Restore(RestoreCommand),
+    /// List the servers that share the database
+    Nodes,
     /// Print the `OpenAPI` document
     Openapi,
     /// Import an agent from files, or export it to files
@@ -126,6 +129,7 @@ fn run(arguments: Arguments) -> anyhow::Result<()> {
         Command::Restore(command) => with_config(arguments.listen, async |config| {
             backup::restore(config, command).await
         }),
+        Command::Nodes => with_config(arguments.listen, nodes::list),
         Command::User { command } => with_config(arguments.listen, async |config| {
             user(&config, command).await
         }),

@@ -236,6 +236,23 @@ pub struct BlobRow {
     pub size_bytes: i64,
 }
 
+/// Names the nodes that use a database, which hold its lock.
+async fn in_use(backend: &mut Backend) -> Result<String, DbError> {
+    let known = backend.names().await?;
+    let nodes = if known.iter().any(|table| table == "nodes") {
+        let live = "select name, '' from nodes where lease_until >= clock_timestamp() order by name";
+        backend.pairs(live).await?
+    } else {
+        Vec::new()
+    };
+    let names: Vec<String> = nodes.into_iter().map(|(name, _)| name).collect();
+    Ok(match names.len() {
+        0 => "the database is in use by an OpenVibe server: stop it first".to_owned(),
+        1 => format!("1 node uses this database ({}): stop it first", names[0]),
+        n => format!("{n} nodes use this database ({}): stop them first", names.join(", ")),
+    })
+}
+
 impl Dump {
     /// # Errors
     /// If the database does not exist or cannot be opened.
@@ -486,11 +503,10 @@ impl Load {
         let free: bool = sqlx::query_scalar("select pg_try_advisory_lock(7310579, 1)")
             .fetch_one(&mut *tx)
             .await?;
-        if !free {
-            let text = "the database is in use by another OpenVibe server: stop it first";
-            return Err(odd(text.to_owned()));
-        }
         let mut backend = Backend::Pg(tx);
+        if !free {
+            return Err(odd(in_use(&mut backend).await?));
+        }
         let names = backend.names().await?;
         // Rows that startup or `migrate` write do not count as data.
         let data = |name: &&String| !name.starts_with("_sqlx") && *name != "meta";
@@ -566,7 +582,7 @@ impl Load {
     pub async fn finish(mut self, epoch: &str) -> Result<(), DbError> {
         let epoch = epoch.replace('\'', "''");
         self.backend
-            .run("delete from meta where key in ('epoch', 'search')")
+            .run("delete from meta where key in ('epoch', 'search', 'cluster')")
             .await?;
         self.backend
             .run(&format!(

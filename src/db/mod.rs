@@ -24,8 +24,9 @@ use std::{
 };
 
 use sqlx::{
-    SqlitePool,
-    postgres::PgPoolOptions,
+    Postgres, SqlitePool,
+    pool::PoolConnection,
+    postgres::{PgListener, PgPoolOptions},
     sqlite::{SqliteConnectOptions, SqliteJournalMode, SqlitePoolOptions, SqliteSynchronous},
 };
 use uuid::Uuid;
@@ -53,10 +54,12 @@ const CHECKED_BYTES_MAX: u64 = 512 * 1024 * 1024;
 /// Number of `PostgreSQL` connections in each of the two lanes, in addition to those of the writers.
 const POSTGRES_READERS: u32 = 8;
 const POSTGRES_SCANNERS: u32 = 4;
-/// Minimum number of `PostgreSQL` connections: one for each lane, one for the database lock, and those of the writers.
+/// Number of sessions of the node itself.
+const POSTGRES_OWN: u32 = 3;
+/// Minimum number of `PostgreSQL` connections: one for each lane, those of the node itself, and those of the writers.
 const POSTGRES_READERS_MIN: u32 = 2;
 const POSTGRES_CONNECTIONS_MIN: usize =
-    POSTGRES_READERS_MIN as usize + 1 + writer::POSTGRES_WRITERS;
+    (POSTGRES_READERS_MIN + POSTGRES_OWN) as usize + writer::POSTGRES_WRITERS;
 /// Time limit of a probe of the writers, and lifetime of its result.
 const PROBE_DEADLINE: Duration = Duration::from_secs(5);
 const PROBED_FOR: Duration = Duration::from_secs(2);
@@ -76,8 +79,8 @@ enum Readers {
         fast: ReaderPool,
         slow: ReaderPool,
         lane: Lane,
-        /// A single connection, for the database lock.
-        lock: ReaderPool,
+        /// Sessions of the node itself: one for its lease, one that listens, and one that notifies.
+        own: ReaderPool,
     },
 }
 
@@ -177,8 +180,9 @@ impl Db {
                 let faults = Arc::new(Faults::default());
                 // Writers connect first, so that readers cannot take the last connections.
                 let writers = Writers::postgres(url, &listener, &faults).await?;
-                // The database lock takes the connection that is closed here.
+                // The sessions of the node itself take the connection that is closed here, and two more.
                 let free = sessions::count_free(&unlimited).await?;
+                let free = (free + 1).saturating_sub(POSTGRES_OWN);
                 unlimited.close().await;
                 if free < POSTGRES_READERS_MIN {
                     return Err(DbError::Start(format!(
@@ -198,7 +202,7 @@ impl Db {
                     })
                 };
                 let readers = Readers::Pg {
-                    lock: connect(Purpose::Read, 1).await?,
+                    own: connect(Purpose::Write, POSTGRES_OWN).await?,
                     fast: connect(Purpose::Read, fast).await?,
                     slow: connect(Purpose::Scan, slow).await?,
                     lane: Lane::new(usize::try_from(slow).unwrap_or(1)),
@@ -231,14 +235,36 @@ impl Db {
         })
     }
 
-    /// The connection for the database lock on `PostgreSQL`. It is in neither lane and never replaced by another one.
-    pub async fn lock_session(&self) -> Result<Conn, DbError> {
+    /// A connection for the lease of a node on `PostgreSQL`. It is in neither lane and never replaced by another one.
+    pub async fn own_session(&self) -> Result<Conn, DbError> {
         let mut c = match &*self.readers {
             Readers::Lite { .. } => self.read().await?,
-            Readers::Pg { lock, .. } => Conn::pg_reader(lock).await?,
+            Readers::Pg { own, .. } => Conn::pg_reader(own).await?,
         };
         c.pin();
         Ok(c)
+    }
+
+    /// A connection that sends notifications.
+    ///
+    /// # Errors
+    /// If `PostgreSQL` does not respond. `SQLite` has no notifications.
+    pub async fn bus_connection(&self) -> Result<PoolConnection<Postgres>, DbError> {
+        match &*self.readers {
+            Readers::Lite { .. } => Err(no_notifications()),
+            Readers::Pg { own, .. } => Ok(own.acquire().await?),
+        }
+    }
+
+    /// A connection that receives notifications.
+    ///
+    /// # Errors
+    /// As `bus_connection`.
+    pub async fn bus_listener(&self) -> Result<PgListener, DbError> {
+        match &*self.readers {
+            Readers::Lite { .. } => Err(no_notifications()),
+            Readers::Pg { own, .. } => Ok(PgListener::connect_with(&own.pool).await?),
+        }
     }
 
     /// As `read`, but all reads see the same state of the database, until the connection is dropped.
@@ -378,16 +404,20 @@ impl Db {
                 slow.close().await;
             }
             Readers::Pg {
-                fast, slow, lock, ..
+                fast, slow, own, ..
             } => {
                 // Abandoned reads of the slow lane are canceled over the fast one.
                 slow.pool.close().await;
                 fast.pool.close().await;
-                lock.pool.close().await;
+                own.pool.close().await;
             }
         }
         self.writers.close_connection().await;
     }
+}
+
+fn no_notifications() -> DbError {
+    DbError::Start("SQLite has no notifications".to_owned())
 }
 
 /// The current time.

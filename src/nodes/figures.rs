@@ -56,11 +56,15 @@ impl Measured {
         } else {
             before + (newest - before) * NEWEST_WEIGHT
         };
-        self.bus_delay_us.store(mean.max(1.0) as u64, Ordering::Relaxed);
+        self.bus_delay_us
+            .store(mean.max(1.0) as u64, Ordering::Relaxed);
     }
 
     pub(super) fn note_gap(&self) {
-        *self.last_gap_at.lock().unwrap_or_else(PoisonError::into_inner) = Some(now());
+        *self
+            .last_gap_at
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner) = Some(now());
     }
 
     #[expect(clippy::cast_precision_loss, reason = "precise enough for a gauge")]
@@ -84,7 +88,10 @@ pub(super) fn of(links: &Links, epoch: String) -> Figures {
         tasks: links.queue.running_count(),
         queued_writes: links.db.queued_writes(),
         bus_delay_ms: (delay_us > 0).then(|| delay_us as f64 / 1000.0),
-        last_gap_at: *measured.last_gap_at.lock().unwrap_or_else(PoisonError::into_inner),
+        last_gap_at: *measured
+            .last_gap_at
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner),
         clock_skew_ms: measured.clock_skew_ms(),
         epoch,
     }

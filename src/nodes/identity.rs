@@ -31,8 +31,8 @@ pub(super) fn read_or_create(data_dir: &Path) -> Result<NodeId, IdentityError> {
     };
     match std::fs::read_to_string(&path) {
         Ok(text) => {
-            let identity: Identity = serde_json::from_str(&text)
-                .map_err(|_| IdentityError::Damaged { path: name() })?;
+            let identity: Identity =
+                serde_json::from_str(&text).map_err(|_| IdentityError::Damaged { path: name() })?;
             Ok(identity.id)
         }
         Err(e) if e.kind() == std::io::ErrorKind::NotFound => {

@@ -5,8 +5,7 @@ use std::time::{Duration, Instant};
 use tokio_util::sync::CancellationToken;
 
 use super::{
-    Links, Node,
-    figures,
+    Links, Node, figures,
     presence::write_presence,
     row::{self, LEASE, Renewal},
 };
@@ -130,7 +129,11 @@ impl Lease {
         }
     }
 
-    async fn tick(&mut self, links: &Links, renew_at: &mut Instant) -> Result<Option<LeaseEnd>, DbError> {
+    async fn tick(
+        &mut self,
+        links: &Links,
+        renew_at: &mut Instant,
+    ) -> Result<Option<LeaseEnd>, DbError> {
         if Instant::now() >= *renew_at {
             if let Some(end) = self.renew(links).await? {
                 return Ok(Some(end));
@@ -161,7 +164,10 @@ impl Lease {
         node.figures.note_clock(at);
         let skew_ms = node.figures.clock_skew_ms();
         if skew_ms.abs() > SKEW_MAX_MS {
-            tracing::warn!(skew_ms, "the clock of this machine differs from that of the database");
+            tracing::warn!(
+                skew_ms,
+                "the clock of this machine differs from that of the database"
+            );
         }
         let has_jobs = row::claim_jobs(c, node.id, at).await?;
         node.set_jobs_until(has_jobs.then(|| asked + LEASE));

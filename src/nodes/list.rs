@@ -2,9 +2,9 @@
 
 use serde::Serialize;
 
-use super::{Links, Mode, figures, row, settings};
+use super::{Links, Mode, Node, figures, row, settings};
 use crate::{
-    db::{DbError, dialect},
+    db::{Conn, DbError, dialect},
     ids::NodeId,
     realtime::NodeState,
     time::Timestamp,
@@ -68,11 +68,19 @@ pub async fn list(links: &Links, epoch: &str) -> Result<Vec<ListedNode>, DbError
             epoch: figures.epoch,
         }]);
     }
-    let mut c = links.db.read().await?;
-    let rows = row::list_all(&mut c).await?;
-    let at = dialect::clock(&mut c).await?;
+    list_stored(&mut links.db.read().await?, Some(node)).await
+}
+
+/// The stored nodes, by name, compared with `own`.
+///
+/// # Errors
+/// If the database fails.
+pub async fn list_stored(c: &mut Conn, own: Option<&Node>) -> Result<Vec<ListedNode>, DbError> {
+    let rows = row::list_all(c).await?;
+    let at = dialect::clock(c).await?;
     let listed = rows.into_iter().map(|row| {
-        let is_this = row.id == node.id && row.incarnation == node.incarnation;
+        let is_this =
+            own.is_some_and(|own| row.id == own.id && row.incarnation == own.incarnation);
         let state = if row.lease_until < at {
             NodeState::Lost
         } else {
@@ -80,7 +88,9 @@ pub async fn list(links: &Links, epoch: &str) -> Result<Vec<ListedNode>, DbError
         };
         let figures = row.figures.0;
         ListedNode {
-            differing_settings: settings::differing(&node.settings, &row.settings.0),
+            differing_settings: own
+                .map(|own| settings::differing(&own.settings, &row.settings.0))
+                .unwrap_or_default(),
             id: row.id,
             name: row.name,
             version: row.version,

@@ -33,7 +33,7 @@ use uuid::Uuid;
 
 use crate::{
     config::Config,
-    db::{DatabaseUrl, now},
+    db::{Conn, DatabaseUrl, DbError, now},
     ids::NodeId,
     realtime::NodeState,
     text_enum::text_enum,
@@ -42,10 +42,42 @@ use crate::{
 pub use follow::follow;
 pub use identity::IdentityError;
 pub use lease::{JoinError, Lease, LeaseEnd, join};
-pub use list::{ListedNode, list};
+pub use list::{ListedNode, list, list_stored};
 pub use poll::poll;
 pub use presence::{list_online, write_presence};
 pub use row::{LiveNode, names_of_live};
+
+/// Reads which other nodes live before this one starts. Returns true if there are none.
+///
+/// # Errors
+/// If the database fails.
+pub async fn find_peers(links: &Links) -> Result<bool, DbError> {
+    if !links.node.is_shared() {
+        return Ok(true);
+    }
+    let live = row::list_live(&mut links.db.read().await?, Some(links.node.id)).await?;
+    let is_alone = live.is_empty();
+    links.bus.set_peers(live);
+    Ok(is_alone)
+}
+
+/// Deletes the rows of a node that has stopped, and returns its jobs.
+///
+/// # Errors
+/// If the database fails.
+pub async fn leave(links: &Links) -> Result<(), DbError> {
+    if !links.node.is_shared() {
+        return Ok(());
+    }
+    let node = Arc::clone(&links.node);
+    links
+        .db
+        .write(Uuid::nil(), async move |c: &mut Conn| {
+            row::release_jobs(c, node.id).await?;
+            row::delete(c, &node).await
+        })
+        .await
+}
 
 text_enum! {
     /// How nodes hear of each other's changes.
@@ -161,12 +193,18 @@ impl Node {
 
     /// Checks whether this node runs the jobs that only one node runs at a time. A single node always does.
     pub fn runs_jobs(&self) -> bool {
-        let until = *self.jobs_until.lock().unwrap_or_else(PoisonError::into_inner);
+        let until = *self
+            .jobs_until
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
         !self.is_shared() || until.is_some_and(|until| Instant::now() < until)
     }
 
     fn set_jobs_until(&self, until: Option<Instant>) {
-        *self.jobs_until.lock().unwrap_or_else(PoisonError::into_inner) = until;
+        *self
+            .jobs_until
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner) = until;
     }
 
     /// Checks whether the database has not responded for 5 s.

@@ -5,12 +5,7 @@ use std::time::{Duration, Instant};
 use tokio_util::sync::CancellationToken;
 
 use super::{Links, presence::read_elsewhere, row};
-use crate::{
-    db::DbError,
-    ids::WorkspaceId,
-    realtime::log,
-    tasks::queue,
-};
+use crate::{db::DbError, ids::WorkspaceId, realtime::log, tasks::queue};
 
 const EVERY: Duration = Duration::from_secs(1);
 /// A tick that is later than this has missed something.
@@ -29,6 +24,7 @@ pub async fn poll(links: Links, shutdown: CancellationToken) {
         tokio::select! {
             () = shutdown.cancelled() => return,
             () = tokio::time::sleep(EVERY) => {}
+            () = links.bus.revoked.notified() => {}
         }
         if last.elapsed() > EVERY + LATE {
             links.hub.mark_all_stale();

@@ -44,7 +44,11 @@ pub struct LiveNode {
 }
 
 /// Stores this process as a node, in place of an earlier one with the same ID. Returns the time of the database.
-pub(super) async fn insert(c: &mut Conn, node: &Node, figures: Figures) -> Result<Timestamp, DbError> {
+pub(super) async fn insert(
+    c: &mut Conn,
+    node: &Node,
+    figures: Figures,
+) -> Result<Timestamp, DbError> {
     let at = dialect::clock(c).await?;
     c.q("insert into nodes (id, name, incarnation, version, schema_version, mode, state, started_at, lease_until, settings, figures) \
          values ($1, $2, $3, $4, (select max(version) from _sqlx_migrations), $5, $6, $7, $8, $9, $10) \
@@ -68,9 +72,13 @@ pub(super) async fn insert(c: &mut Conn, node: &Node, figures: Figures) -> Resul
 
 /// Result of a renewal.
 pub(super) enum Renewal {
-    Renewed { at: Timestamp },
+    Renewed {
+        at: Timestamp,
+    },
     /// The lease had expired: others may have taken over this node's work.
-    Expired { at: Timestamp },
+    Expired {
+        at: Timestamp,
+    },
     /// Another process uses this ID.
     Replaced,
     /// The row is gone.
@@ -190,7 +198,7 @@ pub(super) async fn list_all(c: &mut Conn) -> Result<Vec<NodeRow>, DbError> {
 pub(super) async fn cluster(db: &Db) -> Result<String, DbError> {
     db.write(Uuid::nil(), async |c: &mut Conn| {
         c.q("insert into meta (key, value) values ('cluster', $1) on conflict (key) do nothing")
-            .bind(Uuid::new_v4().simple().to_string())
+            .bind(Uuid::now_v7().simple().to_string())
             .run()
             .await?;
         c.q("select value from meta where key = 'cluster'")

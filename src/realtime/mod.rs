@@ -13,10 +13,10 @@ pub mod hub;
 pub mod log;
 mod node_state;
 
-pub use bus_message::{BusMessage, Received};
+pub use bus_message::{BusMessage, Received, RemoteDelta};
 pub use catch_up::CatchUpPermit;
 pub use event::{EventData, EventType, add_schema};
 pub use frame::{LiveFrame, PresenceStatus, encode_frame};
 pub use hub::{Close, Hub, PRESENCE_EVERY, Shared};
-pub use node_state::NodeState;
 pub use log::{Audience, Envelope, MembershipChange, NewEvent};
+pub use node_state::NodeState;

@@ -18,9 +18,13 @@ use utoipa_axum::{router::OpenApiRouter, routes};
 use crate::{
     db::DbError,
     http::error::{ApiError, ErrorCode},
+    ids::NodeId,
+    nodes::{Links, Mode},
+    realtime::NodeState,
     server::State,
     tasks::queue,
     telemetry,
+    text_enum::text_enum,
 };
 
 /// Time that `/metrics` waits for the database.
@@ -51,8 +55,35 @@ struct Readiness {
     database: &'static str,
     /// `ok`: the schema has the version that this server needs.
     migrations: &'static str,
-    /// `local`: events are delivered within one process.
-    bus: &'static str,
+    /// How nodes hear of each other's changes; `degraded` while the database is polled because the bus is unavailable.
+    bus: ReadyBus,
+    node: ReadyNode,
+}
+
+text_enum! {
+    /// Bus of a ready node.
+    enum ReadyBus {
+        Local = "local",
+        Notify = "notify",
+        Nats = "nats",
+        Degraded = "degraded",
+    }
+}
+
+#[derive(Serialize, utoipa::ToSchema)]
+struct ReadyNode {
+    id: NodeId,
+    #[schema(inline)]
+    state: NodeState,
+}
+
+fn bus_of(links: &Links) -> ReadyBus {
+    match links.node.mode {
+        Mode::Local => ReadyBus::Local,
+        Mode::Notify | Mode::Nats if links.bus.is_degraded() => ReadyBus::Degraded,
+        Mode::Notify => ReadyBus::Notify,
+        Mode::Nats => ReadyBus::Nats,
+    }
 }
 
 /// Checks that the process is running
@@ -71,6 +102,21 @@ async fn readyz(axum::extract::State(state): St) -> Result<Json<Readiness>, ApiE
     if state.shutdown.is_cancelled() {
         return Err(ApiError::unavailable("the server is shutting down"));
     }
+    let node = &state.nodes.node;
+    match node.state() {
+        NodeState::Starting => {
+            return Err(ApiError::unavailable(
+                "the server is starting: try again soon",
+            ));
+        }
+        NodeState::Draining => {
+            return Err(ApiError::unavailable("the server is shutting down"));
+        }
+        NodeState::Ready | NodeState::Lost => {}
+    }
+    if node.is_cut_off() {
+        return Err(ApiError::unavailable("the database does not respond"));
+    }
     let read = async {
         state
             .db
@@ -86,7 +132,11 @@ async fn readyz(axum::extract::State(state): St) -> Result<Json<Readiness>, ApiE
             status: "ok",
             database: "ok",
             migrations: "ok",
-            bus: "local",
+            bus: bus_of(&state.nodes),
+            node: ReadyNode {
+                id: node.id,
+                state: node.state(),
+            },
         })),
         _ => Err(ApiError::unavailable("the database does not respond")),
     }

@@ -9,6 +9,7 @@ pub mod forks;
 pub mod health;
 pub mod mcp;
 pub mod memory;
+pub mod nodes;
 pub mod personal;
 pub mod registry;
 pub mod responses;

@@ -12,6 +12,7 @@ use crate::{
     disk::DiskSpace,
     files::Blobs,
     ids::WorkspaceId,
+    nodes::Links,
     providers::Providers,
     realtime::Hub,
     registry::Registry,
@@ -28,8 +29,8 @@ pub struct Inner {
     pub public_url: String,
     /// The server listens on a loopback address only.
     pub is_on_loopback: bool,
-    /// Changes when a backup is restored, which invalidates all earlier cursors.
-    pub epoch: String,
+    /// This process, and how it hears of others that share its database.
+    pub nodes: Links,
     /// Token required to create the first account; set only if the server listens on more than loopback.
     pub setup_token: Option<String>,
     pub hub: Arc<Hub>,
@@ -80,6 +81,12 @@ impl Inner {
 }
 
 impl State {
+    /// Identity of the log, which invalidates all earlier cursors when it changes: a backup was restored, or commits may have been
+    /// lost.
+    pub fn epoch(&self) -> String {
+        self.nodes.node.epoch()
+    }
+
     pub fn is_https(&self) -> bool {
         self.public_url.starts_with("https://")
     }

@@ -3,6 +3,8 @@
 //! No database connection is held during a write to the client: a page is read, the connection is
 //! returned, the page is sent, and the next page is read.
 
+use std::time::Duration;
+
 use tokio::time::timeout;
 
 use crate::{
@@ -22,6 +24,8 @@ use super::{
     hello::Hello,
 };
 
+/// Maximum wait for the position of a workspace's first socket.
+const ROOM_OPENS_WITHIN: Duration = Duration::from_secs(15);
 /// Maximum number and total size of the events in one page of the log; a single larger event is
 /// still sent.
 const PAGE_EVENTS_MAX: i64 = 256;
@@ -66,6 +70,7 @@ impl Connection {
         // an earlier end is detected here.
         self.check_access().await?;
         let workspace = self.actor.workspace;
+        self.room_opened().await?;
         let (head, pruned) = {
             let mut c = self.state.db.read().await?;
             let channels = self.private_channels(&mut c).await?;
@@ -76,13 +81,13 @@ impl Connection {
             let same_epoch = hello
                 .epoch
                 .as_ref()
-                .is_none_or(|epoch| *epoch == self.state.epoch);
+                .is_none_or(|epoch| *epoch == self.state.epoch());
             same_epoch && (pruned..=head).contains(since)
         });
         let ready = ControlFrame::Ready {
             protocol: 1,
             session_id: format!("{workspace}:{}", self.socket.id),
-            epoch: self.state.epoch.clone(),
+            epoch: self.state.epoch(),
             seq: head,
             heartbeat_ms: super::connection::HEARTBEAT_MS,
             resumed: since.is_some(),
@@ -96,6 +101,17 @@ impl Connection {
         self.send(encode_frame(&ControlFrame::Live { seq: head }))
             .await?;
         Ok(())
+    }
+
+    /// Waits until events after a read of the log are certain to be delivered.
+    async fn room_opened(&mut self) -> Result<(), ResumeError> {
+        let state = self.state.clone();
+        tokio::select! {
+            opened = timeout(ROOM_OPENS_WITHIN, state.hub.opened(self.actor.workspace)) => {
+                opened.map_err(|_| ResumeError::Closed(GOING_AWAY))
+            }
+            code = self.closed() => Err(ResumeError::Closed(code)),
+        }
     }
 
     async fn private_channels(&mut self, c: &mut Conn) -> Result<Vec<ChannelId>, DbError> {

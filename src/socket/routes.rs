@@ -165,7 +165,7 @@ async fn list_events(
             .filter_map(|(_, frame)| RawValue::from_string(frame).ok())
             .collect(),
         seq: head,
-        epoch: state.epoch.clone(),
+        epoch: state.epoch(),
         resync,
     }))
 }

@@ -66,12 +66,16 @@ impl From<LeaseLost> for Abort {
 }
 
 pub struct Worker {
+    /// ID of the node, so that a restart can free its tasks.
+    pub id: Uuid,
     pub db: Db,
     pub queue: Arc<Queue>,
     pub handlers: HashMap<TaskKind, Arc<dyn Handler>>,
     /// Maximum number of concurrent tasks in this process.
     pub slots: usize,
     pub tracker: TaskTracker,
+    /// No more tasks are claimed, because other nodes can run them.
+    pub draining: CancellationToken,
     pub shutdown: CancellationToken,
 }
 
@@ -89,7 +93,7 @@ fn span_of(lease: &Lease, kind: TaskKind) -> tracing::Span {
 impl Worker {
     /// Runs until shutdown.
     pub async fn run(self) {
-        let id = Uuid::now_v7();
+        let id = self.id;
         let slots = Arc::new(Semaphore::new(self.slots));
         let this = Arc::new(self);
         let reaper = Arc::clone(&this);
@@ -98,6 +102,7 @@ impl Worker {
             let wait = this.claim_what_is_due(id, &slots).await;
             tokio::select! {
                 () = this.shutdown.cancelled() => return,
+                () = this.draining.cancelled() => return,
                 () = this.queue.wake.notified() => {}
                 () = tokio::time::sleep(wait) => {}
             }
@@ -108,7 +113,8 @@ impl Worker {
     async fn claim_what_is_due(self: &Arc<Self>, worker: Uuid, slots: &Arc<Semaphore>) -> Duration {
         loop {
             let free = slots.available_permits();
-            if free == 0 || self.shutdown.is_cancelled() {
+            self.queue.set_full(free == 0);
+            if free == 0 || self.shutdown.is_cancelled() || self.draining.is_cancelled() {
                 return POLL;
             }
             match self.claim_some(worker, slots, free).await {

@@ -38,6 +38,7 @@ const LAYERS: &[&[&str]] = &[
     &["replies"],
     &["forks", "responses"],
     &["personal", "runs"],
+    &["nodes"],
     &["server"],
     &["routes"],
     &["socket"],

@@ -18,12 +18,13 @@ use tokio_util::sync::CancellationToken;
 
 use super::{Links, Mode, row::LiveNode};
 use crate::{
+    config::NatsConfig,
     db::now,
     ids::{NodeId, TaskId, WorkspaceId},
     realtime::{BusMessage, Envelope, NodeState, Received, RemoteDelta},
 };
-pub use nats::{NatsConfig, NatsError};
 use nats::Nats;
+pub use nats::NatsError;
 pub use notify::NotifyError;
 
 /// Maximum number of ephemeral messages that wait to be sent; further ones are dropped.
@@ -156,7 +157,9 @@ impl Bus {
     /// Checks whether another node is ready to take over the work of this one.
     pub fn has_ready_peer(&self) -> bool {
         let peers = lock(&self.peers);
-        peers.values().any(|peer| peer.node.state == NodeState::Ready)
+        peers
+            .values()
+            .any(|peer| peer.node.state == NodeState::Ready)
     }
 
     /// Replaces the nodes that live besides this one.
@@ -164,7 +167,9 @@ impl Bus {
         let mut peers = lock(&self.peers);
         let mut before = std::mem::take(&mut *peers);
         for node in live {
-            let heard = before.remove(&node.id).and_then(|peer| peer.heard_over_nats);
+            let heard = before
+                .remove(&node.id)
+                .and_then(|peer| peer.heard_over_nats);
             peers.insert(
                 node.id,
                 Peer {
@@ -342,7 +347,8 @@ async fn send_forever(
         if let Some(nats) = bus.nats.as_ref().filter(|nats| nats.is_connected()) {
             nats.publish(bus.node, &epoch, &messages).await;
         }
-        let is_notify_beat = is_beat && notified_at.elapsed() + Duration::from_secs(1) >= NOTIFY_HEARTBEAT;
+        let is_notify_beat =
+            is_beat && notified_at.elapsed() + Duration::from_secs(1) >= NOTIFY_HEARTBEAT;
         if is_notify_beat {
             notified_at = Instant::now();
         }
@@ -391,7 +397,8 @@ async fn send_forever(
 /// Handles a packet of another node.
 fn handle(links: &Links, text: &str, over: Mode) {
     let Some(parsed) = wire::parse(text) else {
-        metrics::counter!("openvibe_bus_messages_total", "direction" => "in", "type" => "unknown").increment(1);
+        metrics::counter!("openvibe_bus_messages_total", "direction" => "in", "type" => "unknown")
+            .increment(1);
         return;
     };
     if parsed.node == links.node.id {
@@ -399,7 +406,8 @@ fn handle(links: &Links, text: &str, over: Mode) {
     }
     links.bus.note_heard(parsed.node, over);
     if parsed.unknown > 0 {
-        metrics::counter!("openvibe_bus_messages_total", "direction" => "in", "type" => "unknown").increment(parsed.unknown);
+        metrics::counter!("openvibe_bus_messages_total", "direction" => "in", "type" => "unknown")
+            .increment(parsed.unknown);
     }
     if parsed.epoch != links.node.epoch() {
         // The poll reads the epoch first.

@@ -2,7 +2,6 @@
 
 use std::{
     collections::HashMap,
-    path::PathBuf,
     sync::{
         Mutex, OnceLock, PoisonError,
         atomic::{AtomicBool, Ordering},
@@ -17,7 +16,7 @@ use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 use super::{Links, Mode, NATS_BYTES_MAX, handle, wire};
 use crate::{
-    config::Secret,
+    config::NatsConfig,
     ids::{NodeId, WorkspaceId},
     realtime::BusMessage,
 };
@@ -28,15 +27,6 @@ const PUBLISH_WITHIN: Duration = Duration::from_millis(100);
 const CONNECT_WITHIN: Duration = Duration::from_secs(3);
 /// Time to wait for the server to confirm a subscription.
 const SUBSCRIBE_WITHIN: Duration = Duration::from_secs(1);
-
-/// How to reach NATS.
-#[derive(Debug, Clone)]
-pub struct NatsConfig {
-    /// URLs separated by commas; they can contain a password.
-    pub urls: Secret,
-    /// Path of a `.creds` file.
-    pub credentials: Option<PathBuf>,
-}
 
 #[derive(Debug, thiserror::Error)]
 pub enum NatsError {
@@ -180,10 +170,7 @@ impl Nats {
             metrics::counter!("openvibe_bus_messages_total", "direction" => "out", "type" => message.label()).increment(1);
             for packet in wire::pack(node, epoch, vec![message.clone()], NATS_BYTES_MAX) {
                 let sent = connected.client.publish(subject.clone(), packet.into());
-                if !matches!(
-                    tokio::time::timeout(PUBLISH_WITHIN, sent).await,
-                    Ok(Ok(()))
-                ) {
+                if !matches!(tokio::time::timeout(PUBLISH_WITHIN, sent).await, Ok(Ok(()))) {
                     metrics::counter!("openvibe_bus_dropped_total").increment(1);
                 }
             }
@@ -204,9 +191,10 @@ impl Nats {
                 continue;
             };
             let links = connected.links.clone();
-            let task = connected
-                .tracker
-                .spawn(receive(links, subscriber, CancellationToken::new()));
+            let task =
+                connected
+                    .tracker
+                    .spawn(receive(links, subscriber, CancellationToken::new()));
             connected.rooms().insert(*room, task.abort_handle());
         }
         if self.is_connected() {
@@ -258,13 +246,19 @@ fn parse(urls: &str) -> Result<Vec<async_nats::ServerAddr>, NatsError> {
             let parsed = url.parse().ok().filter(|_| is_known);
             // Without the URL, which can contain a password.
             parsed.ok_or_else(|| {
-                NatsError::Url("each address must be nats://HOST:PORT or tls://HOST:PORT".to_owned())
+                NatsError::Url(
+                    "each address must be nats://HOST:PORT or tls://HOST:PORT".to_owned(),
+                )
             })
         })
         .collect()
 }
 
-async fn receive(links: Links, mut subscriber: async_nats::Subscriber, shutdown: CancellationToken) {
+async fn receive(
+    links: Links,
+    mut subscriber: async_nats::Subscriber,
+    shutdown: CancellationToken,
+) {
     loop {
         let message = tokio::select! {
             () = shutdown.cancelled() => return,

@@ -118,7 +118,10 @@ pub(super) async fn receive(links: Links, listener: PgListener, shutdown: Cancel
             () = shutdown.cancelled() => return,
             lost = hear(&links, listener) => lost,
         };
-        tracing::warn!(cause = lost, "notifications of PostgreSQL stopped; listening again");
+        tracing::warn!(
+            cause = lost,
+            "notifications of PostgreSQL stopped; listening again"
+        );
         set_listens(&links, false);
         current = None;
         links.hub.mark_all_stale();

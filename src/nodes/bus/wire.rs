@@ -115,7 +115,10 @@ fn split(delta: &RemoteDelta, bytes_max: usize) -> Vec<Box<RawValue>> {
     let mut offset = delta.offset;
     let mut rest = delta.text.as_str();
     while !rest.is_empty() {
-        let end = rest.char_indices().nth(chars).map_or(rest.len(), |(at, _)| at);
+        let end = rest
+            .char_indices()
+            .nth(chars)
+            .map_or(rest.len(), |(at, _)| at);
         let (piece, after) = rest.split_at(end);
         let part = RemoteDelta {
             offset,

@@ -478,9 +478,9 @@ mod tests {
 
     fn event(workspace: WorkspaceId, seq: i64, audience: Audience) -> Envelope {
         Envelope {
-            kind: EventType::MessageCreated,
             only: None,
-            message: None,
+            is_of_agent: false,
+            ends_stream: None,
             workspace,
             seq,
             audience,
@@ -512,7 +512,7 @@ mod tests {
             all_agents: false,
         };
         let mut of_agent = event(ws, 1, Audience::Members(channel));
-        of_agent.kind = EventType::AgentUpdated;
+        of_agent.is_of_agent = true;
         let mut receivers = [
             (SEES_ALL, vec![channel]),
             (blind, vec![channel]),

@@ -61,7 +61,8 @@ impl Order {
 
     /// Checks whether events are missing before one that is known to exist. A room that has no position yet misses none.
     pub(super) fn has_gap(&self) -> bool {
-        self.delivered.is_some_and(|delivered| delivered < self.reached)
+        self.delivered
+            .is_some_and(|delivered| delivered < self.reached)
     }
 
     pub(super) fn advance_to(&mut self, seq: i64) {

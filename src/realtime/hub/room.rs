@@ -18,7 +18,6 @@ use super::{
 use crate::{
     ids::{ChannelId, NodeId, TaskId, UserId},
     realtime::{
-        event::EventType,
         frame::{LiveFrame, PresenceStatus},
         log::{Audience, Envelope, MembershipChange},
     },
@@ -221,9 +220,7 @@ impl Room {
         self.order.advance_to(event.seq);
         self.accept(event);
         // The complete text ends a stream of another node.
-        if matches!(event.kind, EventType::MessageUpdated | EventType::MessageDeleted)
-            && let Some(message) = event.message
-        {
+        if let Some(message) = event.ends_stream {
             self.streams
                 .retain(|_, stream| !(stream.is_elsewhere() && stream.message == message));
         }

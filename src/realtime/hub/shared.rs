@@ -18,7 +18,7 @@ use std::{
 
 use tokio::sync::{Notify, mpsc};
 
-use super::{Close, Conversation, Hub, Room, Stream, StreamSource, lock, stream::Gap};
+use super::{Close, Hub, Room, Stream, StreamSource, lock, stream::Gap};
 use crate::{
     ids::{NodeId, TaskId, UserId, WorkspaceId},
     realtime::bus_message::{BusMessage, Received, RemoteDelta},
@@ -276,9 +276,7 @@ impl Hub {
         }
         let known = room.streams.get(&delta.task);
         if known.is_some_and(|stream| stream.attempt > delta.attempt)
-            || known.is_some_and(|stream| {
-                stream.attempt == delta.attempt && !stream.is_elsewhere()
-            })
+            || known.is_some_and(|stream| stream.attempt == delta.attempt && !stream.is_elsewhere())
         {
             return;
         }
@@ -327,13 +325,7 @@ impl Hub {
         }
     }
 
-    fn set_elsewhere(
-        &self,
-        workspace: WorkspaceId,
-        user: UserId,
-        node: NodeId,
-        is_there: bool,
-    ) {
+    fn set_elsewhere(&self, workspace: WorkspaceId, user: UserId, node: NodeId, is_there: bool) {
         let Some(room) = self.rooms.get(&workspace).map(|room| room.clone()) else {
             return;
         };
@@ -375,7 +367,11 @@ impl Hub {
             let changed: Vec<UserId> = before
                 .keys()
                 .filter(|user| !room.elsewhere.contains_key(user))
-                .chain(room.elsewhere.keys().filter(|user| !before.contains_key(user)))
+                .chain(
+                    room.elsewhere
+                        .keys()
+                        .filter(|user| !before.contains_key(user)),
+                )
                 .filter(|user| !room.people.contains_key(user))
                 .copied()
                 .collect();
@@ -393,7 +389,9 @@ impl Hub {
         };
         let changes = std::mem::take(&mut *lock(&shared.presence));
         let changes = changes.into_iter();
-        changes.map(|((workspace, user), is_here)| (workspace, user, is_here)).collect()
+        changes
+            .map(|((workspace, user), is_here)| (workspace, user, is_here))
+            .collect()
     }
 
     /// Records all people on this node as changes, after its rows were lost.
@@ -410,10 +408,12 @@ impl Hub {
     /// Forgets streams of other nodes that have ended without a final event.
     pub fn forget_silent_streams(&self) {
         for room in &self.rooms {
-            lock(room.value()).streams.retain(|_, stream| match stream.source {
-                StreamSource::Elsewhere(heard) => heard.elapsed() < STREAM_SILENCE_MAX,
-                StreamSource::Here(_) => true,
-            });
+            lock(room.value())
+                .streams
+                .retain(|_, stream| match stream.source {
+                    StreamSource::Elsewhere(heard) => heard.elapsed() < STREAM_SILENCE_MAX,
+                    StreamSource::Here(_) => true,
+                });
         }
     }
 
@@ -438,7 +438,13 @@ impl Hub {
         let mut sockets: Vec<_> = self
             .rooms
             .iter()
-            .flat_map(|room| lock(room.value()).sockets.values().cloned().collect::<Vec<_>>())
+            .flat_map(|room| {
+                lock(room.value())
+                    .sockets
+                    .values()
+                    .cloned()
+                    .collect::<Vec<_>>()
+            })
             .collect();
         sockets.shuffle(&mut rand::rng());
         let steps = u32::try_from(sockets.len().clamp(1, 100)).unwrap_or(1);
@@ -453,7 +459,10 @@ impl Hub {
 
     /// Number of sockets in this process.
     pub fn socket_count(&self) -> usize {
-        self.rooms.iter().map(|room| lock(room.value()).sockets.len()).sum()
+        self.rooms
+            .iter()
+            .map(|room| lock(room.value()).sockets.len())
+            .sum()
     }
 
     fn with_room<T>(&self, workspace: WorkspaceId, act: impl FnOnce(&mut Room) -> T) -> Option<T> {
@@ -466,14 +475,16 @@ impl Hub {
 /// Whether a conversation is the same on every node.
 #[cfg(test)]
 mod tests {
-    use super::*;
-    use crate::ids::ThreadId;
+    use crate::{ids::ThreadId, realtime::hub::Conversation};
 
     #[test]
     fn a_conversation_is_sent_with_its_kind() {
         let conversation = Conversation::Thread(ThreadId::new());
         let text = serde_json::to_string(&conversation).unwrap();
         assert!(text.starts_with("{\"thread\":"), "{text}");
-        assert_eq!(serde_json::from_str::<Conversation>(&text).unwrap(), conversation);
+        assert_eq!(
+            serde_json::from_str::<Conversation>(&text).unwrap(),
+            conversation
+        );
     }
 }

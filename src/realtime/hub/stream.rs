@@ -63,10 +63,7 @@ impl Stream {
 
     /// Appends the part of a delta that is not known yet, and returns its frame. Returns `Err` if text before it is missing.
     pub(super) fn append(&mut self, delta: &RemoteDelta) -> Result<Option<Utf8Bytes>, Gap> {
-        let known = self
-            .sent_units
-            .checked_sub(delta.offset)
-            .ok_or(Gap)?;
+        let known = self.sent_units.checked_sub(delta.offset).ok_or(Gap)?;
         let Some(from) = byte_at(&delta.text, known) else {
             return Ok(None);
         };

@@ -8,6 +8,7 @@ use crate::{
     auth::WorkspaceCaller,
     chat::snapshot::{self, Limits, Snapshot},
     http::ApiError,
+    nodes,
     server::State,
 };
 
@@ -25,11 +26,17 @@ async fn get_snapshot(
 ) -> Result<Json<Snapshot>, ApiError> {
     let mut c = state.db.scan(member.share()).await?;
     let actor = member.enter(&mut c).await?;
-    let online = state.hub.online(actor.workspace);
+    let mut online = state.hub.online(actor.workspace);
+    let node = &state.nodes.node;
+    if node.is_shared() {
+        online.extend(nodes::list_online(&mut c, node.id, actor.workspace).await?);
+        online.sort_unstable();
+        online.dedup();
+    }
     let limits = Limits {
         upload_bytes_max: state.config.upload_bytes_max,
     };
-    let mut snapshot = snapshot::load(&mut c, &actor, state.epoch.clone(), online, limits).await?;
+    let mut snapshot = snapshot::load(&mut c, &actor, state.epoch(), online, limits).await?;
     drop(c);
     let provider = state.providers.of(member.workspace).await?;
     for agent in &mut snapshot.agents {

@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
-use openvibe::{app::App, config::Config, db::Db, http::serve::Bounds};
+use openvibe::{app::App, config::Config, db::Db, http::serve::Bounds, nodes::bus::Bus};
 use serde_json::json;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
@@ -12,11 +12,12 @@ use super::{ModelServer, Person, TestDatabase, id, sign_up, text, within};
 pub struct TestApp {
     pub base: String,
     pub model: ModelServer,
-    settings: BTreeMap<String, String>,
+    pub(super) settings: BTreeMap<String, String>,
     bound: fn(&mut Bounds),
     stop: CancellationToken,
     running: JoinSet<()>,
     db: Option<Db>,
+    bus: Option<Arc<Bus>>,
     /// Shared with the server, so that no other test gets the database before the server has ended.
     pub place: Arc<TestDatabase>,
 }
@@ -55,21 +56,36 @@ impl TestApp {
         let place = Arc::new(TestDatabase::migrated().await);
         let model = ModelServer::start().await;
         let settings = settings(&place, &model, others);
-        let mut app = Self {
+        let mut app = Self::unstarted(place, model, settings);
+        app.bound = bound;
+        app.run().await;
+        app
+    }
+
+    pub(super) fn unstarted(
+        place: Arc<TestDatabase>,
+        model: ModelServer,
+        settings: BTreeMap<String, String>,
+    ) -> Self {
+        Self {
             base: String::new(),
             model,
             place,
             settings,
             db: None,
-            bound,
+            bus: None,
+            bound: |_| {},
             stop: CancellationToken::new(),
             running: JoinSet::new(),
-        };
-        app.run().await;
-        app
+        }
     }
 
-    async fn run(&mut self) {
+    /// Checks whether the server knows of another one on its database.
+    pub(super) fn has_peers(&self) -> bool {
+        self.bus.as_ref().is_some_and(|bus| bus.has_peers())
+    }
+
+    pub(super) async fn run(&mut self) {
         let mut config = Config::from_values(self.settings.clone()).unwrap();
         config.password_cost = argon2::ParamsBuilder::new()
             .m_cost(argon2::Params::MIN_M_COST)
@@ -80,6 +96,7 @@ impl TestApp {
         (self.bound)(app.bounds_mut());
         self.base = format!("http://{}", app.address());
         self.db = Some(app.db());
+        self.bus = Some(app.bus());
         self.stop = CancellationToken::new();
         let (stop, place) = (self.stop.clone(), Arc::clone(&self.place));
         self.running.spawn(async move {
