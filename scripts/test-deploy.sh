@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Tests the files for operators: docker-compose.yml and deploy/haproxy.cfg. Installs the packages from tests/deploy, if their
-# versions have changed, into target/deploy. Arguments are names of tests.
+# Tests the files for operators: docker-compose.yml, deploy/haproxy.cfg, and the Helm chart. Installs Helm and the
+# schemas of Kubernetes in the versions from tests/deploy, if these have changed, into target/deploy. Arguments are names of tests.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 . scripts/lib.sh
