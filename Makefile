@@ -93,7 +93,7 @@ test-mcp: node test-tools ## Test server and client with the conformance suite o
 	$(CLEAN) scripts/test-mcp.sh
 
 .PHONY: test-deploy
-test-deploy: test-tools ## Test the files for Docker Compose, HAProxy, and Kubernetes
+test-deploy: test-tools ## Test the files for Docker Compose, HAProxy, Kubernetes, and Prometheus
 	scripts/test-deploy.sh
 
 # Not part of `make test`: compiling llama-cpp-python alone takes more than six minutes on two cores.

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Tests the files for operators: docker-compose.yml, deploy/haproxy.cfg, and the Helm chart. Installs Helm and the
+# Tests the files for operators: docker-compose.yml, deploy/haproxy.cfg, the Helm chart, and the alerts. Installs Helm and the
 # schemas of Kubernetes in the versions from tests/deploy, if these have changed, into target/deploy. Arguments are names of tests.
 set -euo pipefail
 cd "$(dirname "$0")/.."

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import compose_spec
 import kubernetes_validate
+import promql_parser
 import yaml
 
 try:
@@ -241,6 +242,24 @@ class Chart(unittest.TestCase):
         self.assertIn("OPENVIBE_SECRET_KEY is not set", notes)
         env = {"OPENVIBE_SECRET_KEY": "x", "OPENVIBE_TRUSTED_PROXIES": "10.0.0.1"}
         self.assertNotIn("is not set", self.notes(LEAST | {"env": env}))
+
+
+class Alerts(unittest.TestCase):
+    def setUp(self):
+        self.rules = [rule for group in yaml.safe_load(read("deploy/alerts.yml"))["groups"] for rule in group["rules"]]
+
+    def test_expressions_are_valid(self):
+        for rule in self.rules:
+            promql_parser.parse(rule["expr"])
+            self.assertLessEqual(rule.keys(), {"alert", "expr", "for", "labels", "annotations"})
+            self.assertIn(rule["labels"]["severity"], ("critical", "warning"))
+            self.assertRegex(rule.get("for", "1m"), r"^\d+[ms]$")
+            self.assertTrue(rule["annotations"]["summary"])
+
+    def test_the_guide_describes_every_alert(self):
+        _, alerts = read("docs/operations.md").split("### Alerts\n")
+        described = re.findall(r"^\| `(\w+)` \|", alerts.split("\n## ")[0], re.MULTILINE)
+        self.assertEqual([rule["alert"] for rule in self.rules], described)
 
 
 if __name__ == "__main__":
