@@ -38,6 +38,6 @@ USER 10001
 ENV OPENVIBE_LISTEN=0.0.0.0:8080 OPENVIBE_DATA_DIR=/data
 VOLUME /data
 EXPOSE 8080
-HEALTHCHECK --start-period=10s CMD ["bash", "-c", "exec 3<>/dev/tcp/127.0.0.1/8080 && printf 'GET /readyz HTTP/1.0\\r\\nHost: localhost\\r\\n\\r\\n' >&3 && read -r _ status _ <&3 && [ \"$status\" = 200 ]"]
+HEALTHCHECK --start-period=10s CMD ["bash", "-c", "exec 3<>/dev/tcp/127.0.0.1/8080 && printf 'GET /healthz HTTP/1.0\\r\\nHost: localhost\\r\\n\\r\\n' >&3 && read -r _ status _ <&3 && [ \"$status\" = 200 ]"]
 ENTRYPOINT ["openvibe"]
 CMD ["serve"]

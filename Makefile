@@ -33,7 +33,7 @@ build: node ## Build target/release/openvibe, including the web client
 	cargo build --release
 
 .PHONY: test
-test: test-without-server test-rust test-browser test-clients test-mcp test-fuzz ## Run all checks and tests; installs the tools that they need
+test: test-without-server test-deploy test-rust test-browser test-clients test-mcp test-fuzz ## Run all checks and tests; installs the tools that they need
 
 .PHONY: check
 check: node packages ## Check formatting, lints, types, docs, and dependencies
@@ -91,6 +91,10 @@ test-clients: node test-tools ## Test the server with the OpenAI libraries for P
 test-mcp: node test-tools ## Test server and client with the conformance suite of the Model Context Protocol
 	$(CLEAN) cargo test --no-run
 	$(CLEAN) scripts/test-mcp.sh
+
+.PHONY: test-deploy
+test-deploy: test-tools ## Test the files for Docker Compose, HAProxy, Kubernetes, and Prometheus
+	scripts/test-deploy.sh
 
 # Not part of `make test`: compiling llama-cpp-python alone takes more than six minutes on two cores.
 .PHONY: model-servers

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Ensures that the tools for the tests, besides Rust and Node, are available: PostgreSQL server programs, Chromium with
-# fonts, and Python with venv. Installs missing tools, as root or with sudo. Fails if that is not possible, because no test
-# is skipped. Prints nothing if nothing is missing.
+# fonts, Python with venv, NATS, and HAProxy. Installs missing tools, as root or with sudo. Fails if that is not possible,
+# because no test is skipped. Prints nothing if nothing is missing.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 . scripts/lib.sh
@@ -9,6 +9,8 @@ cd "$(dirname "$0")/.."
 has_postgres() { [ -n "$(postgres_bin)" ]; }
 has_chromium() { "${OPENVIBE_CHROMIUM:-/usr/bin/chromium}" --version >/dev/null 2>&1; }
 has_fonts() { command -v fc-list >/dev/null && [ -n "$(fc-list :lang=en family)" ] && [ -n "$(fc-list :lang=und-zsye family)" ]; }
+has_nats() { [ -n "$(server_program nats-server)" ]; }
+has_haproxy() { [ -n "$(server_program haproxy)" ]; }
 has_python() { python3 -c 'import sys, venv, ensurepip; sys.exit(sys.version_info < (3, 10))' >/dev/null 2>&1; }
 
 missing=()
@@ -16,11 +18,21 @@ has_postgres || missing+=(postgresql)
 has_chromium || missing+=(chromium)
 has_fonts || missing+=(fontconfig fonts-dejavu-core fonts-noto-color-emoji)
 has_python || missing+=(python3 python3-venv)
+services=()
+has_nats || services+=(nats-server)
+has_haproxy || services+=(haproxy)
+missing+=("${services[@]}")
 [ ${#missing[@]} -gt 0 ] || exit 0
 
 install_packages "${missing[@]}" || say "could not install: ${missing[*]}"
+# Nor do they start with the machine: the tests run these programs themselves.
+if [ ${#services[@]} -gt 0 ] && command -v systemctl >/dev/null; then
+  as_root systemctl disable --quiet "${services[@]}" >/dev/null 2>&1 || true
+fi
 hash -r
 has_postgres || die "no PostgreSQL server programs (initdb, postgres). Install the package postgresql, or add them to PATH."
 has_chromium || die "no Chromium. Install the package chromium, or set OPENVIBE_CHROMIUM to the path of Chromium or Chrome."
 has_fonts || die "no fonts for the browser tests. Install fontconfig, fonts-dejavu-core, and fonts-noto-color-emoji."
 has_python || die "no Python 3.10 or newer with venv. Install the packages python3 and python3-venv."
+has_nats || die "no NATS server. Install the package nats-server, or add nats-server to PATH."
+has_haproxy || die "no HAProxy. Install the package haproxy, or add haproxy to PATH."

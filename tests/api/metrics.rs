@@ -128,7 +128,11 @@ fn the_operations_guide_lists_every_metric_correctly() {
         "the table of docs/operations.md should be:\n{}",
         expected.join("\n")
     );
-    for word in alerts.split(|c: char| !(c.is_ascii_alphanumeric() || c == '_')) {
+    let rules = include_str!("../../deploy/alerts.yml");
+    for word in [alerts, rules]
+        .concat()
+        .split(|c: char| !(c.is_ascii_alphanumeric() || c == '_'))
+    {
         let is_ours = word.starts_with("openvibe_") || word.starts_with("process_");
         let named = |end: &str| {
             let name = word.strip_suffix(end).unwrap_or(word);

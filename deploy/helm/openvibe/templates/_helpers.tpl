@@ -1,0 +1,26 @@
+{{- define "openvibe.name" -}}
+{{- if contains "openvibe" .Release.Name }}{{ .Release.Name | trunc 63 | trimSuffix "-" }}{{ else }}{{ printf "%s-openvibe" .Release.Name | trunc 63 | trimSuffix "-" }}{{ end }}
+{{- end }}
+
+{{- define "openvibe.selector" -}}
+app.kubernetes.io/name: openvibe
+app.kubernetes.io/instance: {{ .Release.Name }}
+{{- end }}
+
+{{- define "openvibe.labels" -}}
+{{ include "openvibe.selector" . }}
+app.kubernetes.io/version: {{ .Values.image.tag | default .Chart.AppVersion | trunc 63 | quote }}
+app.kubernetes.io/managed-by: {{ .Release.Service }}
+helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
+{{- end }}
+
+{{/* Stops with the first value that is missing or that contradicts another one. */}}
+{{- define "openvibe.check" -}}
+{{- if not .Values.publicUrl }}{{ fail "publicUrl is required: set it to the address that people use, such as https://chat.example.org" }}{{ end }}
+{{- if not (or .Values.database.url .Values.database.existingSecret) }}{{ fail "a PostgreSQL database is required: set database.url or database.existingSecret" }}{{ end }}
+{{- range $name := list "database" "nats" }}
+{{- $value := index $.Values $name }}
+{{- if and $value.url $value.existingSecret }}{{ fail (printf "%s.url and %s.existingSecret exclude each other: remove one of them" $name $name) }}{{ end }}
+{{- end }}
+{{- if and (gt (int .Values.replicaCount) 4) (not (or .Values.nats.url .Values.nats.existingSecret)) }}{{ fail (printf "%d nodes need NATS, and the limit is 4 without it: set nats.url or nats.existingSecret" (int .Values.replicaCount)) }}{{ end }}
+{{- end }}
