@@ -10,7 +10,9 @@ use crate::{
 /// Prints a line for each node.
 pub(super) async fn list(config: Config) -> anyhow::Result<()> {
     if matches!(config.database, DatabaseUrl::Sqlite(_)) {
-        say("SQLite belongs to one server: set OPENVIBE_DATABASE_URL to postgres://… to share a database");
+        say(
+            "SQLite belongs to one server: set OPENVIBE_DATABASE_URL to postgres://… to share a database",
+        );
         return Ok(());
     }
     let db = open(&config).await?;
@@ -40,6 +42,8 @@ pub(super) async fn list(config: Config) -> anyhow::Result<()> {
 
 fn line(cells: &[&str]) -> String {
     let padded = cells.iter().zip([32, 9, 7, 9, 9, 8, 6]);
-    let cells: Vec<String> = padded.map(|(cell, width)| format!("{cell:<width$}")).collect();
+    let cells: Vec<String> = padded
+        .map(|(cell, width)| format!("{cell:<width$}"))
+        .collect();
     cells.join(" ").trim_end().to_owned()
 }

@@ -240,7 +240,8 @@ pub struct BlobRow {
 async fn in_use(backend: &mut Backend) -> Result<String, DbError> {
     let known = backend.names().await?;
     let nodes = if known.iter().any(|table| table == "nodes") {
-        let live = "select name, '' from nodes where lease_until >= clock_timestamp() order by name";
+        let live =
+            "select name, '' from nodes where lease_until >= clock_timestamp() order by name";
         backend.pairs(live).await?
     } else {
         Vec::new()
@@ -249,7 +250,10 @@ async fn in_use(backend: &mut Backend) -> Result<String, DbError> {
     Ok(match names.len() {
         0 => "the database is in use by an OpenVibe server: stop it first".to_owned(),
         1 => format!("1 node uses this database ({}): stop it first", names[0]),
-        n => format!("{n} nodes use this database ({}): stop them first", names.join(", ")),
+        n => format!(
+            "{n} nodes use this database ({}): stop them first",
+            names.join(", ")
+        ),
     })
 }
 

@@ -79,8 +79,7 @@ pub async fn list_stored(c: &mut Conn, own: Option<&Node>) -> Result<Vec<ListedN
     let rows = row::list_all(c).await?;
     let at = dialect::clock(c).await?;
     let listed = rows.into_iter().map(|row| {
-        let is_this =
-            own.is_some_and(|own| row.id == own.id && row.incarnation == own.incarnation);
+        let is_this = own.is_some_and(|own| row.id == own.id && row.incarnation == own.incarnation);
         let state = if row.lease_until < at {
             NodeState::Lost
         } else {

@@ -416,8 +416,11 @@ async fn a_second_process_on_the_same_data_is_rejected() {
             assert!(said.contains("OPENVIBE_DATABASE_URL"), "{said}");
         }
     } else {
-        let said = refusal(&command(&p.place, &p.model, &[("DATA_DIR", other)]));
-        assert!(said.contains("in use by another OpenVibe"), "{said}");
+        // With a directory of its own, it is another node of the same database.
+        let node = TestProcess::start(&p.place, &p.model, &[("DATA_DIR", other)]).await;
+        ada.at(&node.base).tell(&p.thread, "from there").await;
+        node.terminate();
+        assert!(node.exited().await.success());
     }
     // The first process is not affected.
     ada.tell(&p.thread, "still here").await;

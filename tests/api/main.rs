@@ -81,6 +81,7 @@ mod model_calls;
 mod model_servers;
 mod model_settings;
 mod model_test;
+mod nodes;
 mod openapi;
 mod outcomes;
 mod outside;

@@ -461,7 +461,8 @@ impl Hub {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use super::{socket::SOCKET_QUEUE_MAX, *};
+    use crate::realtime::Audience;
 
     const SEES_ALL: AgentVisibility = AgentVisibility {
         agents: true,

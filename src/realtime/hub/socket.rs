@@ -18,7 +18,7 @@ use crate::{
 };
 
 /// Maximum number of queued frames per socket; an event beyond that closes the socket with 4008.
-const SOCKET_QUEUE_MAX: usize = 1024;
+pub(super) const SOCKET_QUEUE_MAX: usize = 1024;
 /// Maximum size of queued frames per socket in bytes; an event beyond that closes the socket with
 /// 4008.
 const SOCKET_QUEUE_BYTES_MAX: usize = 8 * 1024 * 1024;
@@ -121,7 +121,7 @@ impl Socket {
         self.close_code() != 0
     }
 
-    fn close_code(&self) -> u16 {
+    pub(super) fn close_code(&self) -> u16 {
         self.code.load(Ordering::SeqCst)
     }
 

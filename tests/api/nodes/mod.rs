@@ -1,0 +1,443 @@
+//! Several nodes on one PostgreSQL database, over NOTIFY and over NATS. Not applicable to `SQLite`.
+
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use crate::support::{
+    Answer, Gate, NatsServer, Person, Socket, TestApp, id, is_shared_engine, list, number, text,
+    units, visitor, within,
+};
+
+/// Two nodes, with a person on each.
+struct Pair {
+    first: TestApp,
+    second: TestApp,
+    /// Admin, on the first node.
+    ada: Person,
+    /// Member, on the second node.
+    bo: Person,
+    /// #general
+    general: String,
+    nats: Option<NatsServer>,
+}
+
+const DRAIN: (&str, &str) = ("DRAIN", "200ms");
+
+impl Pair {
+    async fn over_notify() -> Self {
+        Self::with(None).await
+    }
+
+    async fn over_nats() -> Self {
+        Self::with(Some(NatsServer::start().await)).await
+    }
+
+    async fn with(nats: Option<NatsServer>) -> Self {
+        let url = nats.as_ref().map(NatsServer::url).unwrap_or_default();
+        let settings = [DRAIN, ("NODE_NAME", "one"), ("NATS_URL", url.as_str())];
+        let first = TestApp::with(&settings).await;
+        let second = first.beside("two", &[]).await;
+        first.knows_peers().await;
+        let ada = first.founder("Ada").await;
+        let bo = first.join(&ada, "Bo", "member").await.at(&second.base);
+        let general = id(&ada.channel("general").await);
+        Self {
+            first,
+            second,
+            ada,
+            bo,
+            general,
+            nats,
+        }
+    }
+}
+
+async fn ready(base: &str) -> Value {
+    visitor(base).get("/readyz").await.json()
+}
+
+/// The numbers of all events through the one with this content.
+async fn seqs_through(socket: &mut Socket, content: &str) -> Vec<i64> {
+    let frames = socket
+        .through(content, |f| f["data"]["message"]["content"] == content)
+        .await;
+    frames.iter().filter_map(|f| f["seq"].as_i64()).collect()
+}
+
+fn assert_without_gaps(seqs: &[i64]) {
+    let mut events = seqs.to_vec();
+    events.dedup();
+    let next = events.windows(2).all(|pair| pair[1] == pair[0] + 1);
+    assert!(next, "{events:?}");
+}
+
+async fn events_of_both_nodes_arrive_in_order_on_both(p: Pair) {
+    let (mut ada, mut bo) = (p.ada.socket().await, p.bo.socket().await);
+    let thread = p.ada.thread(&p.general, "Root").await;
+    seqs_through(&mut ada, "Root").await;
+    seqs_through(&mut bo, "Root").await;
+    let both = [&p.ada, &p.bo];
+    let posts = (0..40).map(|n| {
+        let (thread, who) = (thread.clone(), both[n % 2]);
+        async move { who.say(&thread, &format!("message {n}")).await }
+    });
+    futures::future::join_all(posts).await;
+    p.bo.say(&thread, "the last one").await;
+    for socket in [&mut ada, &mut bo] {
+        let seqs = seqs_through(socket, "the last one").await;
+        assert_eq!(seqs.len(), 41);
+        assert_without_gaps(&seqs);
+    }
+}
+
+#[tokio::test]
+async fn events_of_both_nodes_arrive_in_order_over_notify() {
+    if is_shared_engine() {
+        events_of_both_nodes_arrive_in_order_on_both(Pair::over_notify().await).await;
+    }
+}
+
+#[tokio::test]
+async fn events_of_both_nodes_arrive_in_order_over_nats() {
+    if is_shared_engine() {
+        let p = Pair::over_nats().await;
+        assert_eq!(ready(&p.first.base).await["bus"], "nats");
+        events_of_both_nodes_arrive_in_order_on_both(p).await;
+    }
+}
+
+#[tokio::test]
+async fn a_stopped_nats_server_delays_events_but_loses_none() {
+    if !is_shared_engine() {
+        return;
+    }
+    let mut p = Pair::over_nats().await;
+    let mut bo = p.bo.socket().await;
+    let thread = p.ada.thread(&p.general, "Root").await;
+    seqs_through(&mut bo, "Root").await;
+    p.nats.as_mut().unwrap().stop();
+    let mut last = String::new();
+    for n in 0..10 {
+        last = format!("without NATS {n}");
+        p.ada.say(&thread, &last).await;
+    }
+    let seqs = seqs_through(&mut bo, &last).await;
+    assert_eq!(seqs.len(), 10);
+    assert_without_gaps(&seqs);
+    within("the bus to be reported as degraded", async {
+        while ready(&p.first.base).await["bus"] != "degraded" {
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+    })
+    .await;
+    p.nats.as_mut().unwrap().go_on().await;
+    within("NATS to be used again", async {
+        while ready(&p.first.base).await["bus"] != "nats" {
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+    })
+    .await;
+    p.ada.say(&thread, "with NATS").await;
+    assert_eq!(seqs_through(&mut bo, "with NATS").await.len(), 1);
+}
+
+#[tokio::test]
+async fn a_client_resumes_on_the_other_node() {
+    if !is_shared_engine() {
+        return;
+    }
+    let p = Pair::over_notify().await;
+    let mut socket = p.ada.socket().await;
+    let thread = p.ada.thread(&p.general, "Root").await;
+    seqs_through(&mut socket, "Root").await;
+    let (cursor, epoch) = (socket.cursor, socket.epoch());
+    drop(socket);
+    p.ada.say(&thread, "one").await;
+    p.bo.say(&thread, "two").await;
+    let mut resumed = Socket::resume(&p.ada.at(&p.second.base), cursor, &epoch).await;
+    let seqs = seqs_through(&mut resumed, "two").await;
+    assert_eq!(seqs, [cursor + 1, cursor + 2]);
+}
+
+async fn a_reply_streams_to_watchers_on_both(p: Pair) {
+    let (first, second) = (Gate::new(), Gate::new());
+    let start = "Grüße 👋🏽 ";
+    p.first.model.script(
+        "vibe",
+        [Answer::stream()
+            .piece(start)
+            .wait(&first)
+            .piece("an alle")
+            .wait(&second)
+            .end()],
+    );
+    let thread = p.ada.thread(&p.general, "Root").await;
+    let (mut ada, mut bo) = (p.ada.socket().await, p.bo.socket().await);
+    ada.subscribe(&thread).await;
+    bo.subscribe(&thread).await;
+    p.ada.ask(&thread, "@vibe hi").await;
+    for socket in [&mut ada, &mut bo] {
+        let delta = socket.of("task.delta").await;
+        assert_eq!(
+            (&delta["offset"], &delta["text"]),
+            (&json!(0), &json!(start))
+        );
+    }
+    // The text so far is known on both nodes.
+    for base in [&p.first.base, &p.second.base] {
+        let mut late = p.ada.at(base).socket().await;
+        late.subscribe(&thread).await;
+        let so_far = late.of("task.delta").await;
+        assert_eq!(
+            (&so_far["offset"], &so_far["text"]),
+            (&json!(0), &json!(start))
+        );
+    }
+    first.open();
+    for socket in [&mut ada, &mut bo] {
+        let next = socket.of("task.delta").await;
+        assert_eq!(number(&next, "/offset"), units(start));
+        assert_eq!(next["text"], "an alle");
+    }
+    second.open();
+    for socket in [&mut ada, &mut bo] {
+        let updated = socket.of("message.updated").await;
+        assert_eq!(updated["data"]["message"]["content"], "Grüße 👋🏽 an alle");
+    }
+}
+
+#[tokio::test]
+async fn a_reply_streams_to_watchers_on_both_nodes_over_notify() {
+    if is_shared_engine() {
+        a_reply_streams_to_watchers_on_both(Pair::over_notify().await).await;
+    }
+}
+
+#[tokio::test]
+async fn a_reply_streams_to_watchers_on_both_nodes_over_nats() {
+    if is_shared_engine() {
+        a_reply_streams_to_watchers_on_both(Pair::over_nats().await).await;
+    }
+}
+
+#[tokio::test]
+async fn a_node_that_hears_of_a_reply_late_gets_its_whole_text() {
+    if !is_shared_engine() {
+        return;
+    }
+    let p = Pair::over_notify().await;
+    let (first, second) = (Gate::new(), Gate::new());
+    p.first.model.script(
+        "vibe",
+        [Answer::stream()
+            .piece("Hello")
+            .wait(&first)
+            .piece(" there")
+            .wait(&second)
+            .end()],
+    );
+    let thread = p.ada.thread(&p.general, "Root").await;
+    // Nobody watches yet, on either node.
+    p.ada.ask(&thread, "@vibe hi").await;
+    p.first.model.asked("vibe", 1).await;
+    p.ada
+        .event_where("the reply", |e| {
+            e["data"]["message"]["state"] == "streaming"
+        })
+        .await;
+    for base in [&p.first.base, &p.second.base] {
+        let mut socket = p.ada.at(base).socket().await;
+        socket.subscribe(&thread).await;
+        first.open();
+        let mut text = String::new();
+        while text != "Hello there" {
+            let delta = socket.of("task.delta").await;
+            assert_eq!(number(&delta, "/offset"), units(&text), "{delta}");
+            text.push_str(delta["text"].as_str().unwrap());
+        }
+    }
+    second.open();
+}
+
+#[tokio::test]
+async fn a_task_is_canceled_on_any_node() {
+    if !is_shared_engine() {
+        return;
+    }
+    let p = Pair::over_notify().await;
+    for (n, who) in [&p.ada, &p.bo].into_iter().enumerate() {
+        p.first
+            .model
+            .script("vibe", [Answer::stream().piece("Hello").silence()]);
+        let thread = p.ada.thread(&p.general, "Root").await;
+        let mut socket = who.socket().await;
+        socket.subscribe(&thread).await;
+        let task = who.ask(&thread, "@vibe hi").await;
+        socket.of("task.delta").await;
+        let canceled = who.act(&format!("/v1/tasks/{task}/cancel")).await.ok();
+        assert_eq!(canceled["status"], "cancelled");
+        let messages = p.ada.messages(&thread).await;
+        let reply = messages.last().unwrap();
+        assert_eq!(reply["state"], "interrupted");
+        p.first.model.given_up(n + 1).await;
+    }
+}
+
+#[tokio::test]
+async fn people_are_online_while_any_node_has_them() {
+    if !is_shared_engine() {
+        return;
+    }
+    let p = Pair::over_notify().await;
+    let mut ada = p.ada.socket().await;
+    let bo = p.bo.socket().await;
+    let bo_id = id(&p.bo.get("/v1/auth/me").await.ok()["user"]);
+    ada.until("Bo to be online", |f| {
+        f["type"] == "presence" && f["user_id"] == bo_id.as_str() && f["status"] == "online"
+    })
+    .await;
+    let snapshot = p.ada.get("/v1/snapshot").await.ok();
+    assert!(
+        list(&snapshot, "/presence")
+            .iter()
+            .any(|user| user["user_id"] == bo_id.as_str() || user == bo_id.as_str())
+    );
+    drop(bo);
+    ada.until("Bo to be offline", |f| {
+        f["type"] == "presence" && f["user_id"] == bo_id.as_str() && f["status"] == "offline"
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_member_removed_on_one_node_is_disconnected_from_the_other() {
+    if !is_shared_engine() {
+        return;
+    }
+    let p = Pair::over_notify().await;
+    let mut bo = p.bo.socket().await;
+    let bo_id = id(&p.bo.get("/v1/auth/me").await.ok()["user"]);
+    p.ada
+        .delete(&format!("/v1/members/{bo_id}"))
+        .await
+        .ok_text("");
+    assert_eq!(bo.closed().await, 4003);
+}
+
+#[tokio::test]
+async fn a_node_that_starts_again_leaves_the_tasks_of_others_alone() {
+    if !is_shared_engine() {
+        return;
+    }
+    let mut p = Pair::over_notify().await;
+    let gate = Gate::new();
+    let answer = || Answer::stream().piece("Hello").wait(&gate).end();
+    p.first.model.script("vibe", [answer(), answer()]);
+    let thread = p.ada.thread(&p.general, "Root").await;
+    let mut socket = p.ada.socket().await;
+    socket.subscribe(&thread).await;
+    let task = p.ada.ask(&thread, "@vibe hi").await;
+    socket.of("task.delta").await;
+    // Whichever node runs it: a third one comes and goes.
+    let mut third = p.first.beside("three", &[]).await;
+    third.stop().await;
+    third = p.first.beside("three", &[]).await;
+    assert_eq!(ready(&third.base).await["node"]["state"], "ready");
+    gate.open();
+    let ended = p.ada.completed(&task).await;
+    assert_eq!(ended["attempt"], 1);
+    p.second.stop().await;
+}
+
+#[tokio::test]
+async fn admins_of_the_oldest_workspace_see_all_nodes() {
+    if !is_shared_engine() {
+        return;
+    }
+    let p = Pair::over_notify().await;
+    let _socket = p.bo.socket().await;
+    let nodes = p.ada.get("/v1/nodes").await.ok();
+    let nodes = list(&nodes, "/data");
+    let names: Vec<String> = nodes.iter().map(|node| text(node, "/name")).collect();
+    assert_eq!(names, ["one", "two"]);
+    for node in &nodes {
+        assert_eq!(
+            (&node["mode"], &node["state"]),
+            (&json!("notify"), &json!("ready"))
+        );
+        assert_eq!(node["differing_settings"], json!([]));
+    }
+    assert_eq!(
+        (&nodes[0]["is_this"], &nodes[1]["is_this"]),
+        (&json!(true), &json!(false))
+    );
+    let ready = ready(&p.second.base).await;
+    assert_eq!(ready["node"]["id"], nodes[1]["id"]);
+    assert_eq!(ready["bus"], "notify");
+    p.bo.get("/v1/nodes").await.refused(404);
+}
+
+#[tokio::test]
+async fn a_stopping_node_hands_its_clients_over() {
+    if !is_shared_engine() {
+        return;
+    }
+    let mut p = Pair::over_notify().await;
+    p.second.knows_peers().await;
+    let mut bo = p.bo.socket().await;
+    let thread = p.ada.thread(&p.general, "Root").await;
+    seqs_through(&mut bo, "Root").await;
+    let (cursor, epoch) = (bo.cursor, bo.epoch());
+    p.second.stop().await;
+    assert_eq!(bo.closed().await, 1001);
+    p.ada.say(&thread, "meanwhile").await;
+    let mut resumed = Socket::resume(&p.bo.at(&p.first.base), cursor, &epoch).await;
+    assert_eq!(seqs_through(&mut resumed, "meanwhile").await.len(), 1);
+    let nodes = p.ada.get("/v1/nodes").await.ok();
+    assert_eq!(list(&nodes, "/data").len(), 1, "a clean exit leaves no row");
+}
+
+#[tokio::test]
+async fn a_new_epoch_makes_every_client_load_everything_again() {
+    if !is_shared_engine() {
+        return;
+    }
+    let p = Pair::over_notify().await;
+    let (mut ada, mut bo) = (p.ada.socket().await, p.bo.socket().await);
+    let (cursor, epoch) = (ada.cursor, ada.epoch());
+    p.first
+        .place
+        .run(&["update meta set value = 'another' where key = 'epoch'"])
+        .await;
+    assert_eq!(ada.closed().await, 1001);
+    assert_eq!(bo.closed().await, 1001);
+    let ready = Socket::open(&p.ada, json!({"since": cursor, "epoch": epoch})).await;
+    assert_eq!(ready.epoch(), "another");
+    let snapshot = p.bo.get("/v1/snapshot").await.ok();
+    assert_eq!(snapshot["epoch"], "another");
+}
+
+#[tokio::test]
+async fn typing_and_read_markers_reach_sockets_on_the_other_node() {
+    if !is_shared_engine() {
+        return;
+    }
+    let p = Pair::over_notify().await;
+    let thread = p.ada.thread(&p.general, "Root").await;
+    let mut ada = p.ada.socket().await;
+    let (mut bo, mut bo_there) = (p.bo.socket().await, p.bo.at(&p.first.base).socket().await);
+    ada.subscribe(&thread).await;
+    bo.subscribe(&thread).await;
+    bo.send(&json!({"type": "typing", "thread_id": thread}))
+        .await;
+    let typing = ada.of("typing").await;
+    assert_eq!(typing["thread_id"], thread.as_str());
+    let root = p.bo.messages(&thread).await.remove(0);
+    let seq = number(&root, "/seq");
+    p.bo.put(&format!("/v1/threads/{thread}/read"), json!({"seq": seq}))
+        .await
+        .is(200);
+    let read = bo_there.of("read.updated").await;
+    assert_eq!(number(&read, "/seq"), seq);
+}
