@@ -2126,6 +2126,28 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/nodes": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List the nodes that share the database, by name
+         * @description Only for admins of the oldest workspace, which is that of the operator. For all others, the route does not exist.
+         *
+         *     **Access:** admins; keys need `workspace:admin`.
+         */
+        get: operations["list_nodes"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/personas": {
         parameters: {
             query?: never;
@@ -6063,6 +6085,18 @@ export interface components {
             next_cursor?: string;
         };
         /** @description A page of a list. */
+        List_Node: {
+            /** @enum {string} */
+            object: "list";
+            data: components["schemas"]["Node"][];
+            /** @description More objects follow in the requested direction. */
+            has_more: boolean;
+            first_id: string | null;
+            last_id: string | null;
+            /** @description Only in lists with another sort order: send it as `cursor` to get the next page. */
+            next_cursor?: string;
+        };
+        /** @description A page of a list. */
         List_Persona: {
             /** @enum {string} */
             object: "list";
@@ -7048,6 +7082,58 @@ export interface components {
             compaction: components["schemas"]["CompactionOutlook"];
             estimate: components["schemas"]["Estimate"];
         };
+        /** @description A node as admins see it. */
+        Node: {
+            id: components["schemas"]["NodeId"];
+            /** @description `OPENVIBE_NODE_NAME`, otherwise the address that the node listens on. */
+            name: string;
+            version: string;
+            /**
+             * @description How nodes hear of each other's changes.
+             *
+             *     `local`: There is one node.
+             *
+             *     `notify`: Over LISTEN and NOTIFY of PostgreSQL.
+             *
+             *     `nats`: Over core NATS, or LISTEN and NOTIFY while it is unavailable.
+             * @enum {string}
+             */
+            mode: "local" | "notify" | "nats";
+            /**
+             * @description State of a node.
+             *
+             *     `draining`: It is stopping, and serves what is open.
+             *
+             *     `lost`: Its lease has expired.
+             * @enum {string}
+             */
+            state: "starting" | "ready" | "draining" | "lost";
+            /** @description True for the node that responds. */
+            is_this: boolean;
+            started_at: components["schemas"]["Timestamp"];
+            /** @description Open sockets. */
+            sockets: number;
+            /** @description Running tasks. */
+            tasks: number;
+            /** @description Writes that wait for the database. */
+            queued_writes: number;
+            /**
+             * Format: double
+             * @description Mean time that recent messages of other nodes took; null if there were none.
+             */
+            bus_delay_ms: number | null;
+            last_gap_at: components["schemas"]["Timestamp"] | null;
+            /**
+             * Format: int64
+             * @description Difference between the clock of the node's machine and that of the database.
+             */
+            clock_skew_ms: number;
+            /** @description Settings that differ from those of the node that responds, by name. */
+            differing_settings: string[];
+            epoch: string;
+        };
+        /** @description ID of a node: `node_` and 26 base-32 characters */
+        NodeId: string;
         OldMessageSeen: {
             message_id: components["schemas"]["MessageId"];
             /** @description Cause of its use, such as `3 matching words`. */
@@ -7759,8 +7845,26 @@ export interface components {
             database: string;
             /** @description `ok`: the schema has the version that this server needs. */
             migrations: string;
-            /** @description `local`: events are delivered within one process. */
-            bus: string;
+            /** @description How nodes hear of each other's changes; `degraded` while the database is polled because the bus is unavailable. */
+            bus: components["schemas"]["ReadyBus"];
+            node: components["schemas"]["ReadyNode"];
+        };
+        /**
+         * @description Bus of a ready node.
+         * @enum {string}
+         */
+        ReadyBus: "local" | "notify" | "nats" | "degraded";
+        ReadyNode: {
+            id: components["schemas"]["NodeId"];
+            /**
+             * @description State of a node.
+             *
+             *     `draining`: It is stopping, and serves what is open.
+             *
+             *     `lost`: Its lease has expired.
+             * @enum {string}
+             */
+            state: "starting" | "ready" | "draining" | "lost";
         };
         /**
          * @description Amount of reasoning before a response.
@@ -10669,6 +10773,10 @@ export interface operations {
                      *       "bus": "local",
                      *       "database": "ok",
                      *       "migrations": "ok",
+                     *       "node": {
+                     *         "id": "node_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *         "state": "starting"
+                     *       },
                      *       "status": "ok"
                      *     }
                      */
@@ -19891,6 +19999,65 @@ export interface operations {
             429: components["responses"]["OpenAiError429"];
             500: components["responses"]["OpenAiError500"];
             503: components["responses"]["OpenAiError503"];
+        };
+    };
+    list_nodes: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description The workspace; required for people who are members of several. */
+                "X-Workspace-Id"?: components["schemas"]["WorkspaceId"];
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Success */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "data": [
+                     *         {
+                     *           "bus_delay_ms": null,
+                     *           "clock_skew_ms": 0,
+                     *           "differing_settings": [
+                     *             "…"
+                     *           ],
+                     *           "epoch": "01k5t3h8xz",
+                     *           "id": "node_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *           "is_this": false,
+                     *           "last_gap_at": null,
+                     *           "mode": "local",
+                     *           "name": "Ada",
+                     *           "queued_writes": 0,
+                     *           "sockets": 0,
+                     *           "started_at": "2026-11-20T09:30:00.000Z",
+                     *           "state": "starting",
+                     *           "tasks": 0,
+                     *           "version": "…"
+                     *         }
+                     *       ],
+                     *       "first_id": null,
+                     *       "has_more": false,
+                     *       "last_id": null,
+                     *       "object": "list"
+                     *     }
+                     */
+                    "application/json": components["schemas"]["List_Node"];
+                };
+            };
+            400: components["responses"]["Error400"];
+            401: components["responses"]["Error401"];
+            403: components["responses"]["Error403"];
+            404: components["responses"]["Error404"];
+            429: components["responses"]["Error429"];
+            500: components["responses"]["Error500"];
+            503: components["responses"]["Error503"];
         };
     };
     list_personas: {
