@@ -21,10 +21,13 @@ use uuid::Uuid;
 
 use crate::{
     agents::{profiles, seeds},
-    auth::{self, Hasher, Limits},
+    auth::{
+        self, Hasher, Limits,
+        revocations::{self, RevocationFeed, Revoked},
+    },
     chat::search::index,
     config::{Config, Signup},
-    db::{CommitSignal, Conn, DatabaseFault, DatabaseUrl, Db, DbError, LostSignals, now},
+    db::{CommitSignal, Conn, DatabaseFault, DatabaseUrl, Db, DbError, Engine, LostSignals, now},
     disk::DiskSpace,
     files::{self, Blobs, CleanupScope},
     forks::{collaborator::Collaborator, edit, resolver::Resolver},
@@ -95,6 +98,8 @@ const ANNOUNCE_EDITS_EVERY: Duration = Duration::from_secs(1);
 const EXPIRE_APPROVALS_EVERY: Duration = Duration::from_secs(1);
 /// Interval between checks for schedules that are due.
 const FIRE_SCHEDULES_EVERY: Duration = Duration::from_secs(1);
+/// Interval between reads of revocations by other nodes.
+const READ_REVOCATIONS_EVERY: Duration = Duration::from_secs(1);
 /// Interval between checks for agents that are out of date with their base.
 const REFRESH_EVERY: Duration = Duration::from_millis(500);
 /// Pause between two batches of agents.
@@ -105,6 +110,7 @@ pub struct App {
     listener: TcpListener,
     address: SocketAddr,
     worker: Worker,
+    revocations: Arc<RevocationFeed>,
     files: FileLocks,
     guard: Option<Guard>,
     bounds: Bounds,
@@ -132,7 +138,11 @@ fn lock_files(config: &Config) -> anyhow::Result<FileLocks> {
 /// Passes commits on to the hub and the queue, in commit order, from its own task so that writers do not wait for
 /// sockets. It is a task of the runtime because waking a socket's task from there is cheaper than from another thread
 /// (docs/performance.md).
-fn dispatch(hub: Arc<Hub>, queue: Arc<Queue>) -> crate::db::Listener {
+fn dispatch(
+    hub: Arc<Hub>,
+    queue: Arc<Queue>,
+    revocations: Arc<RevocationFeed>,
+) -> crate::db::Listener {
     let (send, mut receive) = mpsc::channel::<(Instant, Vec<CommitSignal>)>(NOTICES_MAX);
     let deliver = async move {
         while let Some((committed, notices)) = receive.recv().await {
@@ -147,6 +157,10 @@ fn dispatch(hub: Arc<Hub>, queue: Arc<Queue>) -> crate::db::Listener {
                 } else if let Some(stopped) = notice.downcast_ref::<Stopped>() {
                     queue.stop(stopped.task);
                     hub.drop_stream(stopped.workspace, stopped.task);
+                } else if let Some(revoked) = notice.downcast_ref::<Revoked>() {
+                    if revoked.id.is_none_or(|id| revocations.apply(id)) {
+                        revoked.revocation.close_sockets(&hub);
+                    }
                 } else if let Some(ended) = notice.downcast_ref::<Counted>() {
                     ended.measure();
                 }
@@ -417,16 +431,23 @@ impl App {
         let files = lock_files(&config)?;
         let hub = Arc::new(Hub::default());
         let queue = Arc::new(Queue::default());
+        let revocations = Arc::new(RevocationFeed::default());
         let agents = config.seeds_file.as_deref().map(read_seeds).transpose()?;
         let db = open_database(
             &config.database,
-            dispatch(Arc::clone(&hub), Arc::clone(&queue)),
+            dispatch(
+                Arc::clone(&hub),
+                Arc::clone(&queue),
+                Arc::clone(&revocations),
+            ),
         )
         .await?;
         let guard = Guard::lock(&db).await?;
         let epoch = prepare(&db, &config, agents)
             .await
             .map_err(|e| describe(&config.database, "could not be prepared", e))?;
+        // No socket is open yet.
+        revocations.read_new(&mut db.read().await?).await?;
         let facts = Arc::new(StoredFacts { db: db.clone() });
         let (connector, environment) = model::from_settings(config.model.clone(), facts)?;
         let listener = TcpListener::bind(&config.listen).await.with_context(|| {
@@ -544,6 +565,7 @@ impl App {
             listener,
             address,
             worker,
+            revocations,
             files,
             guard,
             bounds,
@@ -594,6 +616,7 @@ impl App {
             state,
             listener,
             worker,
+            revocations,
             files,
             guard,
             bounds,
@@ -610,6 +633,9 @@ impl App {
         tracker.spawn(expire_approvals_forever(state.clone()));
         tracker.spawn(fire_schedules_forever(state.clone()));
         tracker.spawn(broadcast_presence_loop(state.clone()));
+        if state.db.engine() == Engine::Postgres {
+            tracker.spawn(read_revocations_forever(state.clone(), revocations));
+        }
         let is_taken = Arc::new(AtomicBool::new(false));
         if let Some(guard) = guard {
             let (db, shutdown) = (state.db.clone(), shutdown.clone());
@@ -779,6 +805,7 @@ async fn cleanup(state: &State, retention: Duration) -> Result<(), auth::AuthErr
     catch_up::store::delete_expired(&state.db).await?;
     replay::store::delete_expired(&state.db).await?;
     calls::close_abandoned(&state.db, state.config.attempt_max).await?;
+    revocations::delete_expired(&state.db).await?;
     state
         .db
         .write(Uuid::nil(), async |c: &mut Conn| {
@@ -865,6 +892,23 @@ async fn expire_approvals_forever(state: State) {
         }
         if let Err(e) = runs::wake_due(&state.db).await {
             tracing::warn!(error = %e, "could not wake runs; retrying");
+        }
+    }
+}
+
+/// Closes the sockets of access that other nodes or the command line have revoked.
+async fn read_revocations_forever(state: State, revocations: Arc<RevocationFeed>) {
+    loop {
+        tokio::select! {
+            () = state.shutdown.cancelled() => return,
+            () = tokio::time::sleep(READ_REVOCATIONS_EVERY) => {}
+        }
+        let read = async { revocations.read_new(&mut state.db.read().await?).await };
+        match read.await {
+            Ok(new) => new
+                .iter()
+                .for_each(|revocation| revocation.close_sockets(&state.hub)),
+            Err(e) => tracing::warn!(error = %e, "could not read revocations; retrying"),
         }
     }
 }

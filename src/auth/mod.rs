@@ -16,6 +16,7 @@ pub mod members;
 mod names;
 pub mod password;
 pub mod quota;
+pub mod revocations;
 mod role;
 pub mod sessions;
 mod tokens;

@@ -21,13 +21,13 @@ use uuid::Uuid;
 
 use super::{DatabaseUrl, DbError, Engine, migrate};
 
-/// Tables that are not exported: internal ones of the engine, derived ones, and the chunks of uploads, which are
-/// exported separately.
+/// Tables that are not exported: internal ones of the engine, derived ones, those that only running nodes need, and the
+/// chunks of uploads, which are exported separately.
 fn is_left_out(table: &str) -> bool {
     table.starts_with("sqlite_")
         || table.starts_with("_sqlx")
         || table.starts_with("search_")
-        || table == "blob_chunks"
+        || matches!(table, "blob_chunks" | "revocations")
 }
 
 /// Type of a column.

@@ -83,6 +83,7 @@ impl Conversation {
 
 pub struct Socket {
     pub id: u64,
+    pub workspace: WorkspaceId,
     pub user: UserId,
     pub session: Option<SessionId>,
     pub key: Option<ApiKeyId>,
@@ -374,6 +375,7 @@ impl Hub {
         let (queue, receive) = mpsc::channel(SOCKET_QUEUE_MAX);
         let socket = Arc::new(Socket {
             id: self.next.fetch_add(1, Ordering::Relaxed),
+            workspace,
             user,
             session,
             key,

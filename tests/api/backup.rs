@@ -125,7 +125,7 @@ impl Filled {
 }
 
 fn is_compared(table: &str) -> bool {
-    !["sqlite_", "_sqlx", "search_"]
+    !["sqlite_", "_sqlx", "search_", "revocations"]
         .iter()
         .any(|begin| table.starts_with(begin))
 }

@@ -103,6 +103,7 @@ mod response_errors;
 mod response_streams;
 mod responses;
 mod resume;
+mod revocations;
 mod roles;
 mod route_access;
 mod run_faults;

@@ -32,7 +32,6 @@ use crate::{
     },
     ids::{AuthEventId, SessionId, UserId},
     patch::present,
-    realtime::Close,
     server::{
         State,
         caller::{Address, token_of},
@@ -306,9 +305,6 @@ async fn logout(axum::extract::State(state): St, caller: Caller) -> Result<Respo
             sessions::end(c, user, id).await
         })
         .await?;
-    state
-        .hub
-        .close_where(Close::NotAuthenticated, |socket| socket.session == Some(id));
     Ok((
         StatusCode::NO_CONTENT,
         [(header::SET_COOKIE, cookie(&state, "", 0))],
@@ -414,12 +410,9 @@ async fn password(
             if revoke_keys {
                 keys::revoke_all(c, user).await?;
             }
-            sessions::end_others(c, user, session).await
+            sessions::end_all(c, user, Some(session)).await
         })
         .await?;
-    state.hub.close_where(Close::NotAuthenticated, |socket| {
-        socket.user == user && (revoke_keys || socket.key.is_none())
-    });
     Ok(StatusCode::NO_CONTENT)
 }
 
@@ -498,12 +491,9 @@ async fn end_other_sessions(
     let user = caller.user;
     caller
         .write(&state.db, async move |c: &mut Conn| {
-            sessions::end_others(c, user, current).await
+            sessions::end_all(c, user, Some(current)).await
         })
         .await?;
-    state.hub.close_where(Close::NotAuthenticated, |socket| {
-        socket.user == user && socket.session.is_some_and(|session| session != current)
-    });
     Ok(StatusCode::NO_CONTENT)
 }
 
@@ -526,8 +516,5 @@ async fn end_session(
     {
         return Err(AuthError::NotFound("session").into());
     }
-    state
-        .hub
-        .close_where(Close::NotAuthenticated, |socket| socket.session == Some(id));
     Ok(StatusCode::NO_CONTENT)
 }
