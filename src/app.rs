@@ -532,7 +532,8 @@ impl App {
             config.rate_limits,
             config.sockets_max,
             config.sockets_per_user,
-        );
+        )
+        .shared_by(&db);
         let bounds = Bounds {
             trusted_proxies: config.trusted_proxies.clone(),
             ..Bounds::new(config.connections_max)
@@ -776,6 +777,7 @@ async fn cleanup_loop(state: State) {
 async fn cleanup(state: &State, retention: Duration) -> Result<(), auth::AuthError> {
     state.metrics.run_upkeep();
     state.limits.cleanup();
+    state.limits.delete_expired().await?;
     let before = now() - retention;
     let workspaces: Vec<(WorkspaceId,)> = state
         .db

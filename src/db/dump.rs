@@ -27,7 +27,7 @@ fn is_left_out(table: &str) -> bool {
     table.starts_with("sqlite_")
         || table.starts_with("_sqlx")
         || table.starts_with("search_")
-        || matches!(table, "blob_chunks" | "revocations")
+        || matches!(table, "blob_chunks" | "login_attempts" | "revocations")
 }
 
 /// Type of a column.

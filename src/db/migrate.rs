@@ -117,6 +117,7 @@ const MIGRATIONS: &[(i64, &str, Text)] = &[
     common!(20_261_123_106_000, "bind_schedules_to_keys"),
     common!(20_261_123_106_500, "index_active_runs"),
     common!(20_261_124_204_000, "create_revocations"),
+    common!(20_261_124_204_500, "create_login_attempts"),
 ];
 
 fn migrator(engine: Engine) -> Migrator {

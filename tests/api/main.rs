@@ -69,6 +69,7 @@ mod kills;
 mod layers;
 mod lease_faults;
 mod limits;
+mod login_attempts;
 mod logs;
 mod mcp_client;
 mod mcp_server;
