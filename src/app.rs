@@ -18,10 +18,13 @@ use uuid::Uuid;
 
 use crate::{
     agents::{profiles, seeds},
-    auth::{self, Hasher, Limits},
+    auth::{
+        self, Hasher, Limits,
+        revocations::{self, RevocationFeed, Revoked},
+    },
     chat::search::index,
     config::{Config, Signup},
-    db::{CommitSignal, Conn, DatabaseFault, DatabaseUrl, Db, DbError, LostSignals, now},
+    db::{CommitSignal, Conn, DatabaseFault, DatabaseUrl, Db, DbError, Engine, LostSignals, now},
     disk::DiskSpace,
     files::{self, Blobs, CleanupScope},
     forks::{collaborator::Collaborator, edit, resolver::Resolver},
@@ -137,7 +140,12 @@ fn lock_files(config: &Config) -> anyhow::Result<FileLocks> {
 /// Passes commits on to the hub and the queue, in commit order, from its own task so that writers do not wait for
 /// sockets. It is a task of the runtime because waking a socket's task from there is cheaper than from another thread
 /// (docs/performance.md).
-fn dispatch(hub: Arc<Hub>, queue: Arc<Queue>, bus: Arc<Bus>) -> crate::db::Listener {
+fn dispatch(
+    hub: Arc<Hub>,
+    queue: Arc<Queue>,
+    bus: Arc<Bus>,
+    revocations: Arc<RevocationFeed>,
+) -> crate::db::Listener {
     let (send, mut receive) = mpsc::channel::<(Instant, Vec<CommitSignal>)>(NOTICES_MAX);
     let deliver = async move {
         while let Some((committed, notices)) = receive.recv().await {
@@ -160,6 +168,11 @@ fn dispatch(hub: Arc<Hub>, queue: Arc<Queue>, bus: Arc<Bus>) -> crate::db::Liste
                         workspace: stopped.workspace,
                         task: stopped.task,
                     });
+                } else if let Some(revoked) = notice.downcast_ref::<Revoked>() {
+                    if revoked.id.is_none_or(|id| revocations.apply(id)) {
+                        revoked.revocation.close_sockets(&hub);
+                    }
+                    bus.send(BusMessage::Revoke);
                 } else if let Some(ended) = notice.downcast_ref::<Counted>() {
                     ended.measure();
                 }
@@ -440,10 +453,16 @@ impl App {
             Hub::default()
         });
         let queue = Arc::new(Queue::default());
+        let revocations = Arc::new(RevocationFeed::default());
         let agents = config.seeds_file.as_deref().map(read_seeds).transpose()?;
         let db = open_database(
             &config.database,
-            dispatch(Arc::clone(&hub), Arc::clone(&queue), Arc::clone(&bus)),
+            dispatch(
+                Arc::clone(&hub),
+                Arc::clone(&queue),
+                Arc::clone(&bus),
+                Arc::clone(&revocations),
+            ),
         )
         .await?;
         let lease = if node.is_shared() {
@@ -457,10 +476,13 @@ impl App {
             hub: Arc::clone(&hub),
             queue: Arc::clone(&queue),
             bus,
+            revocations: Arc::clone(&revocations),
         };
         prepare(&links, &config, agents)
             .await
             .map_err(|e| describe(&config.database, "could not be prepared", e))?;
+        // No socket is open yet.
+        revocations.read_new(&mut db.read().await?).await?;
         let facts = Arc::new(StoredFacts { db: db.clone() });
         let (connector, environment) = model::from_settings(config.model.clone(), facts)?;
         let public_url = config
@@ -544,7 +566,8 @@ impl App {
             config.rate_limits,
             config.sockets_max,
             config.sockets_per_user,
-        );
+        )
+        .shared_by(&db);
         let bounds = Bounds {
             trusted_proxies: config.trusted_proxies.clone(),
             ..Bounds::new(config.connections_max)
@@ -859,6 +882,7 @@ async fn cleanup(state: &State, retention: Duration) -> Result<(), auth::AuthErr
     if !state.nodes.node.runs_jobs() {
         return Ok(());
     }
+    state.limits.delete_expired().await?;
     let before = now() - retention;
     let workspaces: Vec<(WorkspaceId,)> = state
         .db
@@ -888,6 +912,7 @@ async fn cleanup(state: &State, retention: Duration) -> Result<(), auth::AuthErr
     catch_up::store::delete_expired(&state.db).await?;
     replay::store::delete_expired(&state.db).await?;
     calls::close_abandoned(&state.db, state.config.attempt_max).await?;
+    revocations::delete_expired(&state.db).await?;
     state
         .db
         .write(Uuid::nil(), async |c: &mut Conn| {

@@ -17,6 +17,11 @@ const KEYS_MAX: usize = 100_000;
 /// Scanning this many keys for full buckets takes time, so it is not done for every new key.
 const CLEANUP_INTERVAL: Duration = Duration::from_secs(1);
 
+/// Time to wait in whole seconds, rounded up.
+pub fn whole_seconds(wait: Duration) -> u64 {
+    u64::try_from(wait.as_millis().div_ceil(1000)).map_or(u64::MAX, |s| s.max(1))
+}
+
 /// A bucket of permits for each key.
 pub struct Buckets<K> {
     /// Time in which one permit is refilled.

@@ -9,6 +9,7 @@ use super::{
     Actor, AuthError, Caller, Scope, Scopes,
     events::{self, AuthEventKind, Device},
     hash_token, new_token,
+    revocations::{self, Revocation},
 };
 use crate::{
     db::{Conn, Json, dialect, now},
@@ -186,6 +187,7 @@ pub(crate) async fn revoke_all(c: &mut Conn, user: UserId) -> Result<(), AuthErr
         .bind(user)
         .run()
         .await?;
+    revocations::record(c, Revocation::Keys(user)).await?;
     Ok(())
 }
 
@@ -207,6 +209,7 @@ pub(crate) async fn delete(c: &mut Conn, actor: &Actor<'_>, id: ApiKeyId) -> Res
         .opt()
         .await?;
     let (owner,) = owner.ok_or(AuthError::NotFound("key"))?;
+    revocations::record(c, Revocation::Key(id)).await?;
     super::record_audit(
         c,
         actor,

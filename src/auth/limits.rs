@@ -10,26 +10,21 @@ use std::{
     time::{Duration, Instant},
 };
 
-use super::{AuthError, Caller, hash_token};
+use super::{
+    AuthError, Caller,
+    attempts::{Attempt, Attempts},
+};
 use crate::{
+    db::{Db, DbError},
     http::address::net_of,
     ids::{SessionId, UserId},
-    rate::Buckets,
+    rate::{Buckets, whole_seconds},
 };
 
 const SECOND: Duration = Duration::from_secs(1);
 
 // Each limit is the time until one more is allowed, and the burst.
 
-/// Failed login attempts from one address, to one account and to any account.
-const LOGINS_OF_ACCOUNT: (Duration, u32) = (Duration::from_secs(6), 10);
-const LOGINS_OF_ADDRESS: (Duration, u32) = (SECOND, 60);
-/// Failed login attempts to one account from anywhere: 100 per hour. Beyond that, clients that have never signed in to
-/// it get one attempt per minute; nobody is locked out.
-const LOGINS_OF_ACCOUNT_ANYWHERE: (Duration, u32) = (Duration::from_secs(36), 100);
-const LOGINS_OF_UNKNOWN_CLIENT: (Duration, u32) = (Duration::from_mins(1), 1);
-/// Wrong current passwords in one session.
-const PASSWORD_CHANGES: (Duration, u32) = (Duration::from_secs(6), 10);
 /// Reads and writes of one person, with all sessions and keys together.
 const READS: (Duration, u32) = (Duration::from_millis(20), 1000);
 const WRITES: (Duration, u32) = (Duration::from_millis(50), 400);
@@ -53,25 +48,9 @@ pub enum RateClass {
     Uploading,
 }
 
-/// Hash of an account's email address, and the network of the client.
-type AccountAndAddress = (String, IpAddr);
-
-/// Result of the rate limit check before the password is verified.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Attempt {
-    /// The password can be verified.
-    Open,
-    /// The account is under attack: known clients continue, others need `Limits::unknown_client`.
-    Guarded,
-}
-
 pub struct Limits {
     on: bool,
-    account_logins: Buckets<AccountAndAddress>,
-    address_logins: Buckets<IpAddr>,
-    account_logins_anywhere: Buckets<String>,
-    unknown_logins: Buckets<AccountAndAddress>,
-    password_changes: Buckets<SessionId>,
+    attempts: Attempts,
     reads: Buckets<UserId>,
     writes: Buckets<UserId>,
     uploads: Buckets<UserId>,
@@ -119,14 +98,9 @@ fn buckets<K: std::hash::Hash + Eq>((every, burst): (Duration, u32)) -> Buckets<
     Buckets::new(every, burst)
 }
 
-/// Rounds up to whole seconds.
-fn seconds(wait: Duration) -> u64 {
-    u64::try_from(wait.as_millis().div_ceil(1000)).map_or(u64::MAX, |s| s.max(1))
-}
-
 fn refused(limit: &'static str, wait: Duration) -> AuthError {
     metrics::counter!("openvibe_rate_limited_total", "limit" => limit).increment(1);
-    AuthError::RateLimited(seconds(wait))
+    AuthError::RateLimited(whole_seconds(wait))
 }
 
 impl Limits {
@@ -134,11 +108,7 @@ impl Limits {
     pub fn new(on: bool, sockets_max: usize, sockets_per_user: usize) -> Self {
         Self {
             on,
-            account_logins: buckets(LOGINS_OF_ACCOUNT),
-            address_logins: buckets(LOGINS_OF_ADDRESS),
-            account_logins_anywhere: buckets(LOGINS_OF_ACCOUNT_ANYWHERE),
-            unknown_logins: buckets(LOGINS_OF_UNKNOWN_CLIENT),
-            password_changes: buckets(PASSWORD_CHANGES),
+            attempts: Attempts::default(),
             reads: buckets(READS),
             writes: buckets(WRITES),
             uploads: buckets(UPLOADS),
@@ -155,6 +125,13 @@ impl Limits {
                 of_users: HashMap::new(),
             })),
         }
+    }
+
+    /// Shares the limits of sign-in attempts with the other nodes that use the database.
+    #[must_use]
+    pub fn shared_by(mut self, db: &Db) -> Self {
+        self.attempts.share(db);
+        self
     }
 
     /// Counts a request from an address, authenticated or not.
@@ -225,71 +202,52 @@ impl Limits {
             .map_err(|wait| refused(limit, wait))
     }
 
-    fn count_attempt<K: std::hash::Hash + Eq>(
-        &self,
-        buckets: &Buckets<K>,
-        key: K,
-        limit: &'static str,
-    ) -> Result<(), AuthError> {
-        if !self.on {
-            return Ok(());
-        }
-        buckets.take(key, Instant::now()).map_err(|wait| {
-            metrics::counter!("openvibe_rate_limited_total", "limit" => limit).increment(1);
-            AuthError::TooManyAttempts(seconds(wait))
-        })
-    }
-
     /// Counts a login attempt before the password is verified, so that concurrent attempts cannot bypass the limits.
     ///
     /// # Errors
-    /// `TooManyAttempts`, with the seconds to wait.
-    pub fn log_in(&self, email: &str, address: IpAddr) -> Result<Attempt, AuthError> {
+    /// `TooManyAttempts`, with the seconds to wait, or an error of the database: without it, nobody can guess.
+    pub async fn log_in(&self, email: &str, address: IpAddr) -> Result<Attempt, AuthError> {
         if !self.on {
             return Ok(Attempt::Open);
         }
-        let (account, address) = (hash_token(email), net_of(address));
-        self.count_attempt(&self.account_logins, (account.clone(), address), "logins")?;
-        self.count_attempt(&self.address_logins, address, "logins")
-            .inspect_err(|_| self.account_logins.give_back(&(account.clone(), address)))?;
-        let anywhere = self.account_logins_anywhere.take(account, Instant::now());
-        Ok(match anywhere {
-            Ok(()) => Attempt::Open,
-            Err(_) => Attempt::Guarded,
-        })
+        self.attempts.log_in(email, address).await
     }
 
     /// Counts an attempt on a guarded account by a client that has never signed in to it.
     ///
     /// # Errors
-    /// `TooManyAttempts`, with the seconds to wait.
-    pub fn unknown_client(&self, email: &str, address: IpAddr) -> Result<(), AuthError> {
-        let key = (hash_token(email), net_of(address));
-        self.count_attempt(&self.unknown_logins, key, "unknown_logins")
+    /// As `log_in`.
+    pub async fn unknown_client(&self, email: &str, address: IpAddr) -> Result<(), AuthError> {
+        if !self.on {
+            return Ok(());
+        }
+        self.attempts.unknown_client(email, address).await
     }
 
     /// Refunds a successful attempt.
-    pub fn logged_in(&self, email: &str, address: IpAddr, attempt: Attempt) {
-        let (account, address) = (hash_token(email), net_of(address));
-        if attempt == Attempt::Open {
-            self.account_logins_anywhere.give_back(&account);
+    pub async fn logged_in(&self, email: &str, address: IpAddr, attempt: Attempt) {
+        if self.on {
+            self.attempts.logged_in(email, address, attempt).await;
         }
-        self.account_logins.give_back(&(account, address));
-        self.address_logins.give_back(&address);
     }
 
     /// Counts a password change attempt in a session. Login attempts do not count here, so that nobody can block
     /// someone else's password change.
     ///
     /// # Errors
-    /// `TooManyAttempts`, with the seconds to wait.
-    pub fn change_password(&self, session: SessionId) -> Result<(), AuthError> {
-        self.count_attempt(&self.password_changes, session, "password_changes")
+    /// As `log_in`.
+    pub async fn change_password(&self, session: SessionId) -> Result<(), AuthError> {
+        if !self.on {
+            return Ok(());
+        }
+        self.attempts.change_password(session).await
     }
 
     /// Refunds an attempt whose current password was correct.
-    pub fn changed_password(&self, session: SessionId) {
-        self.password_changes.give_back(&session);
+    pub async fn changed_password(&self, session: SessionId) {
+        if self.on {
+            self.attempts.changed_password(session).await;
+        }
     }
 
     /// Takes a socket slot, also of the person if known.
@@ -327,17 +285,21 @@ impl Limits {
     /// Removes expired entries; called periodically.
     pub fn cleanup(&self) {
         let now = Instant::now();
-        self.account_logins.cleanup(now);
-        self.address_logins.cleanup(now);
-        self.account_logins_anywhere.cleanup(now);
-        self.unknown_logins.cleanup(now);
-        self.password_changes.cleanup(now);
+        self.attempts.cleanup(now);
         self.reads.cleanup(now);
         self.writes.cleanup(now);
         self.uploads.cleanup(now);
         self.agent_drafts.cleanup(now);
         self.requests.cleanup(now);
         self.anonymous.cleanup(now);
+    }
+
+    /// Deletes expired attempts from the database.
+    ///
+    /// # Errors
+    /// If the database fails.
+    pub async fn delete_expired(&self) -> Result<(), DbError> {
+        self.attempts.delete_expired().await
     }
 }
 
@@ -361,7 +323,7 @@ mod tests {
         loop {
             match ask() {
                 Ok(()) => n += 1,
-                Err(AuthError::RateLimited(s) | AuthError::TooManyAttempts(s)) => return (n, s),
+                Err(AuthError::RateLimited(s)) => return (n, s),
                 Err(e) => panic!("{e}"),
             }
         }
@@ -450,62 +412,6 @@ mod tests {
     }
 
     #[test]
-    fn failed_logins_are_limited_per_account_and_address() {
-        let limits = limits();
-        let [here, there]: [IpAddr; 2] = [[10, 0, 0, 1].into(), [10, 0, 0, 2].into()];
-        let log_in = |email: &str, address| limits.log_in(email, address).map(drop);
-        for _ in 0..200 {
-            let attempt = limits.log_in("ada@example.org", here).unwrap();
-            assert_eq!(attempt, Attempt::Open);
-            limits.logged_in("ada@example.org", here, attempt);
-        }
-        let (n, wait) = granted(|| log_in("ada@example.org", here));
-        assert_eq!(n, 10);
-        assert!((5..=6).contains(&wait), "{wait}");
-        log_in("ada@example.org", there).unwrap();
-        let mut n = 0;
-        let (more, _) = granted(|| {
-            n += 1;
-            log_in(&format!("{n}@example.org"), here)
-        });
-        assert!((50..55).contains(&more), "{more} after ten");
-        log_in("cy@example.org", there).unwrap();
-    }
-
-    #[test]
-    fn an_account_under_attack_slows_down_only_unknown_clients() {
-        let limits = limits();
-        let address = |n: u8| IpAddr::from([10, 0, 0, n]);
-        for n in 0..100 {
-            let attempt = limits.log_in("ada@example.org", address(n)).unwrap();
-            assert_eq!(attempt, Attempt::Open, "{n}");
-        }
-        let (mine, other) = (address(200), address(201));
-        let guarded = limits.log_in("ada@example.org", mine).unwrap();
-        assert_eq!(guarded, Attempt::Guarded);
-        limits.logged_in("ada@example.org", mine, guarded);
-        assert_eq!(
-            limits.log_in("bo@example.org", mine).unwrap(),
-            Attempt::Open
-        );
-        let (n, wait) = granted(|| limits.unknown_client("ada@example.org", mine));
-        assert_eq!(n, 1);
-        assert!((59..=60).contains(&wait), "{wait}");
-        limits.unknown_client("ada@example.org", other).unwrap();
-    }
-
-    #[test]
-    fn password_changes_are_counted_per_session_and_not_as_logins() {
-        let (limits, here) = (limits(), IpAddr::from([10, 0, 0, 1]));
-        while limits.log_in("ada@example.org", here).is_ok() {}
-        let (mine, other) = (SessionId::new(), SessionId::new());
-        let (n, wait) = granted(|| limits.change_password(mine));
-        assert_eq!(n, 10);
-        assert!((5..=6).contains(&wait), "{wait}");
-        limits.change_password(other).unwrap();
-    }
-
-    #[test]
     fn sockets_are_counted_until_they_close() {
         let (limits, ada, bo) = (limits(), UserId::new(), UserId::new());
         let first = limits.open_socket(Some(ada)).unwrap();
@@ -524,13 +430,13 @@ mod tests {
         assert_eq!(lock(&limits.sockets).of_users.get(&bo), None);
     }
 
-    #[test]
-    fn with_limits_off_only_the_total_number_of_sockets_is_limited() {
+    #[tokio::test]
+    async fn with_limits_off_only_the_total_number_of_sockets_is_limited() {
         let (limits, address) = (Limits::new(false, 2, 1), IpAddr::from([10, 0, 0, 1]));
         for _ in 0..10_000 {
             limits.request(address).unwrap();
             limits.anonymous(address).unwrap();
-            limits.log_in("ada@example.org", address).unwrap();
+            limits.log_in("ada@example.org", address).await.unwrap();
         }
         assert!(limits.requests.take(address, Instant::now()).is_ok());
         let ada = UserId::new();

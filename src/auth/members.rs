@@ -3,7 +3,10 @@
 use crate::time::Timestamp;
 use serde::Serialize;
 
-use super::{Actor, AuthError, Role, handles};
+use super::{
+    Actor, AuthError, Role, handles,
+    revocations::{self, Revocation},
+};
 use crate::{
     db::{Conn, now},
     ids::{ChannelId, UserId, WorkspaceId},
@@ -238,6 +241,11 @@ pub(crate) async fn update(
             serde_json::json!({"from": member.role, "to": role}),
         )
         .await?;
+        let revocation = Revocation::User {
+            user,
+            workspace: Some(actor.workspace),
+        };
+        revocations::record(c, revocation).await?;
     }
     if let Some(handle) = handle.filter(|handle| *handle != member.handle) {
         handles::release(c, actor.workspace, user.0).await?;

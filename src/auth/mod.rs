@@ -4,6 +4,7 @@
 //! with role and scopes. Features check rights only through an `Actor`.
 
 mod actor;
+mod attempts;
 pub mod audit;
 pub mod clients;
 mod error;
@@ -16,6 +17,7 @@ pub mod members;
 mod names;
 pub mod password;
 pub mod quota;
+pub mod revocations;
 mod role;
 pub mod sessions;
 mod tokens;
@@ -24,12 +26,13 @@ pub mod workspaces;
 
 pub(crate) use actor::credential_is_valid;
 pub use actor::{Actor, ActorSnapshot, Caller, Credential, WorkspaceCaller};
+pub use attempts::Attempt;
 pub use audit::{AuditAction, AuditEntry, record as record_audit, record_of as record_audit_of};
 pub use error::AuthError;
 pub use events::AuthEvent;
 pub use invites::Invite;
 pub use keys::ApiKey;
-pub use limits::{Attempt, Limits, RateClass, SocketPermit};
+pub use limits::{Limits, RateClass, SocketPermit};
 pub use members::{
     Member, MemberEvent, check_not_last_admin, find_member, get_member, list_members, remove_member,
 };

@@ -9,6 +9,7 @@ use super::{
     AuthError, Caller, Credential, Scopes,
     events::{self, AuthEventKind, Device},
     hash_token, new_token,
+    revocations::{self, Revocation},
 };
 use crate::{
     db::{Conn, Json, now},
@@ -201,24 +202,31 @@ pub(crate) async fn list(c: &mut Conn, user: UserId) -> Result<Vec<Session>, Aut
 
 /// Ends a session; false if this person has no such session.
 pub(crate) async fn end(c: &mut Conn, user: UserId, id: SessionId) -> Result<bool, AuthError> {
-    Ok(c.q("delete from sessions where user_id = $1 and id = $2")
+    let ended = c
+        .q("delete from sessions where user_id = $1 and id = $2")
         .bind(user)
         .bind(id)
         .run()
-        .await?
-        == 1)
+        .await?;
+    if ended == 0 {
+        return Ok(false);
+    }
+    revocations::record(c, Revocation::Session(id)).await?;
+    Ok(true)
 }
 
-pub(crate) async fn end_others(
+/// Ends all sessions of a person, except for one.
+pub(crate) async fn end_all(
     c: &mut Conn,
     user: UserId,
-    keep: SessionId,
+    except: Option<SessionId>,
 ) -> Result<(), AuthError> {
     c.q("delete from sessions where user_id = $1 and id <> $2")
         .bind(user)
-        .bind(keep)
+        .bind(except.unwrap_or(SessionId(uuid::Uuid::nil())))
         .run()
         .await?;
+    revocations::record(c, Revocation::Sessions { user, except }).await?;
     Ok(())
 }
 

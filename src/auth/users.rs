@@ -7,7 +7,7 @@ use super::{
     events::{self, AuthEventKind, Device},
     invites, keys,
     password::check_password,
-    workspaces,
+    sessions, workspaces,
 };
 use crate::{
     auth::{names::parse_email, tokens::hash_token},
@@ -228,11 +228,7 @@ pub async fn reset_password(
         if keys_after == KeysAfterReset::Revoked {
             keys::revoke_all(c, user).await?;
         }
-        c.q("delete from sessions where user_id = $1")
-            .bind(user)
-            .run()
-            .await?;
-        Ok(())
+        sessions::end_all(c, user, None).await
     })
     .await
 }

@@ -21,13 +21,16 @@ use uuid::Uuid;
 
 use super::{DatabaseUrl, DbError, Engine, migrate};
 
-/// Tables that are not exported: internal ones of the engine, derived ones, those of running nodes, and the chunks of
-/// uploads, which are exported separately.
+/// Tables that are not exported: internal ones of the engine, derived ones, those that only running nodes need, and the
+/// chunks of uploads, which are exported separately.
 fn is_left_out(table: &str) -> bool {
     table.starts_with("sqlite_")
         || table.starts_with("_sqlx")
         || table.starts_with("search_")
-        || matches!(table, "blob_chunks" | "nodes" | "presence")
+        || matches!(
+            table,
+            "blob_chunks" | "login_attempts" | "nodes" | "presence" | "revocations"
+        )
 }
 
 /// Type of a column.

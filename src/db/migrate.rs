@@ -118,6 +118,8 @@ const MIGRATIONS: &[(i64, &str, Text)] = &[
     common!(20_261_123_106_500, "index_active_runs"),
     common!(20_261_124_203_000, "create_nodes"),
     common!(20_261_124_203_500, "add_access_to_events"),
+    common!(20_261_124_204_000, "create_revocations"),
+    common!(20_261_124_204_500, "create_login_attempts"),
 ];
 
 fn migrator(engine: Engine) -> Migrator {

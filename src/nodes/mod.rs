@@ -32,6 +32,7 @@ use tokio::sync::watch;
 use uuid::Uuid;
 
 use crate::{
+    auth::revocations::RevocationFeed,
     config::Config,
     db::{Conn, DatabaseUrl, DbError, now},
     ids::NodeId,
@@ -225,4 +226,5 @@ pub struct Links {
     pub hub: Arc<crate::realtime::Hub>,
     pub queue: Arc<crate::tasks::Queue>,
     pub bus: Arc<bus::Bus>,
+    pub revocations: Arc<RevocationFeed>,
 }

@@ -37,6 +37,11 @@ pub async fn poll(links: Links, shutdown: CancellationToken) {
 }
 
 async fn read(links: &Links, tick: u64, skipped: &mut usize) -> Result<(), DbError> {
+    let mut c = links.db.read().await?;
+    for revocation in links.revocations.read_new(&mut c).await? {
+        revocation.close_sockets(&links.hub);
+    }
+    drop(c);
     read_nodes(links).await?;
     let mut rooms = links.hub.open_rooms();
     rooms.sort_unstable();

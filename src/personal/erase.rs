@@ -19,7 +19,10 @@ use uuid::Uuid;
 use super::scrub;
 use crate::{
     agents::derived::{self, Change, SourceId},
-    auth::{self, Actor, AuthError, Member, Scope},
+    auth::{
+        self, Actor, AuthError, Member, Scope,
+        revocations::{self, Revocation},
+    },
     chat::{ChatError, forks, messages, remove, threads},
     db::{Bind, Conn, Db, DbError, FromAnyRow, Json, Query, now},
     failpoint,
@@ -30,7 +33,7 @@ use crate::{
         ThreadId, UserId, WorkflowId, WorkspaceId,
     },
     memory::forget,
-    realtime::{Close, Hub},
+    realtime::Hub,
     replies::{compaction::catch_up, manifest, replay},
     schedules,
     tasks::{TaskKind, actions, budgets, queue, usage},
@@ -216,11 +219,6 @@ impl Eraser {
                 .await?;
         }
         let done = get(&mut self.db.read().await?, id).await?;
-        if done.account_deleted {
-            self.hub.close_where(Close::NotAuthenticated, |socket| {
-                socket.user == erasure.user_id
-            });
-        }
         // The rows of the files are gone, so their bytes are deleted immediately instead of in the next cleanup
         // round.
         loop {
@@ -914,6 +912,12 @@ async fn finish(c: &mut Conn, e: &Erasure) -> Result<(), ChatError> {
         ] {
             c.q(sql).bind(user).run().await?;
         }
+        // Its row on `PostgreSQL` has the user's ID for 10 minutes.
+        let revocation = Revocation::User {
+            user,
+            workspace: None,
+        };
+        revocations::record(c, revocation).await?;
     }
     c.q("update erasures set user_id = $2, handle = '', account_deleted = $3, finished_at = $4 where id = $1")
         .bind(e.id)

@@ -125,9 +125,15 @@ impl Filled {
 }
 
 fn is_compared(table: &str) -> bool {
-    !["sqlite_", "_sqlx", "search_"]
-        .iter()
-        .any(|begin| table.starts_with(begin))
+    ![
+        "sqlite_",
+        "_sqlx",
+        "search_",
+        "login_attempts",
+        "revocations",
+    ]
+    .iter()
+    .any(|begin| table.starts_with(begin))
 }
 
 /// Every row of every table in the engine's text format, except for values that a restore regenerates.

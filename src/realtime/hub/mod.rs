@@ -96,7 +96,7 @@ impl Hub {
         visibility: AgentVisibility,
     ) -> (Arc<Socket>, mpsc::Receiver<Outgoing>) {
         let id = self.next.fetch_add(1, Ordering::Relaxed);
-        let (socket, receive) = Socket::new(id, user, (session, key), visibility);
+        let (socket, receive) = Socket::new(id, (workspace, user), (session, key), visibility);
         let room = self.room(workspace);
         let mut room = lock(&room);
         let opens = room.sockets.is_empty();

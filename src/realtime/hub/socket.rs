@@ -13,7 +13,7 @@ use futures::task::AtomicWaker;
 use tokio::sync::mpsc;
 
 use crate::{
-    ids::{ApiKeyId, SessionId, UserId},
+    ids::{ApiKeyId, SessionId, UserId, WorkspaceId},
     realtime::log::AgentVisibility,
 };
 
@@ -46,6 +46,7 @@ pub enum Outgoing {
 
 pub struct Socket {
     pub id: u64,
+    pub workspace: WorkspaceId,
     pub user: UserId,
     pub session: Option<SessionId>,
     pub key: Option<ApiKeyId>,
@@ -65,13 +66,14 @@ pub struct Socket {
 impl Socket {
     pub(super) fn new(
         id: u64,
-        user: UserId,
+        (workspace, user): (WorkspaceId, UserId),
         (session, key): (Option<SessionId>, Option<ApiKeyId>),
         visibility: AgentVisibility,
     ) -> (Arc<Self>, mpsc::Receiver<Outgoing>) {
         let (queue, receive) = mpsc::channel(SOCKET_QUEUE_MAX);
         let socket = Self {
             id,
+            workspace,
             user,
             session,
             key,

@@ -32,7 +32,6 @@ use crate::{
     },
     ids::{AuthEventId, SessionId, UserId},
     patch::present,
-    realtime::Close,
     server::{
         State,
         caller::{Address, token_of},
@@ -219,7 +218,7 @@ async fn signup(
     };
     let email = form.email.trim().to_lowercase();
     // Sign-up reveals whether an email address is taken, so attempts are limited like logins.
-    let attempt = state.limits.log_in(&email, address.0)?;
+    let attempt = state.limits.log_in(&email, address.0).await?;
     let new = users::sign_up(
         &state.db,
         &state.hasher,
@@ -228,7 +227,7 @@ async fn signup(
         form,
     )
     .await?;
-    state.limits.logged_in(&email, address.0, attempt);
+    state.limits.logged_in(&email, address.0, attempt).await;
     signed_in(&state, StatusCode::CREATED, new.user.id, &headers, &address).await
 }
 
@@ -253,7 +252,7 @@ async fn login(
     Body(form): Body<LoginForm>,
 ) -> Result<Response, ApiError> {
     let email = form.email.trim().to_lowercase();
-    let attempt = state.limits.log_in(&email, address.0)?;
+    let attempt = state.limits.log_in(&email, address.0).await?;
     let mut c = state.db.read().await?;
     let found = users::find_password(&mut c, &email).await?;
     if attempt == Attempt::Guarded {
@@ -263,7 +262,7 @@ async fn login(
             None => false,
         };
         if !is_known {
-            state.limits.unknown_client(&email, address.0)?;
+            state.limits.unknown_client(&email, address.0).await?;
         }
     }
     drop(c);
@@ -275,7 +274,7 @@ async fn login(
         }
         return Err(AuthError::WrongPassword.into());
     };
-    state.limits.logged_in(&email, address.0, attempt);
+    state.limits.logged_in(&email, address.0, attempt).await;
     signed_in(&state, StatusCode::OK, user, &headers, &address).await
 }
 
@@ -306,9 +305,6 @@ async fn logout(axum::extract::State(state): St, caller: Caller) -> Result<Respo
             sessions::end(c, user, id).await
         })
         .await?;
-    state
-        .hub
-        .close_where(Close::NotAuthenticated, |socket| socket.session == Some(id));
     Ok((
         StatusCode::NO_CONTENT,
         [(header::SET_COOKIE, cookie(&state, "", 0))],
@@ -395,7 +391,7 @@ async fn password(
     let (user, session) = (caller.user, caller.require_session()?);
     let User { name, email, .. } = users::get_user(&mut state.db.read().await?, user).await?;
     crate::auth::password::check_password(&form.new_password, &name, &email)?;
-    state.limits.change_password(session)?;
+    state.limits.change_password(session).await?;
     let found = users::find_password(&mut state.db.read().await?, &email).await?;
     if !state
         .hasher
@@ -404,7 +400,7 @@ async fn password(
     {
         return Err(AuthError::WrongCurrentPassword.into());
     }
-    state.limits.changed_password(session);
+    state.limits.changed_password(session).await;
     let hash = state.hasher.hash(form.new_password).await?;
     let (revoke_keys, device) = (form.revoke_keys, device_of(&headers, &address));
     caller
@@ -414,12 +410,9 @@ async fn password(
             if revoke_keys {
                 keys::revoke_all(c, user).await?;
             }
-            sessions::end_others(c, user, session).await
+            sessions::end_all(c, user, Some(session)).await
         })
         .await?;
-    state.hub.close_where(Close::NotAuthenticated, |socket| {
-        socket.user == user && (revoke_keys || socket.key.is_none())
-    });
     Ok(StatusCode::NO_CONTENT)
 }
 
@@ -498,12 +491,9 @@ async fn end_other_sessions(
     let user = caller.user;
     caller
         .write(&state.db, async move |c: &mut Conn| {
-            sessions::end_others(c, user, current).await
+            sessions::end_all(c, user, Some(current)).await
         })
         .await?;
-    state.hub.close_where(Close::NotAuthenticated, |socket| {
-        socket.user == user && socket.session.is_some_and(|session| session != current)
-    });
     Ok(StatusCode::NO_CONTENT)
 }
 
@@ -526,8 +516,5 @@ async fn end_session(
     {
         return Err(AuthError::NotFound("session").into());
     }
-    state
-        .hub
-        .close_where(Close::NotAuthenticated, |socket| socket.session == Some(id));
     Ok(StatusCode::NO_CONTENT)
 }

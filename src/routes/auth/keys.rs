@@ -16,7 +16,6 @@ use crate::{
         page::{Limit, List, PageQuery},
     },
     ids::ApiKeyId,
-    realtime::Close,
     server::{State, caller::Address},
 };
 
@@ -148,8 +147,5 @@ async fn delete_key(
         })
         .await
         .map_err(|e: AuthError| e.hiding("key"))?;
-    state
-        .hub
-        .close_where(Close::NotAuthenticated, |socket| socket.key == Some(id));
     Ok(StatusCode::NO_CONTENT)
 }

@@ -22,7 +22,6 @@ use crate::{
     },
     ids::{AuditEntryId, InviteId, UserId, WorkspaceId},
     patch::present,
-    realtime::Close,
     server::State,
 };
 
@@ -91,17 +90,11 @@ async fn update_member(
     Path(user): Path<UserId>,
     Body(patch): Body<MemberPatch>,
 ) -> Result<Json<Member>, ApiError> {
-    let role_changes = patch.role.is_some();
     let member = caller
         .write(&state.db, async move |c, actor| {
             members::update(c, actor, user, patch.role, patch.handle.as_deref()).await
         })
         .await?;
-    if role_changes {
-        state
-            .hub
-            .close_where(Close::NotAuthenticated, |socket| socket.user == user);
-    }
     Ok(Json(member))
 }
 

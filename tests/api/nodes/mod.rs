@@ -318,10 +318,8 @@ async fn a_member_removed_on_one_node_is_disconnected_from_the_other() {
     let p = Pair::over_notify().await;
     let mut bo = p.bo.socket().await;
     let bo_id = id(&p.bo.get("/v1/auth/me").await.ok()["user"]);
-    p.ada
-        .delete(&format!("/v1/members/{bo_id}"))
-        .await
-        .ok_text("");
+    let removed = p.ada.delete(&format!("/v1/members/{bo_id}")).await;
+    assert_eq!(removed.status, 204);
     assert_eq!(bo.closed().await, 4003);
 }
 
