@@ -61,7 +61,7 @@ use crate::{
     runs::{self, ByRun, ConditionHandler, RunHandler},
     schedules,
     secrets::Keyring,
-    server::{Inner, State},
+    server::{Inner, State, pages::PageCache},
     tasks::{
         Queue, TaskKind, budgets,
         calls::{self, CallLog},
@@ -534,6 +534,7 @@ impl App {
             blobs,
             hasher: Hasher::new(config.password_cost.clone()),
             limits,
+            pages: PageCache::default(),
             metrics,
             tracker,
             shutdown,
