@@ -62,7 +62,7 @@ use crate::{
     runs::{self, ByRun, ConditionHandler, RunHandler},
     schedules,
     secrets::Keyring,
-    server::{Inner, State},
+    server::{Inner, State, pages::PageCache},
     tasks::{
         Queue, TaskKind, budgets,
         calls::{self, CallLog},
@@ -590,6 +590,7 @@ impl App {
             blobs,
             hasher: Hasher::new(config.password_cost.clone()),
             limits,
+            pages: PageCache::default(),
             metrics,
             tracker,
             shutdown,

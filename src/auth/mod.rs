@@ -42,8 +42,8 @@ pub use role::{Role, Scope, Scopes};
 pub use sessions::{SESSION_COOKIE, Session, cleanup as cleanup_sessions, find_caller, touch};
 pub use tokens::{hash_token, new_token};
 pub use users::{
-    KeysAfterReset, NewAccount, SignUp, User, any_account, create_account, name_of, reset_password,
-    sign_up,
+    KeysAfterReset, NewAccount, SignUp, User, any_account, create_account, mark_names_changed,
+    name_of, reset_password, sign_up,
 };
 pub use workspaces::{
     MyWorkspace, Workspace, WorkspaceEvent, add_creator, announce as announce_workspace,

@@ -12,7 +12,7 @@ use super::{
 use crate::{
     auth::{names::parse_email, tokens::hash_token},
     config::Signup,
-    db::{Conn, Db, now},
+    db::{Conn, Db, DbError, now},
     ids::{UserId, WorkspaceId},
     realtime::EventType,
     time::Timestamp,
@@ -278,6 +278,16 @@ async fn set_name(c: &mut Conn, user: UserId, name: &DisplayName) -> Result<(), 
     c.q("update users set name = $2 where id = $1")
         .bind(user)
         .bind(name.0.clone())
+        .run()
+        .await?;
+    mark_names_changed(c).await?;
+    Ok(())
+}
+
+/// Records that names of users have changed. Messages show them also in workspaces that the user has left, where no event announces it.
+pub async fn mark_names_changed(c: &mut Conn) -> Result<(), DbError> {
+    c.q("insert into meta (key, value) values ('names', $1) on conflict (key) do update set value = $1")
+        .bind(uuid::Uuid::now_v7().simple().to_string())
         .run()
         .await?;
     Ok(())

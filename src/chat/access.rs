@@ -118,6 +118,32 @@ struct ThreadRow {
     channel: ChannelRow,
 }
 
+impl ThreadRow {
+    fn admit(self, caller: &Caller) -> Result<ThreadAccess<'_>, ChatError> {
+        let channel_access = self.channel.admit(caller)?;
+        Ok(ThreadAccess {
+            channel_access: channel_access.ok_or(ChatError::ThreadNotFound)?,
+            thread: self.thread_id,
+            archived: self.status == ThreadStatus::Archived,
+            bound: self.bound,
+            fork: None,
+        })
+    }
+}
+
+/// Selects a thread and the caller's rights in it; the given texts add columns and tables to the statement.
+macro_rules! thread_sql {
+    ($columns:literal, $tables:literal) => {
+        concat!("select t.id as thread_id, t.status, \
+            exists (select 1 from bindings b where b.conversation_id = t.id and b.is_bound) as bound, ch.id, ch.workspace_id, ch.kind, ch.archived_at, \
+            m.role, cm.user_id as joined, ", has_agent!(), ", ",
+            is_visible_channel!("ch", "$2"), " as is_visible, ", credential_is_valid!("$3", "$4"),
+            " as is_valid", $columns, " from threads t join channels ch on ch.id = t.channel_id \
+            join members m on m.workspace_id = ch.workspace_id and m.user_id = $2 \
+            left join channel_members cm on cm.channel_id = ch.id and cm.user_id = $2", $tables, " where t.id = $1")
+    };
+}
+
 /// # Errors
 /// `ThreadNotFound`.
 pub async fn thread<'a>(
@@ -126,27 +152,84 @@ pub async fn thread<'a>(
     id: ThreadId,
 ) -> Result<ThreadAccess<'a>, ChatError> {
     let row: Option<ThreadRow> = c
-        .q(concat!("select t.id as thread_id, t.status, \
-            exists (select 1 from bindings b where b.conversation_id = t.id and b.is_bound) as bound, ch.id, ch.workspace_id, ch.kind, ch.archived_at, \
-            m.role, cm.user_id as joined, ", has_agent!(), ", ",
-            is_visible_channel!("ch", "$2"), " as is_visible, ", credential_is_valid!("$3", "$4"),
-            " as is_valid from threads t join channels ch on ch.id = t.channel_id \
-            join members m on m.workspace_id = ch.workspace_id and m.user_id = $2 \
-            left join channel_members cm on cm.channel_id = ch.id and cm.user_id = $2 where t.id = $1"))
+        .q(thread_sql!("", ""))
         .bind(id)
         .bind(caller.user)
         .bind(caller.credential_id())
         .bind(now())
         .opt()
         .await?;
+    row.ok_or(ChatError::ThreadNotFound)?.admit(caller)
+}
+
+/// State of the database when a page was read.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PageVersion {
+    /// The newest event of the workspace.
+    pub seq: i64,
+    /// The epoch of the database: after a failover or a restore, the same `seq` can be another event.
+    pub epoch: String,
+    /// Changes with the name of any user, see `auth::mark_names_changed`.
+    pub names: String,
+}
+
+/// Access to a thread, and the state of its newest page.
+#[derive(Debug)]
+pub struct PageAccess<'a> {
+    pub thread_access: ThreadAccess<'a>,
+    pub version: PageVersion,
+    /// True if nothing that the page shows has changed since the known version.
+    pub is_current: bool,
+}
+
+#[derive(sqlx::FromRow)]
+struct PageRow {
+    #[sqlx(flatten)]
+    thread: ThreadRow,
+    seq: i64,
+    epoch: String,
+    names: String,
+    is_quiet: bool,
+}
+
+/// As `thread`, and compares the thread's newest page with the version at which it was read. A page shows nothing that changes without
+/// an event of its channel or of the whole workspace, except for names of people, which `names` covers, and text of a streaming reply.
+/// Far behind the log, a page counts as outdated, so that few events are read.
+///
+/// # Errors
+/// `ThreadNotFound`.
+pub async fn thread_with_page<'a>(
+    c: &mut Conn,
+    caller: &'a Caller,
+    id: ThreadId,
+    known: Option<&PageVersion>,
+) -> Result<PageAccess<'a>, ChatError> {
+    let row: Option<PageRow> = c
+        .q(thread_sql!(
+            ", w.seq, coalesce((select value from meta where key = 'epoch'), '') as epoch, \
+             coalesce((select value from meta where key = 'names'), '') as names, \
+             (w.seq = $5 or (w.seq > $5 and w.seq <= $5 + 100 and w.pruned_seq <= $5 and not exists (select 1 from events e \
+             where e.workspace_id = w.id and e.seq > $5 and (e.channel_id is null or e.channel_id = ch.id)))) as is_quiet",
+            " join workspaces w on w.id = ch.workspace_id"
+        ))
+        .bind(id)
+        .bind(caller.user)
+        .bind(caller.credential_id())
+        .bind(now())
+        .bind(known.map_or(-1, |known| known.seq))
+        .opt()
+        .await?;
     let row = row.ok_or(ChatError::ThreadNotFound)?;
-    let channel_access = row.channel.admit(caller)?;
-    Ok(ThreadAccess {
-        channel_access: channel_access.ok_or(ChatError::ThreadNotFound)?,
-        thread: row.thread_id,
-        archived: row.status == ThreadStatus::Archived,
-        bound: row.bound,
-        fork: None,
+    let is_current = row.is_quiet
+        && known.is_some_and(|known| known.epoch == row.epoch && known.names == row.names);
+    Ok(PageAccess {
+        thread_access: row.thread.admit(caller)?,
+        version: PageVersion {
+            seq: row.seq,
+            epoch: row.epoch,
+            names: row.names,
+        },
+        is_current,
     })
 }
 

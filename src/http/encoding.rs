@@ -14,11 +14,12 @@ use axum::{
     response::{IntoResponse, Response},
 };
 use flate2::{Compression, write::GzEncoder};
+use serde::Serialize;
 
 /// Smaller bodies fit into one or two packets anyway.
-const GZIP_BYTES_MIN: u64 = 1024;
+const GZIP_BYTES_MIN: usize = 1024;
 /// Larger bodies are compressed on a blocking thread.
-const INLINE_BYTES_MAX: u64 = 64 * 1024;
+const INLINE_BYTES_MAX: usize = 64 * 1024;
 
 /// Checks whether the client accepts this encoding (RFC 9110 §12.5.3).
 pub fn accepts(headers: &HeaderMap, encoding: &str) -> bool {
@@ -56,7 +57,7 @@ fn is_worth_it(response: &Response) -> bool {
         && !headers.contains_key(header::VARY)
         && !headers.contains_key(header::CONTENT_RANGE)
         && response.status() != StatusCode::PARTIAL_CONTENT
-        && response.body().size_hint().exact() >= Some(GZIP_BYTES_MIN)
+        && response.body().size_hint().exact() >= Some(GZIP_BYTES_MIN as u64)
 }
 
 /// Compresses the text at the fastest level.
@@ -64,6 +65,69 @@ pub fn gzip(text: &[u8]) -> std::io::Result<Vec<u8>> {
     let mut encoder = GzEncoder::new(Vec::with_capacity(text.len() / 4), Compression::fast());
     encoder.write_all(text)?;
     encoder.finish()
+}
+
+/// Compresses a body, if it is large on another thread.
+async fn gzip_body(text: &Bytes) -> std::io::Result<Vec<u8>> {
+    if text.len() <= INLINE_BYTES_MAX {
+        return gzip(text);
+    }
+    let copy = text.clone();
+    tokio::task::spawn_blocking(move || gzip(&copy))
+        .await
+        .map_err(std::io::Error::other)
+        .flatten()
+}
+
+/// A JSON body that is kept for several responses, in the encoding that they are sent in.
+#[derive(Debug, Clone)]
+pub struct EncodedJson {
+    pub bytes: Bytes,
+    /// False if the body is too small for gzip, or the client does not accept it.
+    pub is_gzip: bool,
+}
+
+impl EncodedJson {
+    /// Encodes a value as `compress` would. If the compression fails, the body is sent uncompressed.
+    ///
+    /// # Errors
+    /// If the value cannot be encoded as JSON.
+    pub async fn new(value: &impl Serialize, accepts_gzip: bool) -> serde_json::Result<Self> {
+        let bytes = Bytes::from(serde_json::to_vec(value)?);
+        if accepts_gzip
+            && bytes.len() >= GZIP_BYTES_MIN
+            && let Ok(packed) = gzip_body(&bytes).await
+        {
+            return Ok(Self {
+                bytes: packed.into(),
+                is_gzip: true,
+            });
+        }
+        Ok(Self {
+            bytes,
+            is_gzip: false,
+        })
+    }
+}
+
+impl IntoResponse for EncodedJson {
+    fn into_response(self) -> Response {
+        let is_varied = self.is_gzip || self.bytes.len() >= GZIP_BYTES_MIN;
+        let mut response = self.bytes.into_response();
+        let headers = response.headers_mut();
+        headers.insert(
+            header::CONTENT_TYPE,
+            HeaderValue::from_static("application/json"),
+        );
+        if is_varied {
+            // `compress` leaves the response as it is.
+            headers.insert(header::VARY, HeaderValue::from_static("accept-encoding"));
+        }
+        if self.is_gzip {
+            headers.insert(header::CONTENT_ENCODING, HeaderValue::from_static("gzip"));
+        }
+        response
+    }
 }
 
 /// Compresses JSON for clients that accept gzip.
@@ -81,19 +145,11 @@ pub async fn compress(request: Request, next: Next) -> Response {
     if !accepts_gzip || is_head {
         return Response::from_parts(parts, body);
     }
-    let is_large = body.size_hint().exact() > Some(INLINE_BYTES_MAX);
     // A body of known size is already completely in memory.
     let Ok(text) = axum::body::to_bytes(body, usize::MAX).await else {
         return super::ApiError::internal().into_response();
     };
-    let (text, packed): (Bytes, _) = if is_large {
-        let copy = text.clone();
-        let packed = tokio::task::spawn_blocking(move || gzip(&copy)).await;
-        (text, packed.map_err(std::io::Error::other).flatten())
-    } else {
-        let packed = gzip(&text);
-        (text, packed)
-    };
+    let packed = gzip_body(&text).await;
     let Ok(packed) = packed else {
         return Response::from_parts(parts, Body::from(text));
     };

@@ -629,6 +629,8 @@ async fn take_message(
         .run()
         .await?;
     if message.deleted_at.is_some() {
+        // No event announces the other author of a tombstone.
+        auth::mark_names_changed(c).await?;
         return Ok(());
     }
     let message = messages::get_message(c, id).await?;
@@ -918,6 +920,7 @@ async fn finish(c: &mut Conn, e: &Erasure) -> Result<(), ChatError> {
             workspace: None,
         };
         revocations::record(c, revocation).await?;
+        auth::mark_names_changed(c).await?;
     }
     c.q("update erasures set user_id = $2, handle = '', account_deleted = $3, finished_at = $4 where id = $1")
         .bind(e.id)

@@ -3,6 +3,7 @@
 pub mod caller;
 pub mod intake;
 pub mod origin;
+pub mod pages;
 mod state;
 
 pub use state::{Inner, State};

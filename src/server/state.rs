@@ -5,6 +5,7 @@ use std::{ops::Deref, sync::Arc};
 use metrics_exporter_prometheus::PrometheusHandle;
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
+use super::pages::PageCache;
 use crate::{
     auth::{Hasher, Limits},
     config::Config,
@@ -50,6 +51,8 @@ pub struct Inner {
     pub blobs: Blobs,
     pub hasher: Hasher,
     pub limits: Limits,
+    /// Newest pages of threads.
+    pub pages: PageCache,
     pub metrics: PrometheusHandle,
     /// Owns every task of this process.
     pub tracker: TaskTracker,

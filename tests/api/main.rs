@@ -26,6 +26,7 @@ mod backup;
 mod bad_input;
 mod budgets;
 mod builtin;
+mod cached_pages;
 mod cancel_retry;
 mod catch_up;
 mod chains;

@@ -1,6 +1,10 @@
 //! Messages and reactions over HTTP.
 
-use axum::{Json, http::StatusCode};
+use axum::{
+    Json,
+    http::{HeaderMap, Method, StatusCode},
+    response::{IntoResponse, Response},
+};
 use serde::Deserialize;
 use tracing::Instrument;
 use utoipa_axum::{router::OpenApiRouter, routes};
@@ -10,19 +14,23 @@ use crate::{
     auth::Caller,
     chat::{
         ChatError, access,
-        messages::{self, Message, React, Text, Window},
+        messages::{self, Message, MessageState, React, Text, Window},
         post::{self, Posted, PostedMessage},
         remove,
     },
     db::Conn,
     http::{
         ApiError, ErrorCode,
+        encoding::{EncodedJson, accepts},
         extract::{Body, Path, Query},
         page::{Limit, List},
     },
     ids::{FileId, ForkId, MessageId, ThreadId},
     realtime::hub::Conversation,
-    server::State,
+    server::{
+        State,
+        pages::{CachedPage, PageKey},
+    },
 };
 
 const MESSAGES_PAGE: i64 = 50;
@@ -50,6 +58,13 @@ struct MessagesQuery {
     around: Option<MessageId>,
 }
 
+impl MessagesQuery {
+    /// True for the newest page.
+    fn is_newest(&self) -> bool {
+        self.after.is_none() && self.before.is_none() && self.around.is_none()
+    }
+}
+
 /// Messages of a thread's main line, oldest first; without a cursor, the newest page
 #[utoipa::path(get, path = "/v1/threads/{id}/messages", tag = "messages",
     security(("session" = ["viewer"]), ("key" = ["chat:read"])),
@@ -58,10 +73,59 @@ struct MessagesQuery {
 async fn list_messages(
     axum::extract::State(state): St,
     caller: Caller,
+    method: Method,
+    headers: HeaderMap,
     Path(id): Path<ThreadId>,
     Query(query): Query<MessagesQuery>,
-) -> Result<Json<List<Message>>, ApiError> {
-    list(&state, &caller, Conversation::Thread(id), &query).await
+) -> Result<Response, ApiError> {
+    if query.is_newest() && Limit::or(query.limit, MESSAGES_PAGE) == MESSAGES_PAGE {
+        let key = PageKey {
+            thread: id,
+            accepts_gzip: method != Method::HEAD && accepts(&headers, "gzip"),
+        };
+        return newest_page(&state, &caller, key).await;
+    }
+    let list = list(&state, &caller, Conversation::Thread(id), &query).await?;
+    Ok(list.into_response())
+}
+
+/// Returns the newest page of a thread from the cache if it is current, or reads it. A page with a streaming reply is not kept: its
+/// text is saved without an event.
+async fn newest_page(state: &State, caller: &Caller, key: PageKey) -> Result<Response, ApiError> {
+    if let Some(mut page) = state.pages.get(key) {
+        let mut c = state.db.read().await?;
+        let access =
+            access::thread_with_page(&mut c, caller, key.thread, Some(&page.version)).await?;
+        drop(c);
+        access.thread_access.reading()?;
+        if access.is_current {
+            if page.version != access.version {
+                page.version = access.version;
+                state.pages.insert(key, page.clone());
+            }
+            return Ok(page.body.into_response());
+        }
+    }
+    let mut c = state.db.snapshot().await?;
+    let access = access::thread_with_page(&mut c, caller, key.thread, None).await?;
+    access.thread_access.reading()?;
+    let conversation = Conversation::Thread(key.thread);
+    let rows = messages::list(&mut c, conversation, Window::Newest, MESSAGES_PAGE).await?;
+    drop(c);
+    let is_streaming = rows
+        .iter()
+        .any(|message| message.state == MessageState::Streaming);
+    let list = List::new(rows, MESSAGES_PAGE, true, |m: &Message| m.id.to_string());
+    let body = EncodedJson::new(&list, key.accepts_gzip).await;
+    let body = body.map_err(|_| ApiError::internal())?;
+    if !is_streaming {
+        let page = CachedPage {
+            version: access.version,
+            body: body.clone(),
+        };
+        state.pages.insert(key, page);
+    }
+    Ok(body.into_response())
 }
 
 /// Messages of a fork, oldest first; without a cursor, the newest page
