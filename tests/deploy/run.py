@@ -244,6 +244,14 @@ class Chart(unittest.TestCase):
         self.assertNotIn("is not set", self.notes(LEAST | {"env": env}))
 
 
+class Settings(unittest.TestCase):
+    def test_every_setting_is_in_the_sample(self):
+        sample = read(".env.sample")
+        files = map(read, ("docker-compose.yml", "deploy/helm/openvibe/templates/deployment.yaml", "docs/operations.md"))
+        names = {name for text in files for name in re.findall(r"\bOPENVIBE_[A-Z_]*[A-Z]\b", text)}
+        self.assertEqual([], sorted(name for name in names if f"#{name}=" not in sample))
+
+
 class Alerts(unittest.TestCase):
     def setUp(self):
         self.rules = [rule for group in yaml.safe_load(read("deploy/alerts.yml"))["groups"] for rule in group["rules"]]
