@@ -24,7 +24,7 @@ use crate::{
     },
     chat::search::index,
     config::{Config, Signup},
-    db::{CommitSignal, Conn, DatabaseFault, DatabaseUrl, Db, DbError, Engine, LostSignals, now},
+    db::{CommitSignal, Conn, DatabaseFault, DatabaseUrl, Db, DbError, LostSignals, now},
     disk::DiskSpace,
     files::{self, Blobs, CleanupScope},
     forks::{collaborator::Collaborator, edit, resolver::Resolver},
@@ -217,6 +217,26 @@ async fn read_or_make_epoch(db: &Db) -> Result<String, DbError> {
             .run()
             .await?;
         c.q("select value from meta where key = 'epoch'")
+            .value::<String>()
+            .await
+    })
+    .await
+}
+
+/// The token that the first account needs: a new one for each start, or for nodes that share a database, a row.
+async fn setup_token(db: &Db, node: &Node) -> Result<String, DbError> {
+    if !node.is_shared() || auth::any_account(&mut db.read().await?).await? {
+        return Ok(auth::new_token());
+    }
+    let token = auth::new_token();
+    db.write(Uuid::nil(), async move |c: &mut Conn| {
+        c.q(
+            "insert into meta (key, value) values ('setup_token', $1) on conflict (key) do nothing",
+        )
+        .bind(token.clone())
+        .run()
+        .await?;
+        c.q("select value from meta where key = 'setup_token'")
             .value::<String>()
             .await
     })
@@ -477,6 +497,7 @@ impl App {
             queue: Arc::clone(&queue),
             bus,
             revocations: Arc::clone(&revocations),
+            drain: config.drain,
         };
         prepare(&links, &config, agents)
             .await
@@ -489,14 +510,19 @@ impl App {
             .public_url
             .clone()
             .unwrap_or_else(|| default_url(address));
-        let setup_token =
-            (!address.ip().is_loopback() && config.signup != Signup::Invite).then(auth::new_token);
+        let setup_token = if address.ip().is_loopback() || config.signup == Signup::Invite {
+            None
+        } else {
+            Some(setup_token(&db, &node).await?)
+        };
 
         let tracker = TaskTracker::new();
         let shutdown = CancellationToken::new();
         let draining = CancellationToken::new();
         if node.is_shared() {
             nodes::bus::start(links.clone(), bus_queue, shutdown.clone(), &tracker).await?;
+        } else {
+            ::metrics::gauge!("openvibe_bus_up", "bus" => nodes::Mode::Local.as_str()).set(1.0);
         }
         let calls = CallLog {
             db: db.clone(),

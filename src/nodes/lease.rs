@@ -11,6 +11,7 @@ use super::{
 };
 use crate::{
     db::{Conn, Db, DbError},
+    realtime::Close,
     tasks::queue,
 };
 
@@ -21,6 +22,8 @@ const RENEW_EVERY: Duration = Duration::from_secs(5);
 const TICK_WITHIN: Duration = Duration::from_secs(4);
 /// Time without the database after which a node is not ready.
 const CUT_OFF_AFTER: Duration = Duration::from_secs(5);
+/// Time without the database after which clients are sent away.
+const SOCKETS_KEPT: Duration = Duration::from_secs(30);
 /// Clock difference that is logged.
 const SKEW_MAX_MS: i64 = 2000;
 
@@ -183,9 +186,17 @@ impl Lease {
         shutdown: &CancellationToken,
         renewed: Instant,
     ) -> Result<(), LeaseEnd> {
+        let mut is_emptied = false;
         loop {
             if renewed.elapsed() >= CUT_OFF_AFTER {
                 links.node.set_cut_off(true);
+            }
+            if renewed.elapsed() >= SOCKETS_KEPT && !is_emptied {
+                is_emptied = true;
+                links
+                    .hub
+                    .close_gradually(Close::GoingAway, links.drain)
+                    .await;
             }
             let opened = tokio::select! {
                 () = shutdown.cancelled() => return Ok(()),

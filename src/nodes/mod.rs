@@ -227,4 +227,6 @@ pub struct Links {
     pub queue: Arc<crate::tasks::Queue>,
     pub bus: Arc<bus::Bus>,
     pub revocations: Arc<RevocationFeed>,
+    /// Time over which sockets are closed.
+    pub drain: std::time::Duration,
 }

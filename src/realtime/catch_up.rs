@@ -1,5 +1,5 @@
 //! Limits concurrent catch-ups per person, so that one person's sockets do not occupy all database
-//! readers.
+//! readers, and in all, so that a node that takes over the clients of another one still serves its own.
 
 use std::sync::Arc;
 
@@ -11,16 +11,31 @@ use crate::ids::UserId;
 /// Maximum number of sockets of one person that catch up at the same time; further ones wait.
 const CATCH_UPS_PER_USER: usize = 4;
 
-/// Sockets in this process that are catching up, by person.
-#[derive(Clone, Default)]
-pub struct CatchUps(Arc<DashMap<UserId, Arc<Semaphore>>>);
+/// Maximum number of sockets that catch up at the same time.
+const CATCH_UPS: usize = 64;
+
+/// Sockets in this process that are catching up.
+#[derive(Clone)]
+pub struct CatchUps {
+    of_people: Arc<DashMap<UserId, Arc<Semaphore>>>,
+    all: Arc<Semaphore>,
+}
+
+impl Default for CatchUps {
+    fn default() -> Self {
+        Self {
+            of_people: Arc::default(),
+            all: Arc::new(Semaphore::new(CATCH_UPS)),
+        }
+    }
+}
 
 /// A permit to catch up. Dropping it lets the person's next socket catch up.
 pub struct CatchUpPermit {
     all: CatchUps,
     user: UserId,
     share: Option<Arc<Semaphore>>,
-    permit: Option<OwnedSemaphorePermit>,
+    permits: Option<(OwnedSemaphorePermit, Option<OwnedSemaphorePermit>)>,
 }
 
 impl CatchUps {
@@ -28,7 +43,7 @@ impl CatchUps {
     pub async fn acquire(&self, user: UserId) -> CatchUpPermit {
         let share = Arc::clone(
             &self
-                .0
+                .of_people
                 .entry(user)
                 .or_insert_with(|| Arc::new(Semaphore::new(CATCH_UPS_PER_USER))),
         );
@@ -36,20 +51,23 @@ impl CatchUps {
             all: self.clone(),
             user,
             share: Some(Arc::clone(&share)),
-            permit: None,
+            permits: None,
         };
-        // Fails only if the semaphore is closed, which never happens.
-        permit.permit = share.acquire_owned().await.ok();
+        // They fail only if a semaphore is closed, which never happens.
+        if let Ok(own) = share.acquire_owned().await {
+            let any = Arc::clone(&self.all).acquire_owned().await.ok();
+            permit.permits = Some((own, any));
+        }
         permit
     }
 }
 
 impl Drop for CatchUpPermit {
     fn drop(&mut self) {
-        drop((self.permit.take(), self.share.take()));
+        drop((self.permits.take(), self.share.take()));
         // The map holds the last reference: nobody holds or awaits a permit.
         self.all
-            .0
+            .of_people
             .remove_if(&self.user, |_, share| Arc::strong_count(share) == 1);
     }
 }
@@ -73,7 +91,7 @@ mod tests {
         held.pop();
         let permit = waiting.await;
         drop((held, permit));
-        assert!(all.0.is_empty(), "unused shares are removed");
+        assert!(all.of_people.is_empty(), "unused shares are removed");
     }
 
     #[tokio::test]
@@ -87,6 +105,6 @@ mod tests {
         assert!(futures::poll!(waiting.as_mut()).is_pending());
         drop(held);
         drop(waiting);
-        assert!(all.0.is_empty());
+        assert!(all.of_people.is_empty());
     }
 }

@@ -19,7 +19,7 @@ use crate::{
     db::DbError,
     http::error::{ApiError, ErrorCode},
     ids::NodeId,
-    nodes::{Links, Mode},
+    nodes::{self, Links, Mode},
     realtime::NodeState,
     server::State,
     tasks::queue,
@@ -204,6 +204,7 @@ const TASKS: [&str; 3] = [
     "openvibe_tasks_running",
 ];
 const SIZE: &str = "openvibe_db_size_bytes";
+const NODES: &str = "openvibe_nodes";
 
 /// Kinds of tasks that can be queued.
 fn queued_kinds() -> impl Iterator<Item = TaskKind> {
@@ -236,5 +237,10 @@ async fn look_at_database(state: &State) -> Result<(), DbError> {
         }
     }
     ::metrics::gauge!(SIZE).set(size_bytes as f64);
+    let listed = nodes::list(&state.nodes, &state.epoch()).await?;
+    for known in NodeState::ALL {
+        let count = listed.iter().filter(|node| node.state == *known).count();
+        ::metrics::gauge!(NODES, "state" => known.as_str()).set(count as f64);
+    }
     Ok(())
 }

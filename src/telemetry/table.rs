@@ -104,6 +104,76 @@ pub const METRICS: &[Metric] = &[
     )
     .there_from_start(ONCE),
     metric(
+        "openvibe_nodes",
+        &["state"],
+        Kind::Gauge,
+        Unit::Count,
+        "servers that share the database: `ready`, `starting`, `draining`, `lost` (for a day)",
+    ),
+    metric(
+        "openvibe_bus_up",
+        &["bus"],
+        Kind::Gauge,
+        Unit::Count,
+        "1 while events of all nodes arrive at once: in this process (`local`), over `notify`, or over `nats`",
+    ),
+    metric(
+        "openvibe_bus_messages_total",
+        &["direction", "type"],
+        Kind::Counter,
+        Unit::Count,
+        "messages to (`out`) and from (`in`) other nodes",
+    )
+    .there_from_start(&[&["out", "log"], &["in", "log"]]),
+    metric(
+        "openvibe_bus_dropped_total",
+        &[],
+        Kind::Counter,
+        Unit::Count,
+        "messages to other nodes that were not sent; nothing is lost, but it arrives up to 1.5 s later",
+    )
+    .there_from_start(ONCE),
+    metric(
+        "openvibe_bus_delay_seconds",
+        &[],
+        Kind::Histogram(SHORT),
+        Unit::Seconds,
+        "time that signs of life of other nodes took",
+    )
+    .there_from_start(ONCE),
+    metric(
+        "openvibe_log_gaps_total",
+        &["cause"],
+        Kind::Counter,
+        Unit::Count,
+        "events that had to be read because the bus did not bring them: `poll`, `slow_consumer`",
+    )
+    .there_from_start(&[&["poll"], &["slow_consumer"]]),
+    metric(
+        "openvibe_log_repair_seconds",
+        &[],
+        Kind::Histogram(SHORT),
+        Unit::Seconds,
+        "reads of events of other nodes from the log",
+    )
+    .there_from_start(ONCE),
+    metric(
+        "openvibe_clock_skew_seconds",
+        &[],
+        Kind::Gauge,
+        Unit::Seconds,
+        "difference between the clock of this machine and that of the database",
+    )
+    .there_from_start(ONCE),
+    metric(
+        "openvibe_epoch_changes_total",
+        &[],
+        Kind::Counter,
+        Unit::Count,
+        "times that all clients had to load everything again",
+    )
+    .there_from_start(ONCE),
+    metric(
         "openvibe_sockets_closed_total",
         &["reason"],
         Kind::Counter,
