@@ -61,19 +61,15 @@ crate::text_enum::text_enum! {
 }
 
 impl EventType {
-    /// Checks whether the event is about an agent or a workflow: keys without a scope for agents do not receive it. `visible_after` has
-    /// the same condition.
+    /// Checks whether the event is about an agent or a workflow: keys without a scope for agents do not receive it.
     pub fn is_of_agent(self) -> bool {
-        matches!(
-            self,
-            Self::AgentCreated
-                | Self::AgentUpdated
-                | Self::AgentArchived
-                | Self::WorkflowCreated
-                | Self::WorkflowUpdated
-                | Self::WorkflowArchived
-        )
+        is_type_of_agent(self.as_str())
     }
+}
+
+/// As `EventType::is_of_agent`, for a stored type, which a newer version may have written. `visible_after` has the same condition.
+pub(super) fn is_type_of_agent(kind: &str) -> bool {
+    kind.starts_with("agent.") || kind.starts_with("workflow.")
 }
 
 /// An event as it is stored and sent.

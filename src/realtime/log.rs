@@ -1,12 +1,14 @@
 //! The event log of a workspace, with gap-free sequence numbers in commit order.
 
+use std::collections::HashMap;
+
 use axum::extract::ws::Utf8Bytes;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
-use super::event::{EventData, EventType, Frame};
+use super::event::{EventData, EventType, Frame, is_type_of_agent};
 use crate::{
-    db::{CommitMarker, Conn, DbError, dialect, is_in_visible_channel, now},
+    db::{CommitMarker, Conn, DbError, Json, dialect, is_in_visible_channel, now},
     ids::{ChannelId, ForkId, MessageId, ThreadId, UserId, WorkspaceId},
 };
 
@@ -66,7 +68,8 @@ impl AgentVisibility {
 }
 
 /// Membership change of an event, applied before the event is delivered.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "type", rename_all = "snake_case")]
 pub enum MembershipChange {
     Granted {
         channel: ChannelId,
@@ -174,7 +177,7 @@ fn to_raw(data: &impl Serialize) -> Result<Box<RawValue>, DbError> {
 }
 
 /// A committed event on its way to the sockets of this process.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Envelope {
     pub workspace: WorkspaceId,
     pub seq: i64,
@@ -214,8 +217,8 @@ pub async fn append(c: &mut Conn, workspace: WorkspaceId, event: NewEvent) -> Re
     })
     .map_err(|e| DbError::Sql(sqlx::Error::Encode(e.into())))?;
     c.q(
-        "insert into events (workspace_id, seq, type, channel_id, user_id, message_id, is_restricted, includes_managers, frame, ts) \
-         values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)",
+        "insert into events (workspace_id, seq, type, channel_id, user_id, message_id, is_restricted, includes_managers, frame, ts, access) \
+         values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)",
     )
     .bind(workspace)
     .bind(event.seq)
@@ -227,6 +230,7 @@ pub async fn append(c: &mut Conn, workspace: WorkspaceId, event: NewEvent) -> Re
     .bind(event.only.as_ref().is_some_and(|only| only.managers))
     .bind(frame.clone())
     .bind(ts)
+    .bind(event.access.clone().map(Json))
     .run()
     .await?;
     if let Some(only) = &event.only {
@@ -316,6 +320,89 @@ pub async fn visible_after(
     .bind(max.bytes)
     .all()
     .await
+}
+
+#[derive(sqlx::FromRow)]
+struct LogRow {
+    seq: i64,
+    r#type: String,
+    channel_id: Option<ChannelId>,
+    is_public: bool,
+    user_id: Option<UserId>,
+    is_restricted: bool,
+    includes_managers: bool,
+    access: Option<Json<MembershipChange>>,
+    frame: String,
+}
+
+impl LogRow {
+    fn audience(&self) -> Audience {
+        match self.channel_id {
+            None => Audience::Workspace,
+            Some(channel) if self.is_public => Audience::Public(channel),
+            Some(channel) => Audience::Members(channel),
+        }
+    }
+}
+
+/// Events after `after` with their recipients, oldest first, as their commits sent them. Only the texts of messages deleted since
+/// then are missing. At least one event if there is any.
+///
+/// `c` is a snapshot or a transaction: otherwise, cleanup could delete the recipients in between.
+pub async fn envelopes_after(
+    c: &mut Conn,
+    workspace: WorkspaceId,
+    after: i64,
+    max: PageMax,
+) -> Result<Vec<Envelope>, DbError> {
+    let rows: Vec<LogRow> = c
+        .q("select e.seq, e.type, e.channel_id, coalesce(ch.kind = 'public', false) as is_public, e.user_id, e.is_restricted, \
+                   e.includes_managers, e.access, e.frame from (\
+             select seq, size, sum(size) over (order by seq) as size_through from (\
+               select seq, octet_length(frame) as size from events where workspace_id = $1 and seq > $2 \
+               order by seq limit $3) sized) page \
+           join events e on e.workspace_id = $1 and e.seq = page.seq \
+           left join channels ch on ch.id = e.channel_id \
+           where page.size_through <= $4 or page.size_through = page.size \
+           order by page.seq limit $3")
+        .bind(workspace)
+        .bind(after)
+        .bind(max.events)
+        .bind(max.bytes)
+        .all()
+        .await?;
+    let mut restricted = rows.iter().filter(|row| row.is_restricted);
+    let range = restricted.next().map(|first| {
+        let last = restricted.next_back().unwrap_or(first);
+        (first.seq, last.seq)
+    });
+    let mut recipients: HashMap<i64, Vec<UserId>> = HashMap::new();
+    if let Some((first, last)) = range {
+        let found: Vec<(i64, UserId)> = c
+            .q("select seq, user_id from event_recipients where workspace_id = $1 and seq between $2 and $3 order by seq, user_id")
+            .bind(workspace)
+            .bind(first)
+            .bind(last)
+            .all()
+            .await?;
+        for (seq, user) in found {
+            recipients.entry(seq).or_default().push(user);
+        }
+    }
+    let envelopes = rows.into_iter().map(|row| Envelope {
+        workspace,
+        seq: row.seq,
+        audience: row.audience(),
+        extra_recipient: row.user_id,
+        only: row.is_restricted.then(|| Recipients {
+            users: recipients.remove(&row.seq).unwrap_or_default(),
+            managers: row.includes_managers,
+        }),
+        is_of_agent: is_type_of_agent(&row.r#type),
+        access: row.access.map(|Json(change)| change),
+        frame: row.frame.into(),
+    });
+    Ok(envelopes.collect())
 }
 
 /// Removes the text of a deleted message from all stored frames. `blank` changes the JSON of one

@@ -48,6 +48,7 @@ mod demo;
 mod disk_faults;
 mod drafts;
 mod dry_run;
+mod event_log;
 mod events;
 mod failures;
 mod faults;

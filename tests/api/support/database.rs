@@ -161,6 +161,14 @@ impl TestDatabase {
         place
     }
 
+    /// Address of the database.
+    pub fn url(&self) -> DatabaseUrl {
+        match &self.postgres {
+            Some(url) => DatabaseUrl::Postgres(url.clone()),
+            None => DatabaseUrl::Sqlite(self.dir.join("data").join("openvibe.db")),
+        }
+    }
+
     /// Runs statements on the database while no server uses it.
     pub async fn run(&self, sql: &[&str]) {
         if let Some(url) = &self.postgres {
