@@ -184,19 +184,6 @@ fn data_directories(config: &Config) -> Vec<PathBuf> {
     vec![config.data_dir.clone(), beside]
 }
 
-async fn read_or_make_epoch(db: &Db) -> Result<String, DbError> {
-    db.write(Uuid::nil(), async |c: &mut Conn| {
-        c.q("insert into meta (key, value) values ('epoch', $1) on conflict (key) do nothing")
-            .bind(Uuid::now_v7().simple().to_string())
-            .run()
-            .await?;
-        c.q("select value from meta where key = 'epoch'")
-            .value::<String>()
-            .await
-    })
-    .await
-}
-
 fn read_seeds(path: &Path) -> anyhow::Result<String> {
     let read = seeds::read_file(path);
     read.map_err(|e| anyhow::anyhow!("OPENVIBE_SEEDS_FILE: {}: {e}", path.display()))
@@ -418,11 +405,7 @@ impl App {
         let hub = Arc::new(Hub::default());
         let queue = Arc::new(Queue::default());
         let agents = config.seeds_file.as_deref().map(read_seeds).transpose()?;
-        let db = open_database(
-            &config.database,
-            dispatch(Arc::clone(&hub), Arc::clone(&queue)),
-        )
-        .await?;
+        let db = open_database(&config, dispatch(Arc::clone(&hub), Arc::clone(&queue))).await?;
         let guard = Guard::lock(&db).await?;
         let epoch = prepare(&db, &config, agents)
             .await
@@ -668,10 +651,10 @@ impl App {
     }
 }
 
-async fn open_database(url: &DatabaseUrl, listener: crate::db::Listener) -> anyhow::Result<Db> {
-    Db::open(url, listener)
+async fn open_database(config: &Config, listener: crate::db::Listener) -> anyhow::Result<Db> {
+    Db::open_with(&config.database, config.database_options(), listener)
         .await
-        .map_err(|e| describe(url, "could not be opened", e))
+        .map_err(|e| describe(&config.database, "could not be opened", e))
 }
 
 /// Describes a database failure as a sentence for the operator.
@@ -709,7 +692,7 @@ async fn prepare(db: &Db, config: &Config, agents: Option<String>) -> Result<Str
         queue::expire_leases(c).await
     })
     .await?;
-    read_or_make_epoch(db).await
+    Ok(db.epoch().borrow().id.clone())
 }
 
 fn default_url(address: SocketAddr) -> String {
