@@ -210,26 +210,13 @@ fn data_directories(config: &Config) -> Vec<PathBuf> {
     vec![config.data_dir.clone(), beside]
 }
 
-async fn read_or_make_epoch(db: &Db) -> Result<String, DbError> {
-    db.write(Uuid::nil(), async |c: &mut Conn| {
-        c.q("insert into meta (key, value) values ('epoch', $1) on conflict (key) do nothing")
-            .bind(Uuid::now_v7().simple().to_string())
-            .run()
-            .await?;
-        c.q("select value from meta where key = 'epoch'")
-            .value::<String>()
-            .await
-    })
-    .await
-}
-
 /// The token that the first account needs: a new one for each start, or for nodes that share a database, a row.
-async fn setup_token(db: &Db, node: &Node) -> Result<String, DbError> {
+async fn setup_token(db: &Db, node: &Node) -> anyhow::Result<String> {
     if !node.is_shared() || auth::any_account(&mut db.read().await?).await? {
         return Ok(auth::new_token());
     }
     let token = auth::new_token();
-    db.write(Uuid::nil(), async move |c: &mut Conn| {
+    let stored = db.write(Uuid::nil(), async move |c: &mut Conn| {
         c.q(
             "insert into meta (key, value) values ('setup_token', $1) on conflict (key) do nothing",
         )
@@ -239,8 +226,8 @@ async fn setup_token(db: &Db, node: &Node) -> Result<String, DbError> {
         c.q("select value from meta where key = 'setup_token'")
             .value::<String>()
             .await
-    })
-    .await
+    });
+    Ok(stored.await?)
 }
 
 fn read_seeds(path: &Path) -> anyhow::Result<String> {
@@ -476,7 +463,7 @@ impl App {
         let revocations = Arc::new(RevocationFeed::default());
         let agents = config.seeds_file.as_deref().map(read_seeds).transpose()?;
         let db = open_database(
-            &config.database,
+            &config,
             dispatch(
                 Arc::clone(&hub),
                 Arc::clone(&queue),
@@ -789,12 +776,12 @@ async fn stop_gently(state: &State, draining: &CancellationToken, stop: impl Fut
 
 /// When another log begins, sends nothing more to the sockets and closes them: their clients load everything again.
 async fn follow_epochs(state: State) {
-    let node = &state.nodes.node;
-    let mut known = node.epoch();
+    let mut epoch = state.db.epoch();
+    epoch.mark_unchanged();
     loop {
         tokio::select! {
             () = state.shutdown.cancelled() => return,
-            other = node.other_epoch(&known) => known = other,
+            changed = epoch.changed() => if changed.is_err() { return },
         }
         tracing::warn!("the database has a new epoch; all clients load everything again");
         metrics::counter!("openvibe_epoch_changes_total").increment(1);
@@ -806,10 +793,10 @@ async fn follow_epochs(state: State) {
     }
 }
 
-async fn open_database(url: &DatabaseUrl, listener: crate::db::Listener) -> anyhow::Result<Db> {
-    Db::open(url, listener)
+async fn open_database(config: &Config, listener: crate::db::Listener) -> anyhow::Result<Db> {
+    Db::open_with(&config.database, config.database_options(), listener)
         .await
-        .map_err(|e| describe(url, "could not be opened", e))
+        .map_err(|e| describe(&config.database, "could not be opened", e))
 }
 
 /// Describes a database failure as a sentence for the operator.
@@ -855,7 +842,6 @@ async fn prepare(links: &Links, config: &Config, agents: Option<String>) -> Resu
         Ok::<_, DbError>(())
     })
     .await?;
-    node.set_epoch(&read_or_make_epoch(db).await?);
     Ok(())
 }
 

@@ -1,10 +1,10 @@
 //! Configuration: `openvibe.toml`, overridden by environment variables, overridden by flags.
 
-use crate::text_enum::text_enum;
+use crate::text_enum::{UnknownText, text_enum};
 use std::{collections::BTreeMap, fmt, net::IpAddr, path::PathBuf, time::Duration};
 
 use crate::{
-    db::DatabaseUrl,
+    db::{DatabaseUrl, Failover, Options},
     mcp::{LocalServers, ProcessConfig},
     model::ModelSettings,
     outbound::{Exemption, Url},
@@ -60,6 +60,9 @@ pub struct Config {
     pub nats: Option<NatsConfig>,
     /// Time over which a stopping node closes its sockets.
     pub drain: Duration,
+    /// Maximum number of `PostgreSQL` connections for reads.
+    pub database_connections: u32,
+    pub database_failover: Failover,
     pub model: ModelSettings,
     /// Cost of password hashes: not a setting, but lower in tests, which create thousands of accounts.
     pub password_cost: argon2::Params,
@@ -143,6 +146,8 @@ const NAMES: &[&str] = &[
     "NATS_URL",
     "NATS_CREDENTIALS",
     "DRAIN",
+    "DATABASE_CONNECTIONS",
+    "DATABASE_FAILOVER",
     "MODEL_BASE_URL",
     "MODEL_API_KEY",
     "MODEL",
@@ -377,6 +382,14 @@ impl Config {
             node_name: s.parsed("NODE_NAME", None, parse_node_name)?,
             nats,
             drain: s.parsed("DRAIN", Duration::from_secs(10), parse_drain)?,
+            database_connections: s.parsed(
+                "DATABASE_CONNECTIONS",
+                Options::default().connections,
+                |t| number_to(t, 1000),
+            )?,
+            database_failover: s.parsed("DATABASE_FAILOVER", Failover::Lossy, |t| {
+                t.trim().parse().map_err(|e: UnknownText| e.to_string())
+            })?,
             model: ModelSettings {
                 base_url: text("MODEL_BASE_URL"),
                 api_key: text("MODEL_API_KEY"),
@@ -457,6 +470,16 @@ impl Config {
                 one_of(t, &[("text", LogFormat::Text), ("json", LogFormat::Json)])
             })?,
         })
+    }
+}
+
+impl Config {
+    /// Options of the database.
+    pub fn database_options(&self) -> Options {
+        Options {
+            connections: self.database_connections,
+            failover: self.database_failover,
+        }
     }
 }
 
@@ -642,6 +665,8 @@ mod tests {
             ("WORKSPACES_PER_USER", "many"),
             ("PUBLIC_URL", "chat.example"),
             ("DATABASE_URL", "mysql://x"),
+            ("DATABASE_CONNECTIONS", "0"),
+            ("DATABASE_FAILOVER", "never"),
             ("UPLOAD_BYTES_MAX", "2GiB"),
             ("UPLOAD_BYTES_MAX", "many"),
             ("MCP_ALLOW", "https://mcp.example.com"),

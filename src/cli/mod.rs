@@ -21,8 +21,8 @@ use crate::{
     auth::{self, Hasher, KeysAfterReset},
     cli::output::{say, say_error},
     config::{Config, LogFormat},
-    db::Db,
-    router,
+    db::{DatabaseUrl, Db, epoch},
+    lock, router,
     telemetry::logs::{self, Shape},
 };
 
@@ -53,6 +53,11 @@ enum Command {
     Nodes,
     /// Print the `OpenAPI` document
     Openapi,
+    /// Manage the epoch of the database
+    Epoch {
+        #[command(subcommand)]
+        command: EpochCommand,
+    },
     /// Import an agent from files, or export it to files
     Agents {
         #[command(subcommand)]
@@ -63,6 +68,13 @@ enum Command {
         #[command(subcommand)]
         command: UserCommand,
     },
+}
+
+#[derive(Subcommand)]
+enum EpochCommand {
+    /// Start a new epoch after the database went back to an earlier state, such as a restored file-system snapshot: clients load
+    /// everything again
+    New,
 }
 
 #[derive(Subcommand)]
@@ -126,6 +138,9 @@ fn run(arguments: Arguments) -> anyhow::Result<()> {
         Command::Backup(command) => with_config(arguments.listen, async |config| {
             backup::backup(config, command).await
         }),
+        Command::Epoch {
+            command: EpochCommand::New,
+        } => with_config(arguments.listen, start_epoch),
         Command::Restore(command) => with_config(arguments.listen, async |config| {
             backup::restore(config, command).await
         }),
@@ -160,6 +175,23 @@ async fn migrate(config: Config) -> anyhow::Result<()> {
     crate::chat::search::index::bring_up_to_date(&db).await?;
     db.close().await;
     say("the database is up to date");
+    Ok(())
+}
+
+async fn start_epoch(config: Config) -> anyhow::Result<()> {
+    // A server with a SQLite file would not notice; those with PostgreSQL do.
+    let _locks = match &config.database {
+        DatabaseUrl::Sqlite(path) => Some((
+            lock::lock_directory(&config.data_dir)?,
+            lock::lock_database_file(path)?,
+        )),
+        DatabaseUrl::Postgres(_) => None,
+    };
+    let db = open(&config).await?;
+    let old = epoch::read(&db).await?.id;
+    let new = epoch::renew(&db, &old).await?.id;
+    db.close().await;
+    say(&format!("started epoch {new} after {old}"));
     Ok(())
 }
 
@@ -212,7 +244,7 @@ fn stop_signal() -> anyhow::Result<impl Future<Output = ()>> {
 }
 
 async fn open(config: &Config) -> anyhow::Result<Db> {
-    if matches!(config.database, crate::db::DatabaseUrl::Sqlite(_)) {
+    if matches!(config.database, DatabaseUrl::Sqlite(_)) {
         std::fs::create_dir_all(&config.data_dir).with_context(|| {
             format!(
                 "cannot create the data directory {}",
@@ -220,7 +252,8 @@ async fn open(config: &Config) -> anyhow::Result<Db> {
             )
         })?;
     }
-    Db::open(&config.database, std::sync::Arc::new(|_| {}))
+    let listener = std::sync::Arc::new(|_| {});
+    Db::open_with(&config.database, config.database_options(), listener)
         .await
         .map_err(|e| describe(&config.database, "could not be opened", e))
 }

@@ -17,7 +17,7 @@ use uuid::Uuid;
 use super::{
     engine::Engine,
     error::{DbError, SCAN_DEADLINE},
-    fault::is_lost,
+    fault::{is_lost, is_retryable, sqlstate},
     lanes::{LanePermit, ReaderPermit},
     sessions::{self, ANSWER_DEADLINE, Faults, READ_DEADLINE, ReaderPool, STATEMENT_DEADLINE},
 };
@@ -233,8 +233,10 @@ pub struct Conn {
     pub(super) writes: u64,
     /// A statement failed, so `PostgreSQL` rejects all further ones in this transaction.
     pub(super) failed: bool,
-    /// The failure is transient, so the command can be retried.
-    pub(super) retryable: bool,
+    /// SQLSTATE of a transient failure, after which the command can run again.
+    pub(super) retryable: Option<String>,
+    /// Workspace whose row the transaction locked at its start.
+    pub(super) locked: Option<Uuid>,
     pub(super) notices: Vec<CommitSignal>,
     pub(super) marker: Option<CommitMarker>,
 }
@@ -247,7 +249,8 @@ impl Conn {
             taken_at: Instant::now(),
             writes: 0,
             failed: false,
-            retryable: false,
+            retryable: None,
+            locked: None,
             notices: Vec::new(),
             marker: None,
         }
@@ -257,7 +260,8 @@ impl Conn {
     pub(super) fn renew(&mut self) {
         self.writes = 0;
         self.failed = false;
-        self.retryable = false;
+        self.retryable = None;
+        self.locked = None;
         self.notices.clear();
         self.marker = None;
     }
@@ -462,10 +466,12 @@ impl Conn {
 
     fn note(&mut self, error: &sqlx::Error) {
         self.failed = true;
-        self.retryable |= is_retryable(error);
+        if self.retryable.is_none() && is_retryable(error) {
+            self.retryable = Some(sqlstate(error));
+        }
     }
 
-    fn as_lite(&mut self) -> Option<&mut SqliteConnection> {
+    pub(super) fn as_lite(&mut self) -> Option<&mut SqliteConnection> {
         match &mut self.backend {
             Backend::Lite(c) => Some(&mut **c),
             Backend::LiteTx(c) => Some(&mut **c),
@@ -473,7 +479,7 @@ impl Conn {
         }
     }
 
-    fn as_pg(&mut self) -> Option<&mut PgConnection> {
+    pub(super) fn as_pg(&mut self) -> Option<&mut PgConnection> {
         match &mut self.backend {
             Backend::Pg(session) => session.c.as_deref_mut(),
             Backend::Lite(_) | Backend::LiteTx(_) => None,
@@ -524,23 +530,6 @@ fn is_interrupted(error: &sqlx::Error) -> bool {
         return false;
     };
     matches!(e.code().as_deref(), Some("9" | "57014"))
-}
-
-/// Checks for transient failures: serialization failures, deadlocks, lock and statement timeouts, and lost connections.
-fn is_retryable(error: &sqlx::Error) -> bool {
-    match error {
-        // serialization_failure, deadlock_detected, lock_not_available, query_canceled.
-        sqlx::Error::Database(e)
-            if matches!(
-                e.code().as_deref(),
-                Some("40001" | "40P01" | "55P03" | "57014")
-            ) =>
-        {
-            true
-        }
-        sqlx::Error::PoolTimedOut | sqlx::Error::WorkerCrashed => true,
-        e => is_lost(e),
-    }
 }
 
 enum Args {

@@ -14,12 +14,11 @@ use serde_json::Value;
 use sqlx::{
     AssertSqlSafe, Column as _, ColumnIndex, ConnectOptions, Connection, Database, Decode,
     PgConnection, Postgres, Row, SqliteConnection, Transaction, Type,
-    postgres::PgPoolOptions,
     sqlite::{SqliteArguments, SqliteConnectOptions, SqliteJournalMode, SqliteSynchronous},
 };
 use uuid::Uuid;
 
-use super::{DatabaseUrl, DbError, Engine, migrate};
+use super::{DatabaseUrl, DbError, Engine, migrate, sessions};
 
 /// Tables that are not exported: internal ones of the engine, derived ones, those that only running nodes need, and the
 /// chunks of uploads, which are exported separately.
@@ -279,7 +278,7 @@ impl Dump {
                 backend
             }
             DatabaseUrl::Postgres(url) => {
-                let pool = PgPoolOptions::new().max_connections(1).connect(url).await?;
+                let pool = sessions::connect_unlimited(url).await?;
                 let snapshot = "begin transaction isolation level repeatable read read only";
                 Backend::Pg(pool.begin_with(snapshot).await?)
             }
@@ -505,7 +504,7 @@ impl Load {
     /// # Errors
     /// If the database is not empty, or a server uses it.
     pub async fn into_postgres(url: &str, version: i64) -> Result<Self, DbError> {
-        let pool = PgPoolOptions::new().max_connections(1).connect(url).await?;
+        let pool = sessions::connect_unlimited(url).await?;
         let mut tx = pool.begin().await?;
         let free: bool = sqlx::query_scalar("select pg_try_advisory_lock(7310579, 1)")
             .fetch_one(&mut *tx)
@@ -589,7 +588,7 @@ impl Load {
     pub async fn finish(mut self, epoch: &str) -> Result<(), DbError> {
         let epoch = epoch.replace('\'', "''");
         self.backend
-            .run("delete from meta where key in ('epoch', 'search', 'cluster')")
+            .run("delete from meta where key in ('epoch', 'epoch_server', 'synchronous_standbys', 'search', 'cluster', 'setup_token')")
             .await?;
         self.backend
             .run(&format!(

@@ -11,6 +11,10 @@ pub enum DbError {
     Sql(#[from] sqlx::Error),
     #[error("could not migrate the database: {0}")]
     Migrate(#[from] sqlx::migrate::MigrateError),
+    #[error(
+        "the database needs OpenVibe {needed} or newer, and this is {program}: upgrade this node"
+    )]
+    TooNew { needed: String, program: String },
     #[error("the server is shutting down")]
     Closed,
     #[error("the write queue is full: try again in a moment")]

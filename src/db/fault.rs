@@ -1,5 +1,7 @@
 //! Classifies database failures, so that messages can suggest a remedy.
 
+use std::borrow::Cow;
+
 use sqlx::{migrate::MigrateError, sqlite::SqliteError};
 
 use super::{error::DbError, migrate};
@@ -74,8 +76,9 @@ fn of_postgres(state: &str) -> Option<DatabaseFault> {
         "58030" => Some(DatabaseFault::DiskBroken),
         "25006" => Some(DatabaseFault::ReadOnly),
         "XX001" | "XX002" => Some(DatabaseFault::Damaged),
-        "53300" | "57P01" | "57P02" | "57P03" => Some(DatabaseFault::Away),
-        state if state.starts_with("08") => Some(DatabaseFault::Away),
+        "40001" | "40P01" | "55P03" => Some(DatabaseFault::Busy),
+        "57014" => Some(DatabaseFault::Away),
+        state if is_lost_session(state) => Some(DatabaseFault::Away),
         _ => None,
     }
 }
@@ -124,33 +127,51 @@ impl DbError {
             Self::Away(_) => Some(DatabaseFault::Away),
             Self::Commit(_) => Some(DatabaseFault::Unknown),
             Self::Damaged(_) => Some(DatabaseFault::Damaged),
-            Self::Busy | Self::TooSlow | Self::Closed | Self::Panicked | Self::Start(_) => None,
+            Self::TooNew { .. }
+            | Self::Busy
+            | Self::TooSlow
+            | Self::Closed
+            | Self::Panicked
+            | Self::Start(_) => None,
         }
     }
 }
 
 /// Checks whether the session ended or must not be reused: broken connections, a server that became a standby, limits
 /// on idle sessions and transactions, too many connections, and a server that is starting or shutting down.
+fn is_lost_session(state: &str) -> bool {
+    state.starts_with("08")
+        || matches!(
+            state,
+            "25006" | "25P03" | "25P04" | "53300" | "57P01" | "57P02" | "57P03" | "57P04" | "57P05"
+        )
+}
+
+/// Checks whether the connection must be closed.
 pub(super) fn is_lost(error: &sqlx::Error) -> bool {
     match error {
-        sqlx::Error::Database(e) => e.code().is_some_and(|code| {
-            code.starts_with("08")
-                || matches!(
-                    &*code,
-                    "25006"
-                        | "25P03"
-                        | "25P04"
-                        | "53300"
-                        | "57P01"
-                        | "57P02"
-                        | "57P03"
-                        | "57P04"
-                        | "57P05"
-                )
-        }),
+        sqlx::Error::Database(e) => e.code().is_some_and(|code| is_lost_session(&code)),
         sqlx::Error::Io(_) | sqlx::Error::Protocol(_) => true,
         _ => false,
     }
+}
+
+/// Checks whether the command can run again: serialization failures, deadlocks, lock and statement timeouts, and lost
+/// connections.
+pub(super) fn is_retryable(error: &sqlx::Error) -> bool {
+    match error {
+        sqlx::Error::Database(e) => e.code().is_some_and(|code| {
+            matches!(&*code, "40001" | "40P01" | "55P03" | "57014") || is_lost_session(&code)
+        }),
+        sqlx::Error::PoolTimedOut | sqlx::Error::WorkerCrashed => true,
+        e => is_lost(e),
+    }
+}
+
+/// SQLSTATE of an error; `connection_failure` if it is none of the server's.
+pub(super) fn sqlstate(error: &sqlx::Error) -> String {
+    let code = error.as_database_error().and_then(|e| e.code());
+    code.map_or_else(|| "08006".to_owned(), Cow::into_owned)
 }
 
 #[cfg(test)]
@@ -175,5 +196,9 @@ mod tests {
         assert_eq!(of_postgres("53100"), Some(DatabaseFault::DiskFull));
         assert_eq!(of_postgres("08006"), Some(DatabaseFault::Away));
         assert_eq!(of_postgres("23505"), None);
+        for state in ["25P03", "57P01", "57P05", "57014"] {
+            assert_eq!(of_postgres(state), Some(DatabaseFault::Away), "{state}");
+        }
+        assert_eq!(of_postgres("40P01"), Some(DatabaseFault::Busy));
     }
 }

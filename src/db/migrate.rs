@@ -1,9 +1,9 @@
-//! Schema migrations, which run at startup under a lock of the engine.
+//! The migrations of the schema. `schema` runs them.
 
 use std::borrow::Cow;
 
 use sqlx::{
-    AssertSqlSafe, PgConnection, PgPool, SqlSafeStr, SqliteConnection, SqlitePool,
+    AssertSqlSafe, PgConnection, SqlSafeStr, SqliteConnection,
     migrate::{Migration, MigrationType, Migrator},
 };
 
@@ -122,7 +122,7 @@ const MIGRATIONS: &[(i64, &str, Text)] = &[
     common!(20_261_124_204_500, "create_login_attempts"),
 ];
 
-fn migrator(engine: Engine) -> Migrator {
+pub(super) fn migrator(engine: Engine) -> Migrator {
     let list = MIGRATIONS
         .iter()
         .map(|(version, name, sql)| {
@@ -164,12 +164,4 @@ pub(super) async fn sqlite_to(c: &mut SqliteConnection, version: i64) -> Result<
 /// As `sqlite_to`, but within a transaction.
 pub(super) async fn postgres_to(c: &mut PgConnection, version: i64) -> Result<(), DbError> {
     Ok(migrator(Engine::Postgres).run_to(version, c).await?)
-}
-
-pub(super) async fn run_sqlite(pool: &SqlitePool) -> Result<(), DbError> {
-    Ok(migrator(Engine::Sqlite).run(pool).await?)
-}
-
-pub(super) async fn run_postgres(pool: &PgPool) -> Result<(), DbError> {
-    Ok(migrator(Engine::Postgres).run(pool).await?)
 }

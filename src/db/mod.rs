@@ -10,10 +10,14 @@ mod conn;
 pub mod dialect;
 pub mod dump;
 mod engine;
+pub mod epoch;
 mod error;
 mod fault;
+mod identity;
 mod lanes;
 mod migrate;
+mod options;
+mod schema;
 mod sessions;
 mod visibility;
 mod writer;
@@ -26,9 +30,10 @@ use std::{
 use sqlx::{
     Postgres, SqlitePool,
     pool::PoolConnection,
-    postgres::{PgListener, PgPoolOptions},
+    postgres::PgListener,
     sqlite::{SqliteConnectOptions, SqliteJournalMode, SqlitePoolOptions, SqliteSynchronous},
 };
+use tokio::sync::watch;
 use uuid::Uuid;
 
 use crate::time::Timestamp;
@@ -36,9 +41,12 @@ pub use conn::{Bind, CommitMarker, CommitSignal, Conn, FromAnyRow, Query};
 pub use engine::{DatabaseUrl, Engine};
 pub use error::DbError;
 pub use fault::DatabaseFault;
+pub use identity::Epoch;
+use identity::Epochs;
 pub use lanes::Share;
 use lanes::{Lane, SqliteLane};
-use sessions::{Faults, Purpose, READ_WAIT, ReaderPool, STATEMENTS_KEPT};
+pub use options::{Failover, Options};
+use sessions::{Faults, Purpose, READ_WAIT, ReaderPool, STATEMENTS_KEPT, Server};
 pub(crate) use visibility::{
     is_in_visible_channel, is_reader, is_shared_channel, is_visible_channel,
 };
@@ -51,9 +59,6 @@ const SQLITE_READERS_MAX: usize = 16;
 const SQLITE_SCANNERS_MAX: usize = 8;
 /// Maximum size of a `SQLite` file that is checked for damage at startup, which takes one or two seconds.
 const CHECKED_BYTES_MAX: u64 = 512 * 1024 * 1024;
-/// Number of `PostgreSQL` connections in each of the two lanes, in addition to those of the writers.
-const POSTGRES_READERS: u32 = 8;
-const POSTGRES_SCANNERS: u32 = 4;
 /// Number of sessions of the node itself.
 const POSTGRES_OWN: u32 = 3;
 /// Minimum number of `PostgreSQL` connections: one for each lane, those of the node itself, and those of the writers.
@@ -88,6 +93,7 @@ enum Readers {
 pub struct Db {
     readers: Arc<Readers>,
     writers: Arc<Writers>,
+    epochs: Arc<Epochs>,
     /// Time of the last successful probe of all writers.
     probed: Arc<tokio::sync::Mutex<Option<Instant>>>,
 }
@@ -138,22 +144,41 @@ async fn check(pool: &SqlitePool, path: &std::path::Path) -> Result<(), DbError>
 }
 
 impl Db {
+    /// Opens the database with the default options. See `open_with`.
+    ///
+    /// # Errors
+    /// As `open_with`.
+    pub async fn open(place: &DatabaseUrl, listener: Listener) -> Result<Self, DbError> {
+        Self::open_with(place, Options::default(), listener).await
+    }
+
     /// Opens the database, runs the migrations, and starts the writers.
     ///
     /// # Errors
     /// If it cannot be opened, is damaged, or is newer than this program.
-    pub async fn open(place: &DatabaseUrl, listener: Listener) -> Result<Self, DbError> {
+    pub async fn open_with(
+        place: &DatabaseUrl,
+        options: Options,
+        listener: Listener,
+    ) -> Result<Self, DbError> {
         match place {
             DatabaseUrl::Sqlite(path) => {
-                let options = sqlite_options(path).create_if_missing(true);
+                let file = sqlite_options(path).create_if_missing(true);
                 let write = SqlitePoolOptions::new()
                     .max_connections(1)
                     .idle_timeout(None)
                     .max_lifetime(None)
-                    .connect_with(options)
+                    .connect_with(file)
                     .await?;
                 check(&write, path).await?;
-                migrate::run_sqlite(&write).await?;
+                let mut c = Conn::lite(write.acquire().await?);
+                schema::run(&mut c).await?;
+                let read = c.q("select value from meta where key = 'epoch'");
+                let epoch = Epoch {
+                    id: read.value().await?,
+                    server: None,
+                };
+                drop(c);
                 let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
                 let readers = (cores + 3).min(SQLITE_READERS_MAX);
                 let fast = SqlitePoolOptions::new()
@@ -167,19 +192,28 @@ impl Db {
                 let scanners = (cores + 1).clamp(3, SQLITE_SCANNERS_MAX);
                 let slow = SqliteLane::open(scanners, path, sqlite_options).await?;
                 let writers = Writers::sqlite(write, &listener)?;
-                Ok(Self::new(Readers::Lite { fast, slow }, Arc::new(writers)))
+                let readers = Readers::Lite { fast, slow };
+                let epochs = Arc::new(Epochs::new(options.failover, epoch));
+                Ok(Self::new(readers, Arc::new(writers), epochs))
             }
             DatabaseUrl::Postgres(url) => {
-                // Migrations may exceed the statement limits of other sessions.
-                let unlimited = PgPoolOptions::new()
-                    .max_connections(1)
-                    .acquire_timeout(READ_WAIT)
-                    .connect(url)
-                    .await?;
-                migrate::run_postgres(&unlimited).await?;
+                let unlimited = sessions::connect_unlimited(url).await?;
                 let faults = Arc::new(Faults::default());
+                let mut c = unlimited.acquire().await?;
+                sessions::reject_standby(&mut c).await?;
+                let mut c = Conn::pg(c, Arc::clone(&faults));
+                schema::run(&mut c).await?;
+                drop(c);
+                let mut c = unlimited.acquire().await?;
+                let epoch = identity::read_server(&mut c, options.failover).await?;
+                drop(c);
+                let server = Server {
+                    url,
+                    epochs: Arc::new(Epochs::new(options.failover, epoch)),
+                    faults,
+                };
                 // Writers connect first, so that readers cannot take the last connections.
-                let writers = Writers::postgres(url, &listener, &faults).await?;
+                let writers = Writers::postgres(&server, &listener).await?;
                 // The sessions of the node itself take the connection that is closed here, and two more.
                 let free = sessions::count_free(&unlimited).await?;
                 let free = (free + 1).saturating_sub(POSTGRES_OWN);
@@ -190,14 +224,16 @@ impl Db {
                          raise max_connections, or close other sessions"
                     )));
                 }
-                let fast = (free * 2 / 3).clamp(1, POSTGRES_READERS);
-                let slow = (free - fast).clamp(1, POSTGRES_SCANNERS);
+                let readers = free.min(options.connections.max(POSTGRES_READERS_MIN));
+                // One for each lane at least.
+                let fast = readers * 2 / 3;
+                let slow = readers - fast;
                 let writers = Arc::new(writers);
                 let connect = async |purpose, max| {
-                    let pool = sessions::connect(url, purpose, max, READ_WAIT, &faults).await?;
+                    let pool = server.connect(purpose, max, READ_WAIT).await?;
                     Ok::<_, DbError>(ReaderPool {
                         pool,
-                        faults: Arc::clone(&faults),
+                        faults: Arc::clone(&server.faults),
                         writers: writers.connections(),
                     })
                 };
@@ -207,15 +243,16 @@ impl Db {
                     slow: connect(Purpose::Scan, slow).await?,
                     lane: Lane::new(usize::try_from(slow).unwrap_or(1)),
                 };
-                Ok(Self::new(readers, writers))
+                Ok(Self::new(readers, writers, server.epochs))
             }
         }
     }
 
-    fn new(readers: Readers, writers: Arc<Writers>) -> Self {
+    fn new(readers: Readers, writers: Arc<Writers>, epochs: Arc<Epochs>) -> Self {
         Self {
             readers: Arc::new(readers),
             writers,
+            epochs,
             probed: Arc::default(),
         }
     }
@@ -225,6 +262,11 @@ impl Db {
             Readers::Lite { .. } => Engine::Sqlite,
             Readers::Pg { .. } => Engine::Postgres,
         }
+    }
+
+    /// The current epoch. It changes when a new connection finds another server, or `epoch::read` finds a new one.
+    pub fn epoch(&self) -> watch::Receiver<Epoch> {
+        self.epochs.subscribe()
     }
 
     /// Connection for a single read, or for a few indexed and limited ones.

@@ -18,7 +18,9 @@ use sqlx::{
 
 use tokio::sync::watch;
 
-use super::{error::DbError, fault::is_lost, lanes::LanePermit};
+use super::{
+    error::DbError, fault::is_lost, identity::Epochs, lanes::LanePermit, options::Failover,
+};
 
 /// Number of prepared statements that a connection keeps. A question and a reply with calls of tools take more than the default of a
 /// hundred on a writer: each would be prepared and planned again for each reply, with two more round trips to `PostgreSQL`.
@@ -129,17 +131,51 @@ impl ReaderPool {
     }
 }
 
-async fn prepare(c: &mut PgConnection, purpose: Purpose) -> Result<(), sqlx::Error> {
+async fn prepare(
+    c: &mut PgConnection,
+    purpose: Purpose,
+    epochs: &Epochs,
+    faults: &Faults,
+) -> Result<(), sqlx::Error> {
     c.execute(purpose.limits()).await?;
-    if purpose == Purpose::Write {
-        let standby: bool = sqlx::query_scalar("select pg_is_in_recovery()")
-            .fetch_one(&mut *c)
-            .await?;
-        if standby {
-            return Err(sqlx::Error::Protocol("this server is a standby".to_owned()));
-        }
+    if purpose == Purpose::Write && epochs.failover == Failover::Lossless {
+        c.execute("set synchronous_commit = on").await?;
+    }
+    if epochs.check(c).await? {
+        // The other connections may still be those of the previous server.
+        faults.mark();
     }
     Ok(())
+}
+
+/// # Errors
+/// If the server is in recovery: its data may be old, and it cannot be changed.
+pub(super) async fn reject_standby(c: &mut PgConnection) -> Result<(), DbError> {
+    let is_standby: bool = sqlx::query_scalar("select pg_is_in_recovery()")
+        .fetch_one(&mut *c)
+        .await?;
+    if is_standby {
+        let text =
+            "this server is a standby: set OPENVIBE_DATABASE_URL to the address of the primary";
+        return Err(DbError::Start(text.to_owned()));
+    }
+    Ok(())
+}
+
+/// Connects a session without limits, for migrations, backups, and restores.
+pub(super) async fn connect_unlimited(url: &str) -> Result<PgPool, DbError> {
+    let options = PgPoolOptions::new()
+        .max_connections(1)
+        .acquire_timeout(READ_WAIT)
+        .after_connect(|c, _| {
+            Box::pin(async move {
+                // The role or the database may have limits.
+                let none = "set statement_timeout = 0; set lock_timeout = 0; set idle_in_transaction_session_timeout = 0";
+                c.execute(none).await?;
+                Ok(())
+            })
+        });
+    Ok(options.connect(url).await?)
 }
 
 /// Number of connections that the server can still grant to this role, in addition to the current one. A larger pool
@@ -169,44 +205,56 @@ fn parse_url(url: &str) -> Result<PgConnectOptions, sqlx::Error> {
     })
 }
 
-/// Creates a pool whose sessions have limits, and opens its first connection.
-pub(super) async fn connect(
-    url: &str,
-    purpose: Purpose,
-    max: u32,
-    acquire_within: Duration,
-    faults: &Arc<Faults>,
-) -> Result<PgPool, DbError> {
-    let faults = Arc::clone(faults);
-    let mut options = PgPoolOptions::new()
-        .max_connections(max)
-        .acquire_timeout(acquire_within)
-        .test_before_acquire(false)
-        .after_connect(move |c, _| {
-            Box::pin(async move {
-                let prepared = tokio::time::timeout(ANSWER_DEADLINE, prepare(c, purpose)).await;
-                prepared.unwrap_or(Err(sqlx::Error::PoolTimedOut))
+/// A server, and what its sessions have in common.
+pub(super) struct Server<'a> {
+    pub(super) url: &'a str,
+    pub(super) epochs: Arc<Epochs>,
+    pub(super) faults: Arc<Faults>,
+}
+
+impl Server<'_> {
+    /// Creates a pool whose sessions have limits, and opens its first connection.
+    pub(super) async fn connect(
+        &self,
+        purpose: Purpose,
+        max: u32,
+        acquire_within: Duration,
+    ) -> Result<PgPool, DbError> {
+        let epochs = Arc::clone(&self.epochs);
+        let faults = Arc::clone(&self.faults);
+        let of_new = Arc::clone(&self.faults);
+        let mut options = PgPoolOptions::new()
+            .max_connections(max)
+            .acquire_timeout(acquire_within)
+            .test_before_acquire(false)
+            .after_connect(move |c, _| {
+                let (epochs, faults) = (Arc::clone(&epochs), Arc::clone(&of_new));
+                Box::pin(async move {
+                    let prepare = prepare(c, purpose, &epochs, &faults);
+                    let prepared = tokio::time::timeout(ANSWER_DEADLINE, prepare).await;
+                    prepared.unwrap_or(Err(sqlx::Error::PoolTimedOut))
+                })
             })
-        })
-        .before_acquire(move |c, meta| {
-            let faults = Arc::clone(&faults);
-            Box::pin(async move {
-                let opened = Instant::now().checked_sub(meta.age);
-                if opened.is_none_or(|opened| faults.is_suspect(opened)) {
-                    return Ok(false);
-                }
-                let Ok(alive) = tokio::time::timeout(ANSWER_DEADLINE, c.ping()).await else {
-                    faults.mark();
-                    return Ok(false);
-                };
-                Ok(alive.is_ok())
-            })
-        });
-    if purpose == Purpose::Write {
-        // If a writer released its connection, readers could take the last one.
-        options = options.idle_timeout(None).max_lifetime(None);
+            .before_acquire(move |c, meta| {
+                let faults = Arc::clone(&faults);
+                Box::pin(async move {
+                    let opened = Instant::now().checked_sub(meta.age);
+                    if opened.is_none_or(|opened| faults.is_suspect(opened)) {
+                        return Ok(false);
+                    }
+                    let Ok(alive) = tokio::time::timeout(ANSWER_DEADLINE, c.ping()).await else {
+                        faults.mark();
+                        return Ok(false);
+                    };
+                    Ok(alive.is_ok())
+                })
+            });
+        if purpose == Purpose::Write {
+            // If a writer released its connection, readers could take the last one.
+            options = options.idle_timeout(None).max_lifetime(None);
+        }
+        Ok(options.connect_with(parse_url(self.url)?).await?)
     }
-    Ok(options.connect_with(parse_url(url)?).await?)
 }
 
 /// Returns a connection to its pool, which pings it first; closes it if it does not respond in time.

@@ -8,8 +8,8 @@
 //! A batch runs without savepoints. If a command fails before it changed anything, only that command fails. If it fails
 //! later, the whole batch is rolled back and its commands run again, each in its own transaction. So commands must be
 //! repeatable, which also allows retries after serialization failures, deadlocks, and lost connections. `SQLite` has
-//! one writer. `PostgreSQL` has several, with workspaces distributed by hash, and a batch only contains commands of one
-//! workspace, so that batches never deadlock.
+//! one writer. `PostgreSQL` has several in each process, with workspaces distributed by hash. A batch only contains commands of
+//! one workspace and begins by locking its row, so that batches of all processes run one after the other and never deadlock.
 
 use std::{
     cell::{Cell, RefCell},
@@ -29,9 +29,11 @@ use uuid::Uuid;
 
 use super::{
     conn::{CommitMarker, CommitSignal, Conn},
+    dialect,
     engine::Engine,
     error::DbError,
-    sessions::{self, Connections, Faults, Purpose},
+    fault::sqlstate,
+    sessions::{Connections, Faults, Purpose, Server},
 };
 use crate::{
     failpoint,
@@ -162,14 +164,13 @@ impl Writers {
     }
 
     pub(super) async fn postgres(
-        url: &str,
+        server: &Server<'_>,
         listener: &Listener,
-        faults: &Arc<Faults>,
     ) -> Result<Self, DbError> {
         let mut sources = Vec::new();
         for _ in 0..POSTGRES_WRITERS {
-            let pool = sessions::connect(url, Purpose::Write, 1, CONNECT_DEADLINE, faults).await?;
-            sources.push(Source::Pg(pool, Arc::clone(faults)));
+            let pool = server.connect(Purpose::Write, 1, CONNECT_DEADLINE).await?;
+            sources.push(Source::Pg(pool, Arc::clone(&server.faults)));
         }
         Self::start(sources, Engine::Postgres, listener)
     }
@@ -448,15 +449,35 @@ impl Writer {
         }
     }
 
+    /// Begins a transaction for commands with this key. If it is a workspace, `PostgreSQL` locks its row first: numbers of events
+    /// have no gaps with several processes, and what commands read stays true until the commit.
+    async fn begin(&self, key: Uuid) -> Result<Conn, DbError> {
+        let mut c = self.acquire().await?;
+        if self.engine == Engine::Sqlite {
+            c.control("begin immediate").await?;
+            return Ok(c);
+        }
+        c.control("begin").await?;
+        if !key.is_nil() {
+            if let Err(e) = dialect::lock_workspace(&mut c, key).await {
+                self.roll_back(&mut c).await;
+                return Err(e);
+            }
+            c.locked = Some(key);
+        }
+        Ok(c)
+    }
+
     /// Runs all jobs in one transaction. After an error, nothing was stored, or the outcome is unknown.
     async fn try_batch(&self, jobs: &[Box<dyn Job>]) -> Result<Vec<CommitSignal>, Failed> {
-        let mut c = self.acquire().await.map_err(Failed::before)?;
-        let begin = if self.engine == Engine::Sqlite {
-            "begin immediate"
-        } else {
-            "begin"
-        };
-        c.control(begin).await.map_err(Failed::before)?;
+        let key = jobs.first().map(|job| job.key()).unwrap_or_default();
+        let mut c = self.begin(key).await.map_err(|error| {
+            note_retry(&state_of(&error));
+            Failed {
+                unknown: None,
+                error: Some(error),
+            }
+        })?;
         for job in jobs {
             let (writes, notices) = (c.writes, c.notices.len());
             if run_watched(job.as_ref(), &mut c).await {
@@ -464,6 +485,9 @@ impl Writer {
             }
             let harmless = c.writes == writes && !c.failed;
             if !harmless {
+                if let Some(state) = &c.retryable {
+                    note_retry(state);
+                }
                 self.roll_back(&mut c).await;
                 return Err(Failed {
                     unknown: None,
@@ -532,7 +556,7 @@ impl Writer {
                     self.settle(vec![job], marker.as_ref(), Some(error)).await;
                     return None;
                 }
-                Err(OneFailed::Retry(error))
+                Err(OneFailed::Retry(error, _))
                     if job.requested_at().elapsed() + delay >= repeat_within =>
                 {
                     job.span().in_scope(|| {
@@ -543,9 +567,10 @@ impl Writer {
                     job.answer();
                     return Some(text);
                 }
-                Err(OneFailed::Retry(error)) => {
+                Err(OneFailed::Retry(error, state)) => {
+                    note_retry(&state);
                     job.span().in_scope(|| {
-                        tracing::warn!(error = %error, attempt, "retrying a write");
+                        tracing::warn!(error = %error, sqlstate = state, attempt, "retrying a write");
                     });
                     tokio::time::sleep(delay).await;
                     delay = (delay * 3).min(REPEAT_DELAY_MAX);
@@ -556,20 +581,20 @@ impl Writer {
     }
 
     async fn try_one(&self, job: &dyn Job) -> Result<Vec<CommitSignal>, OneFailed> {
-        let mut c = self.acquire().await.map_err(OneFailed::Retry)?;
-        let begin = if self.engine == Engine::Sqlite {
-            "begin immediate"
-        } else {
-            "begin"
-        };
-        c.control(begin).await.map_err(OneFailed::Retry)?;
+        let begun = self.begin(job.key()).await;
+        let mut c = begun.map_err(|error| {
+            let state = state_of(&error);
+            OneFailed::Retry(error, state)
+        })?;
         if !run_watched(job, &mut c).await {
-            let retryable = c.retryable;
+            let retryable = c.retryable.take();
             self.roll_back(&mut c).await;
-            return Err(if retryable {
-                OneFailed::Retry(DbError::Away("the connection was lost".to_owned()))
-            } else {
-                OneFailed::Command
+            return Err(match retryable {
+                Some(state) => {
+                    let error = format!("a statement failed with SQLSTATE {state}");
+                    OneFailed::Retry(DbError::Away(error), state)
+                }
+                None => OneFailed::Command,
             });
         }
         failpoint!("before_commit");
@@ -625,7 +650,7 @@ impl Writer {
         while began.elapsed() < REPEAT_DEADLINE {
             // The lock waits for a commit that is still in progress on the server.
             if let Ok(mut c) = self.acquire().await
-                && super::dialect::lock_workspace(&mut c, marker.workspace)
+                && dialect::lock_workspace(&mut c, marker.workspace)
                     .await
                     .is_ok()
             {
@@ -645,6 +670,19 @@ impl Writer {
         }
         None
     }
+}
+
+fn state_of(error: &DbError) -> String {
+    match error {
+        DbError::Sql(e) => sqlstate(e),
+        // Only this process closes a connection for another reason.
+        _ => "08006".to_owned(),
+    }
+}
+
+/// Counts a command that runs again after a transient failure.
+fn note_retry(state: &str) {
+    metrics::counter!("openvibe_db_retries_total", "sqlstate" => state.to_owned()).increment(1);
 }
 
 /// Runs a command, and logs it if it is slow and so delays the batch.
@@ -680,19 +718,11 @@ struct Failed {
     error: Option<DbError>,
 }
 
-impl Failed {
-    fn before(error: DbError) -> Self {
-        Self {
-            unknown: None,
-            error: Some(error),
-        }
-    }
-}
-
 enum OneFailed {
     /// The command returned an error, which is in the job.
     Command,
-    Retry(DbError),
+    /// The error and its SQLSTATE.
+    Retry(DbError, String),
     Unknown(Option<CommitMarker>, DbError),
 }
 

@@ -10,7 +10,6 @@ use std::{
 
 use serde::{Deserialize, Serialize};
 
-use super::Links;
 use crate::{db::now, time::Timestamp};
 
 /// Weight of the newest measurement of the bus delay.
@@ -74,25 +73,21 @@ impl Measured {
         metrics::gauge!("openvibe_clock_skew_seconds").set(skew_ms as f64 / 1000.0);
     }
 
-    pub(super) fn clock_skew_ms(&self) -> i64 {
-        self.clock_skew_ms.load(Ordering::Relaxed)
-    }
-}
-
-#[expect(clippy::cast_precision_loss, reason = "precise enough for people")]
-pub(super) fn of(links: &Links, epoch: String) -> Figures {
-    let measured = &links.node.figures;
-    let delay_us = measured.bus_delay_us.load(Ordering::Relaxed);
-    Figures {
-        sockets: links.hub.socket_count(),
-        tasks: links.queue.running_count(),
-        queued_writes: links.db.queued_writes(),
-        bus_delay_ms: (delay_us > 0).then(|| delay_us as f64 / 1000.0),
-        last_gap_at: *measured
+    pub(super) fn last_gap_at(&self) -> Option<Timestamp> {
+        *self
             .last_gap_at
             .lock()
-            .unwrap_or_else(PoisonError::into_inner),
-        clock_skew_ms: measured.clock_skew_ms(),
-        epoch,
+            .unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Mean time that recent messages of other nodes took.
+    #[expect(clippy::cast_precision_loss, reason = "precise enough for people")]
+    pub(super) fn bus_delay_ms(&self) -> Option<f64> {
+        let delay_us = self.bus_delay_us.load(Ordering::Relaxed);
+        (delay_us > 0).then(|| delay_us as f64 / 1000.0)
+    }
+
+    pub(super) fn clock_skew_ms(&self) -> i64 {
+        self.clock_skew_ms.load(Ordering::Relaxed)
     }
 }

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use futures::{StreamExt, stream};
 use tokio_util::sync::CancellationToken;
 
-use super::{Links, presence::read_elsewhere};
+use super::{links::Links, presence::read_elsewhere};
 use crate::{
     db::DbError,
     ids::WorkspaceId,

@@ -1,16 +1,22 @@
 //! The lease of this process, renewed over a session of its own, which also holds a lock against versions that run alone.
 
-use std::time::{Duration, Instant};
+use std::{
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
 use tokio_util::sync::CancellationToken;
+use uuid::Uuid;
 
 use super::{
-    Links, Node, figures,
+    figures::Figures,
+    links::Links,
+    node::Node,
     presence::write_presence,
     row::{self, LEASE, Renewal},
 };
 use crate::{
-    db::{Conn, Db, DbError},
+    db::{Conn, Db, DbError, epoch},
     realtime::Close,
     tasks::queue,
 };
@@ -84,7 +90,7 @@ async fn open_session(db: &Db) -> Result<Option<Conn>, DbError> {
 /// `Locked` if a version that runs alone uses the database.
 pub async fn join(db: &Db, node: &Node) -> Result<Lease, JoinError> {
     let mut c = open_session(db).await?.ok_or(JoinError::Locked)?;
-    let at = row::insert(&mut c, node, figures::Figures::default()).await?;
+    let at = row::insert(&mut c, node, Figures::default()).await?;
     node.figures.note_clock(at);
     c.q("delete from presence where node_id = $1")
         .bind(node.id)
@@ -150,7 +156,7 @@ impl Lease {
     async fn renew(&mut self, links: &Links) -> Result<Option<LeaseEnd>, DbError> {
         let asked = Instant::now();
         let (node, c) = (&links.node, &mut self.c);
-        let at = match row::renew(c, node, figures::of(links, node.epoch())).await? {
+        let at = match row::renew(c, node, links.figures()).await? {
             Renewal::Renewed { at } => at,
             Renewal::Replaced => return Ok(Some(LeaseEnd::Replaced)),
             Renewal::Expired { at } => {
@@ -161,7 +167,7 @@ impl Lease {
             Renewal::Missing => {
                 tracing::warn!("the row of this node was deleted; it rejoins");
                 rejoin(links);
-                row::insert(c, node, figures::of(links, node.epoch())).await?
+                row::insert(c, node, links.figures()).await?
             }
         };
         node.figures.note_clock(at);
@@ -172,6 +178,7 @@ impl Lease {
                 "the clock of this machine differs from that of the database"
             );
         }
+        epoch::record_synchronous(c).await?;
         let has_jobs = row::claim_jobs(c, node.id, at).await?;
         node.set_jobs_until(has_jobs.then(|| asked + LEASE));
         if has_jobs {
@@ -226,4 +233,36 @@ fn rejoin(links: &Links) {
     links.node.set_jobs_until(None);
     links.hub.mark_all_stale();
     links.hub.repeat_presence();
+}
+
+/// Reads which other nodes live before this one starts. Returns true if there are none.
+///
+/// # Errors
+/// If the database fails.
+pub async fn find_peers(links: &Links) -> Result<bool, DbError> {
+    if !links.node.is_shared() {
+        return Ok(true);
+    }
+    let live = row::list_live(&mut links.db.read().await?, Some(links.node.id)).await?;
+    let is_alone = live.is_empty();
+    links.bus.set_peers(live);
+    Ok(is_alone)
+}
+
+/// Deletes the rows of a node that has stopped, and returns its jobs.
+///
+/// # Errors
+/// If the database fails.
+pub async fn leave(links: &Links) -> Result<(), DbError> {
+    if !links.node.is_shared() {
+        return Ok(());
+    }
+    let node = Arc::clone(&links.node);
+    links
+        .db
+        .write(Uuid::nil(), async move |c: &mut Conn| {
+            row::release_jobs(c, node.id).await?;
+            row::delete(c, &node).await
+        })
+        .await
 }

@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use super::{Links, Mode, Node, figures, row, settings};
+use super::{links::Links, mode::Mode, node::Node, row, settings};
 use crate::{
     db::{Conn, DbError, dialect},
     ids::NodeId,
@@ -46,10 +46,10 @@ pub struct ListedNode {
 ///
 /// # Errors
 /// If the database fails.
-pub async fn list(links: &Links, epoch: &str) -> Result<Vec<ListedNode>, DbError> {
+pub async fn list(links: &Links) -> Result<Vec<ListedNode>, DbError> {
     let node = &links.node;
     if !node.is_shared() {
-        let figures = figures::of(links, epoch.to_owned());
+        let figures = links.figures();
         return Ok(vec![ListedNode {
             id: node.id,
             name: node.name.clone(),

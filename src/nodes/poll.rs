@@ -4,8 +4,13 @@ use std::time::{Duration, Instant};
 
 use tokio_util::sync::CancellationToken;
 
-use super::{Links, presence::read_elsewhere, row};
-use crate::{db::DbError, ids::WorkspaceId, realtime::log, tasks::queue};
+use super::{links::Links, presence::read_elsewhere, row};
+use crate::{
+    db::{DbError, epoch},
+    ids::WorkspaceId,
+    realtime::log,
+    tasks::queue,
+};
 
 const EVERY: Duration = Duration::from_secs(1);
 /// A tick that is later than this has missed something.
@@ -59,13 +64,9 @@ async fn read(links: &Links, tick: u64, skipped: &mut usize) -> Result<(), DbErr
 async fn read_nodes(links: &Links) -> Result<(), DbError> {
     let mut c = links.db.read().await?;
     let live = row::list_live(&mut c, Some(links.node.id)).await?;
-    let epoch: String = c
-        .q("select value from meta where key = 'epoch'")
-        .value()
-        .await?;
     drop(c);
     links.bus.set_peers(live);
-    links.node.set_epoch(&epoch);
+    epoch::read(&links.db).await?;
     Ok(())
 }
 

@@ -4,7 +4,7 @@ use std::collections::{HashMap, HashSet};
 
 use uuid::Uuid;
 
-use super::Links;
+use super::links::Links;
 use crate::{
     db::{Conn, DbError, dialect},
     ids::{NodeId, UserId, WorkspaceId},

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use uuid::Uuid;
 
-use super::{Mode, Node, figures::Figures, settings::Hashes};
+use super::{figures::Figures, mode::Mode, node::Node, settings::Hashes};
 use crate::{
     db::{Conn, Db, DbError, Json, dialect},
     ids::NodeId,

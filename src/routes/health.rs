@@ -237,7 +237,7 @@ async fn look_at_database(state: &State) -> Result<(), DbError> {
         }
     }
     ::metrics::gauge!(SIZE).set(size_bytes as f64);
-    let listed = nodes::list(&state.nodes, &state.epoch()).await?;
+    let listed = nodes::list(&state.nodes).await?;
     for known in NodeState::ALL {
         let count = listed.iter().filter(|node| node.state == *known).count();
         ::metrics::gauge!(NODES, "state" => known.as_str()).set(count as f64);

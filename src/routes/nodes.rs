@@ -36,7 +36,7 @@ async fn list_nodes(
     if !is_operator {
         return Err(ApiError::no_route());
     }
-    let listed = nodes::list(&state.nodes, &state.epoch()).await?;
+    let listed = nodes::list(&state.nodes).await?;
     let limit = i64::try_from(listed.len()).unwrap_or(i64::MAX);
     Ok(Json(List::new(listed, limit, false, |node| {
         node.id.to_string()

@@ -87,7 +87,7 @@ impl State {
     /// Identity of the log, which invalidates all earlier cursors when it changes: a backup was restored, or commits may have been
     /// lost.
     pub fn epoch(&self) -> String {
-        self.nodes.node.epoch()
+        self.nodes.epoch()
     }
 
     pub fn is_https(&self) -> bool {

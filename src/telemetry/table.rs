@@ -230,6 +230,13 @@ pub const METRICS: &[Metric] = &[
     )
     .there_from_start(ONCE),
     metric(
+        "openvibe_db_retries_total",
+        &["sqlstate"],
+        Kind::Counter,
+        Unit::Count,
+        "writes that run again because PostgreSQL failed, by its error code; 08006 if the connection was lost",
+    ),
+    metric(
         "openvibe_db_size_bytes",
         &[],
         Kind::Gauge,

@@ -304,7 +304,7 @@ async fn a_damaged_database_is_rejected_and_left_unchanged() {
 }
 
 #[tokio::test]
-async fn a_database_of_a_newer_version_is_rejected() {
+async fn a_database_of_a_newer_version_is_rejected_unless_this_version_can_run_on_it() {
     let p = prepared().await;
     let (server, _) = p.start(&[]).await;
     server.terminate();
@@ -312,6 +312,21 @@ async fn a_database_of_a_newer_version_is_rejected() {
     let newer = "insert into _sqlx_migrations (version, description, success, checksum, execution_time) \
                  select 29990101000000, 'later', success, checksum, 0 from _sqlx_migrations limit 1";
     p.place.run(&[newer]).await;
+    // The migration only expands the schema.
+    p.check(&[], None).await;
+
+    let needs = "update meta set value = '99.1.0' where key = 'schema_min'";
+    p.place.run(&[needs]).await;
+    let said = refusal(&command(&p.place, &p.model, &[]));
+    let program = env!("CARGO_PKG_VERSION");
+    let wanted = format!(
+        "the database needs OpenVibe 99.1 or newer, and this is {program}: upgrade this node"
+    );
+    assert!(said.contains(&wanted), "{said}");
+
+    p.place
+        .run(&["delete from meta where key = 'schema_min'"])
+        .await;
     let said = refusal(&command(&p.place, &p.model, &[]));
     assert!(
         said.contains("newer OpenVibe") && said.contains("29990101000000"),

@@ -83,10 +83,11 @@ pub fn hexadecimal_ids(ids: impl IntoIterator<Item = Uuid>) -> Json<Vec<String>>
 /// Locks `workspace` against changes by other transactions until this one ends.
 ///
 /// `SQLite` has only one writer anyway. On `PostgreSQL`, this locks the counter row of the workspace, so that no other
-/// node can change data that is read afterwards before this transaction commits.
+/// node can change data that is read afterwards before this transaction commits. Rows that refer to the workspace can still
+/// be added. The batches of a workspace begin with this lock; other transactions lock workspaces in the order of their IDs.
 pub async fn lock_workspace(c: &mut Conn, workspace: Uuid) -> Result<(), DbError> {
-    if c.engine() == Engine::Postgres {
-        c.q("select seq from workspaces where id = $1 for update")
+    if c.engine() == Engine::Postgres && c.locked != Some(workspace) {
+        c.q("select seq from workspaces where id = $1 for no key update")
             .bind(workspace)
             .opt::<(i64,)>()
             .await?;

@@ -3,7 +3,7 @@
 use std::{
     collections::HashMap,
     sync::{
-        Mutex, OnceLock, PoisonError,
+        Arc, Mutex, OnceLock, PoisonError,
         atomic::{AtomicBool, Ordering},
     },
     time::Duration,
@@ -11,16 +11,18 @@ use std::{
 
 use async_nats::{Client, ConnectOptions, Event, connection::State};
 use futures::StreamExt;
-use tokio::task::AbortHandle;
+use tokio::{sync::watch, task::AbortHandle};
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
-use super::{Links, Mode, NATS_BYTES_MAX, handle, wire};
+use super::wire;
 use crate::{
     config::NatsConfig,
     ids::{NodeId, WorkspaceId},
     realtime::BusMessage,
 };
 
+/// Maximum size of a message.
+const MESSAGE_BYTES_MAX: usize = 256 * 1024;
 const PING_EVERY: Duration = Duration::from_secs(5);
 const PUBLISH_WITHIN: Duration = Duration::from_millis(100);
 /// Time that a new node waits for NATS; it starts without it.
@@ -36,24 +38,31 @@ pub enum NatsError {
     Url(String),
     #[error("OPENVIBE_NATS_CREDENTIALS: {0}")]
     Credentials(String),
-    #[error(transparent)]
-    Db(#[from] crate::db::DbError),
+}
+
+/// What to do with what NATS delivers.
+#[derive(Clone)]
+pub(super) struct Handler {
+    pub(super) on_packet: Arc<dyn Fn(&str) + Send + Sync>,
+    /// Messages may have been lost: the connection was opened (`true`) or lost, or this process reads too slowly.
+    pub(super) on_change: Arc<dyn Fn(bool) + Send + Sync>,
 }
 
 /// The connection to NATS.
 pub(super) struct Nats {
     config: NatsConfig,
     client: OnceLock<Connected>,
-    is_up: std::sync::Arc<AtomicBool>,
+    is_up: Arc<AtomicBool>,
 }
 
 struct Connected {
     client: Client,
     /// Prefix of all subjects: `ov1.CLUSTER`.
     prefix: String,
-    links: Links,
+    handler: Handler,
     rooms: Mutex<HashMap<WorkspaceId, AbortHandle>>,
     tracker: TaskTracker,
+    shutdown: CancellationToken,
 }
 
 impl Nats {
@@ -62,7 +71,7 @@ impl Nats {
         Ok(Self {
             config,
             client: OnceLock::new(),
-            is_up: std::sync::Arc::default(),
+            is_up: Arc::default(),
         })
     }
 
@@ -77,48 +86,34 @@ impl Nats {
     /// Connects in the background; a server that is unavailable is tried again.
     pub(super) async fn connect(
         &self,
-        links: Links,
-        shutdown: CancellationToken,
-        tracker: TaskTracker,
+        name: &str,
+        cluster: &str,
+        handler: Handler,
+        (shutdown, tracker): (CancellationToken, TaskTracker),
     ) -> Result<(), NatsError> {
-        let cluster = super::super::row::cluster(&links.db).await?;
-        let is_up = std::sync::Arc::clone(&self.is_up);
-        let (first_send, first) = tokio::sync::watch::channel(None);
-        let events = {
-            let (links, is_up) = (links.clone(), std::sync::Arc::clone(&is_up));
-            move |event: Event| {
-                let (links, is_up) = (links.clone(), std::sync::Arc::clone(&is_up));
-                let first = first_send.clone();
-                async move {
-                    match event {
-                        Event::Connected => {
-                            set_up(&links, &is_up, true);
-                            first.send_replace(Some(true));
-                        }
-                        Event::Disconnected | Event::Closed => set_up(&links, &is_up, false),
-                        Event::ClientError(e) => {
-                            tracing::warn!(error = %e, "NATS reported an error");
-                            if e.to_string().to_lowercase().contains("authorization") {
-                                first.send_replace(Some(false));
-                            }
-                        }
-                        Event::ServerError(e) => {
-                            tracing::warn!(error = %e, "NATS reported an error");
-                            if e.to_string().to_lowercase().contains("authorization") {
-                                first.send_replace(Some(false));
-                            }
-                        }
-                        Event::SlowConsumer(_) => {
-                            metrics::counter!("openvibe_log_gaps_total", "cause" => "slow_consumer").increment(1);
-                            links.hub.mark_all_stale();
-                        }
-                        _ => {}
-                    }
+        let (first, mut settled) = watch::channel(None);
+        let is_up = Arc::clone(&self.is_up);
+        let on_change = Arc::clone(&handler.on_change);
+        let events = move |event: Event| {
+            match event {
+                Event::Connected => {
+                    set_up(&is_up, &on_change, true);
+                    first.send_replace(Some(true));
                 }
+                Event::Disconnected | Event::Closed => set_up(&is_up, &on_change, false),
+                Event::SlowConsumer(_) => {
+                    metrics::counter!("openvibe_log_gaps_total", "cause" => "slow_consumer")
+                        .increment(1);
+                    on_change(is_up.load(Ordering::Relaxed));
+                }
+                Event::ClientError(e) => note_error(&first, &e.to_string()),
+                Event::ServerError(e) => note_error(&first, &e.to_string()),
+                _ => {}
             }
+            std::future::ready(())
         };
         let mut options = ConnectOptions::new()
-            .name(format!("openvibe {}", links.node.name))
+            .name(format!("openvibe {name}"))
             .ping_interval(PING_EVERY)
             .retry_on_initial_connect()
             .event_callback(events);
@@ -133,10 +128,8 @@ impl Nats {
             .connect(servers)
             .await
             .map_err(|e| NatsError::Url(e.to_string()))?;
-        let mut first = first;
-        let settled = first.wait_for(Option::is_some);
-        let settled = tokio::time::timeout(CONNECT_WITHIN, settled).await;
-        if matches!(settled, Ok(Ok(ok)) if *ok == Some(false)) {
+        let settled = tokio::time::timeout(CONNECT_WITHIN, settled.wait_for(Option::is_some));
+        if matches!(settled.await, Ok(Ok(is_accepted)) if *is_accepted == Some(false)) {
             return Err(NatsError::Rejected);
         }
         let prefix = format!("ov1.{cluster}");
@@ -144,13 +137,14 @@ impl Nats {
             .subscribe(format!("{prefix}.all"))
             .await
             .map_err(|e| NatsError::Url(e.to_string()))?;
-        tracker.spawn(receive(links.clone(), all, shutdown));
+        tracker.spawn(receive(handler.clone(), all, shutdown.clone()));
         let connected = Connected {
             client,
             prefix,
-            links,
+            handler,
             rooms: Mutex::default(),
             tracker,
+            shutdown,
         };
         // Set once: `connect` is called at startup only.
         drop(self.client.set(connected));
@@ -168,7 +162,7 @@ impl Nats {
                 None => format!("{}.all", connected.prefix),
             };
             metrics::counter!("openvibe_bus_messages_total", "direction" => "out", "type" => message.label()).increment(1);
-            for packet in wire::pack(node, epoch, vec![message.clone()], NATS_BYTES_MAX) {
+            for packet in wire::pack(node, epoch, vec![message.clone()], MESSAGE_BYTES_MAX) {
                 let sent = connected.client.publish(subject.clone(), packet.into());
                 if !matches!(tokio::time::timeout(PUBLISH_WITHIN, sent).await, Ok(Ok(()))) {
                     metrics::counter!("openvibe_bus_dropped_total").increment(1);
@@ -190,11 +184,11 @@ impl Nats {
             let Ok(subscriber) = connected.client.subscribe(subject).await else {
                 continue;
             };
-            let links = connected.links.clone();
-            let task =
-                connected
-                    .tracker
-                    .spawn(receive(links, subscriber, CancellationToken::new()));
+            let handler = connected.handler.clone();
+            let shutdown = connected.shutdown.clone();
+            let task = connected
+                .tracker
+                .spawn(receive(handler, subscriber, shutdown));
             connected.rooms().insert(*room, task.abort_handle());
         }
         if self.is_connected() {
@@ -224,18 +218,25 @@ impl Connected {
     }
 }
 
-fn set_up(links: &Links, is_up: &AtomicBool, up: bool) {
+fn set_up(is_up: &AtomicBool, on_change: &Arc<dyn Fn(bool) + Send + Sync>, up: bool) {
     if is_up.swap(up, Ordering::Relaxed) == up {
         return;
     }
     metrics::gauge!("openvibe_bus_up", "bus" => "nats").set(if up { 1.0 } else { 0.0 });
-    links.hub.set_carries_events(up);
     if up {
         tracing::info!("connected to NATS");
     } else {
         tracing::warn!("NATS is unavailable; using NOTIFY of PostgreSQL");
     }
-    links.hub.mark_all_stale();
+    on_change(up);
+}
+
+/// Logs an error; wrong credentials also end the startup.
+fn note_error(first: &watch::Sender<Option<bool>>, text: &str) {
+    tracing::warn!(error = text, "NATS reported an error");
+    if text.to_lowercase().contains("authorization") {
+        first.send_replace(Some(false));
+    }
 }
 
 fn parse(urls: &str) -> Result<Vec<async_nats::ServerAddr>, NatsError> {
@@ -255,7 +256,7 @@ fn parse(urls: &str) -> Result<Vec<async_nats::ServerAddr>, NatsError> {
 }
 
 async fn receive(
-    links: Links,
+    handler: Handler,
     mut subscriber: async_nats::Subscriber,
     shutdown: CancellationToken,
 ) {
@@ -266,7 +267,7 @@ async fn receive(
         };
         let Some(message) = message else { return };
         if let Ok(text) = std::str::from_utf8(&message.payload) {
-            handle(&links, text, Mode::Nats);
+            (handler.on_packet)(text);
         }
     }
 }

@@ -6,8 +6,11 @@ use sqlx::{Postgres, pool::PoolConnection, postgres::PgListener};
 use std::sync::atomic::Ordering;
 use tokio_util::sync::CancellationToken;
 
-use super::{Links, Mode, handle};
-use crate::db::{Db, DbError};
+use super::receive::handle;
+use crate::{
+    db::{Db, DbError},
+    nodes::{links::Links, mode::Mode},
+};
 
 const CHANNEL: &str = "ov1";
 /// Time for a notification of this process to return.

@@ -1,0 +1,185 @@
+//! Runs the migrations at startup: on `PostgreSQL` under a lock, so that several processes can start at once; a
+//! `SQLite` file belongs to one process.
+//!
+//! A migration expands the schema in one release and contracts it in a later one, so programs of both releases can run on
+//! it. `meta.schema_min` is the oldest version of the program that can; within that, migrations that this program does not
+//! know are accepted.
+
+use std::{fmt, str::FromStr};
+
+use sqlx::migrate::{Migrate, MigrateError};
+
+use super::{
+    conn::Conn,
+    error::DbError,
+    identity::next_id,
+    migrate::{migrator, newest, oldest},
+};
+
+/// Table of applied migrations.
+const APPLIED: &str = "_sqlx_migrations";
+
+/// Version of the program.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+struct ProgramVersion {
+    major: u32,
+    minor: u32,
+    patch: u32,
+}
+
+/// Oldest version that can run on the schema, unless a migration sets a newer one.
+const FIRST: ProgramVersion = ProgramVersion {
+    major: 0,
+    minor: 1,
+    patch: 0,
+};
+
+/// Oldest version of the program that can run on the schema with all migrations. A contracting migration raises it.
+const SCHEMA_MIN: ProgramVersion = FIRST;
+
+impl ProgramVersion {
+    /// Version of this program.
+    fn this() -> Self {
+        env!("CARGO_PKG_VERSION").parse().unwrap_or(FIRST)
+    }
+
+    /// Without the patch number if it is 0.
+    fn short(self) -> String {
+        match self {
+            Self {
+                major,
+                minor,
+                patch: 0,
+            } => format!("{major}.{minor}"),
+            _ => self.to_string(),
+        }
+    }
+}
+
+impl FromStr for ProgramVersion {
+    type Err = DbError;
+
+    /// Parses `0.9.2`, also with a suffix, such as `0.9.2-rc.1`.
+    fn from_str(text: &str) -> Result<Self, DbError> {
+        let invalid = || DbError::Start(format!("`{text}` is not a version of OpenVibe"));
+        let release = text.split(['-', '+']).next().unwrap_or_default();
+        let mut parts = release.split('.').map(str::parse);
+        let mut part = || parts.next().and_then(Result::ok).ok_or_else(invalid);
+        Ok(Self {
+            major: part()?,
+            minor: part()?,
+            patch: part()?,
+        })
+    }
+}
+
+impl fmt::Display for ProgramVersion {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}.{}.{}", self.major, self.minor, self.patch)
+    }
+}
+
+/// Runs the migrations that the database lacks. On `PostgreSQL`, the session must not have limits.
+///
+/// # Errors
+/// `TooNew` if this program is older than `meta.schema_min`.
+pub(super) async fn run(c: &mut Conn) -> Result<(), DbError> {
+    if let Some(c) = c.as_pg() {
+        // Another process may be migrating; the lock ends with the session.
+        sqlx::query("select pg_advisory_lock(7310579, 2)")
+            .execute(c)
+            .await?;
+    }
+    let done = run_locked(c).await;
+    if let Some(c) = c.as_pg() {
+        sqlx::query("select pg_advisory_unlock(7310579, 2)")
+            .execute(c)
+            .await?;
+    }
+    done
+}
+
+async fn run_locked(c: &mut Conn) -> Result<(), DbError> {
+    let mut migrator = migrator(c.engine());
+    if let Some(c) = c.as_pg() {
+        c.ensure_migrations_table(APPLIED).await?;
+    } else if let Some(c) = c.as_lite() {
+        c.ensure_migrations_table(APPLIED).await?;
+    }
+    let applied: Vec<(i64,)> = c
+        .q("select version from _sqlx_migrations order by version")
+        .all()
+        .await?;
+    // Versions before the first migration have another schema.
+    let is_ours = applied.first().is_some_and(|(first,)| *first >= oldest());
+    if is_ours {
+        let schema_min = read_schema_min(c).await?;
+        let program = ProgramVersion::this();
+        if let Some(needed) = schema_min.filter(|needed| *needed > program) {
+            return Err(DbError::TooNew {
+                needed: needed.short(),
+                program: program.to_string(),
+            });
+        }
+        let mut unknown = applied
+            .iter()
+            .filter(|(version,)| !migrator.version_exists(*version));
+        let are_newer = unknown.all(|(version,)| *version > newest());
+        migrator.set_ignore_missing(are_newer && schema_min.is_some());
+        // Before the migrations, so that an older program that starts now does not accept them.
+        raise_schema_min(c, schema_min).await?;
+    }
+    let done: Result<(), MigrateError> = if let Some(c) = c.as_pg() {
+        migrator.run(c).await
+    } else if let Some(c) = c.as_lite() {
+        migrator.run(c).await
+    } else {
+        Ok(())
+    };
+    done?;
+    if !is_ours {
+        raise_schema_min(c, None).await?;
+    }
+    // The first epoch.
+    c.q("insert into meta (key, value) values ('epoch', $1) on conflict (key) do nothing")
+        .bind(next_id(None))
+        .run()
+        .await?;
+    Ok(())
+}
+
+async fn read_schema_min(c: &mut Conn) -> Result<Option<ProgramVersion>, DbError> {
+    let stored: Option<(String,)> = c
+        .q("select value from meta where key = 'schema_min'")
+        .opt()
+        .await?;
+    stored.map(|(stored,)| stored.parse()).transpose()
+}
+
+/// Stores the oldest version that can run on the migrations of this program, unless `stored` is newer.
+async fn raise_schema_min(c: &mut Conn, stored: Option<ProgramVersion>) -> Result<(), DbError> {
+    if stored.is_some_and(|stored| stored >= SCHEMA_MIN) {
+        return Ok(());
+    }
+    c.q("insert into meta (key, value) values ('schema_min', $1) on conflict (key) do update set value = excluded.value")
+        .bind(SCHEMA_MIN.to_string())
+        .run()
+        .await?;
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn versions_of_the_program_are_compared_by_number() {
+        let version = |text: &str| text.parse::<ProgramVersion>().unwrap();
+        assert!(version("0.10.0") > version("0.9.12"));
+        assert!(version("1.0.0-rc.1") > version("0.99.0"));
+        assert_eq!(version("0.9.0").short(), "0.9");
+        assert_eq!(version("0.9.2").short(), "0.9.2");
+        assert!("0.9".parse::<ProgramVersion>().is_err());
+        assert!(SCHEMA_MIN <= ProgramVersion::this());
+    }
+}

@@ -1,0 +1,221 @@
+//! What this node sends to others, and what it knows of them.
+
+use std::{
+    collections::{HashMap, hash_map::Entry},
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::{Duration, Instant},
+};
+
+use tokio::sync::{Notify, mpsc};
+
+use super::nats::{Nats, NatsError};
+use crate::{
+    config::NatsConfig,
+    ids::{NodeId, WorkspaceId},
+    nodes::{mode::Mode, row::LiveNode},
+    realtime::{BusMessage, Envelope, NodeState},
+};
+
+/// Maximum number of ephemeral messages that wait to be sent; further ones are dropped.
+pub const QUEUE_MAX: usize = 4096;
+/// Maximum size of an event that is sent over NATS; larger ones are read from the log.
+const EVENT_BYTES_MAX: usize = 64 * 1024;
+/// Maximum number of events of a workspace that wait to be sent; others are read from the log.
+const EVENTS_MAX: usize = 64;
+/// Silence over NATS after which another node is also notified over PostgreSQL.
+const NATS_SILENCE_MAX: Duration = Duration::from_secs(6);
+
+/// Newly committed events of a workspace.
+struct Commits {
+    first: i64,
+    last: i64,
+    events: Vec<Envelope>,
+}
+
+/// What is known of another node.
+struct Peer {
+    node: LiveNode,
+    /// Time of its last message over NATS.
+    heard_over_nats: Option<Instant>,
+}
+
+/// The sending side of the bus.
+pub struct Bus {
+    pub(super) node: NodeId,
+    /// Ephemeral messages of the hub and of others.
+    queue: mpsc::Sender<BusMessage>,
+    commits: Mutex<HashMap<WorkspaceId, Commits>>,
+    pub(super) has_commits: Notify,
+    peers: Mutex<HashMap<NodeId, Peer>>,
+    has_peers: AtomicBool,
+    has_lost_node: AtomicBool,
+    pub(super) nats: Option<Nats>,
+    /// LISTEN works.
+    pub(super) listens: AtomicBool,
+    /// Something other than the log changed, and the poll should not wait.
+    pub(in crate::nodes) revoked: Notify,
+}
+
+fn lock<T>(of: &Mutex<T>) -> MutexGuard<'_, T> {
+    of.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Bus {
+    /// Creates the bus, and the queue that `run` sends.
+    ///
+    /// # Errors
+    /// If the credentials of NATS cannot be read.
+    pub fn new(
+        node: NodeId,
+        nats: Option<NatsConfig>,
+    ) -> Result<(Arc<Self>, mpsc::Receiver<BusMessage>), NatsError> {
+        let (queue, receive) = mpsc::channel(QUEUE_MAX);
+        let bus = Self {
+            node,
+            queue,
+            commits: Mutex::default(),
+            has_commits: Notify::new(),
+            peers: Mutex::default(),
+            has_peers: AtomicBool::new(false),
+            has_lost_node: AtomicBool::new(false),
+            nats: nats.map(Nats::new).transpose()?,
+            listens: AtomicBool::new(false),
+            revoked: Notify::new(),
+        };
+        Ok((Arc::new(bus), receive))
+    }
+
+    /// The queue of ephemeral messages, for the hub.
+    pub fn relay(&self) -> mpsc::Sender<BusMessage> {
+        self.queue.clone()
+    }
+
+    /// Queues an ephemeral message; drops it if too many wait.
+    pub fn send(&self, message: BusMessage) {
+        if self.has_peers() && self.queue.try_send(message).is_err() {
+            metrics::counter!("openvibe_bus_dropped_total").increment(1);
+        }
+    }
+
+    /// Announces a committed event to the other nodes.
+    pub fn committed(&self, event: &Envelope) {
+        if !self.has_peers() {
+            return;
+        }
+        let carries_events = self.nats.as_ref().is_some_and(Nats::is_connected);
+        let carried = carries_events && event.frame.len() <= EVENT_BYTES_MAX;
+        let mut commits = lock(&self.commits);
+        let commits = match commits.entry(event.workspace) {
+            Entry::Occupied(known) => {
+                let known = known.into_mut();
+                known.last = known.last.max(event.seq);
+                known
+            }
+            Entry::Vacant(new) => new.insert(Commits {
+                first: event.seq,
+                last: event.seq,
+                events: Vec::new(),
+            }),
+        };
+        if carried && commits.events.len() < EVENTS_MAX {
+            commits.events.push(event.clone());
+        }
+        self.has_commits.notify_one();
+    }
+
+    /// Checks whether other nodes live.
+    pub fn has_peers(&self) -> bool {
+        self.has_peers.load(Ordering::Relaxed)
+    }
+
+    /// Checks once whether a node was lost since the last call.
+    pub(in crate::nodes) fn has_lost_node(&self) -> bool {
+        self.has_lost_node.swap(false, Ordering::Relaxed)
+    }
+
+    /// Checks whether another node is ready to take over the work of this one.
+    pub fn has_ready_peer(&self) -> bool {
+        let peers = lock(&self.peers);
+        peers
+            .values()
+            .any(|peer| peer.node.state == NodeState::Ready)
+    }
+
+    /// Replaces the nodes that live besides this one.
+    pub(in crate::nodes) fn set_peers(&self, live: Vec<LiveNode>) {
+        let mut peers = lock(&self.peers);
+        let mut before = std::mem::take(&mut *peers);
+        for node in live {
+            let heard = before
+                .remove(&node.id)
+                .and_then(|peer| peer.heard_over_nats);
+            peers.insert(
+                node.id,
+                Peer {
+                    node,
+                    heard_over_nats: heard,
+                },
+            );
+        }
+        if !before.is_empty() {
+            self.has_lost_node.store(true, Ordering::Relaxed);
+        }
+        self.has_peers.store(!peers.is_empty(), Ordering::Relaxed);
+    }
+
+    /// Checks whether another node is reached only over NOTIFY.
+    pub(super) fn needs_notify(&self) -> bool {
+        let Some(nats) = &self.nats else { return true };
+        !nats.is_connected()
+            || lock(&self.peers).values().any(|peer| {
+                peer.node.mode != Mode::Nats
+                    || peer
+                        .heard_over_nats
+                        .is_none_or(|heard| heard.elapsed() > NATS_SILENCE_MAX)
+            })
+    }
+
+    /// Subscribes rooms that are about to open.
+    pub(in crate::nodes) async fn subscribe(&self, rooms: &[WorkspaceId]) {
+        if let Some(nats) = &self.nats {
+            nats.subscribe(rooms).await;
+        }
+    }
+
+    /// Ends the subscriptions of all other rooms.
+    pub(in crate::nodes) fn keep_subscribed(&self, rooms: &[WorkspaceId]) {
+        if let Some(nats) = &self.nats {
+            nats.keep_subscribed(rooms);
+        }
+    }
+
+    /// State of the bus for `/readyz`: the mode, or `degraded` while only the poll, or NOTIFY in place of NATS, delivers.
+    pub fn is_degraded(&self) -> bool {
+        !self.listens.load(Ordering::Relaxed)
+            || self.nats.as_ref().is_some_and(|nats| !nats.is_connected())
+    }
+
+    pub(super) fn take_commits(&self) -> Vec<BusMessage> {
+        let commits = std::mem::take(&mut *lock(&self.commits));
+        let commits = commits.into_iter();
+        commits
+            .map(|(workspace, commits)| BusMessage::Log {
+                workspace,
+                first: commits.first,
+                last: commits.last,
+                events: commits.events,
+            })
+            .collect()
+    }
+
+    pub(super) fn note_heard(&self, node: NodeId, over: Mode) {
+        if over == Mode::Nats
+            && let Some(peer) = lock(&self.peers).get_mut(&node)
+        {
+            peer.heard_over_nats = Some(Instant::now());
+        }
+    }
+}

@@ -1,0 +1,54 @@
+//! Messages of other nodes.
+
+use std::time::Duration;
+
+use super::wire;
+use crate::{
+    db::now,
+    nodes::{links::Links, mode::Mode},
+    realtime::{BusMessage, Received},
+};
+
+/// Handles a packet of another node.
+pub(super) fn handle(links: &Links, text: &str, over: Mode) {
+    let Some(parsed) = wire::parse(text) else {
+        metrics::counter!("openvibe_bus_messages_total", "direction" => "in", "type" => "unknown")
+            .increment(1);
+        return;
+    };
+    if parsed.node == links.node.id {
+        return;
+    }
+    links.bus.note_heard(parsed.node, over);
+    if parsed.unknown > 0 {
+        metrics::counter!("openvibe_bus_messages_total", "direction" => "in", "type" => "unknown")
+            .increment(parsed.unknown);
+    }
+    if parsed.epoch != links.epoch() {
+        // The poll reads the epoch first.
+        links.bus.revoked.notify_one();
+        return;
+    }
+    for message in parsed.messages {
+        metrics::counter!("openvibe_bus_messages_total", "direction" => "in", "type" => message.label()).increment(1);
+        match &message {
+            BusMessage::Wake => links.queue.wake.notify_one(),
+            BusMessage::Stop { task, .. } => links.queue.stop(*task),
+            BusMessage::Revoke => links.bus.revoked.notify_one(),
+            BusMessage::Node { sent_at_ms, .. } => {
+                let late_ms = now().unix_ms() - sent_at_ms;
+                if let Ok(late_ms) = u64::try_from(late_ms) {
+                    links
+                        .node
+                        .figures
+                        .note_bus_delay(Duration::from_millis(late_ms));
+                }
+            }
+            _ => {}
+        }
+        links.hub.receive(&Received {
+            node: parsed.node,
+            message,
+        });
+    }
+}

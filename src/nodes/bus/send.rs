@@ -1,0 +1,168 @@
+//! Starts the bus, and sends what is queued. One task sends, so a commit never waits for the bus.
+
+use std::{
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use tokio::sync::mpsc;
+use tokio_util::sync::CancellationToken;
+
+use super::{
+    deltas::HeldDeltas,
+    nats::{Handler, NatsError},
+    notify::{self, NotifyError},
+    receive::handle,
+    wire,
+};
+use crate::{
+    db::{DbError, now},
+    nodes::{links::Links, mode::Mode, row},
+    realtime::BusMessage,
+};
+
+/// Maximum size of a notification: PostgreSQL's limit is 8,000 bytes.
+const NOTIFICATION_BYTES_MAX: usize = 7900;
+/// Interval of signs of life.
+const NATS_HEARTBEAT: Duration = Duration::from_secs(2);
+const NOTIFY_HEARTBEAT: Duration = Duration::from_secs(5);
+/// Maximum time for one send.
+const SEND_WITHIN: Duration = Duration::from_secs(5);
+
+/// Starts the bus: checks that LISTEN works, connects to NATS, and sends and receives until `shutdown`.
+///
+/// # Errors
+/// If PostgreSQL does not deliver notifications, or NATS rejects the credentials.
+pub async fn start(
+    links: Links,
+    receive: mpsc::Receiver<BusMessage>,
+    shutdown: CancellationToken,
+    tracker: &tokio_util::task::TaskTracker,
+) -> Result<(), BusError> {
+    let listener = notify::listen(&links).await?;
+    if let Some(nats) = &links.bus.nats {
+        let cluster = row::cluster(&links.db).await?;
+        let handler = Handler {
+            on_packet: Arc::new({
+                let links = links.clone();
+                move |text: &str| handle(&links, text, Mode::Nats)
+            }),
+            on_change: Arc::new({
+                let hub = Arc::clone(&links.hub);
+                move |is_up| {
+                    hub.set_carries_events(is_up);
+                    hub.mark_all_stale();
+                }
+            }),
+        };
+        nats.connect(
+            &links.node.name,
+            &cluster,
+            handler,
+            (shutdown.clone(), tracker.clone()),
+        )
+        .await?;
+    }
+    tracker.spawn(notify::receive(links.clone(), listener, shutdown.clone()));
+    tracker.spawn(send_forever(links, receive, shutdown));
+    Ok(())
+}
+
+#[derive(Debug, thiserror::Error)]
+pub enum BusError {
+    #[error(transparent)]
+    Notify(#[from] NotifyError),
+    #[error(transparent)]
+    Nats(#[from] NatsError),
+    #[error(transparent)]
+    Db(#[from] DbError),
+}
+
+async fn send_forever(
+    links: Links,
+    mut receive: mpsc::Receiver<BusMessage>,
+    shutdown: CancellationToken,
+) {
+    let bus = Arc::clone(&links.bus);
+    let mut notifier = notify::Notifier::new(links.db.clone());
+    let mut held = HeldDeltas::default();
+    let mut beats = tokio::time::interval(if bus.nats.is_some() {
+        NATS_HEARTBEAT
+    } else {
+        NOTIFY_HEARTBEAT
+    });
+    let mut notified_at = Instant::now();
+    let mut waiting = Vec::new();
+    loop {
+        let deltas_due = held.due();
+        let mut is_beat = false;
+        tokio::select! {
+            () = shutdown.cancelled() => return,
+            () = bus.has_commits.notified() => {}
+            n = receive.recv_many(&mut waiting, 256) => if n == 0 { return },
+            _ = beats.tick() => is_beat = true,
+            () = tokio::time::sleep_until(deltas_due.unwrap_or_else(Instant::now).into()), if deltas_due.is_some() => {}
+        }
+        let mut messages = bus.take_commits();
+        messages.append(&mut waiting);
+        let beat = is_beat.then(|| BusMessage::Node {
+            state: links.node.state(),
+            sent_at_ms: now().unix_ms(),
+        });
+        if !bus.has_peers() {
+            // Only signs of life.
+            messages.clear();
+            held.take().for_each(drop);
+        }
+        messages.extend(beat);
+        let epoch = links.epoch();
+        let needs_notify = bus.needs_notify();
+        if let Some(nats) = bus.nats.as_ref().filter(|nats| nats.is_connected()) {
+            nats.publish(bus.node, &epoch, &messages).await;
+        }
+        let is_notify_beat =
+            is_beat && notified_at.elapsed() + Duration::from_secs(1) >= NOTIFY_HEARTBEAT;
+        if is_notify_beat {
+            notified_at = Instant::now();
+        }
+        let mut notifications = Vec::new();
+        for message in messages {
+            match message {
+                BusMessage::Node { .. } if !is_notify_beat => {}
+                BusMessage::Node { .. } => notifications.push(message),
+                _ if !needs_notify => {}
+                BusMessage::Delta(delta) => {
+                    notifications.extend(held.hold(delta).map(BusMessage::Delta));
+                }
+                BusMessage::Log {
+                    workspace,
+                    first,
+                    last,
+                    ..
+                } => notifications.push(BusMessage::Log {
+                    workspace,
+                    first,
+                    last,
+                    events: Vec::new(),
+                }),
+                message => notifications.push(message),
+            }
+        }
+        if held.due().is_some_and(|due| due <= Instant::now()) {
+            notifications.extend(held.take());
+        }
+        if notifications.is_empty() {
+            continue;
+        }
+        for message in &notifications {
+            metrics::counter!("openvibe_bus_messages_total", "direction" => "out", "type" => message.label()).increment(1);
+        }
+        for packet in wire::pack(bus.node, &epoch, notifications, NOTIFICATION_BYTES_MAX) {
+            let sent = tokio::time::timeout(SEND_WITHIN, notifier.send(packet)).await;
+            if !matches!(sent, Ok(Ok(()))) {
+                metrics::counter!("openvibe_bus_dropped_total").increment(1);
+                notifier.reset();
+            }
+        }
+    }
+}

@@ -1,0 +1,40 @@
+//! What the background work of a node uses.
+
+use std::{sync::Arc, time::Duration};
+
+use super::{bus::Bus, figures::Figures, node::Node};
+use crate::{auth::revocations::RevocationFeed, db::Db, realtime::Hub, tasks::Queue};
+
+/// What the background work of a node uses.
+#[derive(Clone)]
+pub struct Links {
+    pub db: Db,
+    pub node: Arc<Node>,
+    pub hub: Arc<Hub>,
+    pub queue: Arc<Queue>,
+    pub bus: Arc<Bus>,
+    pub revocations: Arc<RevocationFeed>,
+    /// Time over which sockets are closed.
+    pub drain: Duration,
+}
+
+impl Links {
+    /// Identity of the log: a cursor of another epoch is void.
+    pub fn epoch(&self) -> String {
+        self.db.epoch().borrow().id.clone()
+    }
+
+    /// The figures of this node.
+    pub(super) fn figures(&self) -> Figures {
+        let measured = &self.node.figures;
+        Figures {
+            sockets: self.hub.socket_count(),
+            tasks: self.queue.running_count(),
+            queued_writes: self.db.queued_writes(),
+            bus_delay_ms: measured.bus_delay_ms(),
+            last_gap_at: measured.last_gap_at(),
+            clock_skew_ms: measured.clock_skew_ms(),
+            epoch: self.epoch(),
+        }
+    }
+}
