@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Ensures that the tools for the tests, besides Rust and Node, are available: PostgreSQL server programs, Chromium with
-# fonts, and Python with venv. Installs missing tools, as root or with sudo. Fails if that is not possible, because no test
+# fonts, Python with venv, and an S3 server. Installs missing tools, as root or with sudo. Fails if that is not possible, because no test
 # is skipped. Prints nothing if nothing is missing.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -16,11 +16,22 @@ has_postgres || missing+=(postgresql)
 has_chromium || missing+=(chromium)
 has_fonts || missing+=(fontconfig fonts-dejavu-core fonts-noto-color-emoji)
 has_python || missing+=(python3 python3-venv)
-[ ${#missing[@]} -gt 0 ] || exit 0
-
-install_packages "${missing[@]}" || say "could not install: ${missing[*]}"
-hash -r
+if [ ${#missing[@]} -gt 0 ]; then
+  install_packages "${missing[@]}" || say "could not install: ${missing[*]}"
+  hash -r
+fi
 has_postgres || die "no PostgreSQL server programs (initdb, postgres). Install the package postgresql, or add them to PATH."
 has_chromium || die "no Chromium. Install the package chromium, or set OPENVIBE_CHROMIUM to the path of Chromium or Chrome."
 has_fonts || die "no fonts for the browser tests. Install fontconfig, fonts-dejavu-core, and fonts-noto-color-emoji."
 has_python || die "no Python 3.10 or newer with venv. Install the packages python3 and python3-venv."
+
+# tests/api starts the S3 server of tests/s3.
+venv=target/s3/python
+if ! cmp -s tests/s3/requirements.txt $venv/requirements.txt; then
+  rm -rf $venv
+  python3 -m venv $venv ||
+    die "Python could not create a virtual environment. Install the packages python3 and python3-venv."
+  $venv/bin/pip install --quiet --disable-pip-version-check --only-binary :all: -r tests/s3/requirements.txt ||
+    die "could not install the Python packages in tests/s3/requirements.txt."
+  cp tests/s3/requirements.txt $venv/requirements.txt
+fi

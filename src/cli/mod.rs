@@ -2,6 +2,7 @@
 
 mod agents;
 mod backup;
+mod blobs;
 mod demo;
 mod output;
 
@@ -14,6 +15,7 @@ use rustix::fs::Mode;
 use self::{
     agents::AgentsCommand,
     backup::{BackupCommand, RestoreCommand},
+    blobs::BlobsCommand,
 };
 use crate::{
     app::{App, describe},
@@ -48,6 +50,11 @@ enum Command {
     Backup(BackupCommand),
     /// Restore a backup into an empty data directory or database
     Restore(RestoreCommand),
+    /// Manage uploads on the server's machine, while the server runs
+    Blobs {
+        #[command(subcommand)]
+        command: BlobsCommand,
+    },
     /// Print the `OpenAPI` document
     Openapi,
     /// Import an agent from files, or export it to files
@@ -125,6 +132,12 @@ fn run(arguments: Arguments) -> anyhow::Result<()> {
         }),
         Command::Restore(command) => with_config(arguments.listen, async |config| {
             backup::restore(config, command).await
+        }),
+        Command::Blobs { command } => with_config(arguments.listen, async |config| {
+            let db = open(&config).await?;
+            let done = blobs::run(&config, &db, command).await;
+            db.close().await;
+            done
         }),
         Command::User { command } => with_config(arguments.listen, async |config| {
             user(&config, command).await

@@ -116,6 +116,7 @@ const MIGRATIONS: &[(i64, &str, Text)] = &[
     common!(20_261_123_105_700, "let_schedules_start_workflows"),
     common!(20_261_123_106_000, "bind_schedules_to_keys"),
     common!(20_261_123_106_500, "index_active_runs"),
+    per_engine!(20_261_124_205_000, "add_store_to_blobs"),
 ];
 
 fn migrator(engine: Engine) -> Migrator {

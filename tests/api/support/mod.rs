@@ -11,6 +11,7 @@ mod model_server;
 mod models_file;
 mod person;
 mod process;
+mod s3_server;
 mod socket;
 
 use std::{str::FromStr, time::Duration};
@@ -25,6 +26,7 @@ pub use model_server::{Answer, Gate, ModelServer, Request};
 pub use models_file::ModelsFile;
 pub use person::{MULTIPART, PASSWORD, Person, Reply, multipart, sign_up, visitor};
 pub use process::{Hold, TestProcess, command, in_own_mounts, refusal};
+pub use s3_server::S3;
 use serde_json::{Value, json};
 pub use socket::Socket;
 
