@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Ensures that the tools for the tests, besides Rust and Node, are available: PostgreSQL server programs, Chromium with
-# fonts, Python with venv, NATS, and HAProxy. Installs missing tools, as root or with sudo. Fails if that is not possible,
-# because no test is skipped. Prints nothing if nothing is missing.
+# fonts, Python with venv, an S3 server, NATS, and HAProxy. Installs missing tools, as root or with sudo. Fails if that is not
+# possible, because no test is skipped. Prints nothing if nothing is missing.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 . scripts/lib.sh
@@ -22,17 +22,28 @@ services=()
 has_nats || services+=(nats-server)
 has_haproxy || services+=(haproxy)
 missing+=("${services[@]}")
-[ ${#missing[@]} -gt 0 ] || exit 0
-
-install_packages "${missing[@]}" || say "could not install: ${missing[*]}"
-# Nor do they start with the machine: the tests run these programs themselves.
-if [ ${#services[@]} -gt 0 ] && command -v systemctl >/dev/null; then
-  as_root systemctl disable --quiet "${services[@]}" >/dev/null 2>&1 || true
+if [ ${#missing[@]} -gt 0 ]; then
+  install_packages "${missing[@]}" || say "could not install: ${missing[*]}"
+  # Services do not start with the machine: the tests run these programs themselves.
+  if [ ${#services[@]} -gt 0 ] && command -v systemctl >/dev/null; then
+    as_root systemctl disable --quiet "${services[@]}" >/dev/null 2>&1 || true
+  fi
+  hash -r
 fi
-hash -r
 has_postgres || die "no PostgreSQL server programs (initdb, postgres). Install the package postgresql, or add them to PATH."
 has_chromium || die "no Chromium. Install the package chromium, or set OPENVIBE_CHROMIUM to the path of Chromium or Chrome."
 has_fonts || die "no fonts for the browser tests. Install fontconfig, fonts-dejavu-core, and fonts-noto-color-emoji."
 has_python || die "no Python 3.10 or newer with venv. Install the packages python3 and python3-venv."
 has_nats || die "no NATS server. Install the package nats-server, or add nats-server to PATH."
 has_haproxy || die "no HAProxy. Install the package haproxy, or add haproxy to PATH."
+
+# tests/api starts the S3 server of tests/s3.
+venv=target/s3/python
+if ! cmp -s tests/s3/requirements.txt $venv/requirements.txt; then
+  rm -rf $venv
+  python3 -m venv $venv ||
+    die "Python could not create a virtual environment. Install the packages python3 and python3-venv."
+  $venv/bin/pip install --quiet --disable-pip-version-check --only-binary :all: -r tests/s3/requirements.txt ||
+    die "could not install the Python packages in tests/s3/requirements.txt."
+  cp tests/s3/requirements.txt $venv/requirements.txt
+fi

@@ -200,10 +200,15 @@ fn dispatch(
     })
 }
 
-/// Directories of the uploads and of the `SQLite` file.
+/// Directories of the uploads and of the `SQLite` file. With `PostgreSQL`, uploads to S3 are in the data directory until
+/// they are complete.
 fn data_directories(config: &Config) -> Vec<PathBuf> {
     let DatabaseUrl::Sqlite(file) = &config.database else {
-        return Vec::new();
+        return config
+            .blobs_url
+            .iter()
+            .map(|_| config.data_dir.clone())
+            .collect();
     };
     let parent = file.parent().filter(|dir| !dir.as_os_str().is_empty());
     let beside = parent.map_or_else(|| PathBuf::from("."), Path::to_owned);
@@ -551,8 +556,7 @@ impl App {
         memory::files::follow_stored(&db, &keyring)
             .await
             .context("could not read the files of agents")?;
-        let blobs = Blobs::open(&db, &config.data_dir, tracker.clone())
-            .context("could not prepare the directory for uploads")?;
+        let blobs = Blobs::open(&db, config.blob_settings(), tracker.clone()).await?;
         let tools = toolbox(&db, &blobs, &keyring, &registry);
         let worker = Worker {
             id: node.id.0,

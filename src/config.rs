@@ -9,6 +9,7 @@ use crate::{
     model::ModelSettings,
     outbound::{Exemption, Url},
     secrets::SecretKey,
+    storage::{AwsVariables, BlobSettings, BucketUrl},
 };
 
 text_enum! {
@@ -98,6 +99,10 @@ pub struct Config {
     pub upload_bytes_max: u64,
     /// Retention of unattached uploads.
     pub upload_orphan_after: Duration,
+    /// Bucket of uploads above 64 KiB.
+    pub blobs_url: Option<BucketUrl>,
+    /// Credentials and options of S3.
+    pub aws: AwsVariables,
     pub signup: Signup,
     pub rate_limits: bool,
     /// True if agents remember anything.
@@ -169,6 +174,7 @@ const NAMES: &[&str] = &[
     "COMPACTION_INTERVAL",
     "UPLOAD_BYTES_MAX",
     "UPLOAD_ORPHAN_AFTER",
+    "BLOBS_URL",
     "SIGNUP",
     "RATE_LIMITS",
     "MEMORY",
@@ -348,7 +354,20 @@ impl Config {
         if let Some(listen) = listen {
             values.insert("LISTEN".to_owned(), listen);
         }
+        values.extend(std::env::vars_os().filter_map(|(name, value)| {
+            let name = name.into_string().ok().filter(|name| is_of_aws(name))?;
+            Some((name, value.into_string().ok()?))
+        }));
         Self::from_values(values)
+    }
+
+    /// Where uploads are stored.
+    pub fn blob_settings(&self) -> BlobSettings {
+        BlobSettings {
+            data_dir: self.data_dir.clone(),
+            bucket: self.blobs_url.clone(),
+            aws: self.aws.clone(),
+        }
     }
 
     /// Builds the configuration from the given values; names are without the prefix.
@@ -446,6 +465,13 @@ impl Config {
                 Duration::from_hours(24),
                 parse_duration,
             )?,
+            blobs_url: s.parsed("BLOBS_URL", None, |t| BucketUrl::parse(t).map(Some))?,
+            aws: s
+                .0
+                .iter()
+                .filter(|(name, _)| is_of_aws(name))
+                .map(|(name, value)| (name.clone(), value.clone()))
+                .collect(),
             signup: s.parsed("SIGNUP", Signup::First, parse_signup)?,
             rate_limits: s.parsed("RATE_LIMITS", true, |t| {
                 one_of(t, &[("on", true), ("off", false)])
@@ -481,6 +507,11 @@ impl Config {
             failover: self.database_failover,
         }
     }
+}
+
+/// Returns true for variables of S3, which are only in the environment.
+fn is_of_aws(name: &str) -> bool {
+    name.starts_with("AWS_")
 }
 
 fn parse_public_url(text: &str) -> Result<Option<String>, String> {
@@ -644,6 +675,15 @@ mod tests {
     }
 
     #[test]
+    fn the_bucket_of_uploads_is_a_url() {
+        let config = with(&[("BLOBS_URL", "s3://acme/openvibe/")]).unwrap();
+        assert_eq!(config.blobs_url.unwrap().to_string(), "s3://acme/openvibe");
+        assert_eq!(with(&[]).unwrap().blobs_url, None);
+        assert!(parse_file("blobs_url = \"s3://acme/openvibe\"").is_ok());
+        assert!(parse_file("aws_region = \"eu-central-1\"").is_err());
+    }
+
+    #[test]
     fn durations_have_units() {
         let config = with(&[("RETRY_DELAYS", "10ms, 2s,1m"), ("EVENT_RETENTION", "2d")]).unwrap();
         assert_eq!(
@@ -669,6 +709,8 @@ mod tests {
             ("DATABASE_FAILOVER", "never"),
             ("UPLOAD_BYTES_MAX", "2GiB"),
             ("UPLOAD_BYTES_MAX", "many"),
+            ("BLOBS_URL", "https://bucket.s3.amazonaws.com/files"),
+            ("BLOBS_URL", "s3://"),
             ("MCP_ALLOW", "https://mcp.example.com"),
             ("WEB_ALLOW", "10.0.0.0/40"),
             ("SANDBOX_URL", "127.0.0.1:9000"),

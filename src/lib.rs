@@ -3,7 +3,7 @@
 //! ```text
 //! cli ─► app ─► router ─► socket ─► routes ─► server ─► nodes ─► personal, runs ─► forks, responses ─► replies ─► schedules ─► tools
 //!     ─► memory ─► chat ─► workflows ─► agents ─► files, openapi, providers, registry ─► auth ─► http, tasks
-//!     ─► realtime, backup, config ─► secrets ─► db ─► mcp, web ─► telemetry, tool_fault ─► model, outbound, ids, time
+//!     ─► realtime, backup, config ─► secrets ─► db ─► mcp, web ─► storage, telemetry, tool_fault ─► model, outbound, ids, time
 //! ```
 //!
 //! A module uses only what stands to the right of it; `model` imports no other module. For the parts and their reasons,
@@ -48,6 +48,7 @@ pub mod secrets;
 pub mod server;
 pub mod share;
 pub mod socket;
+pub mod storage;
 pub mod tasks;
 pub mod telemetry;
 mod text_enum;

@@ -78,6 +78,11 @@ impl Timestamp {
         self.0.timestamp()
     }
 
+    /// The point in time for other crates.
+    pub fn datetime(self) -> DateTime<Utc> {
+        self.0
+    }
+
     /// The date in UTC.
     pub fn day(self) -> NaiveDate {
         self.0.date_naive()

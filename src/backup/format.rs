@@ -85,6 +85,12 @@ pub struct Index {
 }
 
 impl Index {
+    /// Names and sizes of all entries.
+    pub(super) fn sizes(&self) -> impl Iterator<Item = (&str, u64)> {
+        let entries = self.entries.iter();
+        entries.map(|entry| (entry.name.as_str(), entry.size_bytes))
+    }
+
     /// Returns true if the `nth` entry is unchanged since the backup was created.
     pub(super) fn holds(&self, nth: usize, name: &str, bytes: &[u8]) -> bool {
         match self.entries.get(nth) {

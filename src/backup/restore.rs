@@ -20,6 +20,7 @@ use crate::db::{
     DatabaseUrl,
     dump::{self, Load, Table},
 };
+use crate::storage::{Blob, BlobSettings, BlobStore, Bucket, LOCAL_BYTES_MAX, directory, is_hash};
 
 /// Contents of a restored backup.
 #[derive(Debug, Clone)]
@@ -28,6 +29,8 @@ pub struct Restored {
     /// Number of rows per table.
     pub rows: BTreeMap<String, u64>,
     pub blobs: u64,
+    /// Number of uploads in the bucket of the settings; `None` if the tables of this version cannot name it.
+    pub in_bucket: Option<usize>,
 }
 
 /// Temporary location of a restore until it takes effect.
@@ -111,9 +114,10 @@ pub async fn restore(
     file: &Path,
     whole: Verified,
     place: &DatabaseUrl,
-    data_dir: &Path,
+    settings: &BlobSettings,
     ended: &[Access],
 ) -> anyhow::Result<Restored> {
+    let data_dir = settings.data_dir.as_path();
     let Verified { manifest, index } = whole;
     let is_old = manifest.migration == v0_1::MIGRATION;
     anyhow::ensure!(
@@ -127,6 +131,7 @@ pub async fn restore(
         manifest.migration
     };
     require_empty(place, data_dir)?;
+    let bucket = settings.open_bucket().await?;
     let staging = Staging {
         database: match place {
             DatabaseUrl::Sqlite(path) => {
@@ -154,35 +159,149 @@ pub async fn restore(
     if is_old {
         v0_1::begin(&mut load).await?;
     }
-    let mut rows = fill(file, &manifest, &index, &mut load, &staging).await?;
-    if is_old {
-        v0_1::finish(&mut load).await?;
-    }
-    for access in ended {
-        load.clear(access.table()).await?;
-        rows.remove(access.table());
-    }
+    let tables = load.tables().await?;
+    let mut bucket = bucket.map(|bucket| BucketTarget::new(bucket, &index, &staging));
+    let filled = async {
+        let target = bucket.as_mut().filter(|_| has_stores(&tables));
+        let mut rows = fill(
+            file, &manifest, &index, &tables, &mut load, &staging, target,
+        )
+        .await?;
+        if is_old {
+            v0_1::finish(&mut load).await?;
+        }
+        for access in ended {
+            load.clear(access.table()).await?;
+            rows.remove(access.table());
+        }
+        if has_stores(&tables) {
+            let stored = bucket.as_ref().map_or(&[][..], |bucket| &bucket.stored);
+            let url = settings.bucket.as_ref().map(ToString::to_string);
+            load.place_blobs(stored, url.as_deref()).await?;
+        }
+        anyhow::Ok(rows)
+    };
+    let filled = filled.await;
+    let rows = match (filled, bucket.as_ref()) {
+        (Ok(rows), _) => rows,
+        (Err(e), bucket) => {
+            if let Some(bucket) = bucket {
+                bucket.discard().await;
+            }
+            return Err(e);
+        }
+    };
     load.finish(&Uuid::now_v7().simple().to_string()).await?;
     publish(&staging, data_dir)?;
     Ok(Restored {
         manifest,
         rows,
         blobs: index.blobs,
+        in_bucket: bucket
+            .filter(|_| has_stores(&tables))
+            .map(|bucket| bucket.stored.len()),
     })
+}
+
+/// Returns true if the tables can say where uploads are. Otherwise, all of them are restored to the local store.
+fn has_stores(tables: &[Table]) -> bool {
+    let mut blobs = tables.iter().filter(|table| table.name == "blobs");
+    blobs.any(|table| table.columns.iter().any(|column| column.name == "store"))
+}
+
+/// Puts large uploads into the bucket, each when its last piece was read.
+struct BucketTarget {
+    bucket: Bucket,
+    /// Sizes of the uploads to put there, by `HASH/UPLOAD`.
+    sizes: HashMap<String, u64>,
+    /// File of the upload that is being read, and its size so far.
+    spool: PathBuf,
+    spooled_bytes: u64,
+    /// Objects of the restored rows. They have new uploads, because those of the backup may still have theirs.
+    stored: Vec<Blob>,
+}
+
+impl BucketTarget {
+    fn new(bucket: Bucket, index: &Index, staging: &Staging) -> Self {
+        let mut sizes = HashMap::new();
+        for (name, size_bytes) in index.sizes() {
+            let blob = name
+                .strip_prefix("blobs/")
+                .and_then(|name| name.rsplit_once('/'));
+            if let Some((key, _)) = blob {
+                *sizes.entry(key.to_owned()).or_default() += size_bytes;
+            }
+        }
+        sizes.retain(|_, size_bytes| *size_bytes > LOCAL_BYTES_MAX);
+        Self {
+            bucket,
+            sizes,
+            spool: staging.blobs.join("spool"),
+            spooled_bytes: 0,
+            stored: Vec::new(),
+        }
+    }
+
+    /// Takes a piece of an upload, `HASH/UPLOAD/N`; returns false if the upload does not belong into the bucket.
+    async fn put(&mut self, name: &str, bytes: &[u8]) -> anyhow::Result<bool> {
+        let key = name.rsplit_once('/').map_or(name, |(key, _)| key);
+        let Some(size_bytes) = self.sizes.get(key).copied() else {
+            return Ok(false);
+        };
+        let (hash, _) =
+            Blob::parse_key(key).with_context(|| format!("blobs/{name} is not a valid name"))?;
+        append(&self.spool, bytes)?;
+        self.spooled_bytes += bytes.len() as u64;
+        if self.spooled_bytes == size_bytes {
+            let blob = Blob {
+                hash: hash.to_owned(),
+                upload_id: Uuid::now_v7(),
+                store: BlobStore::S3,
+            };
+            let stored = self
+                .bucket
+                .put_file(&blob.key(), &self.spool, size_bytes)
+                .await;
+            stored.with_context(|| format!("cannot write to {}", self.bucket.url()))?;
+            self.stored.push(blob);
+            fs::remove_file(&self.spool)?;
+            self.spooled_bytes = 0;
+        }
+        Ok(true)
+    }
+
+    /// Deletes the objects of a failed restore. Those that cannot be deleted have no row, so a server deletes them later.
+    async fn discard(&self) {
+        for blob in &self.stored {
+            if self.bucket.delete(&blob.key()).await.is_err() {
+                return;
+            }
+        }
+    }
+}
+
+/// Appends to a file, and creates it and its directory first if necessary.
+fn append(path: &Path, bytes: &[u8]) -> io::Result<fs::File> {
+    if let Some(dir) = path.parent() {
+        fs::create_dir_all(dir)?;
+    }
+    let mut file = fs::File::options().create(true).append(true).open(path)?;
+    file.write_all(bytes)?;
+    Ok(file)
 }
 
 async fn fill(
     file: &Path,
     manifest: &Manifest,
     index: &Index,
+    tables: &[Table],
     load: &mut Load,
     staging: &Staging,
+    mut bucket: Option<&mut BucketTarget>,
 ) -> anyhow::Result<BTreeMap<String, u64>> {
-    let tables: HashMap<String, Table> = load
-        .tables()
-        .await?
-        .into_iter()
-        .map(|table| (table.name.clone(), table))
+    let tables: HashMap<&str, &Table> = tables
+        .iter()
+        .map(|table| (table.name.as_str(), table))
         .collect();
     let is_old = manifest.migration == v0_1::MIGRATION;
     for table in &manifest.tables {
@@ -191,7 +310,7 @@ async fn fill(
         } else {
             table.clone()
         };
-        let known = tables.get(&table.name);
+        let known = tables.get(table.name.as_str());
         let fits = known.is_some_and(|known| {
             let is_known = |column| known.columns.contains(column);
             table.columns.iter().all(is_known)
@@ -227,7 +346,13 @@ async fn fill(
             };
             *rows.entry(table.name.clone()).or_default() += n.with_context(|| name.clone())?;
         } else if let Some(blob) = name.strip_prefix("blobs/") {
-            put_blob(load, staging, blob, &bytes).await?;
+            let is_stored = match &mut bucket {
+                Some(bucket) => bucket.put(blob, &bytes).await?,
+                None => false,
+            };
+            if !is_stored {
+                put_blob(load, staging, blob, &bytes).await?;
+            }
         }
     }
     let expected: BTreeMap<_, _> = index.rows.iter().filter(|(_, n)| **n > 0).collect();
@@ -261,19 +386,12 @@ async fn put_blob(
     let [hash, upload, n] = parts.as_slice() else {
         anyhow::bail!("blobs/{name} is not a valid name");
     };
-    let is_hash = hash.len() == 64 && hash.bytes().all(|b| b.is_ascii_hexdigit());
-    anyhow::ensure!(is_hash, "blobs/{name} is not a valid name");
+    anyhow::ensure!(is_hash(hash), "blobs/{name} is not a valid name");
+    let upload = Uuid::parse_str(upload)?;
     if staging.database.is_none() {
-        let upload = Uuid::parse_str(upload)?;
         return Ok(load.put_chunk(upload, n.parse()?, bytes).await?);
     }
-    let dir = staging.blobs.join(&hash[..2]);
-    fs::create_dir_all(&dir)?;
-    let mut file = fs::File::options()
-        .create(true)
-        .append(true)
-        .open(dir.join(hash))?;
-    file.write_all(bytes)?;
+    let file = append(&directory::path_of(&staging.blobs, hash, upload), bytes)?;
     Ok(file.sync_all()?)
 }
 

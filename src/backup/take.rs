@@ -1,25 +1,26 @@
 //! Creates a backup while the server keeps running.
 
-use std::{
-    io::{self, Read, Write},
-    path::{Path, PathBuf},
-};
+use std::io::{self, Read, Seek, Write};
 
+use anyhow::Context;
 use sha2::{Digest, Sha256};
 
 use super::format::{Manifest, Writer};
 use crate::{
     db::{
         DatabaseUrl, DbError, Engine,
-        dump::{self, BlobRow, Dump},
+        dump::{BlobRow, Dump},
     },
+    storage::{BUCKET_META_KEY, Blob, BlobSettings, BlobStore, Bucket, directory},
     time::Timestamp,
 };
 
 /// Maximum size of an entry with rows.
 const ROWS_BYTES: usize = 2 * 1024 * 1024;
 /// Maximum size of an entry with a chunk of an upload, as for chunks in the database.
-const CHUNK_BYTES: usize = 1024 * 1024;
+const CHUNK_BYTES: u64 = 1024 * 1024;
+/// An upload that is moved during the backup is looked for in this many places.
+const PLACES_MAX: usize = 4;
 
 /// Contents of a backup.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -45,7 +46,7 @@ enum TakeError {
 /// If the database cannot be read or `out` cannot be written.
 pub async fn take<W: Write>(
     place: &DatabaseUrl,
-    data_dir: &Path,
+    settings: &BlobSettings,
     out: W,
 ) -> anyhow::Result<(W, Taken)> {
     let mut dump = Dump::open(place).await?;
@@ -62,20 +63,26 @@ pub async fn take<W: Write>(
         tables.clone(),
     );
     let mut writer = Writer::begin(out, &manifest)?;
-    let mut warnings = Vec::new();
+    let (mut warnings, mut bucket) = (Vec::new(), None);
     // Uploads come first, because cleanup keeps removing unreferenced ones in the meantime.
     if tables.iter().any(|table| table.name == "blobs") {
-        for blob in dump.blobs().await? {
-            match dump.engine() {
-                Engine::Sqlite => {
-                    let path = data_dir
-                        .join("blobs")
-                        .join(&blob.hash[..2])
-                        .join(&blob.hash);
-                    copy_file(place, &blob, &path, &mut writer, &mut warnings).await?;
-                }
-                Engine::Postgres => copy_chunks(&mut dump, &blob, &mut writer).await?,
-            }
+        let bucket_url = dump.meta(BUCKET_META_KEY).await?;
+        for row in dump.blobs().await? {
+            let source = Source {
+                place,
+                settings,
+                bucket_url: bucket_url.clone(),
+                bucket: &mut bucket,
+            };
+            let mut pieces = Pieces {
+                source,
+                blob: row.blob.clone(),
+                size_bytes: row.size_bytes.unsigned_abs(),
+                file: None,
+                newer: None,
+                is_deleted: false,
+            };
+            copy_blob(&mut dump, &row, &mut pieces, &mut writer, &mut warnings).await?;
         }
     }
     for table in &tables {
@@ -111,61 +118,124 @@ fn part_name(table: &str, part: usize) -> String {
     format!("tables/{table}/{part:06}.ndjson")
 }
 
-fn chunk_name(blob: &BlobRow, n: i64) -> String {
-    format!("blobs/{}/{}/{n:06}", blob.hash, blob.upload)
+fn chunk_name(blob: &Blob, n: u64) -> String {
+    format!("blobs/{}/{}/{n:06}", blob.hash, blob.upload_id)
 }
 
-async fn copy_chunks<W: Write>(
-    dump: &mut Dump,
-    blob: &BlobRow,
-    writer: &mut Writer<W>,
-) -> anyhow::Result<()> {
-    let mut n = 0;
-    while let Some(bytes) = dump.chunk(blob.upload, n).await? {
-        writer.add(&chunk_name(blob, n), &bytes)?;
-        n += 1;
+/// Where the bytes of uploads are.
+struct Source<'a> {
+    place: &'a DatabaseUrl,
+    settings: &'a BlobSettings,
+    bucket_url: Option<String>,
+    /// Opened when an upload is in it.
+    bucket: &'a mut Option<Bucket>,
+}
+
+/// Reads an upload piece by piece, even if it is moved meanwhile.
+struct Pieces<'a> {
+    source: Source<'a>,
+    blob: Blob,
+    size_bytes: u64,
+    file: Option<std::fs::File>,
+    /// The state of the database after a move.
+    newer: Option<Dump>,
+    /// Deleted since the snapshot, together with the last row that referred to it.
+    is_deleted: bool,
+}
+
+impl Pieces<'_> {
+    /// The `n`th piece; `None` if its bytes are missing.
+    async fn read(&mut self, snapshot: &mut Dump, n: u64) -> anyhow::Result<Option<Vec<u8>>> {
+        for _ in 0..PLACES_MAX {
+            let dump = self.newer.as_mut().unwrap_or(&mut *snapshot);
+            let piece = match self.blob.store {
+                BlobStore::Db => {
+                    let n = i64::try_from(n).unwrap_or(i64::MAX);
+                    dump.chunk(self.blob.upload_id, n).await?
+                }
+                BlobStore::File => self.read_file(n)?,
+                BlobStore::S3 => self.read_object(n).await?,
+            };
+            if let Some(piece) = piece.filter(|piece| !piece.is_empty()) {
+                return Ok(Some(piece));
+            }
+            let mut newer = Dump::open(self.source.place).await?;
+            let found = newer.find_blob(&self.blob.hash).await?;
+            self.is_deleted = found.is_none();
+            match found {
+                Some(found) if found != self.blob => {
+                    self.blob = found;
+                    self.source.bucket_url = newer.meta(BUCKET_META_KEY).await?;
+                    (self.file, self.newer) = (None, Some(newer));
+                }
+                _ => return Ok(None),
+            }
+        }
+        Ok(None)
     }
-    writer.count_blob();
-    Ok(())
+
+    fn read_file(&mut self, n: u64) -> io::Result<Option<Vec<u8>>> {
+        if self.file.is_none() {
+            let dir = self.source.settings.data_dir.join("blobs");
+            self.file = directory::open(&dir, &self.blob)?;
+            if let Some(file) = &mut self.file {
+                file.seek(io::SeekFrom::Start(n * CHUNK_BYTES))?;
+            }
+        }
+        let Some(file) = &mut self.file else {
+            return Ok(None);
+        };
+        let mut bytes = Vec::new();
+        file.take(CHUNK_BYTES).read_to_end(&mut bytes)?;
+        Ok(Some(bytes))
+    }
+
+    async fn read_object(&mut self, n: u64) -> anyhow::Result<Option<Vec<u8>>> {
+        let source = &mut self.source;
+        let bucket = match source.bucket.take() {
+            Some(bucket) => bucket,
+            None => source.settings.known_bucket(source.bucket_url.as_deref())?,
+        };
+        let bucket = &*source.bucket.insert(bucket);
+        let range = n * CHUNK_BYTES..self.size_bytes.min((n + 1) * CHUNK_BYTES);
+        let bytes = bucket.get(&self.blob.key(), range).await;
+        let bytes = bytes.with_context(|| format!("cannot read from {}", bucket.url()))?;
+        Ok(bytes.map(Vec::from))
+    }
 }
 
-async fn copy_file<W: Write>(
-    place: &DatabaseUrl,
-    blob: &BlobRow,
-    path: &PathBuf,
+async fn copy_blob<W: Write>(
+    dump: &mut Dump,
+    row: &BlobRow,
+    pieces: &mut Pieces<'_>,
     writer: &mut Writer<W>,
     warnings: &mut Vec<String>,
 ) -> anyhow::Result<()> {
-    let mut file = match std::fs::File::open(path) {
-        Ok(file) => file,
-        Err(e) if e.kind() == io::ErrorKind::NotFound => {
-            // Deleted since, together with the last row that referred to it: the backup shows an earlier state.
-            if dump::names_blob(place, &blob.hash).await? {
-                warnings.push(format!("the upload {} is missing", path.display()));
-            }
-            return Ok(());
-        }
-        Err(e) => return Err(e.into()),
-    };
     let (mut n, mut hash) = (0, Sha256::new());
-    loop {
-        let mut bytes = Vec::with_capacity(CHUNK_BYTES);
-        Read::by_ref(&mut file)
-            .take(CHUNK_BYTES as u64)
-            .read_to_end(&mut bytes)?;
-        if bytes.is_empty() {
+    while n * CHUNK_BYTES < pieces.size_bytes {
+        let Some(bytes) = pieces.read(dump, n).await? else {
             break;
-        }
+        };
         hash.update(&bytes);
-        writer.add(&chunk_name(blob, n), &bytes)?;
+        writer.add(&chunk_name(&row.blob, n), &bytes)?;
         n += 1;
     }
-    if hex::encode(hash.finalize()) != blob.hash {
-        let text = format!(
-            "the upload {} is damaged; it is included unchanged",
-            path.display()
-        );
-        warnings.push(text);
+    let name = &row.blob.hash;
+    if n == 0 {
+        // The backup shows an earlier state than that in which it was deleted.
+        if !pieces.is_deleted {
+            warnings.push(format!("the upload {name} is missing"));
+        }
+        return Ok(());
+    }
+    if pieces.is_deleted {
+        warnings.push(format!(
+            "the upload {name} was deleted during the backup; its end is missing"
+        ));
+    } else if hex::encode(hash.finalize()) != *name {
+        warnings.push(format!(
+            "the upload {name} is damaged; it is included unchanged"
+        ));
     }
     writer.count_blob();
     Ok(())

@@ -14,6 +14,7 @@ use crate::{
         DatabaseUrl,
         dump::{self, Load},
     },
+    storage::BlobSettings,
 };
 
 /// A directory that is deleted with the test.
@@ -28,6 +29,13 @@ impl Dir {
 
     fn is_empty(&self) -> bool {
         fs::read_dir(&self.0).unwrap().next().is_none()
+    }
+
+    fn settings(&self) -> BlobSettings {
+        BlobSettings {
+            data_dir: self.0.clone(),
+            ..BlobSettings::default()
+        }
     }
 
     fn place(&self) -> DatabaseUrl {
@@ -207,13 +215,16 @@ async fn backed_up() -> (Dir, Vec<u8>) {
             "hash" => hash.clone().into(),
             "upload_id" => Uuid::now_v7().to_string().into(),
             "size_bytes" => upload.len().into(),
+            "store" => "file".into(),
             _ => "2026-11-20T00:00:00.000000Z".into(),
         })
         .collect();
     let lines = format!("{}\n", serde_json::json!(row));
     assert_eq!(load.insert(table, &lines).await.unwrap(), 1);
     load.finish("0123").await.unwrap();
-    let (bytes, taken) = take(&dir.place(), &dir.0, Vec::new()).await.unwrap();
+    let (bytes, taken) = take(&dir.place(), &dir.settings(), Vec::new())
+        .await
+        .unwrap();
     assert_eq!((taken.blobs, taken.warnings.len()), (1, 0));
     (dir, bytes)
 }
@@ -230,10 +241,10 @@ async fn restored(bytes: &[u8]) -> Result<(Manifest, Index), String> {
     let outcome = match whole {
         Err(e) => Err(e),
         Ok(whole) => {
-            if let Err(e) = restore(&file, whole, &to.place(), &to.0, &[]).await {
+            if let Err(e) = restore(&file, whole, &to.place(), &to.settings(), &[]).await {
                 Err(format!("{e:#}"))
             } else {
-                let (again, _) = take(&to.place(), &to.0, Vec::new()).await.unwrap();
+                let (again, _) = take(&to.place(), &to.settings(), Vec::new()).await.unwrap();
                 let whole = check(&again).unwrap();
                 Ok((whole.manifest, whole.index))
             }

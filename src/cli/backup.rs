@@ -47,7 +47,7 @@ impl Drop for Unfinished {
 pub(super) async fn backup(config: Config, command: BackupCommand) -> anyhow::Result<()> {
     if command.file == Path::new("-") {
         let (mut out, taken) =
-            backup::take(&config.database, &config.data_dir, std::io::stdout()).await?;
+            backup::take(&config.database, &config.blob_settings(), std::io::stdout()).await?;
         out.flush()?;
         tell(&taken, "standard output", say_error);
         return Ok(());
@@ -65,7 +65,7 @@ pub(super) async fn backup(config: Config, command: BackupCommand) -> anyhow::Re
         .with_context(|| format!("cannot write {}", unfinished.display()))?;
     let mut guard = Unfinished(Some(unfinished.clone()));
     let out = BufWriter::new(out);
-    let (out, taken) = backup::take(&config.database, &config.data_dir, out).await?;
+    let (out, taken) = backup::take(&config.database, &config.blob_settings(), out).await?;
     let out = out
         .into_inner()
         .map_err(std::io::IntoInnerError::into_error)?;
@@ -108,8 +108,8 @@ pub(super) async fn restore(config: Config, command: RestoreCommand) -> anyhow::
     if command.revoke_keys {
         ended.push(backup::Access::ApiKeys);
     }
-    let (place, dir) = (&config.database, &config.data_dir);
-    let restored = backup::restore(&command.file, whole, place, dir, &ended).await?;
+    let (place, settings) = (&config.database, config.blob_settings());
+    let restored = backup::restore(&command.file, whole, place, &settings, &ended).await?;
     for (table, rows) in &restored.rows {
         say(&format!("{rows:>10} {table}"));
     }
@@ -121,6 +121,14 @@ pub(super) async fn restore(config: Config, command: RestoreCommand) -> anyhow::
         restored.manifest.created_at,
         restored.manifest.program_version
     ));
+    if let Some(url) = &config.blobs_url {
+        say(&match restored.in_bucket {
+            Some(n) => format!("{n} of the uploads are in {url}"),
+            None => format!(
+                "no upload is in {url} yet: start the server, and then run `openvibe blobs move`"
+            ),
+        });
+    }
     say(if command.end_sessions {
         "sessions were not restored (--end-sessions)"
     } else {

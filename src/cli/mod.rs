@@ -2,6 +2,7 @@
 
 mod agents;
 mod backup;
+mod blobs;
 mod demo;
 mod nodes;
 mod output;
@@ -15,6 +16,7 @@ use rustix::fs::Mode;
 use self::{
     agents::AgentsCommand,
     backup::{BackupCommand, RestoreCommand},
+    blobs::BlobsCommand,
 };
 use crate::{
     app::{App, describe},
@@ -51,6 +53,11 @@ enum Command {
     Restore(RestoreCommand),
     /// List the servers that share the database
     Nodes,
+    /// Manage uploads on the server's machine, while the server runs
+    Blobs {
+        #[command(subcommand)]
+        command: BlobsCommand,
+    },
     /// Print the `OpenAPI` document
     Openapi,
     /// Manage the epoch of the database
@@ -145,6 +152,12 @@ fn run(arguments: Arguments) -> anyhow::Result<()> {
             backup::restore(config, command).await
         }),
         Command::Nodes => with_config(arguments.listen, nodes::list),
+        Command::Blobs { command } => with_config(arguments.listen, async |config| {
+            let db = open(&config).await?;
+            let done = blobs::run(&config, &db, command).await;
+            db.close().await;
+            done
+        }),
         Command::User { command } => with_config(arguments.listen, async |config| {
             user(&config, command).await
         }),

@@ -19,6 +19,7 @@ use sqlx::{
 use uuid::Uuid;
 
 use super::{DatabaseUrl, DbError, Engine, migrate, sessions};
+use crate::storage::{BUCKET_META_KEY, Blob, BlobStore};
 
 /// Tables that are not exported: internal ones of the engine, derived ones, those that only running nodes need, and the
 /// chunks of uploads, which are exported separately.
@@ -28,7 +29,7 @@ fn is_left_out(table: &str) -> bool {
         || table.starts_with("search_")
         || matches!(
             table,
-            "blob_chunks" | "login_attempts" | "nodes" | "presence" | "revocations"
+            "blob_chunks" | "jobs" | "login_attempts" | "nodes" | "presence" | "revocations"
         )
 }
 
@@ -96,6 +97,14 @@ impl Backend {
         match self {
             Self::Lite(_) => Engine::Sqlite,
             Self::Pg(_) => Engine::Postgres,
+        }
+    }
+
+    /// Place of uploads that are not in a bucket.
+    fn local_store(&self) -> BlobStore {
+        match self.engine() {
+            Engine::Sqlite => BlobStore::File,
+            Engine::Postgres => BlobStore::Db,
         }
     }
 
@@ -231,10 +240,10 @@ pub struct Dump {
 }
 
 /// Row of an upload.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, sqlx::FromRow)]
 pub struct BlobRow {
-    pub hash: String,
-    pub upload: Uuid,
+    #[sqlx(flatten)]
+    pub blob: Blob,
     pub size_bytes: i64,
 }
 
@@ -365,19 +374,40 @@ impl Dump {
 
     /// Lists all uploads.
     pub async fn blobs(&mut self) -> Result<Vec<BlobRow>, DbError> {
-        let sql = "select hash, upload_id, size_bytes from blobs order by hash";
-        let rows: Vec<(String, Uuid, i64)> = match &mut self.backend {
+        let store = self.store_column().await?;
+        let sql = format!(
+            "select hash, upload_id, size_bytes, {store} as store from blobs order by hash"
+        );
+        let sql = AssertSqlSafe(sql);
+        Ok(match &mut self.backend {
             Backend::Lite(c) => sqlx::query_as(sql).fetch_all(c).await,
             Backend::Pg(c) => sqlx::query_as(sql).fetch_all(&mut **c).await,
-        }?;
-        Ok(rows
-            .into_iter()
-            .map(|(hash, upload, size_bytes)| BlobRow {
-                hash,
-                upload,
-                size_bytes,
-            })
-            .collect())
+        }?)
+    }
+
+    /// The upload with this hash.
+    pub async fn find_blob(&mut self, hash: &str) -> Result<Option<Blob>, DbError> {
+        let store = self.store_column().await?;
+        let sql = format!("select hash, upload_id, {store} as store from blobs where hash = $1");
+        let sql = AssertSqlSafe(sql);
+        Ok(match &mut self.backend {
+            Backend::Lite(c) => sqlx::query_as(sql).bind(hash).fetch_optional(c).await,
+            Backend::Pg(c) => {
+                sqlx::query_as(sql)
+                    .bind(hash)
+                    .fetch_optional(&mut **c)
+                    .await
+            }
+        }?)
+    }
+
+    /// The place of an upload, in SQL; databases of earlier versions have no column for it.
+    async fn store_column(&mut self) -> Result<String, DbError> {
+        let columns = self.backend.columns("blobs").await?;
+        if columns.iter().any(|column| column.name == "store") {
+            return Ok("store".to_owned());
+        }
+        Ok(format!("'{}'", self.backend.local_store()))
     }
 
     /// Reads a chunk of an upload that is stored in the database.
@@ -400,12 +430,6 @@ impl Dump {
             }
         }?)
     }
-}
-
-/// Checks whether an upload is still referenced in the current state, not in a snapshot.
-pub async fn names_blob(place: &DatabaseUrl, hash: &str) -> Result<bool, DbError> {
-    let mut now = Dump::open(place).await?;
-    Ok(now.blobs().await?.iter().any(|blob| blob.hash == hash))
 }
 
 fn line<R>(row: &R, table: &Table) -> Result<String, sqlx::Error>
@@ -577,6 +601,47 @@ impl Load {
                     .execute(&mut **c)
                     .await?;
             }
+        }
+        Ok(())
+    }
+
+    /// Sets the places of the restored uploads: those of `in_bucket` are in the bucket with this URL, all others are local.
+    ///
+    /// # Errors
+    /// Errors of the database.
+    pub async fn place_blobs(
+        &mut self,
+        in_bucket: &[Blob],
+        bucket: Option<&str>,
+    ) -> Result<(), DbError> {
+        let local = self.backend.local_store();
+        self.execute(&format!("update blobs set store = '{local}'"))
+            .await?;
+        let sql = "update blobs set store = $2, upload_id = $3 where hash = $1";
+        for blob in in_bucket {
+            let Blob {
+                hash,
+                upload_id,
+                store,
+            } = blob.clone();
+            match &mut self.backend {
+                Backend::Lite(c) => {
+                    let query = sqlx::query(sql).bind(hash).bind(store).bind(upload_id);
+                    query.execute(c).await?;
+                }
+                Backend::Pg(c) => {
+                    let query = sqlx::query(sql).bind(hash).bind(store).bind(upload_id);
+                    query.execute(&mut **c).await?;
+                }
+            }
+        }
+        self.execute(&format!("delete from meta where key = '{BUCKET_META_KEY}'"))
+            .await?;
+        if let Some(url) = bucket {
+            let url = url.replace('\'', "''");
+            let sql =
+                format!("insert into meta (key, value) values ('{BUCKET_META_KEY}', '{url}')");
+            self.execute(&sql).await?;
         }
         Ok(())
     }

@@ -120,6 +120,7 @@ const MIGRATIONS: &[(i64, &str, Text)] = &[
     common!(20_261_124_203_500, "add_access_to_events"),
     common!(20_261_124_204_000, "create_revocations"),
     common!(20_261_124_204_500, "create_login_attempts"),
+    per_engine!(20_261_124_205_000, "add_store_to_blobs"),
 ];
 
 pub(super) fn migrator(engine: Engine) -> Migrator {

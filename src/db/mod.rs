@@ -59,7 +59,7 @@ const SQLITE_READERS_MAX: usize = 16;
 const SQLITE_SCANNERS_MAX: usize = 8;
 /// Maximum size of a `SQLite` file that is checked for damage at startup, which takes one or two seconds.
 const CHECKED_BYTES_MAX: u64 = 512 * 1024 * 1024;
-/// Number of sessions of the node itself.
+/// Number of sessions of the node itself: one for its lease, one that notifies, and one that listens.
 const POSTGRES_OWN: u32 = 3;
 /// Minimum number of `PostgreSQL` connections: one for each lane, those of the node itself, and those of the writers.
 const POSTGRES_READERS_MIN: u32 = 2;
@@ -84,8 +84,10 @@ enum Readers {
         fast: ReaderPool,
         slow: ReaderPool,
         lane: Lane,
-        /// Sessions of the node itself: one for its lease, one that listens, and one that notifies.
+        /// Sessions of the node itself: one for its lease, and one that notifies.
         own: ReaderPool,
+        /// Address of the server, for the session that listens.
+        url: String,
     },
 }
 
@@ -238,7 +240,8 @@ impl Db {
                     })
                 };
                 let readers = Readers::Pg {
-                    own: connect(Purpose::Write, POSTGRES_OWN).await?,
+                    own: connect(Purpose::Write, POSTGRES_OWN - 1).await?,
+                    url: url.clone(),
                     fast: connect(Purpose::Read, fast).await?,
                     slow: connect(Purpose::Scan, slow).await?,
                     lane: Lane::new(usize::try_from(slow).unwrap_or(1)),
@@ -305,7 +308,8 @@ impl Db {
     pub async fn bus_listener(&self) -> Result<PgListener, DbError> {
         match &*self.readers {
             Readers::Lite { .. } => Err(no_notifications()),
-            Readers::Pg { own, .. } => Ok(PgListener::connect_with(&own.pool).await?),
+            // Not from the pool: a lost connection keeps its place there until it was returned, which can take minutes.
+            Readers::Pg { url, .. } => Ok(PgListener::connect(url).await?),
         }
     }
 

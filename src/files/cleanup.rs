@@ -27,7 +27,7 @@ pub enum CleanupScope {
 /// then unreferenced bytes.
 ///
 /// # Errors
-/// `Io`, `Db`.
+/// `Io`, `Bucket`, `Db`.
 pub async fn cleanup(
     db: &Db,
     blobs: &Blobs,
@@ -53,11 +53,11 @@ pub async fn cleanup(
     }
     blobs.remove_unused(db, AT_ONCE).await?;
     if how == CleanupScope::CompleteUpload {
+        blobs.measure(db).await?;
         let swept = blobs.sweep(db, before).await?;
         if swept > 0 {
             tracing::info!(swept, "removed leftovers of incomplete uploads");
         }
-        blobs.measure(db).await?;
     }
     Ok(())
 }

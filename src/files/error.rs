@@ -2,6 +2,7 @@ use crate::{
     auth::AuthError,
     db::DbError,
     http::error::{ApiError, ErrorCode, StatusCode},
+    storage::BucketError,
 };
 
 /// Maximum number of files attached to a message.
@@ -23,6 +24,10 @@ pub enum FileError {
     Multipart(String),
     #[error("the upload was slower than 64 KiB per 30 s: try again over a faster connection")]
     TooSlow,
+    #[error("the upload took too long, so its bytes were removed: upload the file again")]
+    Expired,
+    #[error("the bytes of the file are damaged or missing")]
+    Damaged,
     #[error("a message can have at most {ATTACHMENTS_MAX} files; this one has {0}")]
     TooMany(usize),
     #[error("a file is attached twice: attach each file only once")]
@@ -31,6 +36,8 @@ pub enum FileError {
     NoImage,
     #[error("the file could not be stored: {0}")]
     Io(#[from] std::io::Error),
+    #[error("the file could not be stored in S3: {0}")]
+    Bucket(#[from] BucketError),
     #[error(transparent)]
     Auth(#[from] AuthError),
     #[error(transparent)]
@@ -53,7 +60,7 @@ impl From<FileError> for ApiError {
             E::Multipart(_) => {
                 make(StatusCode::BAD_REQUEST, ErrorCode::InvalidMultipart).param("file")
             }
-            E::TooSlow => make(StatusCode::BAD_REQUEST, ErrorCode::UploadTooSlow),
+            E::TooSlow | E::Expired => make(StatusCode::BAD_REQUEST, ErrorCode::UploadTooSlow),
             E::TooMany(_) => make(
                 StatusCode::UNPROCESSABLE_ENTITY,
                 ErrorCode::TooManyAttachments,
@@ -73,6 +80,14 @@ impl From<FileError> for ApiError {
                 ApiError::unavailable("could not store or read the file: try again in a moment")
                     .logged()
             }
+            E::Bucket(e) => {
+                tracing::error!(error = %e, "could not store, read, or delete a file in S3");
+                ApiError::unavailable(
+                    "the file storage of the server does not respond: try again in a moment",
+                )
+                .logged()
+            }
+            E::Damaged => ApiError::internal(),
             E::Auth(e) => e.into(),
             E::Db(e) => e.into(),
         }

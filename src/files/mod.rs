@@ -1,8 +1,8 @@
 //! Uploads: bytes that are stored once, and the rows with their names and attachments.
 //!
 //! ```text
-//! body ─► receive (multipart, limits) ─► blobs: to disk under the SHA-256 ─► rows: one transaction ─► attached to a message
-//!                                                                              └ cleanup: deletes unreferenced files
+//! body ─► receive (multipart, limits) ─► blobs: to their place, by SHA-256 ─► rows: one transaction ─► attached to a message
+//!                                                                               └ cleanup: deletes unreferenced files
 //! ```
 //!
 //! The sender chooses the name of a file; its type is detected from its bytes (`kind`). Access follows the message:
@@ -16,7 +16,7 @@ mod name;
 mod receive;
 mod rows;
 
-pub use blobs::{Blobs, Bytestream, Published};
+pub use blobs::{Blobs, Bytestream, Moved, NewBlob, Progress, Published, bytes_in_database};
 pub use cleanup::{CleanupScope, cleanup};
 pub use error::{ATTACHMENTS_MAX, FileError};
 pub use kind::{Delivery, Kind};

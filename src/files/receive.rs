@@ -276,7 +276,10 @@ mod tests {
     use uuid::Uuid;
 
     use super::*;
-    use crate::db::{DatabaseUrl, Db};
+    use crate::{
+        db::{DatabaseUrl, Db},
+        storage::BlobSettings,
+    };
 
     #[tokio::test]
     async fn a_stalled_upload_is_aborted_without_leftovers() {
@@ -284,7 +287,13 @@ mod tests {
         std::fs::create_dir_all(&dir).unwrap();
         let place = DatabaseUrl::Sqlite(dir.join("x.db"));
         let db = Db::open(&place, Arc::new(|_| {})).await.unwrap();
-        let blobs = Blobs::open(&db, &dir, TaskTracker::new()).unwrap();
+        let settings = BlobSettings {
+            data_dir: dir.clone(),
+            ..BlobSettings::default()
+        };
+        let blobs = Blobs::open(&db, settings, TaskTracker::new())
+            .await
+            .unwrap();
         let bounds = Bounds {
             pace_within: Duration::from_millis(10),
             bytes_max: 1000,

@@ -3,11 +3,12 @@
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
-use super::{FileError, Kind, blobs, kind};
+use super::{FileError, Kind, NewBlob, blobs, kind};
 use crate::{
     auth::{Actor, quota},
     db::{Conn, DbError, now},
     ids::{FileId, MessageId, UserId, WorkspaceId},
+    storage::Blob,
     text_enum::constant,
     time::Timestamp,
 };
@@ -82,7 +83,8 @@ pub struct Stored {
     #[sqlx(flatten)]
     pub about: Attachment,
     pub workspace_id: WorkspaceId,
-    pub hash: String,
+    #[sqlx(flatten)]
+    pub blob: Blob,
     pub message_id: Option<MessageId>,
     pub is_avatar: bool,
 }
@@ -99,7 +101,7 @@ macro_rules! stored_sql {
     ($tail:literal) => {
         concat!(
             "select f.id, f.name, f.content_type, f.size_bytes, f.width, f.height, f.created_by, f.created_at, f.workspace_id, \
-             f.hash, f.message_id, f.is_avatar from files f ",
+             b.hash, b.upload_id, b.store, f.message_id, f.is_avatar from files f join blobs b on b.hash = f.hash ",
             $tail
         )
     };
@@ -113,9 +115,7 @@ pub async fn find(c: &mut Conn, id: FileId) -> Result<Option<Stored>, DbError> {
 #[derive(Debug, Clone)]
 pub struct NewFile {
     pub id: FileId,
-    pub hash: String,
-    pub upload: Uuid,
-    pub size_bytes: i64,
+    pub blob: NewBlob,
     pub name: String,
     pub kind: Kind,
     pub client_id: Option<String>,
@@ -127,42 +127,37 @@ pub async fn insert(
     actor: &Actor<'_>,
     new: &NewFile,
 ) -> Result<(File, Uuid), FileError> {
-    let counted_bytes = quota::file_bytes(1, new.size_bytes);
+    let size_bytes = new.blob.size_bytes;
+    let counted_bytes = quota::file_bytes(1, size_bytes);
     quota::check_bytes(c, actor.workspace, counted_bytes).await?;
     quota::count_file_bytes(c, actor.workspace, counted_bytes).await?;
-    let upload = blobs::name_blob(c, &new.hash, new.upload, new.size_bytes).await?;
-    let stored = Stored {
-        about: Attachment {
-            id: new.id,
-            name: new.name.clone(),
-            content_type: new.kind.content_type.clone(),
-            size_bytes: new.size_bytes,
-            width: new.kind.width,
-            height: new.kind.height,
-            created_by: actor.user,
-            created_at: now(),
-        },
-        workspace_id: actor.workspace,
-        hash: new.hash.clone(),
-        message_id: None,
-        is_avatar: false,
+    let upload = blobs::name_blob(c, &new.blob).await?;
+    let about = Attachment {
+        id: new.id,
+        name: new.name.clone(),
+        content_type: new.kind.content_type.clone(),
+        size_bytes,
+        width: new.kind.width,
+        height: new.kind.height,
+        created_by: actor.user,
+        created_at: now(),
     };
     c.q("insert into files (id, workspace_id, hash, name, content_type, size_bytes, width, height, created_by, client_id, \
          message_id, is_avatar, created_at) values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, null, FALSE, $11)")
         .bind(new.id)
         .bind(actor.workspace)
-        .bind(new.hash.clone())
-        .bind(stored.about.name.clone())
-        .bind(stored.about.content_type.clone())
-        .bind(new.size_bytes)
+        .bind(new.blob.blob.hash.clone())
+        .bind(about.name.clone())
+        .bind(about.content_type.clone())
+        .bind(size_bytes)
         .bind(new.kind.width)
         .bind(new.kind.height)
         .bind(actor.user)
         .bind(new.client_id.clone())
-        .bind(stored.about.created_at)
+        .bind(about.created_at)
         .run()
         .await?;
-    Ok((stored.into(), upload))
+    Ok((about.into_file(actor.workspace, None), upload))
 }
 
 /// Attaches a user's uploads to a message, in the given order.

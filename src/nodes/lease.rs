@@ -65,7 +65,8 @@ impl LeaseEnd {
 
 /// The session of the lease.
 pub struct Lease {
-    c: Conn,
+    /// `None` while it connects again.
+    c: Option<Conn>,
 }
 
 /// Opens the session: takes the shared lock, and lets commits of leases and presence return before they are on disk.
@@ -97,7 +98,7 @@ pub async fn join(db: &Db, node: &Node) -> Result<Lease, JoinError> {
         .run()
         .await?;
     queue::expire_leases(&mut c, Some(node.id.0)).await?;
-    Ok(Lease { c })
+    Ok(Lease { c: Some(c) })
 }
 
 impl Lease {
@@ -143,47 +144,16 @@ impl Lease {
         links: &Links,
         renew_at: &mut Instant,
     ) -> Result<Option<LeaseEnd>, DbError> {
+        let Some(c) = &mut self.c else {
+            return Ok(None);
+        };
         if Instant::now() >= *renew_at {
-            if let Some(end) = self.renew(links).await? {
+            if let Some(end) = renew(links, c).await? {
                 return Ok(Some(end));
             }
             *renew_at = Instant::now() + RENEW_EVERY;
         }
-        write_presence(links, &mut self.c).await?;
-        Ok(None)
-    }
-
-    async fn renew(&mut self, links: &Links) -> Result<Option<LeaseEnd>, DbError> {
-        let asked = Instant::now();
-        let (node, c) = (&links.node, &mut self.c);
-        let at = match row::renew(c, node, links.figures()).await? {
-            Renewal::Renewed { at } => at,
-            Renewal::Replaced => return Ok(Some(LeaseEnd::Replaced)),
-            Renewal::Expired { at } => {
-                tracing::warn!("the lease of this node had expired; it rejoins");
-                rejoin(links);
-                at
-            }
-            Renewal::Missing => {
-                tracing::warn!("the row of this node was deleted; it rejoins");
-                rejoin(links);
-                row::insert(c, node, links.figures()).await?
-            }
-        };
-        node.figures.note_clock(at);
-        let skew_ms = node.figures.clock_skew_ms();
-        if skew_ms.abs() > SKEW_MAX_MS {
-            tracing::warn!(
-                skew_ms,
-                "the clock of this machine differs from that of the database"
-            );
-        }
-        epoch::record_synchronous(c).await?;
-        let has_jobs = row::claim_jobs(c, node.id, at).await?;
-        node.set_jobs_until(has_jobs.then(|| asked + LEASE));
-        if has_jobs {
-            row::delete_lost(c, at).await?;
-        }
+        write_presence(links, c).await?;
         Ok(None)
     }
 
@@ -193,6 +163,8 @@ impl Lease {
         shutdown: &CancellationToken,
         renewed: Instant,
     ) -> Result<(), LeaseEnd> {
+        // Its place in the pool is needed for the new one.
+        self.c = None;
         let mut is_emptied = false;
         loop {
             if renewed.elapsed() >= CUT_OFF_AFTER {
@@ -211,7 +183,7 @@ impl Lease {
             };
             match opened {
                 Ok(Ok(Some(c))) => {
-                    self.c = c;
+                    self.c = Some(c);
                     // Commits may have been lost with the connection.
                     links.hub.mark_all_stale();
                     links.hub.repeat_presence();
@@ -226,6 +198,41 @@ impl Lease {
             tokio::time::sleep(TICK).await;
         }
     }
+}
+
+/// Renews the lease and the claim of the jobs. Returns why this process must stop, if it must.
+async fn renew(links: &Links, c: &mut Conn) -> Result<Option<LeaseEnd>, DbError> {
+    let asked = Instant::now();
+    let node = &links.node;
+    let at = match row::renew(c, node, links.figures()).await? {
+        Renewal::Renewed { at } => at,
+        Renewal::Replaced => return Ok(Some(LeaseEnd::Replaced)),
+        Renewal::Expired { at } => {
+            tracing::warn!("the lease of this node had expired; it rejoins");
+            rejoin(links);
+            at
+        }
+        Renewal::Missing => {
+            tracing::warn!("the row of this node was deleted; it rejoins");
+            rejoin(links);
+            row::insert(c, node, links.figures()).await?
+        }
+    };
+    node.figures.note_clock(at);
+    let skew_ms = node.figures.clock_skew_ms();
+    if skew_ms.abs() > SKEW_MAX_MS {
+        tracing::warn!(
+            skew_ms,
+            "the clock of this machine differs from that of the database"
+        );
+    }
+    epoch::record_synchronous(c).await?;
+    let has_jobs = row::claim_jobs(c, node.id, at).await?;
+    node.set_jobs_until(has_jobs.then(|| asked + LEASE));
+    if has_jobs {
+        row::delete_lost(c, at).await?;
+    }
+    Ok(None)
 }
 
 /// Reads again what others may have changed while this node was taken for lost.

@@ -6,6 +6,7 @@ use super::prompt::TextFile;
 use crate::{
     db::{Conn, DbError},
     files::{self, Attachment, Blobs},
+    storage::Blob,
 };
 
 /// Maximum size of all text files in one prompt.
@@ -16,7 +17,7 @@ pub const TEXT_BYTES_MAX: i64 = 32 * 1024;
 pub struct ReadableFile {
     /// Position among the attachments.
     position: usize,
-    hash: String,
+    blob: Blob,
     size_bytes: u64,
 }
 
@@ -37,7 +38,7 @@ pub async fn readable(
         room -= file.size_bytes;
         all.push(ReadableFile {
             position,
-            hash: stored.hash,
+            blob: stored.blob,
             size_bytes: u64::try_from(file.size_bytes).unwrap_or_default(),
         });
     }
@@ -61,7 +62,7 @@ pub async fn texts(blobs: &Blobs, readable: &[ReadableFile]) -> Vec<TextFile> {
 }
 
 async fn text(blobs: &Blobs, file: &ReadableFile) -> Option<String> {
-    let mut stream = blobs.read(&file.hash, 0, file.size_bytes).await.ok()?;
+    let mut stream = blobs.read(&file.blob, 0, file.size_bytes).await.ok()?;
     let mut bytes = Vec::new();
     while let Some(piece) = stream.next().await {
         bytes.extend_from_slice(&piece.ok()?);

@@ -96,9 +96,7 @@ async fn store(
     failpoint!("file_stored");
     let new = NewFile {
         id: FileId::new(),
-        hash: published.hash.clone(),
-        upload: published.upload,
-        size_bytes: i64::try_from(published.size_bytes).unwrap_or(i64::MAX),
+        blob: published.reference(),
         name,
         kind,
         client_id,
@@ -116,11 +114,28 @@ async fn store(
         let (file, upload) = files::insert(c, &actor, &new).await?;
         Ok::<_, ChatError>((StatusCode::CREATED, file, Some(upload)))
     };
-    let (status, file, upload) = state.db.write(workspace.0, insert).await?;
-    if let Some(upload) = upload {
-        published.keep(upload);
+    match state.db.write(workspace.0, insert).await {
+        Ok((status, file, upload)) => {
+            published.settle(upload);
+            Ok((status, file))
+        }
+        Err(e) => {
+            if !is_of_database(&e) {
+                published.settle(None);
+            }
+            Err(e.into())
+        }
     }
-    Ok((status, file))
+}
+
+/// Returns true for errors after which it is possible that the transaction was committed.
+fn is_of_database(e: &ChatError) -> bool {
+    matches!(
+        e,
+        ChatError::Db(_)
+            | ChatError::Auth(AuthError::Db(_))
+            | ChatError::File(FileError::Db(_) | FileError::Auth(AuthError::Db(_)))
+    )
 }
 
 /// Finds a file that the caller can see.
@@ -237,7 +252,7 @@ async fn serve(
     headers: HeaderMap,
 ) -> Result<Response, ApiError> {
     let stored = readable(&state, &caller, id).await?;
-    let tag = format!("\"{}\"", stored.hash);
+    let tag = format!("\"{}\"", stored.blob.hash);
     let given = |name: header::HeaderName| headers.get(name).and_then(|v| v.to_str().ok());
     let delivery = match query.download.as_deref() {
         None | Some("0" | "false") => stored.delivery(),
@@ -277,7 +292,7 @@ async fn bytes_of(
             (StatusCode::PARTIAL_CONTENT, *part.start(), len)
         }
     };
-    let bytes = state.blobs.read(&stored.hash, from, len).await?;
+    let bytes = state.blobs.read(&stored.blob, from, len).await?;
     let mut response = (status, Body::from_stream(bytes)).into_response();
     if status == StatusCode::PARTIAL_CONTENT {
         let range = format!("bytes {from}-{}/{size}", from + len - 1);

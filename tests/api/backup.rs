@@ -147,7 +147,12 @@ async fn rows_of(place: &TestDatabase) -> BTreeMap<String, Vec<String>> {
                 .await
                 .unwrap();
         for table in tables.into_iter().filter(|table| is_compared(table)) {
-            let sql = format!("select t::text from {table} t order by 1");
+            // A restore does not know when a chunk was uploaded.
+            let row = match table.as_str() {
+                "blob_chunks" => "(t.upload_id, t.n, t.bytes)",
+                _ => "t",
+            };
+            let sql = format!("select {row}::text from {table} t order by 1");
             let rows = sqlx::query_scalar(AssertSqlSafe(sql))
                 .fetch_all(&mut c)
                 .await;
@@ -197,6 +202,10 @@ async fn values_of(place: &TestDatabase) -> BTreeMap<String, Vec<String>> {
     let mut dump = Dump::open(&url_of(place)).await.unwrap();
     let mut all = BTreeMap::new();
     for mut table in dump.tables().await.unwrap() {
+        // Each engine has its own place for uploads.
+        table
+            .columns
+            .retain(|column| (table.name.as_str(), column.name.as_str()) != ("blobs", "store"));
         table.columns.sort_by(|a, b| a.name.cmp(&b.name));
         let mut rows: Vec<String> = Vec::new();
         dump.each_row(&table, |line| {
@@ -367,6 +376,9 @@ async fn a_backup_moves_data_between_engines() {
     let output = f.restore_to(&server, &file).await;
     assert!(output.status.success(), "{output:?}");
     assert_eq!(values_of(&server).await, original);
+    let stores = "select distinct store from blobs";
+    assert_eq!(f.place.texts(stores).await, ["file"]);
+    assert_eq!(server.texts(stores).await, ["db"]);
     f.stop().await;
     let process = TestProcess::start(&server, &f.model, &OFF).await;
     let ada = f.ada.at(&process.base);
@@ -382,6 +394,7 @@ async fn a_backup_moves_data_between_engines() {
     let output = f.restore_to(&back, &file).await;
     assert!(output.status.success(), "{output:?}");
     assert_eq!(values_of(&back).await, changed);
+    assert_eq!(back.texts(stores).await, ["file"]);
     let process = TestProcess::start(&back, &f.model, &OFF).await;
     let ada = f.ada.at(&process.base);
     assert_eq!(

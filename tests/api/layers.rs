@@ -21,7 +21,7 @@ const LAYERS: &[&[&str]] = &[
         "text_enum",
         "time",
     ],
-    &["telemetry", "tool_fault"],
+    &["storage", "telemetry", "tool_fault"],
     &["mcp", "web"],
     &["db"],
     &["secrets"],

@@ -24,6 +24,7 @@ mod audit;
 mod availability;
 mod backup;
 mod bad_input;
+mod blobs_s3;
 mod budgets;
 mod builtin;
 mod cached_pages;

@@ -108,6 +108,18 @@ pub async fn lock_account(c: &mut Conn, user: Uuid) -> Result<(), DbError> {
     Ok(())
 }
 
+/// Locks the chunks of an upload until the transaction ends; returns their number.
+///
+/// `SQLite` has only one writer anyway.
+pub async fn lock_chunks(c: &mut Conn, upload: Uuid) -> Result<u64, DbError> {
+    let sql = match c.engine() {
+        Engine::Sqlite => "select n from blob_chunks where upload_id = $1 order by n",
+        Engine::Postgres => "select n from blob_chunks where upload_id = $1 order by n for update",
+    };
+    let chunks: Vec<(i64,)> = c.q(sql).bind(upload).all().await?;
+    Ok(chunks.len() as u64)
+}
+
 /// Current time of the database, which all of its servers share. `SQLite` runs in this process.
 pub async fn clock(c: &mut Conn) -> Result<Timestamp, DbError> {
     match c.engine() {

@@ -42,31 +42,23 @@ impl Notifier {
     }
 
     pub(super) async fn send(&mut self, packet: String) -> Result<(), DbError> {
-        let mut c = match self.c.take() {
+        let c = match &mut self.c {
             Some(c) => c,
-            None => self.db.bus_connection().await?,
+            none => none.insert(self.db.bus_connection().await?),
         };
-        let sent = sqlx::query("select pg_notify($1, $2)")
+        sqlx::query("select pg_notify($1, $2)")
             .bind(CHANNEL)
             .bind(packet)
-            .execute(&mut *c)
-            .await;
-        match sent {
-            Ok(_) => {
-                self.c = Some(c);
-                Ok(())
-            }
-            Err(e) => {
-                // A connection that failed is not used again.
-                drop(c.detach());
-                Err(e.into())
-            }
-        }
+            .execute(&mut **c)
+            .await?;
+        Ok(())
     }
 
-    /// Forgets the connection, for example after a send that did not end in time, whose future owned it.
+    /// Closes the connection after a send that failed or did not end in time.
     pub(super) fn reset(&mut self) {
-        self.c = None;
+        if let Some(c) = self.c.take() {
+            drop(c.detach());
+        }
     }
 }
 

@@ -114,7 +114,7 @@ pub async fn read_part(blobs: &Blobs, file: &Stored, offset: u64) -> Result<Text
     let len = READ_BYTES_MAX.min(size.saturating_sub(offset));
     let mut bytes = Vec::new();
     if len > 0 {
-        let stream = blobs.read(&file.hash, offset, len).await;
+        let stream = blobs.read(&file.blob, offset, len).await;
         let mut stream = stream.map_err(|_| unreadable())?;
         while let Some(piece) = stream.next().await {
             bytes.extend_from_slice(&piece.map_err(|_| unreadable())?);

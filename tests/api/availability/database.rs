@@ -328,7 +328,7 @@ async fn writers_get_the_last_connections() {
     if !is_postgres() {
         return;
     }
-    let cluster = start_cluster(Some(8)).await;
+    let cluster = start_cluster(Some(10)).await;
     let p = prepared_at(TestDatabase::on(&cluster.url)).await;
     let (_server, ada) = p.start(&[("RATE_LIMITS", "off")]).await;
     for round in 0..2 {
@@ -363,12 +363,12 @@ async fn other_sessions(cluster: &Cluster, count: usize) -> Vec<PgConnection> {
 }
 
 #[tokio::test]
-async fn seven_connections_are_enough_and_fewer_are_reported() {
+async fn nine_connections_are_enough_and_fewer_are_reported() {
     if !is_postgres() {
         return;
     }
     // Three are reserved for superusers, and three are used by others.
-    let cluster = start_cluster(Some(3 + 3 + 7)).await;
+    let cluster = start_cluster(Some(3 + 3 + 9)).await;
     let mut others = other_sessions(&cluster, 3).await;
     for sql in [
         "create role vibe login nosuperuser",
@@ -396,7 +396,7 @@ async fn seven_connections_are_enough_and_fewer_are_reported() {
     };
     gone(&mut others[0]).await;
     let (server, ada) = p.start(&[("RATE_LIMITS", "off")]).await;
-    assert_eq!(post(&ada, &p, "seven").await, 201);
+    assert_eq!(post(&ada, &p, "nine").await, 201);
     ada.get("/v1/snapshot").await.is(200);
     server.kill().await;
     gone(&mut others[0]).await;
@@ -405,5 +405,5 @@ async fn seven_connections_are_enough_and_fewer_are_reported() {
     let said = tokio::task::spawn_blocking(move || refusal(&refused))
         .await
         .unwrap();
-    assert!(said.contains("at least 7"), "{said}");
+    assert!(said.contains("at least 9"), "{said}");
 }

@@ -332,6 +332,12 @@ impl Person {
         request
     }
 
+    /// A response whose body is read piece by piece.
+    pub async fn stream(&self, path: &str) -> reqwest::Response {
+        let sent = self.request(Method::GET, path, &[], None).send();
+        within(path, sent).await.unwrap()
+    }
+
     pub async fn send(
         &self,
         method: Method,

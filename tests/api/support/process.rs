@@ -87,7 +87,11 @@ pub fn command(place: &TestDatabase, model: &ModelServer, others: &[(&str, &str)
         .current_dir(&place.dir)
         .env("OPENVIBE_LOG", "error");
     for (name, value) in settings(place, model, others) {
-        command.env(format!("OPENVIBE_{name}"), value);
+        if name.starts_with("AWS_") {
+            command.env(name, value);
+        } else {
+            command.env(format!("OPENVIBE_{name}"), value);
+        }
     }
     command
 }

@@ -1,0 +1,316 @@
+//! Uploads on their way to their place.
+
+use std::{path::PathBuf, sync::Arc, time::Duration};
+
+use bytes::BytesMut;
+use sha2::{Digest, Sha256};
+use tokio::{fs::File, io::AsyncWriteExt};
+use uuid::Uuid;
+
+use super::{
+    chunks::{self, CHUNK_BYTES},
+    store::{Blobs, blocking, count_stored},
+};
+use crate::{
+    db::{Conn, Engine, now},
+    files::{FileError, kind::HEAD_BYTES},
+    storage::{Blob, BlobStore, LOCAL_BYTES_MAX, directory},
+    time::Timestamp,
+};
+
+/// Longest time between storing bytes and the row that refers to them. Bytes without a row are kept for longer.
+const PUBLISH_WITHIN: Duration = Duration::from_hours(1);
+
+/// Data of an incomplete upload.
+enum Orphan {
+    File(PathBuf),
+    Chunks(Blobs, Uuid),
+}
+
+/// Removes the data of an incomplete upload when it is dropped.
+struct Leftover(Option<Orphan>);
+
+impl Leftover {
+    /// From now on, another guard or a row is responsible for the data. An assignment instead would remove it.
+    fn keep(mut self) {
+        self.0 = None;
+    }
+}
+
+impl Drop for Leftover {
+    fn drop(&mut self) {
+        match self.0.take() {
+            // Already removed, or removed at the next server start.
+            Some(Orphan::File(path)) => drop(std::fs::remove_file(path)),
+            Some(Orphan::Chunks(blobs, upload)) => {
+                let tracker = blobs.tracker.clone();
+                tracker.spawn(async move {
+                    if let Err(e) = chunks::remove(&blobs.db, upload).await {
+                        tracing::warn!(error = %e, "chunks of an upload are left for the next cleanup");
+                    }
+                });
+            }
+            None => {}
+        }
+    }
+}
+
+enum Sink {
+    File(File, PathBuf),
+    /// Chunks of the database; a large upload is written to a file instead if there is a bucket.
+    Rows {
+        next: i64,
+        waiting: BytesMut,
+    },
+}
+
+/// An upload that is being written.
+pub struct Incoming {
+    blobs: Blobs,
+    sink: Sink,
+    upload: Uuid,
+    leftover: Leftover,
+    hash: Sha256,
+    size_bytes: u64,
+    head: Vec<u8>,
+}
+
+/// A completely written upload that is not published yet.
+pub struct CompleteUpload {
+    leftover: Leftover,
+    upload: Uuid,
+    pub hash: String,
+    pub size_bytes: u64,
+    /// The beginning of the file.
+    pub head: Vec<u8>,
+    /// The file with the bytes; `None` if they are in the database.
+    written: Option<PathBuf>,
+}
+
+/// Bytes in their place, until the row that refers to them is committed. If this is dropped, because it is unknown
+/// whether there is a row, a cleanup decides about the bytes.
+#[must_use]
+pub struct Published {
+    pub blob: Blob,
+    pub size_bytes: u64,
+    stored_at: Timestamp,
+    blobs: Blobs,
+}
+
+impl Published {
+    /// The bytes, for the transaction that refers to them.
+    pub fn reference(&self) -> NewBlob {
+        NewBlob {
+            blob: self.blob.clone(),
+            size_bytes: i64::try_from(self.size_bytes).unwrap_or(i64::MAX),
+            stored_at: self.stored_at,
+        }
+    }
+
+    /// Called after the transaction has ended: `stored_as` is the upload whose bytes its row refers to, `None` if it has
+    /// stored nothing. The bytes are deleted unless the row refers to them.
+    pub fn settle(self, stored_as: Option<Uuid>) {
+        let Self {
+            blob,
+            size_bytes,
+            blobs,
+            ..
+        } = self;
+        if stored_as == Some(blob.upload_id) {
+            count_stored(size_bytes);
+            return;
+        }
+        let tracker = blobs.tracker.clone();
+        tracker.spawn(async move {
+            if let Err(e) = blobs.discard_bytes(blob).await {
+                tracing::warn!(error = %e, "unused bytes of an upload are left for the next cleanup");
+            }
+        });
+    }
+}
+
+/// Published bytes that a row is about to refer to.
+#[derive(Debug, Clone)]
+pub struct NewBlob {
+    pub blob: Blob,
+    pub size_bytes: i64,
+    stored_at: Timestamp,
+}
+
+impl NewBlob {
+    /// Checks in the transaction that refers to the bytes that no cleanup has removed them, and none will until it ends.
+    ///
+    /// # Errors
+    /// `Expired`, `Db`.
+    pub(super) async fn check(&self, c: &mut Conn) -> Result<(), FileError> {
+        let is_there = match self.blob.store {
+            BlobStore::Db => chunks::is_complete(c, self.blob.upload_id, self.size_bytes).await?,
+            BlobStore::File | BlobStore::S3 => now() - PUBLISH_WITHIN < self.stored_at,
+        };
+        if is_there {
+            Ok(())
+        } else {
+            Err(FileError::Expired)
+        }
+    }
+}
+
+impl Blobs {
+    /// # Errors
+    /// `Io`.
+    pub async fn begin(&self) -> Result<Incoming, FileError> {
+        let upload = Uuid::now_v7();
+        let (sink, orphan) = match self.db.engine() {
+            Engine::Sqlite => {
+                let path = self.incomplete_path(upload);
+                let file = File::create_new(&path).await?;
+                (Sink::File(file, path.clone()), Orphan::File(path))
+            }
+            Engine::Postgres => {
+                let sink = Sink::Rows {
+                    next: 0,
+                    waiting: BytesMut::new(),
+                };
+                (sink, Orphan::Chunks(self.clone(), upload))
+            }
+        };
+        Ok(Incoming {
+            blobs: self.clone(),
+            sink,
+            upload,
+            leftover: Leftover(Some(orphan)),
+            hash: Sha256::new(),
+            size_bytes: 0,
+            head: Vec::new(),
+        })
+    }
+
+    /// Puts the bytes in their place. The caller commits a row that refers to them, and then calls `settle`.
+    ///
+    /// # Errors
+    /// `Io`, `Bucket`; nothing is stored in these cases.
+    pub async fn publish(&self, whole: CompleteUpload) -> Result<Published, FileError> {
+        let CompleteUpload {
+            leftover,
+            upload,
+            hash,
+            size_bytes,
+            written,
+            ..
+        } = whole;
+        let mut blob = Blob {
+            hash,
+            upload_id: upload,
+            store: BlobStore::Db,
+        };
+        match (written, &self.bucket) {
+            (Some(path), Some(bucket)) if size_bytes > LOCAL_BYTES_MAX => {
+                blob.store = BlobStore::S3;
+                bucket.put_file(&blob.key(), &path, size_bytes).await?;
+                drop(leftover);
+            }
+            (Some(path), _) => {
+                blob.store = BlobStore::File;
+                let (directory, hash) = (Arc::clone(&self.directory), blob.hash.clone());
+                blocking(move || directory::publish(&directory, &path, &hash, upload)).await?;
+                leftover.keep();
+            }
+            (None, _) => leftover.keep(),
+        }
+        Ok(Published {
+            blob,
+            size_bytes,
+            stored_at: now(),
+            blobs: self.clone(),
+        })
+    }
+}
+
+impl Incoming {
+    pub fn size_bytes(&self) -> u64 {
+        self.size_bytes
+    }
+
+    /// # Errors
+    /// `Io`, `Db`.
+    pub async fn write(&mut self, bytes: &[u8]) -> Result<(), FileError> {
+        self.hash.update(bytes);
+        self.size_bytes += bytes.len() as u64;
+        let room = HEAD_BYTES.saturating_sub(self.head.len()).min(bytes.len());
+        self.head.extend_from_slice(&bytes[..room]);
+        match &mut self.sink {
+            Sink::File(file, _) => file.write_all(bytes).await?,
+            Sink::Rows { next, waiting } => {
+                waiting.extend_from_slice(bytes);
+                if self.blobs.bucket.is_some() && self.size_bytes > LOCAL_BYTES_MAX {
+                    let path = self.blobs.incomplete_path(self.upload);
+                    let mut file = File::create_new(&path).await?;
+                    // There are no chunks yet, so nothing is left without the former guard.
+                    self.leftover.0 = Some(Orphan::File(path.clone()));
+                    file.write_all(waiting).await?;
+                    self.sink = Sink::File(file, path);
+                    return Ok(());
+                }
+                while waiting.len() >= CHUNK_BYTES {
+                    let chunk = waiting.split_to(CHUNK_BYTES).freeze();
+                    chunks::insert(&self.blobs.db, self.upload, *next, chunk).await?;
+                    *next += 1;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Completes the upload; the bytes are durable afterwards.
+    ///
+    /// # Errors
+    /// `Io`, `Db`.
+    pub async fn finish(self) -> Result<CompleteUpload, FileError> {
+        let written = match self.sink {
+            Sink::File(mut file, path) => {
+                file.flush().await?;
+                file.sync_all().await?;
+                Some(path)
+            }
+            Sink::Rows { next, waiting } => {
+                if !waiting.is_empty() {
+                    chunks::insert(&self.blobs.db, self.upload, next, waiting.freeze()).await?;
+                }
+                None
+            }
+        };
+        Ok(CompleteUpload {
+            leftover: self.leftover,
+            upload: self.upload,
+            hash: hex::encode(self.hash.finalize()),
+            size_bytes: self.size_bytes,
+            head: self.head,
+            written,
+        })
+    }
+}
+
+/// Registers stored bytes in the transaction of the row that refers to them. Returns the upload whose bytes are used,
+/// which may be an earlier one.
+///
+/// # Errors
+/// `Expired`, `Db`.
+pub(in crate::files) async fn name_blob(c: &mut Conn, new: &NewBlob) -> Result<Uuid, FileError> {
+    // The update locks the row, so that it cannot be removed before this transaction commits.
+    let used: Uuid = c
+        .q(
+            "insert into blobs (hash, upload_id, size_bytes, store, created_at) values ($1, $2, $3, $4, $5) \
+             on conflict (hash) do update set size_bytes = excluded.size_bytes returning upload_id",
+        )
+        .bind(new.blob.hash.clone())
+        .bind(new.blob.upload_id)
+        .bind(new.size_bytes)
+        .bind(new.blob.store)
+        .bind(now())
+        .value()
+        .await?;
+    if used == new.blob.upload_id {
+        new.check(c).await?;
+    }
+    Ok(used)
+}

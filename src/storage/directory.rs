@@ -1,0 +1,164 @@
+//! Files of blobs: `DIRECTORY/HA/HASH.UPLOAD`, where `HA` is the beginning of the hash. Earlier versions stored
+//! `DIRECTORY/HA/HASH`, which is still read.
+
+use std::{
+    io,
+    path::{Path, PathBuf},
+    time::SystemTime,
+};
+
+use uuid::Uuid;
+
+use super::{Blob, is_hash};
+
+/// A file in the directory.
+#[derive(Debug)]
+pub struct StoredFile {
+    pub path: PathBuf,
+    pub hash: String,
+    /// `None` for a file of an earlier version.
+    pub upload_id: Option<Uuid>,
+    pub modified: SystemTime,
+}
+
+/// Path of a blob's file.
+pub fn path_of(dir: &Path, hash: &str, upload: Uuid) -> PathBuf {
+    dir.join(&hash[..2]).join(format!("{hash}.{upload}"))
+}
+
+fn earlier_path_of(dir: &Path, hash: &str) -> PathBuf {
+    dir.join(&hash[..2]).join(hash)
+}
+
+fn existing<T>(result: io::Result<T>) -> io::Result<Option<T>> {
+    match result {
+        Ok(value) => Ok(Some(value)),
+        Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(e) => Err(e),
+    }
+}
+
+/// Opens the file of a blob; `None` if it does not exist.
+///
+/// # Errors
+/// If it cannot be opened.
+pub fn open(dir: &Path, blob: &Blob) -> io::Result<Option<std::fs::File>> {
+    let path = path_of(dir, &blob.hash, blob.upload_id);
+    match existing(std::fs::File::open(path))? {
+        Some(file) => Ok(Some(file)),
+        None => existing(std::fs::File::open(earlier_path_of(dir, &blob.hash))),
+    }
+}
+
+/// Moves a complete file to the place of its upload, durably.
+///
+/// # Errors
+/// If it cannot be moved.
+pub fn publish(dir: &Path, from: &Path, hash: &str, upload: Uuid) -> io::Result<()> {
+    let to = path_of(dir, hash, upload);
+    let parent = to.parent().unwrap_or(dir);
+    if !parent.is_dir() {
+        std::fs::create_dir_all(parent)?;
+        sync(dir)?;
+    }
+    std::fs::rename(from, &to)?;
+    sync(parent)
+}
+
+/// Deletes the file of an upload whose row was removed. Only such a row used the file of an earlier version: each later
+/// one has a file of its own.
+///
+/// # Errors
+/// If it cannot be deleted.
+pub fn remove(dir: &Path, blob: &Blob) -> io::Result<()> {
+    if !remove_upload(dir, &blob.hash, blob.upload_id)? {
+        existing(std::fs::remove_file(earlier_path_of(dir, &blob.hash)))?;
+    }
+    Ok(())
+}
+
+/// Deletes the file of an upload that no row has named; returns false if there is none.
+///
+/// # Errors
+/// If it cannot be deleted.
+pub fn remove_upload(dir: &Path, hash: &str, upload: Uuid) -> io::Result<bool> {
+    let removed = existing(std::fs::remove_file(path_of(dir, hash, upload)))?;
+    Ok(removed.is_some())
+}
+
+/// Files of all blobs; none if the directory does not exist.
+///
+/// # Errors
+/// If the directory cannot be read.
+pub fn list(dir: &Path) -> io::Result<Vec<StoredFile>> {
+    let mut found = Vec::new();
+    let Some(folders) = existing(std::fs::read_dir(dir))? else {
+        return Ok(found);
+    };
+    for folder in folders {
+        let folder = folder?;
+        if !folder.file_type()?.is_dir() {
+            continue;
+        }
+        for entry in std::fs::read_dir(folder.path())? {
+            let entry = entry?;
+            let name = entry.file_name();
+            let Some((hash, upload_id)) = name.to_str().and_then(parse_name) else {
+                continue;
+            };
+            // It may have been deleted since.
+            if let Some(about) = existing(entry.metadata())? {
+                found.push(StoredFile {
+                    path: entry.path(),
+                    hash: hash.to_owned(),
+                    upload_id,
+                    modified: about.modified()?,
+                });
+            }
+        }
+    }
+    Ok(found)
+}
+
+/// Files in a directory of incomplete files, with the times of their last change; none if it does not exist.
+///
+/// # Errors
+/// If the directory cannot be read.
+pub fn list_incomplete(dir: &Path) -> io::Result<Vec<(PathBuf, SystemTime)>> {
+    let mut found = Vec::new();
+    let Some(entries) = existing(std::fs::read_dir(dir))? else {
+        return Ok(found);
+    };
+    for entry in entries {
+        let entry = entry?;
+        if let Some(about) = existing(entry.metadata())? {
+            found.push((entry.path(), about.modified()?));
+        }
+    }
+    Ok(found)
+}
+
+/// Deletes a listed file, unless that has happened meanwhile.
+///
+/// # Errors
+/// If it cannot be deleted.
+pub fn remove_listed(path: &Path) -> io::Result<()> {
+    existing(std::fs::remove_file(path))?;
+    Ok(())
+}
+
+fn parse_name(name: &str) -> Option<(&str, Option<Uuid>)> {
+    let (hash, upload) = match name.split_once('.') {
+        Some((hash, upload)) => (hash, Some(Uuid::parse_str(upload).ok()?)),
+        None => (name, None),
+    };
+    is_hash(hash).then_some((hash, upload))
+}
+
+/// Makes the entries of a directory durable across a power failure.
+///
+/// # Errors
+/// If it cannot be synced.
+pub fn sync(dir: &Path) -> io::Result<()> {
+    std::fs::File::open(dir)?.sync_all()
+}

@@ -1,0 +1,95 @@
+//! Places of blobs outside of the database: a directory and an S3 bucket. Knows no rows.
+//!
+//! Every upload has a place of its own, even if the same bytes are stored elsewhere, and no place is used twice. So
+//! whoever removed the row that refers to a place can delete its bytes without locking out other processes.
+
+mod bucket;
+pub mod directory;
+
+pub use bucket::{AwsVariables, Bucket, BucketError, BucketUrl, NotWritable, StoredObject};
+
+use std::path::PathBuf;
+
+use uuid::Uuid;
+
+use crate::text_enum::text_enum;
+
+/// Blobs up to this size are never stored in the bucket.
+pub const LOCAL_BYTES_MAX: u64 = 64 * 1024;
+/// Key in `meta` of the URL of the bucket that has objects, which is needed when the setting is removed.
+pub const BUCKET_META_KEY: &str = "blobs_url";
+
+text_enum! {
+    /// Place of the bytes of a blob.
+    pub enum BlobStore {
+        /// Rows of `blob_chunks` on `PostgreSQL`.
+        Db = "db",
+        /// A file of the data directory, beside a `SQLite` database.
+        File = "file",
+        /// An object in the bucket of `OPENVIBE_BLOBS_URL`.
+        S3 = "s3",
+    }
+}
+
+/// Stored bytes: their SHA-256, and the upload that stored them.
+#[derive(Debug, Clone, PartialEq, Eq, sqlx::FromRow)]
+pub struct Blob {
+    pub hash: String,
+    pub upload_id: Uuid,
+    pub store: BlobStore,
+}
+
+impl Blob {
+    /// Key in the bucket, below its prefix.
+    pub fn key(&self) -> String {
+        format!("{}/{}", self.hash, self.upload_id)
+    }
+
+    /// Hash and upload of a key; `None` if it is not the key of a blob.
+    pub fn parse_key(key: &str) -> Option<(&str, Uuid)> {
+        let (hash, upload) = key.split_once('/')?;
+        Some((hash, Uuid::parse_str(upload).ok()?)).filter(|_| is_hash(hash))
+    }
+}
+
+/// Returns true for a SHA-256 in lowercase hexadecimal digits.
+pub fn is_hash(text: &str) -> bool {
+    text.len() == 64 && text.bytes().all(|b| matches!(b, b'0'..=b'9' | b'a'..=b'f'))
+}
+
+/// Where blobs are stored.
+#[derive(Debug, Clone, Default)]
+pub struct BlobSettings {
+    pub data_dir: PathBuf,
+    /// Bucket of blobs above `LOCAL_BYTES_MAX`.
+    pub bucket: Option<BucketUrl>,
+    pub aws: AwsVariables,
+}
+
+impl BlobSettings {
+    /// Opens the bucket of new blobs, if there is one.
+    ///
+    /// # Errors
+    /// If it is not writable.
+    pub async fn open_bucket(&self) -> Result<Option<Bucket>, NotWritable> {
+        let Some(url) = &self.bucket else {
+            return Ok(None);
+        };
+        let failed = |e| NotWritable(url.clone(), e);
+        let bucket = Bucket::new(url.clone(), &self.aws).map_err(failed)?;
+        bucket.check_writable().await.map_err(failed)?;
+        Ok(Some(bucket))
+    }
+
+    /// The bucket of stored blobs, which had this URL when the setting was last set.
+    ///
+    /// # Errors
+    /// If the URL is not known, or a variable is invalid.
+    pub fn known_bucket(&self, known: Option<&str>) -> Result<Bucket, BucketError> {
+        let url = known.and_then(|url| BucketUrl::parse(url).ok());
+        let unset = || {
+            BucketError::Failed("uploads are in S3, and OPENVIBE_BLOBS_URL is not set".to_owned())
+        };
+        Bucket::new(url.ok_or_else(unset)?, &self.aws)
+    }
+}
