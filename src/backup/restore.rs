@@ -242,7 +242,7 @@ impl BucketTarget {
         }
     }
 
-    /// Takes a piece of an upload, `HASH/UPLOAD/N`; returns false if the upload does not belong into the bucket.
+    /// Takes a piece of an upload, `HASH/UPLOAD/N`; returns false if the upload does not belong in the bucket.
     async fn put(&mut self, name: &str, bytes: &[u8]) -> anyhow::Result<bool> {
         let key = name.rsplit_once('/').map_or(name, |(key, _)| key);
         let Some(size_bytes) = self.sizes.get(key).copied() else {

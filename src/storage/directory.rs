@@ -162,3 +162,41 @@ fn parse_name(name: &str) -> Option<(&str, Option<Uuid>)> {
 pub fn sync(dir: &Path) -> io::Result<()> {
     std::fs::File::open(dir)?.sync_all()
 }
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::*;
+    use crate::storage::BlobStore;
+
+    #[test]
+    fn a_file_of_an_earlier_version_is_used_until_its_row_is_removed() {
+        let dir = std::env::temp_dir().join(format!("openvibe-directory-{}", Uuid::now_v7()));
+        let [earlier, later, unused] = [1, 2, 3].map(|n| Blob {
+            hash: "ab".repeat(32),
+            upload_id: Uuid::from_u128(n),
+            store: BlobStore::File,
+        });
+        fs::create_dir_all(dir.join("ab")).unwrap();
+        fs::write(earlier_path_of(&dir, &earlier.hash), "words").unwrap();
+        let new = dir.join("new");
+        fs::write(&new, "words").unwrap();
+        publish(&dir, &new, &later.hash, later.upload_id).unwrap();
+        let mut uploads: Vec<_> = list(&dir)
+            .unwrap()
+            .iter()
+            .map(|file| file.upload_id)
+            .collect();
+        uploads.sort();
+        assert_eq!(uploads, [None, Some(later.upload_id)]);
+        // An upload that no row has named has no part in either file.
+        assert!(!remove_upload(&dir, &unused.hash, unused.upload_id).unwrap());
+        assert!(open(&dir, &earlier).unwrap().is_some());
+        remove(&dir, &later).unwrap();
+        assert!(open(&dir, &earlier).unwrap().is_some());
+        remove(&dir, &earlier).unwrap();
+        assert!(open(&dir, &earlier).unwrap().is_none());
+        fs::remove_dir_all(dir).unwrap();
+    }
+}

@@ -517,7 +517,7 @@ async fn a_cleanup_keeps_chunks_whose_row_another_node_is_about_to_commit() {
             .await
             .unwrap();
     }
-    // Another node, which lost much time, is in the transaction that refers to its chunks.
+    // A slow node is in the transaction that refers to its chunks.
     let mut tx = node.begin().await.unwrap();
     sqlx::query("select n from blob_chunks where upload_id = $1 for update")
         .bind(old)
