@@ -11,6 +11,7 @@ use sqlx::{
     pool::PoolConnection,
     postgres::{PgArguments, PgConnection, PgRow},
     sqlite::{SqliteArguments, SqliteConnection, SqliteRow},
+    types::Json,
 };
 use uuid::Uuid;
 
@@ -19,6 +20,7 @@ use super::{
     error::{DbError, SCAN_DEADLINE},
     fault::{is_lost, is_retryable, sqlstate},
     lanes::{LanePermit, ReaderPermit},
+    pending::{EventRow, Pending, group_size, insert_sql, recipients_sql},
     sessions::{self, ANSWER_DEADLINE, Faults, READ_DEADLINE, ReaderPool, STATEMENT_DEADLINE},
 };
 
@@ -235,8 +237,7 @@ pub struct Conn {
     pub(super) failed: bool,
     /// SQLSTATE of a transient failure, after which the command can run again.
     pub(super) retryable: Option<String>,
-    /// Workspace whose row the transaction locked at its start.
-    pub(super) locked: Option<Uuid>,
+    pending: Pending,
     pub(super) notices: Vec<CommitSignal>,
     pub(super) marker: Option<CommitMarker>,
 }
@@ -250,7 +251,7 @@ impl Conn {
             writes: 0,
             failed: false,
             retryable: None,
-            locked: None,
+            pending: Pending::default(),
             notices: Vec::new(),
             marker: None,
         }
@@ -261,7 +262,7 @@ impl Conn {
         self.writes = 0;
         self.failed = false;
         self.retryable = None;
-        self.locked = None;
+        self.pending.clear();
         self.notices.clear();
         self.marker = None;
     }
@@ -434,6 +435,105 @@ impl Conn {
         self.marker = Some(marker);
     }
 
+    /// Locks the row of a workspace until the end of the transaction. Rows that refer to it can still be added.
+    pub(super) async fn lock_workspace(&mut self, workspace: Uuid) -> Result<(), DbError> {
+        if self.pending.has_locked(workspace) {
+            return Ok(());
+        }
+        let found: Vec<(i64,)> = self
+            .q("select seq from workspaces where id = $1 for no key update")
+            .bind(workspace)
+            .fetch()
+            .await?;
+        if let Some((seq,)) = found.first() {
+            self.pending.lock(workspace, *seq);
+        }
+        Ok(())
+    }
+
+    /// Reserves the next `n` numbers of events in a workspace and returns the first. Its row stays locked until the commit.
+    pub async fn reserve_seq(&mut self, workspace: Uuid, n: i64) -> Result<i64, DbError> {
+        if let Some(first) = self.pending.reserve(workspace, n) {
+            // The command is no longer harmless if it fails.
+            self.writes += 1;
+            return Ok(first);
+        }
+        self.count_write();
+        let found: Vec<(i64,)> = self
+            .q("update workspaces set seq = seq + $2 where id = $1 returning seq")
+            .bind(workspace)
+            .bind(n)
+            .fetch()
+            .await?;
+        let (last,) = *found.first().ok_or(sqlx::Error::RowNotFound)?;
+        self.pending.lock(workspace, last);
+        Ok(last - n + 1)
+    }
+
+    /// Appends an event with a reserved number. It is stored with others, at the latest before the commit.
+    pub fn append_event(&mut self, event: EventRow) {
+        self.writes += 1;
+        self.pending.append(event);
+    }
+
+    /// Stores pending events and counters.
+    pub(super) async fn store_pending(&mut self) -> Result<(), DbError> {
+        if self.pending.is_stored() {
+            return Ok(());
+        }
+        let engine = self.engine();
+        let mut recipients: Vec<(String, i64, String)> = Vec::new();
+        let mut events = self.pending.take();
+        let mut rest = events.drain(..);
+        while let Some(first) = rest.as_slice().first() {
+            let (workspace, size) = (first.workspace, group_size(rest.as_slice()));
+            let counter = self.pending.last(workspace);
+            failpoint!("write_statement");
+            let mut insert = self.q(insert_sql(engine, size)).bind(workspace);
+            if engine == Engine::Postgres {
+                insert = insert.bind(counter);
+            }
+            for event in rest.by_ref().take(size) {
+                insert = insert
+                    .bind(event.seq)
+                    .bind(event.kind)
+                    .bind(event.channel)
+                    .bind(event.user)
+                    .bind(event.message)
+                    .bind(event.recipients.is_some())
+                    .bind(event.includes_managers)
+                    .bind(event.frame)
+                    .bind(event.ts)
+                    .bind(event.access);
+                let users = event.recipients.into_iter().flatten();
+                recipients.extend(users.map(|user| {
+                    let hexadecimal = |id: Uuid| id.simple().to_string();
+                    (hexadecimal(workspace), event.seq, hexadecimal(user))
+                }));
+            }
+            insert.execute().await?;
+            if engine == Engine::Postgres {
+                self.pending.note_stored(workspace);
+            }
+        }
+        drop(rest);
+        self.pending.recycle(events);
+        if !recipients.is_empty() {
+            failpoint!("write_statement");
+            let insert = self.q(recipients_sql(engine));
+            insert.bind(Json(recipients)).execute().await?;
+        }
+        while let Some((workspace, seq)) = self.pending.take_counter() {
+            failpoint!("write_statement");
+            self.q("update workspaces set seq = $2 where id = $1")
+                .bind(workspace)
+                .bind(seq)
+                .execute()
+                .await?;
+        }
+        Ok(())
+    }
+
     /// Runs a transaction control statement; not counted as a write.
     pub(super) async fn control(&mut self, sql: &'static str) -> Result<(), DbError> {
         match &mut self.backend {
@@ -567,6 +667,15 @@ impl Query<'_> {
 
     /// Runs the statement; returns the number of changed rows.
     pub async fn run(self) -> Result<u64, DbError> {
+        if self.conn.pending.concerns(self.sql) {
+            Box::pin(self.conn.store_pending()).await?;
+        }
+        self.conn.count_write();
+        self.execute().await
+    }
+
+    /// Runs the statement, which is not counted as a write of the command.
+    async fn execute(self) -> Result<u64, DbError> {
         let Self {
             conn,
             sql,
@@ -577,7 +686,6 @@ impl Query<'_> {
         if let Some(e) = error {
             return Err(e.into());
         }
-        conn.count_write();
         conn.begin_statement()?;
         let done = match args {
             Args::Lite(args) => match conn.as_lite() {
@@ -603,6 +711,22 @@ impl Query<'_> {
 
     /// Returns all rows.
     pub async fn all<T: FromAnyRow>(self) -> Result<Vec<T>, DbError> {
+        if self.conn.pending.concerns(self.sql) {
+            Box::pin(self.conn.store_pending()).await?;
+        }
+        if !self
+            .sql
+            .trim_start()
+            .get(..6)
+            .is_some_and(|word| word.eq_ignore_ascii_case("select"))
+        {
+            self.conn.count_write();
+        }
+        self.fetch().await
+    }
+
+    /// Returns all rows of a statement that is not counted as a write and reads nothing pending.
+    async fn fetch<T: FromAnyRow>(self) -> Result<Vec<T>, DbError> {
         let Self {
             conn,
             sql,
@@ -612,13 +736,6 @@ impl Query<'_> {
         } = self;
         if let Some(e) = error {
             return Err(e.into());
-        }
-        if !sql
-            .trim_start()
-            .get(..6)
-            .is_some_and(|word| word.eq_ignore_ascii_case("select"))
-        {
-            conn.count_write();
         }
         conn.begin_statement()?;
         let rows = match args {

@@ -119,7 +119,7 @@ impl Epochs {
             }
             let is_new = found.id > current.id;
             if is_new {
-                tracing::warn!(epoch = found.id, "a new epoch began: clients load again");
+                tracing::info!(epoch = found.id, "the database has a new epoch");
             }
             *current = found;
             is_new
@@ -203,11 +203,16 @@ async fn record(
         "insert into meta (key, value) values ('epoch_server', $1) on conflict (key) do update set value = excluded.value \
          where meta.value = $2",
     )
-    .bind(identity)
+    .bind(&identity)
     .bind(recorded)
     .execute(&mut *tx)
     .await?;
     if stored.rows_affected() == 1 && recorded.is_some() && !is_kept {
+        tracing::warn!(
+            recorded,
+            identity,
+            "the database is on another server or timeline and may have lost writes: a new epoch begins"
+        );
         sqlx::query("update meta set value = $1 where key = 'epoch' and value = $2")
             .bind(next_id(Some(epoch)))
             .bind(epoch)

@@ -17,6 +17,7 @@ mod identity;
 mod lanes;
 mod migrate;
 mod options;
+mod pending;
 mod schema;
 mod sessions;
 mod visibility;
@@ -46,6 +47,7 @@ use identity::Epochs;
 pub use lanes::Share;
 use lanes::{Lane, SqliteLane};
 pub use options::{Failover, Options};
+pub use pending::EventRow;
 use sessions::{Faults, Purpose, READ_WAIT, ReaderPool, STATEMENTS_KEPT, Server};
 pub(crate) use visibility::{
     is_in_visible_channel, is_reader, is_shared_channel, is_visible_channel,

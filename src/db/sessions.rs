@@ -169,8 +169,9 @@ pub(super) async fn connect_unlimited(url: &str) -> Result<PgPool, DbError> {
         .acquire_timeout(READ_WAIT)
         .after_connect(|c, _| {
             Box::pin(async move {
-                // The role or the database may have limits.
-                let none = "set statement_timeout = 0; set lock_timeout = 0; set idle_in_transaction_session_timeout = 0";
+                // The role or the database may have limits. Tables that exist already are not worth a log line.
+                let none = "set statement_timeout = 0; set lock_timeout = 0; set idle_in_transaction_session_timeout = 0; \
+                            set client_min_messages = warning";
                 c.execute(none).await?;
                 Ok(())
             })

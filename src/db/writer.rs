@@ -463,7 +463,6 @@ impl Writer {
                 self.roll_back(&mut c).await;
                 return Err(e);
             }
-            c.locked = Some(key);
         }
         Ok(c)
     }
@@ -495,6 +494,16 @@ impl Writer {
                 });
             }
             c.notices.truncate(notices);
+        }
+        if let Err(e) = c.store_pending().await {
+            if let Some(state) = &c.retryable {
+                note_retry(state);
+            }
+            self.roll_back(&mut c).await;
+            return Err(Failed {
+                unknown: None,
+                error: Some(e),
+            });
         }
         let started = Instant::now();
         failpoint!("before_commit");
@@ -586,7 +595,12 @@ impl Writer {
             let state = state_of(&error);
             OneFailed::Retry(error, state)
         })?;
-        if !run_watched(job, &mut c).await {
+        let mut succeeded = run_watched(job, &mut c).await;
+        if succeeded && let Err(e) = c.store_pending().await {
+            job.fail(e);
+            succeeded = false;
+        }
+        if !succeeded {
             let retryable = c.retryable.take();
             self.roll_back(&mut c).await;
             return Err(match retryable {

@@ -8,7 +8,7 @@ use serde_json::value::RawValue;
 
 use super::event::{EventData, EventType, Frame, ends_stream, is_type_of_agent};
 use crate::{
-    db::{CommitMarker, Conn, DbError, Json, dialect, is_in_visible_channel, now},
+    db::{CommitMarker, Conn, DbError, EventRow, Json, is_in_visible_channel, now},
     ids::{ChannelId, ForkId, MessageId, ThreadId, UserId, WorkspaceId},
 };
 
@@ -212,16 +212,11 @@ mod frame_text {
 /// locked until the commit.
 pub async fn reserve(c: &mut Conn, workspace: WorkspaceId, n: usize) -> Result<i64, DbError> {
     let n = i64::try_from(n).unwrap_or(1);
-    let last: i64 = c
-        .q("update workspaces set seq = seq + $2 where id = $1 returning seq")
-        .bind(workspace)
-        .bind(n)
-        .value()
-        .await?;
-    Ok(last - n + 1)
+    c.reserve_seq(workspace.0, n).await
 }
 
-/// Appends an event under a reserved sequence number; it is delivered after the commit.
+/// Appends an event under a reserved sequence number; it is stored with the others of the transaction, and delivered after the
+/// commit.
 pub async fn append(c: &mut Conn, workspace: WorkspaceId, event: NewEvent) -> Result<(), DbError> {
     let ts = now();
     let frame = serde_json::to_string(&Frame {
@@ -234,27 +229,22 @@ pub async fn append(c: &mut Conn, workspace: WorkspaceId, event: NewEvent) -> Re
         data: &event.data,
     })
     .map_err(|e| DbError::Sql(sqlx::Error::Encode(e.into())))?;
-    c.q(
-        "insert into events (workspace_id, seq, type, channel_id, user_id, message_id, is_restricted, includes_managers, frame, ts, access) \
-         values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)",
-    )
-    .bind(workspace)
-    .bind(event.seq)
-    .bind(event.kind)
-    .bind(event.audience.channel())
-    .bind(event.extra_recipient)
-    .bind(event.message)
-    .bind(event.only.is_some())
-    .bind(event.only.as_ref().is_some_and(|only| only.managers))
-    .bind(frame.clone())
-    .bind(ts)
-    .bind(event.access.clone().map(Json))
-    .run()
-    .await?;
-    if let Some(only) = &event.only {
-        let users = only.users.iter().map(|user| user.0);
-        dialect::insert_recipients(c, workspace.0, event.seq, users).await?;
-    }
+    let access = event.access.as_ref().map(serde_json::to_value).transpose();
+    let access = access.map_err(|e| DbError::Sql(sqlx::Error::Encode(e.into())))?;
+    let recipients = |only: &Recipients| only.users.iter().map(|user| user.0).collect();
+    c.append_event(EventRow {
+        workspace: workspace.0,
+        seq: event.seq,
+        kind: event.kind.as_str(),
+        channel: event.audience.channel().map(|channel| channel.0),
+        user: event.extra_recipient.map(|user| user.0),
+        message: event.message.map(|message| message.0),
+        recipients: event.only.as_ref().map(recipients),
+        includes_managers: event.only.as_ref().is_some_and(|only| only.managers),
+        frame: frame.clone(),
+        ts,
+        access: access.map(Json),
+    });
     c.mark_commit(CommitMarker {
         workspace: workspace.0,
         seq: event.seq,

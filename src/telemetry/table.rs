@@ -235,7 +235,8 @@ pub const METRICS: &[Metric] = &[
         Kind::Counter,
         Unit::Count,
         "writes that run again because PostgreSQL failed, by its error code; 08006 if the connection was lost",
-    ),
+    )
+    .there_from_start(&[&["08006"], &["40001"], &["40P01"], &["55P03"], &["57014"], &["57P01"]]),
     metric(
         "openvibe_db_size_bytes",
         &[],

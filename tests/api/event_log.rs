@@ -2,6 +2,7 @@
 
 use std::sync::{Arc, Mutex};
 
+use futures::future::join_all;
 use openvibe::{
     db::{CommitSignal, Conn, Db, DbError, Json, now},
     ids::{ChannelId, MessageId, UserId, WorkspaceId},
@@ -11,9 +12,10 @@ use openvibe::{
     },
 };
 use serde_json::{json, value::to_raw_value};
+use tokio::sync::Notify;
 use uuid::Uuid;
 
-use crate::support::TestDatabase;
+use crate::support::{TestDatabase, within};
 
 const PAGE: PageMax = PageMax {
     events: 100,
@@ -28,7 +30,7 @@ struct Log {
     _place: TestDatabase,
 }
 
-async fn insert_workspace(db: &Db) -> WorkspaceId {
+pub async fn insert_workspace(db: &Db) -> WorkspaceId {
     let workspace = WorkspaceId::new();
     db.write(Uuid::nil(), async move |c: &mut Conn| {
         c.q("insert into workspaces (id, name, slug, seq, pruned_seq, last_claim, settings, created_at) \
@@ -105,7 +107,7 @@ impl Log {
     }
 }
 
-fn event(seq: i64, kind: EventType, audience: Audience) -> NewEvent {
+pub fn event(seq: i64, kind: EventType, audience: Audience) -> NewEvent {
     NewEvent {
         seq,
         kind,
@@ -183,5 +185,131 @@ async fn envelopes_rebuilt_from_the_log_equal_those_of_the_commits() {
     assert_eq!(log.after(2, one).await.unwrap(), sent[2..3]);
     let three = PageMax { events: 3, ..PAGE };
     assert_eq!(log.after(4, three).await.unwrap(), sent[4..7]);
+    log.db.close().await;
+}
+
+/// Command that appends events, then continues.
+async fn append_some(c: &mut Conn, workspace: WorkspaceId, count: usize) -> Result<(), DbError> {
+    let first = log::reserve(c, workspace, count).await?;
+    for seq in (first..).take(count) {
+        let only = (seq % 3 == 0).then(|| Recipients {
+            users: vec![UserId::new(), UserId::new()],
+            managers: false,
+        });
+        let event = event(seq, EventType::AgentUpdated, Audience::Workspace).only_to(only);
+        log::append(c, workspace, event).await?;
+    }
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_transaction_reads_the_events_that_it_has_appended() {
+    let log = Log::open().await;
+    let workspace = log.workspace;
+    let read = log.db.write(workspace.0, async move |c: &mut Conn| {
+        append_some(c, workspace, 2).await?;
+        let (head, _) = log::head(c, workspace).await?;
+        append_some(c, workspace, 4).await?;
+        let events: i64 = c
+            .q("select count(*) from events where workspace_id = $1")
+            .bind(workspace)
+            .value()
+            .await?;
+        append_some(c, workspace, 1).await?;
+        let recipients: i64 = c
+            .q("select count(*) from event_recipients where workspace_id = $1")
+            .bind(workspace)
+            .value()
+            .await?;
+        append_some(c, workspace, 1).await?;
+        Ok::<_, DbError>((head, events, recipients))
+    });
+    assert_eq!(read.await.unwrap(), (2, 6, 4));
+    let (head, pruned) = log::head(&mut log.db.read().await.unwrap(), workspace)
+        .await
+        .unwrap();
+    assert_eq!((head, pruned), (8, 0));
+    log.db.close().await;
+}
+
+#[tokio::test]
+async fn a_large_batch_stores_every_event_once() {
+    let log = Log::open().await;
+    let (workspace, other) = (log.workspace, insert_workspace(&log.db).await);
+    log.db
+        .write(Uuid::nil(), async move |c: &mut Conn| {
+            append_some(c, workspace, 90).await?;
+            append_some(c, other, 3).await?;
+            append_some(c, workspace, 37).await
+        })
+        .await
+        .unwrap();
+    let mut sent = log.sent.lock().unwrap().clone();
+    sent.retain(|envelope| envelope.workspace == workspace);
+    let max = PageMax {
+        events: 1000,
+        ..PAGE
+    };
+    let stored = log.after(0, max).await.unwrap();
+    assert_eq!(stored.len(), 127);
+    assert_eq!(stored, sent);
+    let (head, _) = log::head(&mut log.db.read().await.unwrap(), other)
+        .await
+        .unwrap();
+    assert_eq!(head, 3);
+    log.db.close().await;
+}
+
+#[tokio::test]
+async fn a_failed_command_leaves_no_numbers_in_its_batch() {
+    let log = Log::open().await;
+    let workspace = log.workspace;
+    // The batch forms while the writer waits in this command.
+    let (started, go_on) = (Arc::new(Notify::new()), Arc::new(Notify::new()));
+    let (begun, held) = (Arc::clone(&started), Arc::clone(&go_on));
+    let db = log.db.clone();
+    let first = tokio::spawn(async move {
+        db.write(workspace.0, async move |_: &mut Conn| {
+            begun.notify_one();
+            held.notified().await;
+            Ok::<_, DbError>(())
+        })
+        .await
+    });
+    within("the writer", started.notified()).await;
+    let commands = (0..12).map(|n| {
+        let write = log.db.write(workspace.0, async move |c: &mut Conn| {
+            match n % 4 {
+                // Fails before it has changed anything.
+                1 => return Err(DbError::Busy),
+                2 => {
+                    log::reserve(c, workspace, 2).await?;
+                    return Err(DbError::Busy);
+                }
+                _ => {}
+            }
+            append_some(c, workspace, 2).await?;
+            if n % 4 == 3 && n < 8 {
+                return Err(DbError::Busy);
+            }
+            Ok(())
+        });
+        async move { (n, write.await.is_ok()) }
+    });
+    let commands = join_all(commands);
+    let release = async {
+        while log.db.queued_writes() < 12 {
+            tokio::task::yield_now().await;
+        }
+        go_on.notify_one();
+    };
+    let (done, ()) = within("the batch", async { tokio::join!(commands, release) }).await;
+    first.await.unwrap().unwrap();
+    let succeeded: Vec<i32> = done.iter().filter(|(_, ok)| *ok).map(|(n, _)| *n).collect();
+    assert_eq!(succeeded, [0, 4, 8, 11]);
+    let stored = log.after(0, PAGE).await.unwrap();
+    let seqs: Vec<i64> = stored.iter().map(|envelope| envelope.seq).collect();
+    assert_eq!(seqs, (1..=8).collect::<Vec<_>>());
+    assert_eq!(stored, *log.sent.lock().unwrap());
     log.db.close().await;
 }

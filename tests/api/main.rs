@@ -123,6 +123,7 @@ mod schedules;
 mod search;
 mod security;
 mod shapes;
+mod shared_database;
 mod socket;
 mod streams;
 mod support;

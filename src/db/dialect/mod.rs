@@ -83,16 +83,13 @@ pub fn hexadecimal_ids(ids: impl IntoIterator<Item = Uuid>) -> Json<Vec<String>>
 /// Locks `workspace` against changes by other transactions until this one ends.
 ///
 /// `SQLite` has only one writer anyway. On `PostgreSQL`, this locks the counter row of the workspace, so that no other
-/// node can change data that is read afterwards before this transaction commits. Rows that refer to the workspace can still
-/// be added. The batches of a workspace begin with this lock; other transactions lock workspaces in the order of their IDs.
+/// node can change data that is read afterwards before this transaction commits. The batches of a workspace begin with this
+/// lock; other transactions lock workspaces in the order of their IDs.
 pub async fn lock_workspace(c: &mut Conn, workspace: Uuid) -> Result<(), DbError> {
-    if c.engine() == Engine::Postgres && c.locked != Some(workspace) {
-        c.q("select seq from workspaces where id = $1 for no key update")
-            .bind(workspace)
-            .opt::<(i64,)>()
-            .await?;
+    match c.engine() {
+        Engine::Sqlite => Ok(()),
+        Engine::Postgres => c.lock_workspace(workspace).await,
     }
-    Ok(())
 }
 
 /// Blocks changes to this account's row by other transactions until this one ends.
@@ -126,27 +123,6 @@ pub async fn clock(c: &mut Conn) -> Result<Timestamp, DbError> {
         Engine::Sqlite => Ok(Timestamp::now()),
         Engine::Postgres => c.q("select clock_timestamp()").value().await,
     }
-}
-
-/// Stores the users to whom an event is restricted.
-pub async fn insert_recipients(
-    c: &mut Conn,
-    workspace: Uuid,
-    seq: i64,
-    users: impl Iterator<Item = Uuid>,
-) -> Result<(), DbError> {
-    let users: Vec<String> = users.map(|user| user.simple().to_string()).collect();
-    let q = match c.engine() {
-        Engine::Sqlite => c.q(
-            "insert into event_recipients (workspace_id, seq, user_id) select $1, $2, unhex(value) from json_each($3)",
-        ),
-        Engine::Postgres => c.q(
-            "insert into event_recipients (workspace_id, seq, user_id) \
-             select $1, $2, cast(value as uuid) from jsonb_array_elements_text($3)",
-        ),
-    };
-    q.bind(workspace).bind(seq).bind(Json(users)).run().await?;
-    Ok(())
 }
 
 /// Stores handles of a kind for these sources of a task, numbered in their order from the one after `newest`.

@@ -47,6 +47,17 @@ impl Cluster {
 
     /// Starts a server with this `max_connections`.
     pub fn with_connections(connections_max: u32) -> Self {
+        let cluster = Self::create(connections_max);
+        cluster.run(
+            "initdb",
+            &["-U", "openvibe", "-A", "trust", "-E", "UTF8", "--no-sync"],
+        );
+        cluster.ctl("start", &[]);
+        cluster
+    }
+
+    /// Creates the directory of a server.
+    fn create(connections_max: u32) -> Self {
         let dir = in_memory().join(format!(
             "openvibe-cluster-{}-{}",
             std::process::id(),
@@ -69,12 +80,21 @@ impl Cluster {
                 .status();
             assert!(given.unwrap().success());
         }
-        cluster.run(
-            "initdb",
-            &["-U", "openvibe", "-A", "trust", "-E", "UTF8", "--no-sync"],
-        );
-        cluster.ctl("start", &[]);
         cluster
+    }
+
+    /// Starts a standby that replicates from this server.
+    pub fn standby(&self) -> Self {
+        let standby = Self::create(self.connections_max);
+        let primary = format!("host={} user=openvibe", self.dir.display());
+        standby.run("pg_basebackup", &["-R", "-c", "fast", "-d", &primary]);
+        standby.ctl("start", &[]);
+        standby
+    }
+
+    /// Makes a standby the primary. Returns when it accepts writes.
+    pub fn promote(&self) {
+        self.run("pg_ctl", &["-w", "promote"]);
     }
 
     fn run(&self, program: &str, arguments: &[&str]) {
