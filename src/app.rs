@@ -477,6 +477,7 @@ impl App {
             ),
         )
         .await?;
+        let tracker = TaskTracker::new();
         let lease = if node.is_shared() {
             Some(nodes::join(&db, &node).await?)
         } else {
@@ -490,6 +491,8 @@ impl App {
             bus,
             revocations: Arc::clone(&revocations),
             drain: config.drain,
+            poll_every: nodes::POLL_EVERY,
+            tracker: tracker.clone(),
         };
         prepare(&links, &config, agents)
             .await
@@ -508,7 +511,6 @@ impl App {
             Some(setup_token(&db, &node).await?)
         };
 
-        let tracker = TaskTracker::new();
         let shutdown = CancellationToken::new();
         let draining = CancellationToken::new();
         if node.is_shared() {
@@ -642,6 +644,13 @@ impl App {
     /// The hub, so that `bench/` can send frames to this process's sockets.
     pub fn hub(&self) -> Arc<Hub> {
         Arc::clone(&self.state.hub)
+    }
+
+    /// Changes the interval of polls, for tests of the bus alone. Only before `run`.
+    pub fn poll_every(&mut self, interval: Duration) {
+        if let Some(inner) = Arc::get_mut(&mut self.state.0) {
+            inner.nodes.poll_every = interval;
+        }
     }
 
     /// The bus to other nodes, so that tests can wait for them.
@@ -790,10 +799,11 @@ async fn follow_epochs(state: State) {
         tracing::warn!("the database has a new epoch; all clients load everything again");
         metrics::counter!("openvibe_epoch_changes_total").increment(1);
         state.hub.start_over();
-        state
-            .hub
-            .close_gradually(Close::GoingAway, state.config.drain)
-            .await;
+        let (hub, drain) = (Arc::clone(&state.hub), state.config.drain);
+        // A further epoch does not wait for this.
+        state.tracker.spawn(async move {
+            hub.close_gradually(Close::GoingAway, drain).await;
+        });
     }
 }
 

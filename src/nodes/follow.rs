@@ -10,7 +10,7 @@ use crate::{
     db::DbError,
     ids::WorkspaceId,
     realtime::{
-        hub::Missing,
+        hub::Behind,
         log::{self, PageMax},
     },
 };
@@ -29,32 +29,38 @@ const RETRY_AFTER: Duration = Duration::from_millis(500);
 
 /// Reads what rooms are missing, until `shutdown`.
 pub async fn follow(links: Links, shutdown: CancellationToken) {
-    loop {
-        tokio::select! {
-            () = shutdown.cancelled() => return,
-            () = links.hub.stale() => {}
-        }
-        let Missing { unopened, behind } = links.hub.take_missing();
-        for rooms in unopened.chunks(ROOMS_AT_ONCE) {
-            if let Err(e) = open(&links, rooms).await {
-                tracing::warn!(error = %e, "could not read the positions of rooms; retrying");
-                retry(&links, rooms.iter().copied());
-            }
-        }
-        stream::iter(behind)
-            .for_each_concurrent(READS_AT_ONCE, async |(workspace, delivered)| {
-                if let Err(e) = repair(&links, workspace, delivered).await {
-                    tracing::warn!(error = %e, "could not read missing events; retrying");
-                    retry(&links, [workspace]);
-                }
-            })
-            .await;
+    // Rooms open without waiting for others that catch up.
+    tokio::select! {
+        () = shutdown.cancelled() => {}
+        () = open_rooms(&links) => {}
+        () = catch_up(&links) => {}
     }
 }
 
-fn retry(links: &Links, rooms: impl IntoIterator<Item = WorkspaceId>) {
-    for workspace in rooms {
-        links.hub.mark_stale(workspace, RETRY_AFTER);
+async fn open_rooms(links: &Links) {
+    loop {
+        let unopened = links.hub.unopened().await;
+        for rooms in unopened.chunks(ROOMS_AT_ONCE) {
+            if let Err(e) = open(links, rooms).await {
+                tracing::warn!(error = %e, "could not read the positions of rooms; retrying");
+                tokio::time::sleep(RETRY_AFTER).await;
+                links.hub.mark_unopened(rooms);
+            }
+        }
+    }
+}
+
+async fn catch_up(links: &Links) {
+    loop {
+        links.hub.stale().await;
+        stream::iter(links.hub.take_behind())
+            .for_each_concurrent(READS_AT_ONCE, async |behind| {
+                if let Err(e) = repair(links, behind).await {
+                    tracing::warn!(error = %e, "could not read missing events; retrying");
+                    links.hub.mark_stale(behind.workspace, RETRY_AFTER);
+                }
+            })
+            .await;
     }
 }
 
@@ -70,24 +76,29 @@ async fn open(links: &Links, rooms: &[WorkspaceId]) -> Result<(), DbError> {
     Ok(())
 }
 
-/// Delivers the events after `delivered`, one page at a time.
-async fn repair(links: &Links, workspace: WorkspaceId, delivered: i64) -> Result<(), DbError> {
+/// Delivers the events that a room is missing, one page at a time.
+async fn repair(links: &Links, behind: Behind) -> Result<(), DbError> {
+    let Behind {
+        workspace,
+        delivered,
+        generation,
+    } = behind;
     let began = Instant::now();
-    let mut c = links.db.read().await?;
+    let mut c = links.db.snapshot().await?;
     let (head, pruned) = log::head(&mut c, workspace).await?;
     if head <= delivered {
         return Ok(());
     }
     if pruned > delivered {
         // The clients load the snapshot.
-        links.hub.make_resume(workspace);
+        links.hub.restart_room(workspace);
         return Ok(());
     }
     let events = log::envelopes_after(&mut c, workspace, delivered, PAGE).await?;
     drop(c);
     let newest = events.last().map_or(delivered, |event| event.seq);
     for event in &events {
-        links.hub.publish(event);
+        links.hub.publish_of(generation, event);
     }
     if newest < head {
         links.hub.mark_stale(workspace, Duration::ZERO);

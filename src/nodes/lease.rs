@@ -67,6 +67,8 @@ impl LeaseEnd {
 pub struct Lease {
     /// `None` while it connects again.
     c: Option<Conn>,
+    /// Changes of presence may be missing from the rows.
+    is_incomplete: bool,
 }
 
 /// Opens the session: takes the shared lock, and lets commits of leases and presence return before they are on disk.
@@ -93,12 +95,12 @@ pub async fn join(db: &Db, node: &Node) -> Result<Lease, JoinError> {
     let mut c = open_session(db).await?.ok_or(JoinError::Locked)?;
     let at = row::insert(&mut c, node, Figures::default()).await?;
     node.figures.note_clock(at);
-    c.q("delete from presence where node_id = $1")
-        .bind(node.id)
-        .run()
-        .await?;
+    delete_presence(&mut c, node).await?;
     queue::expire_leases(&mut c, Some(node.id.0)).await?;
-    Ok(Lease { c: Some(c) })
+    Ok(Lease {
+        c: Some(c),
+        is_incomplete: false,
+    })
 }
 
 impl Lease {
@@ -148,10 +150,17 @@ impl Lease {
             return Ok(None);
         };
         if Instant::now() >= *renew_at {
-            if let Some(end) = renew(links, c).await? {
-                return Ok(Some(end));
+            match renew(links, c).await? {
+                Renewed::Kept => {}
+                Renewed::Rejoined => self.is_incomplete = true,
+                Renewed::Ended(end) => return Ok(Some(end)),
             }
             *renew_at = Instant::now() + RENEW_EVERY;
+        }
+        if self.is_incomplete {
+            delete_presence(c, &links.node).await?;
+            links.hub.repeat_presence();
+            self.is_incomplete = false;
         }
         write_presence(links, c).await?;
         Ok(None)
@@ -184,9 +193,9 @@ impl Lease {
             match opened {
                 Ok(Ok(Some(c))) => {
                     self.c = Some(c);
-                    // Commits may have been lost with the connection.
+                    // Messages and changes of presence may have been lost with the connection.
                     links.hub.mark_all_stale();
-                    links.hub.repeat_presence();
+                    self.is_incomplete = true;
                     return Ok(());
                 }
                 Ok(Ok(None)) => return Err(LeaseEnd::TakenOver),
@@ -195,26 +204,48 @@ impl Lease {
                 }
                 Err(_) => tracing::warn!("the database does not respond; retrying"),
             }
-            tokio::time::sleep(TICK).await;
+            tokio::select! {
+                () = shutdown.cancelled() => return Ok(()),
+                () = tokio::time::sleep(TICK) => {}
+            }
         }
     }
 }
 
-/// Renews the lease and the claim of the jobs. Returns why this process must stop, if it must.
-async fn renew(links: &Links, c: &mut Conn) -> Result<Option<LeaseEnd>, DbError> {
+/// Result of a renewal.
+enum Renewed {
+    Kept,
+    /// Others may have taken this node for lost.
+    Rejoined,
+    Ended(LeaseEnd),
+}
+
+async fn delete_presence(c: &mut Conn, node: &Node) -> Result<(), DbError> {
+    c.q("delete from presence where node_id = $1")
+        .bind(node.id)
+        .run()
+        .await?;
+    Ok(())
+}
+
+/// Renews the lease and the claim of the jobs.
+async fn renew(links: &Links, c: &mut Conn) -> Result<Renewed, DbError> {
     let asked = Instant::now();
     let node = &links.node;
+    let mut result = Renewed::Kept;
     let at = match row::renew(c, node, links.figures()).await? {
         Renewal::Renewed { at } => at,
-        Renewal::Replaced => return Ok(Some(LeaseEnd::Replaced)),
+        Renewal::Replaced => return Ok(Renewed::Ended(LeaseEnd::Replaced)),
         Renewal::Expired { at } => {
             tracing::warn!("the lease of this node had expired; it rejoins");
             rejoin(links);
+            result = Renewed::Rejoined;
             at
         }
         Renewal::Missing => {
             tracing::warn!("the row of this node was deleted; it rejoins");
             rejoin(links);
+            result = Renewed::Rejoined;
             row::insert(c, node, links.figures()).await?
         }
     };
@@ -232,14 +263,13 @@ async fn renew(links: &Links, c: &mut Conn) -> Result<Option<LeaseEnd>, DbError>
     if has_jobs {
         row::delete_lost(c, at).await?;
     }
-    Ok(None)
+    Ok(result)
 }
 
 /// Reads again what others may have changed while this node was taken for lost.
 fn rejoin(links: &Links) {
     links.node.set_jobs_until(None);
     links.hub.mark_all_stale();
-    links.hub.repeat_presence();
 }
 
 /// Reads which other nodes live before this one starts. Returns true if there are none.
@@ -268,8 +298,10 @@ pub async fn leave(links: &Links) -> Result<(), DbError> {
     links
         .db
         .write(Uuid::nil(), async move |c: &mut Conn| {
-            row::release_jobs(c, node.id).await?;
-            row::delete(c, &node).await
+            if row::delete(c, &node).await? {
+                row::release_jobs(c, node.id).await?;
+            }
+            Ok(())
         })
         .await
 }

@@ -2,6 +2,8 @@
 
 use std::{sync::Arc, time::Duration};
 
+use tokio_util::task::TaskTracker;
+
 use super::{bus::Bus, figures::Figures, node::Node};
 use crate::{auth::revocations::RevocationFeed, db::Db, realtime::Hub, tasks::Queue};
 
@@ -16,6 +18,9 @@ pub struct Links {
     pub revocations: Arc<RevocationFeed>,
     /// Time over which sockets are closed.
     pub drain: Duration,
+    /// Interval of polls; tests change it.
+    pub poll_every: Duration,
+    pub tracker: TaskTracker,
 }
 
 impl Links {

@@ -30,6 +30,6 @@ pub use links::Links;
 pub use list::{ListedNode, list, list_stored};
 pub use mode::Mode;
 pub use node::Node;
-pub use poll::poll;
+pub use poll::{POLL_EVERY, poll};
 pub use presence::{list_online, write_presence};
 pub use row::{LiveNode, names_of_live};

@@ -12,7 +12,10 @@ use crate::{
     tasks::queue,
 };
 
-const EVERY: Duration = Duration::from_secs(1);
+/// Interval of polls.
+pub const POLL_EVERY: Duration = Duration::from_secs(1);
+/// Minimum interval between two polls.
+const CALLED_EVERY: Duration = Duration::from_millis(100);
 /// A tick that is later than this has missed something.
 const LATE: Duration = Duration::from_secs(2);
 /// Maximum number of workspaces in one statement, and in one tick.
@@ -23,22 +26,28 @@ const PRESENCE_TICKS: u64 = 30;
 
 /// Polls until `shutdown`.
 pub async fn poll(links: Links, shutdown: CancellationToken) {
-    let mut last = Instant::now();
     let mut skipped = 0;
     for tick in 0_u64.. {
+        let slept = Instant::now();
         tokio::select! {
             () = shutdown.cancelled() => return,
-            () = tokio::time::sleep(EVERY) => {}
-            () = links.bus.revoked.notified() => {}
+            () = tokio::time::sleep(links.poll_every) => {}
+            () = called(&links) => {}
         }
-        if last.elapsed() > EVERY + LATE {
+        if slept.elapsed() > links.poll_every + LATE {
+            // The process was frozen.
             links.hub.mark_all_stale();
         }
-        last = Instant::now();
         if let Err(e) = read(&links, tick, &mut skipped).await {
             tracing::debug!(error = %e, "could not poll; retrying");
         }
     }
+}
+
+/// Completes when another node has announced something to read, at most ten times per second.
+async fn called(links: &Links) {
+    tokio::time::sleep(CALLED_EVERY).await;
+    links.bus.called.notified().await;
 }
 
 async fn read(links: &Links, tick: u64, skipped: &mut usize) -> Result<(), DbError> {
@@ -48,9 +57,9 @@ async fn read(links: &Links, tick: u64, skipped: &mut usize) -> Result<(), DbErr
     }
     drop(c);
     read_nodes(links).await?;
-    let mut rooms = links.hub.open_rooms();
-    rooms.sort_unstable();
-    links.bus.keep_subscribed(&rooms);
+    let rooms = links.hub.open_rooms();
+    links.bus.subscribe(&rooms).await;
+    links.bus.keep_subscribed(|room| links.hub.is_open(room));
     read_heads(links, &rooms, skipped).await?;
     stop_ended(links).await?;
     if tick.is_multiple_of(PRESENCE_TICKS) || links.bus.has_lost_node() {

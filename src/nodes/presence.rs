@@ -20,9 +20,9 @@ const CHANGES_AT_ONCE: usize = 1000;
 /// If the database fails; the changes are kept.
 pub async fn write_presence(links: &Links, c: &mut Conn) -> Result<(), DbError> {
     let changes = links.hub.take_presence();
-    for some in changes.chunks(CHANGES_AT_ONCE) {
+    for (n, some) in changes.chunks(CHANGES_AT_ONCE).enumerate() {
         if let Err(e) = store(c, links.node.id, some).await {
-            links.hub.repeat_presence();
+            links.hub.return_presence(&changes[n * CHANGES_AT_ONCE..]);
             return Err(e);
         }
         for (workspace, user, is_here) in some {

@@ -139,8 +139,8 @@ pub(super) async fn release_jobs(c: &mut Conn, node: NodeId) -> Result<(), DbErr
     Ok(())
 }
 
-/// Deletes the row of this process and its presence.
-pub(super) async fn delete(c: &mut Conn, node: &Node) -> Result<(), DbError> {
+/// Deletes the row of this process and its presence. Returns false if another process has taken over its ID.
+pub(super) async fn delete(c: &mut Conn, node: &Node) -> Result<bool, DbError> {
     let deleted = c
         .q("delete from nodes where id = $1 and incarnation = $2")
         .bind(node.id)
@@ -153,7 +153,7 @@ pub(super) async fn delete(c: &mut Conn, node: &Node) -> Result<(), DbError> {
             .run()
             .await?;
     }
-    Ok(())
+    Ok(deleted > 0)
 }
 
 /// Deletes nodes that were lost a day ago, and the presence of lost nodes.

@@ -71,6 +71,7 @@ impl Connection {
         self.check_access().await?;
         let workspace = self.actor.workspace;
         self.room_opened().await?;
+        let epoch = self.state.epoch();
         let (head, pruned) = {
             let mut c = self.state.db.read().await?;
             let channels = self.private_channels(&mut c).await?;
@@ -78,16 +79,17 @@ impl Connection {
             log::head(&mut c, workspace).await?
         };
         let since = hello.since.filter(|since| {
-            let same_epoch = hello
-                .epoch
-                .as_ref()
-                .is_none_or(|epoch| *epoch == self.state.epoch());
+            let same_epoch = hello.epoch.as_ref().is_none_or(|known| *known == epoch);
             same_epoch && (pruned..=head).contains(since)
         });
+        if self.state.epoch() != epoch {
+            // The position is one of a log that was replaced.
+            return Err(ResumeError::Closed(GOING_AWAY));
+        }
         let ready = ControlFrame::Ready {
             protocol: 1,
             session_id: format!("{workspace}:{}", self.socket.id),
-            epoch: self.state.epoch(),
+            epoch,
             seq: head,
             heartbeat_ms: super::connection::HEARTBEAT_MS,
             resumed: since.is_some(),

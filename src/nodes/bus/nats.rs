@@ -27,7 +27,7 @@ const PING_EVERY: Duration = Duration::from_secs(5);
 const PUBLISH_WITHIN: Duration = Duration::from_millis(100);
 /// Time that a new node waits for NATS; it starts without it.
 const CONNECT_WITHIN: Duration = Duration::from_secs(3);
-/// Time to wait for the server to confirm a subscription.
+/// Maximum time to hand a subscription to the connection.
 const SUBSCRIBE_WITHIN: Duration = Duration::from_secs(1);
 
 #[derive(Debug, thiserror::Error)]
@@ -171,9 +171,11 @@ impl Nats {
         }
     }
 
-    /// Subscribes the subjects of rooms, and waits until the server has confirmed it.
+    /// Subscribes the subjects of rooms, unless they are subscribed. Does nothing while NATS is unavailable, because its client would
+    /// queue only a limited number of requests; the poll tries again. An event that is committed before the server handles the request
+    /// is found by the poll.
     pub(super) async fn subscribe(&self, rooms: &[WorkspaceId]) {
-        let Some(connected) = self.client.get() else {
+        let Some(connected) = self.client.get().filter(|_| self.is_connected()) else {
             return;
         };
         for room in rooms {
@@ -181,8 +183,10 @@ impl Nats {
                 continue;
             }
             let subject = format!("{}.w.{}", connected.prefix, room.0.simple());
-            let Ok(subscriber) = connected.client.subscribe(subject).await else {
-                continue;
+            let subscribed = connected.client.subscribe(subject);
+            let Ok(Ok(subscriber)) = tokio::time::timeout(SUBSCRIBE_WITHIN, subscribed).await
+            else {
+                return;
             };
             let handler = connected.handler.clone();
             let shutdown = connected.shutdown.clone();
@@ -191,18 +195,16 @@ impl Nats {
                 .spawn(receive(handler, subscriber, shutdown));
             connected.rooms().insert(*room, task.abort_handle());
         }
-        if self.is_connected() {
-            // The server handles frames of a connection in order.
-            drop(tokio::time::timeout(SUBSCRIBE_WITHIN, connected.client.flush()).await);
-        }
+        drop(tokio::time::timeout(SUBSCRIBE_WITHIN, connected.client.flush()).await);
     }
 
-    pub(super) fn keep_subscribed(&self, rooms: &[WorkspaceId]) {
+    pub(super) fn keep_subscribed(&self, is_open: impl Fn(WorkspaceId) -> bool) {
         let Some(connected) = self.client.get() else {
             return;
         };
         connected.rooms().retain(|room, task| {
-            let keeps = rooms.binary_search(room).is_ok();
+            // Checked now: a room may have opened since the caller read the list.
+            let keeps = is_open(*room);
             if !keeps {
                 // Dropping the subscriber unsubscribes.
                 task.abort();

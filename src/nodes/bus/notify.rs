@@ -4,6 +4,7 @@ use std::time::{Duration, Instant};
 
 use sqlx::{Postgres, pool::PoolConnection, postgres::PgListener};
 use std::sync::atomic::Ordering;
+use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
 use super::receive::handle;
@@ -17,6 +18,8 @@ const CHANNEL: &str = "ov1";
 const HEARD_WITHIN: Duration = Duration::from_secs(5);
 /// Silence after which the connection is replaced: this process notifies itself every 5 s.
 const SILENCE_MAX: Duration = Duration::from_secs(12);
+/// Maximum time for one notification.
+const SEND_WITHIN: Duration = Duration::from_secs(5);
 const CONNECT_AGAIN: Duration = Duration::from_secs(1);
 const CONNECT_WITHIN: Duration = Duration::from_secs(5);
 
@@ -30,18 +33,30 @@ pub enum NotifyError {
     Db(#[from] DbError),
 }
 
+/// Sends notifications until `shutdown`.
+pub(super) async fn send(db: Db, mut packets: mpsc::Receiver<String>, shutdown: CancellationToken) {
+    let mut notifier = Notifier::new(db);
+    while let Some(Some(packet)) = shutdown.run_until_cancelled(packets.recv()).await {
+        let sent = tokio::time::timeout(SEND_WITHIN, notifier.send(packet)).await;
+        if !matches!(sent, Ok(Ok(()))) {
+            metrics::counter!("openvibe_bus_dropped_total").increment(1);
+            notifier.reset();
+        }
+    }
+}
+
 /// Sends notifications over a connection of its own, one at a time.
-pub(super) struct Notifier {
+struct Notifier {
     db: Db,
     c: Option<PoolConnection<Postgres>>,
 }
 
 impl Notifier {
-    pub(super) fn new(db: Db) -> Self {
+    fn new(db: Db) -> Self {
         Self { db, c: None }
     }
 
-    pub(super) async fn send(&mut self, packet: String) -> Result<(), DbError> {
+    async fn send(&mut self, packet: String) -> Result<(), DbError> {
         let c = match &mut self.c {
             Some(c) => c,
             none => none.insert(self.db.bus_connection().await?),
@@ -55,7 +70,7 @@ impl Notifier {
     }
 
     /// Closes the connection after a send that failed or did not end in time.
-    pub(super) fn reset(&mut self) {
+    fn reset(&mut self) {
         if let Some(c) = self.c.take() {
             drop(c.detach());
         }

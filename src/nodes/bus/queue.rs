@@ -56,7 +56,7 @@ pub struct Bus {
     /// LISTEN works.
     pub(super) listens: AtomicBool,
     /// Something other than the log changed, and the poll should not wait.
-    pub(in crate::nodes) revoked: Notify,
+    pub(in crate::nodes) called: Notify,
 }
 
 fn lock<T>(of: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -83,7 +83,7 @@ impl Bus {
             has_lost_node: AtomicBool::new(false),
             nats: nats.map(Nats::new).transpose()?,
             listens: AtomicBool::new(false),
-            revoked: Notify::new(),
+            called: Notify::new(),
         };
         Ok((Arc::new(bus), receive))
     }
@@ -178,7 +178,12 @@ impl Bus {
             })
     }
 
-    /// Subscribes rooms that are about to open.
+    /// Checks whether another node is known.
+    pub(super) fn is_peer(&self, node: NodeId) -> bool {
+        lock(&self.peers).contains_key(&node)
+    }
+
+    /// Subscribes rooms, unless they are subscribed.
     pub(in crate::nodes) async fn subscribe(&self, rooms: &[WorkspaceId]) {
         if let Some(nats) = &self.nats {
             nats.subscribe(rooms).await;
@@ -186,9 +191,9 @@ impl Bus {
     }
 
     /// Ends the subscriptions of all other rooms.
-    pub(in crate::nodes) fn keep_subscribed(&self, rooms: &[WorkspaceId]) {
+    pub(in crate::nodes) fn keep_subscribed(&self, is_open: impl Fn(WorkspaceId) -> bool) {
         if let Some(nats) = &self.nats {
-            nats.keep_subscribed(rooms);
+            nats.keep_subscribed(is_open);
         }
     }
 

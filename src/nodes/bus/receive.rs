@@ -24,9 +24,10 @@ pub(super) fn handle(links: &Links, text: &str, over: Mode) {
         metrics::counter!("openvibe_bus_messages_total", "direction" => "in", "type" => "unknown")
             .increment(parsed.unknown);
     }
+    let generation = links.hub.generation();
     if parsed.epoch != links.epoch() {
         // The poll reads the epoch first.
-        links.bus.revoked.notify_one();
+        links.bus.called.notify_one();
         return;
     }
     for message in parsed.messages {
@@ -34,8 +35,11 @@ pub(super) fn handle(links: &Links, text: &str, over: Mode) {
         match &message {
             BusMessage::Wake => links.queue.wake.notify_one(),
             BusMessage::Stop { task, .. } => links.queue.stop(*task),
-            BusMessage::Revoke => links.bus.revoked.notify_one(),
+            BusMessage::Revoke => links.bus.called.notify_one(),
             BusMessage::Node { sent_at_ms, .. } => {
+                if !links.bus.is_peer(parsed.node) {
+                    links.bus.called.notify_one();
+                }
                 let late_ms = now().unix_ms() - sent_at_ms;
                 if let Ok(late_ms) = u64::try_from(late_ms) {
                     links
@@ -46,9 +50,10 @@ pub(super) fn handle(links: &Links, text: &str, over: Mode) {
             }
             _ => {}
         }
-        links.hub.receive(&Received {
+        let received = Received {
             node: parsed.node,
             message,
-        });
+        };
+        links.hub.receive(&received, generation);
     }
 }

@@ -26,8 +26,8 @@ const NOTIFICATION_BYTES_MAX: usize = 7900;
 /// Interval of signs of life.
 const NATS_HEARTBEAT: Duration = Duration::from_secs(2);
 const NOTIFY_HEARTBEAT: Duration = Duration::from_secs(5);
-/// Maximum time for one send.
-const SEND_WITHIN: Duration = Duration::from_secs(5);
+/// Maximum number of notifications that wait for PostgreSQL; further ones are dropped. NATS does not wait for them.
+const PACKETS_MAX: usize = 64;
 
 /// Starts the bus: checks that LISTEN works, connects to NATS, and sends and receives until `shutdown`.
 ///
@@ -64,7 +64,9 @@ pub async fn start(
         .await?;
     }
     tracker.spawn(notify::receive(links.clone(), listener, shutdown.clone()));
-    tracker.spawn(send_forever(links, receive, shutdown));
+    let (packets, notifying) = mpsc::channel(PACKETS_MAX);
+    tracker.spawn(notify::send(links.db.clone(), notifying, shutdown.clone()));
+    tracker.spawn(send_forever(links, receive, packets, shutdown));
     Ok(())
 }
 
@@ -81,10 +83,10 @@ pub enum BusError {
 async fn send_forever(
     links: Links,
     mut receive: mpsc::Receiver<BusMessage>,
+    packets: mpsc::Sender<String>,
     shutdown: CancellationToken,
 ) {
     let bus = Arc::clone(&links.bus);
-    let mut notifier = notify::Notifier::new(links.db.clone());
     let mut held = HeldDeltas::default();
     let mut beats = tokio::time::interval(if bus.nats.is_some() {
         NATS_HEARTBEAT
@@ -158,10 +160,8 @@ async fn send_forever(
             metrics::counter!("openvibe_bus_messages_total", "direction" => "out", "type" => message.label()).increment(1);
         }
         for packet in wire::pack(bus.node, &epoch, notifications, NOTIFICATION_BYTES_MAX) {
-            let sent = tokio::time::timeout(SEND_WITHIN, notifier.send(packet)).await;
-            if !matches!(sent, Ok(Ok(()))) {
+            if packets.try_send(packet).is_err() {
                 metrics::counter!("openvibe_bus_dropped_total").increment(1);
-                notifier.reset();
             }
         }
     }

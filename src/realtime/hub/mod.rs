@@ -36,7 +36,7 @@ use crate::ids::{
     ApiKeyId, ChannelId, ForkId, MessageId, SessionId, TaskId, ThreadId, UserId, WorkspaceId,
 };
 use room::Room;
-pub use shared::{Missing, Shared};
+pub use shared::{Behind, Shared};
 pub use socket::{Close, Outgoing, Socket};
 use stream::{Stream, StreamSource};
 
@@ -109,7 +109,7 @@ impl Hub {
             self.presence_changed(workspace, user, &mut room);
         }
         if let Some(shared) = self.shared.as_ref().filter(|_| opens) {
-            shared.mark_stale(workspace, Duration::ZERO);
+            shared.mark_unopened(workspace);
         }
         metrics::gauge!("openvibe_sockets").increment(1.0);
         (socket, receive)
@@ -209,7 +209,7 @@ impl Hub {
         };
         if !room.sockets.is_empty() && room.receive(event) {
             drop(room);
-            shared.mark_stale(event.workspace, shared.patience());
+            shared.mark_gap(event.workspace, shared.patience());
         }
     }
 

@@ -16,7 +16,7 @@ use super::{
     stream::{Stream, StreamSource},
 };
 use crate::{
-    ids::{ChannelId, NodeId, TaskId, UserId},
+    ids::{ChannelId, MessageId, NodeId, TaskId, UserId},
     realtime::{
         frame::{LiveFrame, PresenceStatus},
         log::{Audience, Envelope, MembershipChange},
@@ -51,6 +51,8 @@ pub(super) struct Room {
     pub(super) order: Order,
     /// Replies whose text was requested from other nodes, and when.
     pub(super) wanted: HashMap<TaskId, Instant>,
+    /// Messages whose streams of other nodes have just ended, and when.
+    pub(super) ended: HashMap<MessageId, Instant>,
 }
 
 impl Room {
@@ -223,6 +225,7 @@ impl Room {
         if let Some(message) = event.ends_stream {
             self.streams
                 .retain(|_, stream| !(stream.is_elsewhere() && stream.message == message));
+            self.ended.insert(message, Instant::now());
         }
     }
 
@@ -243,6 +246,7 @@ impl Room {
         self.order = Order::default();
         self.elsewhere.clear();
         self.wanted.clear();
+        self.ended.clear();
         self.streams.retain(|_, stream| !stream.is_elsewhere());
     }
 }

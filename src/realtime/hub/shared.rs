@@ -11,7 +11,7 @@ use std::{
     collections::{HashMap, HashSet},
     sync::{
         Mutex,
-        atomic::{AtomicBool, Ordering},
+        atomic::{AtomicBool, AtomicU64, Ordering},
     },
     time::{Duration, Instant},
 };
@@ -21,13 +21,18 @@ use tokio::sync::{Notify, mpsc};
 use super::{Close, Hub, Room, Stream, StreamSource, lock, stream::Gap};
 use crate::{
     ids::{NodeId, TaskId, UserId, WorkspaceId},
-    realtime::bus_message::{BusMessage, Received, RemoteDelta},
+    realtime::{
+        bus_message::{BusMessage, Received, RemoteDelta},
+        log::Envelope,
+    },
 };
 
 /// Time that a missing event of another node has to arrive over a bus that carries events.
 const PATIENCE: Duration = Duration::from_millis(10);
 /// Minimum interval between two requests for the text of the same reply.
 const WANTED_AGAIN: Duration = Duration::from_secs(1);
+/// Time after the end of a stream in which deltas of it can still arrive.
+const ENDED_FOR: Duration = Duration::from_secs(2);
 /// Time after which a stream of another node is forgotten; it is requested again if it continues.
 const STREAM_SILENCE_MAX: Duration = Duration::from_mins(3);
 
@@ -38,8 +43,13 @@ pub struct Shared {
     /// The bus carries events, so missing ones probably arrive soon.
     carries_events: AtomicBool,
     /// Rooms that have to read the log, and when.
-    stale: Mutex<HashMap<WorkspaceId, Instant>>,
+    stale: Mutex<HashMap<WorkspaceId, Stale>>,
     is_stale: Notify,
+    /// Rooms without a position.
+    unopened: Mutex<HashSet<WorkspaceId>>,
+    has_unopened: Notify,
+    /// Number of logs so far: events of an earlier one are ignored.
+    generation: AtomicU64,
     /// Notified when rooms got their first position.
     opened: Notify,
     /// People who came or left since the changes were last taken.
@@ -53,18 +63,36 @@ impl Shared {
             carries_events: AtomicBool::new(false),
             stale: Mutex::default(),
             is_stale: Notify::new(),
+            unopened: Mutex::default(),
+            has_unopened: Notify::new(),
+            generation: AtomicU64::new(0),
             opened: Notify::new(),
             presence: Mutex::default(),
         }
     }
 
-    pub(super) fn mark_stale(&self, workspace: WorkspaceId, after: Duration) {
+    /// Makes a room read the log if events are missing then, or in any case if it `is_forced`.
+    fn mark(&self, workspace: WorkspaceId, after: Duration, is_forced: bool) {
         let due = Instant::now() + after;
         let mut stale = lock(&self.stale);
-        let at = stale.entry(workspace).or_insert(due);
-        *at = due.min(*at);
+        let known = stale.entry(workspace).or_insert(Stale { due, is_forced });
+        known.due = due.min(known.due);
+        known.is_forced |= is_forced;
         drop(stale);
         self.is_stale.notify_one();
+    }
+
+    pub(super) fn mark_gap(&self, workspace: WorkspaceId, after: Duration) {
+        self.mark(workspace, after, false);
+    }
+
+    pub(super) fn mark_stale(&self, workspace: WorkspaceId, after: Duration) {
+        self.mark(workspace, after, true);
+    }
+
+    pub(super) fn mark_unopened(&self, workspace: WorkspaceId) {
+        lock(&self.unopened).insert(workspace);
+        self.has_unopened.notify_one();
     }
 
     /// Time that a missing event has to arrive before the log is read.
@@ -81,13 +109,21 @@ impl Shared {
     }
 }
 
-/// What rooms have to read from the log.
-#[derive(Debug, Default)]
-pub struct Missing {
-    /// Rooms without a position.
-    pub unopened: Vec<WorkspaceId>,
-    /// Rooms with the newest event that they delivered.
-    pub behind: Vec<(WorkspaceId, i64)>,
+/// A room that has to read the log.
+struct Stale {
+    due: Instant,
+    /// Also if no event is known to be missing.
+    is_forced: bool,
+}
+
+/// A room that has to read the log.
+#[derive(Debug, Clone, Copy)]
+pub struct Behind {
+    pub workspace: WorkspaceId,
+    /// The newest event that it delivered.
+    pub delivered: i64,
+    /// Number of the log that it follows.
+    pub generation: u64,
 }
 
 impl Hub {
@@ -136,7 +172,7 @@ impl Hub {
             return std::future::pending().await;
         };
         loop {
-            let due = lock(&shared.stale).values().min().copied();
+            let due = lock(&shared.stale).values().map(|room| room.due).min();
             match due {
                 Some(due) if due <= Instant::now() => return,
                 Some(due) => tokio::select! {
@@ -149,27 +185,89 @@ impl Hub {
     }
 
     /// Takes the rooms that have to read the log now. Rooms that have closed or caught up meanwhile are left out.
-    pub fn take_missing(&self) -> Missing {
-        let mut missing = Missing::default();
+    pub fn take_behind(&self) -> Vec<Behind> {
         let Some(shared) = &self.shared else {
-            return missing;
+            return Vec::new();
         };
         let now = Instant::now();
-        let due: Vec<WorkspaceId> = lock(&shared.stale)
-            .extract_if(|_, due| *due <= now)
-            .map(|(workspace, _)| workspace)
+        let generation = shared.generation.load(Ordering::SeqCst);
+        let due: Vec<(WorkspaceId, Stale)> = lock(&shared.stale)
+            .extract_if(|_, room| room.due <= now)
             .collect();
-        for workspace in due {
+        let behind = due.into_iter().filter_map(|(workspace, stale)| {
             let delivered = self.with_room(workspace, |room| {
-                (!room.sockets.is_empty()).then(|| room.order.delivered())
+                let is_meant = stale.is_forced || room.order.has_gap();
+                room.order
+                    .delivered()
+                    .filter(|_| is_meant && !room.sockets.is_empty())
             });
-            match delivered.flatten() {
-                Some(Some(delivered)) => missing.behind.push((workspace, delivered)),
-                Some(None) => missing.unopened.push(workspace),
-                None => {}
+            Some(Behind {
+                workspace,
+                delivered: delivered.flatten()?,
+                generation,
+            })
+        });
+        behind.collect()
+    }
+
+    /// Waits for rooms without a position, and takes them.
+    pub async fn unopened(&self) -> Vec<WorkspaceId> {
+        let Some(shared) = &self.shared else {
+            return std::future::pending().await;
+        };
+        loop {
+            let rooms = std::mem::take(&mut *lock(&shared.unopened));
+            if !rooms.is_empty() {
+                return rooms.into_iter().collect();
+            }
+            shared.has_unopened.notified().await;
+        }
+    }
+
+    /// Makes rooms without a position read it again, after a read that failed.
+    pub fn mark_unopened(&self, rooms: &[WorkspaceId]) {
+        if let Some(shared) = &self.shared {
+            for workspace in rooms {
+                shared.mark_unopened(*workspace);
             }
         }
-        missing
+    }
+
+    /// Number of the log that is followed now.
+    pub fn generation(&self) -> u64 {
+        self.shared
+            .as_ref()
+            .map_or(0, |shared| shared.generation.load(Ordering::SeqCst))
+    }
+
+    /// Like `publish`, for an event of another node or of the log, unless another log was begun since `generation`.
+    pub fn publish_of(&self, generation: u64, event: &Envelope) {
+        let Some(shared) = &self.shared else { return };
+        let has_gap = self.with_room(event.workspace, |room| {
+            // Compared under the lock of the room, which `start_over` takes after it has changed the number.
+            let is_current = shared.generation.load(Ordering::SeqCst) == generation;
+            is_current && !room.sockets.is_empty() && room.receive(event)
+        });
+        if has_gap == Some(true) {
+            shared.mark_gap(event.workspace, shared.patience());
+        }
+    }
+
+    /// Closes the sockets of a room that cannot continue, because events were deleted that it has not delivered.
+    pub fn restart_room(&self, workspace: WorkspaceId) {
+        let Some(shared) = &self.shared else { return };
+        self.with_room(workspace, |room| {
+            for socket in room.sockets.values() {
+                socket.close(Close::GoingAway);
+            }
+            room.order = super::order::Order::default();
+        });
+        shared.mark_unopened(workspace);
+    }
+
+    /// Checks whether a workspace has sockets here.
+    pub fn is_open(&self, workspace: WorkspaceId) -> bool {
+        self.with_room(workspace, |room| !room.sockets.is_empty()) == Some(true)
     }
 
     /// Rooms with sockets.
@@ -203,7 +301,7 @@ impl Hub {
                 !room.sockets.is_empty() && room.open_at(head)
             });
             if has_gap == Some(true) {
-                shared.mark_stale(workspace, shared.patience());
+                shared.mark_gap(workspace, shared.patience());
             }
         }
         shared.opened.notify_waiters();
@@ -214,14 +312,17 @@ impl Hub {
         let is_behind = self.with_room(workspace, |room| {
             !room.sockets.is_empty() && room.order.note(seq)
         });
-        if is_behind == Some(true) {
-            self.mark_stale(workspace, after);
+        if is_behind == Some(true)
+            && let Some(shared) = &self.shared
+        {
+            shared.mark_gap(workspace, after);
         }
         is_behind == Some(true)
     }
 
-    /// Handles a message of another node, except those that do not concern sockets.
-    pub fn receive(&self, received: &Received) {
+    /// Handles a message of another node, except those that do not concern sockets. `generation` was read before the epoch of the
+    /// message was compared.
+    pub fn receive(&self, received: &Received, generation: u64) {
         let Some(shared) = &self.shared else { return };
         match &received.message {
             BusMessage::Log {
@@ -231,7 +332,7 @@ impl Hub {
                 ..
             } => {
                 for event in events {
-                    self.publish(event);
+                    self.publish_of(generation, event);
                 }
                 let after = if events.is_empty() {
                     Duration::ZERO
@@ -281,6 +382,11 @@ impl Hub {
             return;
         }
         let begins = known.is_none_or(|stream| stream.attempt < delta.attempt);
+        room.ended.retain(|_, at| at.elapsed() < ENDED_FOR);
+        if begins && room.ended.contains_key(&delta.message) {
+            // Sent before the end, and arrived after it.
+            return;
+        }
         if begins && delta.offset == 0 {
             room.streams.insert(delta.task, Stream::elsewhere(delta));
         }
@@ -382,6 +488,15 @@ impl Hub {
         }
     }
 
+    /// Returns changes that could not be stored, unless there are newer ones.
+    pub fn return_presence(&self, changes: &[(WorkspaceId, UserId, bool)]) {
+        let Some(shared) = &self.shared else { return };
+        let mut waiting = lock(&shared.presence);
+        for (workspace, user, is_here) in changes {
+            waiting.entry((*workspace, *user)).or_insert(*is_here);
+        }
+    }
+
     /// Takes the people who came or left on this node, with whether they are here now.
     pub fn take_presence(&self) -> Vec<(WorkspaceId, UserId, bool)> {
         let Some(shared) = &self.shared else {
@@ -417,9 +532,11 @@ impl Hub {
         }
     }
 
-    /// Sends nothing more to today's sockets, and makes the rooms start again at the head of a log that was replaced. Returns the
-    /// number of the sockets; `close_gradually` closes them.
+    /// Sends nothing more to today's sockets, and makes the rooms start again at the head of a log that was replaced.
+    /// `close_gradually` then closes these sockets.
     pub fn start_over(&self) {
+        let Some(shared) = &self.shared else { return };
+        shared.generation.fetch_add(1, Ordering::SeqCst);
         for room in &self.rooms {
             let mut room = lock(room.value());
             for socket in room.sockets.values() {
@@ -427,8 +544,9 @@ impl Hub {
             }
             room.order = super::order::Order::default();
             room.last_seq = 0;
+            drop(room);
         }
-        self.mark_all_stale();
+        self.mark_unopened(&self.open_rooms());
     }
 
     /// Closes all sockets that are open now in random order over `time`, so that their clients do not reconnect all at once.
