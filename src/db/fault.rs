@@ -170,7 +170,9 @@ pub(super) fn is_retryable(error: &sqlx::Error) -> bool {
 
 /// SQLSTATE of an error; `connection_failure` if it is none of the server's.
 pub(super) fn sqlstate(error: &sqlx::Error) -> String {
-    let code = error.as_database_error().and_then(|e| e.code());
+    let code = error
+        .as_database_error()
+        .and_then(sqlx::error::DatabaseError::code);
     code.map_or_else(|| "08006".to_owned(), Cow::into_owned)
 }
 

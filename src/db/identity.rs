@@ -140,7 +140,9 @@ struct ServerRow {
 /// Checks for errors of servers without these functions, or with a role that cannot call them: `undefined_function`,
 /// `insufficient_privilege`, `feature_not_supported`.
 fn is_unsupported(error: &sqlx::Error) -> bool {
-    let code = error.as_database_error().and_then(|e| e.code());
+    let code = error
+        .as_database_error()
+        .and_then(sqlx::error::DatabaseError::code);
     matches!(code.as_deref(), Some("42883" | "42501" | "0A000"))
 }
 
@@ -173,7 +175,7 @@ pub(super) async fn read_server(
         let is_kept = failover == Failover::Lossless
             && !row.standbys.is_empty()
             && is_same_system(recorded, server.as_ref());
-        record(c, &row.epoch, recorded, identity, is_kept).await?;
+        record(c, &row.epoch, recorded, &identity, is_kept).await?;
         row.epoch = read_row(c).await?.epoch;
     }
     Ok(Epoch {
@@ -192,7 +194,7 @@ async fn record(
     c: &mut PgConnection,
     epoch: &str,
     recorded: Option<&str>,
-    identity: String,
+    identity: &str,
     is_kept: bool,
 ) -> Result<(), sqlx::Error> {
     let mut tx = c.begin().await?;
@@ -203,7 +205,7 @@ async fn record(
         "insert into meta (key, value) values ('epoch_server', $1) on conflict (key) do update set value = excluded.value \
          where meta.value = $2",
     )
-    .bind(&identity)
+    .bind(identity)
     .bind(recorded)
     .execute(&mut *tx)
     .await?;

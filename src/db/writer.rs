@@ -458,11 +458,11 @@ impl Writer {
             return Ok(c);
         }
         c.control("begin").await?;
-        if !key.is_nil() {
-            if let Err(e) = dialect::lock_workspace(&mut c, key).await {
-                self.roll_back(&mut c).await;
-                return Err(e);
-            }
+        if !key.is_nil()
+            && let Err(e) = dialect::lock_workspace(&mut c, key).await
+        {
+            self.roll_back(&mut c).await;
+            return Err(e);
         }
         Ok(c)
     }

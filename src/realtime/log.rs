@@ -217,6 +217,10 @@ pub async fn reserve(c: &mut Conn, workspace: WorkspaceId, n: usize) -> Result<i
 
 /// Appends an event under a reserved sequence number; it is stored with the others of the transaction, and delivered after the
 /// commit.
+#[expect(
+    clippy::unused_async,
+    reason = "a statement to its callers, although the transaction runs it later"
+)]
 pub async fn append(c: &mut Conn, workspace: WorkspaceId, event: NewEvent) -> Result<(), DbError> {
     let ts = now();
     let frame = serde_json::to_string(&Frame {

@@ -267,16 +267,11 @@ async fn a_failed_command_leaves_no_numbers_in_its_batch() {
     // The batch forms while the writer waits in this command.
     let (started, go_on) = (Arc::new(Notify::new()), Arc::new(Notify::new()));
     let (begun, held) = (Arc::clone(&started), Arc::clone(&go_on));
-    let db = log.db.clone();
-    let first = tokio::spawn(async move {
-        db.write(workspace.0, async move |_: &mut Conn| {
-            begun.notify_one();
-            held.notified().await;
-            Ok::<_, DbError>(())
-        })
-        .await
+    let first = log.db.write(workspace.0, async move |_: &mut Conn| {
+        begun.notify_one();
+        held.notified().await;
+        Ok::<_, DbError>(())
     });
-    within("the writer", started.notified()).await;
     let commands = (0..12).map(|n| {
         let write = log.db.write(workspace.0, async move |c: &mut Conn| {
             match n % 4 {
@@ -296,15 +291,19 @@ async fn a_failed_command_leaves_no_numbers_in_its_batch() {
         });
         async move { (n, write.await.is_ok()) }
     });
-    let commands = join_all(commands);
+    let commands = async {
+        started.notified().await;
+        join_all(commands).await
+    };
     let release = async {
         while log.db.queued_writes() < 12 {
             tokio::task::yield_now().await;
         }
         go_on.notify_one();
     };
-    let (done, ()) = within("the batch", async { tokio::join!(commands, release) }).await;
-    first.await.unwrap().unwrap();
+    let batch = async { tokio::join!(first, commands, release) };
+    let (first, done, ()) = within("the batch", batch).await;
+    first.unwrap();
     let succeeded: Vec<i32> = done.iter().filter(|(_, ok)| *ok).map(|(n, _)| *n).collect();
     assert_eq!(succeeded, [0, 4, 8, 11]);
     let stored = log.after(0, PAGE).await.unwrap();
