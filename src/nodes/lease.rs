@@ -181,10 +181,10 @@ impl Lease {
             }
             if renewed.elapsed() >= SOCKETS_KEPT && !is_emptied {
                 is_emptied = true;
-                links
-                    .hub
-                    .close_gradually(Close::GoingAway, links.drain)
-                    .await;
+                let (hub, drain) = (Arc::clone(&links.hub), links.drain);
+                links.tracker.spawn(async move {
+                    hub.close_gradually(Close::GoingAway, drain).await;
+                });
             }
             let opened = tokio::select! {
                 () = shutdown.cancelled() => return Ok(()),

@@ -8,7 +8,7 @@ use serde_json::value::RawValue;
 
 use super::event::{EventData, EventType, Frame, ends_stream, is_type_of_agent};
 use crate::{
-    db::{CommitMarker, Conn, DbError, EventRow, Json, is_in_visible_channel, now},
+    db::{CommitMarker, Conn, DbError, EventRow, Json, dialect, is_in_visible_channel, now},
     ids::{ChannelId, ForkId, MessageId, ThreadId, UserId, WorkspaceId},
 };
 

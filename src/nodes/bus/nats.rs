@@ -165,7 +165,9 @@ impl Nats {
             for packet in wire::pack(node, epoch, vec![message.clone()], MESSAGE_BYTES_MAX) {
                 let sent = connected.client.publish(subject.clone(), packet.into());
                 if !matches!(tokio::time::timeout(PUBLISH_WITHIN, sent).await, Ok(Ok(()))) {
+                    // The others would wait as long.
                     metrics::counter!("openvibe_bus_dropped_total").increment(1);
+                    return;
                 }
             }
         }
