@@ -37,5 +37,7 @@ export type ModelTest = S['ModelTest'];
 export type ModelConnection = S['ModelConnection'];
 export type ModelForm = S['ModelForm'];
 export type LocalServer = S['LocalServer'];
+/** A server process that uses the database, as admins of the oldest workspace see it. */
+export type ListedNode = S['Node'];
 /** Deleted objects. */
 export type Erased = S['Erased'];

@@ -8,6 +8,7 @@ import type {
   Erased,
   InviteForm,
   KeyForm,
+  ListedNode,
   LocalServer,
   ModelConnection,
   ModelForm,
@@ -154,6 +155,10 @@ export class AdminApi {
   /** Model servers on the usual ports of the server's machine. */
   async localModels(id: string): Promise<LocalServer[]> {
     return (await this.#take(this.#http.GET('/v1/workspaces/{id}/local-models', at({ id })))).data;
+  }
+  /** By name. Only admins of the oldest workspace can list them; for others, the route is missing. */
+  async nodes(): Promise<ListedNode[]> {
+    return (await this.#take(this.#http.GET('/v1/nodes'))).data;
   }
   testModel(model?: string): Promise<ModelTest> {
     const init = { body: model ? { model } : {}, fetch: this.#transport.untimed };

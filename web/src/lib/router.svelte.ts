@@ -12,7 +12,7 @@ const SETTINGS = [
     'context',
     'about-us',
   ] as const),
-  ...(['tools', 'usage', 'budgets', 'audit', 'model'] as const),
+  ...(['tools', 'usage', 'budgets', 'audit', 'model', 'nodes'] as const),
 ];
 export type SettingsPage = (typeof SETTINGS)[number];
 /** Pages across all channels. */

@@ -11,6 +11,8 @@ export interface PageEntry {
   admin?: boolean;
   /** For members: whether the page has something for this person. */
   also?: (ws: WorkspaceState) => boolean;
+  /** For admins: only those who can list the nodes have this tab. */
+  operator?: boolean;
   wide?: boolean;
 }
 /** Each page is loaded when it opens. */
@@ -62,6 +64,19 @@ export const GROUPS: { name: string; pages: PageEntry[] }[] = [
       },
       { key: 'audit', name: 'Audit log', load: () => import('./Audit.svelte'), admin: true },
       { key: 'model', name: 'Model', load: () => import('./ModelPage.svelte'), admin: true },
+    ],
+  },
+  {
+    name: 'Server',
+    pages: [
+      {
+        key: 'nodes',
+        name: 'Nodes',
+        load: () => import('../nodes/NodesPage.svelte'),
+        admin: true,
+        operator: true,
+        wide: true,
+      },
     ],
   },
 ];

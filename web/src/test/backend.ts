@@ -1,5 +1,6 @@
 import type { Action, Waiting } from '../api/actions';
 import type { AdaptationState } from '../api/adaptation';
+import type { ListedNode } from '../api/admin-types';
 import { Api } from '../api/api';
 import type { ServerEvent } from '../api/events';
 import type { StylePreset } from '../api/reply-styles';
@@ -36,6 +37,8 @@ export class Backend {
   runs = new Map<string, Run>();
   /** Registered servers. */
   tools: { id: string; title: string }[] = [];
+  /** Nodes, if Mia's workspace is the oldest; otherwise null. */
+  nodes: ListedNode[] | null = null;
   /** Threads of published results. */
   decisions: { thread_id: string }[] = [];
   calls: string[] = [];
@@ -61,6 +64,8 @@ export class Backend {
     if (this.lost?.test(call)) throw new TypeError('no response');
     if (this.refuse?.test(call)) return Response.json({ error: this.failure }, { status: 409 });
     if (this.fail) return Response.json({ error: this.failure }, { status: this.fail });
+    if (call === 'GET /v1/nodes' && !this.nodes)
+      return Response.json({ error: this.failure }, { status: 404 });
     return Response.json(this.#answer(call, url, body));
   };
   #answer(call: string, url: URL, body: Record<string, unknown>): unknown {
@@ -73,6 +78,7 @@ export class Backend {
       return this.tasks.find((t) => t.id === id);
     if (call === 'GET /v1/waiting') return this.waiting;
     if (call === 'GET /v1/tools') return list(this.tools);
+    if (call === 'GET /v1/nodes') return list(this.nodes!);
     if (call === 'GET /v1/actions') {
       const [task, state] = [url.searchParams.get('task_id'), url.searchParams.get('state')];
       const fits = (a: Action) => (!task || a.task_id === task) && (!state || a.state === state);

@@ -1,0 +1,70 @@
+import type { ListedNode } from '../api/admin-types';
+import { listed } from '../lib/text';
+import { seconds } from '../lib/time';
+
+type Tone = 'ok' | 'wait' | 'bad';
+export const STATES: Record<ListedNode['state'], { word: string; tone: Tone }> = {
+  starting: { word: 'Starting', tone: 'wait' },
+  ready: { word: 'Ready', tone: 'ok' },
+  draining: { word: 'Draining', tone: 'wait' },
+  lost: { word: 'Lost', tone: 'bad' },
+};
+export const BUSES: Record<ListedNode['mode'], string> = {
+  local: 'In this process',
+  notify: 'PostgreSQL',
+  nats: 'NATS',
+};
+
+/** Number of nodes that are not lost. */
+export function countText(nodes: ListedNode[]): string {
+  const live = nodes.filter((n) => n.state !== 'lost').length;
+  return live > 1 ? `${live} servers use this database.` : 'One server uses this database.';
+}
+
+/** "< 1 min", "12 min", "4 h 12 min", "3 d 4 h". */
+export function uptimeText(startedAt: string, now: Date): string {
+  const minutes = Math.floor((now.getTime() - Date.parse(startedAt)) / 60_000);
+  const hours = Math.floor(minutes / 60);
+  if (minutes < 1) return '< 1 min';
+  if (hours < 1) return `${minutes} min`;
+  return hours < 24 ? `${hours} h ${minutes % 60} min` : `${Math.floor(hours / 24)} d ${hours % 24} h`;
+}
+
+/** "< 1 ms", "18 ms", "1.5 s", "2 min 3 s". */
+export function delayText(ms: number): string {
+  if (ms < 1) return '< 1 ms';
+  return ms < 999.5 ? `${Math.round(ms)} ms` : seconds(ms);
+}
+
+/** Clock difference above which the server logs a warning, too. */
+const SKEW_MAX_MS = 2000;
+export const isClockOff = (n: ListedNode): boolean => Math.abs(n.clock_skew_ms) > SKEW_MAX_MS;
+/** "0 ms", "+18 ms", "−2.4 s". */
+export function skewText(ms: number): string {
+  if (ms === 0) return '0 ms';
+  return `${ms < 0 ? '−' : '+'}${delayText(Math.abs(ms))}`;
+}
+
+export const shortEpoch = (epoch: string): string => epoch.slice(0, 8);
+
+/** What is wrong with a node, and what to do. `own` is the name of the node that responded. */
+export function warningsOf(n: ListedNode, own: string): string[] {
+  if (n.state === 'lost')
+    return [
+      'It crashed or cannot reach the database. Other nodes do its work. It is listed for a day unless it comes back.',
+    ];
+  const warnings: string[] = [];
+  const names = n.differing_settings;
+  if (names.length) {
+    const [verb, values] = names.length === 1 ? ['differs', 'value'] : ['differ', 'values'];
+    warnings.push(
+      `${listed(names)} ${verb} from ${own}: set the same ${values} on all nodes, then restart those that you changed.`,
+    );
+  }
+  if (isClockOff(n)) {
+    const side = n.clock_skew_ms > 0 ? 'ahead of' : 'behind';
+    const time = delayText(Math.abs(n.clock_skew_ms));
+    warnings.push(`Its clock is ${time} ${side} the database’s: synchronize both clocks.`);
+  }
+  return warnings;
+}
