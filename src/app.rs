@@ -646,11 +646,12 @@ impl App {
         Arc::clone(&self.state.hub)
     }
 
-    /// Changes the interval of polls, for tests of the bus alone. Only before `run`.
-    pub fn poll_every(&mut self, interval: Duration) {
-        if let Some(inner) = Arc::get_mut(&mut self.state.0) {
-            inner.nodes.poll_every = interval;
-        }
+    /// Changes the interval of polls, for tests of the bus alone. Returns false if the state is already shared.
+    pub fn poll_every(&mut self, interval: Duration) -> bool {
+        let inner = Arc::get_mut(&mut self.state.0);
+        inner
+            .map(|inner| inner.nodes.poll_every = interval)
+            .is_some()
     }
 
     /// The bus to other nodes, so that tests can wait for them.

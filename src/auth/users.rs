@@ -12,7 +12,7 @@ use super::{
 use crate::{
     auth::{names::parse_email, tokens::hash_token},
     config::Signup,
-    db::{Conn, Db, DbError, now},
+    db::{Conn, Db, DbError, dialect, now},
     ids::{UserId, WorkspaceId},
     realtime::EventType,
     time::Timestamp,
@@ -115,14 +115,22 @@ pub async fn sign_up(
         &email,
     )
     .await?;
-    // All sign-ups without an invite use the same writer, so that only one can be the first.
+    // Sign-ups without an invite run one after the other, so that only one can be the first.
     let key = invite
         .map(|invite| invite.workspace_id.0)
         .unwrap_or_default();
     let hash = hasher.hash(form.password.clone()).await?;
     db.write(key, async move |c: &mut Conn| {
+        if form.invite.is_none() {
+            dialect::lock_sign_ups(c).await?;
+        }
         let invite = may_sign_up(c, mode, setup_token.as_deref(), &form, &email).await?;
         let user = insert_user(c, &email, &name.0, &hash).await?;
+        if setup_token.is_some() {
+            c.q("delete from meta where key = 'setup_token'")
+                .run()
+                .await?;
+        }
         let workspace = match invite {
             Some(invite) => Some(invites::accept(c, &invite, user.id, &user.name).await?.0),
             None => None,

@@ -129,7 +129,10 @@ fn is_compared(table: &str) -> bool {
         "sqlite_",
         "_sqlx",
         "search_",
+        "jobs",
         "login_attempts",
+        "nodes",
+        "presence",
         "revocations",
     ]
     .iter()

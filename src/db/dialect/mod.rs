@@ -117,6 +117,18 @@ pub async fn lock_chunks(c: &mut Conn, upload: Uuid) -> Result<u64, DbError> {
     Ok(chunks.len() as u64)
 }
 
+/// Makes other sign-ups wait until this transaction ends, also those on other nodes.
+///
+/// `SQLite` has only one writer anyway.
+pub async fn lock_sign_ups(c: &mut Conn) -> Result<(), DbError> {
+    if c.engine() == Engine::Postgres {
+        c.q("select cast(pg_advisory_xact_lock(7310579, 3) as text)")
+            .all::<(String,)>()
+            .await?;
+    }
+    Ok(())
+}
+
 /// Current time of the database, which all of its servers share. `SQLite` runs in this process.
 pub async fn clock(c: &mut Conn) -> Result<Timestamp, DbError> {
     match c.engine() {

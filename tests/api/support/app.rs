@@ -14,6 +14,8 @@ pub struct TestApp {
     pub model: ModelServer,
     pub(super) settings: BTreeMap<String, String>,
     bound: fn(&mut Bounds),
+    /// Interval of polls, if it is not the usual one.
+    pub(super) poll: Option<Duration>,
     stop: CancellationToken,
     running: JoinSet<()>,
     db: Option<Db>,
@@ -62,6 +64,17 @@ impl TestApp {
         app
     }
 
+    /// Like `with`, for a node that practically never polls, so that everything arrives over the bus.
+    pub async fn on_bus_only(others: &[(&str, &str)]) -> Self {
+        let place = Arc::new(TestDatabase::migrated().await);
+        let model = ModelServer::start().await;
+        let settings = settings(&place, &model, others);
+        let mut app = Self::unstarted(place, model, settings);
+        app.poll = Some(Duration::from_hours(1));
+        app.run().await;
+        app
+    }
+
     pub(super) fn unstarted(
         place: Arc<TestDatabase>,
         model: ModelServer,
@@ -75,6 +88,7 @@ impl TestApp {
             db: None,
             bus: None,
             bound: |_| {},
+            poll: None,
             stop: CancellationToken::new(),
             running: JoinSet::new(),
         }
@@ -94,6 +108,9 @@ impl TestApp {
             .unwrap();
         let mut app = App::build(config).await.unwrap();
         (self.bound)(app.bounds_mut());
+        if let Some(interval) = self.poll {
+            assert!(app.poll_every(interval));
+        }
         self.base = format!("http://{}", app.address());
         self.db = Some(app.db());
         self.bus = Some(app.bus());

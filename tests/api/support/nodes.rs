@@ -25,6 +25,7 @@ impl TestApp {
             ModelServer::start().await,
             settings,
         );
+        node.poll = self.poll;
         node.run().await;
         node
     }
