@@ -965,11 +965,8 @@ async fn cleanup_files_loop(state: State) {
         } else {
             CleanupScope::Rows
         };
-        if !state.nodes.node.runs_jobs() {
-            if wait_for_jobs(&state).await.is_none() {
-                return;
-            }
-            continue;
+        if wait_for_jobs(&state).await.is_none() {
+            return;
         }
         if let Err(e) = files::cleanup(&state.db, &state.blobs, orphan_after, how).await {
             tracing::warn!(error = %e, "could not remove unreferenced files; retrying later");

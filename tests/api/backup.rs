@@ -139,6 +139,13 @@ fn is_compared(table: &str) -> bool {
     .any(|begin| table.starts_with(begin))
 }
 
+/// Checks for a row of `meta` that a restore leaves out, because the server writes it again.
+fn is_regenerated(row: &str) -> bool {
+    ["epoch", "search", "synchronous_standbys", "cluster"]
+        .iter()
+        .any(|key| row.contains(key))
+}
+
 /// Every row of every table in the engine's text format, except for values that a restore regenerates.
 async fn rows_of(place: &TestDatabase) -> BTreeMap<String, Vec<String>> {
     let mut all = BTreeMap::new();
@@ -189,7 +196,7 @@ async fn rows_of(place: &TestDatabase) -> BTreeMap<String, Vec<String>> {
         }
     }
     let meta = all.get_mut("meta").unwrap();
-    meta.retain(|line: &String| !line.contains("epoch") && !line.contains("search"));
+    meta.retain(|line: &String| !is_regenerated(line));
     all
 }
 
@@ -219,7 +226,7 @@ async fn values_of(place: &TestDatabase) -> BTreeMap<String, Vec<String>> {
                 }
             }
             let line = json!(values).to_string();
-            if table.name != "meta" || !(line.contains("epoch") || line.contains("search")) {
+            if table.name != "meta" || !is_regenerated(&line) {
                 rows.push(line);
             }
             Ok::<_, db::DbError>(())
