@@ -7,7 +7,7 @@ text_enum! {
     pub enum Mode {
         /// There is one node.
         Local = "local",
-        /// Over LISTEN and NOTIFY of PostgreSQL.
+        /// Over LISTEN and NOTIFY of `PostgreSQL`.
         Notify = "notify",
         /// Over core NATS, or LISTEN and NOTIFY while it is unavailable.
         Nats = "nats",

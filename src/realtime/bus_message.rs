@@ -2,7 +2,9 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{frame::PresenceStatus, hub::Conversation, log::Envelope};
+use super::{
+    conversation::Conversation, frame::PresenceStatus, log::Envelope, node_state::NodeState,
+};
 use crate::ids::{MessageId, NodeId, TaskId, UserId, WorkspaceId};
 
 /// A message to other nodes.
@@ -53,7 +55,7 @@ pub enum BusMessage {
     Revoke,
     /// Sign of life.
     Node {
-        state: super::NodeState,
+        state: NodeState,
         /// Milliseconds since 1970, to measure the delay of the bus.
         sent_at_ms: i64,
     },

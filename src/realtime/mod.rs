@@ -7,6 +7,7 @@
 
 mod bus_message;
 mod catch_up;
+mod conversation;
 mod event;
 mod frame;
 pub mod hub;

@@ -1,4 +1,4 @@
-//! LISTEN and NOTIFY of PostgreSQL.
+//! LISTEN and NOTIFY of `PostgreSQL`.
 
 use std::time::{Duration, Instant};
 

@@ -25,7 +25,7 @@ pub const QUEUE_MAX: usize = 4096;
 const EVENT_BYTES_MAX: usize = 64 * 1024;
 /// Maximum number of events of a workspace that wait to be sent; others are read from the log.
 const EVENTS_MAX: usize = 64;
-/// Silence over NATS after which another node is also notified over PostgreSQL.
+/// Silence over NATS after which another node is also notified over `PostgreSQL`.
 const NATS_SILENCE_MAX: Duration = Duration::from_secs(6);
 
 /// Newly committed events of a workspace.

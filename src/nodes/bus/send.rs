@@ -21,18 +21,18 @@ use crate::{
     realtime::BusMessage,
 };
 
-/// Maximum size of a notification: PostgreSQL's limit is 8,000 bytes.
+/// Maximum size of a notification: `PostgreSQL`'s limit is 8,000 bytes.
 const NOTIFICATION_BYTES_MAX: usize = 7900;
 /// Interval of signs of life.
 const NATS_HEARTBEAT: Duration = Duration::from_secs(2);
 const NOTIFY_HEARTBEAT: Duration = Duration::from_secs(5);
-/// Maximum number of notifications that wait for PostgreSQL; further ones are dropped. NATS does not wait for them.
+/// Maximum number of notifications that wait for `PostgreSQL`; further ones are dropped. NATS does not wait for them.
 const PACKETS_MAX: usize = 64;
 
 /// Starts the bus: checks that LISTEN works, connects to NATS, and sends and receives until `shutdown`.
 ///
 /// # Errors
-/// If PostgreSQL does not deliver notifications, or NATS rejects the credentials.
+/// If `PostgreSQL` does not deliver notifications, or NATS rejects the credentials.
 pub async fn start(
     links: Links,
     receive: mpsc::Receiver<BusMessage>,

@@ -3,9 +3,10 @@
 //! Each workspace has one state behind a short lock: its sockets, the private channels that each
 //! can see, the conversations that each watches, and the streaming replies. A frame is encoded once
 //! and cloned by reference. Nothing here waits: a socket whose queue is full is closed and catches
-//! up from the log. If other nodes write to the same workspaces, `shared` delivers their events and frames as well.
+//! up from the log. If other nodes write to the same workspaces, `remote` delivers their events and frames as well.
 
 mod order;
+mod remote;
 mod room;
 mod shared;
 mod socket;
@@ -14,7 +15,7 @@ mod stream;
 use std::{
     collections::HashSet,
     sync::{
-        Arc, Mutex, MutexGuard, PoisonError,
+        Arc, Mutex,
         atomic::{AtomicU64, Ordering},
     },
     time::Duration,
@@ -22,20 +23,20 @@ use std::{
 
 use axum::extract::ws::Utf8Bytes;
 use dashmap::DashMap;
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 use tokio::sync::mpsc;
 use uuid::Uuid;
 
+pub use super::conversation::Conversation;
 use super::{
     bus_message::{BusMessage, RemoteDelta},
     catch_up::CatchUps,
     frame::{LiveFrame, encode_frame},
     log::{AgentVisibility, Envelope, MembershipChange},
 };
-use crate::ids::{
-    ApiKeyId, ChannelId, ForkId, MessageId, SessionId, TaskId, ThreadId, UserId, WorkspaceId,
-};
+use crate::ids::{ApiKeyId, ChannelId, MessageId, SessionId, TaskId, UserId, WorkspaceId};
 use room::Room;
+use shared::lock;
 pub use shared::{Behind, Shared};
 pub use socket::{Close, Outgoing, Socket};
 use stream::{Stream, StreamSource};
@@ -43,27 +44,6 @@ use stream::{Stream, StreamSource};
 pub const SUBSCRIPTIONS_MAX: usize = 100;
 /// Interval at which delayed presence changes are sent.
 pub const PRESENCE_EVERY: Duration = Duration::from_millis(100);
-/// Maximum presence frames per workspace and interval. When everyone reconnects at once, as after a
-/// restart, the number of presence frames is quadratic: 25 million for 5,000 people, at 1 to 2 µs
-/// of CPU time each.
-const PRESENCE_FRAMES_PER_TICK: usize = 20_000;
-
-/// A thread or a fork.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Conversation {
-    Thread(ThreadId),
-    Fork(ForkId),
-}
-
-impl Conversation {
-    pub fn id(self) -> Uuid {
-        match self {
-            Self::Thread(id) => id.0,
-            Self::Fork(id) => id.0,
-        }
-    }
-}
 
 #[derive(Default)]
 pub struct Hub {
@@ -75,11 +55,6 @@ pub struct Hub {
     pub catch_ups: CatchUps,
     /// `None` if no other process writes to the same workspaces.
     shared: Option<Shared>,
-}
-
-fn lock<T>(of: &Mutex<T>) -> MutexGuard<'_, T> {
-    // A panic while the lock is held causes at most a missed frame; clients detect gaps.
-    of.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl Hub {
@@ -461,8 +436,8 @@ impl Hub {
 
 #[cfg(test)]
 mod tests {
-    use super::{socket::SOCKET_QUEUE_MAX, *};
-    use crate::realtime::Audience;
+    use super::{room::PRESENCE_FRAMES_PER_TICK, socket::SOCKET_QUEUE_MAX, *};
+    use crate::{ids::ThreadId, realtime::Audience};
 
     const SEES_ALL: AgentVisibility = AgentVisibility {
         agents: true,

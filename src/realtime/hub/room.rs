@@ -10,7 +10,6 @@ use axum::extract::ws::Utf8Bytes;
 use uuid::Uuid;
 
 use super::{
-    PRESENCE_FRAMES_PER_TICK,
     order::{Order, Place},
     socket::{Close, Socket},
     stream::{Stream, StreamSource},
@@ -22,6 +21,11 @@ use crate::{
         log::{Audience, Envelope, MembershipChange},
     },
 };
+
+/// Maximum presence frames per workspace and interval. When everyone reconnects at once, as after a
+/// restart, the number of presence frames is quadratic: 25 million for 5,000 people, at 1 to 2 µs
+/// of CPU time each.
+pub(super) const PRESENCE_FRAMES_PER_TICK: usize = 20_000;
 
 /// The state of one workspace.
 #[derive(Default)]

@@ -1,16 +1,9 @@
-//! What the hub does in addition if other nodes write to the same workspaces: it passes ephemeral frames on, and delivers events of
-//! other nodes in the order of the log.
-//!
-//! ```text
-//! commit here ─────► publish ─┐                          ┌─► sockets
-//! `log` with events ─► publish ├─► next one? ── yes ──────┤
-//! `log` without, poll ► reached┘        └── no ─► stale ─► read from the log (`nodes::follow`) ─► publish
-//! ```
+//! State of a hub whose workspaces are also written by other nodes.
 
 use std::{
     collections::{HashMap, HashSet},
     sync::{
-        Mutex,
+        Mutex, MutexGuard, PoisonError,
         atomic::{AtomicBool, AtomicU64, Ordering},
     },
     time::{Duration, Instant},
@@ -18,42 +11,37 @@ use std::{
 
 use tokio::sync::{Notify, mpsc};
 
-use super::{Close, Hub, Room, Stream, StreamSource, lock, stream::Gap};
 use crate::{
-    ids::{NodeId, TaskId, UserId, WorkspaceId},
-    realtime::{
-        bus_message::{BusMessage, Received, RemoteDelta},
-        log::Envelope,
-    },
+    ids::{UserId, WorkspaceId},
+    realtime::bus_message::BusMessage,
 };
+
+pub(super) fn lock<T>(of: &Mutex<T>) -> MutexGuard<'_, T> {
+    // A panic while the lock is held causes at most a missed frame; clients detect gaps.
+    of.lock().unwrap_or_else(PoisonError::into_inner)
+}
 
 /// Time that a missing event of another node has to arrive over a bus that carries events.
 const PATIENCE: Duration = Duration::from_millis(10);
-/// Minimum interval between two requests for the text of the same reply.
-const WANTED_AGAIN: Duration = Duration::from_secs(1);
-/// Time after the end of a stream in which deltas of it can still arrive.
-const ENDED_FOR: Duration = Duration::from_secs(2);
-/// Time after which a stream of another node is forgotten; it is requested again if it continues.
-const STREAM_SILENCE_MAX: Duration = Duration::from_mins(3);
 
 /// State that is needed only if there can be other nodes.
 pub struct Shared {
     /// Ephemeral messages for other nodes; dropped when the queue is full.
-    relay: mpsc::Sender<BusMessage>,
+    pub(super) relay: mpsc::Sender<BusMessage>,
     /// The bus carries events, so missing ones probably arrive soon.
-    carries_events: AtomicBool,
+    pub(super) carries_events: AtomicBool,
     /// Rooms that have to read the log, and when.
-    stale: Mutex<HashMap<WorkspaceId, Stale>>,
-    is_stale: Notify,
+    pub(super) stale: Mutex<HashMap<WorkspaceId, Stale>>,
+    pub(super) is_stale: Notify,
     /// Rooms without a position.
-    unopened: Mutex<HashSet<WorkspaceId>>,
-    has_unopened: Notify,
+    pub(super) unopened: Mutex<HashSet<WorkspaceId>>,
+    pub(super) has_unopened: Notify,
     /// Number of logs so far: events of an earlier one are ignored.
-    generation: AtomicU64,
+    pub(super) generation: AtomicU64,
     /// Notified when rooms got their first position.
-    opened: Notify,
+    pub(super) opened: Notify,
     /// People who came or left since the changes were last taken.
-    presence: Mutex<HashMap<(WorkspaceId, UserId), bool>>,
+    pub(super) presence: Mutex<HashMap<(WorkspaceId, UserId), bool>>,
 }
 
 impl Shared {
@@ -110,10 +98,10 @@ impl Shared {
 }
 
 /// A room that has to read the log.
-struct Stale {
-    due: Instant,
+pub(super) struct Stale {
+    pub(super) due: Instant,
     /// Also if no event is known to be missing.
-    is_forced: bool,
+    pub(super) is_forced: bool,
 }
 
 /// A room that has to read the log.
@@ -124,485 +112,4 @@ pub struct Behind {
     pub delivered: i64,
     /// Number of the log that it follows.
     pub generation: u64,
-}
-
-impl Hub {
-    /// A hub whose workspaces are also written by other nodes.
-    pub fn shared(shared: Shared) -> Self {
-        Self {
-            shared: Some(shared),
-            ..Self::default()
-        }
-    }
-
-    /// Passes an ephemeral message on to other nodes.
-    pub(super) fn relay(&self, message: impl FnOnce() -> BusMessage) {
-        if let Some(shared) = &self.shared
-            && shared.relay.try_send(message()).is_err()
-        {
-            metrics::counter!("openvibe_bus_dropped_total").increment(1);
-        }
-    }
-
-    /// Records whether the bus carries events.
-    pub fn set_carries_events(&self, carries: bool) {
-        if let Some(shared) = &self.shared {
-            shared.carries_events.store(carries, Ordering::Relaxed);
-        }
-    }
-
-    /// Waits until the room of a workspace has a position, so that every event after a later read of the log is delivered. Safe to
-    /// drop while it waits.
-    pub async fn opened(&self, workspace: WorkspaceId) {
-        let Some(shared) = &self.shared else { return };
-        loop {
-            let opened = shared.opened.notified();
-            let mut opened = std::pin::pin!(opened);
-            opened.as_mut().enable();
-            if self.with_room(workspace, |room| room.order.delivered().is_some()) == Some(true) {
-                return;
-            }
-            opened.await;
-        }
-    }
-
-    /// Waits until a room has to read the log.
-    pub async fn stale(&self) {
-        let Some(shared) = &self.shared else {
-            return std::future::pending().await;
-        };
-        loop {
-            let due = lock(&shared.stale).values().map(|room| room.due).min();
-            match due {
-                Some(due) if due <= Instant::now() => return,
-                Some(due) => tokio::select! {
-                    () = tokio::time::sleep_until(due.into()) => return,
-                    () = shared.is_stale.notified() => {}
-                },
-                None => shared.is_stale.notified().await,
-            }
-        }
-    }
-
-    /// Takes the rooms that have to read the log now. Rooms that have closed or caught up meanwhile are left out.
-    pub fn take_behind(&self) -> Vec<Behind> {
-        let Some(shared) = &self.shared else {
-            return Vec::new();
-        };
-        let now = Instant::now();
-        let generation = shared.generation.load(Ordering::SeqCst);
-        let due: Vec<(WorkspaceId, Stale)> = lock(&shared.stale)
-            .extract_if(|_, room| room.due <= now)
-            .collect();
-        let behind = due.into_iter().filter_map(|(workspace, stale)| {
-            let delivered = self.with_room(workspace, |room| {
-                let is_meant = stale.is_forced || room.order.has_gap();
-                room.order
-                    .delivered()
-                    .filter(|_| is_meant && !room.sockets.is_empty())
-            });
-            Some(Behind {
-                workspace,
-                delivered: delivered.flatten()?,
-                generation,
-            })
-        });
-        behind.collect()
-    }
-
-    /// Waits for rooms without a position, and takes them.
-    pub async fn unopened(&self) -> Vec<WorkspaceId> {
-        let Some(shared) = &self.shared else {
-            return std::future::pending().await;
-        };
-        loop {
-            let rooms = std::mem::take(&mut *lock(&shared.unopened));
-            if !rooms.is_empty() {
-                return rooms.into_iter().collect();
-            }
-            shared.has_unopened.notified().await;
-        }
-    }
-
-    /// Makes rooms without a position read it again, after a read that failed.
-    pub fn mark_unopened(&self, rooms: &[WorkspaceId]) {
-        if let Some(shared) = &self.shared {
-            for workspace in rooms {
-                shared.mark_unopened(*workspace);
-            }
-        }
-    }
-
-    /// Number of the log that is followed now.
-    pub fn generation(&self) -> u64 {
-        self.shared
-            .as_ref()
-            .map_or(0, |shared| shared.generation.load(Ordering::SeqCst))
-    }
-
-    /// Like `publish`, for an event of another node or of the log, unless another log was begun since `generation`.
-    pub fn publish_of(&self, generation: u64, event: &Envelope) {
-        let Some(shared) = &self.shared else { return };
-        let has_gap = self.with_room(event.workspace, |room| {
-            // Compared under the lock of the room, which `start_over` takes after it has changed the number.
-            let is_current = shared.generation.load(Ordering::SeqCst) == generation;
-            is_current && !room.sockets.is_empty() && room.receive(event)
-        });
-        if has_gap == Some(true) {
-            shared.mark_gap(event.workspace, shared.patience());
-        }
-    }
-
-    /// Closes the sockets of a room that cannot continue, because events were deleted that it has not delivered.
-    pub fn restart_room(&self, workspace: WorkspaceId) {
-        let Some(shared) = &self.shared else { return };
-        self.with_room(workspace, |room| {
-            for socket in room.sockets.values() {
-                socket.close(Close::GoingAway);
-            }
-            room.order = super::order::Order::default();
-        });
-        shared.mark_unopened(workspace);
-    }
-
-    /// Checks whether a workspace has sockets here.
-    pub fn is_open(&self, workspace: WorkspaceId) -> bool {
-        self.with_room(workspace, |room| !room.sockets.is_empty()) == Some(true)
-    }
-
-    /// Rooms with sockets.
-    pub fn open_rooms(&self) -> Vec<WorkspaceId> {
-        let open = |room: &Mutex<Room>| !lock(room).sockets.is_empty();
-        let rooms = self.rooms.iter().filter(|room| open(room));
-        rooms.map(|room| *room.key()).collect()
-    }
-
-    /// Makes every room read the log.
-    pub fn mark_all_stale(&self) {
-        if let Some(shared) = &self.shared {
-            for workspace in self.open_rooms() {
-                shared.mark_stale(workspace, Duration::ZERO);
-            }
-        }
-    }
-
-    /// Makes a room read the log again, after a page that was not the last one or a read that failed.
-    pub fn mark_stale(&self, workspace: WorkspaceId, after: Duration) {
-        if let Some(shared) = &self.shared {
-            shared.mark_stale(workspace, after);
-        }
-    }
-
-    /// Sets the first positions of rooms; `heads` are the newest events of their workspaces.
-    pub fn open_at(&self, heads: impl IntoIterator<Item = (WorkspaceId, i64)>) {
-        let Some(shared) = &self.shared else { return };
-        for (workspace, head) in heads {
-            let has_gap = self.with_room(workspace, |room| {
-                !room.sockets.is_empty() && room.open_at(head)
-            });
-            if has_gap == Some(true) {
-                shared.mark_gap(workspace, shared.patience());
-            }
-        }
-        shared.opened.notify_waiters();
-    }
-
-    /// Records that an event exists. Reads the log if its room has not delivered it yet. Returns true if it has not.
-    pub fn reached(&self, workspace: WorkspaceId, seq: i64, after: Duration) -> bool {
-        let is_behind = self.with_room(workspace, |room| {
-            !room.sockets.is_empty() && room.order.note(seq)
-        });
-        if is_behind == Some(true)
-            && let Some(shared) = &self.shared
-        {
-            shared.mark_gap(workspace, after);
-        }
-        is_behind == Some(true)
-    }
-
-    /// Handles a message of another node, except those that do not concern sockets. `generation` was read before the epoch of the
-    /// message was compared.
-    pub fn receive(&self, received: &Received, generation: u64) {
-        let Some(shared) = &self.shared else { return };
-        match &received.message {
-            BusMessage::Log {
-                workspace,
-                last,
-                events,
-                ..
-            } => {
-                for event in events {
-                    self.publish_of(generation, event);
-                }
-                let after = if events.is_empty() {
-                    Duration::ZERO
-                } else {
-                    shared.patience()
-                };
-                self.reached(*workspace, *last, after);
-            }
-            BusMessage::Delta(delta) => self.receive_delta(delta),
-            BusMessage::Want { workspace, task } => self.resend_stream(*workspace, *task),
-            BusMessage::Typing {
-                workspace,
-                conversation,
-                user,
-            } => self.typing_here(*workspace, *conversation, *user),
-            BusMessage::User {
-                workspace,
-                user,
-                frame,
-            } => self.tell_user_here(*workspace, *user, &frame.as_str().into()),
-            BusMessage::Presence {
-                workspace,
-                user,
-                status,
-            } => {
-                let is_there = *status == crate::realtime::PresenceStatus::Online;
-                self.set_elsewhere(*workspace, *user, received.node, is_there);
-            }
-            BusMessage::Stop { workspace, task } => self.drop_stream(*workspace, *task),
-            BusMessage::Wake | BusMessage::Revoke | BusMessage::Node { .. } => {}
-        }
-    }
-
-    /// Sends a part of a reply that another node writes to its watchers here. Requests the text before it if it is missing.
-    fn receive_delta(&self, delta: &RemoteDelta) {
-        let Some(room) = self.rooms.get(&delta.workspace).map(|room| room.clone()) else {
-            return;
-        };
-        let mut room = lock(&room);
-        if room.sockets.is_empty() {
-            return;
-        }
-        let known = room.streams.get(&delta.task);
-        if known.is_some_and(|stream| stream.attempt > delta.attempt)
-            || known.is_some_and(|stream| stream.attempt == delta.attempt && !stream.is_elsewhere())
-        {
-            return;
-        }
-        let begins = known.is_none_or(|stream| stream.attempt < delta.attempt);
-        room.ended.retain(|_, at| at.elapsed() < ENDED_FOR);
-        if begins && room.ended.contains_key(&delta.message) {
-            // Sent before the end, and arrived after it.
-            return;
-        }
-        if begins && delta.offset == 0 {
-            room.streams.insert(delta.task, Stream::elsewhere(delta));
-        }
-        let appended = match room.streams.get_mut(&delta.task) {
-            Some(stream) if stream.attempt == delta.attempt => stream.append(delta),
-            _ => Err(Gap),
-        };
-        match appended {
-            Ok(Some(frame)) => room.to_watchers(delta.conversation.id(), &frame, None),
-            Ok(None) => {}
-            Err(Gap) => {
-                let now = Instant::now();
-                room.wanted
-                    .retain(|_, at| now.duration_since(*at) < WANTED_AGAIN);
-                if !room.wanted.contains_key(&delta.task) {
-                    room.wanted.insert(delta.task, now);
-                    self.relay(|| BusMessage::Want {
-                        workspace: delta.workspace,
-                        task: delta.task,
-                    });
-                }
-            }
-        }
-    }
-
-    /// Sends the whole text of a reply that is written here to the other nodes.
-    fn resend_stream(&self, workspace: WorkspaceId, task: TaskId) {
-        let delta = self.with_room(workspace, |room| {
-            let stream = room.streams.get(&task)?;
-            (!stream.is_elsewhere() && stream.sent_bytes > 0).then(|| RemoteDelta {
-                workspace,
-                conversation: stream.conversation,
-                task,
-                message: stream.message,
-                attempt: stream.attempt,
-                offset: 0,
-                text: stream.text[..stream.sent_bytes].to_owned(),
-            })
-        });
-        if let Some(delta) = delta.flatten() {
-            self.relay(|| BusMessage::Delta(delta));
-        }
-    }
-
-    fn set_elsewhere(&self, workspace: WorkspaceId, user: UserId, node: NodeId, is_there: bool) {
-        let Some(room) = self.rooms.get(&workspace).map(|room| room.clone()) else {
-            return;
-        };
-        let mut room = lock(&room);
-        if room.sockets.is_empty() {
-            return;
-        }
-        let was_online = room.is_online(user);
-        if is_there {
-            room.elsewhere.entry(user).or_default().insert(node);
-        } else if let Some(nodes) = room.elsewhere.get_mut(&user) {
-            nodes.remove(&node);
-            if nodes.is_empty() {
-                room.elsewhere.remove(&user);
-            }
-        }
-        if room.is_online(user) != was_online {
-            room.presence_changed(user);
-            self.pace(workspace);
-        }
-    }
-
-    /// Replaces the people who have sockets on other nodes, for the given open rooms.
-    pub fn replace_elsewhere(
-        &self,
-        mut people: HashMap<WorkspaceId, HashMap<UserId, HashSet<NodeId>>>,
-        rooms: &[WorkspaceId],
-    ) {
-        for workspace in rooms {
-            let Some(room) = self.rooms.get(workspace).map(|room| room.clone()) else {
-                continue;
-            };
-            let mut room = lock(&room);
-            if room.sockets.is_empty() {
-                continue;
-            }
-            let now = people.remove(workspace).unwrap_or_default();
-            let before = std::mem::replace(&mut room.elsewhere, now);
-            let changed: Vec<UserId> = before
-                .keys()
-                .filter(|user| !room.elsewhere.contains_key(user))
-                .chain(
-                    room.elsewhere
-                        .keys()
-                        .filter(|user| !before.contains_key(user)),
-                )
-                .filter(|user| !room.people.contains_key(user))
-                .copied()
-                .collect();
-            for user in changed {
-                room.presence_changed(user);
-                self.pace(*workspace);
-            }
-        }
-    }
-
-    /// Returns changes that could not be stored, unless there are newer ones.
-    pub fn return_presence(&self, changes: &[(WorkspaceId, UserId, bool)]) {
-        let Some(shared) = &self.shared else { return };
-        let mut waiting = lock(&shared.presence);
-        for (workspace, user, is_here) in changes {
-            waiting.entry((*workspace, *user)).or_insert(*is_here);
-        }
-    }
-
-    /// Takes the people who came or left on this node, with whether they are here now.
-    pub fn take_presence(&self) -> Vec<(WorkspaceId, UserId, bool)> {
-        let Some(shared) = &self.shared else {
-            return Vec::new();
-        };
-        let changes = std::mem::take(&mut *lock(&shared.presence));
-        let changes = changes.into_iter();
-        changes
-            .map(|((workspace, user), is_here)| (workspace, user, is_here))
-            .collect()
-    }
-
-    /// Records all people on this node as changes, after its rows were lost.
-    pub fn repeat_presence(&self) {
-        let Some(shared) = &self.shared else { return };
-        for room in &self.rooms {
-            let workspace = *room.key();
-            for user in lock(room.value()).people.keys() {
-                shared.note_presence(workspace, *user, true);
-            }
-        }
-    }
-
-    /// Forgets streams of other nodes that have ended without a final event.
-    pub fn forget_silent_streams(&self) {
-        for room in &self.rooms {
-            lock(room.value())
-                .streams
-                .retain(|_, stream| match stream.source {
-                    StreamSource::Elsewhere(heard) => heard.elapsed() < STREAM_SILENCE_MAX,
-                    StreamSource::Here(_) => true,
-                });
-        }
-    }
-
-    /// Sends nothing more to today's sockets, and makes the rooms start again at the head of a log that was replaced.
-    /// `close_gradually` then closes these sockets.
-    pub fn start_over(&self) {
-        let Some(shared) = &self.shared else { return };
-        shared.generation.fetch_add(1, Ordering::SeqCst);
-        for room in &self.rooms {
-            let mut room = lock(room.value());
-            for socket in room.sockets.values() {
-                socket.mute();
-            }
-            room.order = super::order::Order::default();
-            room.last_seq = 0;
-            drop(room);
-        }
-        self.mark_unopened(&self.open_rooms());
-    }
-
-    /// Closes all sockets that are open now in random order over `time`, so that their clients do not reconnect all at once.
-    pub async fn close_gradually(&self, why: Close, time: Duration) {
-        use rand::seq::SliceRandom;
-
-        let mut sockets: Vec<_> = self
-            .rooms
-            .iter()
-            .flat_map(|room| {
-                lock(room.value())
-                    .sockets
-                    .values()
-                    .cloned()
-                    .collect::<Vec<_>>()
-            })
-            .collect();
-        sockets.shuffle(&mut rand::rng());
-        let steps = u32::try_from(sockets.len().clamp(1, 100)).unwrap_or(1);
-        let at_once = sockets.len().div_ceil(steps as usize).max(1);
-        for some in sockets.chunks(at_once) {
-            for socket in some {
-                socket.close(why);
-            }
-            tokio::time::sleep(time / steps).await;
-        }
-    }
-
-    /// Number of sockets in this process.
-    pub fn socket_count(&self) -> usize {
-        self.rooms
-            .iter()
-            .map(|room| lock(room.value()).sockets.len())
-            .sum()
-    }
-
-    fn with_room<T>(&self, workspace: WorkspaceId, act: impl FnOnce(&mut Room) -> T) -> Option<T> {
-        let room = self.rooms.get(&workspace)?.clone();
-        let mut room = lock(&room);
-        Some(act(&mut room))
-    }
-}
-
-/// Whether a conversation is the same on every node.
-#[cfg(test)]
-mod tests {
-    use crate::{ids::ThreadId, realtime::hub::Conversation};
-
-    #[test]
-    fn a_conversation_is_sent_with_its_kind() {
-        let conversation = Conversation::Thread(ThreadId::new());
-        let text = serde_json::to_string(&conversation).unwrap();
-        assert!(text.starts_with("{\"thread\":"), "{text}");
-        assert_eq!(
-            serde_json::from_str::<Conversation>(&text).unwrap(),
-            conversation
-        );
-    }
 }

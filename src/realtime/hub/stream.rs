@@ -5,10 +5,9 @@ use std::time::Instant;
 use axum::extract::ws::Utf8Bytes;
 use uuid::Uuid;
 
-use super::Conversation;
 use crate::{
     ids::{MessageId, TaskId},
-    realtime::{bus_message::RemoteDelta, frame::LiveFrame},
+    realtime::{bus_message::RemoteDelta, conversation::Conversation, frame::LiveFrame},
 };
 
 /// Where a reply is written.
