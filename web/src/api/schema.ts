@@ -7093,7 +7093,7 @@ export interface components {
              *
              *     `local`: There is one node.
              *
-             *     `notify`: Over LISTEN and NOTIFY of PostgreSQL.
+             *     `notify`: Over LISTEN and NOTIFY of `PostgreSQL`.
              *
              *     `nats`: Over core NATS, or LISTEN and NOTIFY while it is unavailable.
              * @enum {string}
