@@ -834,7 +834,7 @@ pub fn describe(url: &DatabaseUrl, what: &str, error: DbError) -> anyhow::Error 
 
 /// Prepares the data before the server starts.
 async fn prepare(links: &Links, config: &Config, agents: Option<String>) -> Result<(), DbError> {
-    let Links { db, node, .. } = links;
+    let db = &links.db;
     index::bring_up_to_date(db).await?;
     manifest::convert_old(db).await?;
     let is_alone = nodes::find_peers(links).await?;
@@ -845,13 +845,13 @@ async fn prepare(links: &Links, config: &Config, agents: Option<String>) -> Resu
     let bytes_max = i64::try_from(config.workspace_bytes_max).unwrap_or(i64::MAX);
     let agents_max = config.agents_max;
     let is_remembering = config.memory;
-    let is_shared = node.is_shared();
     db.write(Uuid::nil(), async move |c: &mut Conn| {
         queue::set_queued_max(c, tasks_queued_max).await?;
         auth::quota::set_quotas(c, bytes_max, agents_max).await?;
         seeds::set_seeds(c, agents.as_deref()).await?;
         memory::settings::set_server(c, is_remembering).await?;
-        if !is_shared {
+        if is_alone {
+            // Also tasks without a worker's place, which only the process that took them runs.
             queue::expire_leases(c, None).await?;
         }
         Ok::<_, DbError>(())
