@@ -23,7 +23,7 @@ fn words(name: &str, bytes: usize) -> String {
         if all.len() >= bytes {
             break;
         }
-        all.push_str(&format!("{name} {n}\n"));
+        all.extend([name, " ", &n.to_string(), "\n"]);
     }
     all.truncate(bytes);
     all

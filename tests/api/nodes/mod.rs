@@ -1,4 +1,4 @@
-//! Several nodes on one PostgreSQL database, over NOTIFY and over NATS. Not applicable to `SQLite`.
+//! Several nodes on one `PostgreSQL` database, over NOTIFY and over NATS. Not applicable to `SQLite`.
 
 use std::time::Duration;
 

@@ -74,7 +74,7 @@ impl S3 {
     /// The same prefix behind a relay.
     pub async fn behind_relay(&mut self) -> S3Relay {
         let relay = S3Relay::to(&self.endpoint).await;
-        self.endpoint = relay.url.clone();
+        self.endpoint.clone_from(&relay.url);
         relay
     }
 
