@@ -788,7 +788,7 @@ async fn stop_gently(state: &State, draining: &CancellationToken, stop: impl Fut
     hub.close_gradually(Close::GoingAway, drain).await;
 }
 
-/// When another log begins, sends nothing more to the sockets and closes them: their clients load everything again.
+/// Closes all sockets when another log begins, and sends nothing more to them: their clients load everything again.
 async fn follow_epochs(state: State) {
     let mut epoch = state.db.epoch();
     epoch.mark_unchanged();

@@ -38,7 +38,7 @@ impl fmt::Debug for Secret {
     }
 }
 
-/// How to reach NATS.
+/// Addresses and credentials of NATS.
 #[derive(Debug, Clone)]
 pub struct NatsConfig {
     /// `nats://` and `tls://` URLs separated by commas; they can contain a password.
@@ -361,7 +361,7 @@ impl Config {
         Self::from_values(values)
     }
 
-    /// Where uploads are stored.
+    /// Location of uploads.
     pub fn blob_settings(&self) -> BlobSettings {
         BlobSettings {
             data_dir: self.data_dir.clone(),

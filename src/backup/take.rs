@@ -122,7 +122,7 @@ fn chunk_name(blob: &Blob, n: u64) -> String {
     format!("blobs/{}/{}/{n:06}", blob.hash, blob.upload_id)
 }
 
-/// Where the bytes of uploads are.
+/// Location of the bytes of uploads.
 struct Source<'a> {
     place: &'a DatabaseUrl,
     settings: &'a BlobSettings,

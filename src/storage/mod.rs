@@ -57,7 +57,7 @@ pub fn is_hash(text: &str) -> bool {
     text.len() == 64 && text.bytes().all(|b| matches!(b, b'0'..=b'9' | b'a'..=b'f'))
 }
 
-/// Where blobs are stored.
+/// Location of blobs.
 #[derive(Debug, Clone, Default)]
 pub struct BlobSettings {
     pub data_dir: PathBuf,

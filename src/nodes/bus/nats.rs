@@ -40,7 +40,7 @@ pub enum NatsError {
     Credentials(String),
 }
 
-/// What to do with what NATS delivers.
+/// Callbacks for what NATS delivers.
 #[derive(Clone)]
 pub(super) struct Handler {
     pub(super) on_packet: Arc<dyn Fn(&str) + Send + Sync>,

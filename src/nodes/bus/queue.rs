@@ -35,7 +35,7 @@ struct Commits {
     events: Vec<Envelope>,
 }
 
-/// What is known of another node.
+/// Another node, as far as it is known.
 struct Peer {
     node: LiveNode,
     /// Time of its last message over NATS.

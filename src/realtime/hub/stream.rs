@@ -10,7 +10,7 @@ use crate::{
     realtime::{bus_message::RemoteDelta, conversation::Conversation, frame::LiveFrame},
 };
 
-/// Where a reply is written.
+/// Node that writes a reply.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum StreamSource {
     /// By the run with this token. A run that was superseded by another attempt changes nothing.

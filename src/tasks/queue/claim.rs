@@ -392,7 +392,7 @@ pub async fn expire_leases(c: &mut Conn, worker: Option<Uuid>) -> Result<u64, Db
         .await
 }
 
-/// Of these tasks, those that run, with their lease tokens.
+/// Running tasks among the given ones, with their lease tokens.
 pub async fn owned(
     c: &mut Conn,
     tasks: impl Iterator<Item = TaskId>,
