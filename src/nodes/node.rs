@@ -76,13 +76,6 @@ impl Node {
         self.state.send_replace(state);
     }
 
-    /// Completes when the node begins to stop.
-    pub async fn draining(&self) {
-        let mut state = self.state.subscribe();
-        // The sender lives as long as this does.
-        drop(state.wait_for(|state| *state == NodeState::Draining).await);
-    }
-
     /// Checks whether this node runs the jobs that only one node runs at a time. A single node always does.
     pub fn runs_jobs(&self) -> bool {
         let until = *self

@@ -179,12 +179,6 @@ pub(super) async fn list_live(c: &mut Conn, but: Option<NodeId>) -> Result<Vec<L
         .await
 }
 
-/// Names of the nodes whose lease is valid.
-pub async fn names_of_live(c: &mut Conn) -> Result<Vec<String>, DbError> {
-    let live = list_live(c, None).await?;
-    Ok(live.into_iter().map(|node| node.name).collect())
-}
-
 /// All nodes, by name.
 pub(super) async fn list_all(c: &mut Conn) -> Result<Vec<NodeRow>, DbError> {
     c.q("select id, name, incarnation, version, mode, state, started_at, lease_until, settings, figures \
