@@ -43,3 +43,21 @@ impl DatabaseUrl {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use sqlx::{Connection, SqliteConnection};
+
+    #[tokio::test]
+    async fn sqlite_keeps_the_plan_of_a_statement() {
+        let mut c = SqliteConnection::connect("sqlite::memory:").await.unwrap();
+        let options: Vec<String> = sqlx::query_scalar("pragma compile_options")
+            .fetch_all(&mut c)
+            .await
+            .unwrap();
+        assert!(
+            options.iter().any(|option| option == "ENABLE_QPSG"),
+            "build with the flags in .cargo/config.toml"
+        );
+    }
+}
