@@ -40,7 +40,7 @@ pub use names::{DisplayName, slugify};
 pub use password::Hasher;
 pub use role::{Role, Scope, Scopes};
 pub use sessions::{SESSION_COOKIE, Session, cleanup as cleanup_sessions, find_caller, touch};
-pub use tokens::{hash_token, new_token};
+pub use tokens::{Token, hash_token, new_token};
 pub use users::{
     KeysAfterReset, NewAccount, SignUp, User, any_account, create_account, mark_names_changed,
     name_of, reset_password, sign_up,

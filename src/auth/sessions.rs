@@ -6,7 +6,7 @@ use crate::time::Timestamp;
 use serde::Serialize;
 
 use super::{
-    AuthError, Caller, Credential, Scopes,
+    AuthError, Caller, Credential, Scopes, Token,
     events::{self, AuthEventKind, Device},
     hash_token, new_token,
     revocations::{self, Revocation},
@@ -94,60 +94,66 @@ pub struct FoundCaller {
     pub stale: bool,
 }
 
-/// Looks up the caller by session token or API key (`ov_…`).
+/// Looks up the caller by session token or API key.
 ///
 /// # Errors
 /// `NotAuthenticated` if it is unknown or expired.
-pub async fn find_caller(c: &mut Conn, token: &str) -> Result<FoundCaller, AuthError> {
-    let hash = hash_token(token);
-    if token.starts_with("ov_") {
-        let row: Option<KeyRow> = c
-            .q("select k.id, k.user_id, u.name, k.workspace_id, k.scopes, k.expires_at, k.last_used_at \
-                from api_keys k join users u on u.id = k.user_id where k.token_hash = $1")
-            .bind(hash)
-            .opt()
-            .await?;
-        let row = row
-            .filter(|row| row.expires_at.is_none_or(|at| at > now()))
-            .ok_or(AuthError::NotAuthenticated)?;
-        let stale = row
-            .last_used_at
-            .is_none_or(|at| at < now() - SEEN_STALE_AFTER);
-        let credential = Credential::Key {
-            id: row.id,
-            workspace: row.workspace_id,
-            scopes: row.scopes.0,
-        };
-        Ok(FoundCaller {
-            caller: Caller {
-                user: row.user_id,
-                name: row.name,
-                credential,
-            },
-            stale,
-        })
-    } else {
-        let row: Option<SessionRow> = c
-            .q(
-                "select s.id, s.user_id, u.name, s.last_seen_at, s.expires_at \
-                from sessions s join users u on u.id = s.user_id where s.token_hash = $1",
-            )
-            .bind(hash)
-            .opt()
-            .await?;
-        let row = row
-            .filter(|row| row.expires_at > now())
-            .ok_or(AuthError::NotAuthenticated)?;
-        let stale = row.last_seen_at < now() - SEEN_STALE_AFTER;
-        Ok(FoundCaller {
-            caller: Caller {
-                user: row.user_id,
-                name: row.name,
-                credential: Credential::Session(row.id),
-            },
-            stale,
-        })
+pub async fn find_caller(c: &mut Conn, token: &Token) -> Result<FoundCaller, AuthError> {
+    match token {
+        Token::Session(token) => find_session(c, token).await,
+        Token::Key(key) => find_key(c, key).await,
     }
+}
+
+async fn find_key(c: &mut Conn, key: &str) -> Result<FoundCaller, AuthError> {
+    let row: Option<KeyRow> = c
+        .q("select k.id, k.user_id, u.name, k.workspace_id, k.scopes, k.expires_at, k.last_used_at \
+            from api_keys k join users u on u.id = k.user_id where k.token_hash = $1")
+        .bind(hash_token(key))
+        .opt()
+        .await?;
+    let row = row
+        .filter(|row| row.expires_at.is_none_or(|at| at > now()))
+        .ok_or(AuthError::NotAuthenticated)?;
+    let stale = row
+        .last_used_at
+        .is_none_or(|at| at < now() - SEEN_STALE_AFTER);
+    let credential = Credential::Key {
+        id: row.id,
+        workspace: row.workspace_id,
+        scopes: row.scopes.0,
+    };
+    Ok(FoundCaller {
+        caller: Caller {
+            user: row.user_id,
+            name: row.name,
+            credential,
+        },
+        stale,
+    })
+}
+
+async fn find_session(c: &mut Conn, token: &str) -> Result<FoundCaller, AuthError> {
+    let row: Option<SessionRow> = c
+        .q(
+            "select s.id, s.user_id, u.name, s.last_seen_at, s.expires_at \
+            from sessions s join users u on u.id = s.user_id where s.token_hash = $1",
+        )
+        .bind(hash_token(token))
+        .opt()
+        .await?;
+    let row = row
+        .filter(|row| row.expires_at > now())
+        .ok_or(AuthError::NotAuthenticated)?;
+    let stale = row.last_seen_at < now() - SEEN_STALE_AFTER;
+    Ok(FoundCaller {
+        caller: Caller {
+            user: row.user_id,
+            name: row.name,
+            credential: Credential::Session(row.id),
+        },
+        stale,
+    })
 }
 
 /// Expiry of a session that is used at `now`.

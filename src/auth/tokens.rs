@@ -3,6 +3,16 @@
 use base64::{Engine, engine::general_purpose::URL_SAFE_NO_PAD};
 use sha2::{Digest, Sha256};
 
+/// Secret that a client sends. Only its place in the request shows what it is: the text of a session token is random and can
+/// begin like a key.
+#[derive(Clone)]
+pub enum Token {
+    /// From the session cookie.
+    Session(String),
+    /// API key (`ov_…`), from the `Authorization` header.
+    Key(String),
+}
+
 /// 256 random bits in URL-safe Base64.
 pub fn new_token() -> String {
     URL_SAFE_NO_PAD.encode(rand::random::<[u8; 32]>())

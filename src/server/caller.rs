@@ -11,33 +11,34 @@ use tracing::Instrument;
 
 use super::{MCP_PATH, State};
 use crate::{
-    auth::{self, AuthError, Caller, Credential, RateClass, WorkspaceCaller},
+    auth::{self, AuthError, Caller, Credential, RateClass, Token, WorkspaceCaller},
     http::{ApiError, ErrorCode, address::client_of},
     ids::{IdError, WorkspaceId},
 };
 
 /// Bearer key or session cookie of a request.
-pub fn token_of(headers: &HeaderMap) -> Option<String> {
+pub fn token_of(headers: &HeaderMap) -> Option<Token> {
     if let Some(value) = headers.get(header::AUTHORIZATION) {
         let text = value.to_str().ok()?;
         let (scheme, token) = text.split_once(' ')?;
         return scheme
             .eq_ignore_ascii_case("bearer")
             .then(|| token.trim().to_owned())
-            .filter(|t| t.starts_with("ov_"));
+            .filter(|t| t.starts_with("ov_"))
+            .map(Token::Key);
     }
     let cookie = CookieJar::from_headers(headers)
         .get(auth::SESSION_COOKIE)?
         .value()
         .to_owned();
-    (!cookie.is_empty() && !cookie.starts_with("ov_")).then_some(cookie)
+    (!cookie.is_empty()).then_some(Token::Session(cookie))
 }
 
 /// Looks up the caller by token, and occasionally updates the time of its last use.
 ///
 /// # Errors
 /// `NotAuthenticated`.
-pub async fn caller_of(state: &State, token: Option<String>) -> Result<Caller, AuthError> {
+pub async fn caller_of(state: &State, token: Option<Token>) -> Result<Caller, AuthError> {
     let token = token.ok_or(AuthError::NotAuthenticated)?;
     let mut c = state.db.read().await?;
     let found = auth::find_caller(&mut c, &token).await?;

@@ -4,11 +4,12 @@
 use std::path::Path;
 
 use base64::{Engine, engine::general_purpose::URL_SAFE_NO_PAD};
-use openvibe::config::Config;
+use openvibe::{auth::hash_token, config::Config, db::Conn, ids::UserId};
 use serde_json::json;
+use uuid::Uuid;
 
 use crate::support::{
-    Answer, ModelServer, PASSWORD, TestDatabase, TestProcess, id, sign_up, team, team_with, text,
+    Answer, ModelServer, PASSWORD, Person, TestDatabase, TestProcess, id, sign_up, team, team_with, text,
     visitor,
 };
 
@@ -47,6 +48,36 @@ async fn a_session_token_has_256_random_bits_and_only_its_hash_is_stored() {
         assert_eq!(t.app.place.places_of(token).await, Vec::<String>::new());
     }
     assert_ne!(tokens[0], tokens[1]);
+}
+
+#[tokio::test]
+async fn a_session_token_can_begin_like_a_key() {
+    let t = team().await;
+    let key_like = format!("ov_{}", "a".repeat(40));
+    let (user, hash) = (UserId::parse(&t.bo.id).unwrap(), hash_token(&key_like));
+    t.app
+        .db()
+        .write(Uuid::nil(), async move |c: &mut Conn| {
+            c.q("update sessions set token_hash = $2 where user_id = $1")
+                .bind(user)
+                .bind(hash.clone())
+                .run()
+                .await
+        })
+        .await
+        .unwrap();
+    let with_cookie = |token: &str| Person {
+        cookie: Some(format!("openvibe_session={token}")),
+        ..t.bo.signed_out()
+    };
+    let browser = with_cookie(&key_like);
+    browser.get("/v1/auth/me").await.is(200);
+    browser.socket().await;
+    let as_key = t.bo.with_key(&key_like);
+    as_key.get("/v1/channels").await.refused(401);
+    let (robot, _) = t.bo.make_key(&["chat:read"]).await;
+    let key = robot.key.unwrap();
+    with_cookie(&key).get("/v1/channels").await.refused(401);
 }
 
 #[tokio::test]

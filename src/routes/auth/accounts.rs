@@ -18,7 +18,8 @@ use tracing::Instrument;
 use super::{St, device_of};
 use crate::{
     auth::{
-        Attempt, AuthError, AuthEvent, Caller, Credential, DisplayName, MyWorkspace, Session, User,
+        Attempt, AuthError, AuthEvent, Caller, Credential, DisplayName, MyWorkspace, Session, Token,
+        User,
         clients::{self, Client},
         events::{self, AuthEventKind, Device},
         keys, sessions, users, workspaces,
@@ -161,7 +162,10 @@ async fn signed_in(
     let device = device_of(headers, address);
     let client = client(headers, address).marked();
     let browser = client.browser.clone().unwrap_or_default();
-    let instead_of = token_of(headers).filter(|token| !token.starts_with("ov_"));
+    let instead_of = token_of(headers).and_then(|token| match token {
+        Token::Session(token) => Some(token),
+        Token::Key(_) => None,
+    });
     let token = state
         .db
         .write(Uuid::nil(), async move |c: &mut Conn| {

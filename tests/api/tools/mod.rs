@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex};
 
 use openvibe::{
     agents::{policy::Policy, profiles::Profile},
-    auth::{Caller, find_caller},
+    auth::{Caller, Token, find_caller},
     db::{Conn, Db, DbError},
     ids::{AgentId, ChannelId, MessageId, TaskId, ThreadId, UserId, WorkspaceId},
     model::ToolCall,
@@ -152,10 +152,13 @@ impl Bench {
     /// The person with the credentials of their browser or key.
     pub async fn caller(&self, person: &Person) -> Caller {
         let cookie = person.cookie.as_deref();
-        let token = cookie.and_then(|cookie| cookie.split_once('='));
-        let token = token.map(|(_, token)| token).or(person.key.as_deref());
+        let session = cookie.and_then(|cookie| cookie.split_once('='));
+        let token = session.map_or_else(
+            || Token::Key(person.key.clone().unwrap()),
+            |(_, token)| Token::Session(token.to_owned()),
+        );
         let mut c = self.db().read().await.unwrap();
-        find_caller(&mut c, token.unwrap()).await.unwrap().caller
+        find_caller(&mut c, &token).await.unwrap().caller
     }
 }
 
