@@ -1,8 +1,8 @@
 // Channels: browsing, joining, renaming, archiving with Undo, and their rows in the sidebar.
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { accessible, box, button, PHONE, shot, startThread, WIDE } from './lib/browser.mjs';
-import { dialog, side } from './lib/parts.mjs';
+import { accessible, box, button, message, PHONE, reply, shot, startThread, WIDE } from './lib/browser.mjs';
+import { dialog, side, threadRow } from './lib/parts.mjs';
 import { startTeam } from './lib/team.mjs';
 
 const { ada, bo } = await startTeam({ bo: { theme: 'light' } });
@@ -45,6 +45,28 @@ test('the sidebar lists joined channels only; Browse channels lists the others',
   await bo.page.keyboard.press('Escape');
   await channels(bo).getByRole('link', { name: 'launch' }).click();
   await box(bo.page, 'Start a thread in #launch').waitFor();
+});
+
+test('a channel that is not joined is live while it is open; Browse channels shows its activity afterward', async () => {
+  const browse = async () => {
+    await button(bo.page, 'Browse channels').click();
+    return dialog(bo).getByRole('listitem').filter({ hasText: 'design' });
+  };
+  await (await browse()).getByRole('button', { name: 'design', exact: true }).click();
+  await box(bo.page, 'Start a thread in #design').waitFor();
+  await channels(ada).getByRole('link', { name: 'design' }).click();
+  await startThread(ada.page, 'First sketch', 'design');
+  await threadRow(bo, 'First sketch').click();
+  await reply(ada.page, 'In blue');
+  await message(bo.page, 'In blue').waitFor();
+  await channels(bo).getByRole('link', { name: 'launch' }).click();
+  await box(bo.page, 'Start a thread in #launch').waitFor();
+  await reply(ada.page, 'Or in green');
+  const row = await browse();
+  await row.getByText('New activity').waitFor();
+  await row.getByRole('button', { name: 'design', exact: true }).click();
+  await threadRow(bo, 'First sketch').getByText('2 replies').waitFor();
+  await channels(bo).getByRole('link', { name: 'launch' }).click();
 });
 
 test('everyone in a renamed channel moves to its new address', async () => {

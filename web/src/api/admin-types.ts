@@ -39,5 +39,6 @@ export type ModelForm = S['ModelForm'];
 export type LocalServer = S['LocalServer'];
 /** A server process that uses the database, as admins of the oldest workspace see it. */
 export type ListedNode = S['Node'];
+export type ListedNodes = S['NodeList'];
 /** Deleted objects. */
 export type Erased = S['Erased'];

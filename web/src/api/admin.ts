@@ -8,7 +8,7 @@ import type {
   Erased,
   InviteForm,
   KeyForm,
-  ListedNode,
+  ListedNodes,
   LocalServer,
   ModelConnection,
   ModelForm,
@@ -157,8 +157,8 @@ export class AdminApi {
     return (await this.#take(this.#http.GET('/v1/workspaces/{id}/local-models', at({ id })))).data;
   }
   /** By name. Only admins of the oldest workspace can list them; for others, the route is missing. */
-  async nodes(): Promise<ListedNode[]> {
-    return (await this.#take(this.#http.GET('/v1/nodes'))).data;
+  async nodes(): Promise<ListedNodes> {
+    return this.#take(this.#http.GET('/v1/nodes'));
   }
   testModel(model?: string): Promise<ModelTest> {
     const init = { body: model ? { model } : {}, fetch: this.#transport.untimed };

@@ -13,16 +13,22 @@ export type ReactionChange = S['ReactionEvent']['data'];
 /** Events of results and their action items. */
 export type OutcomeEvent = Each<S['ResolutionEvent'] | S['ActionItemEvent']>;
 
-export type ServerFrame = ServerEvent | S['LiveFrame'] | S['OwnFrame'] | S['ControlFrame'];
-type FrameOf<T extends ServerFrame['type']> = Extract<ServerFrame, { type: T }>;
+type TypedFrame = ServerEvent | S['LiveFrame'] | S['OwnFrame'] | S['ControlFrame'];
+export type ServerFrame = TypedFrame | S['CompactDelta'];
+type FrameOf<T extends TypedFrame['type']> = Extract<TypedFrame, { type: T }>;
+/** Stream number, offset, and text. */
+export type CompactDelta = S['CompactDelta'];
+/** A streaming reply and its number in compact deltas. */
+export type StreamStart = S['StreamStart'];
 export type TaskDelta = FrameOf<'task.delta'>;
 export type DroppableFrame = FrameOf<
-  'task.delta' | 'typing' | 'presence' | 'read.updated' | 'follow.updated'
+  'task.delta' | 'typing' | 'presence' | 'read.updated' | 'follow.updated' | 'channel.activity'
 >;
 export type ReadyFrame = FrameOf<'ready'>;
+export type AckFrame = FrameOf<'ack'>;
 export type ControlFrame = S['ControlFrame'] | FrameOf<'heartbeat'>;
 
 /** Frames that the client sends. */
 export type ClientFrame = S['ClientFrame'];
 
-export const isDurable = (frame: ServerFrame): frame is ServerEvent => 'data' in frame && 'ts' in frame;
+export const isDurable = (frame: TypedFrame): frame is ServerEvent => 'data' in frame && 'ts' in frame;

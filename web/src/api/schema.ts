@@ -4541,12 +4541,14 @@ export interface components {
             type: "message.send";
             id: string | number;
         } | {
+            channel_id?: components["schemas"]["ChannelId"] | null;
             thread_id?: components["schemas"]["ThreadId"] | null;
             fork_id?: components["schemas"]["ForkId"] | null;
             /** @enum {string} */
             type: "subscribe";
             id: string | number;
         } | {
+            channel_id?: components["schemas"]["ChannelId"] | null;
             thread_id?: components["schemas"]["ThreadId"] | null;
             fork_id?: components["schemas"]["ForkId"] | null;
             /** @enum {string} */
@@ -4593,6 +4595,12 @@ export interface components {
          * @enum {string}
          */
         CollaborationState: "running" | "done" | "stopped" | "failed";
+        /** @description Only with `deltas: compact`: number of a stream, offset in UTF-16 code units, and text of a delta. */
+        CompactDelta: [
+            number,
+            number,
+            string
+        ];
         CompactForm: {
             /**
              * Format: int64
@@ -5139,6 +5147,15 @@ export interface components {
             channel_id?: components["schemas"]["ChannelId"];
             thread_id?: components["schemas"]["ThreadId"];
         };
+        /**
+         * @description Format of the deltas of a streaming reply.
+         *
+         *     `full`: Objects.
+         *
+         *     `compact`: Arrays of stream number, offset, and text, after an object that gives the number.
+         * @enum {string}
+         */
+        DeltaFormat: "full" | "compact";
         DenyForm: {
             /** @description Hash of the action that the caller saw. */
             arguments_hash: string;
@@ -5266,6 +5283,15 @@ export interface components {
              */
             cost_usd_max: number | null;
         };
+        /**
+         * @description Channels whose traffic a client receives.
+         *
+         *     `all`: Every visible channel.
+         *
+         *     `joined`: Channels that the user has joined or the client has open.
+         * @enum {string}
+         */
+        EventScope: "all" | "joined";
         /**
          * @description Type of an event in the log of a workspace.
          * @enum {string}
@@ -5631,6 +5657,10 @@ export interface components {
             epoch?: string | null;
             /** Format: int64 */
             since?: number | null;
+            scope?: components["schemas"]["EventScope"] | null;
+            /** @description With `scope: joined`, channels that are open from the start, as after `subscribe`. */
+            channels?: components["schemas"]["ChannelId"][];
+            deltas?: components["schemas"]["DeltaFormat"] | null;
         };
         HiddenMemories: {
             user_id: components["schemas"]["UserId"];
@@ -6085,18 +6115,6 @@ export interface components {
             next_cursor?: string;
         };
         /** @description A page of a list. */
-        List_Node: {
-            /** @enum {string} */
-            object: "list";
-            data: components["schemas"]["Node"][];
-            /** @description More objects follow in the requested direction. */
-            has_more: boolean;
-            first_id: string | null;
-            last_id: string | null;
-            /** @description Only in lists with another sort order: send it as `cursor` to get the next page. */
-            next_cursor?: string;
-        };
-        /** @description A page of a list. */
         List_Persona: {
             /** @enum {string} */
             object: "list";
@@ -6271,6 +6289,11 @@ export interface components {
         };
         /** @description A frame to many people, encoded once. */
         LiveFrame: {
+            /**
+             * Format: int64
+             * @description Only with `deltas: compact`: number of the stream in later deltas.
+             */
+            stream?: number;
             task_id: components["schemas"]["TaskId"];
             message_id: components["schemas"]["MessageId"];
             /** Format: int64 */
@@ -6295,6 +6318,12 @@ export interface components {
             seq: number;
             /** @enum {string} */
             type: "heartbeat";
+        } | {
+            channel_id: components["schemas"]["ChannelId"];
+            /** Format: int64 */
+            seq: number;
+            /** @enum {string} */
+            type: "channel.activity";
         };
         /** @description A model server that was found on this machine. */
         LocalServer: {
@@ -7134,6 +7163,20 @@ export interface components {
         };
         /** @description ID of a node: `node_` and 26 base-32 characters */
         NodeId: string;
+        /** @description The nodes, and what the database stores for all of them. */
+        NodeList: {
+            /** @enum {string} */
+            object: "list";
+            data: components["schemas"]["Node"][];
+            has_more: boolean;
+            first_id: string | null;
+            last_id: string | null;
+            /**
+             * Format: int64
+             * @description Total size of the uploaded files that are stored in the database itself, not in the file system or in S3.
+             */
+            file_bytes_in_database: number;
+        };
         OldMessageSeen: {
             message_id: components["schemas"]["MessageId"];
             /** @description Cause of its use, such as `3 matching words`. */
@@ -8728,7 +8771,7 @@ export interface components {
         /** @description An event of the log. */
         ServerEvent: components["schemas"]["WorkspaceEvent"] | components["schemas"]["MemberEvent"] | components["schemas"]["ChannelEvent"] | components["schemas"]["ChannelMemberEvent"] | components["schemas"]["ThreadEvent"] | components["schemas"]["MessageEvent"] | components["schemas"]["ReactionEvent"] | components["schemas"]["ForkEvent"] | components["schemas"]["ResolutionEvent"] | components["schemas"]["ActionItemEvent"] | components["schemas"]["TaskEvent"] | components["schemas"]["AgentEvent"] | components["schemas"]["MemoryEvent"] | components["schemas"]["CompactionEvent"] | components["schemas"]["BudgetEvent"] | components["schemas"]["ToolEvent"] | components["schemas"]["ActionEvent"] | components["schemas"]["ScheduleEvent"] | components["schemas"]["WorkflowEvent"] | components["schemas"]["RunEvent"];
         /** @description A frame from the server. */
-        ServerFrame: components["schemas"]["ServerEvent"] | components["schemas"]["LiveFrame"] | components["schemas"]["OwnFrame"] | components["schemas"]["ControlFrame"];
+        ServerFrame: components["schemas"]["ServerEvent"] | components["schemas"]["LiveFrame"] | components["schemas"]["OwnFrame"] | components["schemas"]["ControlFrame"] | components["schemas"]["CompactDelta"];
         Session: {
             id: components["schemas"]["SessionId"];
             created_at: components["schemas"]["Timestamp"];
@@ -9078,6 +9121,15 @@ export interface components {
             agents: number;
             /** Format: int64 */
             agents_max: number;
+        };
+        /** @description A streaming reply, and its number in compact deltas. */
+        StreamStart: {
+            /** Format: int64 */
+            stream: number;
+            task_id: components["schemas"]["TaskId"];
+            message_id: components["schemas"]["MessageId"];
+            /** Format: int64 */
+            attempt: number;
         };
         /** @description Totals of one group. */
         Sums: {
@@ -20042,13 +20094,14 @@ export interface operations {
                      *           "version": "…"
                      *         }
                      *       ],
+                     *       "file_bytes_in_database": 0,
                      *       "first_id": null,
                      *       "has_more": false,
                      *       "last_id": null,
                      *       "object": "list"
                      *     }
                      */
-                    "application/json": components["schemas"]["List_Node"];
+                    "application/json": components["schemas"]["NodeList"];
                 };
             };
             400: components["responses"]["Error400"];

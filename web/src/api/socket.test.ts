@@ -78,7 +78,17 @@ beforeEach(() => {
 });
 
 test('hello names the workspace, the epoch, and the cursor', () => {
-  expect(open().sent).toEqual([{ type: 'hello', protocol: 1, workspace_id: 'ws_1', epoch: 'e1', since: 10 }]);
+  expect(open().sent).toEqual([
+    {
+      type: 'hello',
+      protocol: 1,
+      workspace_id: 'ws_1',
+      epoch: 'e1',
+      since: 10,
+      scope: 'joined',
+      deltas: 'compact',
+    },
+  ]);
 });
 
 test('the cursor follows events, live, and heartbeats, but not ready', () => {
@@ -189,8 +199,8 @@ test('a heartbeat gets a response, so that the server does not time out', () => 
 });
 
 test('conversations are subscribed when live, again after a drop, and counted', () => {
-  socket.subscribe('thread_1');
-  socket.subscribe('thread_1');
+  void socket.subscribe('thread_1');
+  void socket.subscribe('thread_1');
   expect(open().sent).toHaveLength(1);
   webSocket().receives(ready(10), { type: 'live', seq: 10 });
   expect(webSocket().sent.filter((f) => f.type === 'subscribe')).toHaveLength(1);
@@ -206,8 +216,8 @@ test('conversations are subscribed when live, again after a drop, and counted', 
 
 test('each request has its own ID', () => {
   open().receives(ready(10), { type: 'live', seq: 10 });
-  socket.subscribe('thread_1');
-  socket.subscribe('thread_2');
+  void socket.subscribe('thread_1');
+  void socket.subscribe('thread_2');
   const ids = webSocket()
     .sent.slice(1)
     .map((f) => f.id);
@@ -218,4 +228,115 @@ test('frames that are not JSON are ignored', () => {
   open().onmessage?.({ data: '{' });
   webSocket().receives(ready(10), created(11));
   expect(events).toHaveLength(1);
+});
+
+/** Requests of a type, without the hello. */
+const requests = (type: string) => webSocket().sent.filter((f) => f.type === type);
+
+test('open channels are named in the hello, and not subscribed again', () => {
+  void socket.subscribe('chan_1');
+  void socket.subscribe('thread_1');
+  expect(open().sent[0]).toMatchObject({ type: 'hello', channels: ['chan_1'] });
+  webSocket().receives(ready(10), { type: 'live', seq: 10 });
+  expect(requests('subscribe')).toEqual([{ id: '1', type: 'subscribe', thread_id: 'thread_1' }]);
+  socket.unsubscribe('chan_1');
+  expect(requests('unsubscribe')).toEqual([{ id: '2', type: 'unsubscribe', channel_id: 'chan_1' }]);
+});
+
+test('a channel that is closed while connecting is unsubscribed', () => {
+  void socket.subscribe('chan_1');
+  open();
+  socket.unsubscribe('chan_1');
+  webSocket().receives(ready(10), { type: 'live', seq: 10 });
+  expect(requests('unsubscribe')).toMatchObject([{ channel_id: 'chan_1' }]);
+});
+
+test('a subscription resolves with its response', async () => {
+  let done = 0;
+  open().receives(ready(10), { type: 'live', seq: 10 });
+  void socket.subscribe('chan_1').then(() => done++);
+  void socket.subscribe('chan_1').then(() => done++);
+  await Promise.resolve();
+  expect(done).toBe(0);
+  webSocket().receives({ type: 'ack', id: requests('subscribe')[0]!.id, data: {} });
+  await Promise.resolve();
+  expect(done).toBe(2);
+});
+
+test('a connection without a response to a subscription is replaced', () => {
+  open().receives(ready(10), { type: 'live', seq: 10 });
+  void socket.subscribe('chan_1');
+  vi.advanceTimersByTime(4000);
+  expect(socket.state).toBe('down');
+});
+
+test('a subscription resolves without a response if the next hello names the channel', async () => {
+  let done = 0;
+  open().receives(ready(10), { type: 'live', seq: 10 });
+  void socket.subscribe('chan_1').then(() => done++);
+  webSocket().drops();
+  await Promise.resolve();
+  expect(done).toBe(1);
+  vi.advanceTimersByTime(500);
+  expect(open().sent[0]).toMatchObject({ channels: ['chan_1'] });
+});
+
+test('a channel that is opened after the hello is subscribed when live', async () => {
+  let done = 0;
+  open().receives(ready(10));
+  void socket.subscribe('chan_1').then(() => done++);
+  webSocket().receives({ type: 'live', seq: 10 });
+  await Promise.resolve();
+  expect(done).toBe(0);
+  webSocket().receives({ type: 'ack', id: requests('subscribe')[0]!.id, data: {} });
+  await vi.waitFor(() => expect(done).toBe(1));
+});
+
+const start = { stream: 7, task_id: 'task_1', message_id: 'msg_1', attempt: 2 };
+
+test('compact deltas belong to the stream that a delta or a subscription named', () => {
+  open().receives(ready(10), { type: 'live', seq: 10 });
+  webSocket().receives({ type: 'task.delta', ...start, offset: 0, text: 'Hel' }, [7, 3, 'lo']);
+  expect(handlers.onFrame).toHaveBeenLastCalledWith({ type: 'task.delta', ...start, offset: 3, text: 'lo' });
+  void socket.subscribe('thread_1');
+  const id = requests('subscribe')[0]!.id;
+  webSocket().receives({
+    type: 'ack',
+    id,
+    data: { streams: [{ ...start, stream: 8, message_id: 'msg_2' }] },
+  });
+  webSocket().receives([8, 0, 'Hi']);
+  expect(handlers.onFrame).toHaveBeenLastCalledWith({
+    type: 'task.delta',
+    ...start,
+    stream: 8,
+    message_id: 'msg_2',
+    offset: 0,
+    text: 'Hi',
+  });
+});
+
+test('a compact delta of an unknown stream subscribes again, at most every 500 ms', () => {
+  open().receives(ready(10), { type: 'live', seq: 10 });
+  void socket.subscribe('thread_1');
+  void socket.subscribe('chan_1');
+  webSocket().receives([9, 3, 'lo'], [9, 5, '!']);
+  expect(requests('subscribe').map((f) => f.thread_id ?? f.channel_id)).toEqual([
+    'thread_1',
+    'chan_1',
+    'thread_1',
+  ]);
+  expect(handlers.onFrame).not.toHaveBeenCalled();
+  vi.advanceTimersByTime(500);
+  webSocket().receives([9, 6, '!']);
+  expect(requests('subscribe')).toHaveLength(4);
+});
+
+test('numbers of streams end with their connection', () => {
+  open().receives(ready(10), { type: 'live', seq: 10 });
+  webSocket().receives({ type: 'task.delta', ...start, offset: 0, text: 'Hel' });
+  webSocket().drops();
+  vi.advanceTimersByTime(500);
+  open().receives(ready(10), { type: 'live', seq: 10 }, [7, 3, 'lo']);
+  expect(handlers.onFrame).toHaveBeenCalledTimes(1);
 });

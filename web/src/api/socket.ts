@@ -1,9 +1,12 @@
 import {
   isDurable,
+  type AckFrame,
+  type CompactDelta,
   type DroppableFrame,
   type ReadyFrame,
   type ServerEvent,
   type ServerFrame,
+  type StreamStart,
 } from './events';
 
 export type SocketState = 'connecting' | 'live' | 'down';
@@ -35,12 +38,22 @@ export interface Position {
   seq: number;
 }
 
-/** A conversation as it is named in a frame; the ID's prefix gives its type. */
-const named = (place: string) => (place.startsWith('fork_') ? { fork_id: place } : { thread_id: place });
+const isChannel = (place: string) => place.startsWith('chan_');
+
+/** IDs of a conversation or channel in a frame; the prefix gives the type. */
+const named = (place: string) =>
+  isChannel(place)
+    ? { channel_id: place }
+    : place.startsWith('fork_')
+      ? { fork_id: place }
+      : { thread_id: place };
 
 const BACK_OFF_MS = [500, 1000, 2000, 5000, 10_000];
 const GIVE_UP_OPENING_MS = 10_000;
 const PROBE_MS = 4000;
+/** Maximum number of streams whose numbers are kept. */
+const STREAMS_MAX = 300;
+const RESUBSCRIBE_EVERY_MS = 500;
 
 const browser: SocketDeps = {
   open: (url) => new WebSocket(url) as WebSocketLike,
@@ -48,6 +61,14 @@ const browser: SocketDeps = {
   setTimeout: (f, ms) => window.setTimeout(f, ms),
   clearTimeout: (id) => window.clearTimeout(id),
 };
+
+/** Views of a conversation or channel that is subscribed to. */
+interface Subscription {
+  views: number;
+  /** Resolves when its events arrive. */
+  readonly opened: Promise<void>;
+  readonly resolve: () => void;
+}
 
 /**
  * Socket of one workspace: hello, replay from the cursor, live events, heartbeat timeout, back-off.
@@ -67,8 +88,15 @@ export class Socket {
   #retry: number | null = null;
   #watchdog: number | null = null;
   #silenceMs = 50_000;
-  #places = new Map<string, number>();
+  #places = new Map<string, Subscription>();
+  /** Channels named in the hello of this connection; null until it is sent. */
+  #greeted: Set<string> | null = null;
   #requests = 0;
+  /** Subscriptions without a response yet, by the IDs of their requests. */
+  #requested = new Map<string, Subscription>();
+  /** Streams of this connection by their numbers in compact deltas. */
+  #streams = new Map<number, StreamStart>();
+  #resubscribing: number | null = null;
 
   constructor(url: string, workspace: string, handlers: SocketHandlers, deps: SocketDeps = browser) {
     this.#url = url;
@@ -105,15 +133,30 @@ export class Socket {
     this.#open();
   }
 
-  /** Subscribes to a thread or a fork. Counted, so that two views of a conversation are independent. */
-  subscribe(place: string): void {
-    const n = this.#places.get(place) ?? 0;
-    this.#places.set(place, n + 1);
-    if (n === 0) this.#request({ type: 'subscribe', ...named(place) });
+  /**
+   * Subscribes to a thread, a fork, or a channel. Counted, so that two views of it are independent. Resolves when the events of a
+   * channel arrive; without a connection immediately, because the next one replays them from the cursor.
+   */
+  subscribe(place: string): Promise<void> {
+    const known = this.#places.get(place);
+    if (known) {
+      known.views++;
+      return known.opened;
+    }
+    let resolve = () => {};
+    const opened = new Promise<void>((done) => (resolve = done));
+    const subscription = { views: 1, opened, resolve };
+    this.#places.set(place, subscription);
+    if (this.#state === 'live') this.#subscribe(place, subscription);
+    else if (!this.#greeted) resolve(); // the next hello names it
+    return opened;
+  }
+  isSubscribed(place: string): boolean {
+    return this.#places.has(place);
   }
   unsubscribe(place: string): void {
-    const n = (this.#places.get(place) ?? 0) - 1;
-    if (n > 0) return void this.#places.set(place, n);
+    const known = this.#places.get(place);
+    if (!known || --known.views > 0) return;
     this.#places.delete(place);
     this.#request({ type: 'unsubscribe', ...named(place) });
   }
@@ -138,9 +181,11 @@ export class Socket {
     this.#watch(GIVE_UP_OPENING_MS);
     webSocket.onopen = () => {
       const { epoch, seq } = this.#at;
-      webSocket.send(
-        JSON.stringify({ type: 'hello', protocol: 1, workspace_id: this.#workspace, epoch, since: seq }),
-      );
+      const greeted = new Set([...this.#places.keys()].filter(isChannel));
+      this.#greeted = greeted;
+      const hello = { type: 'hello', protocol: 1, workspace_id: this.#workspace, epoch, since: seq };
+      const channels = greeted.size ? { channels: [...greeted] } : {};
+      webSocket.send(JSON.stringify({ ...hello, scope: 'joined', deltas: 'compact', ...channels }));
     };
     webSocket.onmessage = (e) => {
       if (this.#webSocket === webSocket && typeof e.data === 'string') this.#receive(e.data);
@@ -149,6 +194,7 @@ export class Socket {
       if (this.#webSocket !== webSocket) return;
       this.#webSocket = null;
       this.#cancel();
+      this.#forget();
       if (e.code === 4001 || e.code === 4003) {
         this.#stopped = true;
         this.#set('down');
@@ -167,6 +213,7 @@ export class Socket {
       return;
     }
     this.#watch(this.#silenceMs);
+    if (Array.isArray(frame)) return this.#delta(frame);
     if (isDurable(frame)) {
       if (frame.seq <= this.#at.seq) return; // already applied: each event is applied once
       this.#at = { ...this.#at, seq: frame.seq };
@@ -179,19 +226,69 @@ export class Socket {
         this.#reach(frame.seq);
         this.#failures = 0;
         this.#set('live');
-        for (const place of this.#places.keys()) this.#request({ type: 'subscribe', ...named(place) });
+        this.#subscribeAll();
         return;
       case 'heartbeat':
         this.#reach(frame.seq);
         this.#request({ type: 'ping' }); // browsers cannot send WebSocket pings, and the server closes silent sockets
         return;
+      case 'ack':
+      case 'error':
+        return this.#answered(frame);
       case 'task.delta':
+        if (frame.stream !== undefined) this.#started({ ...frame, stream: frame.stream });
+        return this.#handlers.onFrame(frame);
       case 'typing':
       case 'presence':
       case 'read.updated':
       case 'follow.updated':
+      case 'channel.activity':
         return this.#handlers.onFrame(frame);
     }
+  }
+
+  #subscribe(place: string, subscription: Subscription): void {
+    const id = this.#request({ type: 'subscribe', ...named(place) });
+    if (!id) return;
+    this.#requested.set(id, subscription);
+    this.#watch(PROBE_MS);
+  }
+  /** Subscribes to everything except for the channels in the hello. */
+  #subscribeAll(): void {
+    const greeted = this.#greeted ?? new Set<string>();
+    for (const [place, subscription] of this.#places)
+      if (!greeted.has(place)) this.#subscribe(place, subscription);
+    for (const channel of greeted)
+      if (!this.#places.has(channel)) this.#request({ type: 'unsubscribe', ...named(channel) });
+  }
+  #delta([stream, offset, text]: CompactDelta): void {
+    const start = this.#streams.get(stream);
+    if (!start) return this.#resubscribeAll();
+    this.#handlers.onFrame({ ...start, type: 'task.delta', offset, text });
+  }
+  #started({ stream, task_id, message_id, attempt }: StreamStart): void {
+    this.#streams.set(stream, { stream, task_id, message_id, attempt });
+    if (this.#streams.size > STREAMS_MAX) this.#streams.delete(this.#streams.keys().next().value!);
+  }
+  /** The first delta of a stream was dropped: the response to a subscription has its number again. */
+  #resubscribeAll(): void {
+    if (this.#resubscribing !== null) return;
+    this.#resubscribing = this.#deps.setTimeout(() => (this.#resubscribing = null), RESUBSCRIBE_EVERY_MS);
+    for (const place of this.#places.keys()) if (!isChannel(place)) this.resubscribe(place);
+  }
+  #answered(frame: AckFrame | { id: unknown }): void {
+    const streams = 'data' in frame ? (frame.data as { streams?: StreamStart[] }).streams : undefined;
+    for (const stream of streams ?? []) this.#started(stream);
+    const id = String(frame.id);
+    this.#requested.get(id)?.resolve();
+    this.#requested.delete(id);
+  }
+  /** Clears the state of a connection. The next one replays the events of the channels that are open. */
+  #forget(): void {
+    for (const subscription of this.#places.values()) subscription.resolve();
+    this.#requested.clear();
+    this.#streams.clear();
+    this.#greeted = null;
   }
 
   /** Checks a connection that may have died unnoticed: without a quick response it is closed. */
@@ -212,8 +309,12 @@ export class Socket {
   #reach(seq: number): void {
     if (seq > this.#at.seq) this.#at = { ...this.#at, seq };
   }
-  #request(frame: object): void {
-    if (this.#state === 'live') this.#send({ id: String(++this.#requests), ...frame });
+  /** Returns the request's ID; null without a connection. */
+  #request(frame: object): string | null {
+    if (this.#state !== 'live') return null;
+    const id = String(++this.#requests);
+    this.#send({ id, ...frame });
+    return id;
   }
   #send(frame: object): void {
     if (this.#state === 'live') this.#webSocket?.send(JSON.stringify(frame));
@@ -241,6 +342,7 @@ export class Socket {
     const webSocket = this.#webSocket;
     this.#webSocket = null;
     this.#cancel();
+    this.#forget();
     webSocket?.close(1000);
   }
   #set(state: SocketState): void {

@@ -4,7 +4,8 @@ export function sizeText(bytes: number): string {
   const kib = bytes / 1024;
   if (kib < 1000) return `${Math.round(kib)} KB`;
   const mib = kib / 1024;
-  return `${mib < 10 && mib % 1 ? mib.toFixed(1) : Math.round(mib)} MB`;
+  const [size, unit] = mib < 1000 ? [mib, 'MB'] : [mib / 1024, 'GB'];
+  return `${size < 10 && size % 1 ? size.toFixed(1) : Math.round(size)} ${unit}`;
 }
 
 export type FileKind = 'image' | 'video' | 'audio' | 'pdf' | 'text' | 'archive' | 'other';

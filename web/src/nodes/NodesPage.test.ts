@@ -93,6 +93,11 @@ test('a node with other settings or a wrong clock has a warning', async () => {
     expect.stringContaining('2.4 s ahead'),
   ]);
 });
+test('many files in the database have a warning', async () => {
+  screen.scene.backend.fileBytesInDatabase = 12 * 1024 ** 3;
+  await show([node()]);
+  expect((await page.findByRole('note')).textContent).toContain('12 GB of files are in PostgreSQL');
+});
 test('a lost node has no current figures', async () => {
   await show([node(), node({ id: 'node_2', name: 'web-2', is_this: false, state: 'lost' })]);
   const web2 = cells(await row('web-2'));

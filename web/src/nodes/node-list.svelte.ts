@@ -8,6 +8,8 @@ export const REFRESH_MS = 5000;
 
 export interface Nodes {
   nodes: ListedNode[];
+  /** Size of the files in the database. */
+  fileBytes: number;
   /** Time of the response. */
   at: Date;
 }
@@ -21,9 +23,9 @@ export class NodeList {
   constructor(api: Pick<AdminApi, 'nodes'>) {
     this.list = new Loaded(async () => {
       try {
-        const nodes = await api.nodes();
+        const { data, file_bytes_in_database: fileBytes } = await api.nodes();
         this.isRefused = false;
-        return { nodes, at: new Date() };
+        return { nodes: data, fileBytes, at: new Date() };
       } catch (e) {
         this.isRefused = isMissing(e);
         throw e;

@@ -1,5 +1,6 @@
 import type { ListedNode } from '../api/admin-types';
 import { listed } from '../lib/text';
+import { sizeText } from '../files/format';
 import { seconds } from '../lib/time';
 
 type Tone = 'ok' | 'wait' | 'bad';
@@ -46,6 +47,13 @@ export function skewText(ms: number): string {
 }
 
 export const shortEpoch = (epoch: string): string => epoch.slice(0, 8);
+
+const FILE_BYTES_MAX = 10 * 1024 ** 3;
+/** What to do about many files in the database; null if there are few. */
+export function filesWarning(bytes: number): string | null {
+  if (bytes <= FILE_BYTES_MAX) return null;
+  return `${sizeText(bytes)} of files are in PostgreSQL: set OPENVIBE_BLOBS_URL to an S3 bucket on all nodes, then move them with “openvibe blobs move”.`;
+}
 
 /** What is wrong with a node, and what to do. `own` is the name of the node that responded. */
 export function warningsOf(n: ListedNode, own: string): string[] {

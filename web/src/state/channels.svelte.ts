@@ -1,4 +1,4 @@
-import { SvelteMap } from 'svelte/reactivity';
+import { SvelteMap, SvelteSet } from 'svelte/reactivity';
 import type { Channel } from '../api/types';
 import type { People } from './people.svelte';
 
@@ -7,6 +7,8 @@ const byName = (a: Channel, b: Channel) => (a.name ?? '').localeCompare(b.name ?
 /** Channels that the user can see, with the user's own counts. */
 export class Channels {
   readonly map = new SvelteMap<string, Channel>();
+  /** Public channels that the user has not joined, with activity since they were last open. */
+  readonly active = new SvelteSet<string>();
   #people: People;
   /** The counts include all events up to here. */
   #exact = 0;
@@ -37,6 +39,7 @@ export class Channels {
   /** From a snapshot: the counts are exact at `seq`, and later events add to them. */
   load(channels: Channel[], seq: number): void {
     this.map.clear();
+    this.active.clear();
     this.#exact = seq;
     for (const c of channels) this.map.set(c.id, c);
   }
@@ -62,8 +65,14 @@ export class Channels {
       mention_count: old?.mention_count ?? 0,
     });
   }
+  /** Checks whether the channel's events arrive even if it is not open. */
+  follows(id: string): boolean {
+    const c = this.map.get(id);
+    return !c || c.kind !== 'public' || c.is_member === true;
+  }
   /** The user joined: earlier messages are not unread. */
   join(channel: Channel): void {
+    this.active.delete(channel.id);
     this.put({ ...channel, is_member: true });
   }
   leave(id: string): void {

@@ -17,6 +17,8 @@ interface Effects {
   notify(notification: UserNotification): void;
   /** Part of a running reply is missing: the server sends all of it again. */
   resubscribe(place: string): void;
+  /** The user left a channel, whose events may no longer arrive. */
+  left(): void;
 }
 
 /** Applies the server's events and frames to the state of a workspace. */
@@ -115,6 +117,9 @@ export class Incoming {
         return this.#ws.reads.marked(f.thread_id, f.seq);
       case 'follow.updated':
         return this.#ws.reads.followed(f.thread_id, f.follow);
+      case 'channel.activity':
+        if (!this.#ws.channels.follows(f.channel_id)) this.#ws.channels.active.add(f.channel_id);
+        return;
     }
   }
 
@@ -176,8 +181,11 @@ export class Incoming {
     else if (task.status === 'failed') this.#out.announce(`${name} couldn’t reply`);
   }
   #membership(added: boolean, channel: Channel, user: string): void {
-    if (user === this.#ws.myId)
-      return added ? this.#ws.channels.join(channel) : this.#ws.channels.leave(channel.id);
+    if (user === this.#ws.myId) {
+      if (added) return this.#ws.channels.join(channel);
+      this.#ws.channels.leave(channel.id);
+      return this.#out.left();
+    }
     if (this.#ws.channels.map.has(channel.id)) this.#ws.channels.put(channel);
   }
 }

@@ -19,6 +19,9 @@ export class LruCache<T> {
   known(id: string): T | undefined {
     return this.#map.get(id);
   }
+  drop(which: (id: string) => boolean): void {
+    for (const id of this.#map.keys()) if (which(id)) this.#map.delete(id);
+  }
   keys(): IterableIterator<string> {
     return this.#map.keys();
   }

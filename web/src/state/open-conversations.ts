@@ -14,8 +14,10 @@ export class OpenConversations {
   readonly threads: LruCache<ThreadState>;
   readonly forks: LruCache<ForkState>;
   readonly channels: LruCache<ChannelState>;
+  #ws: ThreadStateDeps & ForkStateDeps & ChannelStateDeps;
 
   constructor(ws: ThreadStateDeps & ForkStateDeps & ChannelStateDeps) {
+    this.#ws = ws;
     this.threads = new LruCache(THREADS_OPEN_MAX, (id) => new ThreadState(id, ws));
     this.forks = new LruCache(FORKS_OPEN_MAX, (id) => new ForkState(id, ws));
     this.channels = new LruCache(CHANNELS_OPEN_MAX, (id) => new ChannelState(id, ws));
@@ -36,6 +38,13 @@ export class OpenConversations {
       for (const id of [...list.ids, ...list.results.ids]) shown.add(id);
     for (const state of this.forks.all()) if (state.fork) shown.add(state.fork.thread_id);
     return shown;
+  }
+  /** Drops what is not kept up to date, by the ID of the thread, fork, or channel, and of its channel. */
+  dropStale(isStale: (id: string, channel: string | undefined) => boolean): void {
+    const { threads, forks } = this.#ws;
+    this.channels.drop((id) => isStale(id, id));
+    this.threads.drop((id) => isStale(id, threads.map.get(id)?.channel_id));
+    this.forks.drop((id) => isStale(id, forks.get(id)?.channel_id));
   }
   /** Loads everything again, except for forks that are `local`: not on the server yet. */
   reload(local: (fork: string) => boolean): void {

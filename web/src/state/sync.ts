@@ -54,11 +54,32 @@ export class Sync {
   }
   /** Deltas of a thread or fork are sent only to its subscribers. */
   watch(place: string): () => void {
-    this.#socket.subscribe(place);
+    void this.#socket.subscribe(place);
     return () => {
       this.#socket.unsubscribe(place);
       for (const [id, s] of this.#ws.streams.map) if (s.place === place) this.#ws.streams.map.delete(id);
+      this.dropStale();
     };
+  }
+  /** Requests the events of a channel. Resolves when they arrive; null if they do already. */
+  open(channel: string): Promise<void> | null {
+    const opened = this.#socket.subscribe(channel);
+    this.#ws.channels.active.delete(channel);
+    return this.#ws.channels.follows(channel) ? null : opened;
+  }
+  close(channel: string): void {
+    this.#socket.unsubscribe(channel);
+    this.#ws.channels.active.delete(channel);
+    this.dropStale();
+  }
+  /** Drops what is loaded of channels whose events do not arrive, because the user has neither joined nor opened them. */
+  dropStale(): void {
+    const arrives = (channel: string) =>
+      this.#ws.channels.follows(channel) || this.#socket.isSubscribed(channel);
+    this.#open.dropStale(
+      (id, channel) => channel !== undefined && !arrives(channel) && !this.#socket.isSubscribed(id),
+    );
+    this.#ws.tasks.drop((task) => task.channel_id !== null && !arrives(task.channel_id));
   }
   /** Requests the running replies of a conversation from their start. */
   resubscribe(place: string): void {
@@ -88,6 +109,7 @@ export class Sync {
     this.#ws.forks.load(s.open_forks);
     this.#ws.tasks.load(s.active_tasks);
     this.#ws.streams.clear();
+    this.dropStale();
     void this.#ws.outcomes.start();
     this.#ws.status = 'ready';
     if (s.agents_truncated) this.#restOfAgents().catch(() => undefined); // the Agents page lists them too

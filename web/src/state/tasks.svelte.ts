@@ -35,6 +35,13 @@ export class Tasks {
       if (!isActive(t)) this.map.delete(id);
     }
   }
+  drop(which: (task: Task) => boolean): void {
+    for (const [id, t] of this.map) {
+      if (!which(t)) continue;
+      this.map.delete(id);
+      this.#asked.delete(id);
+    }
+  }
   /** From a list or a response, which may be older than the events: it can add and end tasks, but never revert them. */
   learn(task: Task): void {
     const old = this.map.get(task.id);

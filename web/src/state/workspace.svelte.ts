@@ -108,6 +108,7 @@ export class WorkspaceState implements WorkspaceParts {
       announce: (text) => deps.announce(text),
       notify: (notification) => deps.onNotification(notification),
       resubscribe: (place) => this.#sync.resubscribe(place),
+      left: () => this.#sync.dropStale(),
     });
     this.outgoing = new Outgoing(this, this.#open);
     this.reads = new Reads(this.api, this.threads, this.channels, {
@@ -179,6 +180,16 @@ export class WorkspaceState implements WorkspaceParts {
   /** Open conversation in which these messages are shown, if any. */
   window(x: { thread_id: string | null; fork_id: string | null }): MessageWindow | undefined {
     return this.#open.window(x);
+  }
+  /**
+   * Keeps a channel up to date while it is on screen, even if the user has not joined it. Resolves when its events arrive; null if
+   * they do already.
+   */
+  openChannel(id: string): Promise<void> | null {
+    return this.#sync.open(id);
+  }
+  closeChannel(id: string): void {
+    this.#sync.close(id);
   }
   /** Deltas of a thread or fork are sent only to its subscribers. */
   watch(place: string): () => void {

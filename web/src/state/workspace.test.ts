@@ -349,3 +349,57 @@ test('a result whose thread cannot be loaded does not hide the others', async ()
   expect([[...results.ids], results.problem]).toEqual([['thread_1', 'thread_gone'], '']);
   expect(ws.threads.map.has('thread_1')).toBe(true);
 });
+
+test('a channel that the user has not joined is subscribed to while it is open, and then forgotten', async () => {
+  scene.live();
+  ws.channels.put(myChannel({ id: 'chan_9', name: 'far', is_member: false }));
+  const opened = ws.openChannel('chan_9');
+  expect(opened).not.toBeNull();
+  expect(scene.sent.at(-1)).toMatchObject({ type: 'subscribe', channel_id: 'chan_9' });
+  const there = thread({ id: 'thread_9', channel_id: 'chan_9' });
+  backend.threads.set('thread_9', there);
+  backend.lists.set('chan_9', [there]);
+  await ws.channel('chan_9').load();
+  await ws.thread('thread_9').load();
+  const [list, state] = [ws.channel('chan_9'), ws.thread('thread_9')];
+  expect([list.status, state.status]).toEqual(['ready', 'ready']);
+  ws.closeChannel('chan_9');
+  expect(scene.sent.at(-1)).toMatchObject({ type: 'unsubscribe', channel_id: 'chan_9' });
+  expect(ws.channel('chan_9')).not.toBe(list);
+  expect(ws.thread('thread_9')).not.toBe(state);
+});
+test('tasks in channels that the user has neither joined nor opened are not kept', () => {
+  ws.channels.put(myChannel({ id: 'chan_9', name: 'far', is_member: false }));
+  for (const id of ['chan_1', 'chan_9']) void ws.openChannel(id);
+  ws.tasks.put(task({ id: 'task_1', channel_id: 'chan_1' }));
+  ws.tasks.put(task({ id: 'task_9', channel_id: 'chan_9' }));
+  ws.closeChannel('chan_1');
+  expect([...ws.tasks.map.keys()]).toEqual(['task_1', 'task_9']);
+  ws.closeChannel('chan_9');
+  expect([...ws.tasks.map.keys()]).toEqual(['task_1']);
+});
+test('activity marks a channel that the user has not joined until it is opened', () => {
+  ws.channels.put(myChannel({ id: 'chan_9', name: 'far', is_member: false }));
+  for (const id of ['chan_1', 'chan_9']) ws.onFrame({ type: 'channel.activity', channel_id: id, seq: 20 });
+  expect([...ws.channels.active]).toEqual(['chan_9']);
+  void ws.openChannel('chan_9');
+  expect(ws.channels.active.size).toBe(0);
+});
+test('a joined channel stays loaded when it is left', async () => {
+  expect(ws.openChannel('chan_1')).toBeNull();
+  await ws.thread('thread_1').load();
+  const state = ws.thread('thread_1');
+  ws.closeChannel('chan_1');
+  expect(ws.thread('thread_1')).toBe(state);
+  event('channel.member_removed', { channel: general(), user_id: 'user_me' }, { thread_id: null });
+  expect(ws.thread('thread_1')).not.toBe(state);
+});
+test('leaving a channel that is on screen keeps it loaded', async () => {
+  void ws.openChannel('chan_1');
+  await ws.thread('thread_1').load();
+  const state = ws.thread('thread_1');
+  event('channel.member_removed', { channel: general(), user_id: 'user_me' }, { thread_id: null });
+  expect(ws.thread('thread_1')).toBe(state);
+  ws.closeChannel('chan_1');
+  expect(ws.thread('thread_1')).not.toBe(state);
+});

@@ -39,6 +39,7 @@ export class Backend {
   tools: { id: string; title: string }[] = [];
   /** Nodes, if Mia's workspace is the oldest; otherwise null. */
   nodes: ListedNode[] | null = null;
+  fileBytesInDatabase = 0;
   /** Threads of published results. */
   decisions: { thread_id: string }[] = [];
   calls: string[] = [];
@@ -78,7 +79,8 @@ export class Backend {
       return this.tasks.find((t) => t.id === id);
     if (call === 'GET /v1/waiting') return this.waiting;
     if (call === 'GET /v1/tools') return list(this.tools);
-    if (call === 'GET /v1/nodes') return list(this.nodes!);
+    if (call === 'GET /v1/nodes')
+      return { ...list(this.nodes!), file_bytes_in_database: this.fileBytesInDatabase };
     if (call === 'GET /v1/actions') {
       const [task, state] = [url.searchParams.get('task_id'), url.searchParams.get('state')];
       const fits = (a: Action) => (!task || a.task_id === task) && (!state || a.state === state);
