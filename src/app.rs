@@ -38,7 +38,9 @@ use crate::{
     permissions,
     personal::{self, Eraser},
     providers::{self, PerWorkspace, Providers},
-    realtime::{BusMessage, Close, Envelope, Hub, NodeState, PRESENCE_EVERY, Shared, log},
+    realtime::{
+        ACTIVITY_EVERY, BusMessage, Close, Envelope, Hub, NodeState, PRESENCE_EVERY, Shared, log,
+    },
     registry::{self, CodeRunner, Registry},
     replies::{
         adaptation::{self, reflect::Reflector},
@@ -701,6 +703,7 @@ impl App {
         tracker.spawn(expire_approvals_forever(state.clone()));
         tracker.spawn(fire_schedules_forever(state.clone()));
         tracker.spawn(broadcast_presence_loop(state.clone()));
+        tracker.spawn(broadcast_activity_loop(state.clone()));
         let ended: Arc<Mutex<Option<LeaseEnd>>> = Arc::default();
         if let Some(lease) = lease {
             let (links, shutdown) = (state.nodes.clone(), shutdown.clone());
@@ -791,7 +794,7 @@ async fn stop_gently(state: &State, draining: &CancellationToken, stop: impl Fut
 /// Closes all sockets when another log begins, and sends nothing more to them: their clients load everything again.
 async fn follow_epochs(state: State) {
     let mut epoch = state.db.epoch();
-    epoch.mark_unchanged();
+    state.hub.set_epoch(&epoch.borrow_and_update().id);
     loop {
         tokio::select! {
             () = state.shutdown.cancelled() => return,
@@ -799,7 +802,7 @@ async fn follow_epochs(state: State) {
         }
         tracing::warn!("the database has a new epoch; all clients load everything again");
         metrics::counter!("openvibe_epoch_changes_total").increment(1);
-        state.hub.start_over();
+        state.hub.start_over(&epoch.borrow_and_update().id);
         let (hub, drain) = (Arc::clone(&state.hub), state.config.drain);
         // A further epoch does not wait for this.
         state.tracker.spawn(async move {
@@ -886,6 +889,18 @@ async fn broadcast_presence_loop(state: State) {
         .is_some()
     {
         state.hub.broadcast_presence();
+    }
+}
+
+async fn broadcast_activity_loop(state: State) {
+    let mut ticks = tokio::time::interval(ACTIVITY_EVERY);
+    while state
+        .shutdown
+        .run_until_cancelled(ticks.tick())
+        .await
+        .is_some()
+    {
+        state.hub.broadcast_activity();
     }
 }
 

@@ -72,6 +72,7 @@ pub struct Actor<'a> {
 pub struct ActorSnapshot {
     pub user: UserId,
     pub workspace: WorkspaceId,
+    pub role: Role,
     pub scopes: Scopes,
 }
 
@@ -265,6 +266,7 @@ impl Actor<'_> {
         ActorSnapshot {
             user: self.user,
             workspace: self.workspace,
+            role: self.role,
             scopes: self.scopes.clone(),
         }
     }

@@ -44,7 +44,7 @@ text_enum! {
     }
 }
 
-/// Access that has ended. Sockets that it matches close with 4001.
+/// Access that has ended. Sockets that lose it close with 4001.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Revocation {
     Session(SessionId),
@@ -64,7 +64,7 @@ pub enum Revocation {
 }
 
 impl Revocation {
-    /// Checks whether the socket loses its access.
+    /// Checks whether the socket may lose its access.
     pub fn matches(&self, socket: &Socket) -> bool {
         match *self {
             Self::Session(id) => socket.session == Some(id),
@@ -79,9 +79,17 @@ impl Revocation {
         }
     }
 
-    /// Closes the sockets of this node that lose their access.
+    /// Closes the sockets of this node that lose their access. Those of a person check it first: a node may learn of a changed
+    /// password or role after the person has signed in again.
     pub fn close_sockets(&self, hub: &Hub) {
-        hub.close_where(Close::NotAuthenticated, |socket| self.matches(socket));
+        match self {
+            Self::Session(_) | Self::Key(_) => {
+                hub.close_where(Close::NotAuthenticated, |socket| self.matches(socket));
+            }
+            Self::Sessions { .. } | Self::Keys(_) | Self::User { .. } => {
+                hub.doubt_where(|socket| self.matches(socket));
+            }
+        }
     }
 
     fn kind(&self) -> RevocationKind {

@@ -93,7 +93,10 @@ fn of_sqlx(error: &sqlx::Error) -> Option<DatabaseFault> {
                 of_postgres(&code)
             }
         }
+        // sqlx reports a protocol error if a proxy without a server closes a connection at once, and we do if the server is not the
+        // primary.
         sqlx::Error::Io(_)
+        | sqlx::Error::Protocol(_)
         | sqlx::Error::Tls(_)
         | sqlx::Error::PoolTimedOut
         | sqlx::Error::WorkerCrashed => Some(DatabaseFault::Away),
@@ -202,5 +205,16 @@ mod tests {
             assert_eq!(of_postgres(state), Some(DatabaseFault::Away), "{state}");
         }
         assert_eq!(of_postgres("40P01"), Some(DatabaseFault::Busy));
+    }
+
+    #[test]
+    fn a_connection_that_must_be_closed_is_a_database_that_is_away() {
+        for error in [
+            sqlx::Error::Protocol("unexpected response from SSLRequest: 0x00".to_owned()),
+            sqlx::Error::Io(std::io::ErrorKind::ConnectionReset.into()),
+        ] {
+            assert!(is_lost(&error));
+            assert_eq!(of_sqlx(&error), Some(DatabaseFault::Away));
+        }
     }
 }

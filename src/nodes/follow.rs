@@ -7,11 +7,11 @@ use tokio_util::sync::CancellationToken;
 
 use super::{links::Links, presence::read_elsewhere};
 use crate::{
-    db::DbError,
+    db::{self, DbError},
     ids::WorkspaceId,
     realtime::{
         hub::Behind,
-        log::{self, PageMax},
+        log::{self, Continuation, PageMax},
     },
 };
 
@@ -55,9 +55,10 @@ async fn catch_up(links: &Links) {
         links.hub.stale().await;
         stream::iter(links.hub.take_behind())
             .for_each_concurrent(READS_AT_ONCE, async |behind| {
+                let workspace = behind.workspace;
                 if let Err(e) = repair(links, behind).await {
                     tracing::warn!(error = %e, "could not read missing events; retrying");
-                    links.hub.mark_stale(behind.workspace, RETRY_AFTER);
+                    links.hub.mark_stale(workspace, RETRY_AFTER);
                 }
             })
             .await;
@@ -69,7 +70,7 @@ async fn open(links: &Links, rooms: &[WorkspaceId]) -> Result<(), DbError> {
     links.bus.subscribe(rooms).await;
     let mut c = links.db.read().await?;
     let people = read_elsewhere(&mut c, links.node.id, rooms).await?;
-    let heads = log::heads(&mut c, rooms).await?;
+    let heads = log::positions(&mut c, rooms).await?;
     drop(c);
     links.hub.replace_elsewhere(people, rooms);
     links.hub.open_at(heads);
@@ -82,21 +83,28 @@ async fn repair(links: &Links, behind: Behind) -> Result<(), DbError> {
         workspace,
         delivered,
         generation,
+        epoch,
     } = behind;
     let began = Instant::now();
     let mut c = links.db.snapshot().await?;
-    let (head, pruned) = log::head(&mut c, workspace).await?;
-    if head <= delivered {
-        return Ok(());
-    }
-    if pruned > delivered {
-        // The clients load the snapshot.
-        links.hub.restart_room(workspace);
-        return Ok(());
-    }
-    let events = log::envelopes_after(&mut c, workspace, delivered, PAGE).await?;
+    let head = match log::continuation(&mut c, workspace, delivered).await? {
+        Continuation::Current => return Ok(()),
+        Continuation::Pruned => {
+            // The clients load the snapshot.
+            links.hub.restart_room(workspace);
+            return Ok(());
+        }
+        Continuation::Lost => {
+            drop(c);
+            tracing::error!(workspace.id = %workspace, seq = delivered.seq, "the database has lost an event: a new epoch begins");
+            db::epoch::renew(&links.db, &epoch).await?;
+            return Ok(());
+        }
+        Continuation::Through(head) => head,
+    };
+    let events = log::envelopes_after(&mut c, workspace, delivered.seq, PAGE).await?;
     drop(c);
-    let newest = events.last().map_or(delivered, |event| event.seq);
+    let newest = events.last().map_or(delivered.seq, |event| event.seq);
     for event in &events {
         links.hub.publish_of(generation, event);
     }

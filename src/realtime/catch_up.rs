@@ -1,5 +1,5 @@
 //! Limits concurrent catch-ups per person, so that one person's sockets do not occupy all database
-//! readers, and in all, so that a node that takes over the clients of another one still serves its own.
+//! readers, and their reads in all, so that a node that takes over the clients of another one still serves its own.
 
 use std::sync::Arc;
 
@@ -11,21 +11,21 @@ use crate::ids::UserId;
 /// Maximum number of sockets of one person that catch up at the same time; further ones wait.
 const CATCH_UPS_PER_USER: usize = 4;
 
-/// Maximum number of sockets that catch up at the same time.
-const CATCH_UPS: usize = 64;
+/// Maximum number of sockets that read what they have missed at the same time. A slow client holds no turn while it receives.
+const READS: usize = 64;
 
 /// Sockets in this process that are catching up.
 #[derive(Clone)]
 pub struct CatchUps {
     of_people: Arc<DashMap<UserId, Arc<Semaphore>>>,
-    all: Arc<Semaphore>,
+    reads: Arc<Semaphore>,
 }
 
 impl Default for CatchUps {
     fn default() -> Self {
         Self {
             of_people: Arc::default(),
-            all: Arc::new(Semaphore::new(CATCH_UPS)),
+            reads: Arc::new(Semaphore::new(READS)),
         }
     }
 }
@@ -35,7 +35,7 @@ pub struct CatchUpPermit {
     all: CatchUps,
     user: UserId,
     share: Option<Arc<Semaphore>>,
-    permits: Option<(OwnedSemaphorePermit, Option<OwnedSemaphorePermit>)>,
+    permit: Option<OwnedSemaphorePermit>,
 }
 
 impl CatchUps {
@@ -51,20 +51,23 @@ impl CatchUps {
             all: self.clone(),
             user,
             share: Some(Arc::clone(&share)),
-            permits: None,
+            permit: None,
         };
-        // They fail only if a semaphore is closed, which never happens.
-        if let Ok(own) = share.acquire_owned().await {
-            let any = Arc::clone(&self.all).acquire_owned().await.ok();
-            permit.permits = Some((own, any));
-        }
+        // Fails only if the semaphore is closed, which never happens.
+        permit.permit = share.acquire_owned().await.ok();
         permit
+    }
+
+    /// Waits for a turn to read. Safe to drop while it waits.
+    pub async fn turn(&self) -> Option<OwnedSemaphorePermit> {
+        // Fails only if the semaphore is closed, which never happens.
+        Arc::clone(&self.reads).acquire_owned().await.ok()
     }
 }
 
 impl Drop for CatchUpPermit {
     fn drop(&mut self) {
-        drop((self.permits.take(), self.share.take()));
+        drop((self.permit.take(), self.share.take()));
         // The map holds the last reference: nobody holds or awaits a permit.
         self.all
             .of_people

@@ -72,6 +72,31 @@ pub(super) fn is_type_of_agent(kind: &str) -> bool {
     kind.starts_with("agent.") || kind.starts_with("workflow.")
 }
 
+/// Types of the events of a channel that clients with `EventScope::Joined` receive only if they have joined or opened it, as a list for
+/// statements. Other events of channels are rare, or are shown elsewhere.
+macro_rules! traffic_types {
+    () => {
+        "'thread.created', 'thread.updated', 'message.created', 'message.updated', 'reaction.added', 'reaction.removed', \
+         'task.status_changed'"
+    };
+}
+pub(super) use traffic_types;
+
+/// Checks whether events of this type are traffic of their channel, as in `traffic_types!`.
+pub(super) fn is_type_of_traffic(kind: &str) -> bool {
+    [
+        EventType::ThreadCreated,
+        EventType::ThreadUpdated,
+        EventType::MessageCreated,
+        EventType::MessageUpdated,
+        EventType::ReactionAdded,
+        EventType::ReactionRemoved,
+        EventType::TaskStatusChanged,
+    ]
+    .iter()
+    .any(|traffic| traffic.as_str() == kind)
+}
+
 /// Checks whether an event of this type ends the stream of its message.
 pub(super) fn ends_stream(kind: &str) -> bool {
     kind == EventType::MessageUpdated.as_str() || kind == EventType::MessageDeleted.as_str()
@@ -114,4 +139,19 @@ pub fn add_schema<D: EventData>(schemas: &mut Vec<(String, RefOr<Schema>)>) -> R
     }
     schemas.push((name.to_string(), schema));
     Ref::from_schema_name(name)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn statements_list_the_types_of_traffic() {
+        let traffic = EventType::ALL.iter().map(|kind| kind.as_str());
+        let traffic: Vec<String> = traffic
+            .filter(|kind| is_type_of_traffic(kind))
+            .map(|kind| format!("'{kind}'"))
+            .collect();
+        assert_eq!(traffic.join(", "), traffic_types!());
+    }
 }

@@ -2,10 +2,13 @@
 
 use axum::extract::ws::Utf8Bytes;
 use serde::Serialize;
-use utoipa::ToSchema;
+use utoipa::{
+    ToSchema,
+    openapi::{ArrayBuilder, ObjectBuilder, RefOr, Schema, Type, schema::ArrayItems},
+};
 
 use crate::{
-    ids::{ForkId, MessageId, TaskId, ThreadId, UserId},
+    ids::{ChannelId, ForkId, MessageId, TaskId, ThreadId, UserId},
     text_enum::text_enum,
 };
 
@@ -25,6 +28,10 @@ pub enum LiveFrame<'a> {
     #[serde(rename = "task.delta")]
     #[schema(title = "TaskDelta")]
     TaskDelta {
+        /// Only with `deltas: compact`: number of the stream in later deltas.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        #[schema(nullable = false)]
+        stream: Option<u64>,
         task_id: TaskId,
         message_id: MessageId,
         attempt: i64,
@@ -48,6 +55,46 @@ pub enum LiveFrame<'a> {
     #[serde(rename = "heartbeat")]
     #[schema(title = "Heartbeat")]
     Heartbeat { seq: i64 },
+    /// Only with `scope: joined`: the newest event of a public channel whose traffic the socket does not receive.
+    #[serde(rename = "channel.activity")]
+    #[schema(title = "ChannelActivity")]
+    ChannelActivity { channel_id: ChannelId, seq: i64 },
+}
+
+/// Only with `deltas: compact`: appends a text to a reply. Its stream was named by a delta with offset 0 or the response to `subscribe`.
+#[derive(Debug, Serialize)]
+pub struct CompactDelta<'a>(
+    /// Number of the stream in this connection.
+    pub u64,
+    /// Offset in UTF-16 code units.
+    pub usize,
+    pub &'a str,
+);
+
+impl utoipa::PartialSchema for CompactDelta<'_> {
+    fn schema() -> RefOr<Schema> {
+        let number = || ObjectBuilder::new().schema_type(Type::Integer).build();
+        let text = ObjectBuilder::new().schema_type(Type::String).build();
+        let parts = [number(), number(), text].map(Schema::from);
+        ArrayBuilder::new()
+            .items(ArrayItems::False)
+            .prefix_items(parts)
+            .description(Some(
+                "Only with `deltas: compact`: number of a stream, offset in UTF-16 code units, and text of a delta.",
+            ))
+            .into()
+    }
+}
+
+impl ToSchema for CompactDelta<'_> {}
+
+/// A streaming reply, and its number in compact deltas.
+#[derive(Debug, Clone, Copy, Serialize, ToSchema)]
+pub struct StreamStart {
+    pub stream: u64,
+    pub task_id: TaskId,
+    pub message_id: MessageId,
+    pub attempt: i64,
 }
 
 impl LiveFrame<'_> {

@@ -6,10 +6,17 @@ use axum::extract::ws::Utf8Bytes;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
-use super::event::{EventData, EventType, Frame, ends_stream, is_type_of_agent};
+use super::{
+    delivery::Followed,
+    event::{
+        EventData, EventType, Frame, ends_stream, is_type_of_agent, is_type_of_traffic,
+        traffic_types,
+    },
+};
 use crate::{
     db::{CommitMarker, Conn, DbError, EventRow, Json, dialect, is_in_visible_channel, now},
     ids::{ChannelId, ForkId, MessageId, ThreadId, UserId, WorkspaceId},
+    time::Timestamp,
 };
 
 /// Events removed per transaction, which limits how long other writers wait.
@@ -72,18 +79,22 @@ impl AgentVisibility {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
 pub enum MembershipChange {
+    /// People were added to a private or direct channel.
     Granted {
         channel: ChannelId,
         users: Vec<UserId>,
     },
-    Revoked {
+    /// A person is no longer in a private or direct channel.
+    Revoked { channel: ChannelId, user: UserId },
+    /// People joined a public channel.
+    Joined {
         channel: ChannelId,
-        user: UserId,
+        users: Vec<UserId>,
     },
+    /// A person left a public channel.
+    Left { channel: ChannelId, user: UserId },
     /// The person is no longer in the workspace.
-    Expelled {
-        user: UserId,
-    },
+    Expelled { user: UserId },
 }
 
 /// An event to append; `data` is already JSON.
@@ -96,6 +107,8 @@ pub struct NewEvent {
     pub extra_recipient: Option<UserId>,
     /// The only recipients, regardless of the audience.
     pub only: Option<Recipients>,
+    /// People who receive it even if they have not joined its public channel; `message_mentions` has the same ones.
+    pub mentioned: Vec<UserId>,
     pub thread: Option<ThreadId>,
     pub fork: Option<ForkId>,
     /// The message whose text `data` contains, so that deleting it can blank the frame.
@@ -124,6 +137,7 @@ impl NewEvent {
             audience,
             extra_recipient: None,
             only: None,
+            mentioned: Vec::new(),
             thread: None,
             fork: None,
             message: None,
@@ -162,6 +176,15 @@ impl NewEvent {
         self
     }
 
+    /// Also sends the event to these people if they have not joined its public channel.
+    #[must_use]
+    pub fn mentioning(mut self, mut users: Vec<UserId>) -> Self {
+        users.sort_unstable();
+        users.dedup();
+        self.mentioned = users;
+        self
+    }
+
     #[must_use]
     pub fn changing(mut self, access: MembershipChange) -> Self {
         self.access = Some(access);
@@ -182,11 +205,16 @@ fn to_raw(data: &impl Serialize) -> Result<Box<RawValue>, DbError> {
 pub struct Envelope {
     pub workspace: WorkspaceId,
     pub seq: i64,
+    pub ts: Timestamp,
     pub audience: Audience,
     pub extra_recipient: Option<UserId>,
     /// The only recipients, regardless of the audience.
     pub only: Option<Recipients>,
     pub is_of_agent: bool,
+    /// Part of the traffic of its channel.
+    pub is_traffic: bool,
+    /// People who receive it even if they have not joined its public channel.
+    pub mentioned: Vec<UserId>,
     /// The message whose complete text the frame has, or which it deletes: the end of its stream.
     pub ends_stream: Option<MessageId>,
     pub access: Option<MembershipChange>,
@@ -257,10 +285,13 @@ pub async fn append(c: &mut Conn, workspace: WorkspaceId, event: NewEvent) -> Re
     c.notify(Box::new(Envelope {
         workspace,
         seq: event.seq,
+        ts,
         audience: event.audience,
         extra_recipient: event.extra_recipient,
         only: event.only,
         is_of_agent: event.kind.is_of_agent(),
+        is_traffic: is_type_of_traffic(event.kind.as_str()),
+        mentioned: event.mentioned,
         ends_stream: event.message.filter(|_| ends_stream(event.kind.as_str())),
         access: event.access,
         frame: frame.into(),
@@ -306,6 +337,81 @@ pub async fn heads(
     .await
 }
 
+/// Place in the log up to which a room has delivered events.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Position {
+    pub seq: i64,
+    /// Time of this event; `None` if it is pruned.
+    pub ts: Option<Timestamp>,
+}
+
+/// The newest positions of workspaces.
+pub async fn positions(
+    c: &mut Conn,
+    workspaces: &[WorkspaceId],
+) -> Result<Vec<(WorkspaceId, Position)>, DbError> {
+    let ids = workspaces.iter().map(|id| id.0);
+    let rows: Vec<(WorkspaceId, i64, Option<Timestamp>)> = c
+        .q(crate::sql_with_ids!(
+            c,
+            "select w.id, w.seq, e.ts from workspaces w left join events e on e.workspace_id = w.id and e.seq = w.seq where w.id in",
+            1,
+            "order by w.id"
+        ))
+        .bind(dialect::hexadecimal_ids(ids))
+        .all()
+        .await?;
+    let positions = rows.into_iter();
+    Ok(positions
+        .map(|(id, seq, ts)| (id, Position { seq, ts }))
+        .collect())
+}
+
+/// Content of the log after a position.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Continuation {
+    /// Nothing yet.
+    Current,
+    /// Events up to this one.
+    Through(i64),
+    /// Events after it were pruned.
+    Pruned,
+    /// The event at this position does not exist, so this is another log: the database was replaced by an older or different one.
+    Lost,
+}
+
+/// Compares a position with the log.
+pub async fn continuation(
+    c: &mut Conn,
+    workspace: WorkspaceId,
+    position: Position,
+) -> Result<Continuation, DbError> {
+    let found: Option<(i64, i64, Option<Timestamp>)> = c
+        .q("select w.seq, w.pruned_seq, e.ts from workspaces w \
+            left join events e on e.workspace_id = w.id and e.seq = $2 where w.id = $1")
+        .bind(workspace)
+        .bind(position.seq)
+        .opt()
+        .await?;
+    let Some((head, pruned, ts)) = found else {
+        return Ok(Continuation::Lost);
+    };
+    // The bus and the frames have milliseconds.
+    let is_other = position.seq > pruned
+        && position
+            .ts
+            .is_some_and(|own| ts.map(Timestamp::unix_ms) != Some(own.unix_ms()));
+    Ok(if head < position.seq || is_other {
+        Continuation::Lost
+    } else if pruned > position.seq {
+        Continuation::Pruned
+    } else if head > position.seq {
+        Continuation::Through(head)
+    } else {
+        Continuation::Current
+    })
+}
+
 /// Maximum size of a page of events.
 #[derive(Debug, Clone, Copy)]
 pub struct PageMax {
@@ -314,40 +420,65 @@ pub struct PageMax {
     pub bytes: i64,
 }
 
-/// Events after `after` and up to `until` that `user` can see now, oldest first, as pairs of
+/// A reader of the log, and what the reader receives of what is visible.
+#[derive(Debug, Clone, Copy)]
+pub struct LogReader<'a> {
+    pub user: UserId,
+    pub visibility: AgentVisibility,
+    pub followed: Followed<'a>,
+}
+
+/// Events after `after` and up to `until` for a reader, by what the reader can see now, oldest first, as pairs of
 /// sequence number and frame. At least one if there is any. For frames beyond the page, only the
 /// size is read.
 pub async fn visible_after(
     c: &mut Conn,
     workspace: WorkspaceId,
-    (user, visibility): (UserId, AgentVisibility),
+    reader: LogReader<'_>,
     (after, until): (i64, i64),
     max: PageMax,
 ) -> Result<Vec<(i64, String)>, DbError> {
-    c.q(concat!(
-        "select e.seq, e.frame from (\
-           select seq, size, sum(size) over (order by seq) as size_through from (\
-             select e.seq, octet_length(e.frame) as size from events e \
-             where e.workspace_id = $1 and e.seq > $2 and e.seq <= $3 \
-               and (e.channel_id is null or e.user_id = $4 or ",
-        is_in_visible_channel!("e.channel_id", "$4"),
+    let (follows_all, open) = match reader.followed {
+        Followed::All => (true, [].as_slice()),
+        Followed::JoinedAnd(open) => (false, open),
+    };
+    c.q(crate::sql_with_ids!(
+        c,
+        concat!(
+            "select e.seq, e.frame from (\
+               select seq, size, sum(size) over (order by seq) as size_through from (\
+                 select e.seq, octet_length(e.frame) as size from events e \
+                 where e.workspace_id = $1 and e.seq > $2 and e.seq <= $3 \
+                   and (e.channel_id is null or e.user_id = $4 or ",
+            is_in_visible_channel!("e.channel_id", "$4"),
+            ") \
+                   and (not e.is_restricted or (e.includes_managers and $6) or exists (select 1 from event_recipients r \
+                     where r.workspace_id = e.workspace_id and r.seq = e.seq and r.user_id = $4)) \
+                   and ($7 or (e.type not like 'agent.%' and e.type not like 'workflow.%')) \
+                   and ($9 or e.is_restricted or e.channel_id is null or e.user_id = $4 or e.type not in (",
+            traffic_types!(),
+            ") or exists (select 1 from channel_members cm where cm.channel_id = e.channel_id and cm.user_id = $4) \
+                     or exists (select 1 from message_mentions mm \
+                       where mm.channel_id = e.channel_id and mm.target_id = $4 and mm.seq = e.seq) \
+                     or e.channel_id in"
+        ),
+        10,
         ") \
-               and (not e.is_restricted or (e.includes_managers and $6) or exists (select 1 from event_recipients r \
-                 where r.workspace_id = e.workspace_id and r.seq = e.seq and r.user_id = $4)) \
-               and ($7 or (e.type not like 'agent.%' and e.type not like 'workflow.%')) \
-             order by e.seq limit $5) sized) page \
-         join events e on e.workspace_id = $1 and e.seq = page.seq \
-         where page.size_through <= $8 or page.size_through = page.size \
-         order by page.seq limit $5"
+                 order by e.seq limit $5) sized) page \
+             join events e on e.workspace_id = $1 and e.seq = page.seq \
+             where page.size_through <= $8 or page.size_through = page.size \
+             order by page.seq limit $5"
     ))
     .bind(workspace)
     .bind(after)
     .bind(until)
-    .bind(user)
+    .bind(reader.user)
     .bind(max.events)
-    .bind(visibility.all_agents)
-    .bind(visibility.agents)
+    .bind(reader.visibility.all_agents)
+    .bind(reader.visibility.agents)
     .bind(max.bytes)
+    .bind(follows_all)
+    .bind(dialect::hexadecimal_ids(open.iter().map(|id| id.0)))
     .all()
     .await
 }
@@ -355,6 +486,7 @@ pub async fn visible_after(
 #[derive(sqlx::FromRow)]
 struct LogRow {
     seq: i64,
+    ts: Timestamp,
     r#type: String,
     channel_id: Option<ChannelId>,
     is_public: bool,
@@ -387,7 +519,7 @@ pub async fn envelopes_after(
     max: PageMax,
 ) -> Result<Vec<Envelope>, DbError> {
     let rows: Vec<LogRow> = c
-        .q("select e.seq, e.type, e.channel_id, coalesce(ch.kind = 'public', false) as is_public, e.user_id, e.message_id, e.is_restricted, \
+        .q("select e.seq, e.ts, e.type, e.channel_id, coalesce(ch.kind = 'public', false) as is_public, e.user_id, e.message_id, e.is_restricted, \
                    e.includes_managers, e.access, e.frame from (\
              select seq, size, sum(size) over (order by seq) as size_through from (\
                select seq, octet_length(frame) as size from events where workspace_id = $1 and seq > $2 \
@@ -420,9 +552,29 @@ pub async fn envelopes_after(
             recipients.entry(seq).or_default().push(user);
         }
     }
+    let mut mentioned: HashMap<i64, Vec<UserId>> = HashMap::new();
+    let is_created =
+        |row: &&LogRow| row.is_public && row.r#type == EventType::MessageCreated.as_str();
+    let mut created = rows.iter().filter(is_created);
+    if let Some(first) = created.next() {
+        let last = created.next_back().unwrap_or(first);
+        // A mention of a group has the ID of the channel.
+        let found: Vec<(i64, UserId)> = c
+            .q("select e.seq, mm.target_id from events e join message_mentions mm on mm.message_id = e.message_id and mm.seq = e.seq \
+                where e.workspace_id = $1 and e.seq between $2 and $3 and mm.target_id <> e.channel_id order by e.seq, mm.target_id")
+            .bind(workspace)
+            .bind(first.seq)
+            .bind(last.seq)
+            .all()
+            .await?;
+        for (seq, user) in found {
+            mentioned.entry(seq).or_default().push(user);
+        }
+    }
     let envelopes = rows.into_iter().map(|row| Envelope {
         workspace,
         seq: row.seq,
+        ts: row.ts,
         audience: row.audience(),
         extra_recipient: row.user_id,
         only: row.is_restricted.then(|| Recipients {
@@ -430,6 +582,8 @@ pub async fn envelopes_after(
             managers: row.includes_managers,
         }),
         is_of_agent: is_type_of_agent(&row.r#type),
+        is_traffic: is_type_of_traffic(&row.r#type),
+        mentioned: mentioned.remove(&row.seq).unwrap_or_default(),
         ends_stream: row.message_id.filter(|_| ends_stream(&row.r#type)),
         access: row.access.map(|Json(change)| change),
         frame: row.frame.into(),
@@ -471,7 +625,7 @@ pub async fn blank_message(
 pub async fn prune(
     c: &mut Conn,
     workspace: WorkspaceId,
-    before: crate::time::Timestamp,
+    before: Timestamp,
 ) -> Result<u64, DbError> {
     let newest: Option<i64> = c
         .q("select max(seq) from (select seq from events where workspace_id = $1 and ts < $2 order by seq limit $3) old")

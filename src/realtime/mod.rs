@@ -8,6 +8,7 @@
 mod bus_message;
 mod catch_up;
 mod conversation;
+mod delivery;
 mod event;
 mod frame;
 pub mod hub;
@@ -16,8 +17,9 @@ mod node_state;
 
 pub use bus_message::{BusMessage, Received, RemoteDelta};
 pub use catch_up::CatchUpPermit;
+pub use delivery::{Delivery, DeltaFormat, EventScope, Followed};
 pub use event::{EventData, EventType, add_schema};
-pub use frame::{LiveFrame, PresenceStatus, encode_frame};
-pub use hub::{Close, Hub, PRESENCE_EVERY, Shared};
+pub use frame::{CompactDelta, LiveFrame, PresenceStatus, StreamStart, encode_frame};
+pub use hub::{ACTIVITY_EVERY, Close, Hub, PRESENCE_EVERY, Shared};
 pub use log::{Audience, Envelope, MembershipChange, NewEvent};
 pub use node_state::NodeState;

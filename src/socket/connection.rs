@@ -7,7 +7,7 @@ use futures::SinkExt;
 use tokio::{sync::mpsc, time::Interval};
 
 use crate::{
-    auth::{ActorSnapshot, Caller},
+    auth::{ActorSnapshot, Caller, Token},
     http::{meter::BytesTaken, requests::RequestId},
     realtime::hub::{Outgoing, Socket},
     server::State,
@@ -61,7 +61,7 @@ pub(super) struct Connection {
     pub(super) state: State,
     /// The request that opened this socket.
     pub(super) request: RequestId,
-    pub(super) token: Option<String>,
+    pub(super) token: Option<Token>,
     pub(super) taken: BytesTaken,
     pub(super) caller: Caller,
     pub(super) actor: ActorSnapshot,

@@ -22,7 +22,7 @@ pub(super) enum ControlFrame {
     /// All events up to `seq` have been sent; new events follow.
     #[schema(title = "Live")]
     Live { seq: i64 },
-    /// The response to a request.
+    /// The response to a request. After `subscribe` with `deltas: compact`, `data.streams` names the replies in progress.
     #[schema(title = "Ack")]
     Ack {
         /// The `id` of the request, a string or a number.

@@ -35,6 +35,8 @@ pub(super) enum Request {
     #[schema(title = "SubscribeRequest")]
     Subscribe {
         #[serde(default)]
+        channel_id: Option<ChannelId>,
+        #[serde(default)]
         thread_id: Option<ThreadId>,
         #[serde(default)]
         fork_id: Option<ForkId>,
@@ -42,6 +44,8 @@ pub(super) enum Request {
     #[serde(rename = "unsubscribe")]
     #[schema(title = "UnsubscribeRequest")]
     Unsubscribe {
+        #[serde(default)]
+        channel_id: Option<ChannelId>,
         #[serde(default)]
         thread_id: Option<ThreadId>,
         #[serde(default)]
@@ -75,6 +79,30 @@ pub(super) fn conversation(
             ErrorCode::OnePlace,
             "specify either thread_id or fork_id".to_owned(),
             "thread_id",
+        )),
+    }
+}
+
+/// A subscription to deltas and typing of a conversation, or with `scope: joined` to the traffic of a channel.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Subscription {
+    Conversation(Conversation),
+    Channel(ChannelId),
+}
+
+/// Subscription of a frame, which must specify exactly one of the IDs.
+pub(super) fn subscription(
+    channel: Option<ChannelId>,
+    thread: Option<ThreadId>,
+    fork: Option<ForkId>,
+) -> Result<Subscription, ApiError> {
+    match (channel, thread, fork) {
+        (Some(channel), None, None) => Ok(Subscription::Channel(channel)),
+        (None, thread, fork) => conversation(thread, fork).map(Subscription::Conversation),
+        _ => Err(ApiError::invalid(
+            ErrorCode::OnePlace,
+            "specify one of thread_id, fork_id, and channel_id".to_owned(),
+            "channel_id",
         )),
     }
 }

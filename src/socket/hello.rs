@@ -12,8 +12,8 @@ use tokio::time::Instant;
 use crate::{
     auth::{ActorSnapshot, AuthError, Caller},
     http::{ApiError, ErrorCode, extract::parse_json},
-    ids::WorkspaceId,
-    realtime::encode_frame,
+    ids::{ChannelId, WorkspaceId},
+    realtime::{Delivery, DeltaFormat, EventScope, encode_frame, hub::SUBSCRIPTIONS_MAX},
     server::{State, caller::workspace_of},
     text_enum::text_enum,
 };
@@ -43,6 +43,58 @@ pub(super) struct Hello {
     workspace_id: Option<WorkspaceId>,
     pub(super) epoch: Option<String>,
     pub(super) since: Option<i64>,
+    /// Channels whose traffic is sent; `all` by default.
+    scope: Option<EventScope>,
+    /// With `scope: joined`, channels that are open from the start, as after `subscribe`.
+    #[serde(default)]
+    #[schema(max_items = 100)]
+    pub(super) channels: Vec<ChannelId>,
+    /// Format of `task.delta`; `full` by default.
+    deltas: Option<DeltaFormat>,
+}
+
+impl Hello {
+    pub(super) fn delivery(&self) -> Delivery {
+        let default = Delivery::default();
+        Delivery {
+            scope: self.scope.unwrap_or(default.scope),
+            deltas: self.deltas.unwrap_or(default.deltas),
+        }
+    }
+
+    /// # Errors
+    /// If the frame is not a hello of this protocol.
+    fn check(&self) -> Result<(), ApiError> {
+        if !matches!(self.r#type.parse(), Ok(HelloType::Hello)) {
+            return Err(ApiError::invalid(
+                ErrorCode::HelloExpected,
+                "the first frame must be a hello".to_owned(),
+                "type",
+            ));
+        }
+        if self.protocol != 1 {
+            return Err(ApiError::invalid(
+                ErrorCode::UnknownProtocol,
+                "this server supports protocol 1 only".to_owned(),
+                "protocol",
+            ));
+        }
+        if self.since.is_some_and(|since| since < 0) {
+            return Err(ApiError::invalid(
+                ErrorCode::InvalidCursor,
+                "since must be the seq of an event".to_owned(),
+                "since",
+            ));
+        }
+        if self.channels.len() > SUBSCRIPTIONS_MAX {
+            return Err(ApiError::invalid(
+                ErrorCode::TooManySubscriptions,
+                format!("a hello can name at most {SUBSCRIPTIONS_MAX} channels"),
+                "channels",
+            ));
+        }
+        Ok(())
+    }
 }
 
 /// Waits for the hello and checks access to the workspace. Returns the close code on failure.
@@ -66,28 +118,8 @@ pub(super) async fn read_hello(
             Some(Ok(Frame::Binary(_))) => Utf8Bytes::from_static(""),
             Some(Err(e)) => return Err(broken(&e)),
         };
-        let hello = parse_json::<Hello>(text.as_bytes()).and_then(|hello| {
-            match (hello.r#type.parse(), hello.protocol) {
-                (Ok(HelloType::Hello), 1) if hello.since.is_some_and(|since| since < 0) => {
-                    Err(ApiError::invalid(
-                        ErrorCode::InvalidCursor,
-                        "since must be the seq of an event".to_owned(),
-                        "since",
-                    ))
-                }
-                (Ok(HelloType::Hello), 1) => Ok(hello),
-                (Ok(HelloType::Hello), _) => Err(ApiError::invalid(
-                    ErrorCode::UnknownProtocol,
-                    "this server supports protocol 1 only".to_owned(),
-                    "protocol",
-                )),
-                _ => Err(ApiError::invalid(
-                    ErrorCode::HelloExpected,
-                    "the first frame must be a hello".to_owned(),
-                    "type",
-                )),
-            }
-        });
+        let hello =
+            parse_json::<Hello>(text.as_bytes()).and_then(|hello| hello.check().map(|()| hello));
         let hello = match hello {
             Ok(hello) => hello,
             Err(e) => {

@@ -104,10 +104,13 @@ async fn serve(mut ws: WebSocket, state: State, opening: Opening, caller: Caller
                 Credential::Session(id) => (Some(*id), None),
                 Credential::Key { id, .. } => (None, Some(*id)),
             };
-            let (socket, queue) =
-                state
-                    .hub
-                    .register(actor.workspace, caller.user, credential, actor.visibility());
+            let (socket, queue) = state.hub.register(
+                actor.workspace,
+                caller.user,
+                credential,
+                actor.visibility(),
+                hello.delivery(),
+            );
             if state.shutdown.is_cancelled() {
                 socket.close(Close::GoingAway);
             }
@@ -179,6 +182,8 @@ async fn close(ws: &mut WebSocket, code: u16, shutdown: &CancellationToken) {
 enum Event {
     /// The close code.
     Closed(u16),
+    /// Its access may have ended.
+    Doubted,
     /// The batch contains frames to write.
     Queued,
     /// `None` if the peer left.
@@ -200,6 +205,10 @@ impl Connection {
             let event = poll_fn(|cx| self.poll_event(cx, &mut batch)).await;
             let done = match event {
                 Event::Closed(code) => Err(code),
+                // Without a database, the access is unknown: the client reconnects.
+                Event::Doubted => Box::pin(self.check_access())
+                    .await
+                    .map_err(ResumeError::close_code),
                 Event::Queued => self.write(&mut batch).await,
                 Event::Tick if heard.elapsed() + TICK / 10 > SILENCE_MAX => Err(GOING_AWAY),
                 Event::Tick => {
@@ -250,8 +259,8 @@ impl Connection {
     /// Next event to handle. After a wake-up the queue is polled first, because it is the usual
     /// reason and polling the network is slower; then they alternate.
     fn poll_event(&mut self, cx: &mut Context<'_>, batch: &mut Vec<Outgoing>) -> Poll<Event> {
-        if self.socket.is_closed() {
-            return self.socket.poll_closed(cx).map(Event::Closed);
+        if self.socket.has_request() {
+            return self.poll_request(cx);
         }
         if self.network_first
             && let Poll::Ready(event) = self.poll_others(cx)
@@ -272,7 +281,17 @@ impl Connection {
             return Poll::Ready(event);
         }
         self.network_first = false;
-        self.socket.poll_closed(cx).map(Event::Closed)
+        self.poll_request(cx)
+    }
+
+    fn poll_request(&self, cx: &Context<'_>) -> Poll<Event> {
+        if let Poll::Ready(code) = self.socket.poll_closed(cx) {
+            return Poll::Ready(Event::Closed(code));
+        }
+        if self.socket.takes_doubt() {
+            return Poll::Ready(Event::Doubted);
+        }
+        Poll::Pending
     }
 
     fn poll_others(&mut self, cx: &mut Context<'_>) -> Poll<Event> {

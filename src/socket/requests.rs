@@ -1,8 +1,10 @@
 //! Handles requests of a client over its socket.
 
+use std::sync::Arc;
+
 use serde_json::{Value, json};
 
-use crate::realtime::hub::Conversation;
+use crate::realtime::hub::{Conversation, SUBSCRIPTIONS_MAX};
 use crate::{
     chat::{
         ChatError, access,
@@ -19,7 +21,7 @@ use crate::{
 use super::{
     connection::{Connection, MALFORMED_MAX, POLICY_VIOLATION},
     control::ControlFrame,
-    frame::{self, Frame, Request, conversation},
+    frame::{self, Frame, Request, Subscription, subscription},
 };
 
 impl Connection {
@@ -88,51 +90,79 @@ impl Connection {
             .state
             .hub
             .is_watching(self.actor.workspace, &self.socket, conversation);
-        if watching || self.channel_of(conversation).await.is_ok() {
+        let to = Subscription::Conversation(conversation);
+        if watching || self.channel_of(to).await.is_ok() {
             self.state
                 .hub
                 .typing(self.actor.workspace, conversation, self.actor.user);
         }
     }
 
-    /// Channel of a conversation in the socket's workspace.
-    async fn channel_of(&mut self, conversation: Conversation) -> Result<ChannelId, ApiError> {
+    /// Channel of a subscription in the socket's workspace.
+    async fn channel_of(&mut self, to: Subscription) -> Result<ChannelId, ApiError> {
         let mut c = self.state.db.read().await?;
-        let channel = access::find_conversation(&mut c, &self.caller, conversation)
-            .await?
-            .reading()?
-            .channel_access;
+        let channel = match to {
+            Subscription::Conversation(conversation) => {
+                let access = access::find_conversation(&mut c, &self.caller, conversation).await?;
+                access.reading()?.channel_access
+            }
+            Subscription::Channel(channel) => {
+                let access = access::channel(&mut c, &self.caller, channel).await?;
+                access.reading()?
+            }
+        };
         if channel.actor.workspace == self.actor.workspace {
             return Ok(channel.channel);
         }
-        Err(match conversation {
-            Conversation::Thread(_) => ChatError::ThreadNotFound.into(),
-            Conversation::Fork(_) => ChatError::ForkNotFound.into(),
+        Err(match to {
+            Subscription::Conversation(Conversation::Thread(_)) => ChatError::ThreadNotFound.into(),
+            Subscription::Conversation(Conversation::Fork(_)) => ChatError::ForkNotFound.into(),
+            Subscription::Channel(_) => ChatError::ChannelNotFound.into(),
         })
     }
 
-    async fn subscribe(&mut self, conversation: Conversation) -> Result<(), ApiError> {
-        let (state, workspace) = (self.state.clone(), self.actor.workspace);
-        let channel = self.channel_of(conversation).await?;
-        if !state
-            .hub
-            .watch(workspace, channel, &self.socket, conversation)
-        {
+    /// Returns the data of the response.
+    async fn subscribe(&mut self, to: Subscription) -> Result<Value, ApiError> {
+        let (hub, workspace) = (Arc::clone(&self.state.hub), self.actor.workspace);
+        let channel = self.channel_of(to).await?;
+        let streams = match to {
+            Subscription::Conversation(conversation) => {
+                hub.watch(workspace, channel, &self.socket, conversation)
+            }
+            Subscription::Channel(_) => {
+                let is_open = hub.open_channel(workspace, channel, &self.socket);
+                is_open.then(Vec::new)
+            }
+        };
+        let Some(streams) = streams else {
             return Err(ApiError::unprocessable(
                 ErrorCode::TooManySubscriptions,
                 format!(
-                    "a socket can subscribe to at most {} threads and deep dives: unsubscribe from some",
-                    crate::realtime::hub::SUBSCRIPTIONS_MAX
+                    "a socket can have at most {SUBSCRIPTIONS_MAX} subscriptions: unsubscribe from some"
                 ),
             ));
-        }
+        };
         // Check again: the person may have lost access to the channel before the subscription was
         // registered.
-        if let Err(e) = self.channel_of(conversation).await {
-            state.hub.unwatch(workspace, &self.socket, conversation);
+        if let Err(e) = self.channel_of(to).await {
+            self.unsubscribe(to);
             return Err(e);
         }
-        Ok(())
+        Ok(if self.socket.has_compact_deltas() {
+            json!({"streams": streams})
+        } else {
+            json!({})
+        })
+    }
+
+    fn unsubscribe(&self, from: Subscription) {
+        let (hub, workspace) = (&self.state.hub, self.actor.workspace);
+        match from {
+            Subscription::Conversation(conversation) => {
+                hub.unwatch(workspace, &self.socket, conversation);
+            }
+            Subscription::Channel(channel) => hub.close_channel(workspace, channel, &self.socket),
+        }
     }
 
     async fn perform(&mut self, request: Request) -> Result<Value, ApiError> {
@@ -192,15 +222,20 @@ impl Connection {
                     )),
                 }
             }
-            Request::Subscribe { thread_id, fork_id } => {
-                self.subscribe(conversation(thread_id, fork_id)?).await?;
-                Ok(json!({}))
+            Request::Subscribe {
+                channel_id,
+                thread_id,
+                fork_id,
+            } => {
+                let to = subscription(channel_id, thread_id, fork_id)?;
+                self.subscribe(to).await
             }
-            Request::Unsubscribe { thread_id, fork_id } => {
-                let conversation = conversation(thread_id, fork_id)?;
-                state
-                    .hub
-                    .unwatch(self.actor.workspace, &self.socket, conversation);
+            Request::Unsubscribe {
+                channel_id,
+                thread_id,
+                fork_id,
+            } => {
+                self.unsubscribe(subscription(channel_id, thread_id, fork_id)?);
                 Ok(json!({}))
             }
             Request::Read { thread_id, seq } => {

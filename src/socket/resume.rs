@@ -5,13 +5,13 @@
 
 use std::time::Duration;
 
-use tokio::time::timeout;
+use tokio::{sync::OwnedSemaphorePermit, time::timeout};
 
 use crate::{
     auth::{AuthError, Scope},
-    db::{Conn, DbError},
+    db::{Conn, DbError, dialect, is_visible_channel},
     ids::ChannelId,
-    realtime::{encode_frame, log},
+    realtime::{EventScope, Followed, encode_frame, log},
     server::caller::caller_of,
 };
 
@@ -41,6 +41,19 @@ pub(super) enum ResumeError {
     Db(DbError),
 }
 
+impl ResumeError {
+    /// Close code that makes the client do what helps: reconnect, if the database failed.
+    pub(super) fn close_code(self) -> u16 {
+        match self {
+            Self::Closed(code) => code,
+            Self::Db(e) => {
+                tracing::error!(error = %e, "a socket is closed because the database failed");
+                GOING_AWAY
+            }
+        }
+    }
+}
+
 impl From<DbError> for ResumeError {
     fn from(e: DbError) -> Self {
         Self::Db(e)
@@ -56,28 +69,30 @@ impl From<WriteError> for ResumeError {
 impl Connection {
     /// Sends `ready`, missed events, and `live`.
     pub(super) async fn catch_up(&mut self, hello: &Hello) -> Result<(), u16> {
-        self.try_catch_up(hello).await.map_err(|e| match e {
-            ResumeError::Closed(code) => code,
-            ResumeError::Db(e) => {
-                tracing::error!(error = %e, "socket could not catch up");
-                GOING_AWAY
-            }
-        })
+        self.try_catch_up(hello)
+            .await
+            .map_err(ResumeError::close_code)
     }
 
     async fn try_catch_up(&mut self, hello: &Hello) -> Result<(), ResumeError> {
-        // The socket is registered, so the end of a session or membership closes it from here on;
+        self.room_opened().await?;
+        let turn = self.read_turn().await?;
+        // The socket is registered, so the end of a session or membership closes it;
         // an earlier end is detected here.
         self.check_access().await?;
         let workspace = self.actor.workspace;
-        self.room_opened().await?;
         let epoch = self.state.epoch();
+        let scope = hello.delivery().scope;
+        let open;
         let (head, pruned) = {
             let mut c = self.state.db.read().await?;
-            let channels = self.private_channels(&mut c).await?;
-            self.state.hub.admit(workspace, &self.socket, channels);
+            let joined = self.joined_channels(&mut c, scope).await?;
+            open = self.visible_channels(&mut c, &hello.channels).await?;
+            let hub = &self.state.hub;
+            hub.admit(workspace, &self.socket, joined, &open);
             log::head(&mut c, workspace).await?
         };
+        drop(turn);
         let since = hello.since.filter(|since| {
             let same_epoch = hello.epoch.as_ref().is_none_or(|known| *known == epoch);
             same_epoch && (pruned..=head).contains(since)
@@ -97,7 +112,11 @@ impl Connection {
         };
         self.send(encode_frame(&ready)).await?;
         if let Some(since) = since.filter(|since| *since < head) {
-            self.replay(since, head).await?;
+            let followed = match scope {
+                EventScope::All => Followed::All,
+                EventScope::Joined => Followed::JoinedAnd(&open),
+            };
+            self.replay(followed, since, head).await?;
         }
         self.cursor = head;
         self.send(encode_frame(&ControlFrame::Live { seq: head }))
@@ -116,23 +135,62 @@ impl Connection {
         }
     }
 
-    async fn private_channels(&mut self, c: &mut Conn) -> Result<Vec<ChannelId>, DbError> {
+    /// Private and direct channels of this person, and with a scope also the public ones that this person has joined.
+    async fn joined_channels(
+        &mut self,
+        c: &mut Conn,
+        scope: EventScope,
+    ) -> Result<Vec<ChannelId>, DbError> {
         let rows: Vec<(ChannelId,)> = c
             .q("select cm.channel_id from channel_members cm join channels ch on ch.id = cm.channel_id \
-                where cm.user_id = $1 and ch.workspace_id = $2 and ch.kind <> 'public'")
+                where cm.user_id = $1 and ch.workspace_id = $2 and (ch.kind <> 'public' or $3)")
             .bind(self.actor.user)
             .bind(self.actor.workspace)
+            .bind(scope == EventScope::Joined)
+            .all()
+            .await?;
+        Ok(rows.into_iter().map(|row| row.0).collect())
+    }
+
+    /// Filters channels by whether this person can see them.
+    async fn visible_channels(
+        &mut self,
+        c: &mut Conn,
+        channels: &[ChannelId],
+    ) -> Result<Vec<ChannelId>, DbError> {
+        if channels.is_empty() {
+            return Ok(Vec::new());
+        }
+        let rows: Vec<(ChannelId,)> = c
+            .q(crate::sql_with_ids!(
+                c,
+                concat!(
+                    "select ch.id from channels ch where ch.workspace_id = $1 and ",
+                    is_visible_channel!("ch", "$2"),
+                    " and ch.id in"
+                ),
+                3,
+                "order by ch.id"
+            ))
+            .bind(self.actor.workspace)
+            .bind(self.actor.user)
+            .bind(dialect::hexadecimal_ids(channels.iter().map(|id| id.0)))
             .all()
             .await?;
         Ok(rows.into_iter().map(|row| row.0).collect())
     }
 
     /// Sends the events after `after` and up to `head` that this person can see.
-    async fn replay(&mut self, mut after: i64, head: i64) -> Result<(), ResumeError> {
+    async fn replay(
+        &mut self,
+        followed: Followed<'_>,
+        mut after: i64,
+        head: i64,
+    ) -> Result<(), ResumeError> {
         let _permit = self.catch_up_permit().await?;
         while after < head {
             let until = head.min(after.saturating_add(PAGE_SCANNED_MAX));
-            let page = self.read_page(after, until).await?;
+            let page = self.read_page(followed, after, until).await?;
             after = page.last().map_or(until, |(seq, _)| *seq);
             self.send_all(page.into_iter().map(|(_, frame)| frame.into()))
                 .await?;
@@ -153,17 +211,34 @@ impl Connection {
         }
     }
 
+    /// Waits for the turn of a read, which is not held while the client receives something.
+    async fn read_turn(&mut self) -> Result<Option<OwnedSemaphorePermit>, ResumeError> {
+        let catch_ups = self.state.hub.catch_ups.clone();
+        tokio::select! {
+            turn = timeout(CATCH_UP_TURN_WITHIN, catch_ups.turn()) => {
+                turn.map_err(|_| ResumeError::Closed(GOING_AWAY))
+            }
+            code = self.closed() => Err(ResumeError::Closed(code)),
+        }
+    }
+
     async fn read_page(
         &mut self,
+        followed: Followed<'_>,
         after: i64,
         until: i64,
     ) -> Result<Vec<(i64, String)>, ResumeError> {
         let workspace = self.actor.workspace;
+        let _turn = self.read_turn().await?;
         let mut c = self.state.db.read().await?;
         let page = log::visible_after(
             &mut c,
             workspace,
-            (self.actor.user, self.actor.visibility()),
+            log::LogReader {
+                user: self.actor.user,
+                visibility: self.actor.visibility(),
+                followed,
+            },
             (after, until),
             log::PageMax {
                 events: PAGE_EVENTS_MAX,
@@ -190,11 +265,13 @@ impl Connection {
             let caller = caller_of(&self.state, self.token.clone()).await?;
             let mut c = self.state.db.read().await?;
             let actor = caller.enter(&mut c, self.actor.workspace).await?;
-            Ok::<_, AuthError>(actor.scopes)
+            Ok::<_, AuthError>((actor.role, actor.scopes))
         };
         let code = match access.await {
-            Ok(scopes) if !scopes.has(Scope::ChatRead) => NOT_IN_WORKSPACE,
-            Ok(scopes) if scopes == self.actor.scopes => return Ok(()),
+            Ok((_, scopes)) if !scopes.has(Scope::ChatRead) => NOT_IN_WORKSPACE,
+            Ok((role, scopes)) if role == self.actor.role && scopes == self.actor.scopes => {
+                return Ok(());
+            }
             // As after a role change: the client reconnects with its current rights.
             Ok(_) | Err(AuthError::NotAuthenticated) => NOT_AUTHENTICATED,
             Err(AuthError::Db(e)) => return Err(e.into()),

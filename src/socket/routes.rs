@@ -25,7 +25,7 @@ use crate::{
         page::{Limit, ListObject},
         requests::RequestId,
     },
-    realtime::log,
+    realtime::{Followed, log},
     server::State,
 };
 
@@ -144,7 +144,11 @@ async fn list_events(
         log::visible_after(
             &mut c,
             actor.workspace,
-            (actor.user, actor.visibility()),
+            log::LogReader {
+                user: actor.user,
+                visibility: actor.visibility(),
+                followed: Followed::All,
+            },
             (after, head),
             log::PageMax {
                 events: limit + 1,

@@ -17,7 +17,7 @@ use crate::{
         forks::ForkEvent,
     },
     forks::{event::ResolutionEvent, items::ActionItemEvent},
-    realtime::{LiveFrame, add_schema},
+    realtime::{CompactDelta, LiveFrame, StreamStart, add_schema},
     registry::ToolEvent,
     routes::chat::OwnFrame,
     schedules::ScheduleEvent,
@@ -94,6 +94,7 @@ impl PartialSchema for ServerFrame {
             Ref::from_schema_name(LiveFrame::name()),
             Ref::from_schema_name(OwnFrame::name()),
             Ref::from_schema_name(ControlFrame::name()),
+            Ref::from_schema_name(CompactDelta::name()),
         ];
         one_of("A frame from the server.", parts)
     }
@@ -105,6 +106,8 @@ impl ToSchema for ServerFrame {
         add::<LiveFrame<'_>>(schemas);
         add::<OwnFrame>(schemas);
         add::<ControlFrame>(schemas);
+        add::<CompactDelta<'_>>(schemas);
+        add::<StreamStart>(schemas);
     }
 }
 

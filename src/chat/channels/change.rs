@@ -109,11 +109,13 @@ pub async fn create(
         .await?
         .ok_or_else(|| ChatError::NameTaken(name.to_owned()))?;
     let channel = get_channel(c, id).await?;
-    let access = private.then(|| MembershipChange::Granted {
-        channel: id,
-        users: vec![actor.user],
-    });
-    announce(c, &channel, EventType::ChannelCreated, access).await?;
+    let users = vec![actor.user];
+    let access = if private {
+        MembershipChange::Granted { channel: id, users }
+    } else {
+        MembershipChange::Joined { channel: id, users }
+    };
+    announce(c, &channel, EventType::ChannelCreated, Some(access)).await?;
     get_mine(c, actor.user, id).await
 }
 

@@ -49,7 +49,13 @@ pub async fn join(
     }
     let channel = get_channel(c, id).await?;
     let seq = log::reserve(c, workspace, 1).await?;
-    let mut event = NewEvent::new(
+    let users = vec![user];
+    let change = if channel.kind == ChannelKind::Public {
+        MembershipChange::Joined { channel: id, users }
+    } else {
+        MembershipChange::Granted { channel: id, users }
+    };
+    let event = NewEvent::new(
         seq,
         EventType::ChannelMemberAdded,
         audience(&channel),
@@ -58,13 +64,8 @@ pub async fn join(
             user_id: user,
         },
     )?
-    .also_to(user);
-    if channel.kind != ChannelKind::Public {
-        event = event.changing(MembershipChange::Granted {
-            channel: id,
-            users: vec![user],
-        });
-    }
+    .also_to(user)
+    .changing(change);
     Ok(log::append(c, workspace, event).await?)
 }
 
@@ -92,7 +93,12 @@ async fn part(
         .await?;
     let channel = get_channel(c, id).await?;
     let seq = log::reserve(c, workspace, 1).await?;
-    let mut event = NewEvent::new(
+    let change = if channel.kind == ChannelKind::Public {
+        MembershipChange::Left { channel: id, user }
+    } else {
+        MembershipChange::Revoked { channel: id, user }
+    };
+    let event = NewEvent::new(
         seq,
         EventType::ChannelMemberRemoved,
         audience(&channel),
@@ -101,10 +107,8 @@ async fn part(
             user_id: user,
         },
     )?
-    .also_to(user);
-    if channel.kind != ChannelKind::Public {
-        event = event.changing(MembershipChange::Revoked { channel: id, user });
-    }
+    .also_to(user)
+    .changing(change);
     Ok(log::append(c, workspace, event).await?)
 }
 

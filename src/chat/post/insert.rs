@@ -11,13 +11,14 @@ use crate::{
         rows::{
             self,
             message::{
-                AuthorKind, Mention, Message, MessageKind, MessageMetadata, MessageState, Reaction,
+                AuthorKind, Mention, MentionKind, Message, MessageKind, MessageMetadata,
+                MessageState, Reaction,
             },
         },
     },
     db::{Conn, DbError, Json, now},
     files::Attachment,
-    ids::{AgentId, ChannelId, ForkId, MessageId, TaskId, ThreadId, WorkspaceId},
+    ids::{AgentId, ChannelId, ForkId, MessageId, TaskId, ThreadId, UserId, WorkspaceId},
     realtime::{Audience, EventType, NewEvent, log},
     tasks::{Lease, Task, TaskTarget},
 };
@@ -148,9 +149,24 @@ async fn insert_counted(
         &MessageEvent { message: &message },
     )?
     .in_conversation(message.thread_id, message.fork_id)
-    .about(Some(message.id));
+    .about(Some(message.id))
+    .mentioning(notified(new));
     log::append(c, new.workspace, event).await?;
     Ok(message)
+}
+
+/// People for whom the message counts as a mention. Messages in forks and of agents mention nobody.
+fn notified(new: &NewMessage) -> Vec<UserId> {
+    if new.fork.is_some() {
+        return Vec::new();
+    }
+    let mentions = new.mentions.iter().filter(|mention| {
+        new.author_type == AuthorKind::Human && mention.kind == MentionKind::User
+    });
+    mentions
+        .filter_map(|mention| mention.id.as_ref()?.parse().ok())
+        .chain(new.metadata.notify_user_ids.iter().copied())
+        .collect()
 }
 
 /// Location and subject of a notice.

@@ -1,7 +1,7 @@
 //! The sockets of this process, and the frames sent to them.
 //!
-//! Each workspace has one state behind a short lock: its sockets, the private channels that each
-//! can see, the conversations that each watches, and the streaming replies. A frame is encoded once
+//! Each workspace has one state behind a short lock: its sockets, the channels that each receives,
+//! the conversations that each watches, and the streaming replies. A frame is encoded once
 //! and cloned by reference. Nothing here waits: a socket whose queue is full is closed and catches
 //! up from the log. If other nodes write to the same workspaces, `remote` delivers their events and frames as well.
 
@@ -29,26 +29,30 @@ use uuid::Uuid;
 
 pub use super::conversation::Conversation;
 use super::{
-    bus_message::{BusMessage, RemoteDelta},
+    bus_message::BusMessage,
     catch_up::CatchUps,
-    frame::{LiveFrame, encode_frame},
+    delivery::Delivery,
+    frame::{LiveFrame, StreamStart, encode_frame},
     log::{AgentVisibility, Envelope, MembershipChange},
 };
 use crate::ids::{ApiKeyId, ChannelId, MessageId, SessionId, TaskId, UserId, WorkspaceId};
 use room::Room;
+pub use room::SUBSCRIPTIONS_MAX;
 use shared::lock;
 pub use shared::{Behind, Shared};
 pub use socket::{Close, Outgoing, Socket};
-use stream::{Stream, StreamSource};
+use stream::{Stream, StreamSource, TextPosition};
 
-pub const SUBSCRIPTIONS_MAX: usize = 100;
 /// Interval at which delayed presence changes are sent.
 pub const PRESENCE_EVERY: Duration = Duration::from_millis(100);
+/// Interval at which scoped sockets are notified of activity in channels that they do not follow.
+pub const ACTIVITY_EVERY: Duration = Duration::from_secs(1);
 
 #[derive(Default)]
 pub struct Hub {
     rooms: DashMap<WorkspaceId, Arc<Mutex<Room>>>,
     next: AtomicU64,
+    next_stream: AtomicU64,
     /// Workspaces that sent presence in this tick.
     paced: Mutex<HashSet<WorkspaceId>>,
     /// Permits of sockets that are catching up.
@@ -62,16 +66,18 @@ impl Hub {
         Arc::clone(&self.rooms.entry(workspace).or_default())
     }
 
-    /// Registers a socket; it receives no events of private channels until `admit`.
+    /// Registers a socket; it receives no events of private channels, and with a scope no traffic of public ones, until `admit`.
     pub fn register(
         &self,
         workspace: WorkspaceId,
         user: UserId,
         (session, key): (Option<SessionId>, Option<ApiKeyId>),
         visibility: AgentVisibility,
+        delivery: Delivery,
     ) -> (Arc<Socket>, mpsc::Receiver<Outgoing>) {
         let id = self.next.fetch_add(1, Ordering::Relaxed);
-        let (socket, receive) = Socket::new(id, (workspace, user), (session, key), visibility);
+        let (socket, receive) =
+            Socket::new(id, (workspace, user), (session, key), visibility, delivery);
         let room = self.room(workspace);
         let mut room = lock(&room);
         let opens = room.sockets.is_empty();
@@ -79,6 +85,9 @@ impl Hub {
         let came = own.is_empty();
         own.insert(socket.id);
         room.sockets.insert(socket.id, Arc::clone(&socket));
+        if !socket.is_scoped() {
+            room.unscoped.insert(socket.id);
+        }
         room.joining.insert(socket.id, Vec::new());
         if came {
             self.presence_changed(workspace, user, &mut room);
@@ -90,26 +99,44 @@ impl Hub {
         (socket, receive)
     }
 
-    /// Lets the socket receive events of the private channels that were read from the database, and
-    /// applies later changes.
-    pub fn admit(&self, workspace: WorkspaceId, socket: &Socket, channels: Vec<ChannelId>) {
+    /// Lets the socket receive events of the channels that were read from the database, and applies later changes. `joined` are
+    /// the private and direct channels of the person, and if the socket has a scope, also the public ones; `open` are channels that
+    /// it has open from the start.
+    pub fn admit(
+        &self,
+        workspace: WorkspaceId,
+        socket: &Socket,
+        joined: Vec<ChannelId>,
+        open: &[ChannelId],
+    ) {
         let room = self.room(workspace);
         let mut room = lock(&room);
-        for channel in channels {
-            room.private.entry(channel).or_default().insert(socket.id);
+        for channel in joined {
+            room.members.entry(channel).or_default().insert(socket.id);
         }
         for change in room.joining.remove(&socket.id).unwrap_or_default() {
             match change {
                 MembershipChange::Granted { channel, users } if users.contains(&socket.user) => {
-                    room.private.entry(channel).or_default().insert(socket.id);
+                    room.members.entry(channel).or_default().insert(socket.id);
                 }
-                MembershipChange::Revoked { channel, user } if user == socket.user => {
-                    if let Some(sockets) = room.private.get_mut(&channel) {
+                MembershipChange::Joined { channel, users }
+                    if socket.is_scoped() && users.contains(&socket.user) =>
+                {
+                    room.members.entry(channel).or_default().insert(socket.id);
+                }
+                MembershipChange::Revoked { channel, user }
+                | MembershipChange::Left { channel, user }
+                    if user == socket.user =>
+                {
+                    if let Some(sockets) = room.members.get_mut(&channel) {
                         sockets.remove(&socket.id);
                     }
                 }
                 _ => {}
             }
+        }
+        for channel in open {
+            room.watch(socket, channel.0, *channel);
         }
     }
 
@@ -121,7 +148,8 @@ impl Hub {
         }
         room.joining.remove(&socket.id);
         room.unwatch_all(socket.id);
-        room.private.retain(|_, sockets| {
+        room.unscoped.remove(&socket.id);
+        room.members.retain(|_, sockets| {
             sockets.remove(&socket.id);
             !sockets.is_empty()
         });
@@ -172,6 +200,17 @@ impl Hub {
         }
     }
 
+    /// Notifies scoped sockets of activity in public channels that they do not follow.
+    pub fn broadcast_activity(&self) {
+        for room in &self.rooms {
+            lock(room.value()).broadcast_activity();
+        }
+    }
+
+    fn next_stream(&self) -> u64 {
+        self.next_stream.fetch_add(1, Ordering::Relaxed)
+    }
+
     /// Delivers a committed event to its recipients. Called in commit order.
     pub fn publish(&self, event: &Envelope) {
         let Some(room) = self.rooms.get(&event.workspace).map(|r| Arc::clone(&r)) else {
@@ -199,9 +238,18 @@ impl Hub {
 
     /// Closes every socket that matches `which`.
     pub fn close_where(&self, why: Close, which: impl Fn(&Socket) -> bool) {
+        self.each_where(which, |socket| socket.close(why));
+    }
+
+    /// Makes every socket that matches `which` check its access.
+    pub fn doubt_where(&self, which: impl Fn(&Socket) -> bool) {
+        self.each_where(which, Socket::doubt);
+    }
+
+    fn each_where(&self, which: impl Fn(&Socket) -> bool, act: impl Fn(&Socket)) {
         for room in &self.rooms {
             for socket in lock(&room).sockets.values().filter(|socket| which(socket)) {
-                socket.close(why);
+                act(socket);
             }
         }
     }
@@ -237,48 +285,46 @@ impl Hub {
             .unwrap_or_default()
     }
 
-    /// Watches a conversation and sends its streaming replies so far. Returns false if the socket
-    /// watches too many conversations.
+    /// Watches a conversation, sends its streaming replies so far, and returns them. Returns `None` if the socket has too many
+    /// subscriptions.
     pub fn watch(
         &self,
         workspace: WorkspaceId,
         channel: ChannelId,
         socket: &Socket,
         conversation: Conversation,
-    ) -> bool {
+    ) -> Option<Vec<StreamStart>> {
         let room = self.room(workspace);
         let mut room = lock(&room);
-        let watched = room.watched.entry(socket.id).or_default();
-        if watched.len() >= SUBSCRIPTIONS_MAX && !watched.contains_key(&conversation.id()) {
-            return false;
+        if !room.watch(socket, conversation.id(), channel) {
+            return None;
         }
-        watched.insert(conversation.id(), channel);
-        room.watchers
-            .entry(conversation.id())
-            .or_default()
-            .insert(socket.id);
-        for (task, stream) in room
-            .streams
-            .iter()
-            .filter(|(_, stream)| stream.conversation == conversation)
-        {
-            socket.ephemeral(&stream.frame(*task, 0, &stream.text[..stream.sent_bytes]));
-        }
-        true
+        let streams = room.streams.iter();
+        let streams = streams.filter(|(_, stream)| stream.conversation == conversation);
+        let started = streams.map(|(task, stream)| {
+            let so_far = stream.delta(*task, TextPosition::default());
+            socket.ephemeral(so_far.for_socket(socket));
+            stream.start(*task)
+        });
+        Some(started.collect())
     }
 
     pub fn unwatch(&self, workspace: WorkspaceId, socket: &Socket, conversation: Conversation) {
-        let room = self.room(workspace);
-        let mut room = lock(&room);
-        if let Some(watched) = room.watched.get_mut(&socket.id) {
-            watched.remove(&conversation.id());
-        }
-        if let Some(sockets) = room.watchers.get_mut(&conversation.id()) {
-            sockets.remove(&socket.id);
-            if sockets.is_empty() {
-                room.watchers.remove(&conversation.id());
-            }
-        }
+        lock(&self.room(workspace)).unwatch_one(socket.id, conversation.id());
+    }
+
+    /// Sends the traffic of a channel to a scoped socket. Returns false if the socket has too many subscriptions.
+    pub fn open_channel(
+        &self,
+        workspace: WorkspaceId,
+        channel: ChannelId,
+        socket: &Socket,
+    ) -> bool {
+        lock(&self.room(workspace)).watch(socket, channel.0, channel)
+    }
+
+    pub fn close_channel(&self, workspace: WorkspaceId, channel: ChannelId, socket: &Socket) {
+        lock(&self.room(workspace)).unwatch_one(socket.id, channel.0);
     }
 
     /// Checks whether the socket watches the conversation.
@@ -361,13 +407,13 @@ impl Hub {
             return;
         }
         let stream = Stream {
+            number: self.next_stream(),
             source: StreamSource::Here(token),
             conversation,
             message,
             attempt,
             text: String::new(),
-            sent_bytes: 0,
-            sent_units: 0,
+            sent: TextPosition::default(),
         };
         room.streams.insert(task, stream);
     }
@@ -388,26 +434,13 @@ impl Hub {
         let Some(stream) = room.stream_of(run) else {
             return false;
         };
-        let fresh = &stream.text[stream.sent_bytes..];
-        if fresh.is_empty() {
+        let from = stream.sent;
+        if from.bytes == stream.text.len() {
             return false;
         }
-        let frame = stream.frame(run.0, stream.sent_units, fresh);
-        self.relay(|| {
-            BusMessage::Delta(RemoteDelta {
-                workspace,
-                conversation: stream.conversation,
-                task: run.0,
-                message: stream.message,
-                attempt: stream.attempt,
-                offset: stream.sent_units,
-                text: fresh.to_owned(),
-            })
-        });
-        stream.sent_units += fresh.encode_utf16().count();
-        stream.sent_bytes = stream.text.len();
-        let conversation = stream.conversation.id();
-        room.to_watchers(conversation, &frame, None);
+        stream.mark_sent();
+        self.relay(|| BusMessage::Delta(stream.remote_delta(workspace, run.0, from)));
+        room.send_delta(run.0, from);
         true
     }
 
@@ -437,12 +470,24 @@ impl Hub {
 #[cfg(test)]
 mod tests {
     use super::{room::PRESENCE_FRAMES_PER_TICK, socket::SOCKET_QUEUE_MAX, *};
-    use crate::{ids::ThreadId, realtime::Audience};
+    use crate::{
+        ids::ThreadId,
+        realtime::{Audience, EventScope},
+    };
 
     const SEES_ALL: AgentVisibility = AgentVisibility {
         agents: true,
         all_agents: true,
     };
+
+    fn register(
+        hub: &Hub,
+        workspace: WorkspaceId,
+        user: UserId,
+    ) -> (Arc<Socket>, mpsc::Receiver<Outgoing>) {
+        let delivery = Delivery::default();
+        hub.register(workspace, user, (None, None), SEES_ALL, delivery)
+    }
 
     fn texts(receive: &mut mpsc::Receiver<Outgoing>) -> Vec<String> {
         let mut all = Vec::new();
@@ -456,9 +501,12 @@ mod tests {
         Envelope {
             only: None,
             is_of_agent: false,
+            is_traffic: true,
+            mentioned: Vec::new(),
             ends_stream: None,
             workspace,
             seq,
+            ts: crate::time::Timestamp::EPOCH,
             audience,
             extra_recipient: None,
             access: None,
@@ -469,10 +517,10 @@ mod tests {
     #[test]
     fn events_of_a_private_channel_reach_only_its_members() {
         let (hub, ws, channel) = (Hub::default(), WorkspaceId::new(), ChannelId::new());
-        let (inside, mut inside_rx) = hub.register(ws, UserId::new(), (None, None), SEES_ALL);
-        let (outside, mut outside_rx) = hub.register(ws, UserId::new(), (None, None), SEES_ALL);
-        hub.admit(ws, &inside, vec![channel]);
-        hub.admit(ws, &outside, vec![]);
+        let (inside, mut inside_rx) = register(&hub, ws, UserId::new());
+        let (outside, mut outside_rx) = register(&hub, ws, UserId::new());
+        hub.admit(ws, &inside, vec![channel], &[]);
+        hub.admit(ws, &outside, vec![], &[]);
         texts(&mut inside_rx);
         texts(&mut outside_rx);
         hub.publish(&event(ws, 1, Audience::Members(channel)));
@@ -495,8 +543,10 @@ mod tests {
             (SEES_ALL, vec![]),
         ]
         .map(|(visibility, channels)| {
-            let (socket, receive) = hub.register(ws, UserId::new(), (None, None), visibility);
-            hub.admit(ws, &socket, channels);
+            let delivery = Delivery::default();
+            let (socket, receive) =
+                hub.register(ws, UserId::new(), (None, None), visibility, delivery);
+            hub.admit(ws, &socket, channels, &[]);
             receive
         });
         for receive in &mut receivers {
@@ -511,7 +561,7 @@ mod tests {
     fn a_membership_change_while_a_socket_joins_is_not_lost() {
         let (hub, ws) = (Hub::default(), WorkspaceId::new());
         let (gained, lost, user) = (ChannelId::new(), ChannelId::new(), UserId::new());
-        let (socket, mut receive) = hub.register(ws, user, (None, None), SEES_ALL);
+        let (socket, mut receive) = register(&hub, ws, user);
         let mut grant = event(ws, 1, Audience::Members(gained));
         grant.access = Some(MembershipChange::Granted {
             channel: gained,
@@ -524,7 +574,7 @@ mod tests {
             user,
         });
         hub.publish(&revoke);
-        hub.admit(ws, &socket, vec![lost]);
+        hub.admit(ws, &socket, vec![lost], &[]);
         texts(&mut receive);
         hub.publish(&event(ws, 3, Audience::Members(gained)));
         hub.publish(&event(ws, 4, Audience::Members(lost)));
@@ -534,7 +584,7 @@ mod tests {
     #[test]
     fn a_slow_reader_is_closed_and_uses_no_more_memory() {
         let (hub, ws) = (Hub::default(), WorkspaceId::new());
-        let (socket, receive) = hub.register(ws, UserId::new(), (None, None), SEES_ALL);
+        let (socket, receive) = register(&hub, ws, UserId::new());
         for seq in 0..=i64::try_from(SOCKET_QUEUE_MAX).unwrap() {
             hub.publish(&event(ws, seq, Audience::Workspace));
         }
@@ -550,14 +600,15 @@ mod tests {
             Conversation::Thread(ThreadId::new()),
             TaskId::new(),
         );
-        let (socket, mut receive) = hub.register(ws, UserId::new(), (None, None), SEES_ALL);
+        let (socket, mut receive) = register(&hub, ws, UserId::new());
         let run = (task, Uuid::now_v7());
         hub.open_stream(ws, run, conversation, MessageId::new(), 1);
         hub.push_stream(ws, run, "Grüße 👋");
         hub.flush_stream(ws, run);
         hub.push_stream(ws, run, " und");
         texts(&mut receive);
-        assert!(hub.watch(ws, ChannelId::new(), &socket, conversation));
+        let streams = hub.watch(ws, ChannelId::new(), &socket, conversation);
+        assert_eq!(streams.unwrap().len(), 1);
         hub.flush_stream(ws, run);
         let frames: Vec<serde_json::Value> = texts(&mut receive)
             .iter()
@@ -573,15 +624,15 @@ mod tests {
     fn presence_of_mass_reconnects_is_paced_and_reaches_everyone() {
         let (hub, ws) = (Hub::default(), WorkspaceId::new());
         let crowd: Vec<_> = (0..300)
-            .map(|_| hub.register(ws, UserId::new(), (None, None), SEES_ALL))
+            .map(|_| register(&hub, ws, UserId::new()))
             .collect();
-        let (first, mut receive) = hub.register(ws, UserId::new(), (None, None), SEES_ALL);
+        let (first, mut receive) = register(&hub, ws, UserId::new());
         let at_once = lock(&hub.room(ws)).presence_frames;
         assert!(at_once >= PRESENCE_FRAMES_PER_TICK, "{at_once}");
         assert!(at_once < PRESENCE_FRAMES_PER_TICK + 301, "{at_once}");
         assert_eq!(receive.len(), 0, "its own arrival is delayed");
         // Someone who left before their arrival was sent is sent once.
-        let (brief, _) = hub.register(ws, UserId::new(), (None, None), SEES_ALL);
+        let (brief, _) = register(&hub, ws, UserId::new());
         hub.remove(ws, &brief);
         hub.broadcast_presence();
         hub.broadcast_presence();
@@ -602,6 +653,37 @@ mod tests {
         hub.broadcast_presence();
         hub.broadcast_presence();
         assert!(lock(&hub.paced).is_empty());
+    }
+
+    #[test]
+    fn activity_of_many_channels_is_paced_and_skips_none() {
+        let (hub, ws) = (Hub::default(), WorkspaceId::new());
+        let scoped = Delivery {
+            scope: EventScope::Joined,
+            ..Delivery::default()
+        };
+        let mut sockets: Vec<_> = (0..200)
+            .map(|_| hub.register(ws, UserId::new(), (None, None), SEES_ALL, scoped))
+            .collect();
+        for (_, receive) in &mut sockets {
+            texts(receive);
+        }
+        let channels: Vec<ChannelId> = (0..150).map(|_| ChannelId::new()).collect();
+        let (_, receive) = &mut sockets[0];
+        let mut announced = Vec::new();
+        for first_seq in [1, 1000] {
+            for (seq, channel) in (first_seq..).zip(&channels) {
+                hub.publish(&event(ws, seq, Audience::Public(*channel)));
+            }
+            hub.broadcast_activity();
+            let frames = texts(receive);
+            assert_eq!(frames.len(), 100);
+            announced.extend(frames);
+        }
+        for channel in channels {
+            let id = channel.to_string();
+            assert!(announced.iter().any(|frame| frame.contains(&id)), "{id}");
+        }
     }
 
     #[test]

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::realtime::log::Envelope;
+use crate::realtime::log::{Envelope, Position};
 
 /// Maximum number and size in bytes of events that wait for their predecessors; others are read from the log.
 const EARLY_MAX: usize = 256;
@@ -20,7 +20,7 @@ pub(super) enum Place {
 #[derive(Default)]
 pub(super) struct Order {
     /// The newest delivered event; `None` until the position of a room that has just opened was read.
-    delivered: Option<i64>,
+    delivered: Option<Position>,
     /// The newest event that is known to exist.
     reached: i64,
     /// Events that wait for their predecessors.
@@ -29,14 +29,14 @@ pub(super) struct Order {
 }
 
 impl Order {
-    pub(super) fn delivered(&self) -> Option<i64> {
+    pub(super) fn delivered(&self) -> Option<Position> {
         self.delivered
     }
 
     pub(super) fn place_of(&self, seq: i64) -> Place {
         match self.delivered {
-            Some(delivered) if seq <= delivered => Place::Known,
-            Some(delivered) if seq == delivered + 1 => Place::Next,
+            Some(delivered) if seq <= delivered.seq => Place::Known,
+            Some(delivered) if seq == delivered.seq + 1 => Place::Next,
             _ => Place::Early,
         }
     }
@@ -62,17 +62,20 @@ impl Order {
     /// Checks whether events are missing before one that is known to exist. A room that has no position yet misses none.
     pub(super) fn has_gap(&self) -> bool {
         self.delivered
-            .is_some_and(|delivered| delivered < self.reached)
+            .is_some_and(|delivered| delivered.seq < self.reached)
     }
 
-    pub(super) fn advance_to(&mut self, seq: i64) {
-        self.delivered = Some(seq);
-        self.note(seq);
+    pub(super) fn advance_to(&mut self, event: &Envelope) {
+        self.delivered = Some(Position {
+            seq: event.seq,
+            ts: Some(event.ts),
+        });
+        self.note(event.seq);
     }
 
     /// Takes the event after the newest delivered one, and drops older ones.
     pub(super) fn take_next(&mut self) -> Option<Envelope> {
-        let delivered = self.delivered?;
+        let delivered = self.delivered?.seq;
         while let Some(first) = self.early.first_entry() {
             if *first.key() > delivered + 1 {
                 return None;
@@ -87,12 +90,12 @@ impl Order {
     }
 
     /// Sets the first position. Returns false if there is one already.
-    pub(super) fn open_at(&mut self, head: i64) -> bool {
+    pub(super) fn open_at(&mut self, head: Position) -> bool {
         if self.delivered.is_some() {
             return false;
         }
         self.delivered = Some(head);
-        self.note(head);
+        self.note(head.seq);
         true
     }
 }

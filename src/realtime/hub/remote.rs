@@ -19,14 +19,14 @@ use super::{
     room::Room,
     shared::{Behind, Shared, Stale, lock},
     socket::Close,
-    stream::{Gap, Stream, StreamSource},
+    stream::{Gap, Stream, StreamSource, TextPosition},
 };
 use crate::{
     ids::{NodeId, TaskId, UserId, WorkspaceId},
     realtime::{
         bus_message::{BusMessage, Received, RemoteDelta},
         frame::PresenceStatus,
-        log::Envelope,
+        log::{Envelope, Position},
     },
 };
 
@@ -101,6 +101,8 @@ impl Hub {
             return Vec::new();
         };
         let now = Instant::now();
+        // Read before the positions, which `start_over` replaces before it.
+        let epoch = lock(&shared.epoch).clone();
         let generation = shared.generation.load(Ordering::SeqCst);
         let due: Vec<(WorkspaceId, Stale)> = lock(&shared.stale)
             .extract_if(|_, room| room.due <= now)
@@ -116,6 +118,7 @@ impl Hub {
                 workspace,
                 delivered: delivered.flatten()?,
                 generation,
+                epoch: epoch.clone(),
             })
         });
         behind.collect()
@@ -204,8 +207,8 @@ impl Hub {
         }
     }
 
-    /// Sets the first positions of rooms; `heads` are the newest events of their workspaces.
-    pub fn open_at(&self, heads: impl IntoIterator<Item = (WorkspaceId, i64)>) {
+    /// Sets the first positions of rooms; `heads` are the newest ones of their workspaces.
+    pub fn open_at(&self, heads: impl IntoIterator<Item = (WorkspaceId, Position)>) {
         let Some(shared) = &self.shared else { return };
         for (workspace, head) in heads {
             let has_gap = self.with_room(workspace, |room| {
@@ -299,14 +302,15 @@ impl Hub {
             return;
         }
         if begins && delta.offset == 0 {
-            room.streams.insert(delta.task, Stream::elsewhere(delta));
+            let stream = Stream::elsewhere(self.next_stream(), delta);
+            room.streams.insert(delta.task, stream);
         }
         let appended = match room.streams.get_mut(&delta.task) {
             Some(stream) if stream.attempt == delta.attempt => stream.append(delta),
             _ => Err(Gap),
         };
         match appended {
-            Ok(Some(frame)) => room.to_watchers(delta.conversation.id(), &frame, None),
+            Ok(Some(from)) => room.send_delta(delta.task, from),
             Ok(None) => {}
             Err(Gap) => {
                 let now = Instant::now();
@@ -327,15 +331,8 @@ impl Hub {
     fn resend_stream(&self, workspace: WorkspaceId, task: TaskId) {
         let delta = self.with_room(workspace, |room| {
             let stream = room.streams.get(&task)?;
-            (!stream.is_elsewhere() && stream.sent_bytes > 0).then(|| RemoteDelta {
-                workspace,
-                conversation: stream.conversation,
-                task,
-                message: stream.message,
-                attempt: stream.attempt,
-                offset: 0,
-                text: stream.text[..stream.sent_bytes].to_owned(),
-            })
+            (!stream.is_elsewhere() && stream.sent.bytes > 0)
+                .then(|| stream.remote_delta(workspace, task, TextPosition::default()))
         });
         if let Some(delta) = delta.flatten() {
             self.relay(|| BusMessage::Delta(delta));
@@ -443,9 +440,16 @@ impl Hub {
         }
     }
 
-    /// Sends nothing more to today's sockets, and makes the rooms start again at the head of a log that was replaced.
+    /// Records the epoch of the log when the server starts.
+    pub fn set_epoch(&self, epoch: &str) {
+        if let Some(shared) = &self.shared {
+            epoch.clone_into(&mut lock(&shared.epoch));
+        }
+    }
+
+    /// Sends nothing more to today's sockets, and makes the rooms start again at the head of the log of a new epoch.
     /// `close_gradually` then closes these sockets.
-    pub fn start_over(&self) {
+    pub fn start_over(&self, epoch: &str) {
         let Some(shared) = &self.shared else { return };
         shared.generation.fetch_add(1, Ordering::SeqCst);
         for room in &self.rooms {
@@ -457,6 +461,7 @@ impl Hub {
             room.last_seq = 0;
             drop(room);
         }
+        epoch.clone_into(&mut lock(&shared.epoch));
         self.mark_unopened(&self.open_rooms());
     }
 

@@ -1,7 +1,7 @@
 //! The sockets of one workspace, and what each of them receives.
 
 use std::{
-    collections::{HashMap, HashSet, VecDeque},
+    collections::{HashMap, HashSet, VecDeque, hash_map::Entry},
     sync::Arc,
     time::Instant,
 };
@@ -12,13 +12,13 @@ use uuid::Uuid;
 use super::{
     order::{Order, Place},
     socket::{Close, Socket},
-    stream::{Stream, StreamSource},
+    stream::{Stream, StreamSource, TextPosition},
 };
 use crate::{
     ids::{ChannelId, MessageId, NodeId, TaskId, UserId},
     realtime::{
         frame::{LiveFrame, PresenceStatus},
-        log::{Audience, Envelope, MembershipChange},
+        log::{Audience, Envelope, MembershipChange, Position},
     },
 };
 
@@ -26,6 +26,10 @@ use crate::{
 /// restart, the number of presence frames is quadratic: 25 million for 5,000 people, at 1 to 2 µs
 /// of CPU time each.
 pub(super) const PRESENCE_FRAMES_PER_TICK: usize = 20_000;
+/// Maximum activity frames per workspace and interval, exceeded by at most one frame for each socket.
+const ACTIVITY_FRAMES_PER_TICK: usize = 20_000;
+/// Maximum number of conversations and channels that a socket is subscribed to.
+pub const SUBSCRIPTIONS_MAX: usize = 100;
 
 /// The state of one workspace.
 #[derive(Default)]
@@ -33,13 +37,19 @@ pub(super) struct Room {
     pub(super) sockets: HashMap<u64, Arc<Socket>>,
     /// Sockets of each person; a person with a socket is online.
     pub(super) people: HashMap<UserId, HashSet<u64>>,
-    /// Sockets that can see a private or direct channel.
-    pub(super) private: HashMap<ChannelId, HashSet<u64>>,
+    /// Sockets of the members of a channel; for public channels, only those with a scope.
+    pub(super) members: HashMap<ChannelId, HashSet<u64>>,
+    /// Sockets that receive the traffic of all public channels.
+    pub(super) unscoped: HashSet<u64>,
+    /// Sockets with a scope that have a channel open, with the number of their subscriptions there.
+    open: HashMap<ChannelId, HashMap<u64, usize>>,
+    /// Traffic of public channels that was not announced yet to the sockets with a scope that do not follow them.
+    activity: HashMap<ChannelId, Activity>,
     /// Membership changes for sockets whose channels are still being read from the database.
     pub(super) joining: HashMap<u64, Vec<MembershipChange>>,
-    /// Sockets that watch a conversation.
+    /// Sockets that watch a conversation or a channel.
     pub(super) watchers: HashMap<Uuid, HashSet<u64>>,
-    /// Conversations that a socket watches, with their channels.
+    /// Conversations and channels that a socket watches, with their channels.
     pub(super) watched: HashMap<u64, HashMap<Uuid, ChannelId>>,
     pub(super) streams: HashMap<TaskId, Stream>,
     /// The newest event delivered to sockets.
@@ -59,6 +69,12 @@ pub(super) struct Room {
     pub(super) ended: HashMap<MessageId, Instant>,
 }
 
+/// Numbers of the first and the newest event of a channel's traffic.
+struct Activity {
+    first: i64,
+    newest: i64,
+}
+
 impl Room {
     /// The stream of a task if this run writes it.
     pub(super) fn stream_of(&mut self, (task, token): (TaskId, Uuid)) -> Option<&mut Stream> {
@@ -75,21 +91,24 @@ impl Room {
             MembershipChange::Granted { channel, users } => {
                 for user in users {
                     let own = self.people.get(user).cloned().unwrap_or_default();
-                    self.private.entry(*channel).or_default().extend(own);
+                    self.members.entry(*channel).or_default().extend(own);
                 }
             }
             MembershipChange::Revoked { channel, user } => {
-                let own = self.people.get(user).cloned().unwrap_or_default();
-                if let Some(sockets) = self.private.get_mut(channel) {
-                    sockets.retain(|id| !own.contains(id));
-                }
-                for socket in own {
+                self.remove_member(*channel, *user);
+                for socket in self.people.get(user).cloned().unwrap_or_default() {
                     self.unwatch(socket, |of| of == *channel);
                 }
             }
+            MembershipChange::Joined { channel, users } => {
+                let own = users.iter().filter_map(|user| self.people.get(user));
+                let own = own.flatten().filter(|id| !self.unscoped.contains(id));
+                self.members.entry(*channel).or_default().extend(own);
+            }
+            MembershipChange::Left { channel, user } => self.remove_member(*channel, *user),
             MembershipChange::Expelled { user } => {
                 for id in self.people.get(user).cloned().unwrap_or_default() {
-                    for sockets in self.private.values_mut() {
+                    for sockets in self.members.values_mut() {
                         sockets.remove(&id);
                     }
                     self.unwatch_all(id);
@@ -98,22 +117,73 @@ impl Room {
         }
     }
 
+    fn remove_member(&mut self, channel: ChannelId, user: UserId) {
+        if let Some(own) = self.people.get(&user)
+            && let Some(sockets) = self.members.get_mut(&channel)
+        {
+            sockets.retain(|id| !own.contains(id));
+        }
+    }
+
+    /// Subscribes a socket to a conversation of a channel, or to the channel itself, whose ID is then `watched`. Returns false if the
+    /// socket has too many subscriptions.
+    pub(super) fn watch(&mut self, socket: &Socket, watched: Uuid, channel: ChannelId) -> bool {
+        let own = self.watched.entry(socket.id).or_default();
+        if own.contains_key(&watched) {
+            return true;
+        }
+        if own.len() >= SUBSCRIPTIONS_MAX {
+            return false;
+        }
+        own.insert(watched, channel);
+        self.watchers.entry(watched).or_default().insert(socket.id);
+        if socket.is_scoped() {
+            let open = self.open.entry(channel).or_default();
+            *open.entry(socket.id).or_default() += 1;
+        }
+        true
+    }
+
     pub(super) fn unwatch_all(&mut self, socket: u64) {
         self.unwatch(socket, |_| true);
         self.watched.remove(&socket);
     }
 
-    /// Stops watching the conversations whose channel matches.
-    pub(super) fn unwatch(&mut self, socket: u64, is_meant: impl Fn(ChannelId) -> bool) {
-        let Some(conversations) = self.watched.get_mut(&socket) else {
+    /// Ends the subscriptions whose channel matches.
+    fn unwatch(&mut self, socket: u64, is_meant: impl Fn(ChannelId) -> bool) {
+        let Some(own) = self.watched.get_mut(&socket) else {
             return;
         };
-        for (conversation, _) in conversations.extract_if(|_, channel| is_meant(*channel)) {
-            if let Some(sockets) = self.watchers.get_mut(&conversation) {
-                sockets.remove(&socket);
-                if sockets.is_empty() {
-                    self.watchers.remove(&conversation);
+        let ended: Vec<_> = own.extract_if(|_, channel| is_meant(*channel)).collect();
+        for (watched, channel) in ended {
+            self.remove_watcher(socket, watched, channel);
+        }
+    }
+
+    /// Ends the subscription to a conversation or a channel.
+    pub(super) fn unwatch_one(&mut self, socket: u64, watched: Uuid) {
+        let own = self.watched.get_mut(&socket);
+        if let Some(channel) = own.and_then(|own| own.remove(&watched)) {
+            self.remove_watcher(socket, watched, channel);
+        }
+    }
+
+    fn remove_watcher(&mut self, socket: u64, watched: Uuid, channel: ChannelId) {
+        if let Entry::Occupied(mut sockets) = self.watchers.entry(watched) {
+            sockets.get_mut().remove(&socket);
+            if sockets.get().is_empty() {
+                sockets.remove();
+            }
+        }
+        if let Entry::Occupied(mut open) = self.open.entry(channel) {
+            if let Entry::Occupied(mut subscriptions) = open.get_mut().entry(socket) {
+                *subscriptions.get_mut() -= 1;
+                if *subscriptions.get() == 0 {
+                    subscriptions.remove();
                 }
+            }
+            if open.get().is_empty() {
+                open.remove();
             }
         }
     }
@@ -125,23 +195,90 @@ impl Room {
                 socket.durable(event.seq, &event.frame);
             }
         };
-        if event.only.is_none()
-            && let Audience::Members(channel) = event.audience
-        {
-            let allowed = self.private.get(&channel);
-            let inside = allowed.into_iter().flatten();
-            inside.filter_map(|id| self.sockets.get(id)).for_each(send);
-            let extra_recipient = event
-                .extra_recipient
-                .and_then(|user| self.people.get(&user));
-            extra_recipient
-                .into_iter()
-                .flatten()
-                .filter(|id| allowed.is_none_or(|inside| !inside.contains(*id)))
-                .filter_map(|id| self.sockets.get(id))
-                .for_each(send);
-        } else {
-            self.sockets.values().for_each(send);
+        match event.audience {
+            Audience::Members(channel) if event.only.is_none() => {
+                let members = self.members.get(&channel);
+                self.with_ids(members.into_iter().flatten()).for_each(send);
+                self.sockets_of(&event.extra_recipient)
+                    .filter(|socket| members.is_none_or(|inside| !inside.contains(&socket.id)))
+                    .for_each(send);
+            }
+            Audience::Public(channel) if event.only.is_none() && self.is_scoped(event) => {
+                self.with_ids(&self.unscoped).for_each(send);
+                self.followers(channel).for_each(send);
+                let extra_recipient = event.extra_recipient.as_ref();
+                let mentioned = event.mentioned.iter();
+                let mentioned = mentioned.filter(|user| extra_recipient != Some(*user));
+                self.sockets_of(mentioned.chain(extra_recipient))
+                    .filter(|socket| socket.is_scoped() && !self.follows(socket.id, channel))
+                    .for_each(send);
+                let (first, newest) = (event.seq, event.seq);
+                self.activity
+                    .entry(channel)
+                    .and_modify(|activity| activity.newest = newest)
+                    .or_insert(Activity { first, newest });
+            }
+            _ => self.sockets.values().for_each(send),
+        }
+    }
+
+    /// Checks whether some sockets do not receive the event because of their scope.
+    fn is_scoped(&self, event: &Envelope) -> bool {
+        event.is_traffic && self.unscoped.len() < self.sockets.len()
+    }
+
+    fn with_ids<'a>(
+        &'a self,
+        ids: impl IntoIterator<Item = &'a u64>,
+    ) -> impl Iterator<Item = &'a Arc<Socket>> {
+        ids.into_iter().filter_map(|id| self.sockets.get(id))
+    }
+
+    fn sockets_of<'a>(
+        &'a self,
+        users: impl IntoIterator<Item = &'a UserId>,
+    ) -> impl Iterator<Item = &'a Arc<Socket>> {
+        let own = users.into_iter().filter_map(|user| self.people.get(user));
+        self.with_ids(own.flatten())
+    }
+
+    /// Sockets with a scope that receive the traffic of a public channel.
+    fn followers(&self, channel: ChannelId) -> impl Iterator<Item = &Arc<Socket>> {
+        let members = self.members.get(&channel);
+        let open = self.open.get(&channel).into_iter().flat_map(HashMap::keys);
+        let others = open.filter(move |id| members.is_none_or(|members| !members.contains(*id)));
+        self.with_ids(members.into_iter().flatten().chain(others))
+    }
+
+    /// Checks whether a socket is one of the `followers`.
+    fn follows(&self, socket: u64, channel: ChannelId) -> bool {
+        let members = self.members.get(&channel);
+        let open = self.open.get(&channel);
+        members.is_some_and(|sockets| sockets.contains(&socket))
+            || open.is_some_and(|sockets| sockets.contains_key(&socket))
+    }
+
+    /// Notifies sockets with a scope of traffic that they do not receive, earliest first, for as many channels as one tick allows.
+    pub(super) fn broadcast_activity(&mut self) {
+        let mut activity: Vec<(ChannelId, Activity)> = self.activity.drain().collect();
+        activity.sort_unstable_by_key(|(_, activity)| activity.first);
+        let mut frames = 0;
+        for (channel, activity) in activity {
+            if frames >= ACTIVITY_FRAMES_PER_TICK {
+                self.activity.insert(channel, activity);
+                continue;
+            }
+            let frame = LiveFrame::ChannelActivity {
+                channel_id: channel,
+                seq: activity.newest,
+            }
+            .encode();
+            for socket in self.sockets.values() {
+                if socket.is_scoped() && !self.follows(socket.id, channel) {
+                    socket.ephemeral(&frame);
+                    frames += 1;
+                }
+            }
         }
     }
 
@@ -187,6 +324,18 @@ impl Room {
         }
     }
 
+    /// Sends the text of a stream after a position to its watchers.
+    pub(super) fn send_delta(&self, task: TaskId, from: TextPosition) {
+        let Some(stream) = self.streams.get(&task) else {
+            return;
+        };
+        let delta = stream.delta(task, from);
+        let watchers = self.watchers.get(&stream.conversation.id());
+        for socket in self.with_ids(watchers.into_iter().flatten()) {
+            socket.ephemeral(delta.for_socket(socket));
+        }
+    }
+
     pub(super) fn is_online(&self, user: UserId) -> bool {
         self.people.contains_key(&user) || self.elsewhere.contains_key(&user)
     }
@@ -223,7 +372,7 @@ impl Room {
     }
 
     fn accept_next(&mut self, event: &Envelope) {
-        self.order.advance_to(event.seq);
+        self.order.advance_to(event);
         self.accept(event);
         // The complete text ends a stream of another node.
         if let Some(message) = event.ends_stream {
@@ -234,11 +383,11 @@ impl Room {
     }
 
     /// Starts at a position of the log, unless the room has one. Returns whether events after it are missing.
-    pub(super) fn open_at(&mut self, head: i64) -> bool {
+    pub(super) fn open_at(&mut self, head: Position) -> bool {
         if !self.order.open_at(head) {
             return self.order.has_gap();
         }
-        self.last_seq = self.last_seq.max(head);
+        self.last_seq = self.last_seq.max(head.seq);
         while let Some(next) = self.order.take_next() {
             self.accept_next(&next);
         }

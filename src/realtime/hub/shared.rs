@@ -13,7 +13,7 @@ use tokio::sync::{Notify, mpsc};
 
 use crate::{
     ids::{UserId, WorkspaceId},
-    realtime::bus_message::BusMessage,
+    realtime::{bus_message::BusMessage, log::Position},
 };
 
 pub(super) fn lock<T>(of: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -38,6 +38,8 @@ pub struct Shared {
     pub(super) has_unopened: Notify,
     /// Number of logs so far: events of an earlier one are ignored.
     pub(super) generation: AtomicU64,
+    /// Epoch of the log that all rooms follow.
+    pub(super) epoch: Mutex<String>,
     /// Notified when rooms got their first position.
     pub(super) opened: Notify,
     /// People who came or left since the changes were last taken.
@@ -54,6 +56,7 @@ impl Shared {
             unopened: Mutex::default(),
             has_unopened: Notify::new(),
             generation: AtomicU64::new(0),
+            epoch: Mutex::default(),
             opened: Notify::new(),
             presence: Mutex::default(),
         }
@@ -105,11 +108,12 @@ pub(super) struct Stale {
 }
 
 /// A room that has to read the log.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 pub struct Behind {
     pub workspace: WorkspaceId,
     /// The newest event that it delivered.
-    pub delivered: i64,
-    /// Number of the log that it follows.
+    pub delivered: Position,
+    /// Number and epoch of the log that it follows.
     pub generation: u64,
+    pub epoch: String,
 }

@@ -14,7 +14,10 @@ use tokio::sync::mpsc;
 
 use crate::{
     ids::{ApiKeyId, SessionId, UserId, WorkspaceId},
-    realtime::log::AgentVisibility,
+    realtime::{
+        delivery::{Delivery, DeltaFormat, EventScope},
+        log::AgentVisibility,
+    },
 };
 
 /// Maximum number of queued frames per socket; an event beyond that closes the socket with 4008.
@@ -25,6 +28,11 @@ const SOCKET_QUEUE_BYTES_MAX: usize = 8 * 1024 * 1024;
 /// Ephemeral frames are dropped if fewer slots or bytes than these are free.
 const SOCKET_QUEUE_RESERVE: usize = 512;
 const SOCKET_QUEUE_BYTES_RESERVE: usize = SOCKET_QUEUE_BYTES_MAX / 2;
+
+/// State of a socket that is not to be closed.
+const OPEN: u16 = 0;
+/// State of a socket whose access may have ended and is to be checked.
+const DOUBTED: u16 = 1;
 
 /// Close code of a socket.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -51,10 +59,11 @@ pub struct Socket {
     pub session: Option<SessionId>,
     pub key: Option<ApiKeyId>,
     pub(super) visibility: AgentVisibility,
+    pub(super) delivery: Delivery,
     pub(super) queue: mpsc::Sender<Outgoing>,
     /// Total size of the frames in the queue.
     queued_bytes: AtomicUsize,
-    /// The close code; 0 until the socket is to be closed.
+    /// `OPEN`, `DOUBTED`, or the close code.
     code: AtomicU16,
     /// Waker of the socket's task. Polled for each event, so it is not a `CancellationToken`, which
     /// takes locks.
@@ -69,6 +78,7 @@ impl Socket {
         (workspace, user): (WorkspaceId, UserId),
         (session, key): (Option<SessionId>, Option<ApiKeyId>),
         visibility: AgentVisibility,
+        delivery: Delivery,
     ) -> (Arc<Self>, mpsc::Receiver<Outgoing>) {
         let (queue, receive) = mpsc::channel(SOCKET_QUEUE_MAX);
         let socket = Self {
@@ -78,13 +88,23 @@ impl Socket {
             session,
             key,
             visibility,
+            delivery,
             queue,
             queued_bytes: AtomicUsize::new(0),
-            code: AtomicU16::new(0),
+            code: AtomicU16::new(OPEN),
             waker: AtomicWaker::new(),
             is_muted: AtomicBool::new(false),
         };
         (Arc::new(socket), receive)
+    }
+
+    /// Checks whether the socket receives only the traffic of joined and open channels.
+    pub(super) fn is_scoped(&self) -> bool {
+        self.delivery.scope == EventScope::Joined
+    }
+
+    pub fn has_compact_deltas(&self) -> bool {
+        self.delivery.deltas == DeltaFormat::Compact
     }
 
     /// Sends nothing more to the socket, which is to be closed soon.
@@ -101,26 +121,49 @@ impl Socket {
         // Fails if a reason is already set, which is intended.
         let _first = self
             .code
-            .compare_exchange(0, why as u16, Ordering::SeqCst, Ordering::SeqCst);
+            .fetch_update(Ordering::SeqCst, Ordering::SeqCst, |code| {
+                (code <= DOUBTED).then_some(why as u16)
+            });
         self.waker.wake();
+    }
+
+    /// Requests that the socket's task check its access.
+    pub(super) fn doubt(&self) {
+        // Fails if the socket is to be closed.
+        let _open = self
+            .code
+            .compare_exchange(OPEN, DOUBTED, Ordering::SeqCst, Ordering::SeqCst);
+        self.waker.wake();
+    }
+
+    /// Returns true if the access is to be checked, once for each request.
+    pub fn takes_doubt(&self) -> bool {
+        self.code
+            .compare_exchange(DOUBTED, OPEN, Ordering::SeqCst, Ordering::SeqCst)
+            .is_ok()
+    }
+
+    /// Checks whether the socket's task has to close it or check its access.
+    pub fn has_request(&self) -> bool {
+        self.code.load(Ordering::SeqCst) != OPEN
     }
 
     /// Returns the close code once closing was requested. Only for the socket's own task, because
     /// only one task can wait.
     pub fn poll_closed(&self, cx: &Context<'_>) -> Poll<u16> {
-        if self.close_code() == 0 {
+        if !self.is_closed() {
             self.waker.register(cx.waker());
         }
         // Check again: closing may have been requested before the waker was registered.
         match self.close_code() {
-            0 => Poll::Pending,
+            OPEN | DOUBTED => Poll::Pending,
             code => Poll::Ready(code),
         }
     }
 
     /// Checks whether closing was requested.
     pub fn is_closed(&self) -> bool {
-        self.close_code() != 0
+        self.close_code() > DOUBTED
     }
 
     pub(super) fn close_code(&self) -> u16 {

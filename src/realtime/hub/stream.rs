@@ -1,13 +1,18 @@
 //! Replies that are being streamed, by tasks of this node or of others.
 
-use std::time::Instant;
+use std::{cell::OnceCell, time::Instant};
 
 use axum::extract::ws::Utf8Bytes;
 use uuid::Uuid;
 
+use super::socket::Socket;
 use crate::{
-    ids::{MessageId, TaskId},
-    realtime::{bus_message::RemoteDelta, conversation::Conversation, frame::LiveFrame},
+    ids::{MessageId, TaskId, WorkspaceId},
+    realtime::{
+        bus_message::RemoteDelta,
+        conversation::Conversation,
+        frame::{CompactDelta, LiveFrame, StreamStart, encode_frame},
+    },
 };
 
 /// Node that writes a reply.
@@ -21,38 +26,124 @@ pub(super) enum StreamSource {
 
 /// A reply that is being streamed.
 pub(super) struct Stream {
+    /// Number in compact deltas.
+    pub(super) number: u64,
     pub(super) source: StreamSource,
     pub(super) conversation: Conversation,
     pub(super) message: MessageId,
     pub(super) attempt: i64,
     pub(super) text: String,
-    /// Length of the sent part of `text`, in bytes and in UTF-16 code units.
-    pub(super) sent_bytes: usize,
-    pub(super) sent_units: usize,
+    /// End of the part of `text` that was sent.
+    pub(super) sent: TextPosition,
 }
 
-impl Stream {
-    pub(super) fn frame(&self, task: TaskId, offset: usize, text: &str) -> Utf8Bytes {
+/// Position in a text, in bytes and in UTF-16 code units.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) struct TextPosition {
+    pub(super) bytes: usize,
+    pub(super) units: usize,
+}
+
+/// A delta in the formats of its watchers, each encoded at most once.
+pub(super) struct DeltaFrames<'a> {
+    stream: &'a Stream,
+    task: TaskId,
+    from: TextPosition,
+    full: OnceCell<Utf8Bytes>,
+    compact: OnceCell<Utf8Bytes>,
+}
+
+impl DeltaFrames<'_> {
+    pub(super) fn for_socket(&self, socket: &Socket) -> &Utf8Bytes {
+        if socket.has_compact_deltas() {
+            self.compact.get_or_init(|| self.encode_compact())
+        } else {
+            self.full.get_or_init(|| self.encode(None))
+        }
+    }
+
+    fn encode(&self, number: Option<u64>) -> Utf8Bytes {
         LiveFrame::TaskDelta {
-            task_id: task,
-            message_id: self.message,
-            attempt: self.attempt,
-            offset,
-            text,
+            stream: number,
+            task_id: self.task,
+            message_id: self.stream.message,
+            attempt: self.stream.attempt,
+            offset: self.from.units,
+            text: self.stream.sent_after(self.from),
         }
         .encode()
     }
 
+    /// Encodes the delta with the number of its stream; the first delta also has what the number stands for.
+    fn encode_compact(&self) -> Utf8Bytes {
+        let (number, offset) = (self.stream.number, self.from.units);
+        if offset == 0 {
+            self.encode(Some(number))
+        } else {
+            let text = self.stream.sent_after(self.from);
+            encode_frame(&CompactDelta(number, offset, text))
+        }
+    }
+}
+
+impl Stream {
+    fn sent_after(&self, from: TextPosition) -> &str {
+        &self.text[from.bytes..self.sent.bytes]
+    }
+
+    /// The part of the sent text after a position.
+    pub(super) fn delta(&self, task: TaskId, from: TextPosition) -> DeltaFrames<'_> {
+        DeltaFrames {
+            stream: self,
+            task,
+            from,
+            full: OnceCell::new(),
+            compact: OnceCell::new(),
+        }
+    }
+
+    /// Like `delta`, for other nodes.
+    pub(super) fn remote_delta(
+        &self,
+        workspace: WorkspaceId,
+        task: TaskId,
+        from: TextPosition,
+    ) -> RemoteDelta {
+        RemoteDelta {
+            workspace,
+            conversation: self.conversation,
+            task,
+            message: self.message,
+            attempt: self.attempt,
+            offset: from.units,
+            text: self.sent_after(from).to_owned(),
+        }
+    }
+
+    pub(super) fn start(&self, task: TaskId) -> StreamStart {
+        StreamStart {
+            stream: self.number,
+            task_id: task,
+            message_id: self.message,
+            attempt: self.attempt,
+        }
+    }
+
+    pub(super) fn mark_sent(&mut self) {
+        self.sent.units += self.text[self.sent.bytes..].encode_utf16().count();
+        self.sent.bytes = self.text.len();
+    }
+
     /// A stream from another node, before its first text.
-    pub(super) fn elsewhere(delta: &RemoteDelta) -> Self {
+    pub(super) fn elsewhere(number: u64, delta: &RemoteDelta) -> Self {
         Self {
+            number,
             source: StreamSource::Elsewhere(Instant::now()),
             conversation: delta.conversation,
             message: delta.message,
             attempt: delta.attempt,
             text: String::new(),
-            sent_bytes: 0,
-            sent_units: 0,
+            sent: TextPosition::default(),
         }
     }
 
@@ -60,19 +151,17 @@ impl Stream {
         matches!(self.source, StreamSource::Elsewhere(_))
     }
 
-    /// Appends the part of a delta that is not known yet, and returns its frame. Returns `Err` if text before it is missing.
-    pub(super) fn append(&mut self, delta: &RemoteDelta) -> Result<Option<Utf8Bytes>, Gap> {
-        let known = self.sent_units.checked_sub(delta.offset).ok_or(Gap)?;
+    /// Appends the part of a delta that is not known yet, and returns its position. Returns `Err` if text before it is missing.
+    pub(super) fn append(&mut self, delta: &RemoteDelta) -> Result<Option<TextPosition>, Gap> {
+        let known = self.sent.units.checked_sub(delta.offset).ok_or(Gap)?;
         let Some(from) = byte_at(&delta.text, known) else {
             return Ok(None);
         };
-        let fresh = &delta.text[from..];
-        let frame = self.frame(delta.task, self.sent_units, fresh);
-        self.text.push_str(fresh);
-        self.sent_bytes = self.text.len();
-        self.sent_units += fresh.encode_utf16().count();
+        let before = self.sent;
+        self.text.push_str(&delta.text[from..]);
+        self.mark_sent();
         self.source = StreamSource::Elsewhere(Instant::now());
-        Ok(Some(frame))
+        Ok(Some(before))
     }
 }
 

@@ -1,0 +1,47 @@
+//! Options of a client: the visible events that it receives, and their format.
+
+use crate::{ids::ChannelId, text_enum::text_enum};
+
+text_enum! {
+    /// Channels whose traffic a client receives.
+    pub enum EventScope {
+        /// Every visible channel.
+        All = "all",
+        /// Channels that the user has joined or the client has open.
+        Joined = "joined",
+    }
+}
+
+text_enum! {
+    /// Format of the deltas of a streaming reply.
+    pub enum DeltaFormat {
+        /// Objects.
+        Full = "full",
+        /// Arrays of stream number, offset, and text, after an object that gives the number.
+        Compact = "compact",
+    }
+}
+
+/// Options of a socket.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Delivery {
+    pub scope: EventScope,
+    pub deltas: DeltaFormat,
+}
+
+impl Default for Delivery {
+    fn default() -> Self {
+        Self {
+            scope: EventScope::All,
+            deltas: DeltaFormat::Full,
+        }
+    }
+}
+
+/// Channels whose traffic a reader of the log receives.
+#[derive(Debug, Clone, Copy)]
+pub enum Followed<'a> {
+    All,
+    /// Joined channels, and these.
+    JoinedAnd(&'a [ChannelId]),
+}
