@@ -59,7 +59,7 @@ impl Setup {
         let mut model = Model::start().await?;
         let page = model.page();
         model.answer(Plan {
-            call: Some(("web_fetch", json!({"url": page}))),
+            calls: Some(("web_fetch", vec![json!({"url": page})])),
             ..Plan::short()
         });
         let mut settings = model.settings();

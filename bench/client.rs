@@ -140,6 +140,7 @@ pub(crate) fn text(value: &Value, pointer: &str) -> anyhow::Result<String> {
 }
 
 /// Members of a workspace, each with a session.
+#[derive(Clone)]
 pub(crate) struct Team {
     pub(crate) host: String,
     pub(crate) cookies: Vec<String>,
@@ -181,6 +182,14 @@ impl Team {
             workspace: text(&workspace, "/id")?,
             general: text(general, "/id")?,
         })
+    }
+
+    /// The same people on another node.
+    pub(crate) fn at(&self, host: &str) -> Self {
+        Self {
+            host: host.to_owned(),
+            ..self.clone()
+        }
     }
 
     /// Opens a connection as the nth member (modulo the team size).

@@ -65,6 +65,25 @@ impl Engine {
     /// Stores `count` messages with all rows of a post (message, event, thread counters, `seq`, client ID), and
     /// `per_transaction` messages per transaction.
     pub(crate) async fn post(&self, count: usize, per_transaction: usize) -> anyhow::Result<()> {
+        self.post_in_transactions(count, per_transaction, None)
+            .await
+    }
+
+    /// Stores `count` messages, each in a transaction that also notifies the listeners of a `PostgreSQL` channel.
+    pub(crate) async fn post_notifying(
+        &self,
+        count: usize,
+        channel: &'static str,
+    ) -> anyhow::Result<()> {
+        self.post_in_transactions(count, 1, Some(channel)).await
+    }
+
+    async fn post_in_transactions(
+        &self,
+        count: usize,
+        per_transaction: usize,
+        channel: Option<&'static str>,
+    ) -> anyhow::Result<()> {
         let mut left = count;
         while left > 0 {
             let now = left.min(per_transaction);
@@ -73,6 +92,13 @@ impl Engine {
                 .write(pattern.workspace_id.0, async move |c: &mut Conn| {
                     for _ in 0..now {
                         post_one(c, &pattern).await?;
+                    }
+                    if let Some(channel) = channel {
+                        c.q("select pg_notify($1, $2)")
+                            .bind(channel)
+                            .bind(pattern.workspace_id.to_string())
+                            .run()
+                            .await?;
                     }
                     Ok::<_, DbError>(())
                 })

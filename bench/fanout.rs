@@ -21,10 +21,10 @@ const SIZES: &[usize] = &[500, 1000, 2000, 5000];
 const ROUNDS: usize = 5;
 /// Deliveries per round: enough for many ticks of the CPU clock.
 const DELIVERIES: usize = 160_000;
-const BURST: usize = 20;
+pub(crate) const BURST: usize = 20;
 const MEMBERS: usize = 20;
 const CONTENT: &str = "The build is green again; I moved the release notes into the shared folder and asked Mia to read them.";
-const MESSAGE: &str = r#"{"type":"message.created""#;
+pub(crate) const MESSAGE: &str = r#"{"type":"message.created""#;
 
 /// Server with its posting connections and listening sockets.
 struct Ours {

@@ -11,6 +11,7 @@ use openvibe::{
     config::Config,
     ids::{ChannelId, WorkspaceId},
     realtime::{Audience, Envelope},
+    time::Timestamp,
 };
 use tokio::{
     io::{AsyncBufReadExt, BufReader},
@@ -53,10 +54,13 @@ pub(crate) fn main() -> anyhow::Result<()> {
                 let mut event = Envelope {
                     only: None,
                     is_of_agent: false,
+                    is_traffic: true,
+                    mentioned: Vec::new(),
                     ends_stream: None,
                     workspace: workspace.parse::<WorkspaceId>()?,
                     // Higher than any number in the log.
                     seq: 1_000_000,
+                    ts: Timestamp::EPOCH,
                     audience: Audience::Public(ChannelId::new()),
                     extra_recipient: None,
                     access: None,

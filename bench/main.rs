@@ -1,7 +1,7 @@
 //! Benchmarks of `OpenVibe`, always compared with a baseline in the same run: `make bench`.
 //!
 //! ```text
-//! make bench                         everything, about ten minutes
+//! make bench                         everything; docs/performance.md has the time
 //! cargo bench --bench speed -- send  only benchmarks with `send` in their name
 //! ```
 //!
@@ -20,6 +20,7 @@ mod extract;
 mod fanout;
 mod hub;
 mod model;
+mod nodes;
 mod process;
 mod readers;
 mod reads;
@@ -39,7 +40,7 @@ use std::process::ExitCode;
 /// Names of all benchmarks.
 const BENCHES: &[&str] = &[
     "fanout", "memory", "sends", "ask", "streams", "reads", "resume", "extract", "agents", "crowd",
-    "readers", "tone", "steering", "tools", "together",
+    "readers", "tone", "steering", "tools", "together", "nodes",
 ];
 
 fn main() -> ExitCode {
@@ -99,6 +100,7 @@ fn run(filter: &str) -> anyhow::Result<()> {
                     together::run().await?;
                     triggers::run().await?;
                 }
+                "nodes" => nodes::run().await?,
                 _ => resume::run().await?,
             }
         }

@@ -41,10 +41,9 @@ pub(crate) struct Plan {
     pub(crate) every: Duration,
     /// Text of each chunk; by default, the time when it was sent.
     pub(crate) text: Option<String>,
-    /// Function and arguments of a call: requests that offer the function and have no result get it instead of the text.
-    pub(crate) call: Option<(&'static str, Value)>,
-    /// Number of equal calls.
-    pub(crate) copies: usize,
+    /// Function, and arguments of each of its calls: requests that offer the function and have no result get them instead of the
+    /// text.
+    pub(crate) calls: Option<(&'static str, Vec<Value>)>,
     /// Texts do not end.
     pub(crate) is_endless: bool,
 }
@@ -57,8 +56,7 @@ impl Plan {
             pieces: 1,
             every: Duration::ZERO,
             text: Some("Fine.".to_owned()),
-            call: None,
-            copies: 1,
+            calls: None,
             is_endless: false,
         }
     }
@@ -219,13 +217,13 @@ fn can_call(request: &[u8], name: &str) -> bool {
         && !messages.any(|message| message["role"] == "tool")
 }
 
-/// Delta with equal calls of a function.
-fn delta_of((name, arguments): &(&str, Value), copies: usize) -> Value {
-    let call = |n| {
+/// Delta with calls of a function.
+fn delta_of((name, calls): &(&str, Vec<Value>)) -> Value {
+    let call = |(n, arguments): (usize, &Value)| {
         json!({"index": n, "id": format!("call_{n}"), "type": "function",
             "function": {"name": name, "arguments": arguments.to_string()}})
     };
-    let calls: Vec<Value> = (0..copies).map(call).collect();
+    let calls: Vec<Value> = calls.iter().enumerate().map(call).collect();
     json!({"tool_calls": calls})
 }
 
@@ -245,7 +243,7 @@ async fn complete(State(shared): State<Arc<Shared>>, body: Bytes) -> Response {
         .lock()
         .unwrap_or_else(PoisonError::into_inner)
         .clone();
-    plan.call = plan.call.filter(|(name, _)| can_call(&body, name));
+    plan.calls = plan.calls.filter(|(name, _)| can_call(&body, name));
     let number = shared.number.fetch_add(1, Ordering::SeqCst);
     let mut waiting = shared.waiting.subscribe();
     shared.waiting.send_modify(|n| *n += 1);
@@ -267,12 +265,12 @@ async fn complete(State(shared): State<Arc<Shared>>, body: Bytes) -> Response {
                 tokio::time::sleep(plan.every).await;
             }
             let is_end = n == plan.pieces;
-            if is_end && plan.is_endless && plan.call.is_none() {
+            if is_end && plan.is_endless && plan.calls.is_none() {
                 std::future::pending::<()>().await;
             }
             let bytes = if is_end {
                 let mut reason = "stop";
-                if plan.call.is_some() {
+                if plan.calls.is_some() {
                     reason = "tool_calls";
                     *shared.called.lock().unwrap_or_else(PoisonError::into_inner) =
                         Some(Instant::now());
@@ -285,8 +283,8 @@ async fn complete(State(shared): State<Arc<Shared>>, body: Bytes) -> Response {
                     json!({"choices": [], "usage": {"prompt_tokens": 11, "completion_tokens": 7}});
                 format!("{}{}data: [DONE]\n\n", event(&end), event(&usage))
             } else {
-                let delta = match &plan.call {
-                    Some(call) => delta_of(call, plan.copies),
+                let delta = match &plan.calls {
+                    Some(calls) => delta_of(calls),
                     None => {
                         json!({"content": plan.text.unwrap_or_else(|| format!("{} ", stamp()))})
                     }

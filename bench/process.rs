@@ -15,9 +15,14 @@ use uuid::Uuid;
 /// URL of the `PostgreSQL` server for benchmark databases (`make bench ENGINE=postgres`).
 const POSTGRES_URL: &str = "OPENVIBE_TEST_POSTGRES_URL";
 
+/// Checks whether the benchmarks run on `PostgreSQL`.
+pub(crate) fn is_postgres() -> bool {
+    std::env::var_os(POSTGRES_URL).is_some()
+}
+
 /// Name of the measured engine.
 pub(crate) fn engine() -> &'static str {
-    if std::env::var_os(POSTGRES_URL).is_some() {
+    if is_postgres() {
         "PostgreSQL, fsync on"
     } else {
         "SQLite, synchronous=FULL"
@@ -26,6 +31,34 @@ pub(crate) fn engine() -> &'static str {
 
 /// `sysconf(_SC_CLK_TCK)` on every Linux that Rust runs on.
 const TICK: Duration = Duration::from_millis(10);
+
+/// Number of the first time in `/proc/PID/stat` after the name: user and system time of the process, then of its
+/// children that have ended.
+const FIRST_TIME: usize = 11;
+
+/// Fields of `/proc/PID/stat` after the name; empty if there is no such process.
+pub(crate) fn stat(pid: u32) -> Vec<String> {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    // The name can contain spaces; the numbers follow the last parenthesis.
+    let fields = stat.rsplit_once(')').map_or("", |(_, rest)| rest);
+    fields.split_whitespace().map(str::to_owned).collect()
+}
+
+fn sum_of_times(pid: u32, count: usize) -> Duration {
+    let times = stat(pid).into_iter().skip(FIRST_TIME).take(count);
+    let ticks: u32 = times.filter_map(|n| n.parse::<u32>().ok()).sum();
+    TICK * ticks
+}
+
+/// User and system time of all threads of a process so far, with a resolution of 10 ms.
+pub(crate) fn cpu(pid: u32) -> Duration {
+    sum_of_times(pid, 2)
+}
+
+/// As `cpu`, and of all its children that have ended.
+pub(crate) fn cpu_with_ended_children(pid: u32) -> Duration {
+    sum_of_times(pid, 4)
+}
 
 pub(crate) struct Process {
     child: Child,
@@ -66,17 +99,7 @@ impl Process {
 
     /// User and system time of all threads so far, with a resolution of 10 ms.
     pub(crate) fn cpu(&self) -> Duration {
-        let stat = std::fs::read_to_string(format!("/proc/{}/stat", self.child.id()));
-        // The name can contain spaces; the numbers follow the last parenthesis.
-        let stat = stat.unwrap_or_default();
-        let fields = stat.rsplit_once(')').map_or("", |(_, rest)| rest);
-        let ticks: u32 = fields
-            .split_whitespace()
-            .skip(11)
-            .take(2)
-            .filter_map(|n| n.parse::<u32>().ok())
-            .sum();
-        TICK * ticks
+        cpu(self.child.id())
     }
 
     /// Resident memory in KiB.
@@ -122,24 +145,65 @@ pub(crate) struct Scratch {
 
 impl Scratch {
     pub(crate) async fn new() -> anyhow::Result<Self> {
+        Self::on(std::env::var(POSTGRES_URL).ok()).await
+    }
+
+    /// Creates a database on a `PostgreSQL` server, or a `SQLite` file.
+    pub(crate) async fn on(server: Option<String>) -> anyhow::Result<Self> {
         let id = Uuid::now_v7().simple();
         let dir = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("speed-{id}"));
         std::fs::create_dir_all(&dir)?;
-        let url = match std::env::var(POSTGRES_URL) {
-            Ok(server) => {
+        let url = match server {
+            Some(server) => {
                 let mut c = PgConnection::connect(&server).await?;
                 sqlx::query(AssertSqlSafe(format!("create database speed_{id}")))
                     .execute(&mut c)
                     .await?;
                 server.replacen("/postgres?", &format!("/speed_{id}?"), 1)
             }
-            Err(_) => format!("sqlite://{}", dir.join("openvibe.db").display()),
+            None => format!("sqlite://{}", dir.join("openvibe.db").display()),
         };
         Ok(Self { dir, url })
     }
 
     pub(crate) fn place(&self) -> anyhow::Result<DatabaseUrl> {
         DatabaseUrl::parse(&self.url).map_err(anyhow::Error::msg)
+    }
+
+    /// URL of the database.
+    pub(crate) fn url(&self) -> &str {
+        &self.url
+    }
+
+    /// Starts a server on this database, with a data directory of its own.
+    pub(crate) fn node(&self, name: &str, settings: &[(&str, &str)]) -> anyhow::Result<Process> {
+        let data = self.dir.join(name);
+        std::fs::create_dir_all(&data)?;
+        self.serve(
+            Command::new(env!("CARGO_BIN_EXE_openvibe")),
+            &data,
+            settings,
+        )
+    }
+
+    fn serve(
+        &self,
+        mut command: Command,
+        data: &Path,
+        settings: &[(&str, &str)],
+    ) -> anyhow::Result<Process> {
+        command
+            .env_clear()
+            .current_dir(data)
+            .env("OPENVIBE_LISTEN", "127.0.0.1:0")
+            .env("OPENVIBE_DATA_DIR", data)
+            .env("OPENVIBE_DATABASE_URL", &self.url)
+            .env("OPENVIBE_LOG", "warn")
+            .env("OPENVIBE_RATE_LIMITS", "off");
+        for (name, value) in settings {
+            command.env(format!("OPENVIBE_{name}"), value);
+        }
+        Process::start(&mut command)
     }
 }
 
@@ -169,21 +233,10 @@ impl Server {
         Self::run(command, &[]).await
     }
 
-    async fn run(mut command: Command, settings: &[(&str, &str)]) -> anyhow::Result<Self> {
+    async fn run(command: Command, settings: &[(&str, &str)]) -> anyhow::Result<Self> {
         let scratch = Scratch::new().await?;
-        command
-            .env_clear()
-            .current_dir(&scratch.dir)
-            .env("OPENVIBE_LISTEN", "127.0.0.1:0")
-            .env("OPENVIBE_DATA_DIR", &scratch.dir)
-            .env("OPENVIBE_DATABASE_URL", &scratch.url)
-            .env("OPENVIBE_LOG", "warn")
-            .env("OPENVIBE_RATE_LIMITS", "off");
-        for (name, value) in settings {
-            command.env(format!("OPENVIBE_{name}"), value);
-        }
         Ok(Self {
-            process: Process::start(&mut command)?,
+            process: scratch.serve(command, &scratch.dir, settings)?,
             scratch,
         })
     }

@@ -16,7 +16,7 @@ const ROUNDS: usize = 5;
 const ROUND: Duration = Duration::from_millis(2500);
 const SENDERS: &[usize] = &[1, 16, 64];
 const MEMBERS: usize = 16;
-const CONTENT: &str = "The build is green again; I moved the release notes into the shared folder and asked Mia to read them.";
+pub(crate) const CONTENT: &str = "The build is green again; I moved the release notes into the shared folder and asked Mia to read them.";
 
 /// Measurements of a round.
 #[derive(Default)]
@@ -40,7 +40,7 @@ impl Found {
     }
 }
 
-async fn post(http: &mut Http, thread: &str) -> anyhow::Result<usize> {
+pub(crate) async fn post(http: &mut Http, thread: &str) -> anyhow::Result<usize> {
     let path = format!("/v1/threads/{thread}/messages");
     let started = Instant::now();
     let mut sent = 0;
@@ -70,7 +70,7 @@ async fn send(ws: &mut Ws, thread: &str) -> anyhow::Result<usize> {
     Ok(sent)
 }
 
-async fn sum<T>(senders: impl IntoIterator<Item = T>) -> anyhow::Result<usize>
+pub(crate) async fn sum<T>(senders: impl IntoIterator<Item = T>) -> anyhow::Result<usize>
 where
     T: Future<Output = anyhow::Result<usize>>,
 {

@@ -16,22 +16,22 @@ use crate::{
     report::{Table, float, ms, percentile, say},
 };
 
-const STREAMS: usize = 100;
+pub(crate) const STREAMS: usize = 100;
 const ROUNDS: usize = 4;
 const TOKENS: usize = 100;
 /// Interval of tokens: 25 per second in each stream.
-const TOKEN_EVERY: Duration = Duration::from_millis(40);
+pub(crate) const TOKEN_EVERY: Duration = Duration::from_millis(40);
 
 /// Latencies of one watcher in ms.
 #[derive(Default)]
-struct Seen {
-    first: Vec<f64>,
+pub(crate) struct Seen {
+    pub(crate) first: Vec<f64>,
     /// Latency of the oldest token in each later delta.
-    later: Vec<f64>,
+    pub(crate) later: Vec<f64>,
 }
 
 /// Reads the deltas of one stream until its task ends.
-async fn watch(mut ws: Ws, thread: Arc<str>) -> anyhow::Result<(Ws, Seen)> {
+pub(crate) async fn watch(mut ws: Ws, thread: Arc<str>) -> anyhow::Result<(Ws, Seen)> {
     let mut seen = Seen::default();
     loop {
         let text = next_text(&mut ws).await?;
@@ -142,7 +142,11 @@ async fn latency() -> anyhow::Result<()> {
 }
 
 /// Opens new sockets for the next round, one per thread.
-async fn reseat(team: &Team, old: Vec<Ws>, threads: &[String]) -> anyhow::Result<Vec<Ws>> {
+pub(crate) async fn reseat(
+    team: &Team,
+    old: Vec<Ws>,
+    threads: &[String],
+) -> anyhow::Result<Vec<Ws>> {
     drop(old);
     let mut sockets = Vec::new();
     for (n, thread) in threads.iter().enumerate() {

@@ -25,8 +25,8 @@ const STOPS: usize = 30;
 /// Tasks of which the CPU time is measured, for each kind in a round.
 const TASKS: usize = 60;
 const LINKS: usize = 5;
-/// Tasks that a root delegates.
-const CHILDREN: usize = 5;
+/// Parts of a text that a root has checked. The loop guard counts equal delegations as repetitions.
+const PARTS: [&str; 5] = ["title", "dates", "names", "sources", "tone"];
 /// Branches of the run that is stopped, and tasks that each of them delegates.
 const BRANCHES: usize = 5;
 const LEAVES: usize = 3;
@@ -135,11 +135,10 @@ async fn stop(http: &mut Http, task: &str, scope: &str) -> anyhow::Result<f64> {
     Ok(ms(started.elapsed()))
 }
 
-fn delegating(copies: usize) -> Plan {
-    let call = json!({"agent": CHECKER, "message": "Check it."});
+fn delegating(parts: &[&str]) -> Plan {
+    let call = |part: &&str| json!({"agent": CHECKER, "message": format!("Check the {part}.")});
     Plan {
-        call: Some(("delegate", call)),
-        copies,
+        calls: Some(("delegate", parts.iter().map(call).collect())),
         ..Plan::short()
     }
 }
@@ -240,7 +239,7 @@ impl Workspace {
 
     /// Asks an agent that delegates once; returns the time from the end of the delegated task to the next request in ms.
     async fn delegation(&mut self, conversation: &mut Conversation) -> anyhow::Result<f64> {
-        self.model.answer(delegating(1));
+        self.model.answer(delegating(&PARTS[..1]));
         let task = conversation
             .ask(&format!("@{LEAD} have it checked"))
             .await?;
@@ -279,7 +278,7 @@ impl Workspace {
         let one = stop(http, &task, "task").await?;
         self.model.answer(Plan {
             is_endless: true,
-            ..delegating(LEAVES)
+            ..delegating(&PARTS[..LEAVES])
         });
         let root = start(&self.team, http, &self.tree).await?;
         for _ in 0..BRANCHES + RUNNING_MAX {
@@ -317,10 +316,10 @@ impl Workspace {
         }
         let links = self.server.process.cpu().saturating_sub(used);
 
-        self.model.answer(delegating(CHILDREN));
+        self.model.answer(delegating(&PARTS));
         let used = self.server.process.cpu();
         let mut conversation = Conversation::start(&self.team).await?;
-        for _ in 0..TASKS / (CHILDREN + 1) {
+        for _ in 0..TASKS / (PARTS.len() + 1) {
             let task = conversation
                 .ask(&format!("@{LEAD} have it checked"))
                 .await?;
@@ -443,7 +442,7 @@ fn print_cpu(cpu: &Cpu) {
         &["", "median", "ratio"],
     );
     let of_chain = format!("a link of {LINKS}");
-    let of_tree = format!("a task of a root with {CHILDREN} delegations");
+    let of_tree = format!("a task of a root with {} delegations", PARTS.len());
     for (name, values) in [
         ("a plain reply", &cpu.replies),
         (of_chain.as_str(), &cpu.links),

@@ -130,7 +130,7 @@ impl Workspace {
         query: &str,
     ) -> anyhow::Result<(TaskId, f64)> {
         self.model.answer(Plan {
-            call: Some((FUNCTION, json!({"query": query}))),
+            calls: Some((FUNCTION, vec![json!({"query": query})])),
             ..Plan::short()
         });
         let task = conversation

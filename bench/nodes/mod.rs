@@ -1,0 +1,71 @@
+//! Several nodes on one `PostgreSQL` database, compared with one node: the cost of the bus, and delays across nodes.
+//!
+//! ```text
+//! group     nodes with a database and a bus, and the CPU time of each
+//! fanout    the same sockets on one node and on two
+//! sends     sends to one node while another one listens
+//! delay     arrival of a message on the other node
+//! streams   replies that are watched on the other node
+//! takeover  sockets of a lost node resume on the other one
+//! idle      open rooms in which nothing happens
+//! restart   first write after a restart of the database
+//! ```
+//!
+//! CPU time includes the nodes, the bus, and the database server; the machine is too small to measure scaling by wall
+//! time.
+
+mod delay;
+mod fanout;
+mod group;
+mod idle;
+mod nats;
+mod postgres;
+mod restart;
+mod sends;
+mod streams;
+mod takeover;
+
+use std::time::{Duration, Instant};
+
+use anyhow::Context;
+
+use crate::{
+    client::{Ws, next_text},
+    fanout::MESSAGE,
+    process,
+    report::say,
+};
+
+/// Maximum time for a frame to arrive.
+const ARRIVES_WITHIN: Duration = Duration::from_secs(30);
+
+pub(crate) async fn run() -> anyhow::Result<()> {
+    if !process::is_postgres() {
+        say(
+            "\nSeveral nodes need PostgreSQL, so nothing was measured: make bench ONLY=nodes ENGINE=postgres",
+        );
+        return Ok(());
+    }
+    fanout::run().await?;
+    sends::run().await?;
+    delay::run().await?;
+    streams::run().await?;
+    takeover::run().await?;
+    idle::run().await?;
+    restart::run().await
+}
+
+/// Times at which a socket receives its next `count` messages.
+async fn arrivals(ws: &mut Ws, count: usize) -> anyhow::Result<Vec<Instant>> {
+    let mut times = Vec::with_capacity(count);
+    while times.len() < count {
+        let text = tokio::time::timeout(ARRIVES_WITHIN, next_text(ws)).await;
+        if text
+            .context("a message did not arrive")??
+            .starts_with(MESSAGE)
+        {
+            times.push(Instant::now());
+        }
+    }
+    Ok(times)
+}
