@@ -108,12 +108,19 @@ test-fuzz: node test-tools ## Test the server with generated requests from its A
 	$(CLEAN) cargo test --no-run
 	$(CLEAN) SEED=$(or $(SEED),1) CASES=$(or $(CASES),3) $(if $(ONLY),ONLY=$(ONLY)) scripts/test-fuzz.sh
 
-# `make test` includes a short run of this. Without SEED, every run is different.
+# `make test` includes a short run of this. Without SEED, every run is different. Several nodes share PostgreSQL, and are tested over
+# NOTIFY and over NATS at the same time.
 .PHONY: chaos
-chaos: node test-tools ## Run clients while the server is killed, stopped, or out of disk space; `make chaos SECONDS=600 CLIENTS=8 SEED=7`, `ENGINE=postgres`
+chaos: ENGINE := $(if $(NODES),postgres,$(ENGINE))
+chaos: node test-tools ## Run clients while the server is killed, stopped, or out of disk space; `make chaos SECONDS=600 CLIENTS=8 SEED=7`, `ENGINE=postgres`, or several servers with `NODES=3`
 	$(CLEAN) cargo test --no-run --test api
 	$(CLEAN) OPENVIBE_TEST_CHAOS_SECONDS=$(or $(SECONDS),60) OPENVIBE_TEST_CHAOS_CLIENTS=$(or $(CLIENTS),4) OPENVIBE_TEST_CHAOS_SEED=$(or $(SEED),$$RANDOM) \
-		$(ON_ENGINE) cargo test --quiet --test api -- chaos:: --nocapture
+		$(if $(NODES),OPENVIBE_TEST_CHAOS_NODES=$(NODES)) $(ON_ENGINE) cargo test --quiet --test api -- $(if $(NODES),chaos::nodes::,chaos:: --skip chaos::nodes::) --nocapture
+
+# Not part of `make test`: it compiles the server once for each mutation.
+.PHONY: mutations
+mutations: test-tools ## Break the server in known ways, and check that tests fail; `ONLY=no_poll` for one of them
+	$(CLEAN) scripts/with-postgres.sh scripts/test-mutations.sh $(ONLY)
 
 # `make test` includes a few kills. Without SEED, every run is different; each test prints its seed and the points.
 .PHONY: kills

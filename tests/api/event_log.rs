@@ -114,6 +114,7 @@ pub fn event(seq: i64, kind: EventType, audience: Audience) -> NewEvent {
         audience,
         extra_recipient: None,
         only: None,
+        mentioned: Vec::new(),
         thread: None,
         fork: None,
         message: None,

@@ -120,6 +120,7 @@ mod run_triggers;
 mod runs;
 mod scheduled_work;
 mod schedules;
+mod scope;
 mod search;
 mod security;
 mod shapes;

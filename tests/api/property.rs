@@ -460,6 +460,7 @@ async fn dive(t: &Team, world: &mut World, act: &Act, words: &str) {
 }
 
 /// Forks as stored, loaded from scratch.
+#[derive(Debug, PartialEq)]
 pub struct Fresh {
     forks: BTreeMap<String, Value>,
     open: Vec<Value>,

@@ -188,6 +188,28 @@ async fn a_revocation_by_another_node_closes_the_socket() {
 }
 
 #[tokio::test]
+async fn a_late_revocation_keeps_sockets_that_were_opened_after_it() {
+    let t = team().await;
+    let Some(other) = node(&t.app.place).await else {
+        return;
+    };
+    let elsewhere = t.bo.log_in().await;
+    let (mut ended, mut kept) = (elsewhere.socket().await, t.bo.socket().await);
+    let sessions = list(&elsewhere.get("/v1/auth/sessions").await.ok(), "/data");
+    let session = sessions.iter().find(|s| s["current"] == true).unwrap();
+    let session: SessionId = id(session).parse().unwrap();
+    let delete = format!("delete from sessions where id = '{}'", session.0);
+    t.app.place.run(&[&delete]).await;
+    let revocation = Revocation::User {
+        user: t.bo.id.parse().unwrap(),
+        workspace: None,
+    };
+    record(&other, revocation).await;
+    assert_eq!(ended.closed().await, 4001);
+    kept.ack(json!({"type": "ping"})).await;
+}
+
+#[tokio::test]
 async fn a_password_reset_on_the_command_line_reaches_running_nodes() {
     let t = team().await;
     let Some(url) = t.app.place.postgres.clone() else {

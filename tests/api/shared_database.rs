@@ -273,12 +273,12 @@ impl Drop for Address {
     }
 }
 
-async fn blocking<T: Send + 'static>(act: impl FnOnce() -> T + Send + 'static) -> T {
+pub async fn blocking<T: Send + 'static>(act: impl FnOnce() -> T + Send + 'static) -> T {
     tokio::task::spawn_blocking(act).await.unwrap()
 }
 
 /// A primary and its standby.
-async fn pair() -> (Arc<Cluster>, Arc<Cluster>) {
+pub async fn pair() -> (Arc<Cluster>, Arc<Cluster>) {
     blocking(|| {
         let primary = Cluster::start();
         let standby = primary.standby();
@@ -288,7 +288,7 @@ async fn pair() -> (Arc<Cluster>, Arc<Cluster>) {
 }
 
 /// Waits until the standby has everything.
-async fn replicated(primary: &Cluster) {
+pub async fn replicated(primary: &Cluster) {
     let mut c = PgConnection::connect(&primary.url).await.unwrap();
     let replayed = async {
         let sql = "select exists (select 1 from pg_stat_replication where replay_lsn >= pg_current_wal_lsn())";

@@ -258,3 +258,70 @@ async fn a_reply_of_256_kib_arrives_complete() {
     );
     assert_eq!(reply, pieces.concat().trim_end());
 }
+
+/// The next delta, in either form.
+async fn delta(socket: &mut Socket) -> Value {
+    socket
+        .until("a delta", |frame| {
+            frame.is_array() || frame["type"] == "task.delta"
+        })
+        .await
+}
+
+#[tokio::test]
+async fn compact_deltas_are_arrays_after_a_first_object() {
+    let t = team().await;
+    let (first, second, last) = (Gate::new(), Gate::new(), Gate::new());
+    let answer = Answer::stream()
+        .piece("Grüße 👋")
+        .wait(&first)
+        .piece(" und")
+        .wait(&second)
+        .piece(" mehr")
+        .wait(&last);
+    t.model().script("vibe", [answer.end()]);
+    let thread = t.ada.thread(&t.general, "Root").await;
+    let subscribe = json!({"type": "subscribe", "thread_id": thread});
+    let mut early = Socket::open(&t.ada, json!({"deltas": "compact"})).await;
+    let mut full = t.ada.socket().await;
+    assert_eq!(
+        early.ack(subscribe.clone()).await,
+        json!({"streams": []}),
+        "no reply is in progress"
+    );
+    assert_eq!(full.ack(subscribe.clone()).await, json!({}));
+    let task = t.ada.ask(&thread, "@vibe hi").await;
+    let begin = delta(&mut early).await;
+    let whole = delta(&mut full).await;
+    let number = begin["stream"].as_u64().unwrap();
+    assert_eq!(whole.get("stream"), None);
+    for name in ["task_id", "message_id", "attempt", "offset", "text"] {
+        assert_eq!(begin[name], whole[name], "{name}");
+    }
+    assert_eq!(
+        (&begin["task_id"], &begin["offset"]),
+        (&json!(task), &json!(0))
+    );
+    first.open();
+    let at = units("Grüße 👋");
+    assert_eq!(delta(&mut early).await, json!([number, at, " und"]));
+    assert_eq!(delta(&mut full).await["offset"], at);
+
+    let mut late = Socket::open(&t.bo, json!({"deltas": "compact"})).await;
+    let streams = late.ack(subscribe).await;
+    let named =
+        json!({"stream": number, "task_id": task, "message_id": begin["message_id"], "attempt": 1});
+    assert_eq!(streams, json!({"streams": [named]}));
+    let so_far = delta(&mut late).await;
+    assert_eq!(
+        (&so_far["stream"], &so_far["offset"], &so_far["text"]),
+        (&json!(number), &json!(0), &json!("Grüße 👋 und"))
+    );
+    second.open();
+    let at = units("Grüße 👋 und");
+    assert_eq!(delta(&mut late).await, json!([number, at, " mehr"]));
+    assert_eq!(delta(&mut early).await, json!([number, at, " mehr"]));
+    last.open();
+    let updated = early.of("message.updated").await;
+    assert_eq!(updated["data"]["message"]["content"], "Grüße 👋 und mehr");
+}

@@ -2,10 +2,18 @@
 //! while the model misbehaves. Afterwards, every acknowledged write is stored exactly once, the log has no gaps,
 //! every client shows the same state as a fresh load, and every task has ended.
 //!
-//! A short round is part of the suite; `make chaos SECONDS=600 CLIENTS=8 SEED=7` runs for longer. A seed reproduces
-//! each client's actions and the order of the faults, but not their timing.
+//! With several nodes, their connections to the database and to NATS fail as well, and a client whose node does not
+//! respond continues on another one. Afterwards, the state is the same on every node.
+//!
+//! A short round is part of the suite; `make chaos SECONDS=600 CLIENTS=8 SEED=7` runs for longer, and with `NODES=3`
+//! on several nodes. A seed reproduces each client's actions and the order of the faults, but not their timing.
 
-use std::{io::Write, sync::Arc, time::Instant};
+use std::{
+    fmt::Debug,
+    io::Write,
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
 use serde_json::json;
 use tokio::{sync::watch, task::JoinSet};
@@ -13,10 +21,11 @@ use tokio::{sync::watch, task::JoinSet};
 use crate::support::{Person, id, setting, sign_up, text, within};
 
 mod check;
+mod nodes;
 mod server;
 mod worker;
 
-use server::{Server, Trouble};
+use server::Server;
 use worker::Worker;
 
 /// Number of threads shared by all clients.
@@ -30,7 +39,7 @@ fn say(line: &str) {
 
 /// Prints a line only if the test fails.
 #[expect(clippy::print_stderr, reason = "kept until then")]
-fn note(began: Instant, acts: usize, trouble: Trouble) {
+fn note(began: Instant, acts: usize, trouble: &impl Debug) {
     eprintln!("{:?}, {acts} acts: {trouble:?}", began.elapsed());
 }
 
@@ -45,22 +54,65 @@ impl Drop for Again {
     }
 }
 
-/// Address of the server, and state shared by all clients.
+/// The servers that clients use, and what happens to them.
+trait Deployment {
+    type Trouble: Debug;
+
+    /// Addresses of the servers.
+    fn bases(&self) -> Vec<String>;
+    /// Each fault that is possible here at least once, in random order.
+    fn shuffled(&mut self) -> Vec<Self::Trouble>;
+    /// Returns the number of actions until the next fault, and scripts random model responses for that time.
+    fn pause(&mut self) -> usize;
+    /// Injects the fault and leaves all servers running.
+    async fn befall(&mut self, trouble: Self::Trouble, stage: &Stage);
+    /// Ends all faults.
+    async fn recover(&mut self, stage: &Stage);
+    /// Stops the servers, and checks what they leave.
+    async fn end(self);
+}
+
+/// Addresses of the servers, and state shared by all clients.
 struct Stage {
-    base: watch::Sender<String>,
-    /// Number of actions so far.
-    done: watch::Sender<usize>,
+    bases: watch::Sender<Vec<String>>,
+    /// Number of actions of each client so far.
+    done: watch::Sender<Vec<usize>>,
     /// Number of requests that were resent because there was no response.
     again: watch::Sender<usize>,
+    /// Time until the response to each request that was sent more than once.
+    waits: watch::Sender<Vec<Duration>>,
     /// Whether the clients should stop.
     over: watch::Sender<bool>,
     general: String,
     threads: Vec<(String, String)>,
+    /// A member who is none of the clients.
+    observer: Person,
 }
 
 impl Stage {
-    fn base(&self) -> String {
-        self.base.borrow().clone()
+    /// Address of the server after this one, or of any server if this one is gone.
+    fn base_after(&self, base: &str) -> String {
+        let bases = self.bases.borrow();
+        let known = bases.iter().position(|known| known == base);
+        bases[known.map_or(0, |n| n + 1) % bases.len()].clone()
+    }
+
+    /// Checks whether this address is one of a server, even if it does not respond now.
+    fn has(&self, base: &str) -> bool {
+        self.bases.borrow().iter().any(|known| known == base)
+    }
+
+    fn acts(&self) -> usize {
+        self.done.borrow().iter().sum()
+    }
+
+    /// Waits until every client has finished an action that it may have begun before.
+    async fn everyone_acts(&self) {
+        let before = self.done.borrow().clone();
+        let all = |now: &Vec<usize>| now.iter().zip(&before).all(|(now, before)| now > before);
+        let mut done = self.done.subscribe();
+        let acted = within("every client to go on", done.wait_for(all)).await;
+        drop(acted.unwrap());
     }
 }
 
@@ -78,68 +130,97 @@ async fn people(base: &str, n: usize) -> Vec<Person> {
     all
 }
 
+/// Settings of a round.
+struct Round {
+    seed: u64,
+    clients: usize,
+    /// `None` for the short round of the suite.
+    seconds: Option<u64>,
+}
+
+impl Round {
+    fn new() -> Self {
+        Self {
+            seed: setting("OPENVIBE_TEST_CHAOS_SEED").unwrap_or(1),
+            clients: setting("OPENVIBE_TEST_CHAOS_CLIENTS").unwrap_or(4).max(1),
+            seconds: setting("OPENVIBE_TEST_CHAOS_SECONDS"),
+        }
+    }
+
+    /// Lets the clients work while one fault after the other happens, and checks the invariants.
+    async fn run(&self, mut deployment: impl Deployment, name: &str, make: &str) {
+        let (seed, clients) = (self.seed, self.clients);
+        let length = self
+            .seconds
+            .map_or("a short round".to_owned(), |s| format!("{s} s"));
+        say(&format!("seed {seed}, {clients} clients, {length}, {name}"));
+        let _again = Again(format!(
+            "make chaos SECONDS={} CLIENTS={clients} SEED={seed} {make}",
+            self.seconds.unwrap_or(0)
+        ));
+
+        let bases = deployment.bases();
+        let mut people = people(&bases[0], clients + 1).await;
+        let observer = people.pop().unwrap();
+        let ada = people[0].clone();
+        let general = id(&ada.channel("general").await);
+        let mut threads = Vec::new();
+        for n in 0..THREADS {
+            let started = ada.start(&general, &format!("Root {n}")).await;
+            threads.push((text(&started, "/thread/id"), text(&started, "/message/id")));
+        }
+        let snapshot = ada.get("/v1/snapshot").await.ok();
+        let roots = check::messages(&ada, &general).await.0;
+        let stage = Arc::new(Stage {
+            bases: watch::channel(bases.clone()).0,
+            done: watch::channel(vec![0; clients]).0,
+            again: watch::channel(0).0,
+            waits: watch::channel(Vec::new()).0,
+            over: watch::channel(false).0,
+            general,
+            threads,
+            observer,
+        });
+        let mut workers = JoinSet::new();
+        for (n, person) in people.iter().enumerate() {
+            let person = person.at(&bases[n % bases.len()]);
+            let worker = Worker::new(&stage, &person, &snapshot, &roots, (seed, n));
+            workers.spawn(worker.run());
+        }
+
+        let began = Instant::now();
+        let mut troubles = deployment.shuffled();
+        while let Some(trouble) = troubles.pop() {
+            let until = stage.acts() + deployment.pause();
+            let mut done = stage.done.subscribe();
+            let reached = done.wait_for(|done| done.iter().sum::<usize>() >= until);
+            tokio::select! {
+                reached = within("the clients to go on", reached) => drop(reached.unwrap()),
+                ended = workers.join_next() => panic!("a client came to its end: {:?}", ended.unwrap().map(drop)),
+            }
+            note(began, stage.acts(), &trouble);
+            deployment.befall(trouble, &stage).await;
+            if troubles.is_empty() && began.elapsed().as_secs() < self.seconds.unwrap_or(0) {
+                troubles = deployment.shuffled();
+            }
+        }
+        stage.over.send_replace(true);
+        let workers = within("the clients to come to their end", workers.join_all()).await;
+        deployment.recover(&stage).await;
+        check::all(&stage, workers).await;
+        deployment.end().await;
+    }
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn acknowledged_writes_survive_chaos_exactly_once_and_all_clients_agree() {
-    let seed: u64 = setting("OPENVIBE_TEST_CHAOS_SEED").unwrap_or(1);
-    let clients: usize = setting("OPENVIBE_TEST_CHAOS_CLIENTS").unwrap_or(4).max(1);
-    let seconds: Option<u64> = setting("OPENVIBE_TEST_CHAOS_SECONDS");
-    let mut server = Server::start(seed, seconds).await;
+    let round = Round::new();
+    let server = Server::start(round.seed, round.seconds).await;
     let engine = if server.cluster.is_some() {
         "postgres"
     } else {
         "sqlite"
     };
-    let length = seconds.map_or("a short round".to_owned(), |s| format!("{s} s"));
-    say(&format!(
-        "seed {seed}, {clients} clients, {length}, {engine}"
-    ));
-    let _again = Again(format!(
-        "make chaos SECONDS={} CLIENTS={clients} SEED={seed} ENGINE={engine}",
-        seconds.unwrap_or(0)
-    ));
-
-    let people = people(&server.base(), clients).await;
-    let ada = people[0].clone();
-    let general = id(&ada.channel("general").await);
-    let mut threads = Vec::new();
-    for n in 0..THREADS {
-        let started = ada.start(&general, &format!("Root {n}")).await;
-        threads.push((text(&started, "/thread/id"), text(&started, "/message/id")));
-    }
-    let snapshot = ada.get("/v1/snapshot").await.ok();
-    let roots = check::messages(&ada, &general).await.0;
-    let stage = Arc::new(Stage {
-        base: watch::channel(server.base()).0,
-        done: watch::channel(0).0,
-        again: watch::channel(0).0,
-        over: watch::channel(false).0,
-        general,
-        threads,
-    });
-    let mut workers = JoinSet::new();
-    for (n, person) in people.iter().enumerate() {
-        let worker = Worker::new(&stage, person, &snapshot, &roots, (seed, n));
-        workers.spawn(worker.run());
-    }
-
-    let began = Instant::now();
-    let mut troubles = server.shuffled();
-    while let Some(trouble) = troubles.pop() {
-        let until = *stage.done.borrow() + server.pause();
-        let mut done = stage.done.subscribe();
-        tokio::select! {
-            reached = within("the clients to go on", done.wait_for(|done| *done >= until)) => drop(reached.unwrap()),
-            ended = workers.join_next() => panic!("a client came to its end: {:?}", ended.unwrap().map(drop)),
-        }
-        note(began, *stage.done.borrow(), trouble);
-        server.befall(trouble, &stage).await;
-        if troubles.is_empty() && began.elapsed().as_secs() < seconds.unwrap_or(0) {
-            troubles = server.shuffled();
-        }
-    }
-    stage.over.send_replace(true);
-    let workers = within("the clients to come to their end", workers.join_all()).await;
-    server.recover(&stage).await;
-    check::all(&stage, workers).await;
-    server.end().await;
+    let make = format!("ENGINE={engine}");
+    round.run(server, engine, &make).await;
 }

@@ -6,7 +6,7 @@ use rand::{Rng, SeedableRng, rngs::StdRng, seq::SliceRandom};
 use serde_json::json;
 use sqlx::{ConnectOptions, sqlite::SqliteConnectOptions};
 
-use super::{Stage, say};
+use super::{Deployment, Stage, say};
 use crate::support::{Answer, Cluster, Disk, ModelServer, TestDatabase, TestProcess, drafting};
 
 /// Faults injected into the server; times in milliseconds.
@@ -35,7 +35,7 @@ pub(super) enum Trouble {
 /// Short enough for a paused server to lose leases.
 const LEASE_MS: &str = "800";
 
-const SETTINGS: [(&str, &str); 6] = [
+pub(super) const SETTINGS: [(&str, &str); 6] = [
     ("RATE_LIMITS", "off"),
     ("SIGNUP", "open"),
     ("LEASE_MS", LEASE_MS),
@@ -101,54 +101,10 @@ impl Server {
         server
     }
 
-    pub fn base(&self) -> String {
-        self.process.as_ref().unwrap().base.clone()
-    }
-
-    /// Each fault that is possible here at least once, in random order.
-    pub fn shuffled(&mut self) -> Vec<Trouble> {
-        let ms = |rng: &mut StdRng| rng.random_range(20..2500);
-        let mut all = vec![
-            Trouble::Kill,
-            Trouble::Kill,
-            Trouble::KillTwice,
-            Trouble::Die("before_commit", self.rng.random_range(1..40)),
-            Trouble::Die("after_commit", self.rng.random_range(1..40)),
-            Trouble::Terminate,
-            Trouble::Stop(ms(&mut self.rng) / 4),
-            Trouble::Stop(lease_ms() + ms(&mut self.rng) / 2),
-        ];
-        if self.disk.is_some() {
-            all.push(Trouble::Fill(ms(&mut self.rng) / 4));
-            all.push(Trouble::Fill(ms(&mut self.rng)));
-            all.push(Trouble::FillAndKill(ms(&mut self.rng) / 4));
-        }
-        if self.cluster.is_some() {
-            all.push(Trouble::CrashDatabase);
-            all.push(Trouble::CrashDatabase);
-            all.push(Trouble::CrashBoth);
-        }
-        all.shuffle(&mut self.rng);
-        all
-    }
-
-    /// Returns the number of actions until the next fault, and scripts random model responses for that time.
-    pub fn pause(&mut self) -> usize {
-        self.model.forget();
-        for speaker in ["vibe", "resolver", "summary"] {
-            let moods = moods(&mut self.rng);
-            self.model.script(speaker, moods);
-        }
-        self.rng.random_range(2..10_usize).pow(2)
-    }
-
     /// Starts the server. Usually, one worker pauses at a random failpoint for longer than its lease.
     async fn launch(&mut self) {
-        let place = PLACES.get(self.rng.random_range(0..PLACES.len() + 4));
-        let nth = self.rng.random_range(1..4);
-        let pause_ms = 2 * lease_ms();
-        let place = place.map_or(String::new(), |p| format!("{p}:{nth}:pause={pause_ms}"));
-        let launched = self.try_launch(&place).await;
+        let failpoint = pausing_worker(&mut self.rng);
+        let launched = self.try_launch(&failpoint).await;
         launched.unwrap_or_else(|status| panic!("the server does not start: {status}"));
     }
 
@@ -185,8 +141,49 @@ impl Server {
         self.process.take().unwrap().kill().await;
     }
 
-    /// Injects the fault and leaves the server running.
-    pub async fn befall(&mut self, trouble: Trouble, stage: &Stage) {
+    fn log(&self) -> String {
+        std::fs::read_to_string(self.place.dir.join("stderr.log")).unwrap()
+    }
+}
+
+impl Deployment for Server {
+    type Trouble = Trouble;
+
+    fn bases(&self) -> Vec<String> {
+        vec![self.process.as_ref().unwrap().base.clone()]
+    }
+
+    fn shuffled(&mut self) -> Vec<Trouble> {
+        let ms = |rng: &mut StdRng| rng.random_range(20..2500);
+        let mut all = vec![
+            Trouble::Kill,
+            Trouble::Kill,
+            Trouble::KillTwice,
+            Trouble::Die("before_commit", self.rng.random_range(1..40)),
+            Trouble::Die("after_commit", self.rng.random_range(1..40)),
+            Trouble::Terminate,
+            Trouble::Stop(ms(&mut self.rng) / 4),
+            Trouble::Stop(lease_ms() + ms(&mut self.rng) / 2),
+        ];
+        if self.disk.is_some() {
+            all.push(Trouble::Fill(ms(&mut self.rng) / 4));
+            all.push(Trouble::Fill(ms(&mut self.rng)));
+            all.push(Trouble::FillAndKill(ms(&mut self.rng) / 4));
+        }
+        if self.cluster.is_some() {
+            all.push(Trouble::CrashDatabase);
+            all.push(Trouble::CrashDatabase);
+            all.push(Trouble::CrashBoth);
+        }
+        all.shuffle(&mut self.rng);
+        all
+    }
+
+    fn pause(&mut self) -> usize {
+        script(&self.model, &mut self.rng)
+    }
+
+    async fn befall(&mut self, trouble: Trouble, stage: &Stage) {
         let ended = self.process.as_mut().unwrap().has_ended();
         assert_eq!(ended, None, "the server exited by itself: {}", self.log());
         match trouble {
@@ -200,7 +197,7 @@ impl Server {
                 self.kill().await;
                 // The process may crash before it listens.
                 if self.try_launch(&format!("{place}:{nth}")).await.is_ok() {
-                    stage.base.send_replace(self.base());
+                    stage.bases.send_replace(self.bases());
                     let status = self.process.take().unwrap().exited().await;
                     assert_eq!(status.code(), None, "{}", self.log());
                 }
@@ -238,21 +235,15 @@ impl Server {
         if self.process.is_none() {
             self.launch().await;
         }
-        stage.base.send_replace(self.base());
+        stage.bases.send_replace(self.bases());
     }
 
-    /// Ends all faults.
-    pub async fn recover(&mut self, stage: &Stage) {
+    async fn recover(&mut self, stage: &Stage) {
         self.model.forget();
         self.befall(Trouble::Terminate, stage).await;
     }
 
-    fn log(&self) -> String {
-        std::fs::read_to_string(self.place.dir.join("stderr.log")).unwrap()
-    }
-
-    /// Stops the server and checks its database.
-    pub async fn end(mut self) {
+    async fn end(mut self) {
         self.terminate().await;
         let log = self.log();
         assert!(!log.contains("panicked"), "{log}");
@@ -284,6 +275,23 @@ impl Server {
 
 fn lease_ms() -> u64 {
     LEASE_MS.parse().unwrap()
+}
+
+/// A failpoint at which one worker usually pauses for longer than its lease.
+pub(super) fn pausing_worker(rng: &mut StdRng) -> String {
+    let place = PLACES.get(rng.random_range(0..PLACES.len() + 4));
+    let nth = rng.random_range(1..4);
+    let pause_ms = 2 * lease_ms();
+    place.map_or(String::new(), |p| format!("{p}:{nth}:pause={pause_ms}"))
+}
+
+/// Returns the number of actions until the next fault, and scripts random model responses for that time.
+pub(super) fn script(model: &ModelServer, rng: &mut StdRng) -> usize {
+    model.forget();
+    for speaker in ["vibe", "resolver", "summary"] {
+        model.script(speaker, moods(rng));
+    }
+    rng.random_range(2..10_usize).pow(2)
 }
 
 /// Next responses of the model: normal, slow, refused, or incomplete.

@@ -1,5 +1,8 @@
 //! Several nodes on one `PostgreSQL` database, over NOTIFY and over NATS. Not applicable to `SQLite`.
 
+mod failover;
+mod faults;
+
 use std::time::Duration;
 
 use serde_json::{Value, json};
@@ -52,6 +55,10 @@ impl Pair {
 
     async fn with(first: TestApp, nats: Option<NatsServer>) -> Self {
         let second = first.beside("two", &[]).await;
+        Self::of(first, second, nats).await
+    }
+
+    async fn of(first: TestApp, second: TestApp, nats: Option<NatsServer>) -> Self {
         first.knows_peers().await;
         second.knows_peers().await;
         let ada = first.founder("Ada").await;
@@ -187,9 +194,12 @@ async fn a_reply_streams_to_watchers_on_both(p: Pair) {
     );
     let thread = p.ada.thread(&p.general, "Root").await;
     let (mut ada, mut bo) = (p.ada.socket().await, p.bo.socket().await);
-    ada.subscribe(&thread).await;
-    bo.subscribe(&thread).await;
+    let mut compact = Socket::open(&p.bo, json!({"deltas": "compact"})).await;
+    for socket in [&mut ada, &mut bo, &mut compact] {
+        socket.subscribe(&thread).await;
+    }
     p.ada.ask(&thread, "@vibe hi").await;
+    let stream = compact.of("task.delta").await["stream"].clone();
     for socket in [&mut ada, &mut bo] {
         let delta = socket.of("task.delta").await;
         assert_eq!(
@@ -213,6 +223,8 @@ async fn a_reply_streams_to_watchers_on_both(p: Pair) {
         assert_eq!(number(&next, "/offset"), units(start));
         assert_eq!(next["text"], "an alle");
     }
+    let next = compact.until("a compact delta", Value::is_array).await;
+    assert_eq!(next, json!([stream, units(start), "an alle"]));
     second.open();
     for socket in [&mut ada, &mut bo] {
         let updated = socket.of("message.updated").await;
@@ -231,6 +243,63 @@ async fn a_reply_streams_to_watchers_on_both_nodes_over_notify() {
 async fn a_reply_streams_to_watchers_on_both_nodes_over_nats() {
     if is_shared_engine() {
         a_reply_streams_to_watchers_on_both(Pair::over_nats_alone().await).await;
+    }
+}
+
+async fn a_scope_holds_on_the_other_node(p: Pair) {
+    let channel = p.ada.post("/v1/channels", json!({"name": "apart"})).await;
+    let channel = id(&channel.is(201));
+    let thread = p.ada.thread(&channel, "Root").await;
+    let mut bo = Socket::open(&p.bo, json!({"scope": "joined"})).await;
+    p.ada.say(&thread, "Not for Bo").await;
+    let activity = bo.of("channel.activity").await;
+    assert_eq!(activity["channel_id"], channel.as_str());
+    p.ada.say(&thread, "@bo look").await;
+    let bo_there = p.bo.at(&p.first.base);
+    bo_there
+        .act(&format!("/v1/channels/{channel}/join"))
+        .await
+        .ok();
+    p.ada.say(&thread, "Joined").await;
+    bo_there
+        .act(&format!("/v1/channels/{channel}/leave"))
+        .await
+        .ok();
+    p.ada.say(&thread, "Left").await;
+    p.ada.thread(&p.general, "Marker").await;
+    let events = bo
+        .events_through("the marker", |f| {
+            f["data"]["message"]["content"] == "Marker"
+        })
+        .await;
+    let received: Vec<&str> = events
+        .iter()
+        .filter(|event| event["channel_id"] == channel.as_str())
+        .map(|event| {
+            let content = event["data"]["message"]["content"].as_str();
+            content.or(event["type"].as_str()).unwrap()
+        })
+        .collect();
+    let expected = [
+        "@bo look",
+        "channel.member_added",
+        "Joined",
+        "channel.member_removed",
+    ];
+    assert_eq!(received, expected);
+}
+
+#[tokio::test]
+async fn a_scope_holds_on_the_other_node_over_notify() {
+    if is_shared_engine() {
+        a_scope_holds_on_the_other_node(Pair::over_notify_alone().await).await;
+    }
+}
+
+#[tokio::test]
+async fn a_scope_holds_on_the_other_node_over_nats() {
+    if is_shared_engine() {
+        a_scope_holds_on_the_other_node(Pair::over_nats_alone().await).await;
     }
 }
 
@@ -427,8 +496,12 @@ async fn a_new_epoch_makes_every_client_load_everything_again() {
         .place
         .run(&["update meta set value = 'another' where key = 'epoch'"])
         .await;
-    assert_eq!(ada.closed().await, 1001);
-    assert_eq!(bo.closed().await, 1001);
+    for socket in [&mut ada, &mut bo] {
+        assert_eq!(socket.closed().await, 1001);
+        // Not because it was silent.
+        let is_heartbeat = |f: &Value| f["type"] == "heartbeat";
+        assert!(!socket.drained().iter().any(is_heartbeat));
+    }
     let ready = Socket::open(&p.ada, json!({"since": cursor, "epoch": epoch})).await;
     assert_eq!(ready.epoch(), "another");
     let snapshot = p.bo.get("/v1/snapshot").await.ok();
@@ -457,4 +530,41 @@ async fn typing_and_read_markers_reach_sockets_on_the_other_node() {
         .is(200);
     let read = bo_there.of("read.updated").await;
     assert_eq!(number(&read, "/seq"), seq);
+}
+
+/// Changes the log under a client of the second node, as when a lagging standby is promoted whose server shows no timeline, and
+/// cuts all connections. Checks that the client loads everything again.
+async fn assert_new_epoch_after(loss: &[&str]) {
+    let p = Pair::over_notify().await;
+    let mut bo = p.bo.socket().await;
+    let old = bo.epoch();
+    p.ada.thread(&p.general, "Root").await;
+    seqs_through(&mut bo, "Root").await;
+    p.first.place.run(loss).await;
+    p.first
+        .place
+        .run(&["select pg_terminate_backend(pid) from pg_stat_activity \
+                where datname = current_database() and pid <> pg_backend_pid()"])
+        .await;
+    assert_eq!(bo.closed().await, 1001);
+    assert_ne!(p.bo.socket().await.epoch(), old);
+    assert_eq!(p.ada.socket().await.epoch(), p.bo.socket().await.epoch());
+}
+
+#[tokio::test]
+async fn a_lost_event_that_was_delivered_starts_a_new_epoch() {
+    if is_shared_engine() {
+        assert_new_epoch_after(&[
+            "delete from events e using workspaces w where w.id = e.workspace_id and w.seq = e.seq",
+            "update workspaces set seq = seq - 1",
+        ])
+        .await;
+    }
+}
+
+#[tokio::test]
+async fn an_event_in_place_of_one_that_was_delivered_starts_a_new_epoch() {
+    if is_shared_engine() {
+        assert_new_epoch_after(&["update events set ts = ts + interval '1 second'"]).await;
+    }
 }

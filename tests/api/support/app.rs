@@ -64,6 +64,15 @@ impl TestApp {
         app
     }
 
+    /// Starts a server on a database that the test manages itself.
+    pub async fn on(place: TestDatabase, others: &[(&str, &str)]) -> Self {
+        let model = ModelServer::start().await;
+        let settings = settings(&place, &model, others);
+        let mut app = Self::unstarted(Arc::new(place), model, settings);
+        app.run().await;
+        app
+    }
+
     /// Like `with`, for a node that practically never polls, so that everything arrives over the bus.
     pub async fn on_bus_only(others: &[(&str, &str)]) -> Self {
         let place = Arc::new(TestDatabase::migrated().await);

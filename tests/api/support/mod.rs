@@ -13,6 +13,7 @@ mod nats;
 mod nodes;
 mod person;
 mod process;
+mod relay;
 mod s3_server;
 mod socket;
 
@@ -30,6 +31,7 @@ pub use nats::NatsServer;
 pub use nodes::is_shared_engine;
 pub use person::{MULTIPART, PASSWORD, Person, Reply, multipart, sign_up, visitor};
 pub use process::{Hold, TestProcess, command, in_own_mounts, refusal};
+pub use relay::{Relay, Target};
 pub use s3_server::S3;
 use serde_json::{Value, json};
 pub use socket::Socket;

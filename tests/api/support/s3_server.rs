@@ -1,4 +1,4 @@
-//! An S3 server (tests/s3), shared by all tests of the process, and a relay in front of it that can be cut.
+//! An S3 server (tests/s3), shared by all tests of the process.
 
 use std::{
     io::{BufRead, BufReader},
@@ -11,13 +11,12 @@ use std::{
 use futures::TryStreamExt;
 use openvibe::storage::{Bucket, BucketUrl};
 use serde_json::Value;
-use tokio::{
-    net::{TcpListener, TcpStream},
-    sync::{OnceCell, oneshot, watch},
-    task::JoinSet,
-};
+use tokio::sync::{OnceCell, oneshot};
 
-use super::{text, within};
+use super::{
+    relay::{Relay, Target},
+    text, within,
+};
 
 /// A prefix in the bucket of the server.
 pub struct S3 {
@@ -72,9 +71,10 @@ impl S3 {
     }
 
     /// The same prefix behind a relay.
-    pub async fn behind_relay(&mut self) -> S3Relay {
-        let relay = S3Relay::to(&self.endpoint).await;
-        self.endpoint.clone_from(&relay.url);
+    pub async fn behind_relay(&mut self) -> Relay {
+        let server = self.endpoint.trim_start_matches("http://").to_owned();
+        let relay = Relay::to(Target::Tcp(server)).await;
+        self.endpoint = format!("http://{}", relay.address);
         relay
     }
 
@@ -126,61 +126,5 @@ impl S3 {
             }
         };
         within("objects to be stored or deleted", wait).await;
-    }
-}
-
-/// Forwards connections to the server until it is cut.
-pub struct S3Relay {
-    url: String,
-    is_cut: watch::Sender<bool>,
-    _running: JoinSet<()>,
-}
-
-impl S3Relay {
-    async fn to(url: &str) -> Self {
-        let target = url.trim_start_matches("http://").to_owned();
-        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let (is_cut, mut state) = watch::channel(false);
-        let url = format!("http://{}", listener.local_addr().unwrap());
-        let mut running = JoinSet::new();
-        running.spawn(async move {
-            let mut open = JoinSet::new();
-            loop {
-                tokio::select! {
-                    accepted = listener.accept() => {
-                        let (mut client, _) = accepted.unwrap();
-                        let target = target.clone();
-                        // A connection that is not forwarded is closed at once.
-                        if !*state.borrow() {
-                            open.spawn(async move {
-                                let mut server = TcpStream::connect(target).await.unwrap();
-                                // Either side may close the connection.
-                                drop(tokio::io::copy_bidirectional(&mut client, &mut server).await);
-                            });
-                        }
-                    }
-                    changed = state.changed() => {
-                        if changed.is_err() {
-                            return;
-                        }
-                        open.abort_all();
-                    }
-                }
-            }
-        });
-        Self {
-            url,
-            is_cut,
-            _running: running,
-        }
-    }
-
-    /// Closes all connections, and new ones as soon as they are accepted.
-    pub fn cut(&self) {
-        self.is_cut.send_replace(true);
-    }
-
-    pub fn mend(&self) {
-        self.is_cut.send_replace(false);
     }
 }
