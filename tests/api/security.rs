@@ -9,7 +9,7 @@ use serde_json::json;
 use uuid::Uuid;
 
 use crate::support::{
-    Answer, ModelServer, PASSWORD, Person, TestDatabase, TestProcess, id, sign_up, team, team_with, text,
+    Answer, ModelServer, PASSWORD, TestDatabase, TestProcess, id, sign_up, team, team_with, text,
     visitor,
 };
 
@@ -66,16 +66,17 @@ async fn a_session_token_can_begin_like_a_key() {
         })
         .await
         .unwrap();
-    let with_cookie = |token: &str| Person {
-        cookie: Some(format!("openvibe_session={token}")),
-        ..t.bo.signed_out()
+    let with_cookie = |token: &str| {
+        let mut person = t.bo.signed_out();
+        person.cookie = Some(format!("openvibe_session={token}"));
+        person
     };
     let browser = with_cookie(&key_like);
     browser.get("/v1/auth/me").await.is(200);
     browser.socket().await;
     let as_key = t.bo.with_key(&key_like);
     as_key.get("/v1/channels").await.refused(401);
-    let (robot, _) = t.bo.make_key(&["chat:read"]).await;
+    let (robot, _) = t.ada.make_key(&["chat:read"]).await;
     let key = robot.key.unwrap();
     with_cookie(&key).get("/v1/channels").await.refused(401);
 }
