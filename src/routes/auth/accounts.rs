@@ -18,8 +18,8 @@ use tracing::Instrument;
 use super::{St, device_of};
 use crate::{
     auth::{
-        Attempt, AuthError, AuthEvent, Caller, Credential, DisplayName, MyWorkspace, Session, Token,
-        User,
+        Attempt, AuthError, AuthEvent, Caller, Credential, DisplayName, MyWorkspace, Session,
+        Token, User,
         clients::{self, Client},
         events::{self, AuthEventKind, Device},
         keys, sessions, users, workspaces,
