@@ -5,8 +5,8 @@ use serde_json::{Value, json};
 use crate::{
     faults::prepared,
     support::{
-        Answer, Gate, ModelsFile, Person, Team, TestDatabase, id, list, number, team, team_with,
-        text, unknown_id, within,
+        Answer, Gate, ModelsFile, Person, Team, TestDatabase, id, is_shared_engine, list, number,
+        team, team_with, text, unknown_id, within,
     },
 };
 
@@ -279,10 +279,8 @@ async fn a_reply_without_budget_fails_at_once_with_a_notice() {
     t.bo.completed(&task).await;
 }
 
-#[tokio::test]
-async fn budget_edge_25_parallel_calls_cannot_overshoot() {
-    let t = team_with(&[("WORKERS", "200"), ("RATE_LIMITS", "off")]).await;
-    let program = program(&t).await;
+/// Has these programs make 25 calls at the same time, with a budget for 10.
+async fn assert_no_overshoot(t: &Team, programs: &[Person]) {
     // Each call reserves more than the 1,000 tokens that it uses, and less than 1,100.
     set(&t.ada, json!([monthly(11_000)])).await;
     let gate = Gate::new();
@@ -295,8 +293,9 @@ async fn budget_edge_25_parallel_calls_cannot_overshoot() {
             .done()
     };
     t.model().script("", (0..25).map(|_| answer()));
-    let calls =
-        futures::future::join_all((0..25).map(|_| program.post("/v1/responses", call(1_000))));
+    let programs = programs.iter().cycle().take(25);
+    let calls = programs.map(|program| program.post("/v1/responses", call(1_000)));
+    let calls = futures::future::join_all(calls);
     let release = async {
         t.model().asked("", 10).await;
         let held = &budgets(&t.ada).await[0];
@@ -318,6 +317,27 @@ async fn budget_edge_25_parallel_calls_cannot_overshoot() {
         (10_000, 0)
     );
     assert_eq!(tokens(&t.ada).await, 10_000);
+}
+
+const MANY_CALLS: [(&str, &str); 2] = [("WORKERS", "200"), ("RATE_LIMITS", "off")];
+
+#[tokio::test]
+async fn budget_edge_25_parallel_calls_cannot_overshoot() {
+    let t = team_with(&MANY_CALLS).await;
+    let program = program(&t).await;
+    assert_no_overshoot(&t, &[program]).await;
+}
+
+#[tokio::test]
+async fn budget_edge_25_parallel_calls_on_two_nodes_cannot_overshoot() {
+    if !is_shared_engine() {
+        return;
+    }
+    let t = team_with(&MANY_CALLS).await;
+    let second = t.app.beside("two", &[]).await;
+    let here = program(&t).await;
+    let there = here.at(&second.base);
+    assert_no_overshoot(&t, &[here, there]).await;
 }
 
 #[tokio::test]
