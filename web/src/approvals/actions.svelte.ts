@@ -15,6 +15,7 @@ import { ToolsApi } from '../api/tools';
 import type { Task } from '../api/types';
 import { visible } from '../chains/trees';
 import { waitingText } from '../chains/words';
+import { outsideComponents } from '../lib/outside-components.svelte';
 import type { Ui } from '../state/ui.svelte';
 import { isActive } from '../state/tasks.svelte';
 import type { WorkspaceState } from '../state/workspace.svelte';
@@ -326,4 +327,4 @@ export class Actions {
 
 /** Actions of a workspace, created after startup. */
 export const actionsOf = (ws: WorkspaceState, ui: Pick<Ui, 'announce'>): Actions =>
-  untrack(() => (ws.actions ??= new Actions(ws, (text) => ui.announce(text))));
+  untrack(() => (ws.actions ??= outsideComponents(() => new Actions(ws, (text) => ui.announce(text)))));

@@ -128,6 +128,15 @@ describe('on screen', () => {
     expect(actions.delegated.has('msg_1')).toBe(true);
     expect(ws.tasks.inPlace('thread_1').map((t) => t.id)).toEqual(['task_1']);
   });
+  test('new delegations are known after the row that loaded the actions was scrolled away', () => {
+    const { ws } = screen.scene;
+    const row = screen.show(ReplyActions, { task: 'task_1', steps: 1 });
+    const actions = ws.actions!;
+    expect(actions.delegated.size).toBe(0);
+    row.unmount();
+    for (const t of [root, child()]) ws.tasks.put(t);
+    expect(actions.delegated.has('msg_1')).toBe(true);
+  });
   test('agents at work are shown after a reload, too', async () => {
     const { backend, ws } = screen.scene;
     backend.tasks = tree.tasks;

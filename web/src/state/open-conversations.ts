@@ -1,4 +1,5 @@
 import type { Thread } from '../api/types';
+import { outsideComponents } from '../lib/outside-components.svelte';
 import { ChannelState, type ChannelStateDeps } from './channel.svelte';
 import { ForkState, type ForkStateDeps } from './fork.svelte';
 import { LruCache } from './lru-cache';
@@ -18,9 +19,9 @@ export class OpenConversations {
 
   constructor(ws: ThreadStateDeps & ForkStateDeps & ChannelStateDeps) {
     this.#ws = ws;
-    this.threads = new LruCache(THREADS_OPEN_MAX, (id) => new ThreadState(id, ws));
-    this.forks = new LruCache(FORKS_OPEN_MAX, (id) => new ForkState(id, ws));
-    this.channels = new LruCache(CHANNELS_OPEN_MAX, (id) => new ChannelState(id, ws));
+    this.threads = new LruCache(THREADS_OPEN_MAX, (id) => outsideComponents(() => new ThreadState(id, ws)));
+    this.forks = new LruCache(FORKS_OPEN_MAX, (id) => outsideComponents(() => new ForkState(id, ws)));
+    this.channels = new LruCache(CHANNELS_OPEN_MAX, (id) => outsideComponents(() => new ChannelState(id, ws)));
   }
   /** Conversation in which these messages are shown, if any. */
   window(x: { thread_id: string | null; fork_id: string | null }): MessageWindow | undefined {

@@ -70,8 +70,8 @@ export class Screen {
   get ws() {
     return this.scene.ws;
   }
-  show<Props extends Record<string, unknown>>(of: Component<Props>, props: Props): void {
+  show<Props extends Record<string, unknown>>(of: Component<Props>, props: Props): { unmount: () => void } {
     const part = of as Component<Record<string, unknown>>;
-    render(InWorkspace, { props: { app: this.app, ws: this.ws, of: part, props } });
+    return render(InWorkspace, { props: { app: this.app, ws: this.ws, of: part, props } });
   }
 }
