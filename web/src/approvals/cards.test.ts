@@ -2,7 +2,9 @@
 import { fireEvent, screen as page, waitFor, within } from '@testing-library/svelte';
 import { expect, test, vi } from 'vitest';
 import type { Action } from '../api/actions';
+import type { TaskContext } from '../api/types';
 import Conversation from '../components/Conversation.svelte';
+import InspectorMessages from '../components/InspectorMessages.svelte';
 import { since } from '../lib/time';
 import { AT, fromAgent, message, task } from '../test/make';
 import { action, announced, approved, grant, waiting } from '../test/make-actions';
@@ -239,4 +241,15 @@ test('an empty inbox says so, and fills without a reload', async () => {
   screen.scene.event('action.requested', { action: announced(action()) });
   expect(await card()).toBeTruthy();
   await vi.waitFor(() => expect(page.getByText('1 decision')).toBeTruthy());
+});
+
+test('what an agent saw includes the results of its searches', async () => {
+  screen.scene.backend.actions.set('act_1', action({ name: 'search', state: 'done', needs: [] }));
+  const memories = { considered: {}, used: [], messages: [], hidden: [] };
+  const seen = { messages: [], left_out: [], memories } as unknown as TaskContext;
+  screen.show(InspectorMessages, { seen, task: task() });
+  expect(
+    await page.findByText(/^Nothing from other threads.*except for the results of 1 tool call$/),
+  ).toBeTruthy();
+  expect(page.queryByText(/No access/)).toBeNull();
 });

@@ -215,3 +215,16 @@ export function firstOf(rows: [string, string][], max: number): [string, string]
     value.length <= share ? value : `${value.slice(0, share).trimEnd()}… (${value.length - share} more)`,
   ]);
 }
+
+/** Calls that return texts of other conversations. */
+const isReading = (a: Action): boolean => (a.name === 'search' || a.name === 'read') && a.state === 'done';
+/** What a reply's model was sent from other conversations, by the actions of its task. */
+export function otherPlacesText(actions: readonly Action[], memories: number): string {
+  const calls = actions.filter(isReading).length;
+  const sent = [
+    ...(calls ? [`the results of ${plural(calls, 'tool call')}`] : []),
+    ...(memories ? ['memories'] : []),
+  ];
+  const places = 'other threads, channels, or direct messages';
+  return sent.length ? `Nothing from ${places}, except for ${listed(sent)}` : `No access to ${places}`;
+}

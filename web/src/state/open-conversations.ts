@@ -21,7 +21,9 @@ export class OpenConversations {
     this.#ws = ws;
     this.threads = new LruCache(THREADS_OPEN_MAX, (id) => outsideComponents(() => new ThreadState(id, ws)));
     this.forks = new LruCache(FORKS_OPEN_MAX, (id) => outsideComponents(() => new ForkState(id, ws)));
-    this.channels = new LruCache(CHANNELS_OPEN_MAX, (id) => outsideComponents(() => new ChannelState(id, ws)));
+    this.channels = new LruCache(CHANNELS_OPEN_MAX, (id) =>
+      outsideComponents(() => new ChannelState(id, ws)),
+    );
   }
   /** Conversation in which these messages are shown, if any. */
   window(x: { thread_id: string | null; fork_id: string | null }): MessageWindow | undefined {
