@@ -1,12 +1,13 @@
 //! Configuration: `openvibe.toml`, overridden by environment variables, overridden by flags.
 
 use crate::text_enum::{UnknownText, text_enum};
-use std::{collections::BTreeMap, fmt, net::IpAddr, path::PathBuf, time::Duration};
+use std::{collections::BTreeMap, fmt, path::PathBuf, time::Duration};
 
 use crate::{
     db::{DatabaseUrl, Failover, Options},
     mcp::{LocalServers, ProcessConfig},
     model::ModelSettings,
+    networks::TrustedProxies,
     outbound::{Exemption, Url},
     secrets::SecretKey,
     storage::{AwsVariables, BlobSettings, BucketUrl},
@@ -53,7 +54,7 @@ pub struct Config {
     pub listen: String,
     /// Without a trailing slash; `None` derives the URL from the bound address.
     pub public_url: Option<String>,
-    pub trusted_proxies: Vec<IpAddr>,
+    pub trusted_proxies: TrustedProxies,
     pub data_dir: PathBuf,
     pub database: DatabaseUrl,
     /// Name of this node on the Nodes page and in logs; `None` derives it from the bound address.
@@ -395,7 +396,11 @@ impl Config {
         Ok(Self {
             listen: text("LISTEN").unwrap_or_else(|| "127.0.0.1:8080".to_owned()),
             public_url: s.parsed("PUBLIC_URL", None, parse_public_url)?,
-            trusted_proxies: s.parsed("TRUSTED_PROXIES", Vec::new(), parse_addresses)?,
+            trusted_proxies: s.parsed(
+                "TRUSTED_PROXIES",
+                TrustedProxies::default(),
+                TrustedProxies::parse,
+            )?,
             data_dir,
             database,
             node_name: s.parsed("NODE_NAME", None, parse_node_name)?,
@@ -527,14 +532,6 @@ fn parse_server_url(text: &str) -> Result<Option<Url>, String> {
     let url = url.filter(|url| matches!(url.scheme(), "http" | "https") && url.has_host());
     let invalid = || format!("`{text}` is not a URL such as http://127.0.0.1:9000/mcp");
     url.ok_or_else(invalid).map(Some)
-}
-
-fn parse_addresses(text: &str) -> Result<Vec<IpAddr>, String> {
-    let addresses = text.split(',').map(|address| {
-        let parsed = address.trim().parse();
-        parsed.map_err(|_| format!("`{address}` is not an IP address"))
-    });
-    addresses.collect()
 }
 
 fn parse_window(text: &str) -> Result<Option<u64>, String> {

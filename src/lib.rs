@@ -28,6 +28,7 @@ pub mod lock;
 pub mod mcp;
 pub mod memory;
 pub mod model;
+pub mod networks;
 pub mod nodes;
 pub mod openapi;
 pub mod outbound;

@@ -7,6 +7,8 @@ use axum::{
     http::{Extensions, HeaderMap},
 };
 
+use crate::networks::TrustedProxies;
+
 /// Network of one subscriber: the address for IPv4, its /64 for IPv6.
 pub fn net_of(address: IpAddr) -> IpAddr {
     match address.to_canonical() {
@@ -18,12 +20,12 @@ pub fn net_of(address: IpAddr) -> IpAddr {
 /// Client address of a request. Each proxy appends the address of its peer, so the list is read backwards over all
 /// lines of the header: the first address that is not a trusted proxy is the client. An entry that is not an address
 /// ends the search at the proxy that wrote it, because everything before it may be forged.
-pub fn client_of(extensions: &Extensions, headers: &HeaderMap, trusted: &[IpAddr]) -> IpAddr {
+pub fn client_of(extensions: &Extensions, headers: &HeaderMap, trusted: &TrustedProxies) -> IpAddr {
     let peer = extensions
         .get::<ConnectInfo<SocketAddr>>()
         .map_or(IpAddr::from([127, 0, 0, 1]), |info| info.0.ip());
     let mut nearest = peer.to_canonical();
-    if !trusted.contains(&nearest) {
+    if !trusted.contains(nearest) {
         return nearest;
     }
     let lines = headers.get_all("x-forwarded-for").iter().rev();
@@ -35,7 +37,7 @@ pub fn client_of(extensions: &Extensions, headers: &HeaderMap, trusted: &[IpAddr
                 return nearest;
             };
             nearest = hop;
-            if !trusted.contains(&hop) {
+            if !trusted.contains(hop) {
                 return hop;
             }
         }
@@ -60,9 +62,7 @@ mod tests {
 
     #[test]
     fn the_client_is_the_last_forwarded_address_that_is_not_a_trusted_proxy() {
-        let trusted: Vec<IpAddr> = ["127.0.0.1", "10.0.0.2"]
-            .map(|address| address.parse().unwrap())
-            .to_vec();
+        let trusted = TrustedProxies::parse("127.0.0.1,10.0.0.2,172.16.0.0/12").unwrap();
         for (peer, lines, client) in [
             ("127.0.0.1", &[][..], "127.0.0.1"),
             ("127.0.0.1", &["203.0.113.7"], "203.0.113.7"),
@@ -72,6 +72,7 @@ mod tests {
             ("127.0.0.1", &["192.0.2.1", "203.0.113.7"], "203.0.113.7"),
             ("127.0.0.1", &["203.0.113.7, 10.0.0.2"], "203.0.113.7"),
             ("127.0.0.1", &["203.0.113.7", "10.0.0.2"], "203.0.113.7"),
+            ("172.20.1.9", &["203.0.113.7, 172.31.0.1"], "203.0.113.7"),
             // Some proxies include the port.
             ("127.0.0.1", &["203.0.113.7:4711"], "203.0.113.7"),
             ("127.0.0.1", &["[2001:db8::1]:4711"], "2001:db8::1"),

@@ -2,13 +2,7 @@
 //!
 //! `axum::serve` limits neither the number of connections nor the time for a request head or a response.
 
-use std::{
-    convert::Infallible,
-    net::{IpAddr, SocketAddr},
-    pin::pin,
-    sync::Arc,
-    time::Duration,
-};
+use std::{convert::Infallible, net::SocketAddr, pin::pin, sync::Arc, time::Duration};
 
 use axum::{
     Router,
@@ -32,7 +26,10 @@ use super::{
     connection::{Exchange, Incomplete, Outgoing, ResponseKind, Stream},
     unsent::{self, Reservation},
 };
-use crate::share::{Pool, PoolBounds};
+use crate::{
+    networks::TrustedProxies,
+    share::{Pool, PoolBounds},
+};
 
 pub use super::connection::Deadlines;
 
@@ -50,7 +47,7 @@ pub struct Bounds {
     /// Maximum number of concurrent connections from one address. Further ones are closed.
     pub connections_per_address: u64,
     /// Proxies, which are exempt from the limit per address.
-    pub trusted_proxies: Vec<IpAddr>,
+    pub trusted_proxies: TrustedProxies,
     pub deadlines: Deadlines,
     pub bodies: BodyBounds,
     /// Memory limit for responses that clients have not read yet.
@@ -62,7 +59,7 @@ impl Bounds {
         Self {
             connections_max,
             connections_per_address: (connections_max as u64 / 4).max(1),
-            trusted_proxies: Vec::new(),
+            trusted_proxies: TrustedProxies::default(),
             deadlines: Deadlines::default(),
             bodies: BodyBounds::default(),
             unsent: unsent::BOUNDS,
@@ -88,7 +85,7 @@ pub async fn serve(
         while let Ok(permit) = Arc::clone(&slots).acquire_owned().await {
             let (tcp, address) = accept(&listener).await;
             let host = address.ip().to_canonical();
-            let own = if bounds.trusted_proxies.contains(&host) {
+            let own = if bounds.trusted_proxies.contains(host) {
                 None
             } else if let Ok(own) = of_addresses.take(net_of(host), 1) {
                 Some(own)

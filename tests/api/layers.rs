@@ -14,6 +14,7 @@ const LAYERS: &[&[&str]] = &[
         "failpoint",
         "ids",
         "model",
+        "networks",
         "outbound",
         "patch",
         "rate",
