@@ -86,24 +86,44 @@ pub async fn stop(
     audience: Audience,
 ) -> Result<Option<Task>, DbError> {
     let cancelled = queue::cancel(c, task.id, audience).await?;
-    for ended in &cancelled {
+    end_work(c, &cancelled, hub, audience).await?;
+    Ok(cancelled.into_iter().next())
+}
+
+/// Ends what canceled tasks have begun: replies, model calls, collaborations, and runs. `audience` is that of one of their channels.
+async fn end_work(
+    c: &mut Conn,
+    cancelled: &[Task],
+    hub: &Hub,
+    audience: Audience,
+) -> Result<(), DbError> {
+    let ids: Vec<TaskId> = cancelled.iter().map(|task| task.id).collect();
+    attempts::cancel_attempts(c, &ids, now()).await?;
+    for ended in cancelled {
+        let fork = ended
+            .fork_id
+            .filter(|_| ended.kind == TaskKind::Collaborate);
+        let run = ended.run_id.filter(|_| ended.kind == TaskKind::Workflow);
+        let audience = if ended.channel_id == audience.channel() {
+            audience
+        } else if fork.is_some() || ended.reply_message_id.is_some() {
+            queue::audience_in(c, ended.channel_id).await?
+        } else {
+            audience
+        };
         if let Some(reply) = ended.reply_message_id {
             let text = hub.stream_text(ended.workspace_id, ended.id);
             let text = text.filter(|text| !text.is_empty()).map(ReplyText::of);
             interrupt_reply(c, reply, text.as_ref(), audience).await?;
         }
-        attempts::end_attempt(c, ended.id, AttemptOutcome::Cancelled, None, 0, now()).await?;
-        if let Some(fork) = ended
-            .fork_id
-            .filter(|_| ended.kind == TaskKind::Collaborate)
-        {
+        if let Some(fork) = fork {
             end_collaboration(c, fork, CollaborationState::Stopped, audience).await?;
         }
-        if let Some(run) = ended.run_id.filter(|_| ended.kind == TaskKind::Workflow) {
+        if let Some(run) = run {
             run::announce_run(c, EventType::RunUpdated, run).await?;
         }
     }
-    Ok(cancelled.into_iter().next())
+    Ok(())
 }
 
 text_enum! {
@@ -184,13 +204,28 @@ async fn stop_all(
     hub: &Hub,
 ) -> Result<(), DbError> {
     queue::stop_tree(c, root).await?;
-    for active in queue::active_in_tree(c, root).await? {
-        if Some(active.id) != kept {
-            let audience = queue::audience_in(c, active.channel_id).await?;
-            stop(c, &active, hub, audience).await?;
-        }
+    cancel_active(c, root, kept, hub).await
+}
+
+/// Cancels the active tasks of a tree except `kept`, newest first.
+pub async fn cancel_active(
+    c: &mut Conn,
+    root: TaskId,
+    kept: Option<TaskId>,
+    hub: &Hub,
+) -> Result<(), DbError> {
+    loop {
+        let active = queue::active_in_tree(c, root).await?;
+        let active = active.into_iter().filter(|task| Some(task.id) != kept);
+        let active: Vec<Task> = active.collect();
+        let Some(first) = active.first() else {
+            return Ok(());
+        };
+        let audience = queue::audience_in(c, first.channel_id).await?;
+        let ids: Vec<TaskId> = active.iter().map(|task| task.id).collect();
+        let cancelled = queue::cancel_all(c, &ids, audience).await?;
+        end_work(c, &cancelled, hub, audience).await?;
     }
-    Ok(())
 }
 
 /// Stops the tree of a running task: the topmost task that waits for it, or the task itself, fails with a notice, and everything

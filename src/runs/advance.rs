@@ -299,12 +299,8 @@ impl Work {
         code: FailCode,
         message: String,
     ) -> Result<(), DbError> {
-        for active in queue::active_in_tree(c, self.root.id).await? {
-            if active.id != self.root.id {
-                let audience = queue::audience_in(c, active.channel_id).await?;
-                remove::stop(c, &active, &self.around.hub, audience).await?;
-            }
-        }
+        let root = self.root.id;
+        remove::cancel_active(c, root, Some(root), &self.around.hub).await?;
         let notice = match self.run.channel_id.zip(self.run.thread_id) {
             Some((channel, thread)) => {
                 let target = NoticeTarget {

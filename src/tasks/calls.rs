@@ -9,6 +9,7 @@
 //! provider refused counts none.
 
 use std::{
+    collections::HashMap,
     pin::Pin,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
     task::{Context, Poll},
@@ -26,13 +27,18 @@ use super::{
     usage::{self, Month},
 };
 use crate::{
-    db::{Conn, Db, DbError, Json, dialect, now},
+    db::{
+        Conn, Db, DbError, Json,
+        dialect::{self, hexadecimal_ids},
+        now,
+    },
     failpoint,
     ids::{AgentId, TaskId, UserId, WorkspaceId},
     model::{
         ChatRequest, CollectError, Collected, Delta, DeltaStream, Limits, ModelError, Provider,
         StopReason, Usage, builtin, collect_watched, estimate_tokens,
     },
+    sql_with_ids,
     text_enum::text_enum,
     time::Timestamp,
 };
@@ -642,6 +648,29 @@ pub async fn running_model(c: &mut Conn, task: TaskId) -> Result<Option<String>,
         .opt()
         .await?;
     Ok(row.map(|row| row.0))
+}
+
+/// Models of the calls of tasks that are running, by task.
+pub async fn running_models(
+    c: &mut Conn,
+    tasks: &[TaskId],
+) -> Result<HashMap<TaskId, String>, DbError> {
+    if tasks.is_empty() {
+        return Ok(HashMap::new());
+    }
+    let sql = sql_with_ids!(
+        c,
+        "select task_id, model from model_calls where outcome = 'running' and task_id in",
+        1,
+        "order by id"
+    );
+    let rows: Vec<(TaskId, String)> = c
+        .q(sql)
+        .bind(hexadecimal_ids(tasks.iter().map(|id| id.0)))
+        .all()
+        .await?;
+    // The newest one counts.
+    Ok(rows.into_iter().collect())
 }
 
 #[derive(Debug, Clone, sqlx::FromRow)]

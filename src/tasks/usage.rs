@@ -38,28 +38,49 @@ impl Ended {
             model,
         }
     }
+
+    /// Key of the usage row of a month.
+    fn row(&self) -> (WorkspaceId, UserId, Option<AgentId>, &str) {
+        (self.workspace, self.requested_by, self.agent, &self.model)
+    }
 }
 
-/// Counts a task that has just ended. The number of personal tasks would reveal to admins what only the person can see.
-pub async fn count(c: &mut Conn, ended: &Ended) -> Result<(), DbError> {
-    c.notify(Box::new(Counted::Task(ended.kind, ended.status)));
-    if ended.kind.is_personal() {
-        return Ok(());
+/// Row of the usage that a task is added to, and the number of tasks and of failed ones.
+type TaskCount<'a> = (&'a Ended, i64, i64);
+
+/// Counts tasks that have just ended. The number of personal tasks would reveal to admins what only the person can see.
+pub async fn count(c: &mut Conn, ended: &[Ended]) -> Result<(), DbError> {
+    for ended in ended {
+        c.notify(Box::new(Counted::Task(ended.kind, ended.status)));
     }
-    c.q(
-        "insert into usage (workspace_id, month, user_id, agent_id, model, tasks, failed, input_tokens, output_tokens, cost_usd) \
-         values ($1, $2, $3, $4, $5, 1, $6, 0, 0, null) \
-         on conflict (workspace_id, month, user_id, agent_id, model) do update set \
-         tasks = usage.tasks + 1, failed = usage.failed + excluded.failed",
-    )
-    .bind(ended.workspace)
-    .bind(Month::present().text())
-    .bind(ended.requested_by)
-    .bind(ended.agent.map_or(ended.workspace.0, |agent| agent.0))
-    .bind(ended.model.clone())
-    .bind(i64::from(ended.status == TaskStatus::Failed))
-    .run()
-    .await?;
+    let mut counts: Vec<TaskCount<'_>> = Vec::new();
+    for ended in ended.iter().filter(|ended| !ended.kind.is_personal()) {
+        let failed = i64::from(ended.status == TaskStatus::Failed);
+        match counts.iter_mut().find(|(of, ..)| of.row() == ended.row()) {
+            Some((_, tasks, all_failed)) => {
+                *tasks += 1;
+                *all_failed += failed;
+            }
+            None => counts.push((ended, 1, failed)),
+        }
+    }
+    for (ended, tasks, failed) in counts {
+        c.q(
+            "insert into usage (workspace_id, month, user_id, agent_id, model, tasks, failed, input_tokens, output_tokens, cost_usd) \
+             values ($1, $2, $3, $4, $5, $6, $7, 0, 0, null) \
+             on conflict (workspace_id, month, user_id, agent_id, model) do update set \
+             tasks = usage.tasks + excluded.tasks, failed = usage.failed + excluded.failed",
+        )
+        .bind(ended.workspace)
+        .bind(Month::present().text())
+        .bind(ended.requested_by)
+        .bind(ended.agent.map_or(ended.workspace.0, |agent| agent.0))
+        .bind(ended.model.clone())
+        .bind(tasks)
+        .bind(failed)
+        .run()
+        .await?;
+    }
     Ok(())
 }
 

@@ -6,12 +6,13 @@ use uuid::Uuid;
 
 use super::state::{ActionKind, ActionState, GrantedBy, NeededPerson, TaintKind};
 use crate::{
-    db::{Conn, DbError, Json, is_in_visible_channel, is_reader, now},
+    db::{Conn, DbError, Json, dialect::hexadecimal_ids, is_in_visible_channel, is_reader, now},
     ids::{
         ActionId, AgentId, ChannelId, FileId, ForkId, TaskId, ThreadId, ToolId, UserId, WorkspaceId,
     },
     mcp::Effect,
     realtime::{Audience, EventData, EventType, NewEvent, log},
+    sql_with_ids,
     text_enum::constant,
     time::Timestamp,
     tool_fault::ToolErrorCode,
@@ -795,6 +796,25 @@ pub enum Closing {
     Stopped,
     /// The task has ended.
     Ended,
+}
+
+/// Those of the tasks that have open actions.
+pub async fn tasks_with_open(c: &mut Conn, tasks: &[TaskId]) -> Result<Vec<TaskId>, DbError> {
+    if tasks.is_empty() {
+        return Ok(Vec::new());
+    }
+    let sql = sql_with_ids!(
+        c,
+        "select distinct task_id from actions where state in ('waiting', 'approved', 'running') and task_id in",
+        1,
+        ""
+    );
+    let rows: Vec<(TaskId,)> = c
+        .q(sql)
+        .bind(hexadecimal_ids(tasks.iter().map(|id| id.0)))
+        .all()
+        .await?;
+    Ok(rows.into_iter().map(|(task,)| task).collect())
 }
 
 /// Ends the open actions of a task with it. Unknown ones stay until a person settles them.

@@ -222,7 +222,21 @@ pub(super) async fn count(c: &mut Conn, task: &Task) -> Result<(), DbError> {
         Some(usage) => Some(usage.0.model.clone()),
         None => calls::running_model(c, task.id).await?,
     };
-    usage::count(c, &Ended::new(task, model.unwrap_or_default())).await
+    usage::count(c, &[Ended::new(task, model.unwrap_or_default())]).await
+}
+
+/// As `count`, for several tasks.
+pub(super) async fn count_all(c: &mut Conn, tasks: &[Task]) -> Result<(), DbError> {
+    let without_usage = tasks.iter().filter(|task| task.token_usage.is_none());
+    let without_usage: Vec<TaskId> = without_usage.map(|task| task.id).collect();
+    let mut running = calls::running_models(c, &without_usage).await?;
+    let ended = tasks.iter().map(|task| {
+        let used = task.token_usage.as_ref().map(|usage| usage.0.model.clone());
+        let model = used.or_else(|| running.remove(&task.id));
+        Ended::new(task, model.unwrap_or_default())
+    });
+    let ended: Vec<Ended> = ended.collect();
+    usage::count(c, &ended).await
 }
 
 /// Appends the current state of the task under `seq`; that of a personal task, and of one without a channel, is sent to its requester only.

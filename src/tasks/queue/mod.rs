@@ -78,9 +78,9 @@ pub use of_run::{NewRunTask, insert_of_run, reopen};
 pub use parked::{count_parked, list_left, park};
 pub use rounds::{NextRound, Round, begin_round, rounds_of};
 pub use run::{
-    Call, End, blank_input, blank_prompt, cancel, cancel_later, complete_queued, counts_of, fail,
-    finish, lock_lease, next_attempt, record_call, renew, requeue, requeue_on_shutdown, set_input,
-    set_notice, set_reply, set_thread,
+    Call, End, blank_input, blank_prompt, cancel, cancel_all, cancel_later, complete_queued,
+    counts_of, fail, finish, lock_lease, next_attempt, record_call, renew, requeue,
+    requeue_on_shutdown, set_input, set_notice, set_reply, set_thread,
 };
 pub use tree::{
     DelegationRoom, GUARD_OPTION, TreeUse, active_in_tree, agents_on_path, before_seq,

@@ -1,10 +1,15 @@
 //! Writes of the worker that runs a task, under its lease; also cancellation and records of ended work.
 
+use std::collections::{HashMap, HashSet};
+
 use crate::time::Timestamp;
 
 use super::{
-    Lease, LeaseLost, Stopped, Wake, announce, insert::count, later_links, lease_length,
-    tree::forget_compared, waking::wake_parent,
+    Lease, LeaseLost, Stopped, Wake, announce, announce_as, audience_in,
+    insert::{count, count_all},
+    later_links, lease_length,
+    tree::forget_compared,
+    waking::wake_parent,
 };
 use crate::tasks::{
     Task, TaskError, TaskInput, TaskOutput, TokenUsage,
@@ -12,9 +17,10 @@ use crate::tasks::{
     calls, usage,
 };
 use crate::{
-    db::{Conn, DbError, Json, now},
+    db::{Conn, DbError, Json, dialect::hexadecimal_ids, now},
     ids::{AgentId, MessageId, TaskId, ThreadId, UserId, WorkspaceId},
-    realtime::Audience,
+    realtime::{Audience, log},
+    sql_with_ids,
     tasks::{TaskKind, TaskStatus, WaitReason},
 };
 
@@ -106,7 +112,7 @@ pub async fn finish(c: &mut Conn, lease: &Lease, end: &End) -> Result<Task, DbEr
         .one()
         .await?;
     count(c, &task).await?;
-    end_rounds(c, &task, lease.audience, Closing::Ended).await?;
+    end_rounds(c, &task, lease.audience).await?;
     announce(c, &task, lease.audience).await?;
     cancel_awaited(c, task.id, lease.audience).await?;
     wake_parent(c, &task, lease.audience).await?;
@@ -132,37 +138,73 @@ async fn cancel_awaited(c: &mut Conn, task: TaskId, audience: Audience) -> Resul
     Ok(())
 }
 
-/// Counts and announces a task that was just ended from outside its worker, and wakes what waits for it.
-async fn close(c: &mut Conn, task: &Task, audience: Audience) -> Result<(), DbError> {
-    count(c, task).await?;
-    end_rounds(c, task, audience, Closing::Stopped).await?;
-    announce(c, task, audience).await?;
-    wake_parent(c, task, audience).await?;
-    forget_compared(c, task.root_task_id).await?;
-    c.notify(Box::new(Stopped {
-        workspace: task.workspace_id,
-        task: task.id,
-    }));
+/// Counts and announces tasks that were just ended from outside their workers, and wakes what waits for them. `audience` is that of
+/// one of their channels.
+async fn close_all(c: &mut Conn, tasks: &[Task], audience: Audience) -> Result<(), DbError> {
+    let Some(first) = tasks.first() else {
+        return Ok(());
+    };
+    count_all(c, tasks).await?;
+    let mut audiences = HashMap::from([(audience.channel(), audience)]);
+    for task in tasks {
+        if !audiences.contains_key(&task.channel_id) {
+            let audience = audience_in(c, task.channel_id).await?;
+            audiences.insert(task.channel_id, audience);
+        }
+    }
+    let of = |task: &Task| *audiences.get(&task.channel_id).unwrap_or(&audience);
+    let with_rounds = tasks.iter().filter(|task| task.round > 0);
+    let with_rounds: Vec<TaskId> = with_rounds.map(|task| task.id).collect();
+    let open = actions::tasks_with_open(c, &with_rounds).await?;
+    for task in tasks.iter().filter(|task| open.contains(&task.id)) {
+        actions::close(c, task.id, of(task), Closing::Stopped).await?;
+    }
+    delete_rounds(c, &with_rounds).await?;
+    let seq = log::reserve(c, first.workspace_id, tasks.len()).await?;
+    for (seq, task) in (seq..).zip(tasks) {
+        announce_as(c, seq, task, of(task)).await?;
+    }
+    // Those that have ended are not woken.
+    let mut woken: HashSet<TaskId> = tasks.iter().map(|task| task.id).collect();
+    let mut roots = HashSet::new();
+    for task in tasks {
+        if task
+            .parent_task_id
+            .is_some_and(|parent| woken.insert(parent))
+        {
+            wake_parent(c, task, of(task)).await?;
+        }
+        if roots.insert(task.root_task_id) {
+            forget_compared(c, task.root_task_id).await?;
+        }
+        c.notify(Box::new(Stopped {
+            workspace: task.workspace_id,
+            task: task.id,
+        }));
+    }
     c.notify(Box::new(Wake));
     Ok(())
 }
 
-/// Ends what is open of a task's rounds, and removes their texts.
-async fn end_rounds(
-    c: &mut Conn,
-    task: &Task,
-    audience: Audience,
-    closing: Closing,
-) -> Result<(), DbError> {
-    if task.round == 0 {
+async fn delete_rounds(c: &mut Conn, tasks: &[TaskId]) -> Result<(), DbError> {
+    if tasks.is_empty() {
         return Ok(());
     }
-    actions::close(c, task.id, audience, closing).await?;
-    c.q("delete from task_rounds where task_id = $1")
-        .bind(task.id)
+    let sql = sql_with_ids!(c, "delete from task_rounds where task_id in", 1, "");
+    c.q(sql)
+        .bind(hexadecimal_ids(tasks.iter().map(|id| id.0)))
         .run()
         .await?;
     Ok(())
+}
+
+/// Ends what is open of a task's rounds, and removes their texts.
+async fn end_rounds(c: &mut Conn, task: &Task, audience: Audience) -> Result<(), DbError> {
+    if task.round == 0 {
+        return Ok(());
+    }
+    actions::close(c, task.id, audience, Closing::Ended).await?;
+    delete_rounds(c, &[task.id]).await
 }
 
 /// Requeues a running task until `retry_at` and stores its counts. The task keeps its slot only for
@@ -304,20 +346,21 @@ pub async fn set_notice(c: &mut Conn, task: TaskId, message: MessageId) -> Resul
 /// Cancels an active task with everything that it asked for and the later links of its chain, and appends the events. Returns all
 /// of them, the task first; none, without changes, if the task has ended.
 pub async fn cancel(c: &mut Conn, task: TaskId, audience: Audience) -> Result<Vec<Task>, DbError> {
-    let mut cancelled: Vec<Task> = Vec::new();
-    cancelled.extend(cancel_one(c, task, audience).await?);
-    if !cancelled.is_empty() {
-        cancelled.extend(cancel_descendants(c, task, audience).await?);
+    let is_active: Option<(TaskId,)> = c
+        .q("select id from tasks where id = $1 and status in ('queued', 'running')")
+        .bind(task)
+        .opt()
+        .await?;
+    if is_active.is_none() {
+        return Ok(Vec::new());
     }
-    Ok(cancelled)
+    let mut tasks = vec![task];
+    tasks.extend(active_descendants(c, task).await?);
+    cancel_all(c, &tasks, audience).await
 }
 
-/// Cancels everything that a task asked for, and the later links of its chain.
-async fn cancel_descendants(
-    c: &mut Conn,
-    task: TaskId,
-    audience: Audience,
-) -> Result<Vec<Task>, DbError> {
+/// Everything active that a task asked for, and the later links of its chain, oldest first.
+async fn active_descendants(c: &mut Conn, task: TaskId) -> Result<Vec<TaskId>, DbError> {
     let descendants: Vec<(TaskId,)> = c
         .q("with recursive descendants (id) as (select id from tasks where parent_task_id = $1 or after_task_id = $1 union \
             select t.id from tasks t join descendants d on t.parent_task_id = d.id or t.after_task_id = d.id) \
@@ -325,11 +368,7 @@ async fn cancel_descendants(
         .bind(task)
         .all()
         .await?;
-    let mut cancelled = Vec::with_capacity(descendants.len());
-    for (descendant,) in descendants {
-        cancelled.extend(cancel_one(c, descendant, audience).await?);
-    }
-    Ok(cancelled)
+    Ok(descendants.into_iter().map(|(id,)| id).collect())
 }
 
 /// Cancels the links after a task that failed, and returns them in order.
@@ -338,38 +377,45 @@ pub async fn cancel_later(
     failed: TaskId,
     audience: Audience,
 ) -> Result<Vec<Task>, DbError> {
-    let mut cancelled = Vec::new();
-    for link in later_links(c, failed).await? {
-        cancelled.extend(cancel_one(c, link.id, audience).await?);
-    }
-    Ok(cancelled)
+    let later = later_links(c, failed).await?;
+    let later: Vec<TaskId> = later.into_iter().map(|link| link.id).collect();
+    cancel_all(c, &later, audience).await
 }
 
-async fn cancel_one(
+/// Cancels those of the tasks that are active, and appends their events in this order. `audience` is that of one of their channels.
+/// Returns them.
+pub async fn cancel_all(
     c: &mut Conn,
-    task: TaskId,
+    tasks: &[TaskId],
     audience: Audience,
-) -> Result<Option<Task>, DbError> {
+) -> Result<Vec<Task>, DbError> {
+    if tasks.is_empty() {
+        return Ok(Vec::new());
+    }
     let at = now();
-    let task: Option<Task> = c
-        .q(task_sql!(
-            concat!(
-                "update tasks set status = 'cancelled', completed_at = $2, holds_slot = FALSE, parked = FALSE, retry_at = null, wait_reason = null, \
-                 lease_token = null, lease_until = null, worker_id = null, ",
-                ends_run!("$3"),
-                " where id = $1 and status in ('queued', 'running') returning"
-            ),
-            ""
-        ))
-        .bind(task)
+    let sql = sql_with_ids!(
+        c,
+        concat!(
+            "update tasks set status = 'cancelled', completed_at = $2, holds_slot = FALSE, parked = FALSE, retry_at = null, wait_reason = null, \
+             lease_token = null, lease_until = null, worker_id = null, ",
+            ends_run!("$3"),
+            " where status in ('queued', 'running') and id in"
+        ),
+        1,
+        task_sql!("returning", "")
+    );
+    let cancelled: Vec<Task> = c
+        .q(sql)
+        .bind(hexadecimal_ids(tasks.iter().map(|id| id.0)))
         .bind(at)
         .bind(at.unix_ms())
-        .opt()
+        .all()
         .await?;
-    if let Some(task) = &task {
-        close(c, task, audience).await?;
-    }
-    Ok(task)
+    let mut by_id: HashMap<TaskId, Task> =
+        cancelled.into_iter().map(|task| (task.id, task)).collect();
+    let cancelled: Vec<Task> = tasks.iter().filter_map(|id| by_id.remove(id)).collect();
+    close_all(c, &cancelled, audience).await?;
+    Ok(cancelled)
 }
 
 /// Ends an active task from outside its worker: a link of a chain that cannot start, the root of a tree that has to stop, or a step
@@ -402,8 +448,9 @@ pub async fn fail(
     let Some(task) = task else {
         return Ok(());
     };
-    cancel_descendants(c, task.id, audience).await?;
-    close(c, &task, audience).await
+    let descendants = active_descendants(c, task.id).await?;
+    cancel_all(c, &descendants, audience).await?;
+    close_all(c, &[task], audience).await
 }
 
 /// Removes the text of a deleted message from the tasks that it triggered.
@@ -483,5 +530,5 @@ pub async fn record_call(c: &mut Conn, call: &Call) -> Result<(), DbError> {
         status: call.status,
         model: model.unwrap_or_default(),
     };
-    usage::count(c, &ended).await
+    usage::count(c, &[ended]).await
 }
