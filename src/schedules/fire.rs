@@ -1,4 +1,5 @@
-//! The job `schedules`: fires the slots that are due, each in one transaction with its task and the next slot of the schedule.
+//! The job `schedules`: fires the slots that are due, each in one transaction with its task and the next slot of the schedule. A
+//! transaction fires several schedules of a workspace; if one of them fails, each is fired in its own.
 //!
 //! Only the clock of the database counts. The key of a slot makes it exist once, also if two servers run the job at the same time.
 
@@ -38,9 +39,11 @@ use crate::{
 };
 
 const JOB: &str = "schedules";
-/// Maximum number of schedules of one pass, and of those that are fired at the same time.
-const DUE_MAX: usize = 100;
-const FIRED_AT_ONCE: usize = 16;
+/// Maximum number of schedules of one pass, and of those that a transaction fires.
+const DUE_MAX: usize = 500;
+const FIRED_TOGETHER: usize = 25;
+/// Number of transactions at the same time.
+const WRITES_AT_ONCE: usize = 4;
 /// Time after which another server takes over from one that died during a pass.
 const LEASE: Duration = Duration::from_secs(5);
 /// Minimum time between the starts of two passes.
@@ -87,7 +90,7 @@ impl Came {
     }
 }
 
-/// Fires the schedules that are due, at most 100. Returns whether there may be more.
+/// Fires the schedules that are due, at most 500. Returns whether there may be more.
 ///
 /// # Errors
 /// If the database fails. A schedule that cannot be fired is tried again with the next pass.
@@ -106,19 +109,78 @@ pub async fn fire_due(db: &Db) -> Result<bool, DbError> {
         return Ok(false);
     }
     let has_more = due.len() == DUE_MAX;
-    let fire_one = |due: DueSchedule| async move {
-        failpoint!("slot_store");
-        let write = async move |c: &mut Conn| fire(c, due).await;
-        if let Err(e) = db.write(due.workspace_id.0, write).await {
-            tracing::warn!(schedule.id = %due.id, error = %e, "a schedule could not be fired; retrying");
-        }
-        failpoint!("slot_stored");
-    };
-    stream::iter(due)
-        .for_each_concurrent(FIRED_AT_ONCE, fire_one)
+    stream::iter(batches(due))
+        .for_each_concurrent(WRITES_AT_ONCE, |batch| fire_batch(db, batch))
         .await;
     release(db, if has_more { at } else { at + PAUSE }).await?;
     Ok(has_more)
+}
+
+/// Schedules of a workspace that are fired in one transaction.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Batch {
+    workspace: WorkspaceId,
+    schedules: Vec<ScheduleId>,
+}
+
+/// Groups schedules by workspace, in the order of their slots.
+fn batches(due: Vec<DueSchedule>) -> Vec<Batch> {
+    let mut batches: Vec<Batch> = Vec::new();
+    for due in due {
+        let open = batches.iter_mut().rev();
+        let mut open = open.filter(|batch| batch.workspace == due.workspace_id);
+        match open
+            .next()
+            .filter(|batch| batch.schedules.len() < FIRED_TOGETHER)
+        {
+            Some(batch) => batch.schedules.push(due.id),
+            None => batches.push(Batch {
+                workspace: due.workspace_id,
+                schedules: vec![due.id],
+            }),
+        }
+    }
+    batches
+}
+
+/// Fires schedules together; if that fails, one by one, so that a failing one stops no other.
+async fn fire_batch(db: &Db, batch: Batch) {
+    let Err(error) = write_batch(db, batch.clone()).await else {
+        return;
+    };
+    let Batch {
+        workspace,
+        schedules,
+    } = batch;
+    if let [schedule] = schedules[..] {
+        tracing::warn!(schedule.id = %schedule, error = %error, "a schedule could not be fired; retrying");
+        return;
+    }
+    for schedule in schedules {
+        let alone = Batch {
+            workspace,
+            schedules: vec![schedule],
+        };
+        if let Err(error) = write_batch(db, alone).await {
+            tracing::warn!(schedule.id = %schedule, error = %error, "a schedule could not be fired; retrying");
+        }
+    }
+}
+
+async fn write_batch(db: &Db, batch: Batch) -> Result<(), ScheduleError> {
+    failpoint!("slot_store");
+    let workspace = batch.workspace.0;
+    let write = async move |c: &mut Conn| {
+        lock_workspace(c, workspace).await?;
+        let at = clock(c).await?;
+        for schedule in &batch.schedules {
+            fire(c, *schedule, at).await?;
+        }
+        Ok(())
+    };
+    let written = db.write(workspace, write).await;
+    failpoint!("slot_stored");
+    written
 }
 
 /// Claims the job. Returns false if another server runs it, or has just run it.
@@ -154,10 +216,8 @@ async fn release(db: &Db, due_at: Timestamp) -> Result<(), DbError> {
 
 /// Stores the slots of a schedule that came, with the task of the one that fires, and its next slot. Does nothing if the schedule is
 /// no longer due.
-async fn fire(c: &mut Conn, due: DueSchedule) -> Result<(), ScheduleError> {
-    lock_workspace(c, due.workspace_id.0).await?;
-    let at = clock(c).await?;
-    let row = find_row(c, due.id).await?;
+async fn fire(c: &mut Conn, id: ScheduleId, at: Timestamp) -> Result<(), ScheduleError> {
+    let row = find_row(c, id).await?;
     let Some(row) = row.filter(|row| row.status == ScheduleStatus::Active) else {
         return Ok(());
     };
@@ -439,6 +499,27 @@ mod tests {
 
     fn at(text: &str) -> Timestamp {
         serde_json::from_value(format!("2026-11-23T{text}Z").into()).unwrap()
+    }
+
+    #[test]
+    fn schedules_of_a_workspace_are_fired_together() {
+        let (one, other) = (WorkspaceId::new(), WorkspaceId::new());
+        let due: Vec<DueSchedule> = (0..60)
+            .map(|n| DueSchedule {
+                id: ScheduleId::new(),
+                workspace_id: if n % 2 == 0 { one } else { other },
+            })
+            .collect();
+        let found = batches(due.clone());
+        let sizes: Vec<usize> = found.iter().map(|batch| batch.schedules.len()).collect();
+        assert_eq!(sizes, [25, 25, 5, 5]);
+        for workspace in [one, other] {
+            let of_workspace = |batch: &&Batch| batch.workspace == workspace;
+            let fired = found.iter().filter(of_workspace);
+            let fired: Vec<ScheduleId> = fired.flat_map(|b| b.schedules.clone()).collect();
+            let expected = due.iter().filter(|due| due.workspace_id == workspace);
+            assert!(fired.into_iter().eq(expected.map(|due| due.id)));
+        }
     }
 
     #[test]

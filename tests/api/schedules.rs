@@ -260,6 +260,36 @@ async fn passes_at_the_same_time_fire_a_slot_once() {
 }
 
 #[tokio::test]
+async fn a_schedule_that_cannot_be_fired_stops_no_other() {
+    let t = team().await;
+    let mut made = Vec::new();
+    for _ in 0..5 {
+        made.push(created(&t.bo, in_channel(&t), json!({})).await);
+    }
+    let broken: ScheduleId = made[1].parse().unwrap();
+    // An agent has nowhere to reply.
+    let break_it = async move |c: &mut Conn| {
+        c.q("update schedules set channel_id = null where id = $1")
+            .bind(broken)
+            .run()
+            .await
+    };
+    t.app.db().write(broken.0, break_it).await.unwrap();
+    for schedule in &made {
+        due(&t, schedule, Duration::ZERO).await;
+    }
+    schedules::fire_due(t.app.db()).await.unwrap();
+    for (at, schedule) in made.iter().enumerate() {
+        if at == 1 {
+            assert!(slots(&t.bo, schedule).await.is_empty());
+        } else {
+            slot(&t.bo, schedule).await;
+            assert_eq!(slots(&t.bo, schedule).await.len(), 1);
+        }
+    }
+}
+
+#[tokio::test]
 async fn a_crash_around_a_slot_fires_it_once() {
     for failpoint in [
         "slot_store:1",
