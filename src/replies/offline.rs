@@ -17,7 +17,7 @@ use crate::{
         prompt::{Author, HistoryMessage},
         requester::RequesterRole,
     },
-    tasks::Task,
+    tasks::{StepOptions, Task},
     time::Timestamp,
 };
 
@@ -64,15 +64,15 @@ pub(super) async fn prepare(
     let ask = &loaded.context.ask;
     if let Some(step) = ask.delegated.as_ref().filter(|_| task.run_id.is_some()) {
         return Ok(Offline::Reply {
-            text: extract(&step.brief.message),
+            text: extract(&step.brief.message, task),
             sources: Vec::new(),
         });
     }
-    let question = task.input.0.prompt.trim();
+    let asked = task.input.0.prompt.trim();
     let Some(target) = task.target() else {
         return Ok(Offline::React);
     };
-    if is_thanks(question) {
+    if is_thanks(asked) {
         return Ok(Offline::React);
     }
     let conversation = target.conversation();
@@ -81,7 +81,7 @@ pub(super) async fn prepare(
     newest.retain(|message| message.message_id != ask.message_id);
     let reading = read(task, loaded, newest);
     let question = Question {
-        text: question.to_owned(),
+        text: asked.to_owned(),
         today: ask.asked_at.day(),
         is_admin: ask.requester.role == RequesterRole::Admin,
         settings_url: settings_url(c, task).await?,
@@ -131,9 +131,21 @@ pub(super) async fn prepare(
     Ok(composed.map_or_else(unreadable, |composed| reply(composed, source)))
 }
 
-/// The beginning of a step's prompt as a quotation.
-fn extract(prompt: &str) -> String {
-    let text: String = prompt.trim().chars().take(EXTRACT_CHARS_MAX).collect();
+/// The values in a step's prompt as a quotation: its instructions are not what it was asked to read.
+fn extract(prompt: &str, task: &Task) -> String {
+    let options = task.input.0.options.clone();
+    let options = options.and_then(|options| serde_json::from_value::<StepOptions>(options).ok());
+    let ranges = options.unwrap_or_default().contents.into_iter();
+    let values: Vec<&str> = ranges
+        .filter_map(|range| prompt.get(range))
+        .map(str::trim)
+        .filter(|value| !value.is_empty())
+        .collect();
+    if values.is_empty() {
+        return format!("{WITHOUT_MODEL} the step has nothing to quote.");
+    }
+    let text = values.join("\n\n");
+    let text: String = text.chars().take(EXTRACT_CHARS_MAX).collect();
     let lines: Vec<String> = text.lines().map(|line| format!("> {line}")).collect();
     format!("{WITHOUT_MODEL}\n\n{}", lines.join("\n"))
 }

@@ -13,7 +13,7 @@ use crate::{
     ids::{AgentId, MessageId, TaskId},
     realtime::{Audience, EventType},
     tasks::{
-        NewRunTask, Task, TaskBrief, TaskInput, TaskKind, TaskStatus,
+        NewRunTask, StepOptions, Task, TaskBrief, TaskInput, TaskKind, TaskStatus,
         actions::{self, ActionState, texts::cite_prompt},
         briefs, queue,
     },
@@ -184,12 +184,16 @@ impl Work {
         } else {
             TaskKind::Delegate
         };
+        let prompt = self.render_prompt(&work.prompt);
+        let options = StepOptions {
+            contents: prompt.contents,
+        };
         let task = StepTask {
             kind,
             agent,
             reads: newest.map(|(message, seq)| (message, seq + 1)),
-            prompt: self.render(&work.prompt),
-            options: None,
+            prompt: prompt.text,
+            options: Some(serde_json::to_value(options).unwrap_or_default()),
         };
         self.insert_task(c, &step.id, task).await
     }

@@ -9,7 +9,7 @@ use crate::{
     workflows::{
         definition::{Step, StepWork, flat},
         run::WorkflowRun,
-        template::{Variable, render, variables},
+        template::{Rendered, Variable, render, variables},
     },
 };
 
@@ -74,7 +74,7 @@ impl Values {
     }
 
     /// Replaces the variables of a text. Steps without an output have an empty one.
-    pub(super) fn render(&self, text: &str, outputs: &HashMap<String, String>) -> String {
+    pub(super) fn render(&self, text: &str, outputs: &HashMap<String, String>) -> Rendered {
         render(text, |variable| match variable {
             Variable::Input => &self.input,
             Variable::Message => &self.message,

@@ -18,6 +18,7 @@ use crate::{
         self,
         definition::{Step, StepWork, WorkflowContent, flat},
         run::{self, RunStep, StepState, WorkflowRun},
+        template::Rendered,
     },
 };
 
@@ -120,6 +121,11 @@ impl Work {
 
     /// Replaces the variables of a text.
     pub(super) fn render(&self, text: &str) -> String {
+        self.render_prompt(text).text
+    }
+
+    /// Replaces the variables of a prompt.
+    pub(super) fn render_prompt(&self, text: &str) -> Rendered {
         self.values.render(text, &self.outputs())
     }
 

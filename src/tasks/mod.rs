@@ -24,6 +24,6 @@ pub use failure::{
 };
 pub use queue::{Lease, LeaseLost, NewLink, NewRunTask, NewScheduled, NewTask, Queue};
 pub use task::{
-    BriefContext, BriefFact, ChainStep, Lane, Task, TaskBrief, TaskError, TaskEvent, TaskInput,
-    TaskKind, TaskOutput, TaskStatus, TaskTarget, TokenUsage, WaitReason,
+    BriefContext, BriefFact, ChainStep, Lane, StepOptions, Task, TaskBrief, TaskError, TaskEvent,
+    TaskInput, TaskKind, TaskOutput, TaskStatus, TaskTarget, TokenUsage, WaitReason,
 };

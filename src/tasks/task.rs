@@ -1,5 +1,7 @@
 //! A task as clients see it.
 
+use std::ops::Range;
+
 use serde::{Deserialize, Serialize};
 
 use super::FailCode;
@@ -130,6 +132,13 @@ pub struct TaskBrief {
     pub left_out: i64,
 }
 
+/// Options of a task for a step of a run.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct StepOptions {
+    /// Byte ranges of the brief's message that are values of variables. The rest are instructions of the workflow.
+    pub contents: Vec<Range<usize>>,
+}
+
 #[derive(Debug, Clone, Default, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct TaskInput {
     /// The trigger message without the mention; for a link of a chain, its part of the message; for a `resolve`, the guidance for
@@ -141,7 +150,7 @@ pub struct TaskInput {
     pub chain: Option<ChainStep>,
     /// Further options by kind; for a `resolve`: `publish` and `replace_draft`; for a `schedule`: `schedule_id`, `name`, and
     /// `heartbeat`; for a `collaborate`: `agents`, `turns_max`, and `auto_publish`; for its turns: `turn` and `turns_max`; for
-    /// a `delegate`: `context` and `usd_max`.
+    /// a `delegate`: `context` and `usd_max`; for a step of a run: `contents`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false, value_type = Option<Object>)]
     pub options: Option<serde_json::Value>,

@@ -1,6 +1,8 @@
 //! Variables in texts of workflows: `{{input}}` is replaced with a value. There are no expressions, and values are not searched
 //! for further variables.
 
+use std::ops::Range;
+
 use super::definition::is_step_id;
 
 /// Maximum size of a value in bytes; longer ones are cut.
@@ -42,6 +44,19 @@ impl<'a> Variable<'a> {
             }
         }
     }
+
+    /// Checks whether its value was written by somebody, unlike a name or a date.
+    fn is_content(self) -> bool {
+        !matches!(self, Self::Author | Self::Date)
+    }
+}
+
+/// A text with the values of its variables.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Rendered {
+    pub text: String,
+    /// Byte ranges of values that are content, in order. None is empty.
+    pub contents: Vec<Range<usize>>,
 }
 
 enum Part<'a> {
@@ -88,24 +103,38 @@ pub fn variables(text: &str) -> Result<Vec<Variable<'_>>, &str> {
 
 /// Replaces the variables of a text with their values, in one pass. Values are cut at `VALUE_BYTES_MAX`, and the text at
 /// `RENDERED_BYTES_MAX`.
-pub fn render<'a>(text: &'a str, value: impl Fn(Variable<'a>) -> &'a str) -> String {
+pub fn render<'a>(text: &'a str, value: impl Fn(Variable<'a>) -> &'a str) -> Rendered {
     let mut rendered = String::with_capacity(text.len());
+    let mut contents: Vec<Range<usize>> = Vec::new();
     for part in parts(text) {
         match part {
             Part::Text(text) => rendered.push_str(text),
             Part::Name { written, name } => match Variable::parse(name) {
-                Some(variable) => push_cut(&mut rendered, value(variable)),
+                Some(variable) => {
+                    let start = rendered.len();
+                    push_cut(&mut rendered, value(variable));
+                    if variable.is_content() && rendered.len() > start {
+                        contents.push(start..rendered.len());
+                    }
+                }
                 None => rendered.push_str(written),
             },
         }
         if rendered.len() > RENDERED_BYTES_MAX {
-            let end = RENDERED_BYTES_MAX - CUT_MARK.len();
-            rendered.truncate(rendered.floor_char_boundary(end));
+            let end = rendered.floor_char_boundary(RENDERED_BYTES_MAX - CUT_MARK.len());
+            rendered.truncate(end);
+            for content in &mut contents {
+                content.end = content.end.min(end);
+            }
+            contents.retain(|content| !content.is_empty());
             rendered.push_str(CUT_MARK);
-            return rendered;
+            break;
         }
     }
-    rendered
+    Rendered {
+        text: rendered,
+        contents,
+    }
 }
 
 fn push_cut(rendered: &mut String, value: &str) {
@@ -154,28 +183,47 @@ mod tests {
             Variable::Input => "{{date}} {{",
             _ => "2026-11-23",
         });
-        assert_eq!(rendered, "a {{date}} {{ b 2026-11-23");
+        assert_eq!(rendered.text, "a {{date}} {{ b 2026-11-23");
+    }
+
+    #[test]
+    fn values_that_somebody_wrote_are_located() {
+        let text = "ä {{input}} by {{author}}, {{date}}: {{message}}{{steps.a.output}}";
+        let rendered = render(text, |variable| match variable {
+            Variable::Input => "disk",
+            Variable::Output(_) => "full",
+            Variable::Author => "Ada",
+            _ => "",
+        });
+        let ranges = rendered.contents.iter().cloned();
+        let contents: Vec<&str> = ranges.map(|range| &rendered.text[range]).collect();
+        assert_eq!(contents, ["disk", "full"]);
     }
 
     #[test]
     fn a_long_value_is_cut_with_a_mark() {
         let long = "ä".repeat(VALUE_BYTES_MAX);
-        let rendered = render("{{input}}.", |_| &long);
+        let rendered = render("{{input}}.", |_| &long).text;
         assert!(rendered.ends_with("ä\n[… cut]."), "{rendered}");
         assert_eq!(rendered.len(), VALUE_BYTES_MAX + CUT_MARK.len() + ".".len());
         let exact = "a".repeat(VALUE_BYTES_MAX);
-        assert_eq!(render("{{input}}", |_| &exact), exact);
+        assert_eq!(render("{{input}}", |_| &exact).text, exact);
     }
 
     #[test]
     fn a_long_text_is_cut_with_a_mark() {
         let value = "ä".repeat(VALUE_BYTES_MAX / 2);
         let rendered = render(&"{{input}}".repeat(900), |_| &value);
+        assert_eq!(
+            rendered.contents.last().unwrap().end + CUT_MARK.len(),
+            rendered.text.len()
+        );
+        let rendered = rendered.text;
         assert!(rendered.ends_with("ä\n[… cut]"), "{rendered}");
         let expected = (RENDERED_BYTES_MAX - 1)..=RENDERED_BYTES_MAX;
         assert!(expected.contains(&rendered.len()), "{}", rendered.len());
         let whole = "{{input}}".repeat(4);
-        assert_eq!(render(&whole, |_| &value), value.repeat(4));
+        assert_eq!(render(&whole, |_| &value).text, value.repeat(4));
     }
 
     /// Pieces of a template; a variable is true.
@@ -213,7 +261,7 @@ mod tests {
                 .iter()
                 .map(|(text, is_variable)| if *is_variable { value.as_str() } else { text.as_str() })
                 .collect();
-            prop_assert_eq!(render(&template, |_| &value), expected);
+            prop_assert_eq!(render(&template, |_| &value).text, expected);
         }
 
         #[test]
@@ -221,7 +269,7 @@ mod tests {
             text in "([a-z{} .ä]|\\{\\{|\\}\\}|input|date|steps\\.a\\.output){0,40}",
             value in ".{0,20}",
         ) {
-            let rendered = render(&text, |_| &value);
+            let rendered = render(&text, |_| &value).text;
             if variables(&text).is_ok_and(|found| found.is_empty()) {
                 prop_assert_eq!(rendered, text);
             }

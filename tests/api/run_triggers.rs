@@ -142,7 +142,21 @@ async fn an_alert_is_assessed_without_a_model() {
     let (key, _) = t.ada.make_key(&["chat:read", "chat:write"]).await;
     key.start(&t.general, "The backup is late").await;
     let run = id(&runs(&t.bo).await[0]);
-    // The prompt itself has the word.
+    // The prompt has the word, the alert does not.
+    let done = reaches(&t.bo, &run, "completed").await;
+    assert_eq!(
+        states(&done),
+        [
+            "assess completed",
+            "is_urgent completed",
+            "respond skipped",
+            "note completed"
+        ]
+    );
+    let output = text(&done, "/steps/0/output");
+    assert_eq!(output, "Written without a model:\n\n> The backup is late");
+    key.start(&t.general, "Urgent: the shop is down").await;
+    let run = id(&runs(&t.bo).await[0]);
     let waiting = reaches(&t.bo, &run, "waiting").await;
     assert_eq!(
         states(&waiting),
@@ -152,11 +166,6 @@ async fn an_alert_is_assessed_without_a_model() {
             "respond waiting",
             "note pending"
         ]
-    );
-    let output = text(&waiting, "/steps/0/output");
-    assert!(
-        output.starts_with("Written without a model:") && output.contains("> The backup is late"),
-        "{output}"
     );
     let fork = text(&waiting, "/steps/2/fork_id");
     t.ada

@@ -9323,7 +9323,7 @@ export interface components {
             /**
              * @description Further options by kind; for a `resolve`: `publish` and `replace_draft`; for a `schedule`: `schedule_id`, `name`, and
              *     `heartbeat`; for a `collaborate`: `agents`, `turns_max`, and `auto_publish`; for its turns: `turn` and `turns_max`; for
-             *     a `delegate`: `context` and `usd_max`.
+             *     a `delegate`: `context` and `usd_max`; for a step of a run: `contents`.
              */
             options?: Record<string, unknown>;
             /** @description What a `delegate` was given, for those who may see it. Not in events and lists. */
