@@ -9,15 +9,20 @@ use super::{
     context::{self, Loaded, ReplyPlace},
     fitted::Fitted,
     manifest::Manifest,
+    turn::{definitions_of, limit_definitions},
 };
 use crate::{
-    agents::profiles::{Compaction, Resolved},
-    db::{Conn, DbError},
-    ids::{ApiKeyId, TaskId},
+    agents::{
+        policy,
+        profiles::{Compaction, Resolved},
+    },
+    db::{Conn, Db, DbError},
+    ids::{ApiKeyId, MessageId, TaskId},
     memory::recall::Recalled,
     model::Provider,
     tasks::queue,
     time::Timestamp,
+    tools::runner::{Offer, ToolTask, Toolbox},
 };
 
 /// Compaction of a conversation for an agent.
@@ -38,6 +43,7 @@ pub struct CompactionOutlook {
 pub struct Next {
     loaded: Loaded,
     outlook: CompactionOutlook,
+    task: ToolTask,
 }
 
 impl Next {
@@ -64,10 +70,50 @@ impl Next {
             last_compacted_at: store::last_compacted_at(c, conversation).await?,
             threshold: strategy.is_on().then_some(strategy.window() + STEP),
         };
-        Ok(Self { loaded, outlook })
+        // Nothing has this ID, so nothing was called before.
+        let task = ToolTask {
+            workspace: place.workspace,
+            task: TaskId::new(),
+            agent: place.target.agent,
+            agent_version: place.target.agent_version,
+            requester: place.requester,
+            api_key,
+            channel: place.target.channel,
+            thread: place.target.thread,
+            fork: place.target.fork,
+            trigger: MessageId::new(),
+            question: String::new(),
+            is_turn: false,
+        };
+        Ok(Self {
+            loaded,
+            outlook,
+            task,
+        })
     }
 
-    /// Fits the context into the window of the agent's model.
+    /// Functions that the model would be offered.
+    ///
+    /// # Errors
+    /// If the database fails.
+    pub async fn offer(
+        &self,
+        db: &Db,
+        toolbox: &Toolbox,
+        provider: &dyn Provider,
+        agent: &Resolved,
+    ) -> Result<Offer, DbError> {
+        let model = provider.choose_model(agent.profile.model.as_deref()).await;
+        if agent.profile.reply_tools().is_empty() || !provider.takes_tools(&model) {
+            return Ok(Offer::default());
+        }
+        let policy = policy::find(&mut db.read().await?, self.task.workspace).await?;
+        let mut offer = toolbox.offer(&self.task, &agent.profile, &policy).await?;
+        limit_definitions(&mut offer, provider.window(&model).await);
+        Ok(offer)
+    }
+
+    /// Fits the context into the window of the agent's model, beside the definitions of the functions.
     ///
     /// # Errors
     /// `TooLarge` if the instructions do not fit.
@@ -75,6 +121,7 @@ impl Next {
         mut self,
         provider: &dyn Provider,
         agent: &Resolved,
+        offer: &Offer,
     ) -> Result<(Manifest, CompactionOutlook), TooLarge> {
         if provider.is_offline() {
             // Such a reply is written without the prompt.
@@ -83,14 +130,22 @@ impl Next {
             self.loaded.context.old_messages.clear();
         }
         let model = provider.choose_model(agent.profile.model.as_deref()).await;
+        let window = provider.window(&model).await;
+        let definitions = definitions_of(offer);
         let budget = Budget {
-            window: provider.window(&model).await,
+            window,
             output_tokens_max: agent.profile.output_tokens_max(),
-            taken: 0,
+            taken: definitions
+                .as_ref()
+                .map_or(0, |part| window.corrected(part.tokens)),
         };
         let (context, left_out) = (self.loaded.context.clone(), self.loaded.left_out.clone());
         let fitted = Fitted::of(&self.loaded, context, left_out, budget)?;
         self.outlook.is_due |= fitted.kept_by_size().is_some();
-        Ok((fitted.manifest(&self.loaded, &model, 1), self.outlook))
+        let manifest = Manifest {
+            rounds: definitions.into_iter().collect(),
+            ..fitted.manifest(&self.loaded, &model, 1)
+        };
+        Ok((manifest, self.outlook))
     }
 }

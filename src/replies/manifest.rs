@@ -161,6 +161,12 @@ impl RoundPart {
 }
 
 impl Manifest {
+    /// Estimated number of tokens of the prompt and what follows it.
+    pub fn tokens(&self) -> u64 {
+        let rounds = self.rounds.iter().map(|part| part.tokens);
+        self.prompt.tokens() + rounds.sum::<u64>()
+    }
+
     /// The memory entries that the prompt contains.
     fn memories(&self) -> impl Iterator<Item = MemoryFacts> + '_ {
         let at = now();
@@ -710,8 +716,9 @@ impl Sent {
                 authors.insert(*message_id, author);
             }
         }
-        let parts = parts_of(&manifest.prompt, requester, &manifest.named);
-        let parts = parts.into_iter().map(|part| {
+        let parts = parts_of(&manifest.prompt, requester, &manifest.named).into_iter();
+        let rounds = manifest.rounds.iter().map(RoundPart::new_part);
+        let parts = parts.chain(rounds).map(|part| {
             let message = match (part.block, part.source) {
                 (Block::Messages, Some(SourceId::Message(id))) => {
                     authors.get(&id).map(|author| (id, (*author).clone()))

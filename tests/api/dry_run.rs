@@ -68,6 +68,28 @@ async fn the_preview_is_the_beginning_of_the_next_prompt() {
 }
 
 #[tokio::test]
+async fn a_preview_includes_the_definitions_of_tools() {
+    let t = team_with(&[("RATE_LIMITS", "off")]).await;
+    let plain = id(&t.ada.make_agent("plain").await);
+    let vibe = id(&t.ada.agent("vibe").await);
+    let thread = t.ada.thread(&t.general, "Root").await;
+    let tools = |context: &Value| {
+        let segments = list(context, "/budget/segments");
+        let mut segments = segments.iter();
+        let tools = segments.find(|segment| segment["name"] == "tools");
+        tools.map_or(0, |segment| number(segment, "/tokens"))
+    };
+    let seen = preview(&t.bo, &thread, &vibe).await;
+    assert!(tools(&seen) > 100, "{seen}");
+    assert_eq!(seen["estimate"]["input_tokens"], seen["budget"]["used"]);
+    assert_eq!(tools(&preview(&t.bo, &thread, &plain).await), 0);
+    let task = t.bo.ask(&thread, "@vibe hello").await;
+    t.bo.completed(&task).await;
+    let sent = t.bo.task_context(&task).await;
+    assert_eq!(tools(&seen), tools(&sent));
+}
+
+#[tokio::test]
 async fn previews_show_only_what_the_caller_can_see_and_do() {
     let t = team_with(&[("RATE_LIMITS", "off")]).await;
     let vera = t.app.join(&t.ada, "Vera", "viewer").await;

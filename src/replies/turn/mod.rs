@@ -70,7 +70,7 @@ use call::{Answer, Failed};
 pub use handler::ReplyHandler;
 use reply::save_partial_reply;
 use rounds::{RoundEnd, Rounds, RoundsSent, RunClock};
-pub(super) use rounds::{definition_tokens, limit_definitions};
+pub(super) use rounds::{definition_tokens, definitions_of, limit_definitions};
 
 /// Maximum size of an answer to another agent in UTF-8 bytes.
 const ANSWER_BYTES_MAX: usize = 32 * 1024;

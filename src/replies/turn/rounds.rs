@@ -277,6 +277,25 @@ pub(in crate::replies) fn definition_tokens(offer: &Offer) -> u64 {
     sizes.map(|text| estimate_tokens(&text)).sum()
 }
 
+/// The definitions of an offer as a part of a request; `None` if it is empty.
+pub(in crate::replies) fn definitions_of(offer: &Offer) -> Option<RoundPart> {
+    if offer.is_empty() {
+        return None;
+    }
+    let definitions: Vec<String> = offer.functions().map(definition_text).collect();
+    let text = definitions.join("\n");
+    Some(RoundPart {
+        block: Block::Tools,
+        role: Role::User,
+        tokens: estimate_tokens(&text),
+        text,
+        source: None,
+        origin: TextOrigin::New(Vec::new()),
+        only_user: None,
+        is_gone: false,
+    })
+}
+
 impl Rounds {
     /// Checks whether the next call must be the last one.
     fn are_used_up(&self, ran: Duration) -> bool {
@@ -340,7 +359,7 @@ impl Rounds {
             announced,
             ..
         } = sent;
-        let mut parts = Vec::new();
+        let mut parts: Vec<RoundPart> = definitions_of(offer).into_iter().collect();
         let mut push = |block, role, text: &str, source: Option<SourceId>, origin: TextOrigin| {
             let is_private = matches!(block, Block::Call | Block::Result);
             parts.push(RoundPart {
@@ -354,17 +373,6 @@ impl Rounds {
                 is_gone: text == DELETED,
             });
         };
-        if !offer.is_empty() {
-            let definitions: Vec<String> = offer.functions().map(definition_text).collect();
-            let text = definitions.join("\n");
-            push(
-                Block::Tools,
-                Role::User,
-                &text,
-                None,
-                TextOrigin::New(Vec::new()),
-            );
-        }
         let omitted = self.omitted(tokens_max);
         let mut turns = Vec::new();
         let mut number = 0;

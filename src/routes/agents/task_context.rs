@@ -551,7 +551,9 @@ async fn next_context(
     let shows_costs = costs::are_visible(&mut c, workspace, reader_of(&actor)).await?;
     drop(c);
     let provider = state.providers.of(workspace).await?;
-    let fitted = next.fit(&*provider, &agent).await;
+    let offer = next.offer(&state.db, &state.tools, &*provider, &agent);
+    let offer = offer.await?;
+    let fitted = next.fit(&*provider, &agent, &offer).await;
     let (manifest, compaction) = fitted.map_err(|too_large| {
         ApiError::new(
             StatusCode::UNPROCESSABLE_ENTITY,
@@ -559,7 +561,7 @@ async fn next_context(
             too_large.notice(&agent.shown_name),
         )
     })?;
-    let input_tokens = manifest.window.corrected(manifest.prompt.tokens());
+    let input_tokens = manifest.window.corrected(manifest.tokens());
     let output_tokens_max = agent.profile.output_tokens_max();
     let output_tokens_max = manifest
         .window
