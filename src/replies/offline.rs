@@ -93,7 +93,7 @@ pub(super) async fn prepare(
     } = reading;
     let read = apart(move || {
         let answer = answer(&conversation, question);
-        let found = answer.search().is_empty().then(|| answer.compose(&[]));
+        let found = (!answer.needs_search()).then(|| answer.compose(&[]));
         (answer, found)
     });
     let answer = match read.await {
@@ -115,7 +115,7 @@ pub(super) async fn prepare(
         channel: target.channel,
         question: ask.message_id,
     };
-    let found = shared::find_shared(c, &readers, answer.search()).await?;
+    let found = shared::find_shared(c, &readers, asked).await?;
     let excerpts: Vec<Excerpt> = found.iter().map(excerpt).collect();
     let composed = apart(move || answer.compose(&excerpts)).await;
     let source = |source: Source| {

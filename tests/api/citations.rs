@@ -233,3 +233,42 @@ async fn the_seeded_agents_search_the_workspace() {
         assert_eq!(tools, expected, "{name}");
     }
 }
+
+#[tokio::test]
+async fn neither_replies_of_agents_nor_the_question_are_sources() {
+    let t = team().await;
+    reader(&t.ada, "sage", json!({})).await;
+    let thread = t.ada.thread(&t.general, "Root").await;
+    t.model()
+        .script("sage", [Answer::text("The zebra costs 50 euros.")]);
+    let task = t.ada.ask(&thread, "@sage guess").await;
+    t.ada.completed(&task).await;
+    t.bo.start(&t.general, "The zebra budget is 40 euros").await;
+    let search = ("search_messages", json!({"query": "zebra"}));
+    let read = ("read_thread", json!({"thread": thread}));
+    t.model().script(
+        "sage",
+        [
+            Answer::calls("Of the zebra:", &[search]),
+            Answer::calls("", &[read]),
+            Answer::text("The zebra budget is 40 euros [S1]. The zebra costs 50 euros [S4]."),
+        ],
+    );
+    let other = t.ada.thread(&t.general, "Root").await;
+    let task = t.ada.ask(&other, "@sage what does the zebra cost?").await;
+    t.ada.completed(&task).await;
+    let results = t.model().asked("sage", 4).await[3].results();
+    assert!(results[0].contains("budget is 40 euros"), "{}", results[0]);
+    for other in ["50 euros", "what does", "[S2]"] {
+        assert!(!results[0].contains(other), "{}", results[0]);
+    }
+    // A thread is read as a whole, but an agent's claim in it is not cited.
+    assert!(results[1].contains("[S4] sage"), "{}", results[1]);
+    let reply = t.ada.messages(&other).await.pop().unwrap();
+    let (content, sources, removed) = cited(&reply);
+    assert!(
+        content.ends_with("The zebra budget is 40 euros [1]. The zebra costs 50 euros."),
+        "{content}"
+    );
+    assert_eq!((sources, removed), (1, json!(1)));
+}

@@ -81,7 +81,10 @@ async fn a_preview_includes_the_definitions_of_tools() {
     };
     let seen = preview(&t.bo, &thread, &vibe).await;
     assert!(tools(&seen) > 100, "{seen}");
-    assert_eq!(seen["estimate"]["input_tokens"], seen["budget"]["used"]);
+    // Each segment is rounded.
+    let estimated = number(&seen, "/estimate/input_tokens");
+    let used = number(&seen, "/budget/used");
+    assert!((estimated - used).abs() < 10, "{estimated} {used}");
     assert_eq!(tools(&preview(&t.bo, &thread, &plain).await), 0);
     let task = t.bo.ask(&thread, "@vibe hello").await;
     t.bo.completed(&task).await;

@@ -2,9 +2,12 @@
 
 use std::collections::HashSet;
 
+use futures::{StreamExt, stream};
 use serde_json::{Value, json};
 
-use crate::support::{Answer, Gate, Person, Team, id, list, number, sign_up, team, text};
+use crate::support::{
+    Answer, Gate, Person, Team, id, list, number, sign_up, team, team_with, text,
+};
 
 /// Percent-encodes a search text for a URL.
 fn escaped(text: &str) -> String {
@@ -653,6 +656,23 @@ async fn neighbors_and_authors_count_in_a_search_for_any_word() {
     );
     let relevance = "q=ferry&order=relevance&group=thread";
     assert_eq!(list(&page(&t.ada, relevance).await, "/data").len(), 2);
+}
+
+#[tokio::test]
+async fn an_old_message_is_found_if_all_of_its_words_are_common() {
+    let t = team_with(&[("RATE_LIMITS", "off")]).await;
+    let old = "Lumo pears need salt";
+    t.ada.thread(&t.general, old).await;
+    // First those with one other word.
+    let others = (0..1_515).map(|n| {
+        let text = if n < 1_010 { "Lumo pears" } else { "The salt" };
+        t.ada.thread(&t.general, text)
+    });
+    stream::iter(others)
+        .buffer_unordered(16)
+        .collect::<Vec<_>>()
+        .await;
+    assert_eq!(any(&t.bo, "salt for Lumo pears", "").await[0], old);
 }
 
 #[tokio::test]

@@ -28,7 +28,6 @@ pub struct Answer {
     language: Language,
     /// Set if nothing is to be searched.
     found: Option<Composed>,
-    search: Vec<String>,
     /// The answer if a search finds nothing.
     nothing: &'static str,
     /// Lines after the answer.
@@ -45,7 +44,6 @@ pub fn answer(conversation: &Conversation, question: Question) -> Answer {
         question,
         language,
         found: None,
-        search: Vec::new(),
         nothing: text(language, "nothing"),
         notes: Vec::new(),
     };
@@ -66,9 +64,8 @@ pub fn answer(conversation: &Conversation, question: Question) -> Answer {
             }
             let nothing = text(language, nothing_of(&read.intent));
             let lines = Lines::of_sections(&read.sections(), material, language);
-            answer.search = read.topic.words.iter().cloned().collect();
             // There is nothing to search for without a subject.
-            let nothing_here = answer.search.is_empty().then(|| plain(nothing)).flatten();
+            let nothing_here = read.topic.words.is_empty().then(|| plain(nothing)).flatten();
             answer.found = lines.composed().or(nothing_here);
             answer.nothing = nothing;
         }
@@ -87,9 +84,9 @@ fn nothing_of(intent: &Intent) -> &'static str {
 }
 
 impl Answer {
-    /// Words to search for; empty if the conversation contains the answer.
-    pub fn search(&self) -> &[String] {
-        if self.found.is_some() { &[] } else { &self.search }
+    /// Checks whether other conversations are searched: this one does not contain the answer.
+    pub fn needs_search(&self) -> bool {
+        self.found.is_none()
     }
 
     /// The answer; `excerpts` are from the conversations that the search found, best first.

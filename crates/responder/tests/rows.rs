@@ -197,8 +197,7 @@ fn hits_of_a_search_are_quoted_with_place_and_date() {
     let empty = Conversation::default();
     let asked = question("when is the summer party?");
     let answer = answer(&empty, asked);
-    let search = answer.search();
-    assert!(search.contains(&"summ".to_owned()), "{search:?}");
+    assert!(answer.needs_search());
     let excerpt = |channel: Option<&str>, title: &str, lines: &str| Excerpt {
         channel: channel.map(str::to_owned),
         title: title.to_owned(),

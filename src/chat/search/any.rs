@@ -1,7 +1,8 @@
 //! Messages that contain any of the given words, best first.
 //!
 //! The fewer messages contain a word, the more it counts (BM25 for a text of average length in which the word occurs
-//! once). Half of the score of the better neighbor is added, and a quarter of that of the neighbor after it, because an
+//! once). Of a common word, the newest messages are considered, then older ones with one and two other words, so that an
+//! old message whose words are all common is found, too. Half of the score of the better neighbor is added, and a quarter of that of the neighbor after it, because an
 //! answer often lacks the words of its question. A thread is ranked by its best message and by the words that it
 //! contains. `scripts/bench-locomo.py` measures both.
 
@@ -17,7 +18,7 @@ use super::{
 use crate::{
     db::{
         Conn, DbError, Json,
-        dialect::search::{self as store, Found, Match, Order, Phrase, Scope},
+        dialect::search::{self as store, Found, Match, Order, Phrase, Scope, Texts},
     },
     ids::{UserId, WorkspaceId},
     realtime::hub::Conversation,
@@ -25,8 +26,10 @@ use crate::{
     time::Timestamp,
 };
 
-/// Number of the newest messages considered for each word.
+/// Number of the newest messages considered for each word, of older ones with another of the words, and so on.
 const FOUND_MAX: i64 = 500;
+/// Number of further words that old messages with a common word must contain. A name often consists of two words, so one is not enough.
+const MORE_WORDS_MAX: usize = 2;
 /// Number of the best messages that are ranked with their neighbors.
 const RANKED_MAX: usize = 200;
 /// Share of a neighbor's score that is added, by distance.
@@ -118,6 +121,8 @@ pub async fn find_old(
         workspace: part.workspace.0,
         user: part.reader.0,
         shared_in: None,
+        texts: Texts::All,
+        except: None,
         above: -1,
         below: part.below,
         since: None,
@@ -301,22 +306,79 @@ async fn hits(
             (Phrase::word(author), words.collect())
         })
         .collect();
-    for Wanted { word, weight } in query {
-        let named = names.iter().filter(|(_, words)| words.contains(&word.word));
-        let authors = named.map(|(author, _)| author.clone());
-        let stems = word
-            .stems
-            .iter()
-            .map(|stem| Phrase::word(index::stem_term(stem)));
-        let mut what = what.clone();
-        what.all.push(stems.chain(authors).collect());
-        let found = store::find_documents(c, scope, &what, FOUND_MAX).await?;
+    let groups: Vec<Vec<Phrase>> = query
+        .iter()
+        .map(|Wanted { word, .. }| {
+            let named = names.iter().filter(|(_, words)| words.contains(&word.word));
+            let authors = named.map(|(author, _)| author.clone());
+            let stems = word.stems.iter();
+            let stems = stems.map(|stem| Phrase::word(index::stem_term(stem)));
+            stems.chain(authors).collect()
+        })
+        .collect();
+    for (at, wanted) in query.iter().enumerate() {
+        let mut others = groups.clone();
+        let own = others.remove(at);
+        let mut found: Vec<Found> = Vec::new();
+        let (mut all, mut older) = (0, *scope);
+        for more in 0..=MORE_WORDS_MAX.min(others.len()) {
+            let mut what = what.clone();
+            what.all.push(own.clone());
+            what.all.extend(at_least(more, &others));
+            let next = store::find_documents(c, &older, &what, FOUND_MAX).await?;
+            if more == 0 {
+                all = estimate(&next, scope);
+            }
+            // Newer ones are known.
+            older.below = next.last().map_or(older.below, |oldest| oldest.seq);
+            let is_cut = is_cut(&next);
+            found.extend(next);
+            if !is_cut {
+                break;
+            }
+        }
         hits.push(Hits {
-            weight: weight * rarity(count(&found), scope.below),
+            weight: wanted.weight * rarity(all, scope.below),
             found,
         });
     }
     Ok(hits)
+}
+
+/// Condition that a message contains at least `count` of the words, of which there are no fewer: it contains one of each set of words
+/// that lacks `count - 1` of them. At most 2.
+fn at_least(count: usize, words: &[Vec<Phrase>]) -> Vec<Vec<Phrase>> {
+    let any_but = |left_out: Option<usize>| {
+        let kept = words.iter().enumerate();
+        let kept = kept.filter(|(at, _)| Some(*at) != left_out);
+        kept.flat_map(|(_, word)| word.clone()).collect()
+    };
+    match count {
+        0 => Vec::new(),
+        1 => vec![any_but(None)],
+        _ => (0..words.len()).map(|at| any_but(Some(at))).collect(),
+    }
+}
+
+/// Checks whether older messages were left out.
+fn is_cut(found: &[Found]) -> bool {
+    count(found) >= FOUND_MAX
+}
+
+/// Number of messages with a word, from the newest ones; if there are more, by their density.
+#[expect(
+    clippy::cast_precision_loss,
+    clippy::cast_possible_truncation,
+    reason = "an estimate"
+)]
+fn estimate(newest: &[Found], scope: &Scope) -> i64 {
+    let count = count(newest);
+    let Some(oldest) = newest.last().filter(|_| is_cut(newest)) else {
+        return count;
+    };
+    let covered = (scope.below - oldest.seq).max(1);
+    let all = (scope.below - scope.above).max(covered);
+    (count as f64 * all as f64 / covered as f64) as i64
 }
 
 fn count(found: &[Found]) -> i64 {
@@ -386,4 +448,19 @@ async fn neighbors(
             (seq, [[before, after], [before_2, after_2]])
         });
     Ok(sides.collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_number_of_words_is_a_condition() {
+        let [a, b, c] = ["a", "b", "c"].map(Phrase::word);
+        let words = [vec![a.clone()], vec![b.clone()], vec![c.clone()]];
+        assert!(at_least(0, &words).is_empty());
+        assert_eq!(at_least(1, &words), [[a.clone(), b.clone(), c.clone()]]);
+        let two = [[b.clone(), c.clone()], [a.clone(), c], [a, b]];
+        assert_eq!(at_least(2, &words), two);
+    }
 }

@@ -19,7 +19,7 @@ use crate::{
     cursor,
     db::{
         Conn, DbError, Json,
-        dialect::search::{self as store, Match, Order, Phrase, Scope},
+        dialect::search::{self as store, Match, Order, Phrase, Scope, Texts},
         is_visible_channel, now,
     },
     http::page::ListObject,
@@ -418,6 +418,8 @@ fn everywhere(actor: &Actor<'_>) -> Scope {
         workspace: actor.workspace.0,
         user: actor.user.0,
         shared_in: None,
+        texts: Texts::All,
+        except: None,
         above: -1,
         below: i64::MAX,
         since: None,

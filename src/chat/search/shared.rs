@@ -9,20 +9,16 @@ use crate::{
     chat::rows::message::{AuthorKind, Mention, MentionKind},
     db::{
         Conn, DbError, Json,
-        dialect::search::{self as store, Match, Order, Phrase, Scope},
-        is_visible_channel,
+        dialect::search::{Match, Order, Scope, Texts},
+        is_visible_channel, now,
     },
     ids::{ApiKeyId, ChannelId, ForkId, MessageId, ThreadId, UserId, WorkspaceId},
     sql_with_numbers,
     time::Timestamp,
 };
 
-use super::words::words;
+use super::any;
 
-/// Maximum number of words searched for.
-const WORDS_MAX: usize = 8;
-/// Number of the newest messages considered for each word.
-const FOUND_MAX: i64 = 100;
 /// Maximum number of excerpts.
 const EXCERPTS_MAX: usize = 6;
 /// Number of the best messages considered for them.
@@ -30,8 +26,6 @@ const HITS_MAX: usize = 60;
 /// Number of messages in an excerpt: before the hit, and from the hit onward.
 const BEFORE_MAX: i64 = 20;
 const AFTER_MAX: i64 = 40;
-/// Weight of a word that a single message contains.
-const WEIGHT: usize = 100;
 
 /// The conversation in which the hits are quoted.
 #[derive(Debug, Clone, Copy)]
@@ -100,12 +94,12 @@ struct Hit {
     title: Option<String>,
 }
 
-/// Excerpts around the messages with the most and the rarest of these word prefixes, best first. Empty if the
-/// requester may not read the conversation.
+/// Excerpts around the messages that match a question best, in the ranking of `search_messages`. Empty if the requester may not
+/// read the conversation.
 pub async fn find_shared(
     c: &mut Conn,
     readers: &Readers,
-    beginnings: &[String],
+    question: &str,
 ) -> Result<Vec<Excerpt>, DbError> {
     let Some(shared_in) = shared_in(c, readers).await? else {
         return Ok(Vec::new());
@@ -114,35 +108,17 @@ pub async fn find_shared(
         workspace: readers.workspace.0,
         user: readers.requester.0,
         shared_in,
+        texts: Texts::Sources,
+        except: Some(readers.question.0),
         above: -1,
         below: i64::MAX,
         since: None,
         until: None,
         order: Order::Newest,
     };
-    // The more messages contain a word, the less it weighs.
-    let mut weights: HashMap<i64, usize> = HashMap::new();
-    for beginning in beginnings.iter().take(WORDS_MAX) {
-        let found = words(beginning);
-        let Some(last) = found.last() else { continue };
-        let phrase = Phrase {
-            is_prefix: !last.is_alone && last.text.chars().count() > 2,
-            words: found.iter().map(|word| word.text.clone()).collect(),
-        };
-        let what = Match {
-            all: vec![vec![phrase]],
-            none: Vec::new(),
-        };
-        let found = store::find_documents(c, &scope, &what, FOUND_MAX).await?;
-        let weight = WEIGHT / found.len().max(1).isqrt();
-        for found in found {
-            *weights.entry(found.seq).or_default() += weight;
-        }
-    }
-    let mut seqs: Vec<(usize, i64)> = weights.into_iter().map(|(seq, n)| (n, seq)).collect();
-    seqs.sort_unstable_by(|a, b| b.cmp(a));
-    seqs.truncate(HITS_MAX);
-    let seqs: Vec<i64> = seqs.into_iter().map(|(_, seq)| seq).collect();
+    let ranking = any::rank(c, &scope, &Match::default(), question, now()).await?;
+    let best = ranking.best.iter().take(HITS_MAX);
+    let seqs: Vec<i64> = best.map(|ranked| ranked.found.seq).collect();
     let hits = hits(c, readers, &seqs).await?;
     let mut found: Vec<Excerpt> = Vec::new();
     let mut read: HashSet<i64> = HashSet::new();

@@ -11,7 +11,7 @@ use crate::{
         Conn, DbError, Json,
         dialect::{
             hexadecimal_ids,
-            search::{Match, Order, Phrase, Scope},
+            search::{Match, Order, Phrase, Scope, Texts, is_source},
         },
         is_shared_channel, now,
     },
@@ -43,7 +43,7 @@ pub struct TaskSearch<'a> {
     pub limit: usize,
     /// Hits below this share of the best score are dropped.
     pub score_share: f64,
-    /// The question itself is not a hit.
+    /// The question itself is not a hit, nor is it shown beside one.
     pub question: MessageId,
 }
 
@@ -77,6 +77,11 @@ pub struct TaskHit {
 }
 
 impl TaskMessage {
+    /// Checks whether an agent can cite it, as `is_source!`.
+    pub fn is_source(&self) -> bool {
+        self.author_type != AuthorKind::Agent || self.kind == MessageKind::Resolution
+    }
+
     /// The beginning of the text.
     pub fn beginning(&self) -> String {
         highlight::passage(&self.content_plain, "", NEIGHBOR_CHARS_MAX)
@@ -106,6 +111,8 @@ pub async fn find_messages(c: &mut Conn, search: &TaskSearch<'_>) -> Result<Vec<
         workspace: search.workspace.0,
         user: search.requester.0,
         shared_in: search.shared_in,
+        texts: Texts::Sources,
+        except: Some(search.question.0),
         above: -1,
         below: i64::MAX,
         since: search.since,
@@ -133,8 +140,7 @@ pub async fn find_messages(c: &mut Conn, search: &TaskSearch<'_>) -> Result<Vec<
         .iter()
         .filter(|ranked| ranked.score >= best * search.score_share)
         .map(|ranked| ranked.found.seq)
-        // The question can be among them.
-        .take(search.limit + 1)
+        .take(search.limit)
         .collect();
     let sql = sql_with_numbers!(
         c,
@@ -155,17 +161,15 @@ pub async fn find_messages(c: &mut Conn, search: &TaskSearch<'_>) -> Result<Vec<
         .all()
         .await?;
     let mut rows: HashMap<i64, TaskMessage> = rows.into_iter().map(|row| (row.seq, row)).collect();
-    let is_other = |row: &TaskMessage| row.id != search.question;
     let found = seqs.iter().filter_map(|seq| rows.remove(seq));
-    let mut found: Vec<TaskMessage> = found.filter(is_other).collect();
-    found.truncate(search.limit);
-    let mut neighbors = neighbors(c, search.workspace, &found).await?;
+    let found: Vec<TaskMessage> = found.collect();
+    let mut neighbors = neighbors(c, (search.workspace, search.question), &found).await?;
     let hits = found.into_iter().map(|message| {
         let [before, after] = neighbors.remove(&message.seq).unwrap_or_default();
         TaskHit {
             passage: highlight::passage(&message.content_plain, search.query, PASSAGE_CHARS_MAX),
-            before: before.filter(is_other),
-            after: after.filter(is_other),
+            before,
+            after,
             message,
         }
     });
@@ -197,12 +201,14 @@ pub async fn find_readable(
         .await
 }
 
-/// Selects the number of the message beside `m` in its conversation.
+/// Selects the number of the source beside `m` in its conversation, other than the message `$3`.
 macro_rules! beside {
     ($side:literal) => {
         concat!(
             "(select p.seq from messages p where p.conversation_id = m.conversation_id and p.deleted_at is null and p.kind <> 'notice' \
-             and p.state <> 'streaming' and p.seq ",
+             and p.state <> 'streaming' and p.id <> $3 and ",
+            is_source!("p"),
+            " and p.seq ",
             $side,
             " limit 1)"
         )
@@ -212,7 +218,7 @@ macro_rules! beside {
 /// Messages before and after these ones, by number. They are in the same conversations, so the same people can read them.
 async fn neighbors(
     c: &mut Conn,
-    workspace: WorkspaceId,
+    (workspace, question): (WorkspaceId, MessageId),
     of: &[TaskMessage],
 ) -> Result<HashMap<i64, [Option<TaskMessage>; 2]>, DbError> {
     if of.is_empty() {
@@ -231,8 +237,13 @@ async fn neighbors(
         ""
     );
     let seqs: Vec<i64> = of.iter().map(|message| message.seq).collect();
-    let sides: Vec<(i64, Option<i64>, Option<i64>)> =
-        c.q(sql).bind(workspace).bind(Json(seqs)).all().await?;
+    let sides: Vec<(i64, Option<i64>, Option<i64>)> = c
+        .q(sql)
+        .bind(workspace)
+        .bind(Json(seqs))
+        .bind(question)
+        .all()
+        .await?;
     let wanted = sides
         .iter()
         .flat_map(|(_, before, after)| [*before, *after]);

@@ -218,6 +218,9 @@ pub struct Scope {
     pub user: Uuid,
     /// Only messages that everyone who can read this channel can read, too: those of public channels and its own.
     pub shared_in: Option<Uuid>,
+    pub texts: Texts,
+    /// A message that is not a hit.
+    pub except: Option<Uuid>,
     /// Exclusive lower bound of message numbers.
     pub above: i64,
     /// Exclusive upper bound of message numbers.
@@ -227,6 +230,14 @@ pub struct Scope {
     /// Only messages before this time.
     pub until: Option<Timestamp>,
     pub order: Order,
+}
+
+/// Messages that are searched.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Texts {
+    All,
+    /// Messages of people, and results: what an agent can cite. Other texts of agents are no sources.
+    Sources,
 }
 
 /// Order of hits by message number.
@@ -244,6 +255,20 @@ pub struct Found {
     pub created_at: Timestamp,
 }
 
+/// Condition on a message that an agent can cite: the author is a person, or it is the result of a fork.
+macro_rules! is_source {
+    ($message:literal) => {
+        concat!(
+            "(",
+            $message,
+            ".author_type <> 'agent' or ",
+            $message,
+            ".kind = 'resolution')"
+        )
+    };
+}
+pub(crate) use is_source;
+
 /// Matching messages that the person can currently see.
 pub async fn find_documents(
     c: &mut Conn,
@@ -258,7 +283,9 @@ pub async fn find_documents(
                 "and m.deleted_at is null and m.kind <> 'notice' and m.state <> 'streaming' \
                  and (m.created_at >= $6 or $6 is null) and (m.created_at < $7 or $7 is null) and ",
                 is_shared_channel!("m.channel_id", "$5", "$9"),
-                " "
+                " and ($10 or ",
+                is_source!("m"),
+                ") and (m.id <> $11 or $11 is null) "
             )
         };
     }
@@ -299,6 +326,8 @@ pub async fn find_documents(
             .bind(scope.until)
             .bind(limit)
             .bind(scope.shared_in)
+            .bind(scope.texts == Texts::All)
+            .bind(scope.except)
             .all()
             .await
         }
@@ -330,6 +359,8 @@ pub async fn find_documents(
             .bind(scope.until)
             .bind(limit)
             .bind(scope.shared_in)
+            .bind(scope.texts == Texts::All)
+            .bind(scope.except)
             .all()
             .await
         }

@@ -225,7 +225,9 @@ impl Found {
         }
         let ids: Vec<MessageId> = found.handles.iter().map(|(_, id, _)| *id).collect();
         let reader = (task.workspace, rights.requester, rights.shared_in);
-        let messages = task::find_readable(&mut c, reader, &ids).await?;
+        let mut messages = task::find_readable(&mut c, reader, &ids).await?;
+        // A claim of an agent is not a source.
+        messages.retain(TaskMessage::is_source);
         let results = messages.iter();
         let results = results.filter(|message| message.kind == MessageKind::Resolution);
         let ids: Vec<MessageId> = results.map(|message| message.id).collect();
