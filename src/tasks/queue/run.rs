@@ -1,6 +1,6 @@
 //! Writes of the worker that runs a task, under its lease; also cancellation and records of ended work.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{HashMap, HashSet, hash_map::Entry};
 
 use crate::time::Timestamp;
 
@@ -147,9 +147,8 @@ async fn close_all(c: &mut Conn, tasks: &[Task], audience: Audience) -> Result<(
     count_all(c, tasks).await?;
     let mut audiences = HashMap::from([(audience.channel(), audience)]);
     for task in tasks {
-        if !audiences.contains_key(&task.channel_id) {
-            let audience = audience_in(c, task.channel_id).await?;
-            audiences.insert(task.channel_id, audience);
+        if let Entry::Vacant(unknown) = audiences.entry(task.channel_id) {
+            unknown.insert(audience_in(c, task.channel_id).await?);
         }
     }
     let of = |task: &Task| *audiences.get(&task.channel_id).unwrap_or(&audience);
