@@ -3,9 +3,10 @@
  * created is gone.
  */
 export function outsideComponents<T extends object>(make: () => T): T {
-  let made: T | undefined;
+  const made: T[] = [];
   $effect.root(() => {
-    made = make();
+    made.push(make());
   });
-  return made!;
+  // Without a browser, there are no effects.
+  return made[0] ?? make();
 }
