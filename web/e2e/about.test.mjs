@@ -2,13 +2,12 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { box, button } from './lib/browser.mjs';
-import { inspect, main } from './lib/parts.mjs';
+import { inspect, main, toast } from './lib/parts.mjs';
 import { api, startTeam } from './lib/team.mjs';
 
 const { ada, bo } = await startTeam({ model: true });
 const SETTINGS = '/northwind/settings';
 const FILE = 'members/me/files/USER.md';
-const toast = (p, text) => p.page.locator('.toast').filter({ hasText: text }).last().waitFor();
 const aboutYou = (p) => box(p.page, 'About you');
 const preview = (p) => p.page.getByRole('region', { name: 'Preview of the text' });
 

@@ -2,12 +2,11 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { accessible, box, button, startThread } from './lib/browser.mjs';
-import { agentCard, agentPanel, answers, dialog, inspect, main } from './lib/parts.mjs';
+import { agentCard, agentPanel, answers, dialog, inspect, main, toast } from './lib/parts.mjs';
 import { api, startTeam } from './lib/team.mjs';
 
 const { ada, bo } = await startTeam({ model: true });
 const SETTINGS = '/northwind/settings';
-const toast = (p, text) => p.page.locator('.toast').filter({ hasText: text }).last().waitFor();
 const allow = (p) => p.page.getByRole('switch', { name: 'Allow agents to adapt to people' });
 const adapt = (p) => p.page.getByRole('switch', { name: 'Let agents adapt to me' });
 const adaptation = (p) => p.page.getByRole('region', { name: 'Adaptation', exact: true });

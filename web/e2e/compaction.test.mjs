@@ -2,7 +2,17 @@
 import assert from 'node:assert/strict';
 import { before, test } from 'node:test';
 import { accessible, button, message, PHONE, reply, startThread, WIDE } from './lib/browser.mjs';
-import { answers, dialog, forkPanel, inspect, main, messageList, pictures, threadId } from './lib/parts.mjs';
+import {
+  answers,
+  dialog,
+  forkPanel,
+  inspect,
+  main,
+  messageList,
+  pictures,
+  threadId,
+  toast,
+} from './lib/parts.mjs';
 import { api, startTeam } from './lib/team.mjs';
 
 const { ada, bo, model } = await startTeam({ model: true, env: { OPENVIBE_COMPACTION_INTERVAL: '0s' } });
@@ -17,7 +27,6 @@ const SEGMENT = {
 const line = (p, text = /^Agents read/, within = messageList(p)) =>
   within.locator('.middle p > span').filter({ hasText: text });
 const region = (p) => p.page.getByRole('region', { name: 'Summary for agents', exact: true });
-const toast = (p, text) => p.page.locator('.toast').filter({ hasText: text }).waitFor();
 const gone = (locator) => locator.waitFor({ state: 'detached' });
 const announced = (p, text) =>
   p.page.locator('.said').filter({ hasText: text }).waitFor({ state: 'attached' });

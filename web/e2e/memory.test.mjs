@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { before, test } from 'node:test';
 import { accessible, box, button, message, PHONE, reply, startThread, WIDE } from './lib/browser.mjs';
-import { answers, dialog, inspect, main, pictures, threadId } from './lib/parts.mjs';
+import { answers, dialog, inspect, main, pictures, threadId, toast } from './lib/parts.mjs';
 import { api, startTeam } from './lib/team.mjs';
 
 const { ada, bo } = await startTeam({ model: true });
@@ -11,7 +11,6 @@ const entry = (p, text, within = p.page) =>
   within.getByRole('article', { name: `Memory: ${text}`, exact: true });
 const list = (p, name) => p.page.getByRole('region', { name, exact: true });
 const mine = (p) => list(p, 'What agents remember about you');
-const toast = (p, text) => p.page.locator('.toast').filter({ hasText: text }).waitFor();
 const undo = (p) => p.page.locator('.toast').getByRole('button', { name: 'Undo' }).click();
 const remember = (p, text, fields = {}) => api(p, 'POST', 'memories', { text, kind: 'fact', ...fields });
 const texts = async (p, query = '') => (await api(p, 'GET', `memories?${query}`)).data.map((e) => e.text);

@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { box, button } from './lib/browser.mjs';
 import { png } from './lib/made.mjs';
-import { dialog, inspect, main } from './lib/parts.mjs';
+import { dialog, inspect, main, toast } from './lib/parts.mjs';
 import { api, startTeam } from './lib/team.mjs';
 
 const { ada, bo, model } = await startTeam({ model: true });
@@ -13,7 +13,6 @@ const list = (p) => main(p).getByRole('list', { name: 'Personas' });
 const steps = (p) => main(p).getByRole('navigation', { name: 'Persona steps' });
 const step = (p, name) => steps(p).getByRole('button', { name: new RegExp(`^${name}`) });
 const marks = (p) => steps(p).getByRole('button').locator('.meta').allTextContents();
-const toast = (p, text) => p.page.locator('.toast').filter({ hasText: text }).waitFor();
 const stored = async (p, name) => (await api(p, 'GET', `personas?name=${encodeURIComponent(name)}`)).data[0];
 const openPersona = async (p, name) => {
   await p.page.goto(PAGE);

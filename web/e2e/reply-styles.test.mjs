@@ -2,14 +2,13 @@
 import assert from 'node:assert/strict';
 import { before, test } from 'node:test';
 import { accessible, box, button, reply, startThread } from './lib/browser.mjs';
-import { answers, composer, inspect, main, threadId } from './lib/parts.mjs';
+import { answers, composer, inspect, main, threadId, toast } from './lib/parts.mjs';
 import { api, startTeam } from './lib/team.mjs';
 
 const { ada, bo } = await startTeam({ model: true });
 const PAGE = '/northwind/settings/styles';
 const chip = (p, style, name = 'Vibe') => button(p.page, `Reply style for ${name}: ${style}`);
 const pick = (p, name) => p.page.getByRole('menuitemradio', { name }).click();
-const toast = (p, text) => p.page.locator('.toast').filter({ hasText: text }).waitFor();
 const group = (p, name) => main(p).getByRole('group', { name, exact: true });
 let thread = '';
 

@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { before, test } from 'node:test';
 import { box, button, message, startThread } from './lib/browser.mjs';
-import { answers, composer, dialog, inspect, main, option, side } from './lib/parts.mjs';
+import { answers, composer, dialog, inspect, main, option, side, toast } from './lib/parts.mjs';
 import { api, known, startTeam } from './lib/team.mjs';
 
 const { ada, bo, model } = await startTeam({ model: true, bo: { theme: 'light' } });
@@ -14,7 +14,6 @@ const table = (p) => main(p).getByRole('table', { name: 'Runs' });
 const rows = (p) => table(p).locator('tbody').getByRole('row');
 const steps = (p) => main(p).getByRole('list', { name: 'Steps' }).getByRole('listitem');
 const card = (p, title) => p.page.getByRole('article', { name: `Approval: ${title}`, exact: true });
-const toast = (p, text) => p.page.locator('.toast').filter({ hasText: text }).waitFor();
 const filter = (p, name) => main(p).getByLabel(name, { exact: true });
 const flows = {};
 let path;

@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { box, button } from './lib/browser.mjs';
-import { dialog, inspect, main, side } from './lib/parts.mjs';
+import { dialog, inspect, main, side, toast } from './lib/parts.mjs';
 import { api, known, startTeam } from './lib/team.mjs';
 
 const { ada, bo, model } = await startTeam({ model: true, bo: { theme: 'light' } });
@@ -12,7 +12,6 @@ const row = (p, name) => list(p).getByRole('listitem').filter({ hasText: name })
 const act = (p, name, what) => row(p, name).getByRole('button', { name: `${what} ${name}` });
 const field = (p, name) => main(p).getByLabel(name, { exact: true });
 const runs = (p) => main(p).getByRole('list', { name: 'Next five runs' }).getByRole('listitem');
-const toast = (p, text) => p.page.locator('.toast').filter({ hasText: text }).waitFor();
 const invalid = (p, name) => field(p, name).and(p.page.locator('[aria-invalid=true]')).waitFor();
 const stored = async (p, name) => (await api(p, 'GET', 'schedules')).data.find((s) => s.name === name);
 const open = async (p) => {

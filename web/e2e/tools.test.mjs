@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { after, test } from 'node:test';
 import { accessible, button, fits } from './lib/browser.mjs';
-import { dialog, inspect, main } from './lib/parts.mjs';
+import { dialog, inspect, main, toast } from './lib/parts.mjs';
 import { api, startTeam } from './lib/team.mjs';
 import { fn, ToolServer } from './lib/tool-server.mjs';
 
@@ -30,7 +30,6 @@ const accept = async (name, shown = 'definition') => {
     .click();
   await button.click();
 };
-const toast = (text) => ada.page.locator('.toast').filter({ hasText: text }).waitFor();
 
 test('without servers, the page says so, and members do not see it', async () => {
   await open();
@@ -142,7 +141,7 @@ test('reads are trusted, and a rejected secret is replaced', async () => {
   await accessible(ada.page, 'a rejected secret');
   await section.getByLabel('Replace the secret').fill('sk-heron');
   await section.getByRole('button', { name: 'Store' }).click();
-  await toast('The secret is stored');
+  await toast(ada, 'The secret is stored');
   await section.getByText('The server rejected the secret.').waitFor({ state: 'detached' });
   assert.equal((await tool()).trusted_reads, true);
 });
@@ -158,7 +157,7 @@ test('the trust level is a choice of the admins', async (t) => {
   for (const name of names) await group.getByRole('radio', { name, exact: true }).waitFor();
   assert.equal(await group.getByRole('radio', { name: names[level] }).isChecked(), true);
   await group.getByRole('radio', { name: 'Read only' }).check();
-  await toast('Saved. It applies to the next call.');
+  await toast(ada, 'Saved. It applies to the next call.');
   assert.equal((await api(ada, 'GET', policy)).trust_level, 1);
 });
 

@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { accessible, box, button } from './lib/browser.mjs';
-import { dialog, inspect, main, side } from './lib/parts.mjs';
+import { dialog, inspect, main, side, toast } from './lib/parts.mjs';
 import { api, known, startTeam } from './lib/team.mjs';
 
 const { ada, bo } = await startTeam({ bo: { theme: 'light' } });
@@ -13,7 +13,6 @@ const act = (p, name, what) => row(p, name).getByRole('button', { name: `${what}
 const item = (p, name) => p.page.getByRole('menuitem', { name, exact: true });
 const step = (p, name) => main(p).getByRole('group', { name, exact: true });
 const focused = (p, where) => where.and(p.page.locator(':focus')).waitFor();
-const toast = (p, text) => p.page.locator('.toast').filter({ hasText: text }).waitFor();
 const stored = async (name) => (await api(ada, 'GET', `workflows?name=${name}`)).data[0];
 const idsOf = ({ steps }) => steps.map((s) => s.id);
 const open = async (p) => {

@@ -18,6 +18,12 @@ export const agentCard = (p, name) =>
     .filter({ has: p.page.getByRole('heading', { name }) });
 /** Messages of an agent. */
 export const answers = (p, name) => p.page.getByRole('article', { name: new RegExp(`^${name}, `) });
+/** Waits for a toast that no earlier call has seen; every toast is an element of its own. */
+export const toast = (p, text) =>
+  p.page
+    .locator('.toast:not([data-seen])')
+    .filter({ hasText: text })
+    .evaluate((shown) => shown.setAttribute('data-seen', ''));
 export const option = (p, name) => p.page.getByRole('option', { name });
 
 /** ID of the thread in the address. */

@@ -192,7 +192,7 @@ describe('a workflow is started', () => {
     await write('/run review the plan');
     await fireEvent.keyDown(field(), { key: 'Enter' });
     await waitFor(() => expect(started()).toMatchObject({ thread_id: 'thread_1', input: 'the plan' }));
-    await waitFor(() => expect(screen.app.ui.toast).toBe('Started review'));
+    await waitFor(() => expect(screen.app.ui.toast?.text).toBe('Started review'));
     expect(screen.ws.tasks.runsIn('thread_1')).toHaveLength(1);
     expect(field().value).toBe('');
   });
@@ -209,22 +209,22 @@ describe('a workflow is started', () => {
     showComposer();
     await write('/run review now');
     await fireEvent.keyDown(field(), { key: 'Enter' });
-    await waitFor(() => expect(screen.app.ui.toast).toBe('The workflow is paused'));
+    await waitFor(() => expect(screen.app.ui.toast?.text).toBe('The workflow is paused'));
     await waitFor(() => expect(field().value).toBe('/run review now'));
     await write('/run nothing');
     await fireEvent.keyDown(field(), { key: 'Enter' });
-    await waitFor(() => expect(screen.app.ui.toast).toMatch(/no workflow is named “nothing”/));
+    await waitFor(() => expect(screen.app.ui.toast?.text).toMatch(/no workflow is named “nothing”/));
   });
   test('once if the first response was lost, and again by the next command', async () => {
     backend().lost = /runs$/;
     showComposer();
     await write('/run review now');
     await fireEvent.keyDown(field(), { key: 'Enter' });
-    await waitFor(() => expect(screen.app.ui.toast).toBe('The server cannot be reached.'));
+    await waitFor(() => expect(screen.app.ui.toast?.text).toBe('The server cannot be reached.'));
     await waitFor(() => expect(field().value).toBe('/run review now'));
     backend().lost = null;
     await fireEvent.keyDown(field(), { key: 'Enter' });
-    await waitFor(() => expect(screen.app.ui.toast).toBe('Started review'));
+    await waitFor(() => expect(screen.app.ui.toast?.text).toBe('Started review'));
     await write('/run review now');
     await fireEvent.keyDown(field(), { key: 'Enter' });
     await waitFor(() => expect(starts()).toHaveLength(3));

@@ -29,6 +29,10 @@ export interface ToastAction {
   label: string;
   run: () => void;
 }
+export interface Toast {
+  text: string;
+  action: ToastAction | null;
+}
 const TOAST_MS = 5000;
 /** Long enough to reach the button with the keyboard. */
 const TOAST_ACTION_MS = 10_000;
@@ -46,26 +50,24 @@ export class Ui {
   /** Polite live region. */
   announcement = $state('');
   /** A short line at the bottom, for the result of an action that is not shown anywhere else. */
-  toast = $state<string | null>(null);
+  toast = $state.raw<Toast | null>(null);
   /** The channel whose composer takes the focus when it is mounted next. */
   composerIn: string | null = null;
-  toastAction = $state.raw<ToastAction | null>(null);
   #timer: ReturnType<typeof setTimeout> | null = null;
 
   announce(text: string): void {
     this.announcement = this.announcement === text ? `${text} ` : text; // repeated text must be announced again
   }
   show(text: string, action: ToastAction | null = null): void {
-    this.toast = text;
-    this.toastAction = action;
+    this.toast = { text, action };
     this.announce(action ? `${text}. ${action.label} is available for 10 seconds.` : text);
     if (this.#timer) clearTimeout(this.#timer);
     this.#timer = setTimeout(() => (this.toast = null), action ? TOAST_ACTION_MS : TOAST_MS);
   }
   runToastAction(): void {
-    const action = this.toastAction;
+    const shown = this.toast;
     this.toast = null;
-    action?.run();
+    shown?.action?.run();
   }
   /** True once, if the focus was requested for this channel's composer. */
   takesComposer(channel: string): boolean {
