@@ -47,8 +47,8 @@ test-without-server: node packages
 .PHONY: check-rust
 check-rust: node packages
 	cargo fmt --all --check
-	$(CLEAN) cargo clippy -p openvibe -p openvibe-extract -p openvibe-responder --all-targets -- -D warnings
-	$(CLEAN) RUSTDOCFLAGS="-D warnings" cargo doc -p openvibe -p openvibe-extract -p openvibe-responder --no-deps --document-private-items --quiet
+	$(CLEAN) cargo clippy -p openvibe -p openvibe-extract -p openvibe-responder -p openvibe-sqlite --all-targets -- -D warnings
+	$(CLEAN) RUSTDOCFLAGS="-D warnings" cargo doc -p openvibe -p openvibe-extract -p openvibe-responder -p openvibe-sqlite --no-deps --document-private-items --quiet
 
 .PHONY: check-web
 check-web: node packages
@@ -65,7 +65,7 @@ test-rust: export RUST_TEST_THREADS ?= $(shell echo $$(($$(nproc) + 2)))
 test-rust: node test-tools ## Run the Rust tests, on SQLite and on PostgreSQL
 	$(CLEAN) cargo test --no-run
 	$(CLEAN) OPENVIBE_TEST_DATABASE=sqlite cargo test --quiet
-	$(CLEAN) cargo test --quiet -p openvibe-extract -p openvibe-responder
+	$(CLEAN) cargo test --quiet -p openvibe-extract -p openvibe-responder -p openvibe-sqlite
 	$(CLEAN) OPENVIBE_TEST_DATABASE=postgres scripts/with-postgres.sh cargo test --quiet --test api
 
 .PHONY: test-web

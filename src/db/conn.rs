@@ -1,27 +1,31 @@
 //! One connection type for both engines.
 
 use std::{
+    panic::{AssertUnwindSafe, catch_unwind, resume_unwind},
     sync::Arc,
     time::{Duration, Instant},
 };
 
 use crate::{failpoint, time::Timestamp};
+use futures::future::BoxFuture;
+use openvibe_sqlite::{Sqlite, SqliteArguments, SqliteConnection, SqliteRow};
 use sqlx::{
-    Arguments, Encode, FromRow, PgPool, Postgres, Row, Sqlite, Transaction, Type,
+    Arguments, Encode, FromRow, PgPool, Postgres, Row, Type,
     pool::PoolConnection,
     postgres::{PgArguments, PgConnection, PgRow},
-    sqlite::{SqliteArguments, SqliteConnection, SqliteRow},
     types::Json,
 };
+use tracing::{Instrument, Span};
 use uuid::Uuid;
 
 use super::{
     engine::Engine,
     error::{DbError, SCAN_DEADLINE},
     fault::{is_lost, is_retryable, sqlstate},
-    lanes::{LanePermit, ReaderPermit},
+    lanes::LanePermit,
     pending::{EventRow, Pending, group_size, insert_sql, recipients_sql},
     sessions::{self, ANSWER_DEADLINE, Faults, READ_DEADLINE, ReaderPool, STATEMENT_DEADLINE},
+    sqlite::{Deadline, Lite},
 };
 
 /// In one message, so that the ID of the process costs no round trip.
@@ -40,17 +44,16 @@ impl<T> Bind for T where
 
 /// Types that a row of either engine can be read into: every `#[derive(FromRow)]` struct and every tuple.
 pub trait FromAnyRow:
-    for<'r> FromRow<'r, SqliteRow> + for<'r> FromRow<'r, PgRow> + Send + Unpin
+    for<'r> FromRow<'r, SqliteRow> + for<'r> FromRow<'r, PgRow> + Send + Unpin + 'static
 {
 }
 impl<T> FromAnyRow for T where
-    T: for<'r> FromRow<'r, SqliteRow> + for<'r> FromRow<'r, PgRow> + Send + Unpin
+    T: for<'r> FromRow<'r, SqliteRow> + for<'r> FromRow<'r, PgRow> + Send + Unpin + 'static
 {
 }
 
 enum Backend {
-    Lite(PoolConnection<Sqlite>),
-    LiteTx(Transaction<'static, Sqlite>),
+    Lite(Lite),
     Pg(Box<Session>),
 }
 
@@ -197,19 +200,15 @@ struct Scan {
     until: Instant,
     /// A statement is running.
     is_running: bool,
-    /// `SQLite` only; on `PostgreSQL`, the session has the slot.
-    reader: Option<ReaderPermit>,
+    /// `SQLite` only; on `PostgreSQL`, the server enforces it.
+    deadline: Option<Deadline>,
 }
 
 impl Drop for Scan {
     fn drop(&mut self) {
-        if let Some(reader) = &self.reader {
-            if self.is_running {
-                // The caller dropped the read.
-                reader.deadline.expire();
-            } else {
-                reader.deadline.clear();
-            }
+        if let Some(deadline) = self.deadline.as_ref().filter(|_| self.is_running) {
+            // The caller dropped the read.
+            deadline.abandon();
         }
     }
 }
@@ -227,7 +226,6 @@ pub struct CommitMarker {
 
 pub struct Conn {
     backend: Backend,
-    /// Declared after the backend, so that it is dropped after it.
     scan: Option<Scan>,
     /// Time when the connection was taken from its pool.
     pub(super) taken_at: Instant,
@@ -267,22 +265,16 @@ impl Conn {
         self.marker = None;
     }
 
-    pub(super) fn lite(c: PoolConnection<Sqlite>) -> Self {
-        Self::new(Backend::Lite(c))
-    }
-
-    pub(super) fn lite_tx(c: Transaction<'static, Sqlite>) -> Self {
-        Self::new(Backend::LiteTx(c))
-    }
-
-    pub(super) fn lite_scan(c: Transaction<'static, Sqlite>, permit: ReaderPermit) -> Self {
-        let mut c = Self::new(Backend::LiteTx(c));
-        c.scan = Some(Scan {
+    pub(super) fn lite(c: Lite) -> Self {
+        let scan = c.deadline().map(|deadline| Scan {
             until: Instant::now() + SCAN_DEADLINE,
             is_running: false,
-            reader: Some(permit),
+            deadline: Some(deadline),
         });
-        c
+        Self {
+            scan,
+            ..Self::new(Backend::Lite(c))
+        }
     }
 
     pub(super) fn pg(c: PoolConnection<Postgres>, faults: Arc<Faults>) -> Self {
@@ -319,12 +311,72 @@ impl Conn {
         self.scan = Some(Scan {
             until: Instant::now() + SCAN_DEADLINE,
             is_running: false,
-            reader: None,
+            deadline: None,
         });
         if let Backend::Pg(session) = &mut self.backend {
             session.lane = Some(PgLane { permit, fast });
         }
         self
+    }
+
+    /// Runs a read of several statements in one piece, and releases the connection. On `SQLite`, the whole read runs on the
+    /// thread of the connection, so it must wait for nothing but statements. If the future is dropped, a read in the slow lane
+    /// is interrupted.
+    ///
+    /// # Errors
+    /// Errors of `read`.
+    pub async fn run<T, E, F>(mut self, read: F) -> Result<T, E>
+    where
+        T: Send + 'static,
+        E: From<DbError> + Send + 'static,
+        F: for<'c> FnOnce(&'c mut Conn) -> BoxFuture<'c, Result<T, E>> + Send + 'static,
+    {
+        let here = match &self.backend {
+            Backend::Lite(c) => c.is_here(),
+            Backend::Pg(_) => true,
+        };
+        if here {
+            return read(&mut self).await;
+        }
+        // Interrupts the read if this future is dropped.
+        let mut waiting = self.scan.as_ref().map(|scan| Scan {
+            until: scan.until,
+            is_running: true,
+            deadline: scan.deadline.clone(),
+        });
+        let (reply, answer) = tokio::sync::oneshot::channel();
+        let span = Span::current();
+        self.send(move |mut c| {
+            let run = || futures::executor::block_on(read(&mut c).instrument(span));
+            let done = catch_unwind(AssertUnwindSafe(run));
+            // Free before the caller continues.
+            drop(c);
+            drop(reply.send(done));
+        });
+        let done = answer.await;
+        if let Some(waiting) = &mut waiting {
+            waiting.is_running = false;
+        }
+        match done {
+            Ok(Ok(done)) => done,
+            Ok(Err(panic)) => resume_unwind(panic),
+            Err(_) => Err(DbError::Closed.into()),
+        }
+    }
+
+    /// Runs a job on the thread of a connection to a `SQLite` file.
+    fn send(mut self, job: impl FnOnce(Self) + Send + 'static) {
+        let gone = Backend::Lite(Lite::gone());
+        match std::mem::replace(&mut self.backend, gone) {
+            Backend::Lite(lite) => lite.send(move |lite| {
+                self.backend = Backend::Lite(lite);
+                job(self);
+            }),
+            Backend::Pg(session) => {
+                self.backend = Backend::Pg(session);
+                job(self);
+            }
+        }
     }
 
     /// Starts a snapshot: all further reads see the same state of the database. `PostgreSQL` only.
@@ -387,7 +439,7 @@ impl Conn {
     /// Checks whether the connection is still open, without a round trip to the server.
     pub(super) fn is_usable(&self) -> bool {
         match &self.backend {
-            Backend::Lite(_) | Backend::LiteTx(_) => true,
+            Backend::Lite(_) => true,
             Backend::Pg(session) => {
                 session.c.is_some() && !session.faults.is_suspect(self.taken_at)
             }
@@ -405,7 +457,7 @@ impl Conn {
 
     pub fn engine(&self) -> Engine {
         match self.backend {
-            Backend::Lite(_) | Backend::LiteTx(_) => Engine::Sqlite,
+            Backend::Lite(_) => Engine::Sqlite,
             Backend::Pg(_) => Engine::Postgres,
         }
     }
@@ -537,8 +589,10 @@ impl Conn {
     /// Runs a transaction control statement; not counted as a write.
     pub(super) async fn control(&mut self, sql: &'static str) -> Result<(), DbError> {
         match &mut self.backend {
-            Backend::Lite(c) => sqlx::query(sql).execute(&mut **c).await.map(|_| ()),
-            Backend::LiteTx(c) => sqlx::query(sql).execute(&mut **c).await.map(|_| ()),
+            Backend::Lite(c) => {
+                let run = |c: &mut SqliteConnection| c.run(sql, Some(&SqliteArguments::default()));
+                c.with(run).await.map(|_| ())
+            }
             Backend::Pg(session) => {
                 // A commit may wait for replicas, and is slow on a full disk.
                 let limit = if sql == "commit" {
@@ -571,18 +625,29 @@ impl Conn {
         }
     }
 
+    /// The connection to a `SQLite` file, on a thread that may block.
     pub(super) fn as_lite(&mut self) -> Option<&mut SqliteConnection> {
         match &mut self.backend {
-            Backend::Lite(c) => Some(&mut **c),
-            Backend::LiteTx(c) => Some(&mut **c),
+            Backend::Lite(c) => c.connection(),
             Backend::Pg(_) => None,
+        }
+    }
+
+    /// Runs `work` with the connection to a `SQLite` file.
+    async fn with_lite<T: Send + 'static>(
+        &mut self,
+        work: impl FnOnce(&mut SqliteConnection) -> Result<T, sqlx::Error> + Send + 'static,
+    ) -> Result<T, sqlx::Error> {
+        match &mut self.backend {
+            Backend::Lite(c) => c.with(work).await,
+            Backend::Pg(_) => Err(gone()),
         }
     }
 
     pub(super) fn as_pg(&mut self) -> Option<&mut PgConnection> {
         match &mut self.backend {
             Backend::Pg(session) => session.c.as_deref_mut(),
-            Backend::Lite(_) | Backend::LiteTx(_) => None,
+            Backend::Lite(_) => None,
         }
     }
 
@@ -688,14 +753,7 @@ impl Query<'_> {
         }
         conn.begin_statement()?;
         let done = match args {
-            Args::Lite(args) => match conn.as_lite() {
-                Some(c) => sqlx::query_with(sql, args)
-                    .persistent(is_kept)
-                    .execute(c)
-                    .await
-                    .map(|r| r.rows_affected()),
-                None => Err(sqlx::Error::WorkerCrashed),
-            },
+            Args::Lite(args) => conn.with_lite(move |c| c.run(sql, Some(&args))).await,
             Args::Pg(args) => match conn.as_pg() {
                 Some(c) => {
                     let run = sqlx::query_with(sql, args).persistent(is_kept).execute(c);
@@ -739,14 +797,17 @@ impl Query<'_> {
         }
         conn.begin_statement()?;
         let rows = match args {
-            Args::Lite(args) => match conn.as_lite() {
-                Some(c) => sqlx::query_with(sql, args)
-                    .persistent(is_kept)
-                    .fetch_all(c)
-                    .await
-                    .and_then(|rows| rows.iter().map(T::from_row).collect()),
-                None => Err(sqlx::Error::WorkerCrashed),
-            },
+            Args::Lite(args) => {
+                let read = move |c: &mut SqliteConnection| {
+                    let mut rows = Vec::new();
+                    c.each(sql, Some(&args), is_kept, |row| {
+                        rows.push(T::from_row(row)?);
+                        Ok::<_, sqlx::Error>(())
+                    })?;
+                    Ok(rows)
+                };
+                conn.with_lite(read).await
+            }
             // Boxed, so that the future of every read stays small.
             Args::Pg(args) => Box::pin(conn.fetch_pg(sql, args, is_kept)).await,
         };

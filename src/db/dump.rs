@@ -9,12 +9,14 @@ use std::{
 use base64::{Engine as _, prelude::BASE64_STANDARD};
 use chrono::{DateTime, SecondsFormat, Utc};
 use futures::TryStreamExt;
+use openvibe_sqlite::{
+    SqliteArguments, SqliteConnectOptions, SqliteConnection, SqliteJournalMode, SqliteSynchronous,
+};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use sqlx::{
     AssertSqlSafe, Column as _, ColumnIndex, ConnectOptions, Connection, Database, Decode,
-    PgConnection, Postgres, Row, SqliteConnection, Transaction, Type,
-    sqlite::{SqliteArguments, SqliteConnectOptions, SqliteJournalMode, SqliteSynchronous},
+    PgConnection, Postgres, Row, Transaction, Type,
 };
 use uuid::Uuid;
 
@@ -354,16 +356,15 @@ impl Dump {
             })
             .collect();
         let sql = format!("select {} from {}", columns.join(", "), quoted(&table.name));
-        let sql = AssertSqlSafe(sql);
         match &mut self.backend {
             Backend::Lite(c) => {
-                let mut rows = sqlx::query(sql).fetch(c);
-                while let Some(row) = rows.try_next().await.map_err(db)? {
-                    sink(line(&row, table).map_err(db)?)?;
-                }
+                let each = c.each(&sql, None, false, |row| {
+                    sink(line(row, table)?).map_err(Unread)
+                });
+                each.map_err(|Unread(e)| e)?;
             }
             Backend::Pg(c) => {
-                let mut rows = sqlx::query(sql).fetch(&mut **c);
+                let mut rows = sqlx::query(AssertSqlSafe(sql)).fetch(&mut **c);
                 while let Some(row) = rows.try_next().await.map_err(db)? {
                     sink(line(&row, table).map_err(db)?)?;
                 }
@@ -429,6 +430,15 @@ impl Dump {
                     .await
             }
         }?)
+    }
+}
+
+/// Error that ends the reading of a table.
+struct Unread<E>(E);
+
+impl<E: From<DbError>> From<sqlx::Error> for Unread<E> {
+    fn from(error: sqlx::Error) -> Self {
+        Self(DbError::from(error).into())
     }
 }
 

@@ -46,7 +46,8 @@ impl DatabaseUrl {
 
 #[cfg(test)]
 mod tests {
-    use sqlx::{Connection, SqliteConnection};
+    use openvibe_sqlite::SqliteConnection;
+    use sqlx::Connection;
 
     #[tokio::test]
     async fn sqlite_keeps_the_plan_of_a_statement() {

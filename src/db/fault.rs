@@ -2,7 +2,8 @@
 
 use std::borrow::Cow;
 
-use sqlx::{migrate::MigrateError, sqlite::SqliteError};
+use openvibe_sqlite::SqliteError;
+use sqlx::migrate::MigrateError;
 
 use super::{error::DbError, migrate};
 

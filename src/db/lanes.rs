@@ -5,22 +5,14 @@
 
 use std::{
     collections::HashMap,
-    path::Path,
-    sync::{
-        Arc, Mutex, PoisonError,
-        atomic::{AtomicU64, Ordering},
-    },
-    time::{Duration, Instant},
+    sync::{Arc, Mutex, PoisonError},
+    time::Duration,
 };
 
-use sqlx::{
-    SqlitePool,
-    sqlite::{SqliteConnectOptions, SqlitePoolOptions},
-};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use uuid::Uuid;
 
-use super::error::{DbError, SCAN_DEADLINE};
+use super::error::DbError;
 
 /// Maximum wait for a connection of the slow lane.
 const WAIT_DEADLINE: Duration = Duration::from_secs(5);
@@ -28,8 +20,6 @@ const WAIT_DEADLINE: Duration = Duration::from_secs(5);
 const WAITING_MAX: usize = 256;
 /// Size of the share table beyond which idle entries are removed.
 const SHARES_KEPT: usize = 1024;
-/// Instructions of `SQLite`'s virtual machine between two checks of the deadline: about 20 µs.
-const OPS_PER_CHECK: i32 = 1000;
 
 /// Share of the slow lane that a read uses.
 #[derive(Debug, Clone, Copy)]
@@ -115,151 +105,6 @@ impl Shares {
     }
 }
 
-/// Deadline of the read on a `SQLite` connection, checked by its progress handler.
-#[derive(Clone, Default)]
-pub(super) struct Deadline {
-    /// Milliseconds since `START`; 0 if there is no deadline.
-    until: Arc<AtomicU64>,
-}
-
-static START: std::sync::LazyLock<Instant> = std::sync::LazyLock::new(Instant::now);
-
-fn elapsed_ms() -> u64 {
-    u64::try_from(START.elapsed().as_millis()).unwrap_or(u64::MAX)
-}
-
-impl Deadline {
-    fn set(&self, within: Duration) {
-        let within = u64::try_from(within.as_millis()).unwrap_or(u64::MAX);
-        let until = elapsed_ms().saturating_add(within).max(1);
-        self.until.store(until, Ordering::Relaxed);
-    }
-
-    /// Interrupts the running statement.
-    pub(super) fn expire(&self) {
-        self.until.store(1, Ordering::Relaxed);
-    }
-
-    pub(super) fn clear(&self) {
-        self.until.store(0, Ordering::Relaxed);
-    }
-
-    /// Checks whether the running statement can continue. Interrupts only once, so that the rollback can run.
-    fn allows(&self) -> bool {
-        let until = self.until.load(Ordering::Relaxed);
-        if until == 0 || elapsed_ms() < until {
-            return true;
-        }
-        self.clear();
-        false
-    }
-}
-
-/// Connection of `SQLite`'s slow lane: a pool of size one, so that its progress handler knows the deadline.
-struct Reader {
-    pool: SqlitePool,
-    deadline: Deadline,
-}
-
-/// `SQLite`'s slow lane.
-pub(super) struct SqliteLane {
-    lane: Lane,
-    readers: Vec<Reader>,
-    idle: Arc<Mutex<Vec<usize>>>,
-}
-
-/// Reader of `SQLite`'s slow lane that is in use.
-pub(super) struct ReaderPermit {
-    index: usize,
-    idle: Arc<Mutex<Vec<usize>>>,
-    pub(super) deadline: Deadline,
-    _permit: LanePermit,
-}
-
-impl Drop for ReaderPermit {
-    fn drop(&mut self) {
-        let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
-        idle.push(self.index);
-    }
-}
-
-impl SqliteLane {
-    pub(super) async fn open(
-        size: usize,
-        path: &Path,
-        options: impl Fn(&Path) -> SqliteConnectOptions,
-    ) -> Result<Self, DbError> {
-        let mut readers = Vec::with_capacity(size);
-        for _ in 0..size {
-            let deadline = Deadline::default();
-            let of_handler = deadline.clone();
-            let pool = SqlitePoolOptions::new()
-                .max_connections(1)
-                .acquire_timeout(WAIT_DEADLINE)
-                .idle_timeout(None)
-                .max_lifetime(None)
-                .test_before_acquire(false)
-                .after_connect(move |c, _| {
-                    let deadline = of_handler.clone();
-                    Box::pin(async move {
-                        c.lock_handle()
-                            .await?
-                            .set_progress_handler(OPS_PER_CHECK, move || deadline.allows());
-                        Ok(())
-                    })
-                })
-                .connect_with(options(path).read_only(true))
-                .await?;
-            readers.push(Reader { pool, deadline });
-        }
-        Ok(Self {
-            lane: Lane::new(size),
-            idle: Arc::new(Mutex::new((0..size).collect())),
-            readers,
-        })
-    }
-
-    /// Begins a transaction on an idle reader; returns it with the slot.
-    pub(super) async fn begin(
-        &self,
-        share: Share,
-    ) -> Result<(sqlx::Transaction<'static, sqlx::Sqlite>, ReaderPermit), DbError> {
-        let permit = self.lane.enter(share).await?;
-        let index = self
-            .idle
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .pop();
-        // There are as many slots as readers, and a reader becomes idle before its slot is released.
-        let reader = index.and_then(|index| self.readers.get(index).map(|reader| (index, reader)));
-        let (index, reader) = reader.ok_or(DbError::Busy)?;
-        let permit = ReaderPermit {
-            index,
-            idle: Arc::clone(&self.idle),
-            deadline: reader.deadline.clone(),
-            _permit: permit,
-        };
-        let begin = async || reader.pool.begin_with("begin deferred").await;
-        let tx = match begin().await {
-            // A late interrupt for a dropped read hit this statement: retry once.
-            Err(sqlx::Error::Database(_)) => begin().await,
-            begun => begun,
-        };
-        let tx = tx.map_err(|e| match e {
-            sqlx::Error::PoolTimedOut => DbError::Busy,
-            e => e.into(),
-        })?;
-        reader.deadline.set(SCAN_DEADLINE);
-        Ok((tx, permit))
-    }
-
-    pub(super) async fn close(&self) {
-        for reader in &self.readers {
-            reader.pool.close().await;
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use futures::FutureExt as _;
@@ -313,18 +158,5 @@ mod tests {
             "{} wait, {rejected} were rejected",
             waiting.len()
         );
-    }
-
-    #[test]
-    fn a_deadline_interrupts_only_once() {
-        let deadline = Deadline::default();
-        assert!(deadline.allows());
-        deadline.set(Duration::from_hours(1));
-        assert!(deadline.allows());
-        deadline.expire();
-        // A deadline in the first millisecond of the process would count as expired.
-        std::thread::sleep(Duration::from_millis(2));
-        assert!(!deadline.allows());
-        assert!(deadline.allows(), "the rollback runs");
     }
 }

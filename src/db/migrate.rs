@@ -2,8 +2,9 @@
 
 use std::borrow::Cow;
 
+use openvibe_sqlite::SqliteConnection;
 use sqlx::{
-    AssertSqlSafe, PgConnection, SqlSafeStr, SqliteConnection,
+    AssertSqlSafe, PgConnection, SqlSafeStr,
     migrate::{Migration, MigrationType, Migrator},
 };
 

@@ -2,7 +2,8 @@
 //!
 //! `Conn` wraps a connection of either engine; query functions are plain `async fn(c: &mut Conn, …)` that compose in
 //! any transaction. Single reads use a pooled connection (`Db::read`) or a consistent snapshot (`Db::snapshot`);
-//! searches, lists, and other long reads have their own connections (`Db::scan`, see `lanes`). Every write is a command
+//! searches, lists, and other long reads have their own connections (`Db::scan`, see `lanes`). Reads of several statements
+//! run in one piece (`Conn::run`), which on `SQLite` saves thread switches (see `sqlite`). Every write is a command
 //! (`Db::write`) that a writer thread runs in a batch and answers after the commit (see `writer`). Differences between
 //! the engines are in `dialect`. Queries of features are not in this module.
 
@@ -20,6 +21,7 @@ mod options;
 mod pending;
 mod schema;
 mod sessions;
+mod sqlite;
 mod visibility;
 mod writer;
 
@@ -28,12 +30,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use sqlx::{
-    Postgres, SqlitePool,
-    pool::PoolConnection,
-    postgres::PgListener,
-    sqlite::{SqliteConnectOptions, SqliteJournalMode, SqlitePoolOptions, SqliteSynchronous},
-};
+use sqlx::{Postgres, pool::PoolConnection, postgres::PgListener};
 use tokio::sync::watch;
 use uuid::Uuid;
 
@@ -44,23 +41,18 @@ pub use error::DbError;
 pub use fault::DatabaseFault;
 pub use identity::Epoch;
 use identity::Epochs;
+use lanes::Lane;
 pub use lanes::Share;
-use lanes::{Lane, SqliteLane};
 pub use options::{Failover, Options};
 pub use pending::EventRow;
-use sessions::{Faults, Purpose, READ_WAIT, ReaderPool, STATEMENTS_KEPT, Server};
+use sessions::{Faults, Purpose, READ_WAIT, ReaderPool, Server};
+use sqlite::{SqliteLane, SqlitePool};
 pub(crate) use visibility::{
     is_in_visible_channel, is_reader, is_shared_channel, is_visible_channel,
 };
 use writer::Writers;
 pub use writer::{Listener, LostSignals};
 
-/// Maximum number of fast lane connections to the `SQLite` file, in addition to the writer: number of cores + 3.
-const SQLITE_READERS_MAX: usize = 16;
-/// Maximum number of slow lane connections to the `SQLite` file: number of cores + 1.
-const SQLITE_SCANNERS_MAX: usize = 8;
-/// Maximum size of a `SQLite` file that is checked for damage at startup, which takes one or two seconds.
-const CHECKED_BYTES_MAX: u64 = 512 * 1024 * 1024;
 /// Number of sessions of the node itself: one for its lease, one that notifies, and one that listens.
 const POSTGRES_OWN: u32 = 3;
 /// Minimum number of `PostgreSQL` connections: one for each lane, those of the node itself, and those of the writers.
@@ -102,51 +94,6 @@ pub struct Db {
     probed: Arc<tokio::sync::Mutex<Option<Instant>>>,
 }
 
-fn sqlite_options(path: &std::path::Path) -> SqliteConnectOptions {
-    SqliteConnectOptions::new()
-        .filename(path)
-        .journal_mode(SqliteJournalMode::Wal)
-        // An acknowledged write survives a power failure.
-        .synchronous(SqliteSynchronous::Full)
-        .foreign_keys(true)
-        .busy_timeout(Duration::from_secs(10))
-        // Overwrites deleted text with zeros.
-        .pragma("secure_delete", "ON")
-        .pragma("temp_store", "MEMORY")
-        .pragma("cache_size", "-16384")
-        .statement_cache_capacity(STATEMENTS_KEPT)
-}
-
-/// Checks for damage and for write access before anything is written.
-///
-/// Virtual tables are not checked, because that would read all text again. Files above `CHECKED_BYTES_MAX` are not
-/// checked either, because startup must not take minutes.
-async fn check(pool: &SqlitePool, path: &std::path::Path) -> Result<(), DbError> {
-    let mut c = pool.acquire().await?;
-    for sql in ["begin immediate", "rollback"] {
-        sqlx::query(sql).execute(&mut *c).await?;
-    }
-    if std::fs::metadata(path).is_ok_and(|file| file.len() > CHECKED_BYTES_MAX) {
-        tracing::info!("skipped the damage check: the database is large");
-        return Ok(());
-    }
-    let tables: Vec<String> = sqlx::query_scalar(
-        "select name from sqlite_schema where type = 'table' and rootpage > 0 order by name",
-    )
-    .fetch_all(&mut *c)
-    .await?;
-    for table in tables {
-        let sql = format!("pragma quick_check('{}')", table.replace('\'', "''"));
-        let found: Vec<String> = sqlx::query_scalar(sqlx::AssertSqlSafe(sql))
-            .fetch_all(&mut *c)
-            .await?;
-        if let Some(damage) = found.into_iter().find(|line| line != "ok") {
-            return Err(DbError::Damaged(format!("{table}: {damage}")));
-        }
-    }
-    Ok(())
-}
-
 impl Db {
     /// Opens the database with the default options. See `open_with`.
     ///
@@ -167,36 +114,18 @@ impl Db {
     ) -> Result<Self, DbError> {
         match place {
             DatabaseUrl::Sqlite(path) => {
-                let file = sqlite_options(path).create_if_missing(true);
-                let write = SqlitePoolOptions::new()
-                    .max_connections(1)
-                    .idle_timeout(None)
-                    .max_lifetime(None)
-                    .connect_with(file)
-                    .await?;
-                check(&write, path).await?;
-                let mut c = Conn::lite(write.acquire().await?);
-                schema::run(&mut c).await?;
-                let read = c.q("select value from meta where key = 'epoch'");
-                let epoch = Epoch {
-                    id: read.value().await?,
-                    server: None,
+                let (file, runtime) = (path.clone(), tokio::runtime::Handle::current());
+                let opened = sqlite::blocking(move || {
+                    let write = SqlitePool::open_writer(&file)?;
+                    let epoch = runtime.block_on(migrate_sqlite(&write))?;
+                    Ok((write, epoch))
+                });
+                let (write, epoch) = opened.await?;
+                let readers = Readers::Lite {
+                    fast: SqlitePool::of_readers(path),
+                    slow: SqliteLane::new(path),
                 };
-                drop(c);
-                let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
-                let readers = (cores + 3).min(SQLITE_READERS_MAX);
-                let fast = SqlitePoolOptions::new()
-                    .max_connections(u32::try_from(readers).unwrap_or(1))
-                    .acquire_timeout(READ_WAIT)
-                    .idle_timeout(None)
-                    .max_lifetime(None)
-                    .test_before_acquire(false)
-                    .connect_with(sqlite_options(path).read_only(true))
-                    .await?;
-                let scanners = (cores + 1).clamp(3, SQLITE_SCANNERS_MAX);
-                let slow = SqliteLane::open(scanners, path, sqlite_options).await?;
                 let writers = Writers::sqlite(write, &listener)?;
-                let readers = Readers::Lite { fast, slow };
                 let epochs = Arc::new(Epochs::new(options.failover, epoch));
                 Ok(Self::new(readers, Arc::new(writers), epochs))
             }
@@ -318,9 +247,7 @@ impl Db {
     /// As `read`, but all reads see the same state of the database, until the connection is dropped.
     pub async fn snapshot(&self) -> Result<Conn, DbError> {
         match &*self.readers {
-            Readers::Lite { fast, .. } => {
-                Ok(Conn::lite_tx(fast.begin_with("begin deferred").await?))
-            }
+            Readers::Lite { fast, .. } => Ok(Conn::lite(fast.acquire().await?.in_transaction())),
             Readers::Pg { fast, .. } => {
                 let mut c = Conn::pg_reader(fast).await?;
                 c.begin_snapshot().await?;
@@ -337,10 +264,7 @@ impl Db {
     /// `TooSlow` after the deadline.
     pub async fn scan(&self, share: Share) -> Result<Conn, DbError> {
         match &*self.readers {
-            Readers::Lite { slow, .. } => {
-                let (tx, place) = slow.begin(share).await?;
-                Ok(Conn::lite_scan(tx, place))
-            }
+            Readers::Lite { slow, .. } => Ok(Conn::lite(slow.acquire(share).await?)),
             Readers::Pg {
                 fast, slow, lane, ..
             } => {
@@ -462,6 +386,17 @@ impl Db {
         }
         self.writers.close_connection().await;
     }
+}
+
+/// Runs the migrations on the writer's connection; returns the epoch.
+async fn migrate_sqlite(write: &SqlitePool) -> Result<Epoch, DbError> {
+    let mut c = Conn::lite(write.acquire().await?);
+    schema::run(&mut c).await?;
+    let read = c.q("select value from meta where key = 'epoch'");
+    Ok(Epoch {
+        id: read.value().await?,
+        server: None,
+    })
 }
 
 fn no_notifications() -> DbError {

@@ -19,7 +19,7 @@ use std::{
 };
 
 use futures::{FutureExt, future::LocalBoxFuture};
-use sqlx::{PgPool, SqlitePool};
+use sqlx::PgPool;
 use tokio::sync::{
     mpsc::{self, error::SendTimeoutError},
     oneshot, watch,
@@ -34,6 +34,7 @@ use super::{
     error::DbError,
     fault::sqlstate,
     sessions::{Connections, Faults, Purpose, Server},
+    sqlite::SqlitePool,
 };
 use crate::{
     failpoint,

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use futures::{StreamExt, stream};
+use futures::{FutureExt, StreamExt, stream};
 use tokio_util::sync::CancellationToken;
 
 use super::{links::Links, presence::read_elsewhere};
@@ -86,8 +86,21 @@ async fn repair(links: &Links, behind: Behind) -> Result<(), DbError> {
         epoch,
     } = behind;
     let began = Instant::now();
-    let mut c = links.db.snapshot().await?;
-    let head = match log::continuation(&mut c, workspace, delivered).await? {
+    let read = links.db.snapshot().await?.run(move |c| {
+        async move {
+            let continuation = log::continuation(c, workspace, delivered).await?;
+            let events = match continuation {
+                Continuation::Through(_) => {
+                    log::envelopes_after(c, workspace, delivered.seq, PAGE).await?
+                }
+                _ => Vec::new(),
+            };
+            Ok::<_, DbError>((continuation, events))
+        }
+        .boxed()
+    });
+    let (continuation, events) = read.await?;
+    let head = match continuation {
         Continuation::Current => return Ok(()),
         Continuation::Pruned => {
             // The clients load the snapshot.
@@ -95,15 +108,12 @@ async fn repair(links: &Links, behind: Behind) -> Result<(), DbError> {
             return Ok(());
         }
         Continuation::Lost => {
-            drop(c);
             tracing::error!(workspace.id = %workspace, seq = delivered.seq, "the database has lost an event: a new epoch begins");
             db::epoch::renew(&links.db, &epoch).await?;
             return Ok(());
         }
         Continuation::Through(head) => head,
     };
-    let events = log::envelopes_after(&mut c, workspace, delivered.seq, PAGE).await?;
-    drop(c);
     let newest = events.last().map_or(delivered.seq, |event| event.seq);
     for event in &events {
         links.hub.publish_of(generation, event);

@@ -6,6 +6,7 @@ use axum::{
     http::HeaderMap,
     response::Response,
 };
+use futures::FutureExt;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use utoipa::OpenApi;
@@ -18,6 +19,7 @@ use super::{
 };
 use crate::{
     auth::{Caller, Scope, WorkspaceCaller},
+    db::Conn,
     http::{
         ApiError, ErrorCode,
         extract::Query,
@@ -118,8 +120,22 @@ async fn list_events(
     member: WorkspaceCaller,
     Query(query): Query<EventsQuery>,
 ) -> Result<Json<Events>, ApiError> {
-    let mut c = state.db.scan(member.share()).await?;
-    let actor = member.enter(&mut c).await?;
+    let epoch = state.epoch();
+    let read = state
+        .db
+        .scan(member.share())
+        .await?
+        .run(move |c| async move { read_events(c, &member, &query, epoch).await }.boxed());
+    Ok(Json(read.await?))
+}
+
+async fn read_events(
+    c: &mut Conn,
+    member: &WorkspaceCaller,
+    query: &EventsQuery,
+    epoch: String,
+) -> Result<Events, ApiError> {
+    let actor = member.enter(c).await?;
     actor.require(Scope::ChatRead)?;
     let limit = Limit::or(query.limit, 100);
     let after = match query.after.as_deref().filter(|t| !t.is_empty()) {
@@ -136,13 +152,13 @@ async fn list_events(
                 )
             })?,
     };
-    let (head, pruned) = log::head(&mut c, actor.workspace).await?;
+    let (head, pruned) = log::head(c, actor.workspace).await?;
     let resync = after < pruned || after > head;
     let mut rows = if resync {
         Vec::new()
     } else {
         log::visible_after(
-            &mut c,
+            c,
             actor.workspace,
             log::LogReader {
                 user: actor.user,
@@ -159,7 +175,7 @@ async fn list_events(
     };
     let more = i64::try_from(rows.len()).unwrap_or(i64::MAX) > limit;
     rows.truncate(usize::try_from(limit).unwrap_or(usize::MAX));
-    Ok(Json(Events {
+    Ok(Events {
         object: ListObject,
         has_more: more,
         first_id: rows.first().map(|(seq, _)| seq.to_string()),
@@ -169,7 +185,7 @@ async fn list_events(
             .filter_map(|(_, frame)| RawValue::from_string(frame).ok())
             .collect(),
         seq: head,
-        epoch: state.epoch(),
+        epoch,
         resync,
-    }))
+    })
 }

@@ -15,8 +15,9 @@ use openvibe::db::{
     self,
     dump::{self, Dump, Kind, Load},
 };
+use openvibe_sqlite::SqliteConnection;
 use serde_json::{Value, json};
-use sqlx::{AssertSqlSafe, Connection, PgConnection, Row, SqliteConnection};
+use sqlx::{AssertSqlSafe, Connection, PgConnection, Row};
 use tokio::task::JoinSet;
 
 use crate::support::{

@@ -1,7 +1,8 @@
 //! Effects of an agent's profile and the workspace's policy on `/v1/responses`.
 
+use openvibe_sqlite::SqliteConnectOptions;
 use serde_json::{Value, json};
-use sqlx::{AssertSqlSafe, ConnectOptions, Connection, PgConnection, sqlite::SqliteConnectOptions};
+use sqlx::{AssertSqlSafe, ConnectOptions, Connection, PgConnection};
 
 use crate::support::{
     Answer, Person, Team, TestDatabase, id, instructions_of, list, team, team_with, text, within,

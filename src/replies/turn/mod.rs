@@ -35,6 +35,7 @@ use crate::{
         budget::{self, Budget, TooLarge},
         citations::Cited,
         compaction::{
+            profile::CompactionSettings,
             store::{self, Key},
             wait::Waited,
         },
@@ -108,30 +109,34 @@ impl ReplyHandler {
         lease: Lease,
         stop: CancellationToken,
     ) -> Result<(), Abort> {
+        let is_offline = self.provider.is_offline();
+        let settings = self.compactor.settings;
+        let read_task = task.clone();
         let mut c = self.db.snapshot().await?;
-        let agent =
-            profiles::get_resolved(&mut c, lease.target.agent, lease.target.agent_version).await?;
-        let counts = queue::counts_of(&mut c, task.id).await?;
-        if !can_go_on(&mut c, &task).await? {
+        let beginning = if is_offline {
+            // Waits for the built-in responder.
+            let read = Beginning::read(&mut c, read_task, lease, is_offline, settings).await;
             drop(c);
+            read?
+        } else {
+            c.run(move |c| Beginning::read(c, read_task, lease, is_offline, settings).boxed())
+                .await?
+        };
+        if !beginning.can_go_on {
             return Ok(self.fail(lease, FailCode::NotAllowed, None).await?);
         }
-        let is_offline = self.provider.is_offline();
         if task.kind == TaskKind::Delegate && task.run_id.is_none() && is_offline {
-            drop(c);
             return Ok(self.fail(lease, FailCode::ModelUnavailable, None).await?);
         }
-        let settings = self.compactor.settings;
-        let loaded = context::load(&mut c, &task, &agent, settings).await?;
-        let offline = match &loaded {
-            Some(loaded) if is_offline => Some(offline::prepare(&mut c, &task, loaded).await?),
-            _ => None,
-        };
-        let is_allowed =
-            task.kind != TaskKind::Schedule || schedules::is_allowed(&mut c, &task).await?;
-        let is_full =
-            task.reply_message_id.is_none() && quota::is_full(&mut c, lease.workspace).await?;
-        drop(c);
+        let Beginning {
+            agent,
+            counts,
+            loaded,
+            offline,
+            is_allowed,
+            is_full,
+            ..
+        } = beginning;
         let mut counts: RetryCounts = serde_json::from_value(counts).unwrap_or_default();
         let Some(mut loaded) = loaded else {
             // The trigger message was just deleted, so there is nothing to reply to.
@@ -449,9 +454,13 @@ impl ReplyHandler {
             Waited::Ready => None,
             Waited::Failed(e) => Some(Failure::from(e)),
         };
-        let mut c = self.db.snapshot().await?;
-        let again = context::load(&mut c, task, agent, self.compactor.settings).await?;
-        drop(c);
+        let settings = self.compactor.settings;
+        let (task, agent) = (task.clone(), agent.clone());
+        let read =
+            self.db.snapshot().await?.run(move |c| {
+                async move { context::load(c, &task, &agent, settings).await }.boxed()
+            });
+        let again = read.await?;
         // If the trigger message was deleted meanwhile, the task was canceled.
         let files = std::mem::take(&mut loaded.context.ask.files);
         *loaded = again.ok_or(Abort::Stopped)?;
@@ -907,6 +916,53 @@ fn remove_done_line(text: &mut String) -> bool {
         text.truncate(kept);
     }
     true
+}
+
+/// State of the database that a reply begins with.
+struct Beginning {
+    agent: Resolved,
+    counts: serde_json::Value,
+    can_go_on: bool,
+    loaded: Option<Loaded>,
+    offline: Option<Offline>,
+    is_allowed: bool,
+    is_full: bool,
+}
+
+impl Beginning {
+    async fn read(
+        c: &mut Conn,
+        task: Task,
+        lease: Lease,
+        is_offline: bool,
+        settings: CompactionSettings,
+    ) -> Result<Self, DbError> {
+        let target = lease.target;
+        let agent = profiles::get_resolved(c, target.agent, target.agent_version).await?;
+        let mut beginning = Self {
+            counts: queue::counts_of(c, task.id).await?,
+            can_go_on: can_go_on(c, &task).await?,
+            loaded: None,
+            offline: None,
+            is_allowed: true,
+            is_full: false,
+            agent,
+        };
+        if !beginning.can_go_on {
+            return Ok(beginning);
+        }
+        let loaded = context::load(c, &task, &beginning.agent, settings).await?;
+        beginning.offline = match &loaded {
+            Some(loaded) if is_offline => Some(offline::prepare(c, &task, loaded).await?),
+            _ => None,
+        };
+        beginning.loaded = loaded;
+        beginning.is_allowed =
+            task.kind != TaskKind::Schedule || schedules::is_allowed(c, &task).await?;
+        beginning.is_full =
+            task.reply_message_id.is_none() && quota::is_full(c, lease.workspace).await?;
+        Ok(beginning)
+    }
 }
 
 /// Checks the rights of a task that another one started, or that has started others, and of a link or a turn after its first round: its

@@ -4,6 +4,7 @@ use axum::{
     Json,
     http::{HeaderMap, StatusCode},
 };
+use futures::FutureExt;
 use serde::{Deserialize, Serialize};
 use utoipa_axum::{router::OpenApiRouter, routes};
 
@@ -45,23 +46,23 @@ async fn list_members(
     Query(query): Query<PageQuery<UserId>>,
 ) -> Result<Json<List<Member>>, ApiError> {
     let page = query.page(20)?;
-    let mut c = state.db.scan(member.share()).await?;
-    let actor = member.enter(&mut c).await?;
-    actor.require(Scope::ChatRead)?;
-    let rows = members::list_members(
-        &mut c,
-        actor.workspace,
-        page.after,
-        page.before,
-        page.limit + 1,
-    )
-    .await?;
-    Ok(Json(List::new(
-        rows,
-        page.limit,
-        page.before.is_some(),
-        |m: &Member| m.user_id.to_string(),
-    )))
+    let read = state.db.scan(member.share()).await?.run(move |c| {
+        async move {
+            let actor = member.enter(c).await?;
+            actor.require(Scope::ChatRead)?;
+            let rows =
+                members::list_members(c, actor.workspace, page.after, page.before, page.limit + 1)
+                    .await?;
+            Ok::<_, ApiError>(List::new(
+                rows,
+                page.limit,
+                page.before.is_some(),
+                |m: &Member| m.user_id.to_string(),
+            ))
+        }
+        .boxed()
+    });
+    Ok(Json(read.await?))
 }
 
 #[derive(Deserialize, utoipa::ToSchema)]

@@ -1,6 +1,7 @@
 //! Initial state of a client.
 
 use axum::Json;
+use futures::FutureExt;
 use utoipa_axum::{router::OpenApiRouter, routes};
 
 use super::St;
@@ -24,21 +25,28 @@ async fn get_snapshot(
     axum::extract::State(state): St,
     member: WorkspaceCaller,
 ) -> Result<Json<Snapshot>, ApiError> {
-    let mut c = state.db.scan(member.share()).await?;
-    let actor = member.enter(&mut c).await?;
-    let mut online = state.hub.online(actor.workspace);
-    let node = &state.nodes.node;
-    if node.is_shared() {
-        online.extend(nodes::list_online(&mut c, node.id, actor.workspace).await?);
-        online.sort_unstable();
-        online.dedup();
-    }
-    let limits = Limits {
-        upload_bytes_max: state.config.upload_bytes_max,
-    };
-    let mut snapshot = snapshot::load(&mut c, &actor, state.epoch(), online, limits).await?;
-    drop(c);
-    let provider = state.providers.of(member.workspace).await?;
+    let workspace = member.workspace;
+    let shared = state.clone();
+    let read = state.db.scan(member.share()).await?.run(move |c| {
+        async move {
+            let actor = member.enter(c).await?;
+            let mut online = shared.hub.online(actor.workspace);
+            let node = &shared.nodes.node;
+            if node.is_shared() {
+                online.extend(nodes::list_online(c, node.id, actor.workspace).await?);
+                online.sort_unstable();
+                online.dedup();
+            }
+            let limits = Limits {
+                upload_bytes_max: shared.config.upload_bytes_max,
+            };
+            let snapshot = snapshot::load(c, &actor, shared.epoch(), online, limits).await?;
+            Ok::<_, ApiError>(snapshot)
+        }
+        .boxed()
+    });
+    let mut snapshot = read.await?;
+    let provider = state.providers.of(workspace).await?;
     for agent in &mut snapshot.agents {
         agent.set_effective_model(provider.as_ref()).await;
     }

@@ -1,6 +1,7 @@
 //! Channels over HTTP.
 
 use axum::{Json, http::StatusCode};
+use futures::FutureExt;
 use serde::Deserialize;
 use utoipa_axum::{router::OpenApiRouter, routes};
 
@@ -45,25 +46,25 @@ pub(in crate::routes) async fn list_channels(
     member: WorkspaceCaller,
     Query(query): Query<PageQuery<ChannelId>>,
 ) -> Result<Json<List<ListedChannel>>, ApiError> {
-    let mut c = state.db.scan(member.share()).await?;
-    let actor = member.enter(&mut c).await?;
-    actor.require(Scope::ChatRead)?;
-    let page = query.page(20)?;
-    let rows = channels::list_mine(
-        &mut c,
-        actor.workspace,
-        actor.user,
-        (page.after, page.before),
-        page.limit + 1,
-    )
-    .await?;
-    let rows = channels::with_member_counts(&mut c, actor.workspace, actor.user, rows).await?;
-    Ok(Json(List::new(
-        rows,
-        page.limit,
-        page.before.is_some(),
-        |ch: &ListedChannel| ch.mine.channel.id.to_string(),
-    )))
+    let read = state.db.scan(member.share()).await?.run(move |c| {
+        async move {
+            let actor = member.enter(c).await?;
+            actor.require(Scope::ChatRead)?;
+            let (workspace, user) = (actor.workspace, actor.user);
+            let page = query.page(20)?;
+            let bounds = (page.after, page.before);
+            let rows = channels::list_mine(c, workspace, user, bounds, page.limit + 1).await?;
+            let rows = channels::with_member_counts(c, workspace, user, rows).await?;
+            Ok::<_, ApiError>(List::new(
+                rows,
+                page.limit,
+                page.before.is_some(),
+                |ch: &ListedChannel| ch.mine.channel.id.to_string(),
+            ))
+        }
+        .boxed()
+    });
+    Ok(Json(read.await?))
 }
 
 #[derive(Deserialize, utoipa::ToSchema)]

@@ -5,6 +5,7 @@ use axum::{
     http::{HeaderMap, Method, StatusCode},
     response::{IntoResponse, Response},
 };
+use futures::FutureExt;
 use serde::Deserialize;
 use tracing::Instrument;
 use utoipa_axum::{router::OpenApiRouter, routes};
@@ -106,12 +107,18 @@ async fn newest_page(state: &State, caller: &Caller, key: PageKey) -> Result<Res
             return Ok(page.body.into_response());
         }
     }
-    let mut c = state.db.snapshot().await?;
-    let access = access::thread_with_page(&mut c, caller, key.thread, None).await?;
-    access.thread_access.reading()?;
-    let conversation = Conversation::Thread(key.thread);
-    let rows = messages::list(&mut c, conversation, Window::Newest, MESSAGES_PAGE).await?;
-    drop(c);
+    let reader = caller.clone();
+    let read = state.db.snapshot().await?.run(move |c| {
+        async move {
+            let access = access::thread_with_page(c, &reader, key.thread, None).await?;
+            access.thread_access.reading()?;
+            let conversation = Conversation::Thread(key.thread);
+            let rows = messages::list(c, conversation, Window::Newest, MESSAGES_PAGE).await?;
+            Ok::<_, ApiError>((rows, access.version))
+        }
+        .boxed()
+    });
+    let (rows, version) = read.await?;
     let is_streaming = rows
         .iter()
         .any(|message| message.state == MessageState::Streaming);
@@ -120,7 +127,7 @@ async fn newest_page(state: &State, caller: &Caller, key: PageKey) -> Result<Res
     let body = body.map_err(|_| ApiError::internal())?;
     if !is_streaming {
         let page = CachedPage {
-            version: access.version,
+            version,
             body: body.clone(),
         };
         state.pages.insert(key, page);
@@ -154,7 +161,7 @@ async fn list(
         (query.before, "before"),
         (query.around, "around"),
     ];
-    let given: Vec<(MessageId, &str)> = cursors
+    let given: Vec<(MessageId, &'static str)> = cursors
         .into_iter()
         .filter_map(|(id, name)| id.map(|id| (id, name)))
         .collect();
@@ -165,34 +172,40 @@ async fn list(
             given[1].1,
         ));
     }
-    let mut c = state.db.snapshot().await?;
-    access::find_conversation(&mut c, caller, conversation)
-        .await?
-        .reading()?;
-    let window = match given.first() {
-        None => Window::Newest,
-        Some((message, name)) => {
-            let seq = messages::conversation_seq(&mut c, conversation, *message).await?;
-            let seq = seq.ok_or(ChatError::MessageNotFound)?;
-            match *name {
-                "after" => Window::After(seq),
-                "before" => Window::Before(seq),
-                _ => Window::Around(seq),
+    let reader = caller.clone();
+    let read = state.db.snapshot().await?.run(move |c| {
+        async move {
+            access::find_conversation(c, &reader, conversation)
+                .await?
+                .reading()?;
+            let window = match given.first() {
+                None => Window::Newest,
+                Some((message, name)) => {
+                    let seq = messages::conversation_seq(c, conversation, *message).await?;
+                    let seq = seq.ok_or(ChatError::MessageNotFound)?;
+                    match *name {
+                        "after" => Window::After(seq),
+                        "before" => Window::Before(seq),
+                        _ => Window::Around(seq),
+                    }
+                }
+            };
+            let rows = messages::list(c, conversation, window, limit).await?;
+            let backwards = matches!(window, Window::Newest | Window::Before(_));
+            let mut list = List::new(rows, limit, backwards, |m: &Message| m.id.to_string());
+            if matches!(window, Window::Around(_))
+                && let Some(first) = list.data.first()
+            {
+                // For a window around a message, `has_more` means older messages.
+                list.has_more = !messages::list(c, conversation, Window::Before(first.seq), 1)
+                    .await?
+                    .is_empty();
             }
+            Ok::<_, ApiError>(list)
         }
-    };
-    let rows = messages::list(&mut c, conversation, window, limit).await?;
-    let backwards = matches!(window, Window::Newest | Window::Before(_));
-    let mut list = List::new(rows, limit, backwards, |m: &Message| m.id.to_string());
-    if matches!(window, Window::Around(_))
-        && let Some(first) = list.data.first()
-    {
-        // For a window around a message, `has_more` means older messages.
-        list.has_more = !messages::list(&mut c, conversation, Window::Before(first.seq), 1)
-            .await?
-            .is_empty();
-    }
-    Ok(Json(list))
+        .boxed()
+    });
+    Ok(Json(read.await?))
 }
 
 #[derive(Deserialize, utoipa::ToSchema)]

@@ -1,6 +1,7 @@
 //! Search over HTTP.
 
 use axum::Json;
+use futures::FutureExt;
 use serde::Deserialize;
 use utoipa_axum::{router::OpenApiRouter, routes};
 
@@ -80,10 +81,20 @@ async fn search(
     member: WorkspaceCaller,
     Query(query): Query<SearchQuery>,
 ) -> Result<Json<SearchPage>, ApiError> {
-    let mut c = state.db.scan(member.share()).await?;
-    let actor = member.enter(&mut c).await?;
-    actor.require(Scope::ChatRead)?;
-    let limit = Limit::or(query.limit, HITS_PAGE);
+    let read = state.db.scan(member.share()).await?.run(move |c| {
+        async move {
+            let actor = member.enter(c).await?;
+            actor.require(Scope::ChatRead)?;
+            let (search, start) = parse(&query)?;
+            let limit = Limit::or(query.limit, HITS_PAGE);
+            Ok::<_, ApiError>(find::find(c, &member.caller, &actor, &search, start, limit).await?)
+        }
+        .boxed()
+    });
+    Ok(Json(read.await?))
+}
+
+fn parse(query: &SearchQuery) -> Result<(Search, Start), ApiError> {
     let author = find::parse_author(query.author_id.as_deref())
         .map_err(|e| ApiError::invalid(ErrorCode::InvalidId, e.to_string(), "author_id"))?;
     let is_any = query.match_mode == Some(find::MatchMode::Any);
@@ -105,7 +116,5 @@ async fn search(
         let text = "the search is empty: enter a word or a filter such as from:me";
         return Err(ChatError::InvalidQuery(text.to_owned(), "q").into());
     }
-    Ok(Json(
-        find::find(&mut c, &member.caller, &actor, &search, start, limit).await?,
-    ))
+    Ok((search, start))
 }

@@ -1,6 +1,7 @@
 //! Tasks over HTTP.
 
 use axum::{Json, http::StatusCode};
+use futures::FutureExt;
 use serde::Deserialize;
 use utoipa_axum::{router::OpenApiRouter, routes};
 
@@ -145,59 +146,64 @@ async fn list_tasks(
     member: WorkspaceCaller,
     Query(query): Query<TasksQuery>,
 ) -> Result<Json<List<Task>>, ApiError> {
-    let caller = &member.caller;
-    let mut c = state.db.scan(member.share()).await?;
-    let actor = member.enter(&mut c).await?;
-    actor.require(Scope::ChatRead)?;
-    let page = PageQuery {
-        limit: query.limit,
-        after: query.after,
-        before: query.before,
-    }
-    .page(20)?;
-    let range = query.range(&page)?;
-    let is_newest = query.order == Some(TaskOrder::Newest);
-    let thread = query.thread_id;
-    let agent = query.agent_id;
-    if let Some(thread) = thread {
-        access::thread(&mut c, caller, thread).await?;
-    }
-    if let Some(agent) = agent {
-        crate::agents::profiles::get_visible(&mut c, &actor, agent).await?;
-    }
-    if let Some(id) = page.after.or(page.before) {
-        visible_task(&mut c, caller, id).await?;
-    }
-    let filter = queue::Filter {
-        status: query.status,
-        thread,
-        agent,
-    };
-    let mut rows = queue::list(
-        &mut c,
-        actor.workspace,
-        queue::Reader {
-            user: actor.user,
-            is_admin: actor.role == Role::Admin,
-        },
-        &filter,
-        range,
-        page.limit + 1,
-    )
-    .await?;
-    if page.before.is_some() {
-        rows.reverse();
-    }
-    let last = rows.get(usize::try_from(page.limit - 1).unwrap_or_default());
-    let cursor = last.map(|task| cursor_at(task.id));
-    if !costs::are_visible(&mut c, actor.workspace, reader_of(&actor)).await? {
-        rows = rows.into_iter().map(Task::without_cost).collect();
-    }
-    let mut list = List::new(rows, page.limit, page.before.is_some(), |task: &Task| {
-        task.id.to_string()
+    let read = state.db.scan(member.share()).await?.run(move |c| {
+        async move {
+            let caller = &member.caller;
+            let actor = member.enter(c).await?;
+            actor.require(Scope::ChatRead)?;
+            let page = PageQuery {
+                limit: query.limit,
+                after: query.after,
+                before: query.before,
+            }
+            .page(20)?;
+            let range = query.range(&page)?;
+            let is_newest = query.order == Some(TaskOrder::Newest);
+            let thread = query.thread_id;
+            let agent = query.agent_id;
+            if let Some(thread) = thread {
+                access::thread(c, caller, thread).await?;
+            }
+            if let Some(agent) = agent {
+                crate::agents::profiles::get_visible(c, &actor, agent).await?;
+            }
+            if let Some(id) = page.after.or(page.before) {
+                visible_task(c, caller, id).await?;
+            }
+            let filter = queue::Filter {
+                status: query.status,
+                thread,
+                agent,
+            };
+            let mut rows = queue::list(
+                c,
+                actor.workspace,
+                queue::Reader {
+                    user: actor.user,
+                    is_admin: actor.role == Role::Admin,
+                },
+                &filter,
+                range,
+                page.limit + 1,
+            )
+            .await?;
+            if page.before.is_some() {
+                rows.reverse();
+            }
+            let last = rows.get(usize::try_from(page.limit - 1).unwrap_or_default());
+            let cursor = last.map(|task| cursor_at(task.id));
+            if !costs::are_visible(c, actor.workspace, reader_of(&actor)).await? {
+                rows = rows.into_iter().map(Task::without_cost).collect();
+            }
+            let mut list = List::new(rows, page.limit, page.before.is_some(), |task: &Task| {
+                task.id.to_string()
+            });
+            list.next_cursor = cursor.filter(|_| is_newest && list.has_more);
+            Ok::<_, ApiError>(list)
+        }
+        .boxed()
     });
-    list.next_cursor = cursor.filter(|_| is_newest && list.has_more);
-    Ok(Json(list))
+    Ok(Json(read.await?))
 }
 
 /// Returns a task that the person can see.

@@ -1,6 +1,7 @@
 //! Threads over HTTP.
 
 use axum::{Json, http::StatusCode};
+use futures::FutureExt;
 use serde::Deserialize;
 use utoipa_axum::{router::OpenApiRouter, routes};
 
@@ -70,10 +71,15 @@ pub(in crate::routes) async fn list_threads(
         person: caller.user.0,
         workspace: workspace.0,
     };
-    let mut c = state.db.scan(share).await?;
-    access::channel(&mut c, &caller, id).await?.reading()?;
-    let (rows, next_cursor) =
-        threads::list(&mut c, caller.user, id, query.cursor.as_deref(), limit).await?;
+    let read = state.db.scan(share).await?.run(move |c| {
+        async move {
+            access::channel(c, &caller, id).await?.reading()?;
+            let cursor = query.cursor.as_deref();
+            Ok::<_, ApiError>(threads::list(c, caller.user, id, cursor, limit).await?)
+        }
+        .boxed()
+    });
+    let (rows, next_cursor) = read.await?;
     let mut list = List::new(rows, limit, false, |thread: &MyThread| {
         thread.thread.id.to_string()
     });
@@ -169,9 +175,9 @@ async fn get_thread(
     caller: Caller,
     Path(id): Path<ThreadId>,
 ) -> Result<Json<OpenedThread>, ApiError> {
-    Ok(Json(
-        threads::open_mine(&mut state.db.snapshot().await?, &caller, id).await?,
-    ))
+    let c = state.db.snapshot().await?;
+    let read = c.run(move |c| async move { threads::open_mine(c, &caller, id).await }.boxed());
+    Ok(Json(read.await?))
 }
 
 #[derive(Deserialize, utoipa::ToSchema)]

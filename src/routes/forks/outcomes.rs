@@ -1,6 +1,7 @@
 //! Decisions and action items of all forks over HTTP.
 
 use axum::Json;
+use futures::FutureExt;
 use serde::Deserialize;
 use utoipa_axum::{router::OpenApiRouter, routes};
 
@@ -60,44 +61,49 @@ pub(in crate::routes) async fn list_decisions(
     member: WorkspaceCaller,
     Query(query): Query<DecisionsQuery>,
 ) -> Result<Json<List<Resolution>>, ApiError> {
-    let caller = &member.caller;
-    let mut c = state.db.scan(member.share()).await?;
-    let actor = member.enter(&mut c).await?;
-    actor.require(Scope::ChatRead)?;
-    let limit = Limit::or(query.limit, PAGE);
-    let channel = query.channel_id;
-    let before = decisions::parse_cursor(query.cursor.as_deref()).ok_or_else(|| {
-        ApiError::invalid(
-            ErrorCode::InvalidCursor,
-            "the cursor does not belong to a list of decisions".to_owned(),
-            "cursor",
-        )
-    })?;
-    let filter = decisions::parse_filter(query.q.as_deref(), channel)?;
-    if let Some(channel) = channel {
-        visible_channel(&mut c, caller, &actor, channel).await?;
-    }
-    let found = resolution::list_published(
-        &mut c,
-        actor.workspace,
-        actor.user,
-        &filter,
-        before,
-        limit + 1,
-    )
-    .await?;
-    let shown = usize::try_from(limit).unwrap_or(usize::MAX);
-    let next_cursor = (found.len() > shown)
-        .then(|| {
-            found
-                .get(shown - 1)
-                .map(|(seq, _)| decisions::cursor_at(*seq))
-        })
-        .flatten();
-    let rows = found.into_iter().map(|(_, result)| result).collect();
-    let mut list = List::new(rows, limit, false, |r: &Resolution| r.id.to_string());
-    list.next_cursor = next_cursor;
-    Ok(Json(list))
+    let read = state.db.scan(member.share()).await?.run(move |c| {
+        async move {
+            let caller = &member.caller;
+            let actor = member.enter(c).await?;
+            actor.require(Scope::ChatRead)?;
+            let limit = Limit::or(query.limit, PAGE);
+            let channel = query.channel_id;
+            let before = decisions::parse_cursor(query.cursor.as_deref()).ok_or_else(|| {
+                ApiError::invalid(
+                    ErrorCode::InvalidCursor,
+                    "the cursor does not belong to a list of decisions".to_owned(),
+                    "cursor",
+                )
+            })?;
+            let filter = decisions::parse_filter(query.q.as_deref(), channel)?;
+            if let Some(channel) = channel {
+                visible_channel(c, caller, &actor, channel).await?;
+            }
+            let found = resolution::list_published(
+                c,
+                actor.workspace,
+                actor.user,
+                &filter,
+                before,
+                limit + 1,
+            )
+            .await?;
+            let shown = usize::try_from(limit).unwrap_or(usize::MAX);
+            let next_cursor = (found.len() > shown)
+                .then(|| {
+                    found
+                        .get(shown - 1)
+                        .map(|(seq, _)| decisions::cursor_at(*seq))
+                })
+                .flatten();
+            let rows = found.into_iter().map(|(_, result)| result).collect();
+            let mut list = List::new(rows, limit, false, |r: &Resolution| r.id.to_string());
+            list.next_cursor = next_cursor;
+            Ok::<_, ApiError>(list)
+        }
+        .boxed()
+    });
+    Ok(Json(read.await?))
 }
 
 /// Checks that the channel of a filter is in this workspace and visible to the caller.
@@ -142,53 +148,57 @@ async fn list_action_items(
     member: WorkspaceCaller,
     Query(query): Query<ItemsQuery>,
 ) -> Result<Json<List<ActionItem>>, ApiError> {
-    let caller = &member.caller;
-    let mut c = state.db.scan(member.share()).await?;
-    let actor = member.enter(&mut c).await?;
-    actor.require(Scope::ChatRead)?;
-    let page = PageQuery {
-        limit: query.limit,
-        after: query.after,
-        before: query.before,
-    }
-    .page(PAGE)?;
-    let owner = match query.owner.as_deref() {
-        None => OwnedBy::Anyone,
-        Some("me") => OwnedBy::Member(actor.user),
-        Some("none") => OwnedBy::Nobody,
-        Some(text) => OwnedBy::Member(
-            text.parse::<UserId>()
-                .map_err(|e| ApiError::invalid(ErrorCode::InvalidId, e.to_string(), "owner"))?,
-        ),
-    };
-    let channel = query.channel_id;
-    let filter = items::Filter {
-        owner,
-        done: query.done,
-        channel,
-    };
-    if let Some(channel) = channel {
-        visible_channel(&mut c, caller, &actor, channel).await?;
-    }
-    if let Some(cursor) = page.after.or(page.before) {
-        items::visible(&mut c, caller, actor.workspace, cursor).await?;
-    }
-    let cursors = (page.after, page.before);
-    let rows = items::list(
-        &mut c,
-        actor.workspace,
-        actor.user,
-        &filter,
-        cursors,
-        page.limit + 1,
-    )
-    .await?;
-    Ok(Json(List::new(
-        rows,
-        page.limit,
-        page.before.is_some(),
-        |item: &ActionItem| item.id.to_string(),
-    )))
+    let read = state.db.scan(member.share()).await?.run(move |c| {
+        async move {
+            let caller = &member.caller;
+            let actor = member.enter(c).await?;
+            actor.require(Scope::ChatRead)?;
+            let page = PageQuery {
+                limit: query.limit,
+                after: query.after,
+                before: query.before,
+            }
+            .page(PAGE)?;
+            let owner = match query.owner.as_deref() {
+                None => OwnedBy::Anyone,
+                Some("me") => OwnedBy::Member(actor.user),
+                Some("none") => OwnedBy::Nobody,
+                Some(text) => OwnedBy::Member(text.parse::<UserId>().map_err(|e| {
+                    ApiError::invalid(ErrorCode::InvalidId, e.to_string(), "owner")
+                })?),
+            };
+            let channel = query.channel_id;
+            let filter = items::Filter {
+                owner,
+                done: query.done,
+                channel,
+            };
+            if let Some(channel) = channel {
+                visible_channel(c, caller, &actor, channel).await?;
+            }
+            if let Some(cursor) = page.after.or(page.before) {
+                items::visible(c, caller, actor.workspace, cursor).await?;
+            }
+            let cursors = (page.after, page.before);
+            let rows = items::list(
+                c,
+                actor.workspace,
+                actor.user,
+                &filter,
+                cursors,
+                page.limit + 1,
+            )
+            .await?;
+            Ok::<_, ApiError>(List::new(
+                rows,
+                page.limit,
+                page.before.is_some(),
+                |item: &ActionItem| item.id.to_string(),
+            ))
+        }
+        .boxed()
+    });
+    Ok(Json(read.await?))
 }
 
 #[derive(Deserialize, utoipa::ToSchema)]

@@ -2,9 +2,10 @@
 
 use std::{process::ExitStatus, sync::Arc, time::Duration};
 
+use openvibe_sqlite::SqliteConnectOptions;
 use rand::{Rng, SeedableRng, rngs::StdRng, seq::SliceRandom};
 use serde_json::json;
-use sqlx::{ConnectOptions, sqlite::SqliteConnectOptions};
+use sqlx::ConnectOptions;
 
 use super::{Deployment, Stage, say};
 use crate::support::{Answer, Cluster, Disk, ModelServer, TestDatabase, TestProcess, drafting};

@@ -12,9 +12,8 @@ use std::{
 
 use memchr::memmem;
 use openvibe::db::{DatabaseUrl, Db};
-use sqlx::{
-    ConnectOptions, Connection, PgConnection, SqliteConnection, sqlite::SqliteConnectOptions,
-};
+use openvibe_sqlite::{SqliteConnectOptions, SqliteConnection};
+use sqlx::{ConnectOptions, Connection, PgConnection};
 use tokio::sync::OnceCell;
 
 /// A temporary directory and the URL of a dedicated database.

@@ -1,0 +1,31 @@
+//! `SQLite` for sqlx, over `rusqlite`: statements run on the calling thread, without a switch to another one.
+//!
+//! sqlx's own driver runs each connection on a thread of its own, so that every statement costs two thread switches.
+//! Here, the caller decides where a connection is used, and no future ever waits: a statement has ended when its future is
+//! polled for the first time. Never use a connection on a thread that must not block.
+//!
+//! This is what `OpenVibe` needs of a driver: connections, prepared statements, rows, the types that it binds, and
+//! migrations. Values are stored exactly as by sqlx's driver, so that both can open each other's files. There are no
+//! savepoints and no lists of columns before a statement has run.
+
+mod arguments;
+mod connection;
+mod database;
+mod error;
+mod migrate;
+mod options;
+mod row;
+mod statement;
+mod transaction;
+mod types;
+mod value;
+
+pub use arguments::{Buffer, SqliteArguments};
+pub use connection::SqliteConnection;
+pub use database::{Sqlite, SqliteQueryResult};
+pub use error::SqliteError;
+pub use options::{SqliteConnectOptions, SqliteJournalMode, SqliteSynchronous};
+pub use row::{SqliteColumn, SqliteRow};
+pub use statement::SqliteStatement;
+pub use transaction::SqliteTransactionManager;
+pub use value::{SqliteTypeInfo, SqliteValue, SqliteValueRef};
