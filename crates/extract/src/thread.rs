@@ -478,7 +478,10 @@ impl Thread {
                 && new.topic.is_some_and(|topic| self.units[topic].turn > before.turn)
                 && said.shared(now) == 0
                 && clash.is_some_and(|(from, _)| said.values[from].kind != ValueKind::Date);
-            if is_other_topic {
+            // "We buy the house on Monday" leaves "we sell the car on Friday" as it was decided.
+            let is_other_matter =
+                !is_same_topic && before.state == State::Accepted && said.has_other_subject(now);
+            if is_other_topic || is_other_matter {
                 continue;
             }
             let Some((from, to)) =

@@ -72,6 +72,8 @@ pub(crate) struct Unit {
     pub(crate) values: Vec<Value>,
     /// Stems of content words without names, sorted.
     pub(crate) words: Vec<String>,
+    /// Those outside of values and of phrases that decide, sorted.
+    pub(crate) subject: Vec<String>,
     pub(crate) acts: u32,
     pub(crate) is_ticked: Option<bool>,
     pub(crate) edits: Vec<Edit>,
@@ -106,6 +108,12 @@ impl Unit {
 
     pub(crate) fn shared(&self, other: &Self) -> usize {
         self.words.iter().filter(|word| other.words.binary_search(word).is_ok()).count()
+    }
+
+    /// Checks whether both name a subject, and no word of one is in the other.
+    pub(crate) fn has_other_subject(&self, other: &Self) -> bool {
+        let is_other = |word: &String| other.subject.binary_search(word).is_err();
+        self.subject.len().min(other.subject.len()) >= 2 && self.subject.iter().all(is_other)
     }
 
     /// People who are named or mentioned, in their order.
@@ -181,16 +189,20 @@ pub(crate) fn read(
     let named: Vec<Option<Named>> =
         tokens.iter().map(|token| people.named(token, &sentence.text, lexicon)).collect();
     let hits = lexicon.hits(&pattern_text(&tokens, &named, false));
-    let mut words: Vec<String> = tokens
-        .iter()
-        .zip(&named)
-        .filter(|(token, named)| named.is_none() && !token.is_quoted)
-        .filter_map(|(token, _)| lexicon.content(token))
-        .collect();
-    words.sort();
-    words.dedup();
     let values = values::find(&sentence.text, &tokens, lexicon, place.day);
-    let values = values.into_iter().filter(|value| !tokens[value.from].is_quoted).collect();
+    let values: Vec<Value> =
+        values.into_iter().filter(|value| !tokens[value.from].is_quoted).collect();
+    let content: Vec<(usize, String)> = (tokens.iter().zip(&named).enumerate())
+        .filter(|(_, (token, named))| named.is_none() && !token.is_quoted)
+        .filter_map(|(at, (token, _))| Some((at, lexicon.content(token)?)))
+        .collect();
+    let is_subject = |at: usize| {
+        !values.iter().any(|value| (value.from..value.to).contains(&at))
+            && !hits.iter().any(|hit| hit.cue == Cue::Decide && (hit.from..hit.to).contains(&at))
+    };
+    let subject = content.iter().filter(|(at, _)| is_subject(*at)).map(|(_, word)| word.clone());
+    let subject = sorted(subject);
+    let words = sorted(content.into_iter().map(|(_, word)| word));
     let mut unit = Unit {
         line: place.line,
         turn: place.turn,
@@ -202,12 +214,20 @@ pub(crate) fn read(
         hits,
         values,
         words,
+        subject,
         acts: 0,
         is_ticked: sentence.is_ticked,
         edits: Vec::new(),
     };
     classify(&mut unit, lexicon);
     unit
+}
+
+fn sorted(words: impl Iterator<Item = String>) -> Vec<String> {
+    let mut words: Vec<String> = words.collect();
+    words.sort();
+    words.dedup();
+    words
 }
 
 fn classify(unit: &mut Unit, lexicon: &Lexicon) {

@@ -112,6 +112,26 @@ fn a_group_that_decided_nothing_gets_no_decision_in_its_language() {
 }
 
 #[test]
+fn decisions_about_different_things_keep_their_dates() {
+    for lines in [
+        ["We decided to sell the car on 3 March.", "We decided to buy the house on 5 March."],
+        [
+            "Entschieden: wir verkaufen das Auto am Freitag.",
+            "Wir haben beschlossen, am Montag das Haus zu kaufen.",
+        ],
+    ] {
+        let outline = outline(&lines);
+        let texts: Vec<&str> = outline.key_points.iter().map(|point| &*point.text).collect();
+        assert_eq!(texts, lines);
+    }
+    let outline = outline(&[
+        "We decided to sell the car on 3 March.",
+        "We decided to sell the car on 5 March.",
+    ]);
+    assert_eq!(outline.key_points.len(), 1, "{outline:?}");
+}
+
+#[test]
 fn another_language_is_quoted() {
     let material = material(&[
         "Milloin julkaisemme uuden version?",
