@@ -78,14 +78,15 @@ test('labels neither read like the sentence around them, nor fill the card', () 
   );
   expect(read([{ kind: 'message', label: 'Bo Chen' }])).toBe('It has read: messages by Bo Chen.');
   expect(read([{ kind: 'message', label: 'Ada and nothing else' }])).toMatch(/“Ada and nothing else”/);
-  expect(read([{ kind: 'message', label: 'Bo\u202e' }])).toBe('It has read: messages by “Bo\\u{202e}”.');
+  expect(read([{ kind: 'message', label: 'Bo\u202e' }])).toBe('It has read: messages by “Bo\\u{202E}”.');
   expect(read([{ kind: 'file', label: 'x'.repeat(200) }])).toBe(`It has read: “${'x'.repeat(60)}…” (file).`);
   const many = Array.from({ length: 12 }, (_, n) => ({ kind: 'message', label: `P${n}` }) as const);
   expect(read(many)).toMatch(/P9, and 2 more\.$/);
 });
-test('characters that nobody sees are shown as codes', () => {
-  expect(argumentsOf(action({ arguments: { 'to\u200b': 'bob@a.example\u202ex\u{e0041}\n' } }))).toEqual([
-    ['to\\u{200b}', 'bob@a.example\\u{202e}x\\u{e0041}\n'],
+test('arguments are shown with all of their characters', () => {
+  const given = { 'to\u200b': 'bob@a.example\u202ex\u{e0041}\u{e0101}\n' };
+  expect(argumentsOf(action({ arguments: given }))).toEqual([
+    ['to\\u{200B}', 'bob@a.example\\u{202E}x\\u{E0041}\\u{E0101}\n'],
   ]);
 });
 test('missing decisions are named, given ones are not', () => {

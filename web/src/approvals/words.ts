@@ -1,5 +1,5 @@
 import type { Action, ToolErrorCode } from '../api/actions';
-import { listed } from '../lib/text';
+import { listed, withCodes } from '../lib/text';
 import { plural, seconds, since } from '../lib/time';
 
 /** Names of people, as in sentences. */
@@ -60,7 +60,7 @@ const HOST_OR_FILE = /^[\p{L}\p{M}\p{N}'’-]+(\.[\p{L}\p{N}-]+)*$/u;
 const NAME = /^[\p{Lu}\p{Lo}][\p{L}\p{M}'’-]*( [\p{Lu}\p{Lo}][\p{L}\p{M}'’-]*){0,2}$/u;
 /** A label that others chose, so that it does not read like the sentence around it. */
 const labelText = (label: string): string => {
-  const text = withVisible(label);
+  const text = withCodes(label);
   const cut = text.length > LABEL_MAX ? `${text.slice(0, LABEL_MAX)}…` : text;
   return HOST_OR_FILE.test(cut) || NAME.test(cut) ? cut : `“${cut.replace(/[“”]/g, '"')}”`;
 };
@@ -190,19 +190,15 @@ function endText(a: Action): string {
   return why ? `Not done: ${why}` : 'Stopped before it was done';
 }
 
-/** Characters that are not visible, or that reorder their neighbors, as codes: "bob\u{202e}". */
-export const withVisible = (text: string): string =>
-  text.replace(/[\p{Cf}\p{Co}\p{Cn}]|(?![\n\t])\p{Cc}/gu, (c) => `\\u{${c.codePointAt(0)!.toString(16)}}`);
-
 /** Arguments by name, as text; null if they are hidden or were removed. */
 export function argumentsOf(a: Action): [name: string, value: string][] | null {
   const given: unknown = a.arguments;
   if (given === null || given === undefined) return null;
   const text = (value: unknown) =>
-    withVisible(typeof value === 'string' ? value : JSON.stringify(value, null, 2));
+    withCodes(typeof value === 'string' ? value : JSON.stringify(value, null, 2));
   if (a.kind === 'approval') return [['Text', text(a.arguments?.text ?? a.arguments?.content ?? given)]];
   if (typeof given !== 'object' || Array.isArray(given)) return [['Text', text(given)]];
-  return Object.entries(given).map(([name, value]) => [withVisible(name), text(value)]);
+  return Object.entries(given).map(([name, value]) => [withCodes(name), text(value)]);
 }
 
 /** Values below this length are always shown as a whole, in characters. */

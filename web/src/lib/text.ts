@@ -3,6 +3,16 @@ import type { Agent, Message, Thread } from '../api/types';
 export const upper = (s: string): string => s.charAt(0).toUpperCase() + s.slice(1);
 export const oneLine = (s: string): string => s.replace(/\s+/g, ' ').trim();
 
+/**
+ * Shows characters that nobody sees, or that reorder their neighbors, as codes: `bob\u{202E}`. They can carry data that a person
+ * would approve unread. The selector of an emoji's style stays.
+ */
+export const withCodes = (text: string): string =>
+  text.replace(
+    /(?![\n\t]|(?<=\p{Extended_Pictographic})[\uFE0E\uFE0F])[\p{C}\p{Default_Ignorable_Code_Point}\p{Zl}\p{Zp}\u2800]/gu,
+    (c) => `\\u{${c.codePointAt(0)!.toString(16).toUpperCase()}}`,
+  );
+
 /** Removes enough Markdown for a preview of text that the server has not processed yet. */
 export const plain = (s: string): string =>
   oneLine(

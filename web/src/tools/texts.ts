@@ -1,4 +1,5 @@
 import type { AuthKind, Effect, Risk, RegisteredFunction, ToolStatus } from '../api/tools';
+import { withCodes } from '../lib/text';
 
 export const AUTH: Record<AuthKind, string> = {
   none: 'None',
@@ -32,16 +33,9 @@ export const PROBLEM: Record<ToolStatus, string> = {
   secret_unreadable: 'The stored secret can no longer be read. Enter it again.',
 };
 
-/** Shows characters that have no appearance of their own, such as tags and marks of direction, as `\u{…}`. */
-export const visible = (text: string): string =>
-  text.replace(
-    /[\p{Cf}\p{Default_Ignorable_Code_Point}\p{Zl}\p{Zp}\u{7F}-\u{9F}]/gu,
-    (c) => `\\u{${c.codePointAt(0)!.toString(16).toUpperCase()}}`,
-  );
-
 /** Title and name of a function. A server chooses both, but agents see only the name. */
 export const functionLabel = (of: Pick<RegisteredFunction, 'name' | 'title'>): string =>
-  visible(of.title === of.name ? of.name : `${of.title} (${of.name})`);
+  withCodes(of.title === of.name ? of.name : `${of.title} (${of.name})`);
 
 /** Approvals that a function with this effect can have: a destructive one is never without. */
 export const approvalsOf = (effect: Effect): Risk[] =>
