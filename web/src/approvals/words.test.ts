@@ -89,6 +89,9 @@ test('arguments are shown with all of their characters', () => {
     ['to\\u{200B}', 'bob@a.example\\u{202E}x\\u{E0041}\\u{E0101}\n'],
   ]);
 });
+test('an argument without a name has a row with a header', () => {
+  expect(argumentsOf(action({ arguments: { '': 'x' } }))).toEqual([['""', 'x']]);
+});
 test('missing decisions are named, given ones are not', () => {
   const needs = [need({ by: 'user_me', at: AT }), need({ who: 'admin' })];
   expect(waitsFor(action({ needs }), nameOf)).toBe('an admin');

@@ -198,7 +198,7 @@ export function argumentsOf(a: Action): [name: string, value: string][] | null {
     withCodes(typeof value === 'string' ? value : JSON.stringify(value, null, 2));
   if (a.kind === 'approval') return [['Text', text(a.arguments?.text ?? a.arguments?.content ?? given)]];
   if (typeof given !== 'object' || Array.isArray(given)) return [['Text', text(given)]];
-  return Object.entries(given).map(([name, value]) => [withCodes(name), text(value)]);
+  return Object.entries(given).map(([name, value]) => [withCodes(name) || '""', text(value)]);
 }
 
 /** Values below this length are always shown as a whole, in characters. */
