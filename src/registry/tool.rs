@@ -532,6 +532,21 @@ pub async fn list_changed(
     .await
 }
 
+/// Checks whether a server changed the function of a tool that was accepted with this hash.
+///
+/// # Errors
+/// If the database fails.
+pub async fn is_changed(c: &mut Conn, tool: ToolId, accepted_hash: &str) -> Result<bool, DbError> {
+    c.q(
+        "select exists (select 1 from tool_functions where tool_id = $1 and accepted_hash = $2 and is_listed \
+         and definition_hash <> accepted_hash)",
+    )
+    .bind(tool)
+    .bind(accepted_hash.to_owned())
+    .value()
+    .await
+}
+
 /// # Errors
 /// If the database fails.
 pub async fn workspace_of(c: &mut Conn, id: ToolId) -> Result<Option<WorkspaceId>, DbError> {

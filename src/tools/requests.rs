@@ -25,7 +25,7 @@ use crate::{
     mcp::Effect,
     model::ToolCall,
     realtime::{Audience, EventType},
-    sql_with_ids,
+    registry, sql_with_ids,
     tasks::{
         actions::{
             self, Action, ActionSource, ActionState, Ending, GrantedBy, Need, NeededPerson,
@@ -465,7 +465,15 @@ impl Requests {
         action: &Action,
     ) -> Result<Option<ToolErrorCode>, DbError> {
         let Some(function) = self.offer.find(&action.function) else {
-            return Ok(Some(ToolErrorCode::NotAllowed));
+            let is_changed = match action.tool_id {
+                Some(tool) => registry::is_changed(c, tool, &action.definition_hash).await?,
+                None => false,
+            };
+            return Ok(Some(if is_changed {
+                ToolErrorCode::DefinitionChanged
+            } else {
+                ToolErrorCode::NotAllowed
+            }));
         };
         if function.definition_hash != action.definition_hash {
             return Ok(Some(ToolErrorCode::DefinitionChanged));

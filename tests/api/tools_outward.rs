@@ -229,6 +229,23 @@ async fn a_call_whose_function_changed_after_its_approval_does_not_leave() {
 }
 
 #[tokio::test]
+async fn a_call_whose_changed_function_waits_for_an_admin_does_not_leave() {
+    let Linked { t, scripted, tool } = linked().await;
+    t.model()
+        .script("sage", [Answer::calls("", &[create("Fair")])]);
+    let (_, task) = asked_by_bo(&t, "@sage create it").await;
+    let action = waiting(&t.bo, &task).await;
+    is_parked(&t.bo, &task).await;
+    scripted.list([function("create", "Creates an issue, and pays for it")]);
+    refresh(&t.ada, &tool).await;
+    approve(&t.bo, &action).await;
+    t.bo.completed(&task).await;
+    assert_eq!(scripted.calls(), 0);
+    let results = t.model().asked("sage", 2).await[1].results();
+    assert_eq!(results, ["definition_changed"]);
+}
+
+#[tokio::test]
 async fn a_server_is_offered_in_its_channels_only() {
     let Linked { t, tool, .. } = linked().await;
     let other = t.ada.private_channel("other", &[]).await;
