@@ -29,7 +29,6 @@ struct DatabaseUrl {
     team: Team,
     http: Http,
     model: Model,
-    thread: String,
     last: String,
 }
 
@@ -61,7 +60,6 @@ impl DatabaseUrl {
             .await?;
         let last = text(&list, "/data/0/id")?;
         Ok(Self {
-            thread: team.thread().await?,
             http,
             team,
             server,
@@ -85,8 +83,10 @@ impl DatabaseUrl {
         let mut took = Vec::new();
         // A new socket: one that does not read during the list requests would be disconnected.
         let mut ws = self.team.socket(1).await?;
+        // A new thread: in a long one, messages are also summarized, with requests of their own.
+        let thread = self.team.thread().await?;
         for _ in 0..ASKS {
-            took.push(ask_for(&mut self.http, &self.thread, &mut self.model, &mut ws, name).await?);
+            took.push(ask_for(&mut self.http, &thread, &mut self.model, &mut ws, name).await?);
         }
         Ok(median(&took))
     }
