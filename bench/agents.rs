@@ -60,9 +60,9 @@ impl DatabaseUrl {
             .await?;
         let last = text(&list, "/data/0/id")?;
         Ok(Self {
-            http,
-            team,
             server,
+            team,
+            http,
             model,
             last,
         })
