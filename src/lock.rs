@@ -5,9 +5,16 @@ use std::{
     fs::File,
     io::Write,
     path::{Path, PathBuf},
+    thread,
+    time::Duration,
 };
 
 use anyhow::Context;
+
+/// Number of attempts to take a lock, and the time between them. A process that is just being started by the former owner has the
+/// owner's files for a moment, and their locks with them (flock(2)).
+const ATTEMPTS: u32 = 25;
+const RETRY_AFTER: Duration = Duration::from_millis(20);
 
 /// Takes the lock file at `path`. `what` describes the locked object, and `setting` is the setting to change to use
 /// another one.
@@ -19,7 +26,13 @@ fn lock_file(path: &Path, what: &str, setting: &str) -> anyhow::Result<File> {
         .write(true)
         .open(path)
         .with_context(|| format!("could not open the lock file {}", path.display()))?;
-    if file.try_lock().is_err() {
+    let is_locked = (0..ATTEMPTS).any(|attempt| {
+        if attempt > 0 {
+            thread::sleep(RETRY_AFTER);
+        }
+        file.try_lock().is_ok()
+    });
+    if !is_locked {
         let owner = std::fs::read_to_string(path).unwrap_or_default();
         anyhow::bail!(
             "{what} is in use by another OpenVibe server (PID {}): stop it, or set {setting}",
