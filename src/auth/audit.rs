@@ -6,6 +6,7 @@ use uuid::Uuid;
 
 use super::{Actor, AuthError};
 use crate::{
+    cursor::PageRange,
     db::{Conn, DbError, Json, now},
     ids::{AuditEntryId, UserId, WorkspaceId},
     text_enum::text_enum,
@@ -140,7 +141,7 @@ pub(crate) async fn list(
     workspace: WorkspaceId,
     filter: &Filter,
     order: Order,
-    (after, before): (Option<AuditEntryId>, Option<AuditEntryId>),
+    PageRange { after, before }: PageRange<AuditEntryId>,
     limit: i64,
 ) -> Result<Vec<AuditEntry>, AuthError> {
     if let Some(id) = after.or(before) {

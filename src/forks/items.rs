@@ -13,6 +13,7 @@ use super::{
 use crate::{
     auth::{Caller, Scope},
     chat::{ChatError, access, messages},
+    cursor::PageRange,
     db::{Conn, DbError, Json, is_in_visible_channel, now},
     forks::resolution::ResolutionStatus,
     ids::{
@@ -116,7 +117,7 @@ pub async fn list(
     workspace: WorkspaceId,
     user: UserId,
     filter: &Filter,
-    (after, before): (Option<ActionItemId>, Option<ActionItemId>),
+    PageRange { after, before }: PageRange<ActionItemId>,
     limit: i64,
 ) -> Result<Vec<ActionItem>, DbError> {
     macro_rules! listed_sql {

@@ -17,6 +17,7 @@ use crate::{
     },
     auth::{Actor, Scope, WorkspaceCaller},
     chat::{access, bindings},
+    cursor::PageRange,
     db::Conn,
     http::{
         ApiError, ErrorCode,
@@ -262,7 +263,10 @@ impl Rpc {
             &mut c,
             &actor,
             &profiles::Filter::default(),
-            (after, None),
+            PageRange {
+                after,
+                before: None,
+            },
             AGENTS_MAX + 1,
         )
         .await?;
