@@ -109,8 +109,7 @@ fn refusal(code: ToolErrorCode, text: &str) -> CallError {
 async fn is_on(c: &mut Conn, task: &ToolTask, agent: &Resolved) -> Result<bool, DbError> {
     let memory = agent.profile.memory.as_ref();
     let scopes = memory.and_then(|memory| memory.scopes.as_ref());
-    let place = (task.requester, task.thread);
-    remember::is_on(c, task.workspace, place, scopes).await
+    remember::is_on(c, task.workspace, task.requester, task.thread, scopes).await
 }
 
 /// Limits that a call is checked against.

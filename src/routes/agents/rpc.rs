@@ -392,8 +392,8 @@ impl Rpc {
         let paragraphs = Paragraphs::of(path.as_str(), &set.content, workspace, keyring);
         let file = self
             .write(async move |c, actor| {
-                let file = (&path, &*set.content, paragraphs.as_ref());
-                memory_files::write(c, actor, &reference, file, None).await
+                let (content, paragraphs) = (&set.content, paragraphs.as_ref());
+                memory_files::write(c, actor, &reference, &path, content, paragraphs, None).await
             })
             .await?;
         Ok(json!(file.summary))
