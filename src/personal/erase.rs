@@ -582,7 +582,7 @@ async fn erase_thread(
     (id, channel): (ThreadId, ChannelId),
 ) -> Result<(), ChatError> {
     let audience = queue::audience_of(c, channel).await?;
-    threads::erase_person(c, id, (e.user_id, e.alias_id), audience).await
+    threads::erase_person(c, id, e.user_id, e.alias_id, audience).await
 }
 
 async fn erase_fork(
