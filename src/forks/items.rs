@@ -6,7 +6,7 @@ use uuid::Uuid;
 use super::{
     ForkError,
     card::markdown,
-    event::{announce_resolution, append},
+    event::{EventPlace, announce_resolution, append},
     form::{Day, member_name},
     resolution::{self, item_columns},
 };
@@ -74,7 +74,11 @@ impl EventData for ActionItemEvent<'_> {
 
 /// Appends `action_item.updated`.
 async fn announce_item(c: &mut Conn, item: &ActionItem, audience: Audience) -> Result<(), DbError> {
-    let place = (item.workspace_id, item.thread_id, item.fork_id);
+    let place = EventPlace {
+        workspace: item.workspace_id,
+        thread: item.thread_id,
+        fork: item.fork_id,
+    };
     let data = ActionItemEvent { action_item: item };
     append(c, EventType::ActionItemUpdated, place, &data, audience).await
 }
@@ -266,7 +270,8 @@ pub async fn change(
 pub async fn erase_person(
     c: &mut Conn,
     id: ResolutionId,
-    (user, alias): (UserId, UserId),
+    user: UserId,
+    alias: UserId,
     nobody: &str,
     audience: Audience,
 ) -> Result<(), ForkError> {

@@ -602,8 +602,8 @@ async fn erase_resolution(
     (id, channel): (ResolutionId, ChannelId),
 ) -> Result<(), ChatError> {
     let audience = queue::audience_of(c, channel).await?;
-    let people = (e.user_id, e.alias_id);
-    let erased = items::erase_person(c, id, people, scrub::NOBODY, audience).await;
+    let (user, alias) = (e.user_id, e.alias_id);
+    let erased = items::erase_person(c, id, user, alias, scrub::NOBODY, audience).await;
     erased.map_err(|e| match e {
         crate::forks::ForkError::Chat(e) => e,
         crate::forks::ForkError::Db(e) => e.into(),
