@@ -674,7 +674,7 @@ async fn take_task(
         .bind(e.alias_id)
         .run()
         .await?;
-    manifest::forget_requester(c, id, (e.user_id, e.alias_id), scrub::NOBODY).await?;
+    manifest::forget_requester(c, id, e.user_id, e.alias_id, scrub::NOBODY).await?;
     Ok(())
 }
 

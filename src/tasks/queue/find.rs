@@ -235,7 +235,8 @@ pub async fn active_catch_up(
 pub async fn active_replay(
     c: &mut Conn,
     workspace: WorkspaceId,
-    (agent, requester): (AgentId, UserId),
+    agent: AgentId,
+    requester: UserId,
 ) -> Result<Option<Task>, DbError> {
     c.q(task_sql!(
         "select",
@@ -289,7 +290,8 @@ pub async fn newest_replies(
 pub async fn find_reply(
     c: &mut Conn,
     id: TaskId,
-    (agent, reader): (AgentId, UserId),
+    agent: AgentId,
+    reader: UserId,
 ) -> Result<Option<Task>, DbError> {
     c.q(task_sql!(
         "select",
@@ -306,7 +308,8 @@ pub async fn find_reply(
 pub async fn active_reflections(
     c: &mut Conn,
     conversation: Uuid,
-    (agent, requester): (AgentId, UserId),
+    agent: AgentId,
+    requester: UserId,
 ) -> Result<Vec<Task>, DbError> {
     c.q(task_sql!(
         "select",
