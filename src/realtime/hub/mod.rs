@@ -36,11 +36,13 @@ use super::{
     log::{AgentVisibility, Envelope, MembershipChange},
 };
 use crate::ids::{ApiKeyId, ChannelId, MessageId, SessionId, TaskId, UserId, WorkspaceId};
+pub use remote::PresenceChange;
 use room::Room;
 pub use room::SUBSCRIPTIONS_MAX;
 use shared::lock;
 pub use shared::{Behind, Shared};
-pub use socket::{Close, Outgoing, Socket};
+pub use socket::{Close, Outgoing, Socket, SocketOwner};
+pub use stream::TaskRun;
 use stream::{Stream, StreamSource, TextPosition};
 
 /// Interval at which delayed presence changes are sent.
@@ -69,15 +71,15 @@ impl Hub {
     /// Registers a socket; it receives no events of private channels, and with a scope no traffic of public ones, until `admit`.
     pub fn register(
         &self,
-        workspace: WorkspaceId,
-        user: UserId,
-        (session, key): (Option<SessionId>, Option<ApiKeyId>),
+        owner: SocketOwner,
         visibility: AgentVisibility,
         delivery: Delivery,
     ) -> (Arc<Socket>, mpsc::Receiver<Outgoing>) {
         let id = self.next.fetch_add(1, Ordering::Relaxed);
-        let (socket, receive) =
-            Socket::new(id, (workspace, user), (session, key), visibility, delivery);
+        let SocketOwner {
+            workspace, user, ..
+        } = owner;
+        let (socket, receive) = Socket::new(id, owner, visibility, delivery);
         let room = self.room(workspace);
         let mut room = lock(&room);
         let opens = room.sockets.is_empty();
@@ -480,13 +482,21 @@ mod tests {
         all_agents: true,
     };
 
+    fn owner(workspace: WorkspaceId, user: UserId) -> SocketOwner {
+        SocketOwner {
+            workspace,
+            user,
+            session: None,
+            key: None,
+        }
+    }
+
     fn register(
         hub: &Hub,
         workspace: WorkspaceId,
         user: UserId,
     ) -> (Arc<Socket>, mpsc::Receiver<Outgoing>) {
-        let delivery = Delivery::default();
-        hub.register(workspace, user, (None, None), SEES_ALL, delivery)
+        hub.register(owner(workspace, user), SEES_ALL, Delivery::default())
     }
 
     fn texts(receive: &mut mpsc::Receiver<Outgoing>) -> Vec<String> {
@@ -544,8 +554,7 @@ mod tests {
         ]
         .map(|(visibility, channels)| {
             let delivery = Delivery::default();
-            let (socket, receive) =
-                hub.register(ws, UserId::new(), (None, None), visibility, delivery);
+            let (socket, receive) = hub.register(owner(ws, UserId::new()), visibility, delivery);
             hub.admit(ws, &socket, channels, &[]);
             receive
         });
@@ -663,7 +672,7 @@ mod tests {
             ..Delivery::default()
         };
         let mut sockets: Vec<_> = (0..200)
-            .map(|_| hub.register(ws, UserId::new(), (None, None), SEES_ALL, scoped))
+            .map(|_| hub.register(owner(ws, UserId::new()), SEES_ALL, scoped))
             .collect();
         for (_, receive) in &mut sockets {
             texts(receive);
