@@ -91,14 +91,14 @@ pub async fn record(
     target: String,
     data: serde_json::Value,
 ) -> Result<(), DbError> {
-    let by = (actor.workspace, actor.user);
-    record_of(c, by, action, target, data).await
+    record_of(c, actor.workspace, actor.user, action, target, data).await
 }
 
 /// Records an action without an actor, to finish work that an admin started.
 pub async fn record_of(
     c: &mut Conn,
-    (workspace, user): (WorkspaceId, UserId),
+    workspace: WorkspaceId,
+    user: UserId,
     action: AuditAction,
     target: String,
     data: serde_json::Value,

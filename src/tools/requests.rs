@@ -418,10 +418,11 @@ impl Requests {
             return Ok(Start::Changed);
         }
         if action.granted_by != Some(GrantedBy::Policy) {
-            let by = (self.task.workspace, self.task.requester);
+            let (workspace, requester) = (self.task.workspace, self.task.requester);
             let data = serde_json::json!({"function": action.function, "task_id": action.task_id, "granted_by": action.granted_by});
             let target = action.id.to_string();
-            auth::record_audit_of(c, by, AuditAction::ActionStarted, target, data).await?;
+            let action = AuditAction::ActionStarted;
+            auth::record_audit_of(c, workspace, requester, action, target, data).await?;
         }
         Ok(Start::Started)
     }
