@@ -44,7 +44,7 @@ pub(super) async fn store(
     text: String,
     messages: impl IntoIterator<Item = MessageId>,
 ) -> Result<Output, DbError> {
-    let text_id = texts::put_of(c, run.workspace_id, (RUN_SOURCE, run.id.0), &text).await?;
+    let text_id = texts::put_of(c, run.workspace_id, RUN_SOURCE, run.id.0, &text).await?;
     let messages = run.message_id.into_iter().chain(messages);
     let messages = messages.map(|message| ("message", message.0));
     let requester = ("user", run.requested_by.0);

@@ -394,7 +394,7 @@ impl Hub {
     pub fn open_stream(
         &self,
         workspace: WorkspaceId,
-        (task, token): (TaskId, Uuid),
+        run: TaskRun,
         conversation: Conversation,
         message: MessageId,
         attempt: i64,
@@ -403,24 +403,24 @@ impl Hub {
         let mut room = lock(&room);
         let is_overtaken = room
             .streams
-            .get(&task)
+            .get(&run.task)
             .is_some_and(|stream| stream.attempt > attempt);
         if is_overtaken {
             return;
         }
         let stream = Stream {
             number: self.next_stream(),
-            source: StreamSource::Here(token),
+            source: StreamSource::Here(run.token),
             conversation,
             message,
             attempt,
             text: String::new(),
             sent: TextPosition::default(),
         };
-        room.streams.insert(task, stream);
+        room.streams.insert(run.task, stream);
     }
 
-    pub fn push_stream(&self, workspace: WorkspaceId, run: (TaskId, Uuid), piece: &str) {
+    pub fn push_stream(&self, workspace: WorkspaceId, run: TaskRun, piece: &str) {
         let room = self.room(workspace);
         let mut room = lock(&room);
         if let Some(stream) = room.stream_of(run) {
@@ -430,7 +430,7 @@ impl Hub {
 
     /// Sends the text that was pushed since the last flush as one frame. Returns false if there was
     /// none.
-    pub fn flush_stream(&self, workspace: WorkspaceId, run: (TaskId, Uuid)) -> bool {
+    pub fn flush_stream(&self, workspace: WorkspaceId, run: TaskRun) -> bool {
         let room = self.room(workspace);
         let mut room = lock(&room);
         let Some(stream) = room.stream_of(run) else {
@@ -441,8 +441,8 @@ impl Hub {
             return false;
         }
         stream.mark_sent();
-        self.relay(|| BusMessage::Delta(stream.remote_delta(workspace, run.0, from)));
-        room.send_delta(run.0, from);
+        self.relay(|| BusMessage::Delta(stream.remote_delta(workspace, run.task, from)));
+        room.send_delta(run.task, from);
         true
     }
 
@@ -455,11 +455,11 @@ impl Hub {
     }
 
     /// Ends a stream if this run of the task writes it.
-    pub fn close_stream(&self, workspace: WorkspaceId, run: (TaskId, Uuid)) {
+    pub fn close_stream(&self, workspace: WorkspaceId, run: TaskRun) {
         let room = self.room(workspace);
         let mut room = lock(&room);
         if room.stream_of(run).is_some() {
-            room.streams.remove(&run.0);
+            room.streams.remove(&run.task);
         }
     }
 
@@ -610,7 +610,10 @@ mod tests {
             TaskId::new(),
         );
         let (socket, mut receive) = register(&hub, ws, UserId::new());
-        let run = (task, Uuid::now_v7());
+        let run = TaskRun {
+            task,
+            token: Uuid::now_v7(),
+        };
         hub.open_stream(ws, run, conversation, MessageId::new(), 1);
         hub.push_stream(ws, run, "Grüße 👋");
         hub.flush_stream(ws, run);
@@ -699,7 +702,7 @@ mod tests {
     fn a_superseded_run_does_not_change_the_stream() {
         let (hub, ws, task) = (Hub::default(), WorkspaceId::new(), TaskId::new());
         let conversation = Conversation::Thread(ThreadId::new());
-        let (old, new) = ((task, Uuid::now_v7()), (task, Uuid::now_v7()));
+        let [old, new] = [Uuid::now_v7(), Uuid::now_v7()].map(|token| TaskRun { task, token });
         hub.open_stream(ws, old, conversation, MessageId::new(), 1);
         hub.push_stream(ws, old, "Half");
         hub.open_stream(ws, new, conversation, MessageId::new(), 2);

@@ -181,11 +181,15 @@ pub async fn active_of_reply(
         .await
 }
 
-/// Reply and notice of a task, and the task that it retries.
-pub async fn left_behind(
-    c: &mut Conn,
-    task: TaskId,
-) -> Result<(Option<MessageId>, Option<MessageId>, Option<TaskId>), DbError> {
+/// Messages of a task, and the task that it retries.
+#[derive(Debug, sqlx::FromRow)]
+pub struct LeftBehind {
+    pub reply_message_id: Option<MessageId>,
+    pub notice_message_id: Option<MessageId>,
+    pub retry_of: Option<TaskId>,
+}
+
+pub async fn left_behind(c: &mut Conn, task: TaskId) -> Result<LeftBehind, DbError> {
     c.q("select reply_message_id, notice_message_id, retry_of from tasks where id = $1")
         .bind(task)
         .one()
