@@ -65,6 +65,7 @@ use crate::{
     schedules,
     secrets::Keyring,
     server::{Inner, State, pages::PageCache},
+    socket,
     tasks::{
         Queue, TaskKind, budgets,
         calls::{self, CallLog},
@@ -704,6 +705,7 @@ impl App {
         tracker.spawn(fire_schedules_forever(state.clone()));
         tracker.spawn(broadcast_presence_loop(state.clone()));
         tracker.spawn(broadcast_activity_loop(state.clone()));
+        tracker.spawn(socket::check_access_forever(state.clone()));
         let ended: Arc<Mutex<Option<LeaseEnd>>> = Arc::default();
         if let Some(lease) = lease {
             let (links, shutdown) = (state.nodes.clone(), shutdown.clone());
