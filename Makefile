@@ -33,7 +33,7 @@ build: node ## Build target/release/openvibe, including the web client
 	cargo build --release
 
 .PHONY: test
-test: test-without-server test-deploy test-rust test-browser test-clients test-mcp test-fuzz ## Run all checks and tests; installs the tools that they need
+test: test-without-server test-deploy test-rust test-browser test-protocols ## Run all checks and tests; installs the tools that they need
 
 .PHONY: check
 check: node packages ## Check formatting, lints, types, docs, and dependencies
@@ -59,9 +59,9 @@ check-web: node packages
 audit: node ## Check licenses, sources, and known vulnerabilities of dependencies
 	scripts/audit.sh
 
-# Many tests of the API wait for deadlines, so two more run at a time than there are cores.
+# Many tests of the API wait for deadlines, so four more run at a time than there are cores.
 .PHONY: test-rust
-test-rust: export RUST_TEST_THREADS ?= $(shell echo $$(($$(nproc) + 2)))
+test-rust: export RUST_TEST_THREADS ?= $(shell echo $$(($$(nproc) + 4)))
 test-rust: node test-tools ## Run the Rust tests, on SQLite and on PostgreSQL
 	$(CLEAN) cargo test --no-run
 	$(CLEAN) OPENVIBE_TEST_DATABASE=sqlite cargo test --quiet
@@ -81,6 +81,12 @@ test-units: node packages
 test-browser: node packages test-tools
 	$(CLEAN) cargo test --no-run
 	cd web && $(CLEAN) npm run --silent e2e
+
+# Two of these at a time, because each waits for its installation, or for the server, part of the time.
+.PHONY: test-protocols
+test-protocols: node test-tools
+	$(CLEAN) cargo test --no-run
+	$(MAKE) --no-print-directory --jobs=2 --output-sync=target test-clients test-mcp test-fuzz
 
 .PHONY: test-clients
 test-clients: node test-tools ## Test the server with the OpenAI libraries for Python, Node, and Rust

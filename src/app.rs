@@ -65,6 +65,7 @@ use crate::{
     schedules,
     secrets::Keyring,
     server::{Inner, State, pages::PageCache},
+    socket,
     tasks::{
         Queue, TaskKind, budgets,
         calls::{self, CallLog},
@@ -842,6 +843,9 @@ fn spawn_loops(state: &State) {
     state.tracker.spawn(fire_schedules_forever(state.clone()));
     state.tracker.spawn(broadcast_presence_loop(state.clone()));
     state.tracker.spawn(broadcast_activity_loop(state.clone()));
+    state
+        .tracker
+        .spawn(socket::check_access_forever(state.clone()));
 }
 
 /// Leaves the other nodes and closes the database.

@@ -1,10 +1,15 @@
-//! Amounts held for a while (bytes, connections), with a total limit and a limit per holder.
+//! Amounts held for a while (bytes, connections), with a total limit and a limit per holder, and turns of a holder.
 
 use std::{
     collections::HashMap,
     hash::Hash,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
+
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+
+/// Size of the table of turns beyond which idle holders are removed.
+const HOLDERS_KEPT: usize = 1024;
 
 /// Bounds of a [`Pool`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -127,6 +132,51 @@ impl<K: Hash + Eq + Clone> Drop for Permit<K> {
                 held.of.remove(&self.holder);
             }
         }
+    }
+}
+
+/// Turns: each holder has a few at a time, and further requests for one wait.
+#[derive(Debug)]
+pub struct Turns<K> {
+    at_once: usize,
+    waiting_max: usize,
+    semaphores: Mutex<HashMap<K, Arc<Semaphore>>>,
+}
+
+impl<K: Hash + Eq> Turns<K> {
+    /// Each holder has `at_once` turns, for which at most `waiting_max` requests wait.
+    pub fn new(at_once: usize, waiting_max: usize) -> Self {
+        Self {
+            at_once,
+            waiting_max,
+            semaphores: Mutex::default(),
+        }
+    }
+
+    fn of(&self, holder: K) -> Arc<Semaphore> {
+        let mut all = self
+            .semaphores
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        if all.len() > HOLDERS_KEPT {
+            // Permits and waiting requests hold references.
+            all.retain(|_, semaphore| Arc::strong_count(semaphore) > 1);
+        }
+        let semaphore = all
+            .entry(holder)
+            .or_insert_with(|| Arc::new(Semaphore::new(self.at_once)));
+        Arc::clone(semaphore)
+    }
+
+    /// Waits for a turn, held until the permit is dropped. Returns `None` at once if too many requests of the holder
+    /// are waiting.
+    pub async fn take(&self, holder: K) -> Option<OwnedSemaphorePermit> {
+        let semaphore = self.of(holder);
+        if Arc::strong_count(&semaphore) > self.waiting_max {
+            return None;
+        }
+        // No semaphore is ever closed.
+        semaphore.acquire_owned().await.ok()
     }
 }
 

@@ -252,6 +252,11 @@ impl WorkspaceCaller {
 }
 
 impl ActorSnapshot {
+    /// Rights to compare with those that `auth::doubts` reads later.
+    pub fn rights(&self) -> u8 {
+        self.role.rights(self.scopes.has(Scope::AgentsWrite))
+    }
+
     /// Agents whose events this person can see.
     pub fn visibility(&self) -> AgentVisibility {
         AgentVisibility {

@@ -7,6 +7,7 @@ mod actor;
 mod attempts;
 pub mod audit;
 pub mod clients;
+pub mod doubts;
 mod error;
 pub mod events;
 pub mod handles;

@@ -17,6 +17,17 @@ text_enum! {
 }
 
 impl Role {
+    /// The role, and whether the person can write agents, which the workspace policy decides for members, in a number to
+    /// compare.
+    pub fn rights(self, writes_agents: bool) -> u8 {
+        let role = match self {
+            Self::Admin => 1,
+            Self::Member => 2,
+            Self::Viewer => 3,
+        };
+        (role << 1) | u8::from(writes_agents)
+    }
+
     /// Scopes that the role grants.
     pub fn scopes(self) -> Scopes {
         match self {

@@ -22,7 +22,7 @@ pub(crate) const SESSION_LIFETIME: Duration = Duration::from_hours(30 * 24);
 /// Maximum age of a session, regardless of use.
 const SESSION_AGE_MAX: Duration = Duration::from_hours(180 * 24);
 /// Maximum staleness of `last_seen_at`, so that not every request writes.
-const SEEN_STALE_AFTER: Duration = Duration::from_mins(10);
+pub(super) const SEEN_STALE_AFTER: Duration = Duration::from_mins(10);
 
 #[derive(Debug, Serialize, sqlx::FromRow, utoipa::ToSchema)]
 pub struct Session {

@@ -15,6 +15,15 @@ pub enum DbError {
         "the database needs OpenVibe {needed} or newer, and this is {program}: upgrade this node"
     )]
     TooNew { needed: String, program: String },
+    #[error(
+        "migration {migration} needs every node at {needed} or newer, and {name} runs {version}: upgrade it first"
+    )]
+    NodeTooOld {
+        migration: i64,
+        needed: String,
+        name: String,
+        version: String,
+    },
     #[error("the server is shutting down")]
     Closed,
     #[error("the write queue is full: try again in a moment")]

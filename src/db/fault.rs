@@ -132,6 +132,7 @@ impl DbError {
             Self::Commit(_) => Some(DatabaseFault::Unknown),
             Self::Damaged(_) => Some(DatabaseFault::Damaged),
             Self::TooNew { .. }
+            | Self::NodeTooOld { .. }
             | Self::Busy
             | Self::TooSlow
             | Self::Closed

@@ -3,23 +3,18 @@
 //! Authentication and single reads have their own connections, so a long read only delays other long reads. Each read
 //! has a deadline that the engine enforces. Shares per person and workspace keep anyone from using the whole lane.
 
-use std::{
-    collections::HashMap,
-    sync::{Arc, Mutex, PoisonError},
-    time::Duration,
-};
+use std::{sync::Arc, time::Duration};
 
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use uuid::Uuid;
 
 use super::error::DbError;
+use crate::share::Turns;
 
 /// Maximum wait for a connection of the slow lane.
 const WAIT_DEADLINE: Duration = Duration::from_secs(5);
 /// Maximum number of waiting reads per person or workspace; further ones are rejected immediately.
 const WAITING_MAX: usize = 256;
-/// Size of the share table beyond which idle entries are removed.
-const SHARES_KEPT: usize = 1024;
 
 /// Share of the slow lane that a read uses.
 #[derive(Debug, Clone, Copy)]
@@ -31,8 +26,8 @@ pub struct Share {
 /// Slots of the slow lane and their shares.
 pub(super) struct Lane {
     slots: Arc<Semaphore>,
-    people: Shares,
-    workspaces: Shares,
+    people: Turns<Uuid>,
+    workspaces: Turns<Uuid>,
 }
 
 /// Slot in the lane, released on drop.
@@ -45,8 +40,8 @@ impl Lane {
     pub(super) fn new(size: usize) -> Self {
         Self {
             slots: Arc::new(Semaphore::new(size)),
-            people: Shares::new((size / 3).max(1)),
-            workspaces: Shares::new(size.saturating_sub(1).max(1)),
+            people: Turns::new((size / 3).max(1), WAITING_MAX),
+            workspaces: Turns::new(size.saturating_sub(1).max(1), WAITING_MAX),
         }
     }
 
@@ -54,8 +49,9 @@ impl Lane {
     /// `Busy` if no slot becomes free in time, or too many reads of the person or workspace are waiting.
     pub(super) async fn enter(&self, share: Share) -> Result<LanePermit, DbError> {
         let enter = async {
-            let person = self.people.take(share.person).await?;
-            let workspace = self.workspaces.take(share.workspace).await?;
+            let person = self.people.take(share.person).await.ok_or(DbError::Busy)?;
+            let workspace = self.workspaces.take(share.workspace).await;
+            let workspace = workspace.ok_or(DbError::Busy)?;
             let permit = Arc::clone(&self.slots).acquire_owned().await;
             let permit = permit.map_err(|_| DbError::Closed)?;
             Ok(LanePermit {
@@ -65,43 +61,6 @@ impl Lane {
         tokio::time::timeout(WAIT_DEADLINE, enter)
             .await
             .unwrap_or(Err(DbError::Busy))
-    }
-}
-
-struct Shares {
-    size: usize,
-    semaphores: Mutex<HashMap<Uuid, Arc<Semaphore>>>,
-}
-
-impl Shares {
-    fn new(size: usize) -> Self {
-        Self {
-            size,
-            semaphores: Mutex::default(),
-        }
-    }
-
-    fn of(&self, key: Uuid) -> Arc<Semaphore> {
-        let mut all = self
-            .semaphores
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
-        if all.len() > SHARES_KEPT {
-            // Permits and waiting reads hold references.
-            all.retain(|_, semaphore| Arc::strong_count(semaphore) > 1);
-        }
-        let semaphore = all
-            .entry(key)
-            .or_insert_with(|| Arc::new(Semaphore::new(self.size)));
-        Arc::clone(semaphore)
-    }
-
-    async fn take(&self, key: Uuid) -> Result<OwnedSemaphorePermit, DbError> {
-        let semaphore = self.of(key);
-        if Arc::strong_count(&semaphore) > WAITING_MAX {
-            return Err(DbError::Busy);
-        }
-        semaphore.acquire_owned().await.map_err(|_| DbError::Closed)
     }
 }
 

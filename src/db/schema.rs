@@ -11,6 +11,7 @@ use sqlx::migrate::{Migrate, MigrateError};
 
 use super::{
     conn::Conn,
+    dialect,
     error::DbError,
     identity::next_id,
     migrate::{migrator, newest, oldest},
@@ -34,8 +35,17 @@ const FIRST: ProgramVersion = ProgramVersion {
     patch: 0,
 };
 
-/// Oldest version of the program that can run on the schema with all migrations. A contracting migration raises it.
-const SCHEMA_MIN: ProgramVersion = FIRST;
+/// Oldest version of the program that can run on the schema with all migrations, and the migration that requires it. A
+/// contracting migration raises it.
+const SCHEMA_MIN: Requirement = Requirement {
+    migration: 20_261_121_164_501,
+    program: FIRST,
+};
+
+struct Requirement {
+    migration: i64,
+    program: ProgramVersion,
+}
 
 impl ProgramVersion {
     /// Version of this program.
@@ -82,7 +92,8 @@ impl fmt::Display for ProgramVersion {
 /// Runs the migrations that the database lacks. On `PostgreSQL`, the session must not have limits.
 ///
 /// # Errors
-/// `TooNew` if this program is older than `meta.schema_min`.
+/// `TooNew` if this program is older than `meta.schema_min`, and `NodeTooOld` if a node that runs cannot run on the
+/// schema afterwards.
 pub(super) async fn run(c: &mut Conn) -> Result<(), DbError> {
     if let Some(c) = c.as_pg() {
         // Another process may be migrating; the lock ends with the session.
@@ -126,6 +137,7 @@ async fn run_locked(c: &mut Conn) -> Result<(), DbError> {
             .filter(|(version,)| !migrator.version_exists(*version));
         let are_newer = unknown.all(|(version,)| *version > newest());
         migrator.set_ignore_missing(are_newer && schema_min.is_some());
+        refuse_older_nodes(c, schema_min).await?;
         // Before the migrations, so that an older program that starts now does not accept them.
         raise_schema_min(c, schema_min).await?;
     }
@@ -156,13 +168,37 @@ async fn read_schema_min(c: &mut Conn) -> Result<Option<ProgramVersion>, DbError
     stored.map(|(stored,)| stored.parse()).transpose()
 }
 
+/// Fails if the migrations of this program require a newer version than those before, and a node of an older version runs.
+async fn refuse_older_nodes(c: &mut Conn, stored: Option<ProgramVersion>) -> Result<(), DbError> {
+    if stored.is_none_or(|stored| stored >= SCHEMA_MIN.program) {
+        return Ok(());
+    }
+    let at = dialect::clock(c).await?;
+    let running: Vec<(String, String)> = c
+        .q("select name, version from nodes where lease_until > $1 order by name, id")
+        .bind(at)
+        .all()
+        .await?;
+    for (name, version) in running {
+        if version.parse::<ProgramVersion>()? < SCHEMA_MIN.program {
+            return Err(DbError::NodeTooOld {
+                migration: SCHEMA_MIN.migration,
+                needed: SCHEMA_MIN.program.short(),
+                name,
+                version,
+            });
+        }
+    }
+    Ok(())
+}
+
 /// Stores the oldest version that can run on the migrations of this program, unless `stored` is newer.
 async fn raise_schema_min(c: &mut Conn, stored: Option<ProgramVersion>) -> Result<(), DbError> {
-    if stored.is_some_and(|stored| stored >= SCHEMA_MIN) {
+    if stored.is_some_and(|stored| stored >= SCHEMA_MIN.program) {
         return Ok(());
     }
     c.q("insert into meta (key, value) values ('schema_min', $1) on conflict (key) do update set value = excluded.value")
-        .bind(SCHEMA_MIN.to_string())
+        .bind(SCHEMA_MIN.program.to_string())
         .run()
         .await?;
     Ok(())
@@ -171,6 +207,7 @@ async fn raise_schema_min(c: &mut Conn, stored: Option<ProgramVersion>) -> Resul
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::db::Engine;
 
     #[test]
     fn versions_of_the_program_are_compared_by_number() {
@@ -180,6 +217,7 @@ mod tests {
         assert_eq!(version("0.9.0").short(), "0.9");
         assert_eq!(version("0.9.2").short(), "0.9.2");
         assert!("0.9".parse::<ProgramVersion>().is_err());
-        assert!(SCHEMA_MIN <= ProgramVersion::this());
+        assert!(SCHEMA_MIN.program <= ProgramVersion::this());
+        assert!(migrator(Engine::Postgres).version_exists(SCHEMA_MIN.migration));
     }
 }

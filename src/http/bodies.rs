@@ -54,6 +54,8 @@ pub struct BodyBounds {
     pub anonymous_within: Duration,
     /// Maximum number of requests that are handled concurrently.
     pub handled_max: usize,
+    /// Maximum number of reads of one person that are handled concurrently.
+    pub handled_reads: usize,
     /// Maximum time that a further request waits.
     pub handled_within: Duration,
 }
@@ -83,6 +85,7 @@ impl Default for BodyBounds {
             },
             anonymous_within: Duration::from_secs(10),
             handled_max: 1024,
+            handled_reads: 8,
             handled_within: Duration::from_secs(10),
         }
     }

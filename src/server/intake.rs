@@ -28,7 +28,7 @@ use crate::{
         unsent::{Holder, ReadOnly, Reservation, SMALL_BYTES_MAX, Unsent, bytes_of},
     },
     ids::UserId,
-    share::{Exhausted, Pool},
+    share::{Exhausted, Pool, Turns},
 };
 
 /// State that requests share while they are received and handled.
@@ -37,6 +37,7 @@ pub struct Intake {
     unsent: Unsent,
     bounds: BodyBounds,
     turns: Semaphore,
+    reads: Turns<UserId>,
     member_bytes: Arc<Pool<UserId>>,
     uploads: Arc<Pool<UserId>>,
     anonymous_bytes: Arc<Pool<IpAddr>>,
@@ -49,6 +50,7 @@ impl Intake {
             state,
             unsent,
             turns: Semaphore::new(bounds.handled_max),
+            reads: Turns::new(bounds.handled_reads, bounds.handled_max),
             member_bytes: Pool::new(bounds.member_bytes),
             uploads: Pool::new(bounds.uploads),
             anonymous_bytes: Pool::new(bounds.anonymous_bytes),
@@ -74,6 +76,24 @@ impl Intake {
             _ => Err(ApiError::overloaded()),
         }
     }
+
+    /// Handles a request. Reads of one person take turns: without these, hundreds of large pages would be in front of
+    /// everyone else's next read.
+    async fn handle(
+        &self,
+        caller: Option<UserId>,
+        request: Request,
+        next: Next,
+    ) -> Result<Response, ApiError> {
+        let _reading = match caller {
+            Some(user) if is_read(request.method()) => {
+                let turn = tokio::time::timeout(self.bounds.handled_within, self.reads.take(user));
+                Some(turn.await.ok().flatten().ok_or_else(ApiError::overloaded)?)
+            }
+            _ => None,
+        };
+        Ok(next.run(request).await)
+    }
 }
 
 /// Public routes, which need no session and ignore any credentials.
@@ -87,6 +107,10 @@ pub fn is_for_anonymous(path: &str) -> bool {
 /// Routes of the API. Others accept no body.
 pub fn is_api(path: &str) -> bool {
     path.starts_with("/v1/") || path == MCP_PATH
+}
+
+fn is_read(method: &Method) -> bool {
+    matches!(*method, Method::GET | Method::HEAD)
 }
 
 /// Uploads are too large for memory, so their handler streams them.
@@ -162,7 +186,7 @@ impl Intake {
         }
         let request = Request::from_parts(parts, body);
         if request.body().is_end_stream() {
-            return Ok(next.run(request).await);
+            return self.handle(caller, request, next).await;
         }
         match caller {
             Some(user) if is_upload(&request) => {
@@ -173,7 +197,7 @@ impl Intake {
                 let room = take(&self.member_bytes, user, 0)?;
                 let within = self.bounds.member_within;
                 let (request, _room) = read(request, room, MEMBER_BYTES_MAX, within).await?;
-                Ok(next.run(request).await)
+                self.handle(Some(user), request, next).await
             }
             None => {
                 let address = net_of(address);
@@ -196,7 +220,7 @@ pub async fn reserve(
     next: Next,
 ) -> Response {
     let address = intake.client(&request);
-    let is_get = matches!(*request.method(), Method::GET | Method::HEAD);
+    let is_get = is_read(request.method());
     let mut response = next.run(request).await;
     let reads = is_get || response.extensions().get::<ReadOnly>().is_some();
     let holder = response.extensions().get::<Holder>().copied();

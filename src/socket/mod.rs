@@ -30,6 +30,7 @@ use crate::{
     server::{State, caller::token_of},
 };
 
+mod access;
 mod connection;
 mod control;
 mod frame;
@@ -39,6 +40,7 @@ mod resume;
 mod routes;
 mod schema;
 
+pub use access::check_access_forever;
 use connection::{
     BUFFER_BYTES, CLOSE_AT_SHUTDOWN_WITHIN, CLOSE_WITHIN, Connection, FRAME_BYTES_MAX,
     FRAMES_AT_ONCE, GOING_AWAY, NO_HELLO, NOT_AUTHENTICATED, NOT_IN_WORKSPACE, POLICY_VIOLATION,
@@ -114,6 +116,7 @@ async fn serve(mut ws: WebSocket, state: State, opening: Opening, caller: Caller
                 actor.visibility(),
                 hello.delivery(),
             );
+            socket.note_rights(actor.rights());
             if state.shutdown.is_cancelled() {
                 socket.close(Close::GoingAway);
             }
@@ -217,10 +220,9 @@ impl Connection {
                 Event::Tick => {
                     ticks += 1;
                     if ticks.is_multiple_of(TICKS_PER_HEARTBEAT) {
-                        Box::pin(self.heartbeat()).await
-                    } else {
-                        Ok(())
+                        self.heartbeat();
                     }
+                    Ok(())
                 }
                 Event::Received(frame) => {
                     heard = Instant::now();
@@ -307,19 +309,10 @@ impl Connection {
         })
     }
 
-    async fn heartbeat(&mut self) -> Result<(), u16> {
-        match self.check_access().await {
-            Ok(()) => {}
-            Err(ResumeError::Closed(code)) => return Err(code),
-            // Without a database, no new events are sent either.
-            Err(ResumeError::Db(e)) => {
-                tracing::warn!(error = %e, "could not check the access of a socket");
-            }
-        }
+    fn heartbeat(&self) {
         self.state
             .hub
             .heartbeat(self.actor.workspace, &self.socket, self.cursor);
-        Ok(())
     }
 
     /// Writes queued frames with a single flush.

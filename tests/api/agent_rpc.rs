@@ -1,8 +1,10 @@
 //! `POST /v1/rpc/{method}`: agent operations under the method names used by other agent programs.
 
+use std::collections::BTreeSet;
+
 use serde_json::{Value, json};
 
-use crate::support::{Person, id, instructions_of, list, team, text, unknown_id};
+use crate::support::{Person, TestDatabase, id, instructions_of, list, team, text, unknown_id};
 
 async fn call(person: &Person, method: &str, params: Value) -> Value {
     person
@@ -38,6 +40,55 @@ async fn agents_list_returns_the_default_and_all_agents_that_are_not_archived() 
     );
     let without_body = t.bo.act("/v1/rpc/agents.list").await.is(200);
     assert_eq!(without_body, all);
+}
+
+/// Adds copies of the agent `sage`.
+async fn copy_agent(place: &TestDatabase, count: usize) {
+    let new_id = if place.postgres.is_some() {
+        "gen_random_uuid()"
+    } else {
+        "randomblob(16)"
+    };
+    let agents = format!(
+        "with recursive n (i) as (select 1 union all select i + 1 from n where i < {count}) \
+         insert into agents (id, workspace_id, name, status, is_system, mentionable, version, profile, summary, created_by, created_at, updated_at) \
+         select {new_id}, a.workspace_id, 'copy-' || cast(n.i as text), a.status, a.is_system, a.mentionable, a.version, a.profile, a.summary, \
+           a.created_by, a.created_at, a.updated_at \
+         from agents a cross join n where a.name = 'sage'"
+    );
+    place.run(&[&agents]).await;
+}
+
+#[tokio::test]
+async fn lists_of_more_than_1000_agents_are_complete_or_say_what_is_missing() {
+    const COPIES: usize = 1001;
+    let t = team().await;
+    t.ada.make_agent("sage").await;
+    copy_agent(&t.app.place, COPIES).await;
+    let copies = |found: &Value, pointer: &str, field: &str| -> BTreeSet<String> {
+        list(found, pointer)
+            .iter()
+            .map(|agent| text(agent, field))
+            .filter(|name| name.contains("copy-"))
+            .collect()
+    };
+
+    let mut listed = BTreeSet::new();
+    let mut page = call(&t.bo, "agents.list", json!({})).await;
+    assert_eq!(list(&page, "/agents").len(), 1000);
+    while page["after"].is_string() {
+        listed.extend(copies(&page, "/agents", "/name"));
+        page = call(&t.bo, "agents.list", json!({"after": page["after"]})).await;
+    }
+    listed.extend(copies(&page, "/agents", "/name"));
+    assert_eq!(listed.len(), COPIES);
+
+    let models = t.bo.get("/v1/models").await.is(200);
+    assert_eq!(copies(&models, "/data", "/id").len(), COPIES);
+
+    let snapshot = t.bo.get("/v1/snapshot").await.is(200);
+    assert_eq!(list(&snapshot, "/agents").len(), 500);
+    assert_eq!(snapshot["agents_truncated"], true);
 }
 
 #[tokio::test]

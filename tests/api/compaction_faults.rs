@@ -240,6 +240,13 @@ async fn a_full_workspace_does_not_repeat_passes_without_end() {
     let ada = t.ada.at(&t.app.base);
     let covered = format!("/v1/messages/{}", messages[3]);
     ada.delete(&covered).await.is(200);
+    let postponed = async {
+        while compactions(&ada, &thread).await[0]["retry_at"].is_null() {
+            tokio::task::yield_now().await;
+        }
+    };
+    within("the pass to be postponed", postponed).await;
+    // A pass that is repeated without end would be now.
     tokio::time::sleep(Duration::from_millis(500)).await;
     let redo = compactions(&ada, &thread).await.remove(0);
     assert_eq!(redo["status"], "queued", "{redo}");

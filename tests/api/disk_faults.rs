@@ -9,7 +9,7 @@ use crate::{
     faults::prepared,
     support::{
         Answer, Disk, Gate, MULTIPART, ModelServer, Person, TestDatabase, TestProcess, command, id,
-        in_own_mounts, list, multipart, number, refusal, sign_up, text, within,
+        in_own_mounts, is_shared_engine, list, multipart, number, refusal, sign_up, text, within,
     },
 };
 
@@ -335,6 +335,32 @@ async fn a_database_of_a_newer_version_is_rejected_unless_this_version_can_run_o
     p.place
         .run(&["delete from _sqlx_migrations where version = 29990101000000"])
         .await;
+    p.check(&[], None).await;
+}
+
+#[tokio::test]
+async fn a_contracting_migration_is_rejected_while_a_node_runs_an_older_version() {
+    if !is_shared_engine() {
+        return;
+    }
+    let p = prepared().await;
+    let (server, _) = p.start(&[]).await;
+    server.terminate();
+    assert!(server.exited().await.success());
+    let running = "insert into nodes (id, name, incarnation, version, schema_version, mode, state, started_at, lease_until, settings, figures) \
+                   values (gen_random_uuid(), 'web-2', gen_random_uuid(), '0.0.9', 1, 'notify', 'ready', now(), now() + interval '1 hour', '{}', '{}')";
+    p.place.run(&[running]).await;
+    // The migrations require nothing new: versions run side by side.
+    p.check(&[], None).await;
+
+    let before = "update meta set value = '0.0.8' where key = 'schema_min'";
+    p.place.run(&[before]).await;
+    let said = refusal(&command(&p.place, &p.model, &[]));
+    let wanted = "migration 20261121164501 needs every node at 0.1 or newer, and web-2 runs 0.0.9: upgrade it first";
+    assert!(said.contains(wanted), "{said}");
+
+    let lost = "update nodes set lease_until = now() - interval '1 second' where name = 'web-2'";
+    p.place.run(&[lost]).await;
     p.check(&[], None).await;
 }
 

@@ -22,6 +22,20 @@ test('an empty channel suggests questions for an agent', async () => {
   await box(ada.page, 'Start a thread in #general').fill('');
 });
 
+test('without a model, the composer says so, and takes admins to the settings', async () => {
+  const status = (p) =>
+    p.page.locator('.composer').getByText('No model connected: agents only quote messages');
+  const link = (p) => p.page.locator('.composer').getByRole('link', { name: 'Connect a model' });
+  await status(bo).waitFor();
+  assert.equal(await link(bo).count(), 0);
+  await status(ada).waitFor();
+  await link(ada).click();
+  await ada.page.waitForURL('**/northwind/settings/model');
+  await ada.page.getByText('No model is connected').waitFor();
+  await ada.page.goBack();
+  await box(ada.page, 'Start a thread in #general').waitFor();
+});
+
 test('the sidebar lists joined channels only; Browse channels lists the others', async () => {
   await create(ada, 'launch', 'The fair in March');
   await create(ada, 'design');

@@ -215,7 +215,7 @@ test('“What it saw” lists the memories and the parts of its legend', async (
     .getByRole('button', { name: /What it saw/ })
     .click();
   const saw = ada.page.getByRole('region', { name: 'What Vibe saw' });
-  for (const part of ['Instructions', 'Memory', 'Messages', 'Question', 'Reply reserve'])
+  for (const part of ['Instructions', 'Memory', 'Messages', 'Question', 'Tools', 'Reply reserve'])
     await saw.locator('.leg').getByText(part, { exact: true }).waitFor();
   await saw.getByRole('heading', { name: 'Memories' }).waitFor();
   await saw.getByText('The harbor ferry starts at Pier 4711 at nine', { exact: true }).waitFor();

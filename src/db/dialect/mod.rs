@@ -1,5 +1,6 @@
 //! Differences between the two engines in the statements of features.
 
+pub mod access;
 pub mod context;
 pub mod memory;
 pub mod nodes;

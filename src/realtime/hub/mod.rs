@@ -248,6 +248,15 @@ impl Hub {
         self.each_where(which, Socket::doubt);
     }
 
+    /// All sockets of this process.
+    pub fn sockets(&self) -> Vec<Arc<Socket>> {
+        let mut all = Vec::new();
+        for room in &self.rooms {
+            all.extend(lock(&room).sockets.values().cloned());
+        }
+        all
+    }
+
     fn each_where(&self, which: impl Fn(&Socket) -> bool, act: impl Fn(&Socket)) {
         for room in &self.rooms {
             for socket in lock(&room).sockets.values().filter(|socket| which(socket)) {

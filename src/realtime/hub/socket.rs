@@ -3,7 +3,7 @@
 use std::{
     sync::{
         Arc,
-        atomic::{AtomicBool, AtomicU16, AtomicUsize, Ordering},
+        atomic::{AtomicBool, AtomicU8, AtomicU16, AtomicUsize, Ordering},
     },
     task::{Context, Poll},
 };
@@ -69,6 +69,8 @@ pub struct Socket {
     pub key: Option<ApiKeyId>,
     pub(super) visibility: AgentVisibility,
     pub(super) delivery: Delivery,
+    /// Rights of the person when the socket was opened; a number from `auth` to compare.
+    rights: AtomicU8,
     pub(super) queue: mpsc::Sender<Outgoing>,
     /// Total size of the frames in the queue.
     queued_bytes: AtomicUsize,
@@ -103,6 +105,7 @@ impl Socket {
             key,
             visibility,
             delivery,
+            rights: AtomicU8::new(0),
             queue,
             queued_bytes: AtomicUsize::new(0),
             code: AtomicU16::new(OPEN),
@@ -115,6 +118,14 @@ impl Socket {
     /// Checks whether the socket receives only the traffic of joined and open channels.
     pub(super) fn is_scoped(&self) -> bool {
         self.delivery.scope == EventScope::Joined
+    }
+
+    pub fn rights(&self) -> u8 {
+        self.rights.load(Ordering::Relaxed)
+    }
+
+    pub fn note_rights(&self, rights: u8) {
+        self.rights.store(rights, Ordering::Relaxed);
     }
 
     pub fn has_compact_deltas(&self) -> bool {
@@ -142,7 +153,7 @@ impl Socket {
     }
 
     /// Requests that the socket's task check its access.
-    pub(super) fn doubt(&self) {
+    pub fn doubt(&self) {
         // Fails if the socket is to be closed.
         let _open = self
             .code

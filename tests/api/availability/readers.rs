@@ -2,9 +2,12 @@
 
 use std::time::Duration;
 
-use openvibe::db::{DatabaseUrl, Db, DbError, Share};
+use openvibe::{
+    db::{Conn, DatabaseUrl, Db, DbError, Share},
+    ids::UserId,
+};
 use sqlx::{Connection, PgConnection};
-use tokio::task::JoinSet;
+use tokio::task::{JoinHandle, JoinSet};
 use uuid::Uuid;
 
 use super::Bystander;
@@ -97,6 +100,63 @@ async fn readers_of_one_workspace_do_not_delay_another() {
         done.unwrap();
     }
     bystander.stop().await;
+}
+
+/// A search of this user that waits until the returned connections, their share of the slow lane, are dropped.
+async fn stuck_search(app: &TestApp, who: &Person) -> (Vec<Conn>, JoinHandle<u16>) {
+    let user: UserId = who.id.parse().unwrap();
+    let scan = || app.db().scan(share(user.0.as_u128(), 1));
+    let mut held = Vec::new();
+    while let Ok(Ok(c)) = tokio::time::timeout(Duration::from_millis(500), scan()).await {
+        held.push(c);
+    }
+    let who = who.clone();
+    let search = async move { who.get("/v1/search?q=plan").await.status };
+    (held, tokio::spawn(search))
+}
+
+/// Reads until the server is too busy for this user.
+async fn until_busy(who: &Person) {
+    let busy = async {
+        while who.get("/v1/auth/me").await.status != 503 {
+            tokio::task::yield_now().await;
+        }
+    };
+    within("a read that is not handled in time", busy).await;
+}
+
+#[tokio::test]
+async fn reads_of_one_user_take_turns_and_others_do_not_wait_for_them() {
+    let app = TestApp::bounded(&[], |bounds| {
+        bounds.bodies.handled_reads = 1;
+        bounds.bodies.handled_within = Duration::from_millis(200);
+    })
+    .await;
+    let ada = app.founder("Ada").await;
+    let bo = app.join(&ada, "Bo", "member").await;
+    let (held, search) = stuck_search(&app, &ada).await;
+    until_busy(&ada).await;
+    bo.get("/v1/auth/me").await.is(200);
+    drop(held);
+    within("the search", search).await.unwrap();
+    ada.get("/v1/auth/me").await.is(200);
+}
+
+#[tokio::test]
+async fn a_request_that_gets_no_turn_in_time_is_refused() {
+    let app = TestApp::bounded(&[], |bounds| {
+        bounds.bodies.handled_max = 1;
+        bounds.bodies.handled_within = Duration::from_millis(200);
+    })
+    .await;
+    let ada = app.founder("Ada").await;
+    let bo = app.join(&ada, "Bo", "member").await;
+    let (held, search) = stuck_search(&app, &ada).await;
+    until_busy(&bo).await;
+    assert_eq!(bo.get("/v1/auth/me").await.refused(503), "overloaded");
+    drop(held);
+    within("the search", search).await.unwrap();
+    bo.get("/v1/auth/me").await.is(200);
 }
 
 async fn open(place: &TestDatabase) -> Db {

@@ -1,0 +1,50 @@
+//! Finds sockets whose access may have changed without a signal, such as an expired session or a change in the database.
+
+use std::{collections::HashMap, sync::Arc};
+
+use crate::{
+    db::{Conn, DbError, dialect, now},
+    realtime::hub::Socket,
+};
+
+use super::{Role, Scope, sessions::SEEN_STALE_AFTER};
+
+/// Returns the sockets whose session, key, membership, role, or rights are not those that they were opened with, and those
+/// whose session or key has not been marked as used for a while. They have to look up their access.
+///
+/// # Errors
+/// If the database fails.
+pub async fn find(c: &mut Conn, sockets: &[Arc<Socket>]) -> Result<Vec<Arc<Socket>>, DbError> {
+    let accesses = sockets.iter().map(|socket| dialect::access::Access {
+        workspace: socket.workspace.0,
+        user: socket.user.0,
+        credential: match (socket.session, socket.key) {
+            (Some(id), _) => id.0,
+            (None, key) => key.map_or(uuid::Uuid::nil(), |id| id.0),
+        },
+    });
+    let at = now();
+    let valid: HashMap<i64, (Role, bool)> =
+        dialect::access::list_valid(c, accesses, at, at - SEEN_STALE_AFTER)
+            .await?
+            .into_iter()
+            .map(|(n, role, members_write_agents)| (n, (role, members_write_agents)))
+            .collect();
+    let is_unchanged = |(n, socket): (i64, &Arc<Socket>)| {
+        valid.get(&n).is_some_and(|(role, members_write_agents)| {
+            let may_write = role.scopes().has(Scope::AgentsWrite)
+                && (*role != Role::Member || *members_write_agents);
+            // A key can have fewer rights than its person.
+            let known = [may_write, false];
+            let known = &known[..if socket.key.is_some() { 2 } else { 1 }];
+            known
+                .iter()
+                .any(|writes_agents| socket.rights() == role.rights(*writes_agents))
+        })
+    };
+    Ok((0..)
+        .zip(sockets)
+        .filter(|found| !is_unchanged(*found))
+        .map(|(_, socket)| Arc::clone(socket))
+        .collect())
+}
