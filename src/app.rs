@@ -278,187 +278,189 @@ fn toolbox(db: &Db, blobs: &Blobs, keyring: &Arc<Keyring>, registry: &Arc<Regist
     }
 }
 
-/// Handler of replays.
-fn replays(
-    config: &Config,
-    providers: &Arc<Providers>,
-    calls: &CallLog,
-    tools: &Toolbox,
-) -> Arc<dyn Handler> {
-    let replayer = Replayer {
-        db: calls.db.clone(),
-        provider: providers.fallback(),
-        calls: calls.clone(),
-        tools: tools.clone(),
-        delays: config.retry_delays.clone(),
-        task_timeout: config.task_timeout,
-        attempt_max: config.attempt_max,
-    };
-    PerWorkspace::new(providers, replayer, |replayer, provider| {
-        replayer.provider = provider;
-    })
+/// Services that the handlers of tasks use.
+struct HandlerParts<'a> {
+    config: &'a Config,
+    hub: &'a Arc<Hub>,
+    providers: &'a Arc<Providers>,
+    blobs: &'a Blobs,
+    calls: &'a CallLog,
+    keyring: &'a Arc<Keyring>,
+    tools: &'a Toolbox,
 }
 
-/// Handlers of all kinds of queued tasks, each with the model of its workspace.
-fn handlers(
-    config: &Config,
-    hub: &Arc<Hub>,
-    providers: &Arc<Providers>,
-    blobs: &Blobs,
-    calls: &CallLog,
-    keyring: &Arc<Keyring>,
-    tools: &Toolbox,
-) -> HashMap<TaskKind, Arc<dyn Handler>> {
-    let policy = RetryPolicy {
-        delays: config.retry_delays.clone(),
-        ..RetryPolicy::default()
-    };
-    let compactor = Compactor {
-        utility: Utility {
-            db: calls.db.clone(),
-            provider: providers.fallback(),
-            calls: calls.clone(),
-            delays: config.retry_delays.clone(),
-        },
-        keyring: Arc::clone(keyring),
-        settings: CompactionSettings::of(config),
-    };
-    let replies = ReplyHandler {
-        db: calls.db.clone(),
-        compactor: compactor.clone(),
-        hub: Arc::clone(hub),
-        provider: providers.fallback(),
-        blobs: blobs.clone(),
-        calls: calls.clone(),
-        tools: tools.clone(),
-        policy: policy.clone(),
-        task_timeout: config.task_timeout,
-        attempt_max: config.attempt_max,
-        tracker: calls.tracker.clone(),
-    };
-    let replies: Arc<dyn Handler> = PerWorkspace::new(providers, replies, |replies, provider| {
-        replies.compactor.utility.provider = Arc::clone(&provider);
-        replies.provider = provider;
-    });
-    let compactor: Arc<dyn Handler> =
-        PerWorkspace::new(providers, compactor, |compactor, provider| {
-            compactor.utility.provider = provider;
-        });
-    let reflector = Reflector {
-        utility: Utility {
-            db: calls.db.clone(),
-            provider: providers.fallback(),
-            calls: calls.clone(),
-            delays: config.retry_delays.clone(),
-        },
-    };
-    let reflector: Arc<dyn Handler> =
-        PerWorkspace::new(providers, reflector, |reflector, provider| {
+impl HandlerParts<'_> {
+    /// Handlers of all kinds of queued tasks, each with the model of its workspace.
+    fn handlers(&self) -> HashMap<TaskKind, Arc<dyn Handler>> {
+        let replies = self.replies();
+        let reflector = self.reflector();
+        HashMap::from([
+            (TaskKind::Reply, Arc::clone(&replies)),
+            (TaskKind::Schedule, Arc::clone(&replies)),
+            (TaskKind::Delegate, replies),
+            (TaskKind::Resolve, self.resolver()),
+            (TaskKind::Collaborate, self.collaborator()),
+            (
+                TaskKind::Compact,
+                PerWorkspace::new(self.providers, self.compactor(), |compactor, provider| {
+                    compactor.utility.provider = provider;
+                }),
+            ),
+            (TaskKind::Reflect, Arc::clone(&reflector)),
+            (TaskKind::CatchUp, self.catch_ups()),
+            (TaskKind::Replay, self.replays()),
+            (TaskKind::Utility, self.conditions(reflector)),
+            (TaskKind::Workflow, self.runs()),
+        ])
+    }
+
+    fn utility(&self) -> Utility {
+        Utility {
+            db: self.calls.db.clone(),
+            provider: self.providers.fallback(),
+            calls: self.calls.clone(),
+            delays: self.config.retry_delays.clone(),
+        }
+    }
+
+    fn retry_policy(&self) -> RetryPolicy {
+        RetryPolicy {
+            delays: self.config.retry_delays.clone(),
+            ..RetryPolicy::default()
+        }
+    }
+
+    fn compactor(&self) -> Compactor {
+        Compactor {
+            utility: self.utility(),
+            keyring: Arc::clone(self.keyring),
+            settings: CompactionSettings::of(self.config),
+        }
+    }
+
+    fn replies(&self) -> Arc<dyn Handler> {
+        let replies = ReplyHandler {
+            db: self.calls.db.clone(),
+            compactor: self.compactor(),
+            hub: Arc::clone(self.hub),
+            provider: self.providers.fallback(),
+            blobs: self.blobs.clone(),
+            calls: self.calls.clone(),
+            tools: self.tools.clone(),
+            policy: self.retry_policy(),
+            task_timeout: self.config.task_timeout,
+            attempt_max: self.config.attempt_max,
+            tracker: self.calls.tracker.clone(),
+        };
+        PerWorkspace::new(self.providers, replies, |replies, provider| {
+            replies.compactor.utility.provider = Arc::clone(&provider);
+            replies.provider = provider;
+        })
+    }
+
+    fn reflector(&self) -> Arc<dyn Handler> {
+        let reflector = Reflector {
+            utility: self.utility(),
+        };
+        PerWorkspace::new(self.providers, reflector, |reflector, provider| {
             reflector.utility.provider = provider;
-        });
-    let catch_ups = CatchUpWriter {
-        utility: Utility {
-            db: calls.db.clone(),
-            provider: providers.fallback(),
-            calls: calls.clone(),
-            delays: config.retry_delays.clone(),
-        },
-    };
-    let catch_ups: Arc<dyn Handler> =
-        PerWorkspace::new(providers, catch_ups, |catch_ups, provider| {
+        })
+    }
+
+    fn catch_ups(&self) -> Arc<dyn Handler> {
+        let catch_ups = CatchUpWriter {
+            utility: self.utility(),
+        };
+        PerWorkspace::new(self.providers, catch_ups, |catch_ups, provider| {
             catch_ups.utility.provider = provider;
-        });
-    let resolver = Resolver {
-        db: calls.db.clone(),
-        hub: Arc::clone(hub),
-        provider: providers.fallback(),
-        calls: calls.clone(),
-        policy,
-        task_timeout: config.task_timeout,
-        attempt_max: config.attempt_max,
-    };
-    let resolver: Arc<dyn Handler> =
-        PerWorkspace::new(providers, resolver, |resolver, provider| {
+        })
+    }
+
+    fn resolver(&self) -> Arc<dyn Handler> {
+        let resolver = Resolver {
+            db: self.calls.db.clone(),
+            hub: Arc::clone(self.hub),
+            provider: self.providers.fallback(),
+            calls: self.calls.clone(),
+            policy: self.retry_policy(),
+            task_timeout: self.config.task_timeout,
+            attempt_max: self.config.attempt_max,
+        };
+        PerWorkspace::new(self.providers, resolver, |resolver, provider| {
             resolver.provider = provider;
-        });
-    let collaborator = Collaborator {
-        db: calls.db.clone(),
-        provider: providers.fallback(),
-    };
-    let collaborator: Arc<dyn Handler> =
-        PerWorkspace::new(providers, collaborator, |collaborator, provider| {
+        })
+    }
+
+    fn collaborator(&self) -> Arc<dyn Handler> {
+        let collaborator = Collaborator {
+            db: self.calls.db.clone(),
+            provider: self.providers.fallback(),
+        };
+        PerWorkspace::new(self.providers, collaborator, |collaborator, provider| {
             collaborator.provider = provider;
-        });
-    HashMap::from([
-        (TaskKind::Reply, Arc::clone(&replies)),
-        (TaskKind::Schedule, Arc::clone(&replies)),
-        (TaskKind::Delegate, replies),
-        (TaskKind::Resolve, resolver),
-        (TaskKind::Collaborate, collaborator),
-        (TaskKind::Compact, compactor),
-        (TaskKind::Reflect, Arc::clone(&reflector)),
-        (TaskKind::CatchUp, catch_ups),
-        (TaskKind::Replay, replays(config, providers, calls, tools)),
-        (
-            TaskKind::Utility,
-            conditions(config, providers, calls, reflector),
-        ),
-        (TaskKind::Workflow, runs_of(hub, providers, calls)),
-    ])
+        })
+    }
+
+    fn replays(&self) -> Arc<dyn Handler> {
+        let replayer = Replayer {
+            db: self.calls.db.clone(),
+            provider: self.providers.fallback(),
+            calls: self.calls.clone(),
+            tools: self.tools.clone(),
+            delays: self.config.retry_delays.clone(),
+            task_timeout: self.config.task_timeout,
+            attempt_max: self.config.attempt_max,
+        };
+        PerWorkspace::new(self.providers, replayer, |replayer, provider| {
+            replayer.provider = provider;
+        })
+    }
+
+    /// Handler of `utility` tasks: those of runs are conditions.
+    fn conditions(&self, others: Arc<dyn Handler>) -> Arc<dyn Handler> {
+        let conditions = ConditionHandler {
+            utility: self.utility(),
+        };
+        let of_runs: Arc<dyn Handler> =
+            PerWorkspace::new(self.providers, conditions, |conditions, provider| {
+                conditions.utility.provider = provider;
+            });
+        Arc::new(ByRun {
+            db: self.calls.db.clone(),
+            of_runs,
+            others,
+        })
+    }
+
+    /// Handler of the roots of runs.
+    fn runs(&self) -> Arc<dyn Handler> {
+        let runs = RunHandler {
+            db: self.calls.db.clone(),
+            hub: Arc::clone(self.hub),
+            provider: self.providers.fallback(),
+        };
+        PerWorkspace::new(self.providers, runs, |runs, provider| {
+            runs.provider = provider;
+        })
+    }
 }
 
-/// Handler of `utility` tasks: those of runs are conditions.
-fn conditions(
-    config: &Config,
-    providers: &Arc<Providers>,
-    calls: &CallLog,
-    others: Arc<dyn Handler>,
-) -> Arc<dyn Handler> {
-    let conditions = ConditionHandler {
-        utility: Utility {
-            db: calls.db.clone(),
-            provider: providers.fallback(),
-            calls: calls.clone(),
-            delays: config.retry_delays.clone(),
-        },
-    };
-    let of_runs: Arc<dyn Handler> =
-        PerWorkspace::new(providers, conditions, |conditions, provider| {
-            conditions.utility.provider = provider;
-        });
-    Arc::new(ByRun {
-        db: calls.db.clone(),
-        of_runs,
-        others,
-    })
+/// A port, and a database that is ready.
+struct Opened {
+    files: FileLocks,
+    listener: TcpListener,
+    address: SocketAddr,
+    lease: Option<Lease>,
+    links: Links,
+    bus_queue: mpsc::Receiver<BusMessage>,
 }
 
-/// Handler of the roots of runs.
-fn runs_of(hub: &Arc<Hub>, providers: &Arc<Providers>, calls: &CallLog) -> Arc<dyn Handler> {
-    let runs = RunHandler {
-        db: calls.db.clone(),
-        hub: Arc::clone(hub),
-        provider: providers.fallback(),
-    };
-    PerWorkspace::new(providers, runs, |runs, provider| {
-        runs.provider = provider;
-    })
-}
-
-impl App {
-    /// Binds the port, opens the database, and prepares everything else.
-    ///
-    /// # Errors
-    /// The problem and its solution, as a sentence for the operator.
-    pub async fn build(config: Config) -> anyhow::Result<Self> {
-        // Fails only if a provider was already installed in this process.
-        drop(rustls::crypto::ring::default_provider().install_default());
-        telemetry::process::note_start();
-        let metrics = telemetry::recorder().map_err(anyhow::Error::msg)?;
-        let files = lock_files(&config)?;
+impl Opened {
+    async fn open(config: &Config) -> anyhow::Result<Self> {
+        let files = lock_files(config)?;
         let listener = bind(&config.listen).await?;
         let address = listener.local_addr()?;
-        let mut node = Node::open(&config)?;
+        let mut node = Node::open(config)?;
         node.name_after(address);
         let node = Arc::new(node);
         let (bus, bus_queue) = Bus::new(node.id, config.nats.clone())?;
@@ -471,7 +473,7 @@ impl App {
         let revocations = Arc::new(RevocationFeed::default());
         let agents = config.seeds_file.as_deref().map(read_seeds).transpose()?;
         let db = open_database(
-            &config,
+            config,
             dispatch(
                 Arc::clone(&hub),
                 Arc::clone(&queue),
@@ -480,30 +482,139 @@ impl App {
             ),
         )
         .await?;
-        let tracker = TaskTracker::new();
         let lease = if node.is_shared() {
             Some(nodes::join(&db, &node).await?)
         } else {
             None
         };
         let links = Links {
-            db: db.clone(),
-            node: Arc::clone(&node),
-            hub: Arc::clone(&hub),
-            queue: Arc::clone(&queue),
+            db,
+            node,
+            hub,
+            queue,
             bus,
-            revocations: Arc::clone(&revocations),
+            revocations,
             drain: config.drain,
             poll_every: nodes::POLL_EVERY,
-            tracker: tracker.clone(),
+            tracker: TaskTracker::new(),
         };
-        prepare(&links, &config, agents)
+        prepare(&links, config, agents)
             .await
             .map_err(|e| describe(&config.database, "could not be prepared", e))?;
         // No socket is open yet.
-        revocations.read_new(&mut db.read().await?).await?;
-        let facts = Arc::new(StoredFacts { db: db.clone() });
-        let (connector, environment) = model::from_settings(config.model.clone(), facts)?;
+        let mut c = links.db.read().await?;
+        links.revocations.read_new(&mut c).await?;
+        drop(c);
+        Ok(Self {
+            files,
+            listener,
+            address,
+            lease,
+            links,
+            bus_queue,
+        })
+    }
+}
+
+/// The registry of tools.
+fn registry(
+    config: &Config,
+    calls: &CallLog,
+    keyring: &Arc<Keyring>,
+    own: OwnServer,
+    shutdown: &CancellationToken,
+) -> Registry {
+    let tracker = &calls.tracker;
+    Registry::new(registry::Setup {
+        db: calls.db.clone(),
+        keyring: Arc::clone(keyring),
+        pages: Fetcher::new(config.web_allow.clone(), own.clone()),
+        runner: config
+            .sandbox_url
+            .clone()
+            .map(|url| CodeRunner::new(url, own.clone(), tracker.clone(), shutdown.clone())),
+        servers: Servers::new(
+            config.mcp_allow.clone(),
+            own,
+            tracker.clone(),
+            shutdown.clone(),
+        ),
+        local: config.mcp.clone(),
+        has_rate_limits: config.rate_limits,
+    })
+}
+
+/// The models of all workspaces.
+async fn providers(
+    config: &Config,
+    calls: &CallLog,
+    keyring: &Arc<Keyring>,
+    own: OwnServer,
+) -> anyhow::Result<Arc<Providers>> {
+    let db = &calls.db;
+    let facts = Arc::new(StoredFacts { db: db.clone() });
+    let (connector, environment) = model::from_settings(config.model.clone(), facts)?;
+    let providers = Arc::new(Providers::new(providers::Setup {
+        db: db.clone(),
+        connector,
+        environment,
+        keyring: Arc::clone(keyring),
+        rules: Rules {
+            exempt: config.model_allow.clone(),
+            own,
+            ports: None,
+        },
+        calls: calls.clone(),
+        meter: Meter::new(config.task_timeout, config.attempt_max),
+    })?);
+    providers.reseal().await;
+    Ok(providers)
+}
+
+/// The service of `/v1/responses`.
+fn responses_service(
+    config: &Config,
+    providers: &Providers,
+    calls: &CallLog,
+    shutdown: &CancellationToken,
+) -> ResponsesService {
+    ResponsesService {
+        db: calls.db.clone(),
+        provider: providers.fallback(),
+        calls: calls.clone(),
+        slots: CallSlots::new(config.workers),
+        retry_delays: config.retry_delays.clone(),
+        task_timeout: config.task_timeout,
+        attempt_max: config.attempt_max,
+        tracker: calls.tracker.clone(),
+        shutdown: shutdown.clone(),
+    }
+}
+
+impl App {
+    /// Binds the port, opens the database, and prepares everything else.
+    ///
+    /// # Errors
+    /// The problem and its solution, as a sentence for the operator.
+    pub async fn build(config: Config) -> anyhow::Result<Self> {
+        // Fails only if a provider was already installed in this process.
+        drop(rustls::crypto::ring::default_provider().install_default());
+        telemetry::process::note_start();
+        let metrics = telemetry::recorder().map_err(anyhow::Error::msg)?;
+        let Opened {
+            files,
+            listener,
+            address,
+            lease,
+            links,
+            bus_queue,
+        } = Opened::open(&config).await?;
+        let (db, hub, queue) = (
+            links.db.clone(),
+            Arc::clone(&links.hub),
+            Arc::clone(&links.queue),
+        );
+        let (node, tracker) = (Arc::clone(&links.node), links.tracker.clone());
         let public_url = config
             .public_url
             .clone()
@@ -527,63 +638,33 @@ impl App {
         };
         let keyring = Arc::new(keyring(&config));
         let own = OwnServer::new(address, &public_url);
-        let providers = Arc::new(Providers::new(providers::Setup {
-            db: db.clone(),
-            connector,
-            environment,
-            keyring: Arc::clone(&keyring),
-            rules: Rules {
-                exempt: config.model_allow.clone(),
-                own: own.clone(),
-                ports: None,
-            },
-            calls: calls.clone(),
-            meter: Meter::new(config.task_timeout, config.attempt_max),
-        })?);
-        providers.reseal().await;
-        let registry = Arc::new(Registry::new(registry::Setup {
-            db: db.clone(),
-            keyring: Arc::clone(&keyring),
-            pages: Fetcher::new(config.web_allow.clone(), own.clone()),
-            runner: config
-                .sandbox_url
-                .clone()
-                .map(|url| CodeRunner::new(url, own.clone(), tracker.clone(), shutdown.clone())),
-            servers: Servers::new(
-                config.mcp_allow.clone(),
-                own,
-                tracker.clone(),
-                shutdown.clone(),
-            ),
-            local: config.mcp.clone(),
-            has_rate_limits: config.rate_limits,
-        }));
+        let providers = providers(&config, &calls, &keyring, own.clone()).await?;
+        let registry = Arc::new(registry(&config, &calls, &keyring, own, &shutdown));
         memory::files::follow_stored(&db, &keyring)
             .await
             .context("could not read the files of agents")?;
         let blobs = Blobs::open(&db, config.blob_settings(), tracker.clone()).await?;
         let tools = toolbox(&db, &blobs, &keyring, &registry);
+        let parts = HandlerParts {
+            config: &config,
+            hub: &hub,
+            providers: &providers,
+            blobs: &blobs,
+            calls: &calls,
+            keyring: &keyring,
+            tools: &tools,
+        };
         let worker = Worker {
             id: node.id.0,
             db: db.clone(),
             queue: Arc::clone(&queue),
-            handlers: handlers(&config, &hub, &providers, &blobs, &calls, &keyring, &tools),
+            handlers: parts.handlers(),
             slots: config.workers,
             tracker: tracker.clone(),
             draining: draining.clone(),
             shutdown: shutdown.clone(),
         };
-        let service = Arc::new(ResponsesService {
-            db: db.clone(),
-            provider: providers.fallback(),
-            calls: calls.clone(),
-            slots: CallSlots::new(config.workers),
-            retry_delays: config.retry_delays.clone(),
-            task_timeout: config.task_timeout,
-            attempt_max: config.attempt_max,
-            tracker: tracker.clone(),
-            shutdown: shutdown.clone(),
-        });
+        let service = responses_service(&config, &providers, &calls, &shutdown);
         let limits = Limits::new(
             config.rate_limits,
             config.sockets_max,
@@ -607,7 +688,7 @@ impl App {
             keyring,
             registry,
             tools,
-            responses_of_all: service,
+            responses_of_all: Arc::new(service),
             disk: DiskSpace::new(data_directories(&config)),
             blobs,
             hasher: Hasher::new(config.password_cost.clone()),
@@ -695,17 +776,7 @@ impl App {
         } = self;
         let (tracker, shutdown) = (state.tracker.clone(), state.shutdown.clone());
         tracker.spawn(worker.run());
-        tracker.spawn(cleanup_loop(state.clone()));
-        tracker.spawn(cleanup_files_loop(state.clone()));
-        tracker.spawn(remove_contexts_forever(state.clone()));
-        tracker.spawn(announce_edits_forever(state.clone()));
-        tracker.spawn(refresh_agents_forever(state.clone()));
-        tracker.spawn(compact_quiet_forever(state.clone()));
-        tracker.spawn(expire_approvals_forever(state.clone()));
-        tracker.spawn(fire_schedules_forever(state.clone()));
-        tracker.spawn(broadcast_presence_loop(state.clone()));
-        tracker.spawn(broadcast_activity_loop(state.clone()));
-        tracker.spawn(socket::check_access_forever(state.clone()));
+        spawn_loops(&state);
         let ended: Arc<Mutex<Option<LeaseEnd>>> = Arc::default();
         if let Some(lease) = lease {
             let (links, shutdown) = (state.nodes.clone(), shutdown.clone());
@@ -750,24 +821,46 @@ impl App {
         if drained.await.is_err() {
             tracing::warn!("some connections did not close in time");
         }
-        let left = tokio::time::timeout(CLOSE_WITHIN, nodes::leave(&state.nodes)).await;
-        if !matches!(left, Ok(Ok(()))) {
-            tracing::warn!(
-                "the other nodes will notice only by the expired lease that this one has stopped"
-            );
-        }
-        if tokio::time::timeout(CLOSE_WITHIN, state.db.close())
-            .await
-            .is_err()
-        {
-            tracing::warn!("the database did not close in time");
-        }
+        leave(&state).await;
         drop(files);
         let end = *ended.lock().unwrap_or_else(PoisonError::into_inner);
         match end {
             Some(end) => Err(anyhow::Error::msg(end.text(&state.config.data_dir))),
             None => Ok(()),
         }
+    }
+}
+
+/// Starts the work that repeats until shutdown.
+fn spawn_loops(state: &State) {
+    state.tracker.spawn(cleanup_loop(state.clone()));
+    state.tracker.spawn(cleanup_files_loop(state.clone()));
+    state.tracker.spawn(remove_contexts_forever(state.clone()));
+    state.tracker.spawn(announce_edits_forever(state.clone()));
+    state.tracker.spawn(refresh_agents_forever(state.clone()));
+    state.tracker.spawn(compact_quiet_forever(state.clone()));
+    state.tracker.spawn(expire_approvals_forever(state.clone()));
+    state.tracker.spawn(fire_schedules_forever(state.clone()));
+    state.tracker.spawn(broadcast_presence_loop(state.clone()));
+    state.tracker.spawn(broadcast_activity_loop(state.clone()));
+    state
+        .tracker
+        .spawn(socket::check_access_forever(state.clone()));
+}
+
+/// Leaves the other nodes and closes the database.
+async fn leave(state: &State) {
+    let left = tokio::time::timeout(CLOSE_WITHIN, nodes::leave(&state.nodes)).await;
+    if !matches!(left, Ok(Ok(()))) {
+        tracing::warn!(
+            "the other nodes will notice only by the expired lease that this one has stopped"
+        );
+    }
+    if tokio::time::timeout(CLOSE_WITHIN, state.db.close())
+        .await
+        .is_err()
+    {
+        tracing::warn!("the database did not close in time");
     }
 }
 

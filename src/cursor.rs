@@ -3,6 +3,22 @@
 
 use base64::{Engine, engine::general_purpose::URL_SAFE_NO_PAD};
 
+/// Part of a list that is sorted by creation time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct PageRange<Id> {
+    /// Only objects after this one.
+    pub after: Option<Id>,
+    /// Only objects before this one, and the last of them.
+    pub before: Option<Id>,
+}
+
+impl<Id> PageRange<Id> {
+    pub const ALL: Self = Self {
+        after: None,
+        before: None,
+    };
+}
+
 /// Creates a cursor for a kind of list; `place` must not contain negative numbers.
 pub fn write(list: &str, place: &[i64]) -> String {
     let mut text = list.to_owned();

@@ -35,7 +35,25 @@ pub struct Buckets<K> {
     overflow: Mutex<(Option<Instant>, Option<Instant>)>,
 }
 
+/// A rate limit.
+#[derive(Debug, Clone, Copy)]
+pub struct Rate {
+    /// Time until one more permit is allowed.
+    pub every: Duration,
+    pub burst: u32,
+}
+
+impl Rate {
+    pub const fn new(every: Duration, burst: u32) -> Self {
+        Self { every, burst }
+    }
+}
+
 impl<K: Hash + Eq> Buckets<K> {
+    pub fn of(rate: Rate) -> Self {
+        Self::new(rate.every, rate.burst)
+    }
+
     /// Allows `burst` permits at once; one is refilled in each `every`.
     pub fn new(every: Duration, burst: u32) -> Self {
         Self {

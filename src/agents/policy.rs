@@ -511,6 +511,82 @@ pub async fn find_version(c: &mut Conn, workspace: WorkspaceId) -> Result<i64, D
     Ok(row.map_or(0, |row| row.0))
 }
 
+impl PolicyPatch {
+    /// Changes everything but the approval rules and the trusted domains.
+    fn apply(&self, policy: &mut Policy) -> Result<(), AgentError> {
+        if let Some(text) = &self.required_text {
+            policy.required_text = text.clone().filter(|text| !text.trim().is_empty());
+        }
+        if let Some(kinds) = &self.allowed_tools {
+            policy.allowed_tools.clone_from(kinds);
+        }
+        if let Some(id) = self.sandbox_policy_id {
+            policy.sandbox_policy_id = id;
+        }
+        if let Some(allowed) = self.members_write_agents {
+            policy.members_write_agents = allowed;
+        }
+        if let Some(allowed) = self.adaptation_allowed {
+            policy.adaptation_allowed = allowed;
+        }
+        if let Some(allowed) = self.bare_model {
+            policy.bare_model = allowed;
+        }
+        if let Some(rule) = self.show_costs {
+            policy.show_costs = rule;
+        }
+        if let Some(memory) = self.memory {
+            policy.memory = memory.merged(policy.memory)?;
+        }
+        if let Some(compaction) = &self.compaction {
+            compaction.apply(&mut policy.compaction)?;
+        }
+        if let Some(context) = &self.workspace_context {
+            context.apply(&mut policy.workspace_context)?;
+        }
+        if let Some(level) = self.trust_level {
+            policy.trust_level = level;
+        }
+        Ok(())
+    }
+}
+
+/// Changes the approval rules and the trusted domains.
+async fn change_rules(
+    c: &mut Conn,
+    workspace: WorkspaceId,
+    patch: &PolicyPatch,
+    policy: &mut Policy,
+) -> Result<(), AgentError> {
+    if let Some(rules) = &patch.approval_rules {
+        check_rules(rules)?;
+        let stored = &policy.approval_rules;
+        check_new_rules(c, workspace, rules, stored, "approval_rules").await?;
+        policy.approval_rules.clone_from(rules);
+    }
+    if let Some(domains) = &patch.trusted_domains {
+        check_domains(domains)?;
+        policy.trusted_domains.clone_from(domains);
+    }
+    Ok(())
+}
+
+/// # Errors
+/// `Invalid` if the text is too long, or `NoSuchSandboxPolicy`.
+async fn check(c: &mut Conn, workspace: WorkspaceId, policy: &Policy) -> Result<(), AgentError> {
+    let bytes = policy.required_text.as_ref().map_or(0, String::len);
+    if bytes > REQUIRED_TEXT_BYTES_MAX {
+        let text = format!("the text is {bytes} bytes; the limit is {REQUIRED_TEXT_BYTES_MAX}");
+        return Err(AgentError::Invalid(text, "required_text"));
+    }
+    if let Some(id) = policy.sandbox_policy_id {
+        super::sandbox::find_limits(c, workspace, id)
+            .await?
+            .ok_or_else(|| AgentError::NoSuchSandboxPolicy(id.to_string()))?;
+    }
+    Ok(())
+}
+
 /// `expected` is the version from `If-Match`.
 ///
 /// # Errors
@@ -530,59 +606,9 @@ pub async fn change(
         let current = serde_json::to_value(&policy).unwrap_or_default();
         return Err(AgentError::PolicyStale(Box::new(current)));
     }
-    if let Some(text) = &patch.required_text {
-        policy.required_text = text.clone().filter(|text| !text.trim().is_empty());
-    }
-    if let Some(kinds) = &patch.allowed_tools {
-        policy.allowed_tools.clone_from(kinds);
-    }
-    if let Some(id) = patch.sandbox_policy_id {
-        policy.sandbox_policy_id = id;
-    }
-    if let Some(allowed) = patch.members_write_agents {
-        policy.members_write_agents = allowed;
-    }
-    if let Some(allowed) = patch.adaptation_allowed {
-        policy.adaptation_allowed = allowed;
-    }
-    if let Some(allowed) = patch.bare_model {
-        policy.bare_model = allowed;
-    }
-    if let Some(rule) = patch.show_costs {
-        policy.show_costs = rule;
-    }
-    if let Some(memory) = patch.memory {
-        policy.memory = memory.merged(policy.memory)?;
-    }
-    if let Some(compaction) = &patch.compaction {
-        compaction.apply(&mut policy.compaction)?;
-    }
-    if let Some(context) = &patch.workspace_context {
-        context.apply(&mut policy.workspace_context)?;
-    }
-    if let Some(level) = patch.trust_level {
-        policy.trust_level = level;
-    }
-    if let Some(rules) = &patch.approval_rules {
-        check_rules(rules)?;
-        let stored = &policy.approval_rules;
-        check_new_rules(c, actor.workspace, rules, stored, "approval_rules").await?;
-        policy.approval_rules.clone_from(rules);
-    }
-    if let Some(domains) = &patch.trusted_domains {
-        check_domains(domains)?;
-        policy.trusted_domains.clone_from(domains);
-    }
-    let bytes = policy.required_text.as_ref().map_or(0, String::len);
-    if bytes > REQUIRED_TEXT_BYTES_MAX {
-        let text = format!("the text is {bytes} bytes; the limit is {REQUIRED_TEXT_BYTES_MAX}");
-        return Err(AgentError::Invalid(text, "required_text"));
-    }
-    if let Some(id) = policy.sandbox_policy_id {
-        super::sandbox::find_limits(c, actor.workspace, id)
-            .await?
-            .ok_or_else(|| AgentError::NoSuchSandboxPolicy(id.to_string()))?;
-    }
+    patch.apply(&mut policy)?;
+    change_rules(c, actor.workspace, patch, &mut policy).await?;
+    check(c, actor.workspace, &policy).await?;
     put(c, actor, &policy).await?;
     let data = serde_json::to_value(&policy).unwrap_or_default();
     auth::record_audit(

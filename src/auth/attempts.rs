@@ -23,21 +23,19 @@ use crate::{
     db::{Conn, Db, DbError, Engine, dialect},
     http::address::net_of,
     ids::SessionId,
-    rate::{Buckets, whole_seconds},
+    rate::{Buckets, Rate, whole_seconds},
     text_enum::text_enum,
 };
 
-// Each limit is the time until one more is allowed, and the burst.
-
 /// Failed login attempts from one address, to one account and to any account.
-const LOGINS_OF_ACCOUNT: (Duration, u32) = (Duration::from_secs(6), 10);
-const LOGINS_OF_ADDRESS: (Duration, u32) = (Duration::from_secs(1), 60);
+const LOGINS_OF_ACCOUNT: Rate = Rate::new(Duration::from_secs(6), 10);
+const LOGINS_OF_ADDRESS: Rate = Rate::new(Duration::from_secs(1), 60);
 /// Failed login attempts to one account from anywhere: 100 per hour. Beyond that, clients that have never signed in to
 /// it get one attempt per minute; nobody is locked out.
-const LOGINS_OF_ACCOUNT_ANYWHERE: (Duration, u32) = (Duration::from_secs(36), 100);
-const LOGINS_OF_UNKNOWN_CLIENT: (Duration, u32) = (Duration::from_mins(1), 1);
+const LOGINS_OF_ACCOUNT_ANYWHERE: Rate = Rate::new(Duration::from_secs(36), 100);
+const LOGINS_OF_UNKNOWN_CLIENT: Rate = Rate::new(Duration::from_mins(1), 1);
 /// Wrong current passwords in one session.
-const PASSWORD_CHANGES: (Duration, u32) = (Duration::from_secs(6), 10);
+const PASSWORD_CHANGES: Rate = Rate::new(Duration::from_secs(6), 10);
 
 /// Result of the rate limit check before the password is verified.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -68,12 +66,12 @@ struct Limit {
 }
 
 impl Limit {
-    fn new(kind: BucketKind, (every, burst): (Duration, u32)) -> Self {
+    fn new(kind: BucketKind, rate: Rate) -> Self {
         Self {
             kind,
-            every,
-            burst,
-            buckets: Buckets::new(every, burst),
+            every: rate.every,
+            burst: rate.burst,
+            buckets: Buckets::of(rate),
         }
     }
 

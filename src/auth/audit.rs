@@ -6,6 +6,7 @@ use uuid::Uuid;
 
 use super::{Actor, AuthError};
 use crate::{
+    cursor::PageRange,
     db::{Conn, DbError, Json, now},
     ids::{AuditEntryId, UserId, WorkspaceId},
     text_enum::text_enum,
@@ -90,14 +91,14 @@ pub async fn record(
     target: String,
     data: serde_json::Value,
 ) -> Result<(), DbError> {
-    let by = (actor.workspace, actor.user);
-    record_of(c, by, action, target, data).await
+    record_of(c, actor.workspace, actor.user, action, target, data).await
 }
 
 /// Records an action without an actor, to finish work that an admin started.
 pub async fn record_of(
     c: &mut Conn,
-    (workspace, user): (WorkspaceId, UserId),
+    workspace: WorkspaceId,
+    user: UserId,
     action: AuditAction,
     target: String,
     data: serde_json::Value,
@@ -140,7 +141,7 @@ pub(crate) async fn list(
     workspace: WorkspaceId,
     filter: &Filter,
     order: Order,
-    (after, before): (Option<AuditEntryId>, Option<AuditEntryId>),
+    PageRange { after, before }: PageRange<AuditEntryId>,
     limit: i64,
 ) -> Result<Vec<AuditEntry>, AuthError> {
     if let Some(id) = after.or(before) {

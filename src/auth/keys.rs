@@ -12,6 +12,7 @@ use super::{
     revocations::{self, Revocation},
 };
 use crate::{
+    cursor::PageRange,
     db::{Conn, Json, dialect, now},
     ids::{ApiKeyId, UserId},
 };
@@ -156,7 +157,7 @@ pub(crate) async fn list(c: &mut Conn, actor: &Actor<'_>) -> Result<Vec<ApiKey>,
 pub(crate) async fn list_all(
     c: &mut Conn,
     actor: &Actor<'_>,
-    (after, before): (Option<ApiKeyId>, Option<ApiKeyId>),
+    PageRange { after, before }: PageRange<ApiKeyId>,
     limit: i64,
 ) -> Result<Vec<ApiKey>, AuthError> {
     actor.require(Scope::WorkspaceAdmin)?;

@@ -18,26 +18,24 @@ use crate::{
     db::{Db, DbError},
     http::address::net_of,
     ids::{SessionId, UserId},
-    rate::{Buckets, whole_seconds},
+    rate::{Buckets, Rate, whole_seconds},
 };
 
 const SECOND: Duration = Duration::from_secs(1);
 
-// Each limit is the time until one more is allowed, and the burst.
-
 /// Reads and writes of one person, with all sessions and keys together.
-const READS: (Duration, u32) = (Duration::from_millis(20), 1000);
-const WRITES: (Duration, u32) = (Duration::from_millis(50), 400);
+const READS: Rate = Rate::new(Duration::from_millis(20), 1000);
+const WRITES: Rate = Rate::new(Duration::from_millis(50), 400);
 /// Uploads of one person.
-const UPLOADS: (Duration, u32) = (SECOND, 60);
+const UPLOADS: Rate = Rate::new(SECOND, 60);
 /// Agents that a model drafts for one person: 10 per hour.
-const AGENT_DRAFTS: (Duration, u32) = (Duration::from_mins(6), 10);
+const AGENT_DRAFTS: Rate = Rate::new(Duration::from_mins(6), 10);
 /// Catch-ups of one person: without a model, which reads up to 500 messages, and 20 per hour by a model.
-const CATCH_UPS: (Duration, u32) = (Duration::from_secs(2), 30);
-const WRITTEN_CATCH_UPS: (Duration, u32) = (Duration::from_mins(3), 20);
+const CATCH_UPS: Rate = Rate::new(Duration::from_secs(2), 30);
+const WRITTEN_CATCH_UPS: Rate = Rate::new(Duration::from_mins(3), 20);
 /// Requests from one address: all, and anonymous ones.
-const REQUESTS: (Duration, u32) = (Duration::from_millis(2), 5000);
-const ANONYMOUS: (Duration, u32) = (Duration::from_millis(100), 200);
+const REQUESTS: Rate = Rate::new(Duration::from_millis(2), 5000);
+const ANONYMOUS: Rate = Rate::new(Duration::from_millis(100), 200);
 
 /// Rate limit class of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -94,10 +92,6 @@ impl Drop for SocketPermit {
     }
 }
 
-fn buckets<K: std::hash::Hash + Eq>((every, burst): (Duration, u32)) -> Buckets<K> {
-    Buckets::new(every, burst)
-}
-
 fn refused(limit: &'static str, wait: Duration) -> AuthError {
     metrics::counter!("openvibe_rate_limited_total", "limit" => limit).increment(1);
     AuthError::RateLimited(whole_seconds(wait))
@@ -109,14 +103,14 @@ impl Limits {
         Self {
             on,
             attempts: Attempts::default(),
-            reads: buckets(READS),
-            writes: buckets(WRITES),
-            uploads: buckets(UPLOADS),
-            agent_drafts: buckets(AGENT_DRAFTS),
-            catch_ups: buckets(CATCH_UPS),
-            written_catch_ups: buckets(WRITTEN_CATCH_UPS),
-            requests: buckets(REQUESTS),
-            anonymous: buckets(ANONYMOUS),
+            reads: Buckets::of(READS),
+            writes: Buckets::of(WRITES),
+            uploads: Buckets::of(UPLOADS),
+            agent_drafts: Buckets::of(AGENT_DRAFTS),
+            catch_ups: Buckets::of(CATCH_UPS),
+            written_catch_ups: Buckets::of(WRITTEN_CATCH_UPS),
+            requests: Buckets::of(REQUESTS),
+            anonymous: Buckets::of(ANONYMOUS),
             sockets: Arc::new(Mutex::new(Sockets {
                 max: sockets_max,
                 // Load tests open thousands of sockets with a few accounts.

@@ -84,7 +84,7 @@ pub async fn get_storage(c: &mut Conn, workspace: WorkspaceId) -> Result<Storage
 /// `QuotaExceeded`.
 pub async fn check_bytes(c: &mut Conn, workspace: WorkspaceId, more: i64) -> Result<(), AuthError> {
     let max = limit(c, BYTES_MAX).await?;
-    check_against(c, workspace, more, (max, max)).await
+    check_against(c, workspace, more, max, max).await
 }
 
 /// Like `check_bytes`, for changes that do not add text: they may use a tenth more, so that admins of a full
@@ -99,14 +99,15 @@ pub async fn check_reserve(
 ) -> Result<(), AuthError> {
     let max = limit(c, BYTES_MAX).await?;
     let with_reserve = max.saturating_add(max / RESERVE_FRACTION);
-    check_against(c, workspace, more, (max, with_reserve)).await
+    check_against(c, workspace, more, max, with_reserve).await
 }
 
 async fn check_against(
     c: &mut Conn,
     workspace: WorkspaceId,
     more: i64,
-    (max, allowed): (i64, i64),
+    max: i64,
+    allowed: i64,
 ) -> Result<(), AuthError> {
     if stored_bytes(c, workspace).await?.saturating_add(more) > allowed {
         return Err(bytes_exceeded(max));

@@ -105,6 +105,37 @@ impl Access {
     }
 }
 
+impl Staging {
+    fn new(place: &DatabaseUrl, data_dir: &Path) -> Self {
+        Self {
+            database: match place {
+                DatabaseUrl::Sqlite(path) => {
+                    let mut name = path.clone().into_os_string();
+                    name.push(".restoring");
+                    Some((name.into(), path.clone()))
+                }
+                DatabaseUrl::Postgres(_) => None,
+            },
+            blobs: data_dir.join("blobs.restoring"),
+        }
+    }
+}
+
+/// Opens the database that is filled.
+async fn open_target(place: &DatabaseUrl, staging: &Staging, schema: i64) -> anyhow::Result<Load> {
+    Ok(match (place, &staging.database) {
+        (DatabaseUrl::Postgres(url), _) => Load::into_postgres(url, schema).await?,
+        (_, Some((path, _))) => {
+            drop(fs::remove_file(path));
+            if let Some(dir) = path.parent().filter(|dir| !dir.as_os_str().is_empty()) {
+                fs::create_dir_all(dir)?;
+            }
+            Load::into_file(path, schema).await?
+        }
+        (DatabaseUrl::Sqlite(_), None) => anyhow::bail!("no restore target is configured"),
+    })
+}
+
 /// Restores a verified backup, except for the credentials in `ended`. The caller holds the lock on `data_dir`.
 ///
 /// # Errors
@@ -132,30 +163,10 @@ pub async fn restore(
     };
     require_empty(place, data_dir)?;
     let bucket = settings.open_bucket().await?;
-    let staging = Staging {
-        database: match place {
-            DatabaseUrl::Sqlite(path) => {
-                let mut name = path.clone().into_os_string();
-                name.push(".restoring");
-                Some((name.into(), path.clone()))
-            }
-            DatabaseUrl::Postgres(_) => None,
-        },
-        blobs: data_dir.join("blobs.restoring"),
-    };
+    let staging = Staging::new(place, data_dir);
     // Leftover of an earlier restore that was killed.
     drop(fs::remove_dir_all(&staging.blobs));
-    let mut load = match (place, &staging.database) {
-        (DatabaseUrl::Postgres(url), _) => Load::into_postgres(url, schema).await?,
-        (_, Some((path, _))) => {
-            drop(fs::remove_file(path));
-            if let Some(dir) = path.parent().filter(|dir| !dir.as_os_str().is_empty()) {
-                fs::create_dir_all(dir)?;
-            }
-            Load::into_file(path, schema).await?
-        }
-        (DatabaseUrl::Sqlite(_), None) => anyhow::bail!("no restore target is configured"),
-    };
+    let mut load = open_target(place, &staging, schema).await?;
     if is_old {
         v0_1::begin(&mut load).await?;
     }
@@ -290,15 +301,9 @@ fn append(path: &Path, bytes: &[u8]) -> io::Result<fs::File> {
     Ok(file)
 }
 
-async fn fill(
-    file: &Path,
-    manifest: &Manifest,
-    index: &Index,
-    tables: &[Table],
-    load: &mut Load,
-    staging: &Staging,
-    mut bucket: Option<&mut BucketTarget>,
-) -> anyhow::Result<BTreeMap<String, u64>> {
+/// # Errors
+/// If a table of the backup does not match that of its version.
+fn check_tables(manifest: &Manifest, tables: &[Table]) -> anyhow::Result<()> {
     let tables: HashMap<&str, &Table> = tables
         .iter()
         .map(|table| (table.name.as_str(), table))
@@ -323,6 +328,20 @@ async fn fill(
             manifest.migration
         );
     }
+    Ok(())
+}
+
+async fn fill(
+    file: &Path,
+    manifest: &Manifest,
+    index: &Index,
+    tables: &[Table],
+    load: &mut Load,
+    staging: &Staging,
+    mut bucket: Option<&mut BucketTarget>,
+) -> anyhow::Result<BTreeMap<String, u64>> {
+    check_tables(manifest, tables)?;
+    let is_old = manifest.migration == v0_1::MIGRATION;
     let mut rows = BTreeMap::new();
     let mut reader = Reader::open(file)?;
     for (nth, entry) in reader.entries()?.enumerate() {

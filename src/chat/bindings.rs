@@ -109,9 +109,11 @@ pub async fn bind(
     workspace: WorkspaceId,
     thread: ThreadId,
     conversation: Conversation,
-    bound: (AgentId, i64),
+    agent: AgentId,
+    version: i64,
 ) -> Result<(), DbError> {
-    bind_by(c, workspace, thread, conversation, bound, BoundBy::Person).await
+    let by = BoundBy::Person;
+    bind_by(c, workspace, thread, conversation, agent, version, by).await
 }
 
 /// As `bind`, with the origin of the binding.
@@ -120,7 +122,8 @@ pub(super) async fn bind_by(
     workspace: WorkspaceId,
     thread: ThreadId,
     conversation: Conversation,
-    (agent, version): (AgentId, i64),
+    agent: AgentId,
+    version: i64,
     by: BoundBy,
 ) -> Result<(), DbError> {
     unbind(c, conversation).await?;
@@ -236,7 +239,8 @@ pub(super) async fn rebind(
         access.channel_access.actor.workspace,
         access.thread,
         conversation,
-        (agent.id, agent.version),
+        agent.id,
+        agent.version,
     )
     .await?;
     match conversation {
@@ -318,7 +322,8 @@ async fn handoff(
         actor.workspace,
         access.thread,
         conversation,
-        (to.id, to.version),
+        to.id,
+        to.version,
     )
     .await?;
     let Some(from) = before.filter(|from| *from != to.id) else {

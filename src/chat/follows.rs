@@ -76,7 +76,8 @@ pub(super) async fn of_threads(
     c: &mut Conn,
     user: UserId,
     channel: ChannelId,
-    (low, high): (i64, i64),
+    low: i64,
+    high: i64,
 ) -> Result<HashMap<ThreadId, Follow>, DbError> {
     let rows: Vec<(ThreadId, FollowLevel, FollowCause)> = c
         .q("select f.thread_id, f.level, f.cause from threads t join follows f on f.thread_id = t.id and f.user_id = $1 \

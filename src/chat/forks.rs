@@ -15,6 +15,7 @@ use super::{
     },
 };
 use crate::{
+    cursor::PageRange,
     db::{Conn, DbError, Json, is_in_visible_channel},
     ids::{AgentId, ChannelId, ForkId, MessageId, ResolutionId, ThreadId, UserId, WorkspaceId},
     realtime::{Audience, EventData, EventType, NewEvent, log},
@@ -129,7 +130,7 @@ async fn add_presets(c: &mut Conn, forks: &mut [Fork]) -> Result<(), DbError> {
 pub async fn list(
     c: &mut Conn,
     thread: ThreadId,
-    (after, before): (Option<ForkId>, Option<ForkId>),
+    PageRange { after, before }: PageRange<ForkId>,
     limit: i64,
 ) -> Result<Vec<Fork>, DbError> {
     let q = if before.is_some() {

@@ -140,7 +140,8 @@ async fn check_known(c: &mut Conn, workspace: WorkspaceId, preset: &str) -> Resu
 /// counted.
 pub async fn store_used(
     c: &mut Conn,
-    (workspace, audience): (WorkspaceId, Audience),
+    workspace: WorkspaceId,
+    audience: Audience,
     conversation: Conversation,
     agent: AgentId,
     used: &StoredPreset,

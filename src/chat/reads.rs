@@ -122,7 +122,8 @@ pub async fn of_threads(
     c: &mut Conn,
     user: UserId,
     channel: ChannelId,
-    (low, high): (i64, i64),
+    low: i64,
+    high: i64,
 ) -> Result<HashMap<ThreadId, (Counts, i64)>, DbError> {
     let marks: Vec<(ThreadId, i64, i64, i64)> = c
         .q("select t.id, coalesce(r.seq, cm.read_seq), \
@@ -235,7 +236,7 @@ pub async fn mark_thread(
         .bind(thread)
         .one()
         .await?;
-    let of_thread = of_threads(c, caller.user, channel, (last_seq, last_seq)).await?;
+    let of_thread = of_threads(c, caller.user, channel, last_seq, last_seq).await?;
     let counts = of_thread
         .get(&thread)
         .map(|found| found.0)

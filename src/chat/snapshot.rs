@@ -11,6 +11,7 @@ use super::{
 use crate::{
     agents::profiles::{self, AgentSummary},
     auth::{self, Actor, Member, Role, Scope, Workspace},
+    cursor::PageRange,
     db::Conn,
     ids::{ThreadId, UserId},
     realtime::{PresenceStatus, log},
@@ -88,7 +89,7 @@ pub async fn load(
     let mut agents = Vec::new();
     if actor.scopes.has(Scope::AgentsRead) {
         let all = profiles::Filter::default();
-        agents = profiles::list_agents(c, actor, &all, (None, None), AGENTS_MAX + 1).await?;
+        agents = profiles::list_agents(c, actor, &all, PageRange::ALL, AGENTS_MAX + 1).await?;
     }
     let most = usize::try_from(AGENTS_MAX).unwrap_or(usize::MAX);
     let agents_truncated = agents.len() > most;
@@ -110,7 +111,7 @@ pub async fn load(
             c,
             actor.workspace,
             actor.user,
-            (None, None),
+            PageRange::ALL,
             CHANNELS_MAX,
         )
         .await?,

@@ -74,16 +74,28 @@ impl From<&ChannelAccess<'_>> for ThreadOrigin {
     }
 }
 
+/// A thread that is being started.
+pub(super) struct ThreadStart<'a> {
+    pub(super) id: ThreadId,
+    pub(super) root: MessageId,
+    pub(super) title: Option<&'a str>,
+    pub(super) memory: ThreadMemory,
+}
+
 /// Inserts a thread before its root message. Appends no event.
 pub(super) async fn insert(
     c: &mut Conn,
     origin: ThreadOrigin,
-    id: ThreadId,
-    root: MessageId,
-    (title, memory): (Option<&str>, ThreadMemory),
+    new: ThreadStart<'_>,
     agent: Option<&InvocableAgent>,
     bound_by: BoundBy,
 ) -> Result<Thread, ChatError> {
+    let ThreadStart {
+        id,
+        root,
+        title,
+        memory,
+    } = new;
     c.q("insert into threads (id, workspace_id, channel_id, root_message_id, title, status, reply_count, participants, last_seq, \
          last_activity_at, memory, created_by, created_at) values ($1, $2, $3, $4, $5, 'open', -1, $6, 0, $7, $9, $8, $7)")
         .bind(id)
@@ -98,16 +110,9 @@ pub(super) async fn insert(
         .run()
         .await?;
     if let Some(agent) = agent {
-        let bound = (agent.id, agent.version);
-        bindings::bind_by(
-            c,
-            origin.workspace,
-            id,
-            Conversation::Thread(id),
-            bound,
-            bound_by,
-        )
-        .await?;
+        let conversation = Conversation::Thread(id);
+        let (workspace, version) = (origin.workspace, agent.version);
+        bindings::bind_by(c, workspace, id, conversation, agent.id, version, bound_by).await?;
     }
     let thread = get_thread(c, id).await?;
     Ok(Thread {
@@ -220,8 +225,8 @@ pub(super) async fn with_details(
             tasks.entry(thread).or_default().push(task);
         }
     }
-    let counts = reads::of_threads(c, user, channel, (low, high)).await?;
-    let follows = follows::of_threads(c, user, channel, (low, high)).await?;
+    let counts = reads::of_threads(c, user, channel, low, high).await?;
+    let follows = follows::of_threads(c, user, channel, low, high).await?;
     Ok(threads
         .into_iter()
         .map(|thread| {
@@ -274,7 +279,8 @@ pub async fn open_mine(
 pub async fn erase_person(
     c: &mut Conn,
     id: ThreadId,
-    (user, alias): (UserId, UserId),
+    user: UserId,
+    alias: UserId,
     audience: Audience,
 ) -> Result<(), ChatError> {
     let thread = get_thread(c, id).await?;

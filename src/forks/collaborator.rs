@@ -72,7 +72,8 @@ impl Handler for Collaborator {
                         c,
                         &root,
                         &lease,
-                        (lease.target.agent, FailCode::WorkerLost),
+                        lease.target.agent,
+                        FailCode::WorkerLost,
                     )
                     .await?;
                     fail(c, &lease, failure).await?;
@@ -102,7 +103,8 @@ impl Failure {
         c: &mut Conn,
         root: &Task,
         lease: &Lease,
-        (agent, code): (AgentId, FailCode),
+        agent: AgentId,
+        code: FailCode,
     ) -> Result<Self, DbError> {
         let message = notice_text(&profiles::shown_name(c, agent).await?, code);
         let target = NoticeTarget {
@@ -177,8 +179,10 @@ impl Work {
     /// The next turn; it reads the messages before `seq`.
     fn next_turn(
         &self,
-        (root, lease): (&Task, &Lease),
-        (agent, agent_version): (AgentId, i64),
+        root: &Task,
+        lease: &Lease,
+        agent: AgentId,
+        agent_version: i64,
         seq: i64,
     ) -> NewTask {
         let turn = number(self.turns.len() + 1);
@@ -225,18 +229,18 @@ async fn advance(c: &mut Conn, root: &Task, lease: &Lease, model: &Model) -> Res
     }
     let failure = match failure_of(work.turns.last()) {
         None if !work.is_complete() => match obstacle(c, root, work.next_agent(), model).await? {
-            None => return start_turn(c, (root, lease), &work).await,
-            Some(code) => Some(Failure::noticed(c, root, lease, (work.next_agent(), code)).await?),
+            None => return start_turn(c, root, lease, &work).await,
+            Some(code) => Some(Failure::noticed(c, root, lease, work.next_agent(), code).await?),
         },
         failure => failure,
     };
     let is_enough = work.completed() >= TURNS_MIN;
     match (post::start_obstacle(c, root, work.first).await?, failure) {
-        (None, _) if is_enough => start_draft(c, (root, lease), &work, model).await,
+        (None, _) if is_enough => start_draft(c, root, lease, &work, model).await,
         (_, Some(failure)) => fail(c, lease, failure).await,
         (code, None) => {
             let code = code.unwrap_or(FailCode::BadResponse);
-            let failure = Failure::noticed(c, root, lease, (work.first, code)).await?;
+            let failure = Failure::noticed(c, root, lease, work.first, code).await?;
             fail(c, lease, failure).await
         }
     }
@@ -269,17 +273,13 @@ async fn park(c: &mut Conn, lease: &Lease) -> Result<(), DbError> {
     Ok(())
 }
 
-async fn start_turn(
-    c: &mut Conn,
-    (root, lease): (&Task, &Lease),
-    work: &Work,
-) -> Result<(), DbError> {
+async fn start_turn(c: &mut Conn, root: &Task, lease: &Lease, work: &Work) -> Result<(), DbError> {
     let agent = work.next_agent();
     profiles::refresh_first(c, root.workspace_id, agent).await?;
     let version = profiles::newest_version(c, agent).await?;
     let version = version.ok_or(sqlx::Error::RowNotFound)?;
     let seq = log::reserve(c, root.workspace_id, 1).await?;
-    let turn = work.next_turn((root, lease), (agent, version), seq);
+    let turn = work.next_turn(root, lease, agent, version, seq);
     let started = post::enqueue(c, seq, &turn, None, lease.audience).await?;
     if started.is_none() {
         return stop(c, root, lease, work.fork).await;
@@ -292,7 +292,8 @@ async fn start_turn(
 /// Queues the draft by the first agent. If a person has just asked for a draft, that is the one of the work, which ends.
 async fn start_draft(
     c: &mut Conn,
-    (root, lease): (&Task, &Lease),
+    root: &Task,
+    lease: &Lease,
     work: &Work,
     model: &Model,
 ) -> Result<(), DbError> {
@@ -307,8 +308,8 @@ async fn start_draft(
     };
     let version = profiles::newest_version(c, work.first).await?;
     let version = version.ok_or(sqlx::Error::RowNotFound)?;
-    let agent = (work.first, version);
-    let draft = child_draft(c, root, &fork, agent, work.plan.auto_publish).await?;
+    let publish = work.plan.auto_publish;
+    let draft = child_draft(c, root, &fork, work.first, version, publish).await?;
     let seq = log::reserve(c, root.workspace_id, 1).await?;
     let started = post::enqueue(c, seq, &draft, None, lease.audience).await?;
     if started.is_none() {

@@ -12,7 +12,7 @@ use openvibe_extract::{Material, Outline, Reading};
 use super::{
     calls::{Calls, Failed},
     draft::{self, AgentLines, Brief, Checked, DraftRequest, Raw},
-    resolver::{Drafted, Read, Resolver, extracted},
+    resolver::{DraftOrigin, Drafted, Read, Resolver, extracted},
 };
 use crate::{
     agents::{profiles::Resolved, system},
@@ -87,8 +87,10 @@ impl Resolver {
                     return Ok(Drafted {
                         outline,
                         model: calls.model,
-                        by: Some(lease.target.agent),
-                        fallback: None,
+                        origin: DraftOrigin {
+                            by: Some(lease.target.agent),
+                            fallback: None,
+                        },
                     });
                 }
                 Err(Failed::Abort(e)) => return Err(e),

@@ -30,19 +30,26 @@ pub(super) async fn announce_resolution(
     resolution: &Resolution,
     audience: Audience,
 ) -> Result<(), DbError> {
-    let place = (
-        resolution.workspace_id,
-        resolution.thread_id,
-        resolution.fork_id,
-    );
+    let place = EventPlace {
+        workspace: resolution.workspace_id,
+        thread: resolution.thread_id,
+        fork: resolution.fork_id,
+    };
     append(c, kind, place, &ResolutionEvent { resolution }, audience).await
+}
+
+/// Fork that an event is about.
+pub(super) struct EventPlace {
+    pub(super) workspace: WorkspaceId,
+    pub(super) thread: ThreadId,
+    pub(super) fork: ForkId,
 }
 
 /// Appends an event about a result of a fork.
 pub(super) async fn append(
     c: &mut Conn,
     kind: EventType,
-    (workspace, thread, fork): (WorkspaceId, ThreadId, ForkId),
+    place: EventPlace,
     data: &impl EventData,
     audience: Audience,
 ) -> Result<(), DbError> {
@@ -50,12 +57,12 @@ pub(super) async fn append(
     // these frames.
     let origin: MessageId = c
         .q("select message_id from forks where id = $1")
-        .bind(fork)
+        .bind(place.fork)
         .value()
         .await?;
-    let seq = log::reserve(c, workspace, 1).await?;
+    let seq = log::reserve(c, place.workspace, 1).await?;
     let event = NewEvent::new(seq, kind, audience, data)?
-        .in_conversation(thread, Some(fork))
+        .in_conversation(place.thread, Some(place.fork))
         .about(Some(origin));
-    log::append(c, workspace, event).await
+    log::append(c, place.workspace, event).await
 }

@@ -6,13 +6,14 @@ use uuid::Uuid;
 use super::{
     ForkError,
     card::markdown,
-    event::{announce_resolution, append},
+    event::{EventPlace, announce_resolution, append},
     form::{Day, member_name},
     resolution::{self, item_columns},
 };
 use crate::{
     auth::{Caller, Scope},
     chat::{ChatError, access, messages},
+    cursor::PageRange,
     db::{Conn, DbError, Json, is_in_visible_channel, now},
     forks::resolution::ResolutionStatus,
     ids::{
@@ -73,7 +74,11 @@ impl EventData for ActionItemEvent<'_> {
 
 /// Appends `action_item.updated`.
 async fn announce_item(c: &mut Conn, item: &ActionItem, audience: Audience) -> Result<(), DbError> {
-    let place = (item.workspace_id, item.thread_id, item.fork_id);
+    let place = EventPlace {
+        workspace: item.workspace_id,
+        thread: item.thread_id,
+        fork: item.fork_id,
+    };
     let data = ActionItemEvent { action_item: item };
     append(c, EventType::ActionItemUpdated, place, &data, audience).await
 }
@@ -116,7 +121,7 @@ pub async fn list(
     workspace: WorkspaceId,
     user: UserId,
     filter: &Filter,
-    (after, before): (Option<ActionItemId>, Option<ActionItemId>),
+    PageRange { after, before }: PageRange<ActionItemId>,
     limit: i64,
 ) -> Result<Vec<ActionItem>, DbError> {
     macro_rules! listed_sql {
@@ -265,7 +270,8 @@ pub async fn change(
 pub async fn erase_person(
     c: &mut Conn,
     id: ResolutionId,
-    (user, alias): (UserId, UserId),
+    user: UserId,
+    alias: UserId,
     nobody: &str,
     audience: Audience,
 ) -> Result<(), ForkError> {

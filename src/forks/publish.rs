@@ -159,7 +159,12 @@ pub(super) async fn publish_draft(
         replace(c, before.id, id).await?;
     }
     let seq = log::reserve(c, fork.workspace_id, 1).await?;
-    let card = insert_card(c, seq, fork, (&draft, content, plain), author, audience).await?;
+    let new = NewCard {
+        draft: &draft,
+        content,
+        plain,
+    };
+    let card = insert_card(c, seq, fork, new, author, audience).await?;
     let (kind, by) = match author {
         Author::Person(user) => (AuthorKind::Human, user.0),
         Author::Agent { agent, .. } => (AuthorKind::Agent, agent.0),
@@ -232,14 +237,26 @@ async fn replace(c: &mut Conn, old: ResolutionId, new: ResolutionId) -> Result<(
     Ok(())
 }
 
+/// The message that publishes a draft.
+struct NewCard<'a> {
+    draft: &'a Resolution,
+    content: String,
+    plain: String,
+}
+
 async fn insert_card(
     c: &mut Conn,
     seq: i64,
     fork: &Fork,
-    (draft, content, plain): (&Resolution, String, String),
+    new: NewCard<'_>,
     author: Author,
     audience: Audience,
 ) -> Result<Message, DbError> {
+    let NewCard {
+        draft,
+        content,
+        plain,
+    } = new;
     let notify_user_ids = recipients(c, fork, draft, author).await?;
     let mut metadata = MessageMetadata {
         resolution_id: Some(draft.id),

@@ -328,7 +328,8 @@ fn with_all_items(rows: Vec<Row>, items: Vec<ItemRow>) -> Vec<Resolution> {
 pub async fn list_versions(
     c: &mut Conn,
     fork: ForkId,
-    (after, before): (i64, i64),
+    after: i64,
+    before: i64,
     limit: i64,
     backwards: bool,
 ) -> Result<Vec<Resolution>, DbError> {

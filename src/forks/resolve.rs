@@ -145,7 +145,8 @@ pub(super) async fn child_draft(
     c: &mut Conn,
     parent: &Task,
     fork: &Fork,
-    (agent, agent_version): (AgentId, i64),
+    agent: AgentId,
+    agent_version: i64,
     publish: bool,
 ) -> Result<NewTask, DbError> {
     let draft = find_draft(c, fork.id).await?;
@@ -182,7 +183,8 @@ pub async fn draft_for_run(
     c: &mut Conn,
     run: &Task,
     fork: &Fork,
-    writer: (AgentId, i64),
+    agent: AgentId,
+    agent_version: i64,
     publish: bool,
     audience: Audience,
 ) -> Result<Option<TaskId>, DbError> {
@@ -194,7 +196,7 @@ pub async fn draft_for_run(
     }
     let new = NewTask {
         child_key: None,
-        ..child_draft(c, run, fork, writer, publish).await?
+        ..child_draft(c, run, fork, agent, agent_version, publish).await?
     };
     let Some(task) = queue::insert(c, &new, None).await? else {
         return Ok(None);

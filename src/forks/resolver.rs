@@ -66,6 +66,12 @@ pub(super) struct Drafted {
     pub outline: Outline,
     /// Model that drafted it.
     pub model: String,
+    pub origin: DraftOrigin,
+}
+
+/// Origin of a draft.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct DraftOrigin {
     /// `None` if it was extracted.
     pub by: Option<crate::ids::AgentId>,
     /// Why it was extracted although there is a model.
@@ -124,8 +130,7 @@ pub(super) fn extracted(read: &Read, fallback: Option<FailCode>) -> Drafted {
     Drafted {
         outline: draft::extracted(&read.dive.material, &read.reading),
         model: EXTRACTED.to_owned(),
-        by: None,
-        fallback,
+        origin: DraftOrigin { by: None, fallback },
     }
 }
 
@@ -197,22 +202,13 @@ impl Resolver {
         let Drafted {
             outline,
             model,
-            by,
-            fallback,
+            origin,
         } = drafted;
         self.db
             .write(lease.workspace.0, async move |c: &mut Conn| {
                 let task = queue::lock_lease(c, &lease).await?;
-                let stored = store_draft(
-                    c,
-                    &task,
-                    lease,
-                    &read.dive,
-                    &outline,
-                    (by, fallback),
-                    options,
-                )
-                .await?;
+                let stored =
+                    store_draft(c, &task, lease, &read.dive, &outline, origin, options).await?;
                 let Some(draft) = stored else {
                     // The fork was closed in the meantime.
                     queue::cancel(c, task.id, lease.audience).await?;
@@ -290,7 +286,7 @@ async fn store_draft(
     lease: Lease,
     dive: &ForkMaterial,
     outline: &Outline,
-    (by, fallback): (Option<crate::ids::AgentId>, Option<FailCode>),
+    origin: DraftOrigin,
     options: Options,
 ) -> Result<Option<Stored>, LeaseLost> {
     let fork = match forks::get_fork(c, dive.fork.id).await {
@@ -313,8 +309,12 @@ async fn store_draft(
     let published = find_published(c, fork.id).await?;
     let content = content_of(dive, outline, published.as_ref());
     let new = NewDraft {
-        generated_by: Some(by.map_or_else(|| EXTRACTED.to_owned(), |agent| agent.to_string())),
-        fallback_reason: fallback,
+        generated_by: Some(
+            origin
+                .by
+                .map_or_else(|| EXTRACTED.to_owned(), |agent| agent.to_string()),
+        ),
+        fallback_reason: origin.fallback,
         edited_by: Vec::new(),
         covers_seq: dive.covers_seq,
         replaces_revision,

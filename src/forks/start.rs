@@ -92,7 +92,7 @@ pub async fn start_fork(
         });
     }
     let access = access.writing()?;
-    let origin = origin(c, caller, (workspace, thread), new.message).await?;
+    let origin = origin(c, caller, workspace, thread, new.message).await?;
     if count_active(c, thread).await? >= ACTIVE_FORKS_MAX {
         return Err(ForkError::TooManyForks);
     }
@@ -109,10 +109,15 @@ pub async fn start_fork(
     if !access.channel_access.joined {
         channels::join(c, workspace, access.channel_access.channel, caller.user).await?;
     }
-    let place = (workspace, access.channel_access.channel, thread);
-    insert(c, id, place, new, (&origin, caller.user)).await?;
-    if let Some(bound) = partner {
-        bindings::bind(c, workspace, thread, Conversation::Fork(id), bound).await?;
+    let place = ForkPlace {
+        workspace,
+        channel: access.channel_access.channel,
+        thread,
+    };
+    insert(c, id, place, new, &origin, caller.user).await?;
+    if let Some((agent, version)) = partner {
+        let conversation = Conversation::Fork(id);
+        bindings::bind(c, workspace, thread, conversation, agent, version).await?;
     }
     let fork = forks::announce(
         c,
@@ -157,22 +162,30 @@ async fn ask_agents(
     })
 }
 
+/// Thread that a fork starts in.
+struct ForkPlace {
+    workspace: WorkspaceId,
+    channel: ChannelId,
+    thread: ThreadId,
+}
+
 /// Inserts a fork of a message.
 async fn insert(
     c: &mut Conn,
     id: ForkId,
-    (workspace, channel, thread): (WorkspaceId, ChannelId, ThreadId),
+    place: ForkPlace,
     new: &NewFork,
-    (origin, creator): (&Message, UserId),
+    origin: &Message,
+    creator: UserId,
 ) -> Result<(), DbError> {
     let title = new.title.clone();
     c.q("insert into forks (id, workspace_id, channel_id, thread_id, message_id, title, title_from, description, context, \
          status, stale, message_count, last_seq, created_by, created_at) \
          values ($1, $2, $3, $4, $5, $6, $7, $8, $9, 'active', FALSE, 0, 0, $10, $11)")
         .bind(id)
-        .bind(workspace)
-        .bind(channel)
-        .bind(thread)
+        .bind(place.workspace)
+        .bind(place.channel)
+        .bind(place.thread)
         .bind(new.message)
         .bind(title.clone().unwrap_or_else(|| title_after(origin)))
         .bind(title.is_none().then_some(new.message))
@@ -222,11 +235,16 @@ pub async fn open_for_run(
         goal: None,
         client_id: None,
     };
-    let place = (new.workspace, new.channel, new.thread);
-    insert(c, id, place, &form, (&origin, new.creator)).await?;
-    if let Some(bound) = new.agent {
+    let (workspace, thread) = (new.workspace, new.thread);
+    let place = ForkPlace {
+        workspace,
+        channel: new.channel,
+        thread,
+    };
+    insert(c, id, place, &form, &origin, new.creator).await?;
+    if let Some((agent, version)) = new.agent {
         let conversation = Conversation::Fork(id);
-        bindings::bind(c, new.workspace, new.thread, conversation, bound).await?;
+        bindings::bind(c, workspace, thread, conversation, agent, version).await?;
     }
     Ok(forks::announce(c, EventType::ForkCreated, id, audience).await?)
 }
@@ -235,7 +253,8 @@ pub async fn open_for_run(
 async fn origin(
     c: &mut Conn,
     caller: &Caller,
-    (workspace, thread): (WorkspaceId, ThreadId),
+    workspace: WorkspaceId,
+    thread: ThreadId,
     id: MessageId,
 ) -> Result<Message, ForkError> {
     let standing = access::message(c, caller, id).await?;

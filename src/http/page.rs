@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 use utoipa::openapi::{Array, Ref};
 
 use super::error::{ApiError, ErrorCode};
-use crate::text_enum::constant;
+use crate::{cursor::PageRange, text_enum::constant};
 
 pub const LIMIT_MAX: i64 = 100;
 
@@ -86,6 +86,15 @@ impl<Id: utoipa::ToSchema> PageQuery<Id> {
             after: self.after,
             before: self.before,
         })
+    }
+}
+
+impl<Id: Copy> Page<Id> {
+    pub fn range(&self) -> PageRange<Id> {
+        PageRange {
+            after: self.after,
+            before: self.before,
+        }
     }
 }
 

@@ -163,6 +163,31 @@ impl Guarded {
         }
     }
 
+    /// The JSON-RPC error in a response that failed. Servers that do not know a method may respond without one.
+    fn error_of(
+        &self,
+        status: StatusCode,
+        body: &[u8],
+        request: Option<&(String, Value)>,
+    ) -> Result<ServerJsonRpcMessage, Fault> {
+        if let Some(error) = error_in(body, request.map(|(_, id)| id)) {
+            return Ok(error);
+        }
+        if let Some((method, id)) = request
+            && method == STARTS[0]
+            && status.is_client_error()
+            && status != StatusCode::TOO_MANY_REQUESTS
+            && let Some(error) = unknown_method(id)
+        {
+            return Ok(error);
+        }
+        let code = status.as_u16();
+        Err(self.unreachable(
+            format!("it responded with HTTP {code}"),
+            HttpFault::Status(code),
+        ))
+    }
+
     fn fail(&self, cause: RequestFailure, fault: HttpFault) -> Fault {
         self.causes.note(cause);
         StreamableHttpError::Client(fault)
@@ -525,23 +550,8 @@ impl StreamableHttpClient for Guarded {
         let content_type = header(CONTENT_TYPE).unwrap_or_default().to_lowercase();
         if !status.is_success() {
             let body = this.body(response).await?;
-            let id = request.as_ref().map(|(_, id)| id);
-            if let Some(error) = error_in(&body, id) {
-                return Ok(StreamableHttpPostResponse::Json(error, session));
-            }
-            if let Some((method, id)) = &request
-                && method == STARTS[0]
-                && status.is_client_error()
-                && status != StatusCode::TOO_MANY_REQUESTS
-                && let Some(error) = unknown_method(id)
-            {
-                return Ok(StreamableHttpPostResponse::Json(error, session));
-            }
-            let code = status.as_u16();
-            return Err(this.unreachable(
-                format!("it responded with HTTP {code}"),
-                HttpFault::Status(code),
-            ));
+            let error = this.error_of(status, &body, request.as_ref())?;
+            return Ok(StreamableHttpPostResponse::Json(error, session));
         }
         if content_type.starts_with(EVENTS) {
             let events = events_of(response, max_sse_event_size);

@@ -174,7 +174,7 @@ pub async fn insert_all(
     }
     for item in items.iter().filter(|_| place.is_remembered) {
         if let Some(owner) = item.personal {
-            insert_personal(c, segment, (item, owner), &place, &barriers, agent).await?;
+            insert_personal(c, segment, item, owner, &place, &barriers, agent).await?;
         }
     }
     Ok(dropped)
@@ -221,7 +221,8 @@ fn draft_of(segment: &Segment, item: &NewItem, place: &Place) -> Draft {
 async fn insert_personal(
     c: &mut Conn,
     segment: &Segment,
-    (item, owner): (&NewItem, PersonalOwner),
+    item: &NewItem,
+    owner: PersonalOwner,
     place: &Place,
     barriers: &Barriers,
     agent: Option<&MemoryScopes>,

@@ -90,13 +90,36 @@ pub(super) async fn require_deletion(
     require_change(c, caller, actor, entry).await
 }
 
+/// The people who can read an entry after a change.
+async fn reach_after(
+    c: &mut Conn,
+    actor: &Actor<'_>,
+    entry: &Entry,
+    patch: &EntryPatch,
+) -> Result<Reach, MemoryError> {
+    let mut reach = Reach {
+        visibility: entry.visibility,
+        channel: entry.channel_id,
+    };
+    if let Some(wanted) = patch
+        .visibility
+        .filter(|wanted| *wanted != entry.visibility)
+    {
+        let sources = &entry.source_message_ids;
+        let grounds = Grounds::read(c, actor, entry.thread_id, sources).await?;
+        reach = grounds.reach(entry.scope, Some(wanted))?;
+    }
+    Ok(reach)
+}
+
 /// # Errors
 /// `NotFound`, `Stale`, `FromFile`, `Invalid`, `LooksLikeSecret`, `NotVisibleThere`, or an error of the access checks.
 pub async fn change(
     c: &mut Conn,
     caller: &Caller,
     actor: &Actor<'_>,
-    (id, expected): (MemoryId, Option<i64>),
+    id: MemoryId,
+    expected: Option<i64>,
     patch: &EntryPatch,
     keyring: &Keyring,
 ) -> Result<Entry, MemoryError> {
@@ -122,18 +145,7 @@ pub async fn change(
         let rule = "status can only be set to `active` or `archived`";
         return Err(MemoryError::Invalid(rule.to_owned(), "status"));
     }
-    let mut reach = Reach {
-        visibility: entry.visibility,
-        channel: entry.channel_id,
-    };
-    if let Some(wanted) = patch
-        .visibility
-        .filter(|wanted| *wanted != entry.visibility)
-    {
-        let sources = &entry.source_message_ids;
-        let grounds = Grounds::read(c, actor, entry.thread_id, sources).await?;
-        reach = grounds.reach(entry.scope, Some(wanted))?;
-    }
+    let reach = reach_after(c, actor, &entry, patch).await?;
     // A new text confirms a stale entry.
     let is_confirmed = entry.status == MemoryStatus::Stale && content.is_some();
     let confirmed = is_confirmed.then_some(MemoryStatus::Active);

@@ -74,13 +74,7 @@ impl Content {
             word: word.clone(),
             count: *count,
         });
-        store::insert_words(
-            c,
-            (workspace.0, entry.0),
-            words.collect(),
-            self.word_count(),
-        )
-        .await
+        store::insert_words(c, workspace.0, entry.0, words.collect(), self.word_count()).await
     }
 }
 

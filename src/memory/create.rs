@@ -93,26 +93,13 @@ fn check_key(new: &NewEntry, scope: MemoryScope) -> Result<(), MemoryError> {
     Ok(())
 }
 
-/// Stores an entry, or adds its sources to an equal one with the same key.
-///
-/// # Errors
-/// `Invalid`, `NotVisibleThere`, `Off`, `Full`, or an error of the access checks.
-pub async fn create(
+/// Checks the access to the thread and the agent of an entry.
+async fn check_place(
     c: &mut Conn,
     caller: &Caller,
     actor: &Actor<'_>,
     new: &NewEntry,
-) -> Result<Created, MemoryError> {
-    let scope = new.scope.unwrap_or(match new.thread {
-        Some(_) => MemoryScope::Conversation,
-        None => MemoryScope::User,
-    });
-    check_key(new, scope)?;
-    actor.require(match scope {
-        MemoryScope::Agent => Scope::AgentsWrite,
-        _ => Scope::ChatWrite,
-    })?;
-    dialect::lock_workspace(c, actor.workspace.0).await?;
+) -> Result<(), MemoryError> {
     if let Some(thread) = new.thread {
         let access = access::thread(c, caller, thread).await?.writing()?;
         if access.channel_access.actor.workspace != actor.workspace {
@@ -124,31 +111,25 @@ pub async fn create(
     {
         return Err(AgentError::NotFound.into());
     }
-    settings::check_on(c, actor, scope).await?;
-    let id = MemoryId::new();
-    let claimed =
-        post::claim_client_id(c, actor, new.client_id.as_deref(), "memories", id.0).await?;
-    if let Some(known) = claimed {
-        return Ok(Created {
-            entry: find::get_to_change(c, actor, MemoryId(known)).await?,
-            is_new: false,
-        });
-    }
-    if new.sources.len() > SOURCES_MAX {
-        let rule = format!("a memory can have at most {SOURCES_MAX} sources");
-        return Err(MemoryError::Invalid(rule, "source_message_ids"));
-    }
-    let mut messages = new.sources.clone();
-    messages.sort_unstable();
-    messages.dedup();
-    let grounds = Grounds::read(c, actor, new.thread, &messages).await?;
+    Ok(())
+}
+
+/// # Errors
+/// `Invalid` if the sources do not fit the scope, or `NotVisibleThere`.
+fn draft_of(
+    actor: &Actor<'_>,
+    new: &NewEntry,
+    scope: MemoryScope,
+    id: MemoryId,
+    grounds: &Grounds,
+) -> Result<Draft, MemoryError> {
     let is_personal = scope.is_personal();
     if is_personal && grounds.trust == MemoryTrust::Agent {
         let rule = "an agent's reply cannot be the source of a memory about you";
         return Err(MemoryError::Invalid(rule.to_owned(), "source_message_ids"));
     }
     let user = is_personal.then_some(actor.user);
-    let draft = Draft {
+    Ok(Draft {
         id,
         scope,
         key: key_of(
@@ -169,7 +150,49 @@ pub async fn create(
         trust: grounds.trust,
         origin: MemoryOrigin::Hand,
         created_by: Some(actor.user),
-    };
+    })
+}
+
+/// Stores an entry, or adds its sources to an equal one with the same key.
+///
+/// # Errors
+/// `Invalid`, `NotVisibleThere`, `Off`, `Full`, or an error of the access checks.
+pub async fn create(
+    c: &mut Conn,
+    caller: &Caller,
+    actor: &Actor<'_>,
+    new: &NewEntry,
+) -> Result<Created, MemoryError> {
+    let scope = new.scope.unwrap_or(match new.thread {
+        Some(_) => MemoryScope::Conversation,
+        None => MemoryScope::User,
+    });
+    check_key(new, scope)?;
+    actor.require(match scope {
+        MemoryScope::Agent => Scope::AgentsWrite,
+        _ => Scope::ChatWrite,
+    })?;
+    dialect::lock_workspace(c, actor.workspace.0).await?;
+    check_place(c, caller, actor, new).await?;
+    settings::check_on(c, actor, scope).await?;
+    let id = MemoryId::new();
+    let claimed =
+        post::claim_client_id(c, actor, new.client_id.as_deref(), "memories", id.0).await?;
+    if let Some(known) = claimed {
+        return Ok(Created {
+            entry: find::get_to_change(c, actor, MemoryId(known)).await?,
+            is_new: false,
+        });
+    }
+    if new.sources.len() > SOURCES_MAX {
+        let rule = format!("a memory can have at most {SOURCES_MAX} sources");
+        return Err(MemoryError::Invalid(rule, "source_message_ids"));
+    }
+    let mut messages = new.sources.clone();
+    messages.sort_unstable();
+    messages.dedup();
+    let grounds = Grounds::read(c, actor, new.thread, &messages).await?;
+    let draft = draft_of(actor, new, scope, id, &grounds)?;
     let (stored, is_new) = insert(c, actor.workspace, &draft, &messages).await?;
     if stored != id && new.client_id.is_some() {
         c.q("update client_ids set object_id = $4 where workspace_id = $1 and user_id = $2 and client_id = $3")

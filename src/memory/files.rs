@@ -139,7 +139,7 @@ fn paragraphs(content: &str) -> Vec<(usize, usize)> {
 }
 
 /// Splits a paragraph into texts that fit into an entry, if possible between words; returns them with their ends.
-fn pieces(content: &str, (start, end): (usize, usize)) -> Vec<(usize, &str)> {
+fn pieces(content: &str, start: usize, end: usize) -> Vec<(usize, &str)> {
     let (mut pieces, mut from) = (Vec::new(), start);
     while from < end {
         let rest = &content[from..end];
@@ -165,7 +165,9 @@ pub async fn write(
     c: &mut Conn,
     actor: &Actor<'_>,
     reference: &str,
-    (path, content, paragraphs): (&FilePath, &str, Option<&Paragraphs>),
+    path: &FilePath,
+    content: &str,
+    paragraphs: Option<&Paragraphs>,
     expected: Option<i64>,
 ) -> Result<File, AgentError> {
     let file = files::write(c, actor, reference, path, content, expected).await?;
@@ -242,14 +244,15 @@ async fn follow(
         entries::announce(c, *first, MemoryAction::Deleted).await?;
     }
     derived::remove_paragraphs(c, &gone).await?;
-    insert(c, workspace, agent, (file, new.as_slice())).await
+    insert(c, workspace, agent, file, new.as_slice()).await
 }
 
 async fn insert(
     c: &mut Conn,
     workspace: WorkspaceId,
     agent: AgentId,
-    (file, new): (&Paragraphs, &[&Content]),
+    file: &Paragraphs,
+    new: &[&Content],
 ) -> Result<(), DbError> {
     if new.is_empty() {
         return Ok(());

@@ -165,7 +165,8 @@ impl Expiry {
     async fn list(
         self,
         c: &mut Conn,
-        (workspace, now): (WorkspaceId, Timestamp),
+        workspace: WorkspaceId,
+        now: Timestamp,
     ) -> Result<Vec<(MemoryId,)>, DbError> {
         let at = match self {
             Self::Over => now,
@@ -201,12 +202,21 @@ impl Expiry {
     }
 
     /// Forgets all of these entries, a few per transaction; returns true if there were any.
-    async fn forget_all(self, db: &Db, of: (WorkspaceId, Timestamp)) -> Result<bool, DbError> {
+    async fn forget_all(
+        self,
+        db: &Db,
+        workspace: WorkspaceId,
+        now: Timestamp,
+    ) -> Result<bool, DbError> {
         let mut has_some = false;
-        while !self.list(&mut db.read().await?, of).await?.is_empty() {
+        while !self
+            .list(&mut db.read().await?, workspace, now)
+            .await?
+            .is_empty()
+        {
             has_some = true;
-            db.write(of.0.0, async move |c: &mut Conn| {
-                for (id,) in self.list(c, of).await? {
+            db.write(workspace.0, async move |c: &mut Conn| {
+                for (id,) in self.list(c, workspace, now).await? {
                     self.forget(c, id).await?;
                 }
                 Ok::<_, DbError>(())
@@ -231,13 +241,11 @@ pub async fn forget_expired(db: &Db) -> Result<(), DbError> {
         .await?;
     let retentions = policy::list_retentions(&mut c).await?;
     drop(c);
-    let over = over.into_iter().map(|(id,)| (Expiry::Over, (id, at)));
-    let unused = retentions
-        .into_iter()
-        .map(|(id,)| (Expiry::Unused, (id, at)));
+    let over = over.into_iter().map(|(id,)| (Expiry::Over, id));
+    let unused = retentions.into_iter().map(|(id,)| (Expiry::Unused, id));
     let mut has_some = false;
-    for (expiry, of) in over.chain(unused) {
-        has_some |= expiry.forget_all(db, of).await?;
+    for (expiry, workspace) in over.chain(unused) {
+        has_some |= expiry.forget_all(db, workspace, at).await?;
     }
     if has_some {
         db.scrub().await?;

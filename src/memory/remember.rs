@@ -54,7 +54,8 @@ pub enum Remembering {
 pub async fn is_on(
     c: &mut Conn,
     workspace: WorkspaceId,
-    (requester, thread): (UserId, ThreadId),
+    requester: UserId,
+    thread: ThreadId,
     agent: Option<&MemoryScopes>,
 ) -> Result<bool, DbError> {
     if agent.and_then(|scopes| scopes.conversation) == Some(false) {

@@ -8,7 +8,7 @@ use super::links::Links;
 use crate::{
     db::{Conn, DbError, dialect},
     ids::{NodeId, UserId, WorkspaceId},
-    realtime::{BusMessage, PresenceStatus},
+    realtime::{BusMessage, PresenceStatus, hub::PresenceChange},
 };
 
 /// Maximum number of changes in one statement.
@@ -25,11 +25,11 @@ pub async fn write_presence(links: &Links, c: &mut Conn) -> Result<(), DbError> 
             links.hub.return_presence(&changes[n * CHANGES_AT_ONCE..]);
             return Err(e);
         }
-        for (workspace, user, is_here) in some {
+        for change in some {
             links.bus.send(BusMessage::Presence {
-                workspace: *workspace,
-                user: *user,
-                status: if *is_here {
+                workspace: change.workspace,
+                user: change.user,
+                status: if change.is_here {
                     PresenceStatus::Online
                 } else {
                     PresenceStatus::Offline
@@ -40,14 +40,12 @@ pub async fn write_presence(links: &Links, c: &mut Conn) -> Result<(), DbError> 
     Ok(())
 }
 
-async fn store(
-    c: &mut Conn,
-    node: NodeId,
-    changes: &[(WorkspaceId, UserId, bool)],
-) -> Result<(), DbError> {
+async fn store(c: &mut Conn, node: NodeId, changes: &[PresenceChange]) -> Result<(), DbError> {
     let pairs = |is_here: bool| {
-        let some = changes.iter().filter(move |change| change.2 == is_here);
-        some.map(|(workspace, user, _)| (workspace.0, user.0))
+        let some = changes
+            .iter()
+            .filter(move |change| change.is_here == is_here);
+        some.map(|change| (change.workspace.0, change.user.0))
             .collect::<Vec<(Uuid, Uuid)>>()
     };
     dialect::nodes::insert_presence(c, node.0, &pairs(true)).await?;

@@ -360,7 +360,7 @@ impl Eraser {
             rows_max: ROWS_SCANNED_MAX,
             at_once: ROWS_AT_ONCE,
         };
-        let take = async |c: &mut Conn, e: &Erasure, _: &Hub, (id, _): (Uuid, Uuid)| {
+        let take = async |c: &mut Conn, e: &Erasure, _: &Hub, id: Uuid, _: Uuid| {
             c.q("update model_calls set user_id = $2 where id = $1")
                 .bind(id)
                 .bind(e.alias_id)
@@ -380,8 +380,8 @@ impl Eraser {
             rows_max: ROWS_SCANNED_MAX,
             at_once: ROWS_AT_ONCE,
         };
-        let take = async |c: &mut Conn, e: &Erasure, _: &Hub, (id, _): (ActionId, ActionId)| {
-            actions::forget_person(c, id, (e.user_id, e.alias_id), scrub::NOBODY).await?;
+        let take = async |c: &mut Conn, e: &Erasure, _: &Hub, id: ActionId, _: ActionId| {
+            actions::forget_person(c, id, e.user_id, e.alias_id, scrub::NOBODY).await?;
             Ok(())
         };
         let source = format!("%{}%", e.user_id.0);
@@ -497,12 +497,12 @@ impl Eraser {
         };
         let words = [&name, &email, &e.handle].into_iter();
         let words: Arc<[String]> = words.filter(|word| !word.is_empty()).cloned().collect();
-        let scrub = async move |c: &mut Conn,
-                                e: &Erasure,
-                                _: &Hub,
-                                (entry, _): (AuditEntryId, AuditEntryId)| {
-            scrub_record(c, e, entry, &words).await
-        };
+        let scrub =
+            async move |c: &mut Conn,
+                        e: &Erasure,
+                        _: &Hub,
+                        entry: AuditEntryId,
+                        _: AuditEntryId| { scrub_record(c, e, entry, &words).await };
         self.each(
             e,
             search,
@@ -524,7 +524,7 @@ impl Eraser {
         erasure: &Erasure,
         search: Search<K>,
         bind: impl Fn(Query<'_>) -> Query<'_>,
-        erase: impl AsyncFn(&mut Conn, &Erasure, &Hub, (K, I)) -> Result<(), ChatError>
+        erase: impl AsyncFn(&mut Conn, &Erasure, &Hub, K, I) -> Result<(), ChatError>
         + Clone
         + Send
         + 'static,
@@ -550,8 +550,8 @@ impl Eraser {
                 let (e, hub, batch) = (erasure.clone(), Arc::clone(&self.hub), batch.to_vec());
                 let erase = erase.clone();
                 self.step(erasure, async move |c: &mut Conn| {
-                    for row in &batch {
-                        erase(c, &e, &hub, *row).await?;
+                    for (key, id) in &batch {
+                        erase(c, &e, &hub, *key, *id).await?;
                     }
                     Ok(())
                 })
@@ -579,17 +579,19 @@ async fn erase_thread(
     c: &mut Conn,
     e: &Erasure,
     _: &Hub,
-    (id, channel): (ThreadId, ChannelId),
+    id: ThreadId,
+    channel: ChannelId,
 ) -> Result<(), ChatError> {
     let audience = queue::audience_of(c, channel).await?;
-    threads::erase_person(c, id, (e.user_id, e.alias_id), audience).await
+    threads::erase_person(c, id, e.user_id, e.alias_id, audience).await
 }
 
 async fn erase_fork(
     c: &mut Conn,
     e: &Erasure,
     _: &Hub,
-    (id, channel): (ForkId, ChannelId),
+    id: ForkId,
+    channel: ChannelId,
 ) -> Result<(), ChatError> {
     let audience = queue::audience_of(c, channel).await?;
     forks::erase_person(c, id, e.alias_id, audience).await
@@ -599,11 +601,12 @@ async fn erase_resolution(
     c: &mut Conn,
     e: &Erasure,
     _: &Hub,
-    (id, channel): (ResolutionId, ChannelId),
+    id: ResolutionId,
+    channel: ChannelId,
 ) -> Result<(), ChatError> {
     let audience = queue::audience_of(c, channel).await?;
-    let people = (e.user_id, e.alias_id);
-    let erased = items::erase_person(c, id, people, scrub::NOBODY, audience).await;
+    let (user, alias) = (e.user_id, e.alias_id);
+    let erased = items::erase_person(c, id, user, alias, scrub::NOBODY, audience).await;
     erased.map_err(|e| match e {
         crate::forks::ForkError::Chat(e) => e,
         crate::forks::ForkError::Db(e) => e.into(),
@@ -615,7 +618,8 @@ async fn take_message(
     c: &mut Conn,
     e: &Erasure,
     hub: &Hub,
-    (_, id): (i64, MessageId),
+    _: i64,
+    id: MessageId,
 ) -> Result<(), ChatError> {
     let message = messages::get_message(c, id).await?;
     let audience = queue::audience_of(c, message.channel_id).await?;
@@ -646,7 +650,8 @@ async fn take_task(
     c: &mut Conn,
     e: &Erasure,
     hub: &Hub,
-    (id, _): (TaskId, TaskId),
+    id: TaskId,
+    _: TaskId,
 ) -> Result<(), ChatError> {
     let Some(task) = queue::find_task(c, id).await? else {
         return Ok(());
@@ -674,7 +679,7 @@ async fn take_task(
         .bind(e.alias_id)
         .run()
         .await?;
-    manifest::forget_requester(c, id, (e.user_id, e.alias_id), scrub::NOBODY).await?;
+    manifest::forget_requester(c, id, e.user_id, e.alias_id, scrub::NOBODY).await?;
     Ok(())
 }
 
@@ -682,7 +687,8 @@ async fn rename_in_agent(
     c: &mut Conn,
     e: &Erasure,
     _: &Hub,
-    (agent, _): (AgentId, AgentId),
+    agent: AgentId,
+    _: AgentId,
 ) -> Result<(), ChatError> {
     let (mut profile, summary, access): (Json<Value>, Option<Json<Value>>, Option<Json<Value>>) = c
         .q("select profile, summary, access from agents where id = $1")
@@ -780,7 +786,8 @@ async fn scrub_frame(
     c: &mut Conn,
     e: &Erasure,
     _: &Hub,
-    (seq, _): (i64, i64),
+    seq: i64,
+    _: i64,
 ) -> Result<(), ChatError> {
     let row: Option<(String,)> = c
         .q("select frame from events where workspace_id = $1 and seq = $2")
@@ -841,66 +848,43 @@ async fn scrub_record(
     Ok(())
 }
 
-/// Updates the remaining rows, deletes the account if it is not in any other workspace, and records the result.
-/// Idempotent.
-async fn finish(c: &mut Conn, e: &Erasure) -> Result<(), ChatError> {
-    crate::db::dialect::lock_workspace(c, e.workspace_id.0).await?;
-    if get(c, e.id).await?.finished_at.is_some() {
-        return Ok(());
-    }
-    let (workspace, user, alias) = (e.workspace_id, e.user_id, e.alias_id);
-    files::erase_unattached(c, workspace, user).await?;
-    usage::reassign(c, workspace, user, alias).await?;
-    budgets::reassign(c, workspace, user, alias).await?;
-    for sql in [
-        "delete from message_mentions where target_id = $2 and channel_id in (select id from channels where workspace_id = $1)",
-        "delete from reads where user_id = $2 and channel_id in (select id from channels where workspace_id = $1)",
-        "delete from direct_members where user_id = $2 and channel_id in (select id from channels where workspace_id = $1)",
-        "delete from event_recipients where workspace_id = $1 and user_id = $2",
-        "delete from memory_settings where workspace_id = $1 and user_id = $2",
-        "delete from adaptation_states where workspace_id = $1 and user_id = $2",
-        "delete from user_files where workspace_id = $1 and user_id = $2",
-        "delete from responses where workspace_id = $1 and user_id = $2",
-        "delete from client_ids where workspace_id = $1 and user_id = $2",
-        "delete from invites where workspace_id = $1 and (created_by = $2 or email = (select email from users where id = $2))",
-    ] {
-        c.q(sql).bind(workspace).bind(user).run().await?;
-    }
-    for sql in [
-        "update files set created_by = $3, client_id = null where workspace_id = $1 and created_by = $2",
-        "update channels set created_by = $3 where workspace_id = $1 and created_by = $2",
-        "update compactions set created_by = $3 where workspace_id = $1 and created_by = $2",
-        "update bindings set handed_over_by = $3 where workspace_id = $1 and handed_over_by = $2",
-        "update sandbox_policies set created_by = $3 where workspace_id = $1 and created_by = $2",
-        "update tools set created_by = $3 where workspace_id = $1 and created_by = $2",
-        "update tool_functions set accepted_by = $3 where accepted_by = $2 and tool_id in (select id from tools where workspace_id = $1)",
-        "update personas set created_by = $3 where workspace_id = $1 and created_by = $2",
-        "update persona_versions set changed_by = $3 where changed_by = $2 and persona_id in (select id from personas where workspace_id = $1)",
-        "update workflows set owner_id = $3 where workspace_id = $1 and owner_id = $2",
-        "update workflow_versions set changed_by = $3 where changed_by = $2 and workflow_id in (select id from workflows where workspace_id = $1)",
-        "update persona_refreshes set requested_by = $3 where workspace_id = $1 and requested_by = $2",
-        "update agent_refreshes set requested_by = $3 where workspace_id = $1 and requested_by = $2",
-        "update preset_removals set requested_by = $3 where workspace_id = $1 and requested_by = $2",
-        "update prompt_profiles set updated_by = $3 where workspace_id = $1 and updated_by = $2",
-        "update workspace_policies set updated_by = $3 where workspace_id = $1 and updated_by = $2",
-        "update agent_files set updated_by = $3 where workspace_id = $1 and updated_by = $2",
-        "update agent_file_versions set changed_by = $3 where owner_id = $1 and changed_by = $2",
-    ] {
-        c.q(sql)
-            .bind(workspace)
-            .bind(user)
-            .bind(alias)
-            .run()
-            .await?;
-    }
-    rename_in_workflows(c, e).await?;
-    c.q("update channels set direct_key = replace(direct_key, $2, $3) where workspace_id = $1 and direct_key like $4")
-        .bind(workspace)
-        .bind(user.to_string())
-        .bind(alias.to_string())
-        .bind(format!("%{user}%"))
-        .run()
-        .await?;
+/// Rows of user `$2` in workspace `$1` that are deleted at the end.
+const DELETED_AT_END: [&str; 10] = [
+    "delete from message_mentions where target_id = $2 and channel_id in (select id from channels where workspace_id = $1)",
+    "delete from reads where user_id = $2 and channel_id in (select id from channels where workspace_id = $1)",
+    "delete from direct_members where user_id = $2 and channel_id in (select id from channels where workspace_id = $1)",
+    "delete from event_recipients where workspace_id = $1 and user_id = $2",
+    "delete from memory_settings where workspace_id = $1 and user_id = $2",
+    "delete from adaptation_states where workspace_id = $1 and user_id = $2",
+    "delete from user_files where workspace_id = $1 and user_id = $2",
+    "delete from responses where workspace_id = $1 and user_id = $2",
+    "delete from client_ids where workspace_id = $1 and user_id = $2",
+    "delete from invites where workspace_id = $1 and (created_by = $2 or email = (select email from users where id = $2))",
+];
+/// Rows of user `$2` in workspace `$1` that are assigned to `$3` at the end.
+const RENAMED_AT_END: [&str; 18] = [
+    "update files set created_by = $3, client_id = null where workspace_id = $1 and created_by = $2",
+    "update channels set created_by = $3 where workspace_id = $1 and created_by = $2",
+    "update compactions set created_by = $3 where workspace_id = $1 and created_by = $2",
+    "update bindings set handed_over_by = $3 where workspace_id = $1 and handed_over_by = $2",
+    "update sandbox_policies set created_by = $3 where workspace_id = $1 and created_by = $2",
+    "update tools set created_by = $3 where workspace_id = $1 and created_by = $2",
+    "update tool_functions set accepted_by = $3 where accepted_by = $2 and tool_id in (select id from tools where workspace_id = $1)",
+    "update personas set created_by = $3 where workspace_id = $1 and created_by = $2",
+    "update persona_versions set changed_by = $3 where changed_by = $2 and persona_id in (select id from personas where workspace_id = $1)",
+    "update workflows set owner_id = $3 where workspace_id = $1 and owner_id = $2",
+    "update workflow_versions set changed_by = $3 where changed_by = $2 and workflow_id in (select id from workflows where workspace_id = $1)",
+    "update persona_refreshes set requested_by = $3 where workspace_id = $1 and requested_by = $2",
+    "update agent_refreshes set requested_by = $3 where workspace_id = $1 and requested_by = $2",
+    "update preset_removals set requested_by = $3 where workspace_id = $1 and requested_by = $2",
+    "update prompt_profiles set updated_by = $3 where workspace_id = $1 and updated_by = $2",
+    "update workspace_policies set updated_by = $3 where workspace_id = $1 and updated_by = $2",
+    "update agent_files set updated_by = $3 where workspace_id = $1 and updated_by = $2",
+    "update agent_file_versions set changed_by = $3 where owner_id = $1 and changed_by = $2",
+];
+
+/// Deletes the account if it is not in any other workspace; returns whether it was deleted.
+async fn delete_account(c: &mut Conn, user: UserId) -> Result<bool, ChatError> {
     let elsewhere: i64 = c
         .q("select count(*) from members where user_id = $1")
         .bind(user)
@@ -922,6 +906,40 @@ async fn finish(c: &mut Conn, e: &Erasure) -> Result<(), ChatError> {
         revocations::record(c, revocation).await?;
         auth::mark_names_changed(c).await?;
     }
+    Ok(account_deleted)
+}
+
+/// Updates the remaining rows, deletes the account if it is not in any other workspace, and records the result.
+/// Idempotent.
+async fn finish(c: &mut Conn, e: &Erasure) -> Result<(), ChatError> {
+    crate::db::dialect::lock_workspace(c, e.workspace_id.0).await?;
+    if get(c, e.id).await?.finished_at.is_some() {
+        return Ok(());
+    }
+    let (workspace, user, alias) = (e.workspace_id, e.user_id, e.alias_id);
+    files::erase_unattached(c, workspace, user).await?;
+    usage::reassign(c, workspace, user, alias).await?;
+    budgets::reassign(c, workspace, user, alias).await?;
+    for sql in DELETED_AT_END {
+        c.q(sql).bind(workspace).bind(user).run().await?;
+    }
+    for sql in RENAMED_AT_END {
+        c.q(sql)
+            .bind(workspace)
+            .bind(user)
+            .bind(alias)
+            .run()
+            .await?;
+    }
+    rename_in_workflows(c, e).await?;
+    c.q("update channels set direct_key = replace(direct_key, $2, $3) where workspace_id = $1 and direct_key like $4")
+        .bind(workspace)
+        .bind(user.to_string())
+        .bind(alias.to_string())
+        .bind(format!("%{user}%"))
+        .run()
+        .await?;
+    let account_deleted = delete_account(c, user).await?;
     c.q("update erasures set user_id = $2, handle = '', account_deleted = $3, finished_at = $4 where id = $1")
         .bind(e.id)
         .bind(alias)
@@ -931,10 +949,10 @@ async fn finish(c: &mut Conn, e: &Erasure) -> Result<(), ChatError> {
         .await?;
     let done = get(c, e.id).await?;
     let data = serde_json::json!({"messages": done.messages, "files": done.files, "account_deleted": account_deleted});
-    let by = (workspace, e.requested_by);
     auth::record_audit_of(
         c,
-        by,
+        workspace,
+        e.requested_by,
         auth::AuditAction::MemberErased,
         alias.to_string(),
         data,

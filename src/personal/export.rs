@@ -75,7 +75,8 @@ impl Subject {
 /// The parts are read one after the other, not from a single snapshot.
 pub fn export(
     db: Db,
-    (tracker, shutdown): (&TaskTracker, CancellationToken),
+    tracker: &TaskTracker,
+    shutdown: CancellationToken,
     subject: Subject,
 ) -> impl Stream<Item = Piece> + Send + use<> {
     let (send, receive) = mpsc::channel(PIECES_MAX);
@@ -443,6 +444,19 @@ async fn write(db: &Db, out: &mut Out, who: Subject) -> Result<(), Broken> {
     ))
     .await?;
     head(db, out, who).await?;
+    account(db, out, who).await?;
+    work(db, out, who).await?;
+    actions(db, out, who).await?;
+    memory(db, out, who).await?;
+    if who.reader == ExportReader::Subject {
+        written_for_subject(db, out, who).await?;
+    }
+    records(db, out, who).await?;
+    out.text("}\n".to_owned()).await
+}
+
+/// Channels, messages, files, keys, and sessions of the user.
+async fn account(db: &Db, out: &mut Out, who: Subject) -> Result<(), Broken> {
     let channels = Part::<Joined> {
         name: "channels",
         sql: "select ch.id, ch.kind, ch.name, cm.joined_at from channel_members cm join channels ch on ch.id = cm.channel_id \
@@ -472,22 +486,14 @@ async fn write(db: &Db, out: &mut Out, who: Subject) -> Result<(), Broken> {
               where s.user_id = $2 and s.id > $3 order by s.id limit $4",
         key: |row| row.id.0,
     };
-    // So do answers of replays.
-    let replays = Part::<ExportedReplay> {
-        name: "replays",
-        sql: concat!(
-            "select k.task_id as case_id, p.agent_id, x.text, p.created_at from replay_cases k \
-             join replays p on p.task_id = k.replay_id join tasks t on t.id = k.task_id \
-             join context_texts x on x.id = k.text_id and x.hash is not null \
-             where p.workspace_id = $1 and p.user_id = $2 and k.task_id > $3 and ",
-            is_in_visible_channel!("t.channel_id", "$2"),
-            " order by k.task_id limit $4"
-        ),
-        key: |row| row.case_id.0,
-    };
     if who.reader == ExportReader::Subject {
         part(db, out, who, &sessions).await?;
     }
+    Ok(())
+}
+
+/// Tasks, schedules, runs, and model calls of the user.
+async fn work(db: &Db, out: &mut Out, who: Subject) -> Result<(), Broken> {
     let tasks = Part::<ExportedTask> {
         name: "tasks",
         sql: match who.reader {
@@ -533,7 +539,11 @@ async fn write(db: &Db, out: &mut Out, who: Subject) -> Result<(), Broken> {
         },
         key: |row| row.id,
     };
-    part(db, out, who, &calls).await?;
+    part(db, out, who, &calls).await
+}
+
+/// Calls of tools in the user's tasks.
+async fn actions(db: &Db, out: &mut Out, who: Subject) -> Result<(), Broken> {
     let actions = Part::<ExportedAction> {
         name: "actions",
         sql: match who.reader {
@@ -555,7 +565,11 @@ async fn write(db: &Db, out: &mut Out, who: Subject) -> Result<(), Broken> {
         },
         key: |row| row.id.0,
     };
-    part(db, out, who, &actions).await?;
+    part(db, out, who, &actions).await
+}
+
+/// Action items, memories, and the file of the user.
+async fn memory(db: &Db, out: &mut Out, who: Subject) -> Result<(), Broken> {
     let items = Part::<Item> {
         name: "action_items",
         sql: "select i.id as row_key, i.id, i.resolution_id, i.text, i.due, i.done, i.created_at from action_items i \
@@ -578,7 +592,11 @@ async fn write(db: &Db, out: &mut Out, who: Subject) -> Result<(), Broken> {
               where workspace_id = $1 and user_id = $2 and content is not null and user_id > $3 order by user_id limit $4",
         key: |row| row.user_id,
     };
-    part(db, out, who, &user_files).await?;
+    part(db, out, who, &user_files).await
+}
+
+/// Adaptation, catch-ups, and replays, which only the user sees.
+async fn written_for_subject(db: &Db, out: &mut Out, who: Subject) -> Result<(), Broken> {
     let adaptation = Part::<Adaptation> {
         name: "adaptation",
         sql: "select id, agent_id, thread_id, nullif(conversation_id, thread_id) as fork_id, mood, user_skill, task_complexity, \
@@ -586,7 +604,8 @@ async fn write(db: &Db, out: &mut Out, who: Subject) -> Result<(), Broken> {
               where workspace_id = $1 and user_id = $2 and id > $3 order by id limit $4",
         key: |row| row.id,
     };
-    // It quotes others, so the user must still be able to read the thread.
+    part(db, out, who, &adaptation).await?;
+    // They quote others, so the user must still be able to read the thread.
     let catch_ups = Part::<ExportedCatchUp> {
         name: "catch_ups",
         sql: concat!(
@@ -598,11 +617,25 @@ async fn write(db: &Db, out: &mut Out, who: Subject) -> Result<(), Broken> {
         ),
         key: |row| row.thread_id.0,
     };
-    if who.reader == ExportReader::Subject {
-        part(db, out, who, &adaptation).await?;
-        part(db, out, who, &catch_ups).await?;
-        part(db, out, who, &replays).await?;
-    }
+    part(db, out, who, &catch_ups).await?;
+    // So do answers of replays.
+    let replays = Part::<ExportedReplay> {
+        name: "replays",
+        sql: concat!(
+            "select k.task_id as case_id, p.agent_id, x.text, p.created_at from replay_cases k \
+             join replays p on p.task_id = k.replay_id join tasks t on t.id = k.task_id \
+             join context_texts x on x.id = k.text_id and x.hash is not null \
+             where p.workspace_id = $1 and p.user_id = $2 and k.task_id > $3 and ",
+            is_in_visible_channel!("t.channel_id", "$2"),
+            " order by k.task_id limit $4"
+        ),
+        key: |row| row.case_id.0,
+    };
+    part(db, out, who, &replays).await
+}
+
+/// Calls of `/v1/responses`, and the audit log.
+async fn records(db: &Db, out: &mut Out, who: Subject) -> Result<(), Broken> {
     let answers = Part::<Answer> {
         name: "responses",
         sql: "select id, input, response, created_at, expires_at from responses \
@@ -616,8 +649,7 @@ async fn write(db: &Db, out: &mut Out, who: Subject) -> Result<(), Broken> {
               where workspace_id = $1 and actor_id = $2 and id > $3 order by id limit $4",
         key: |row| row.id.0,
     };
-    part(db, out, who, &entries).await?;
-    out.text("}\n".to_owned()).await
+    part(db, out, who, &entries).await
 }
 
 /// Workflows that the user owns, and runs for the user.

@@ -435,7 +435,8 @@ pub async fn visible_after(
     c: &mut Conn,
     workspace: WorkspaceId,
     reader: LogReader<'_>,
-    (after, until): (i64, i64),
+    after: i64,
+    until: i64,
     max: PageMax,
 ) -> Result<Vec<(i64, String)>, DbError> {
     let (follows_all, open) = match reader.followed {
@@ -508,6 +509,61 @@ impl LogRow {
     }
 }
 
+/// Recipients of restricted events, by number.
+async fn recipients_of(
+    c: &mut Conn,
+    workspace: WorkspaceId,
+    rows: &[LogRow],
+) -> Result<HashMap<i64, Vec<UserId>>, DbError> {
+    let mut restricted = rows.iter().filter(|row| row.is_restricted);
+    let range = restricted.next().map(|first| {
+        let last = restricted.next_back().unwrap_or(first);
+        (first.seq, last.seq)
+    });
+    let mut recipients: HashMap<i64, Vec<UserId>> = HashMap::new();
+    if let Some((first, last)) = range {
+        let found: Vec<(i64, UserId)> = c
+            .q("select seq, user_id from event_recipients where workspace_id = $1 and seq between $2 and $3 order by seq, user_id")
+            .bind(workspace)
+            .bind(first)
+            .bind(last)
+            .all()
+            .await?;
+        for (seq, user) in found {
+            recipients.entry(seq).or_default().push(user);
+        }
+    }
+    Ok(recipients)
+}
+
+/// People whom new messages of public channels mention, by number.
+async fn mentioned_in(
+    c: &mut Conn,
+    workspace: WorkspaceId,
+    rows: &[LogRow],
+) -> Result<HashMap<i64, Vec<UserId>>, DbError> {
+    let mut mentioned: HashMap<i64, Vec<UserId>> = HashMap::new();
+    let is_created =
+        |row: &&LogRow| row.is_public && row.r#type == EventType::MessageCreated.as_str();
+    let mut created = rows.iter().filter(is_created);
+    if let Some(first) = created.next() {
+        let last = created.next_back().unwrap_or(first);
+        // A mention of a group has the ID of the channel.
+        let found: Vec<(i64, UserId)> = c
+            .q("select e.seq, mm.target_id from events e join message_mentions mm on mm.message_id = e.message_id and mm.seq = e.seq \
+                where e.workspace_id = $1 and e.seq between $2 and $3 and mm.target_id <> e.channel_id order by e.seq, mm.target_id")
+            .bind(workspace)
+            .bind(first.seq)
+            .bind(last.seq)
+            .all()
+            .await?;
+        for (seq, user) in found {
+            mentioned.entry(seq).or_default().push(user);
+        }
+    }
+    Ok(mentioned)
+}
+
 /// Events after `after` with their recipients, oldest first, as their commits sent them. Only the texts of messages deleted since
 /// then are missing. At least one event if there is any.
 ///
@@ -534,43 +590,8 @@ pub async fn envelopes_after(
         .bind(max.bytes)
         .all()
         .await?;
-    let mut restricted = rows.iter().filter(|row| row.is_restricted);
-    let range = restricted.next().map(|first| {
-        let last = restricted.next_back().unwrap_or(first);
-        (first.seq, last.seq)
-    });
-    let mut recipients: HashMap<i64, Vec<UserId>> = HashMap::new();
-    if let Some((first, last)) = range {
-        let found: Vec<(i64, UserId)> = c
-            .q("select seq, user_id from event_recipients where workspace_id = $1 and seq between $2 and $3 order by seq, user_id")
-            .bind(workspace)
-            .bind(first)
-            .bind(last)
-            .all()
-            .await?;
-        for (seq, user) in found {
-            recipients.entry(seq).or_default().push(user);
-        }
-    }
-    let mut mentioned: HashMap<i64, Vec<UserId>> = HashMap::new();
-    let is_created =
-        |row: &&LogRow| row.is_public && row.r#type == EventType::MessageCreated.as_str();
-    let mut created = rows.iter().filter(is_created);
-    if let Some(first) = created.next() {
-        let last = created.next_back().unwrap_or(first);
-        // A mention of a group has the ID of the channel.
-        let found: Vec<(i64, UserId)> = c
-            .q("select e.seq, mm.target_id from events e join message_mentions mm on mm.message_id = e.message_id and mm.seq = e.seq \
-                where e.workspace_id = $1 and e.seq between $2 and $3 and mm.target_id <> e.channel_id order by e.seq, mm.target_id")
-            .bind(workspace)
-            .bind(first.seq)
-            .bind(last.seq)
-            .all()
-            .await?;
-        for (seq, user) in found {
-            mentioned.entry(seq).or_default().push(user);
-        }
-    }
+    let mut recipients = recipients_of(c, workspace, &rows).await?;
+    let mut mentioned = mentioned_in(c, workspace, &rows).await?;
     let envelopes = rows.into_iter().map(|row| Envelope {
         workspace,
         seq: row.seq,

@@ -8,6 +8,7 @@ use uuid::Uuid;
 
 use crate::{
     auth::DisplayName,
+    cursor::PageRange,
     db::{Conn, DbError, Json, dialect::hexadecimal_ids, is_visible_channel},
     ids::{ChannelId, ToolId, UserId, WorkspaceId},
     mcp::{AcceptedFunction, Definition, Effect, Risk},
@@ -331,7 +332,7 @@ macro_rules! tool_sql {
 pub async fn list_tools(
     c: &mut Conn,
     workspace: WorkspaceId,
-    (after, before): (Option<ToolId>, Option<ToolId>),
+    PageRange { after, before }: PageRange<ToolId>,
     limit: i64,
 ) -> Result<Vec<RegisteredTool>, DbError> {
     let q = if before.is_some() {

@@ -81,6 +81,21 @@ pub enum TooLarge {
 }
 
 impl TooLarge {
+    /// The larger one of the two is the reason.
+    fn of(instructions: u64, message: u64, window: u64) -> Self {
+        if instructions > message {
+            Self::Instructions {
+                tokens: instructions,
+                window,
+            }
+        } else {
+            Self::Message {
+                tokens: message,
+                window,
+            }
+        }
+    }
+
     /// Returns the notice for the conversation.
     pub fn notice(self, agent_display_name: &str) -> String {
         let (what, tokens, window, verb, pronoun) = match self {
@@ -95,6 +110,30 @@ impl TooLarge {
             grouped(window),
         )
     }
+}
+
+/// Cuts old memories first, then USER.md, notes, and what the workspace has; returns false if nothing is left to cut.
+fn cut_surroundings(context: &mut Context, window: &Window) -> bool {
+    if context.memories.len() + context.old_messages.len() > MEMORIES_KEPT {
+        context.memories.truncate(MEMORIES_KEPT);
+        let room = MEMORIES_KEPT - context.memories.len();
+        context.old_messages.truncate(room);
+        return true;
+    }
+    context.about.take().is_some()
+        || cut_notes(context, window.estimate_for(NOTES_TOKENS_KEPT))
+        || context.workspace.take().is_some()
+}
+
+/// Leaves out one more part of a context without messages; returns false if only what is never cut is left.
+fn leave_out_rest(context: &mut Context) -> bool {
+    context.summary.take().is_some()
+        || context.background_summary.take().is_some()
+        || context.root.take().is_some()
+        || context.notes.take().is_some()
+        || !std::mem::take(&mut context.memories).is_empty()
+        || !std::mem::take(&mut context.old_messages).is_empty()
+        || !std::mem::take(&mut context.ask.files).is_empty()
 }
 
 /// Renders the context within the budget.
@@ -122,50 +161,21 @@ pub fn fit(context: &Context, budget: &Budget) -> Result<Fit, TooLarge> {
         let instructions = window.corrected(prompt.system.tokens());
         let asked = prompt.parts.iter().filter(|part| is_asked(&part.source));
         let message = window.corrected(asked.map(|part| part.tokens).sum());
-        let window_tokens = window.tokens;
-        let too_large = if instructions > message {
-            TooLarge::Instructions {
-                tokens: instructions,
-                window: window_tokens,
-            }
-        } else {
-            TooLarge::Message {
-                tokens: message,
-                window: window_tokens,
-            }
-        };
+        let too_large = TooLarge::of(instructions, message, window.tokens);
         let left = context.background.len() + context.history.len();
         if instructions + message > room {
             return Err(too_large);
         }
         let kept = MESSAGES_KEPT.into_iter().find(|kept| left > *kept);
-        if kept != Some(MESSAGES_KEPT[0]) {
-            if context.memories.len() + context.old_messages.len() > MEMORIES_KEPT {
-                context.memories.truncate(MEMORIES_KEPT);
-                let room = MEMORIES_KEPT - context.memories.len();
-                context.old_messages.truncate(room);
-                continue;
-            }
-            if context.about.take().is_some()
-                || cut_notes(&mut context, window.estimate_for(NOTES_TOKENS_KEPT))
-                || context.workspace.take().is_some()
-            {
-                continue;
-            }
+        if kept != Some(MESSAGES_KEPT[0]) && cut_surroundings(&mut context, &window) {
+            continue;
         }
         let summary_tokens = window.estimate_for(SUMMARY_TOKENS_KEPT);
         if kept.is_none() && shorten_summaries(&mut context, summary_tokens) {
             continue;
         }
         if kept.is_none() && left == 0 {
-            let is_changed = context.summary.take().is_some()
-                || context.background_summary.take().is_some()
-                || context.root.take().is_some()
-                || context.notes.take().is_some()
-                || !std::mem::take(&mut context.memories).is_empty()
-                || !std::mem::take(&mut context.old_messages).is_empty()
-                || !std::mem::take(&mut context.ask.files).is_empty();
-            if !is_changed {
+            if !leave_out_rest(&mut context) {
                 return Err(too_large);
             }
             continue;

@@ -6,8 +6,8 @@ use crate::{
     agents::{
         derived::DELETED,
         files,
-        profiles::{self, Compaction, Resolved, shown_name},
-        system,
+        profiles::{self, Compaction, MemoryScopes, Resolved, shown_name},
+        system::{self, System},
     },
     chat::{
         collaboration::{Turn, find_collaboration},
@@ -28,7 +28,7 @@ use crate::{
         adaptation::{note::Adapting, state::StateKey},
         attached::{self, ReadableFile},
         compaction::{
-            profile::{CompactionSettings, Strategy, mode_of},
+            profile::{CompactionSettings, Strategy, StrategyPlace, mode_of},
             render::{Summarized, Summary},
             store,
             view::{self, View},
@@ -42,8 +42,8 @@ use crate::{
             HISTORY_MAX, HistoryMessage, Memory, Notes, OldMessage, PARTICIPANTS_MAX, Participant,
             Setting, fork_quote,
         },
-        requester::find_requester,
-        workspace::{self, ContextPlace},
+        requester::{Requester, find_requester},
+        workspace::{self, ContextPlace, WorkspaceContext},
     },
     schedules::Scheduled,
     tasks::{
@@ -159,7 +159,7 @@ pub async fn load(
         return load_scheduled(c, task, agent, settings).await;
     }
     if let Some(run) = task.run_id {
-        return load_step(c, (task, run), agent, settings).await;
+        return load_step(c, task, run, agent, settings).await;
     }
     let trigger = match task.trigger_message_id {
         Some(trigger) => c
@@ -186,7 +186,7 @@ pub async fn load(
         trigger.metadata.0.api_key_id = queue::key_of(c, task.id).await?;
     }
     if task.kind == TaskKind::Delegate {
-        return load_delegated(c, (task, target), trigger, agent, settings).await;
+        return load_delegated(c, task, target, trigger, agent, settings).await;
     }
     if order.is_own() {
         trigger.seq = queue::before_seq(c, task.id).await?.unwrap_or(trigger.seq);
@@ -239,7 +239,8 @@ async fn load_scheduled(
 /// Loads the context of work that another agent passed on; `None` if its brief was removed.
 async fn load_delegated(
     c: &mut Conn,
-    (task, target): (&Task, TaskTarget),
+    task: &Task,
+    target: TaskTarget,
     mut trigger: Trigger,
     agent: &Resolved,
     settings: CompactionSettings,
@@ -287,7 +288,8 @@ async fn load_delegated(
 /// first.
 async fn load_step(
     c: &mut Conn,
-    (task, run): (&Task, RunId),
+    task: &Task,
+    run: RunId,
     agent: &Resolved,
     settings: CompactionSettings,
 ) -> Result<Option<Loaded>, DbError> {
@@ -424,6 +426,164 @@ pub async fn load_next(
     Ok(loaded)
 }
 
+/// Messages of a conversation that are sent, and what stands for older ones.
+struct SentMessages {
+    view: View,
+    /// Oldest first, with those of expanded segments.
+    rows: Vec<Row>,
+    summary: Option<Summary>,
+    left_out: Vec<LeftOut>,
+    /// First message after the older ones; `None` if there are none.
+    older_end: Option<i64>,
+}
+
+impl SentMessages {
+    async fn load(
+        c: &mut Conn,
+        conversation: Conversation,
+        trigger_seq: i64,
+        agent: AgentId,
+        strategy: Strategy,
+        order: &Order,
+    ) -> Result<Self, DbError> {
+        let view = View::find(c, conversation, trigger_seq, agent, strategy).await?;
+        let mut rows = before(c, conversation, trigger_seq, view.sent).await?;
+        if !order.is_own() {
+            // Links and turns read the messages before their number in order.
+            rows.extend(later_replies(c, conversation, trigger_seq, agent).await?);
+        }
+        let rows = oldest_first(rows, &view);
+        let (summary, expanded) = match view.start {
+            Some(start) => view::summary(c, conversation, start).await?,
+            None => (None, Vec::new()),
+        };
+        let left_out = left_out(c, conversation, trigger_seq, &rows, &view).await?;
+        let oldest = rows.iter().map(|row| row.seq).min();
+        let window_start = view.start.or(oldest).unwrap_or(trigger_seq);
+        let has_older = left_out.iter().any(|left| {
+            matches!(
+                left.reason,
+                LeftOutReason::OlderThanNewest50
+                    | LeftOutReason::Summarised
+                    | LeftOutReason::NotSummarized
+            )
+        });
+        Ok(Self {
+            view,
+            rows: expanded.into_iter().chain(rows).collect(),
+            summary,
+            left_out,
+            older_end: has_older.then_some(window_start),
+        })
+    }
+
+    /// Number of older messages that nothing stands for.
+    fn older(&self) -> u64 {
+        let older = self.left_out.iter().find(|left| {
+            matches!(
+                left.reason,
+                LeftOutReason::OlderThanNewest50 | LeftOutReason::NotSummarized
+            )
+        });
+        older.map_or(0, |left| u64::try_from(left.count).unwrap_or_default())
+    }
+
+    /// Number of the first message; that of the trigger message if there is none.
+    fn first_seq(&self, trigger_seq: i64) -> i64 {
+        let first = self.rows.iter().map(|row| row.seq).min();
+        first.unwrap_or(trigger_seq)
+    }
+}
+
+/// Recalls entries and old messages for a question.
+async fn recalled(
+    c: &mut Conn,
+    of: &ReplyPlace,
+    agent: &Resolved,
+    trigger: &Trigger,
+    sent: &SentMessages,
+    origin: &Origin,
+) -> Result<Recalled, DbError> {
+    let summaries = sent.summary.iter().chain(&origin.summary);
+    memory::recall::recall(
+        c,
+        &Recall {
+            workspace: of.workspace,
+            requester: of.requester,
+            api_key: trigger.metadata.0.api_key_id,
+            agent: agent.agent,
+            handle: &agent.name,
+            scopes: memory_scopes(agent),
+            channel: of.target.channel,
+            thread: of.target.thread,
+            conversation: of.target.conversation(),
+            trigger: trigger.id,
+            trigger_seq: trigger.seq,
+            question: &trigger.content,
+            summary: &summaries.flat_map(Summary::entries).collect(),
+            window_start: sent.older_end,
+        },
+    )
+    .await
+}
+
+fn memory_scopes(agent: &Resolved) -> Option<&MemoryScopes> {
+    let memory = agent.profile.memory.as_ref();
+    memory.and_then(|memory| memory.scopes.as_ref())
+}
+
+/// Texts of a context that are not from its conversation.
+struct Surroundings {
+    system: System,
+    preset: ReplyPreset,
+    adapting: Option<Adapting>,
+    workspace: Option<WorkspaceContext>,
+    about: Option<About>,
+    notes: Option<Notes>,
+}
+
+impl Surroundings {
+    async fn load(
+        c: &mut Conn,
+        of: &ReplyPlace,
+        agent: &Resolved,
+        trigger: &Trigger,
+    ) -> Result<Self, DbError> {
+        let target = of.target;
+        let notes = files::notes(c, agent.agent).await?;
+        let place = ContextPlace {
+            workspace: of.workspace,
+            channel: Some(target.channel),
+            thread: Some(target.thread),
+            reader: of.requester,
+            scopes: memory_scopes(agent),
+        };
+        let readers = Readers {
+            workspace: of.workspace,
+            requester: of.requester,
+            api_key: trigger.metadata.0.api_key_id,
+            channel: target.channel,
+            question: trigger.id,
+        };
+        let preset = preset(c, of, agent, &trigger.content).await?;
+        let adapting = adapting(c, of, agent).await?;
+        let sentences = adapting.as_ref().map_or("", |adapting| &adapting.text);
+        let system = system::in_conversation(c, of.workspace, agent).await?;
+        Ok(Self {
+            system: system.with_addons(&preset.text).with_adaptation(sentences),
+            preset,
+            workspace: workspace::load(c, &place).await?,
+            about: about(c, &readers).await?,
+            notes: notes.map(|text| Notes {
+                agent: agent.shown_name.clone(),
+                text,
+            }),
+            adapting,
+        })
+    }
+}
+
+/// Loads the context of a message, with the messages before it.
 async fn load_before(
     c: &mut Conn,
     of: &ReplyPlace,
@@ -434,41 +594,13 @@ async fn load_before(
 ) -> Result<Loaded, DbError> {
     let target = of.target;
     let conversation = target.conversation();
-    let Trigger {
-        id: trigger,
-        seq: trigger_seq,
-        content,
-        attachments,
-        metadata,
-    } = trigger;
-    let place = (of.workspace, target.channel, target.fork.is_some());
+    let place = StrategyPlace::of(of.workspace, &target);
     let strategy = Strategy::of(c, settings, agent, place).await?;
-    let view = View::find(c, conversation, trigger_seq, agent.agent, strategy).await?;
-    let mut rows = before(c, conversation, trigger_seq, view.sent).await?;
-    if !order.is_own() {
-        // Links and turns read the messages before their number in order.
-        rows.extend(later_replies(c, conversation, trigger_seq, agent.agent).await?);
-    }
-    let rows = oldest_first(rows, &view);
-    let (summary, expanded) = match view.start {
-        Some(start) => view::summary(c, conversation, start).await?,
-        None => (None, Vec::new()),
-    };
-    let left_out = left_out(c, conversation, trigger_seq, &rows, &view).await?;
-    let oldest = rows.iter().map(|row| row.seq).min();
-    let window_start = view.start.or(oldest).unwrap_or(trigger_seq);
-    let has_older = left_out.iter().any(|left| {
-        matches!(
-            left.reason,
-            LeftOutReason::OlderThanNewest50
-                | LeftOutReason::Summarised
-                | LeftOutReason::NotSummarized
-        )
-    });
-    let rows: Vec<Row> = expanded.into_iter().chain(rows).collect();
+    let sent =
+        SentMessages::load(c, conversation, trigger.seq, agent.agent, strategy, &order).await?;
     let (setting, thread_root) = setting(c, target).await?;
     let setting = Setting {
-        participants: participants(c, of, (trigger_seq, agent.agent)).await?,
+        participants: participants(c, of, trigger.seq, agent.agent).await?,
         ..setting
     };
     let origin = match target.fork {
@@ -478,124 +610,81 @@ async fn load_before(
     let root = match target.fork {
         Some(_) if origin.background.is_empty() => None,
         Some(_) => root_before(c, thread_root, origin.first_seq).await?,
-        None => {
-            let first_seq = rows.iter().map(|row| row.seq).min();
-            root_before(c, thread_root, first_seq.unwrap_or(trigger_seq)).await?
-        }
+        None => root_before(c, thread_root, sent.first_seq(trigger.seq)).await?,
     };
-    let older = left_out.iter().find(|left| {
-        matches!(
-            left.reason,
-            LeftOutReason::OlderThanNewest50 | LeftOutReason::NotSummarized
-        )
-    });
-    let older = older.map_or(0, |left| u64::try_from(left.count).unwrap_or_default());
     let requester = find_requester(c, of.workspace, of.requester).await?;
-    let scopes = agent.profile.memory.as_ref();
-    let scopes = scopes.and_then(|memory| memory.scopes.as_ref());
-    let recalled = memory::recall::recall(
-        c,
-        &Recall {
-            workspace: of.workspace,
-            requester: of.requester,
-            api_key: metadata.0.api_key_id,
-            agent: agent.agent,
-            handle: &agent.name,
-            scopes,
-            channel: target.channel,
-            thread: target.thread,
-            conversation,
-            trigger,
-            trigger_seq,
-            question: &content,
-            summary: &summary
-                .iter()
-                .chain(&origin.summary)
-                .flat_map(Summary::entries)
-                .collect(),
-            window_start: has_older.then_some(window_start),
-        },
-    )
-    .await?;
-    let shown: HashSet<MessageId> = rows
-        .iter()
-        .map(|row| row.id)
+    let recalled = recalled(c, of, agent, &trigger, &sent, &origin).await?;
+    let shown: HashSet<MessageId> = (sent.rows.iter().map(|row| row.id))
         .chain(root.as_ref().map(|root| root.message_id))
         .collect();
-    let old_messages = old_messages(c, conversation, &recalled.messages, &content, &shown).await?;
-    let notes = files::notes(c, agent.agent).await?;
-    let place = ContextPlace {
-        workspace: of.workspace,
-        channel: Some(target.channel),
-        thread: Some(target.thread),
-        reader: of.requester,
-        scopes,
-    };
-    let readers = Readers {
-        workspace: of.workspace,
-        requester: of.requester,
-        api_key: metadata.0.api_key_id,
-        channel: target.channel,
-        question: trigger,
-    };
-    let preset = preset(c, of, agent, &content).await?;
-    let adapting = adapting(c, of, agent).await?;
-    let sentences = adapting.as_ref().map_or("", |adapting| &adapting.text);
-    let system = system::in_conversation(c, of.workspace, agent).await?;
-    Ok(Loaded {
-        readable: attached::readable(c, &attachments.0).await?,
-        context: Context {
-            system: system.with_addons(&preset.text).with_adaptation(sentences),
-            agent_id: agent.agent,
-            setting,
-            root,
-            background_left_out: origin.left_out,
-            background_summary: origin.summary,
-            background: origin.background,
-            fork_header: origin.header,
-            left_out: older,
-            gap: if view.is_due || view.has_segments {
-                Gap::NotSummarized
-            } else {
-                Gap::LeftOut
-            },
-            summary,
-            history: rows
-                .into_iter()
-                // The goal of a turn comes last.
-                .filter(|row| order.turn.is_none() || row.id != trigger)
-                .map(Row::history_message)
-                .collect(),
-            workspace: workspace::load(c, &place).await?,
-            about: about(c, &readers).await?,
-            notes: notes.map(|text| Notes {
-                agent: agent.shown_name.clone(),
-                text,
-            }),
-            memories: recalled.used.iter().map(remembered).collect(),
-            old_messages,
-            ask: Ask {
-                message_id: trigger,
-                content,
-                attachments: told(attachments.0),
-                files: Vec::new(),
-                requester,
-                step: order.step,
-                turn: order.turn,
-                schedule: None,
-                delegated: None,
-                asked_at: now(),
-            },
-        },
+    let found = &recalled.messages;
+    let old_messages = old_messages(c, conversation, found, &trigger.content, &shown).await?;
+    let around = Surroundings::load(c, of, agent, &trigger).await?;
+    let readable = attached::readable(c, &trigger.attachments.0).await?;
+    let left_out = sent.older();
+    let (trigger_seq, api_key) = (trigger.seq, trigger.metadata.0.api_key_id);
+    let SentMessages {
+        view,
+        rows,
+        summary,
+        ..
+    } = sent;
+    let context = Context {
+        system: around.system,
+        agent_id: agent.agent,
+        setting,
+        root,
+        background_left_out: origin.left_out,
+        background_summary: origin.summary,
+        background: origin.background,
+        fork_header: origin.header,
         left_out,
+        gap: if view.is_due || view.has_segments {
+            Gap::NotSummarized
+        } else {
+            Gap::LeftOut
+        },
+        summary,
+        history: rows
+            .into_iter()
+            // The goal of a turn comes last.
+            .filter(|row| order.turn.is_none() || row.id != trigger.id)
+            .map(Row::history_message)
+            .collect(),
+        workspace: around.workspace,
+        about: around.about,
+        notes: around.notes,
+        memories: recalled.used.iter().map(remembered).collect(),
+        old_messages,
+        ask: ask_of(trigger, order, requester),
+    };
+    Ok(Loaded {
+        context,
+        readable,
+        left_out: sent.left_out,
         memories: recalled,
         strategy,
-        preset,
-        adapting,
+        preset: around.preset,
+        adapting: around.adapting,
         view,
         trigger_seq,
-        api_key: metadata.0.api_key_id,
+        api_key,
     })
+}
+
+fn ask_of(trigger: Trigger, order: Order, requester: Requester) -> Ask {
+    Ask {
+        message_id: trigger.id,
+        content: trigger.content,
+        attachments: told(trigger.attachments.0),
+        files: Vec::new(),
+        requester,
+        step: order.step,
+        turn: order.turn,
+        schedule: None,
+        delegated: None,
+        asked_at: now(),
+    }
 }
 
 /// Finds the agent's adaptation to the requester.
@@ -622,9 +711,9 @@ pub(super) async fn preset(
     message: &str,
 ) -> Result<ReplyPreset, DbError> {
     let target = of.target;
-    let mode = mode_of(c, &agent.name, (target.channel, target.fork.is_some())).await?;
-    let place = (of.workspace, target.conversation().id());
-    ReplyPreset::find(c, place, agent, &mode, message).await
+    let mode = mode_of(c, &agent.name, target.channel, target.fork.is_some()).await?;
+    let conversation = target.conversation().id();
+    ReplyPreset::find(c, of.workspace, conversation, agent, &mode, message).await
 }
 
 /// Loads the best messages that are not sent anyway, with the text around their first match.
@@ -730,7 +819,8 @@ struct ParticipantRow {
 async fn participants(
     c: &mut Conn,
     of: &ReplyPlace,
-    (trigger_seq, agent): (i64, AgentId),
+    trigger_seq: i64,
+    agent: AgentId,
 ) -> Result<Vec<Participant>, DbError> {
     let rows: Vec<ParticipantRow> = c
         .q(concat!(

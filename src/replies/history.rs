@@ -151,11 +151,18 @@ pub(super) async fn before(
     .await
 }
 
-/// Lists messages from one seq to another, oldest first, at most `count_max`.
+/// Messages from one seq to another; both belong to the range.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct SeqRange {
+    pub from: i64,
+    pub to: i64,
+}
+
+/// Lists the messages of a range, oldest first, at most `count_max`.
 pub(super) async fn between(
     c: &mut Conn,
     conversation: Conversation,
-    (from, to): (i64, i64),
+    range: SeqRange,
     count_max: usize,
 ) -> Result<Vec<Row>, DbError> {
     c.q(concat!(
@@ -167,8 +174,8 @@ pub(super) async fn between(
         "order by m.seq limit $4"
     ))
     .bind(conversation.id())
-    .bind(from)
-    .bind(to)
+    .bind(range.from)
+    .bind(range.to)
     .bind(i64::try_from(count_max).unwrap_or(i64::MAX))
     .all()
     .await
@@ -200,7 +207,8 @@ pub(super) async fn after(
 pub(super) async fn count_between(
     c: &mut Conn,
     conversation: Conversation,
-    (after, before): (i64, i64),
+    after: i64,
+    before: i64,
     count_max: i64,
 ) -> Result<i64, DbError> {
     c.q(concat!(

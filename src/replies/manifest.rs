@@ -429,83 +429,75 @@ fn parts_of<'a>(prompt: &'a Prompt, requester: UserId, named: &[UserId]) -> Vec<
             is_gone: false,
         }
     });
-    let people = || named.iter().copied().map(SourceId::User);
     let parts = prompt.parts.iter().map(|part| {
-        let (block, source) = match &part.source {
-            Source::Message { message_id, .. } => {
-                (Block::Messages, Some(SourceId::Message(*message_id)))
-            }
-            Source::Trigger { message_id, .. } => {
-                (Block::Trigger, Some(SourceId::Message(*message_id)))
-            }
-            Source::ForkHeader { message_id } => {
-                (Block::ForkHeader, message_id.map(SourceId::Message))
-            }
-            Source::Conversation { .. } => (Block::Conversation, None),
-            Source::Date => (Block::Messages, None),
-            Source::File { message_id } => (Block::Files, Some(SourceId::Message(*message_id))),
-            Source::Requester => (Block::Requester, Some(SourceId::User(requester))),
-            Source::Brief { message_id, .. } => {
-                (Block::Brief, Some(SourceId::Message(*message_id)))
-            }
-            Source::Summary { .. } => (Block::Summary, None),
-            Source::LeftOut => (Block::LeftOut, None),
-            Source::Workspace { .. } => (Block::Workspace, None),
-            Source::Notes => (Block::Notes, None),
-            Source::About { .. } => (Block::About, Some(SourceId::User(requester))),
-            Source::Memories => (Block::Memories, None),
-            Source::Memory { memory_id, .. } => {
-                (Block::Memories, Some(SourceId::Memory(*memory_id)))
-            }
-            Source::OldMessage { message_id } => {
-                (Block::Memories, Some(SourceId::Message(*message_id)))
-            }
-        };
-        let mut only_user = None;
-        let mut cites: Vec<SourceId> = source.into_iter().collect();
-        if let Source::Conversation { people, root_id } = &part.source {
-            cites.extend(people.iter().copied().map(SourceId::User));
-            cites.extend(root_id.map(SourceId::Message));
-        }
-        match &part.source {
-            Source::Workspace { cites: named } => cites.extend(named),
-            Source::About { only_user_id } => {
-                cites.push(SourceId::UserFile(requester));
-                only_user = *only_user_id;
-            }
-            _ => {}
-        }
-        if let Source::Memory {
-            person_id,
-            only_user_id,
-            ..
-        } = &part.source
-        {
-            cites.extend(person_id.map(SourceId::User));
-            only_user = *only_user_id;
-        }
-        match block {
-            Block::Requester => cites.extend(people()),
-            Block::Summary => {
-                if let Source::Summary { cites: sources, .. } = &part.source {
-                    cites.extend(sources);
-                }
-                cites.extend(people());
-            }
-            _ => {}
-        }
+        let (block, source) = place_of(&part.source, requester);
         NewPart {
             block,
             source,
             role: Some(part.role),
             tokens: part.tokens,
             text: &part.text,
-            cites,
-            only_user,
+            cites: cites_of(&part.source, source, requester, named),
+            only_user: match part.source {
+                Source::About { only_user_id } | Source::Memory { only_user_id, .. } => {
+                    only_user_id
+                }
+                _ => None,
+            },
             is_gone: false,
         }
     });
     system.chain(parts).collect()
+}
+
+/// Block of a part, and the object whose text it is.
+fn place_of(source: &Source, requester: UserId) -> (Block, Option<SourceId>) {
+    let message = |id: &MessageId| Some(SourceId::Message(*id));
+    match source {
+        Source::Message { message_id, .. } => (Block::Messages, message(message_id)),
+        Source::Trigger { message_id, .. } => (Block::Trigger, message(message_id)),
+        Source::ForkHeader { message_id } => (Block::ForkHeader, message_id.map(SourceId::Message)),
+        Source::Conversation { .. } => (Block::Conversation, None),
+        Source::Date => (Block::Messages, None),
+        Source::File { message_id } => (Block::Files, message(message_id)),
+        Source::Requester => (Block::Requester, Some(SourceId::User(requester))),
+        Source::Brief { message_id, .. } => (Block::Brief, message(message_id)),
+        Source::Summary { .. } => (Block::Summary, None),
+        Source::LeftOut => (Block::LeftOut, None),
+        Source::Workspace { .. } => (Block::Workspace, None),
+        Source::Notes => (Block::Notes, None),
+        Source::About { .. } => (Block::About, Some(SourceId::User(requester))),
+        Source::Memories => (Block::Memories, None),
+        Source::Memory { memory_id, .. } => (Block::Memories, Some(SourceId::Memory(*memory_id))),
+        Source::OldMessage { message_id } => (Block::Memories, message(message_id)),
+    }
+}
+
+/// Everything that a part cites: its own object, and the objects that it names.
+fn cites_of(
+    of: &Source,
+    source: Option<SourceId>,
+    requester: UserId,
+    named: &[UserId],
+) -> Vec<SourceId> {
+    let people = named.iter().copied().map(SourceId::User);
+    let mut cites: Vec<SourceId> = source.into_iter().collect();
+    match of {
+        Source::Conversation { people, root_id } => {
+            cites.extend(people.iter().copied().map(SourceId::User));
+            cites.extend(root_id.map(SourceId::Message));
+        }
+        Source::Workspace { cites: named } => cites.extend(named),
+        Source::About { .. } => cites.push(SourceId::UserFile(requester)),
+        Source::Memory { person_id, .. } => cites.extend(person_id.map(SourceId::User)),
+        Source::Requester => cites.extend(people),
+        Source::Summary { cites: sources, .. } => {
+            cites.extend(sources);
+            cites.extend(people);
+        }
+        _ => {}
+    }
+    cites
 }
 
 /// Parts of earlier rounds. A stored text that was removed after it was read stays removed, because its citations are gone.
@@ -576,7 +568,7 @@ pub async fn save(
     for part in &mut parts {
         part.tokens = manifest.window.corrected(part.tokens);
     }
-    put_parts(c, (workspace, task), parts, now()).await?;
+    put_parts(c, workspace, task, parts, now()).await?;
     for sent in &manifest.prompt.parts {
         if let Source::Brief { text_id, .. } = sent.source {
             cite_brief(c, task, text_id).await?;
@@ -601,7 +593,8 @@ async fn cite_brief(c: &mut Conn, task: TaskId, brief: Uuid) -> Result<(), DbErr
 
 async fn put_parts(
     c: &mut Conn,
-    (workspace, task): (WorkspaceId, TaskId),
+    workspace: WorkspaceId,
+    task: TaskId,
     parts: Vec<NewPart<'_>>,
     used_at: Timestamp,
 ) -> Result<(), DbError> {
@@ -911,7 +904,8 @@ pub async fn find(c: &mut Conn, task: TaskId) -> Result<Option<Sent>, DbError> {
 pub async fn forget_requester(
     c: &mut Conn,
     task: TaskId,
-    (user, alias): (UserId, UserId),
+    user: UserId,
+    alias: UserId,
     nobody: &str,
 ) -> Result<(), DbError> {
     let row: Option<(Json<Facts>,)> = c
@@ -1057,7 +1051,7 @@ pub async fn convert_old(db: &Db) -> Result<(), DbError> {
                     }
                     match serde_json::from_value(record.clone()) {
                         Ok(old) => {
-                            convert(c, (*workspace, *task), &old, *used_at).await?;
+                            convert(c, *workspace, *task, &old, *used_at).await?;
                             converted += 1;
                         }
                         Err(e) => {
@@ -1084,7 +1078,8 @@ pub async fn convert_old(db: &Db) -> Result<(), DbError> {
 
 async fn convert(
     c: &mut Conn,
-    (workspace, task): (WorkspaceId, TaskId),
+    workspace: WorkspaceId,
+    task: TaskId,
     old: &OldManifest,
     used_at: Timestamp,
 ) -> Result<(), DbError> {
@@ -1102,7 +1097,7 @@ async fn convert(
     for part in &mut parts {
         part.is_gone = part.role.is_some() && part.text == DELETED;
     }
-    put_parts(c, (workspace, task), parts, used_at).await?;
+    put_parts(c, workspace, task, parts, used_at).await?;
     c.q("update task_contexts set manifest = $2 where task_id = $1")
         .bind(task)
         .bind(Json(old.facts.clone()))

@@ -1,8 +1,8 @@
 //! Replies without a model: what the responder reads and searches, and the messages that it cites.
 
 use openvibe_responder::{
-    Composed, Conversation, Excerpt, Line, Material, Person, Question, Source, Speaker, answer,
-    asks, is_thanks,
+    Answer, Composed, Conversation, Excerpt, Line, Material, Person, Question, Source, Speaker,
+    answer, asks, is_thanks,
 };
 
 use crate::{
@@ -14,10 +14,10 @@ use crate::{
     realtime::hub::Conversation as Place,
     replies::{
         context::{self, Loaded},
-        prompt::{Author, HistoryMessage},
+        prompt::{Ask, Author, HistoryMessage},
         requester::RequesterRole,
     },
-    tasks::{StepOptions, Task},
+    tasks::{StepOptions, Task, TaskTarget},
     time::Timestamp,
 };
 
@@ -103,6 +103,18 @@ pub(super) async fn prepare(
         }
         Some((answer, None)) => answer,
     };
+    search(c, task, target, ask, answer).await
+}
+
+/// Answers with what the requester's other conversations contain.
+async fn search(
+    c: &mut Conn,
+    task: &Task,
+    target: TaskTarget,
+    ask: &Ask,
+    answer: Answer,
+) -> Result<Offline, DbError> {
+    let asked = task.input.0.prompt.trim();
     let trigger: Option<(Json<MessageMetadata>,)> = c
         .q("select metadata from messages where id = $1")
         .bind(ask.message_id)
@@ -178,12 +190,8 @@ fn excerpt(found: &shared::Excerpt) -> Excerpt {
     for message in &found.messages {
         let name = message.author_name.as_deref().unwrap_or(DELETED);
         let handle = message.author_handle.as_deref().unwrap_or_default();
-        add(
-            &mut material,
-            (name, handle),
-            &message.content,
-            message.created_at,
-        );
+        let author = person_of(&mut material, name, handle);
+        add(&mut material, author, &message.content, message.created_at);
     }
     Excerpt {
         channel: found.channel_name.clone(),
@@ -193,7 +201,7 @@ fn excerpt(found: &shared::Excerpt) -> Excerpt {
 }
 
 /// Position of a person, who is added if they are new.
-fn person_of(material: &mut Material, (name, handle): (&str, &str)) -> usize {
+fn person_of(material: &mut Material, name: &str, handle: &str) -> usize {
     let mut known = material.people.iter();
     let known = known.position(|person| person.name == name && person.handle == handle);
     known.unwrap_or_else(|| {
@@ -205,10 +213,9 @@ fn person_of(material: &mut Material, (name, handle): (&str, &str)) -> usize {
     })
 }
 
-fn add(material: &mut Material, author: (&str, &str), text: &str, posted_at: Timestamp) {
-    let speaker = Speaker::Person(person_of(material, author));
+fn add(material: &mut Material, author: usize, text: &str, posted_at: Timestamp) {
     material.lines.push(Line {
-        speaker,
+        speaker: Speaker::Person(author),
         text: text.chars().take(MESSAGE_CHARS_MAX).collect(),
         files: Vec::new(),
         day: posted_at.day(),
@@ -252,7 +259,7 @@ fn read(task: &Task, loaded: &Loaded, newest: Vec<HistoryMessage>) -> Reading {
     for participant in &context.setting.participants {
         if let Some(name) = named(&participant.author) {
             let handle = participant.handle.as_deref().unwrap_or_default();
-            person_of(&mut material, (&name, handle));
+            person_of(&mut material, &name, handle);
         }
     }
     let is_own =
@@ -288,12 +295,8 @@ fn read(task: &Task, loaded: &Loaded, newest: Vec<HistoryMessage>) -> Reading {
             continue;
         };
         let handle = message.handle.as_deref().unwrap_or_default();
-        add(
-            &mut material,
-            (&name, handle),
-            &message.content,
-            message.posted_at,
-        );
+        let author = person_of(&mut material, &name, handle);
+        add(&mut material, author, &message.content, message.posted_at);
         if let Some(target) = task.target() {
             sources.push(MessageSource {
                 n: 0,

@@ -40,7 +40,8 @@ impl ReplyPreset {
     /// Finds the preset of the reply to a message. `mode` is that of the conversation with the agent.
     pub async fn find(
         c: &mut Conn,
-        (workspace, conversation): (WorkspaceId, Uuid),
+        workspace: WorkspaceId,
+        conversation: Uuid,
         agent: &Resolved,
         mode: &str,
         message: &str,

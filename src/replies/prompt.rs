@@ -701,7 +701,7 @@ impl Blocks<'_> {
         }
     }
 
-    fn ask(&mut self, ask: &Ask) {
+    fn files(&mut self, ask: &Ask) {
         for file in &ask.files {
             let Some(attached) = ask.attachments.get(file.position) else {
                 continue;
@@ -715,6 +715,10 @@ impl Blocks<'_> {
             );
             self.ours(source, &format!("File {name} {DATA}):\n{text}"));
         }
+    }
+
+    fn ask(&mut self, ask: &Ask) {
+        self.files(ask);
         let author = Author::Human {
             id: ask.requester.id,
             name: ask.requester.name.clone(),
@@ -735,28 +739,8 @@ impl Blocks<'_> {
             self.ours(source, &brief_text(delegated));
             return;
         }
-        let step = ask.step.map_or_else(String::new, |step| {
-            format!(" This is step {} of {}.", step.step, step.steps)
-        });
-        let schedule = ask.schedule.as_ref().map_or_else(String::new, |schedule| {
-            let nothing = if schedule.heartbeat {
-                format!(" If there is nothing to report, reply with exactly {NOTHING}.")
-            } else {
-                String::new()
-            };
-            format!(
-                ", by the schedule \"{}\".{nothing}",
-                visible_line(&schedule.name)
-            )
-        });
-        let end = if schedule.is_empty() {
-            "."
-        } else {
-            schedule.as_str()
-        };
-        let turn = (ask.turn.as_ref()).map_or_else(String::new, AskedTurn::text);
-        let asking =
-            format!("{time}\n{REQUESTER} {requester}{handle} (role: {role}){end}{step}{turn}");
+        let end = end_of_heading(ask);
+        let asking = format!("{time}\n{REQUESTER} {requester}{handle} (role: {role}){end}");
         self.ours(Source::Requester, &asking);
         let trigger = match ask.schedule {
             // The requester wrote it; there is no message.
@@ -766,18 +750,47 @@ impl Blocks<'_> {
                 author,
             },
         };
-        let sent: HashSet<usize> = ask.files.iter().map(|file| file.position).collect();
-        let lines = ask.attachments.iter().enumerate();
-        let lines = lines.map(|(n, file)| {
-            if sent.contains(&n) {
-                attached_line(file)
-            } else {
-                unreadable_line(file)
-            }
-        });
-        let asked = with_lines(escape_lines(&ask.content), lines);
-        self.ours(trigger, &asked);
+        self.ours(trigger, &asked_text(ask));
     }
+}
+
+/// End of the line about the requester: the schedule, the step of a chain, and the turn.
+fn end_of_heading(ask: &Ask) -> String {
+    let step = ask.step.map_or_else(String::new, |step| {
+        format!(" This is step {} of {}.", step.step, step.steps)
+    });
+    let schedule = ask.schedule.as_ref().map_or_else(String::new, |schedule| {
+        let nothing = if schedule.heartbeat {
+            format!(" If there is nothing to report, reply with exactly {NOTHING}.")
+        } else {
+            String::new()
+        };
+        format!(
+            ", by the schedule \"{}\".{nothing}",
+            visible_line(&schedule.name)
+        )
+    });
+    let end = if schedule.is_empty() {
+        "."
+    } else {
+        schedule.as_str()
+    };
+    let turn = (ask.turn.as_ref()).map_or_else(String::new, AskedTurn::text);
+    format!("{end}{step}{turn}")
+}
+
+/// The message of the requester, with a line for each file.
+fn asked_text(ask: &Ask) -> String {
+    let sent: HashSet<usize> = ask.files.iter().map(|file| file.position).collect();
+    let lines = ask.attachments.iter().enumerate();
+    let lines = lines.map(|(n, file)| {
+        if sent.contains(&n) {
+            attached_line(file)
+        } else {
+            unreadable_line(file)
+        }
+    });
+    with_lines(escape_lines(&ask.content), lines)
 }
 
 /// The parts of a brief, separated by blank lines.

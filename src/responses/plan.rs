@@ -20,7 +20,7 @@ use crate::{
     auth::{Actor, Caller, Scope, WorkspaceCaller},
     db::{Conn, now},
     ids::{AgentId, ResponseId, WorkspaceId},
-    model::ChatRequest,
+    model::{ChatRequest, RequiredFormat},
     responses::form::Truncation,
     tasks::queue::{Tenancy, tenancy},
 };
@@ -212,27 +212,8 @@ impl ResponsesService {
             return Err(ResponseError::BareModelOff);
         }
         let kept = kept(form, asked.as_ref())?;
-        let own_model = form
-            .model
-            .as_deref()
-            .filter(|model| !model.starts_with(AGENT_PREFIX));
-        let agents_model = asked.as_ref().and_then(|asked| asked.model.as_deref());
-        let wish = match own_model {
-            Some(model) if !self.provider.has_model(model).await => {
-                return Err(ResponseError::ModelNotFound(model.to_owned()));
-            }
-            Some(_) => Wish::Client,
-            None => Wish::Agent(agents_model.map(str::to_owned)),
-        };
-        let model = self.provider.choose_model(own_model.or(agents_model)).await;
-        let required_format = parsed.format.required();
-        if required_format.is_some() && !self.provider.takes_json(&model) {
-            let text = format!(
-                "the model `{model}` does not support JSON formats: choose another model, or ask for JSON in the instructions"
-            );
-            return Err(ResponseError::unsupported("text.format", text));
-        }
-
+        let (model, wish) = self.choose_model(form, asked.as_ref()).await?;
+        let required_format = self.required_format(&parsed, &model)?;
         let previous_id = previous.as_ref().map(|previous| previous.id);
         let before = self.before(actor, previous, &model).await?;
         let conversation = converse(&before.items, &parsed.items)?;
@@ -274,6 +255,45 @@ impl ResponsesService {
             },
             request,
         })
+    }
+
+    /// Chooses the model of the call, and returns the choice to make again before it.
+    async fn choose_model(
+        &self,
+        form: &CreateResponse,
+        asked: Option<&RequestedAgent>,
+    ) -> Result<(String, Wish), ResponseError> {
+        let own_model = form
+            .model
+            .as_deref()
+            .filter(|model| !model.starts_with(AGENT_PREFIX));
+        let agents_model = asked.and_then(|asked| asked.model.as_deref());
+        let wish = match own_model {
+            Some(model) if !self.provider.has_model(model).await => {
+                return Err(ResponseError::ModelNotFound(model.to_owned()));
+            }
+            Some(_) => Wish::Client,
+            None => Wish::Agent(agents_model.map(str::to_owned)),
+        };
+        let model = self.provider.choose_model(own_model.or(agents_model)).await;
+        Ok((model, wish))
+    }
+
+    /// # Errors
+    /// `Unsupported` if the model cannot write the format.
+    fn required_format(
+        &self,
+        parsed: &Parsed,
+        model: &str,
+    ) -> Result<Option<RequiredFormat>, ResponseError> {
+        let required_format = parsed.format.required();
+        if required_format.is_some() && !self.provider.takes_json(model) {
+            let text = format!(
+                "the model `{model}` does not support JSON formats: choose another model, or ask for JSON in the instructions"
+            );
+            return Err(ResponseError::unsupported("text.format", text));
+        }
+        Ok(required_format)
     }
 
     async fn before(

@@ -292,7 +292,7 @@ async fn change_memory(
     let keyring = std::sync::Arc::clone(&state.keyring);
     let changed = member
         .write(&state.db, async move |c, actor| {
-            change::change(c, &caller, actor, (id, expected), &patch, &keyring).await
+            change::change(c, &caller, actor, id, expected, &patch, &keyring).await
         })
         .await
         .map_err(hide)?;

@@ -99,7 +99,8 @@ async fn export_member(
     };
     let document = export(
         state.db.clone(),
-        (&state.tracker, state.shutdown.clone()),
+        &state.tracker,
+        state.shutdown.clone(),
         subject,
     );
     let name = format!("attachment; filename=\"openvibe-{}.json\"", member.handle);

@@ -91,8 +91,7 @@ async fn list_tools(
             ApiError::not_found(ErrorCode::CursorNotFound, problem)
         })?;
     }
-    let cursors = (page.after, page.before);
-    let found = registry::list_tools(&mut c, actor.workspace, cursors, page.limit + 1).await?;
+    let found = registry::list_tools(&mut c, actor.workspace, page.range(), page.limit + 1).await?;
     let tools = shown(&state, &mut c, &actor, found).await?;
     drop(c);
     Ok(Json(List::new(

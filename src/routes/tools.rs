@@ -155,8 +155,8 @@ async fn list_actions(
             return Err(ChatError::ThreadNotFound.into());
         }
     }
-    let reader = (actor.workspace, actor.user);
-    let found = actions::list(&mut c, reader, filter, before, limit + 1).await?;
+    let (workspace, user) = (actor.workspace, actor.user);
+    let found = actions::list(&mut c, workspace, user, filter, before, limit + 1).await?;
     let shown = usize::try_from(limit).unwrap_or(usize::MAX);
     let next = (found.len() > shown)
         .then(|| found.get(shown - 1).map(|action| action.id))

@@ -146,7 +146,8 @@ async fn locked(
     c: &mut Conn,
     caller: &Caller,
     id: RunId,
-    (action, scopes): (AuditAction, &[Scope]),
+    action: AuditAction,
+    scopes: &[Scope],
 ) -> Result<WorkflowRun, RunsError> {
     let workspace = run::workspace_of_run(c, id).await?;
     let workspace = workspace.ok_or(WorkflowError::RunNotFound)?;
@@ -189,8 +190,14 @@ pub async fn cancel_run(
     id: RunId,
     hub: &Hub,
 ) -> Result<(), RunsError> {
-    let needs = (AuditAction::RunCancelled, [Scope::ChatWrite].as_slice());
-    let run = locked(c, caller, id, needs).await?;
+    let run = locked(
+        c,
+        caller,
+        id,
+        AuditAction::RunCancelled,
+        &[Scope::ChatWrite],
+    )
+    .await?;
     let audience = queue::audience_in(c, run.channel_id).await?;
     let root = queue::find_task(c, run.root()).await?;
     if let Some(root) = root.filter(Task::is_active) {
@@ -206,8 +213,7 @@ pub async fn cancel_run(
 /// `RunNotFound`, `NotYourRun`, `NotFailed`, or any error of `check_active` or `Actor::require`.
 pub async fn resume_run(c: &mut Conn, caller: &Caller, id: RunId) -> Result<(), RunsError> {
     let scopes = [Scope::ChatWrite, Scope::AgentsUse];
-    let needs = (AuditAction::RunResumed, scopes.as_slice());
-    let run = locked(c, caller, id, needs).await?;
+    let run = locked(c, caller, id, AuditAction::RunResumed, &scopes).await?;
     if run.status != RunStatus::Failed {
         return Err(WorkflowError::NotFailed.into());
     }

@@ -84,13 +84,13 @@ impl Work {
         if let Err(fault) = self.ensure_thread(c, &goal).await? {
             return Ok(Err(fault));
         }
-        let (fork, task) = match self.open(c, step, (work, agents.as_slice()), goal).await {
+        let (fork, task) = match self.open(c, step, work, agents.as_slice(), goal).await {
             Ok(opened) => opened,
             Err(ForkFault::Fault(fault)) => return Ok(Err(fault)),
             Err(ForkFault::Db(e)) => return Err(e),
         };
         let close = work.close_after_s.unwrap_or(work.wait_s).min(work.wait_s);
-        self.wait(c, &step.id, (Some(fork), None), Some(close))
+        self.wait(c, &step.id, Some(fork), None, Some(close))
             .await?;
         self.set(c, &step.id, |step| step.task_id = task).await?;
         Ok(Ok(()))
@@ -101,10 +101,11 @@ impl Work {
         &self,
         c: &mut Conn,
         step: &Step,
-        (work, agents): (&ForkStep, &[(AgentId, i64)]),
+        work: &ForkStep,
+        agents: &[(AgentId, i64)],
         goal: String,
     ) -> Result<(ForkId, Option<TaskId>), ForkFault> {
-        let author = self.agent(c, None).await?.map_err(ForkFault::Fault)?;
+        let (author, version) = self.agent(c, None).await?.map_err(ForkFault::Fault)?;
         let place = self.run.channel_id.zip(self.run.thread_id);
         let Some(((channel, thread), message)) = place.zip(self.origin(c).await?) else {
             let fault = "there is no message to start from";
@@ -131,20 +132,20 @@ impl Work {
             thread,
             starts_thread: false,
             fork: Some(fork.id),
-            agent: author.0,
+            agent: author,
             requester: new.creator,
             text: &text,
-            metadata: outputs::metadata(self.run.id, author),
+            metadata: outputs::metadata(self.run.id, author, version),
         };
         let goal = post::post_as_agent(c, goal).await?;
         if self.around.is_offline {
             return Ok((fork.id, None));
         }
-        if let Some(agent) = partner {
-            self.ask(c, &goal, fork.id, agent).await?;
+        if let Some((agent, version)) = partner {
+            self.ask(c, &goal, fork.id, agent, version).await?;
         }
         let task = match agents {
-            [_, _, ..] => self.collaborate(c, &step.id, work, (&fork, &goal)).await?,
+            [_, _, ..] => self.collaborate(c, &step.id, work, &fork, &goal).await?,
             _ => None,
         };
         Ok((fork.id, task))
@@ -172,7 +173,8 @@ impl Work {
         c: &mut Conn,
         goal: &Message,
         fork: ForkId,
-        (agent, agent_version): (AgentId, i64),
+        agent: AgentId,
+        agent_version: i64,
     ) -> Result<(), DbError> {
         let new = NewTask {
             workspace: goal.workspace_id,
@@ -207,7 +209,8 @@ impl Work {
         c: &mut Conn,
         step: &str,
         work: &ForkStep,
-        (fork, goal): (&Fork, &Message),
+        fork: &Fork,
+        goal: &Message,
     ) -> Result<Option<TaskId>, ForkFault> {
         let plan = Plan {
             agents: work.agent_ids.clone(),
@@ -257,10 +260,9 @@ impl Work {
                 return self.take_resolution(c, step, fork).await;
             }
             Some(fork) => {
-                let opened = open.started_at.unwrap_or_else(now);
-                let ends = after(opened, work.wait_s);
-                if now() < ends {
-                    return self.close(c, step, (work, opened, ends), fork, task).await;
+                let times = ForkTimes::of(work, open);
+                if now() < times.ends {
+                    return self.close(c, step, work, times, fork, task).await;
                 }
                 "nobody published a result in time"
             }
@@ -297,12 +299,12 @@ impl Work {
         &mut self,
         c: &mut Conn,
         step: &Step,
-        (work, opened, ends): (&ForkStep, Timestamp, Timestamp),
+        work: &ForkStep,
+        times: ForkTimes,
         fork: &Fork,
         task: Option<Task>,
     ) -> Result<(), DbError> {
-        let closes = work.close_after_s.map(|seconds| after(opened, seconds));
-        if closes.is_none_or(|closes| now() < closes) {
+        if times.closes.is_none_or(|closes| now() < closes) {
             return Ok(());
         }
         // The end of a collaboration wakes the run again.
@@ -316,9 +318,9 @@ impl Work {
         let is_resolving = active.iter().any(|task| task.kind == TaskKind::Resolve);
         // The end of a draft that a person requested does not wake the run.
         let next = if !is_busy && draft.is_none() && is_resolving {
-            ends.min(after(now(), LOOK_AGAIN_S))
+            times.ends.min(after(now(), LOOK_AGAIN_S))
         } else {
-            ends
+            times.ends
         };
         self.set(c, &step.id, |step| {
             step.task_id = draft.or(step.task_id);
@@ -339,10 +341,30 @@ impl Work {
         };
         let by_agent = work.publish == ForkPublisher::Agent;
         match writer {
-            Some(writer) => {
-                draft_for_run(c, &self.root, fork, writer, by_agent, self.audience).await
+            Some((agent, version)) => {
+                let audience = self.audience;
+                draft_for_run(c, &self.root, fork, agent, version, by_agent, audience).await
             }
             None => Ok(None),
+        }
+    }
+}
+
+/// Times of a step's deep dive.
+#[derive(Debug, Clone, Copy)]
+struct ForkTimes {
+    /// When a draft is written; `None` if people decide.
+    closes: Option<Timestamp>,
+    /// When the step fails.
+    ends: Timestamp,
+}
+
+impl ForkTimes {
+    fn of(work: &ForkStep, open: &RunStep) -> Self {
+        let opened = open.started_at.unwrap_or_else(now);
+        Self {
+            closes: work.close_after_s.map(|seconds| after(opened, seconds)),
+            ends: after(opened, work.wait_s),
         }
     }
 }

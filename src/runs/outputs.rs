@@ -44,7 +44,7 @@ pub(super) async fn store(
     text: String,
     messages: impl IntoIterator<Item = MessageId>,
 ) -> Result<Output, DbError> {
-    let text_id = texts::put_of(c, run.workspace_id, (RUN_SOURCE, run.id.0), &text).await?;
+    let text_id = texts::put_of(c, run.workspace_id, RUN_SOURCE, run.id.0, &text).await?;
     let messages = run.message_id.into_iter().chain(messages);
     let messages = messages.map(|message| ("message", message.0));
     let requester = ("user", run.requested_by.0);
@@ -77,7 +77,8 @@ impl From<DbError> for PostFault {
 pub(super) async fn post(
     c: &mut Conn,
     run: &mut WorkflowRun,
-    agent: (AgentId, i64),
+    agent: AgentId,
+    agent_version: i64,
     channel: ChannelId,
     content: String,
 ) -> Result<Message, PostFault> {
@@ -103,10 +104,10 @@ pub(super) async fn post(
         thread: thread.unwrap_or_default(),
         starts_thread: thread.is_none(),
         fork: None,
-        agent: agent.0,
+        agent,
         requester: run.requested_by,
         text: &text,
-        metadata: metadata(run.id, agent),
+        metadata: metadata(run.id, agent, agent_version),
     };
     let message = post::post_as_agent(c, post).await.map_err(|e| match e {
         ChatError::Db(e) => PostFault::Db(e),
@@ -120,7 +121,7 @@ pub(super) async fn post(
 }
 
 /// Metadata of a message that an agent posts for a run.
-pub(super) fn metadata(run: RunId, (agent, version): (AgentId, i64)) -> MessageMetadata {
+pub(super) fn metadata(run: RunId, agent: AgentId, version: i64) -> MessageMetadata {
     MessageMetadata {
         agent_id: Some(agent),
         agent_version: Some(version),

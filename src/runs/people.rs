@@ -79,11 +79,11 @@ impl Work {
         channel: ChannelId,
         content: String,
     ) -> Result<Result<Message, Fault>, DbError> {
-        let agent = match self.agent(c, None).await? {
+        let (agent, version) = match self.agent(c, None).await? {
             Ok(agent) => agent,
             Err(fault) => return Ok(Err(fault)),
         };
-        match outputs::post(c, &mut self.run, agent, channel, content).await {
+        match outputs::post(c, &mut self.run, agent, version, channel, content).await {
             Ok(message) => Ok(Ok(message)),
             Err(PostFault::Refused(fault)) => Ok(Err(fault.to_owned())),
             Err(PostFault::Db(e)) => Err(e),
@@ -94,7 +94,8 @@ impl Work {
         &mut self,
         c: &mut Conn,
         id: &str,
-        (fork, action): (Option<ForkId>, Option<ActionId>),
+        fork: Option<ForkId>,
+        action: Option<ActionId>,
         look_after_s: Option<u32>,
     ) -> Result<(), DbError> {
         self.set(c, id, |step| {
@@ -156,7 +157,7 @@ impl Work {
             timeout_s: work.timeout_s,
         };
         let action = self.question(c, question).await?;
-        self.wait(c, &step.id, (None, Some(action)), None).await?;
+        self.wait(c, &step.id, None, Some(action), None).await?;
         Ok(Ok(()))
     }
 
@@ -181,7 +182,7 @@ impl Work {
             timeout_s: POST_TIMEOUT_S,
         };
         let action = self.question(c, question).await?;
-        self.wait(c, &step.id, (None, Some(action)), None).await?;
+        self.wait(c, &step.id, None, Some(action), None).await?;
         Ok(Ok(()))
     }
 

@@ -231,7 +231,7 @@ pub async fn patch(
             return Err(ScheduleError::NotYours);
         }
         actor.require(Scope::AgentsUse)?;
-        edit(c, member, actor, (&mut row, patch)).await?;
+        edit(c, member, actor, &mut row, patch).await?;
     }
     if let Some(status) = patch.status {
         set_status(c, actor, &mut row, status).await?;
@@ -290,7 +290,8 @@ async fn edit(
     c: &mut Conn,
     member: &WorkspaceCaller,
     actor: &Actor<'_>,
-    (row, patch): (&mut Row, &SchedulePatch),
+    row: &mut Row,
+    patch: &SchedulePatch,
 ) -> Result<(), ScheduleError> {
     if let Some(name) = &patch.name {
         row.name = parse_name(name)?;

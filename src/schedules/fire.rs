@@ -231,7 +231,7 @@ async fn fire(c: &mut Conn, id: ScheduleId, at: Timestamp) -> Result<(), Schedul
     let came = Came::of(&slots, first, at, row.missed);
     if came.missed > 0 {
         let count = i64::try_from(came.missed).unwrap_or(i64::MAX);
-        insert_slot(c, row.id, first, (SlotState::Missed, None), None, count).await?;
+        insert_slot(c, row.id, first, SlotState::Missed, None, None, count).await?;
     }
     let mut reason = None;
     if let Some(slot) = came.fires {
@@ -242,7 +242,7 @@ async fn fire(c: &mut Conn, id: ScheduleId, at: Timestamp) -> Result<(), Schedul
             None => SlotState::Fired,
         };
         let fired = reason.is_none().then_some(task);
-        let is_new = insert_slot(c, row.id, slot, (state, reason), fired, 1).await?;
+        let is_new = insert_slot(c, row.id, slot, state, reason, fired, 1).await?;
         if is_new && fired.is_some() {
             start(c, &row, task).await?;
         }
@@ -264,7 +264,8 @@ async fn insert_slot(
     c: &mut Conn,
     schedule: ScheduleId,
     at: Timestamp,
-    (state, reason): (SlotState, Option<SlotReason>),
+    state: SlotState,
+    reason: Option<SlotReason>,
     task: Option<TaskId>,
     count: i64,
 ) -> Result<bool, DbError> {
@@ -334,11 +335,11 @@ async fn is_empty(c: &mut Conn, row: &Row) -> Result<bool, DbError> {
 async fn start(c: &mut Conn, row: &Row, id: TaskId) -> Result<Task, ScheduleError> {
     let task = match row.target() {
         ScheduleTarget::Agent { agent_id, prompt } => {
-            start_agent(c, row, id, (agent_id, Some(prompt.as_str()))).await?
+            start_agent(c, row, id, agent_id, Some(prompt.as_str())).await?
         }
-        ScheduleTarget::Heartbeat { agent_id } => start_agent(c, row, id, (agent_id, None)).await?,
+        ScheduleTarget::Heartbeat { agent_id } => start_agent(c, row, id, agent_id, None).await?,
         ScheduleTarget::Workflow { workflow_id, input } => {
-            start_workflow(c, row, id, (workflow_id, &input)).await?
+            start_workflow(c, row, id, workflow_id, &input).await?
         }
     };
     if row.api_key_id.is_some() {
@@ -357,7 +358,8 @@ async fn start_workflow(
     c: &mut Conn,
     row: &Row,
     id: TaskId,
-    (workflow, input): (WorkflowId, &str),
+    workflow: WorkflowId,
+    input: &str,
 ) -> Result<Task, ScheduleError> {
     let workflow = find_workflow(c, row.workspace_id, workflow).await?;
     let workflow = workflow.ok_or(WorkflowError::NotFound)?;
@@ -386,7 +388,8 @@ async fn start_agent(
     c: &mut Conn,
     row: &Row,
     id: TaskId,
-    (agent, prompt): (AgentId, Option<&str>),
+    agent: AgentId,
+    prompt: Option<&str>,
 ) -> Result<Task, ScheduleError> {
     let channel = row.channel_id.ok_or(ScheduleError::NotAllowed)?;
     profiles::refresh_first(c, row.workspace_id, agent).await?;

@@ -26,7 +26,7 @@ use tracing::Instrument;
 use crate::{
     auth::{Caller, Credential, SocketPermit},
     http::{ApiError, ErrorCode, meter::BytesTaken, requests::RequestId},
-    realtime::hub::{Close, Outgoing},
+    realtime::hub::{Close, Outgoing, SocketOwner},
     server::{State, caller::token_of},
 };
 
@@ -102,14 +102,17 @@ async fn serve(mut ws: WebSocket, state: State, opening: Opening, caller: Caller
     drop(headers);
     let code = match greeted {
         Ok((hello, actor)) => {
-            let credential = match &caller.credential {
+            let (session, key) = match &caller.credential {
                 Credential::Session(id) => (Some(*id), None),
                 Credential::Key { id, .. } => (None, Some(*id)),
             };
             let (socket, queue) = state.hub.register(
-                actor.workspace,
-                caller.user,
-                credential,
+                SocketOwner {
+                    workspace: actor.workspace,
+                    user: caller.user,
+                    session,
+                    key,
+                },
                 actor.visibility(),
                 hello.delivery(),
             );

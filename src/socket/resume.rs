@@ -239,7 +239,8 @@ impl Connection {
                 visibility: self.actor.visibility(),
                 followed,
             },
-            (after, until),
+            after,
+            until,
             log::PageMax {
                 events: PAGE_EVENTS_MAX,
                 bytes: PAGE_BYTES_MAX,

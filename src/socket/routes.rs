@@ -165,7 +165,8 @@ async fn read_events(
                 visibility: actor.visibility(),
                 followed: Followed::All,
             },
-            (after, head),
+            after,
+            head,
             log::PageMax {
                 events: limit + 1,
                 bytes: i64::MAX,

@@ -24,12 +24,13 @@ pub struct StoredBrief {
 pub async fn put_brief(
     c: &mut Conn,
     child: &Task,
-    (parent, action): (TaskId, ActionId),
+    parent: TaskId,
+    action: ActionId,
     brief: &TaskBrief,
     sources: impl IntoIterator<Item = (&'static str, Uuid)>,
 ) -> Result<(), DbError> {
     let text = serde_json::to_string(brief).unwrap_or_default();
-    let id = texts::put(c, (child.workspace_id, action), &text).await?;
+    let id = texts::put(c, child.workspace_id, action, &text).await?;
     cite_prompt(c, parent, id).await?;
     texts::cite(c, id, sources).await?;
     set_brief(c, child.id, id).await
@@ -66,9 +67,9 @@ pub async fn put_answer(c: &mut Conn, task: &Task, answer: &str) -> Result<(), D
     }
     let workspace = task.workspace_id;
     let id = match task.run_id {
-        Some(run) => texts::put_of(c, workspace, (RUN_SOURCE, run.0), answer).await?,
+        Some(run) => texts::put_of(c, workspace, RUN_SOURCE, run.0, answer).await?,
         None => match find_call(c, task.id).await? {
-            Some(call) => texts::put(c, (workspace, call), answer).await?,
+            Some(call) => texts::put(c, workspace, call, answer).await?,
             None => return Ok(()),
         },
     };

@@ -249,7 +249,8 @@ impl TaskTarget {
     /// Target of a queued task. A run has no agent, and it and its steps need no channel: those IDs are nil.
     pub(super) fn of_queued(
         agent: Option<(AgentId, i64)>,
-        (channel, thread): (Option<ChannelId>, ThreadId),
+        channel: Option<ChannelId>,
+        thread: ThreadId,
         fork: Option<ForkId>,
     ) -> Self {
         let nil = uuid::Uuid::nil();
@@ -347,7 +348,8 @@ impl Task {
     pub fn queued_target(&self) -> TaskTarget {
         TaskTarget::of_queued(
             self.agent_id.zip(self.agent_version),
-            (self.channel_id, self.queued_thread()),
+            self.channel_id,
+            self.queued_thread(),
             self.fork_id,
         )
     }

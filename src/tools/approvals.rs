@@ -412,8 +412,7 @@ pub async fn settle(
             Err(decided(access.action.state))
         };
     }
-    let owner = (access.actor.workspace, id);
-    let text = texts::put(c, owner, settlement.as_str()).await?;
+    let text = texts::put(c, access.actor.workspace, id, settlement.as_str()).await?;
     actions::set_result(c, id, text).await?;
     let data = serde_json::json!({"function": access.action.function, "outcome": settlement});
     record(c, &access, AuditAction::ActionSettled, data).await?;

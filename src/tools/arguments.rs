@@ -1,5 +1,7 @@
 //! Arguments of the server's own functions.
 
+use std::ops::RangeInclusive;
+
 use chrono::NaiveDate;
 use serde_json::{Map, Value};
 
@@ -10,6 +12,14 @@ use crate::{
 
 /// Arguments of a call. Their names were not checked yet.
 pub struct Arguments<'a>(&'a Map<String, Value>);
+
+/// Limits of a list of sentences.
+#[derive(Debug, Clone, Copy)]
+pub struct ListLimits {
+    pub entries_max: usize,
+    /// Maximum length of an entry in characters.
+    pub chars_max: usize,
+}
 
 fn bad(text: String) -> ToolFault {
     ToolFault::new(ToolErrorCode::BadArguments, text)
@@ -69,12 +79,8 @@ impl<'a> Arguments<'a> {
         Ok(texts.into_iter().map(str::trim).collect())
     }
 
-    /// A list of at most `max` sentences with at most `chars_max` characters each. Some models send a single one as a text.
-    pub fn sentences(
-        &self,
-        name: &str,
-        (max, chars_max): (usize, usize),
-    ) -> Result<Vec<&'a str>, ToolFault> {
+    /// A list of sentences. Some models send a single one as a text.
+    pub fn sentences(&self, name: &str, limits: ListLimits) -> Result<Vec<&'a str>, ToolFault> {
         let sentences: Option<Vec<&str>> = match self.get(name) {
             None => Some(Vec::new()),
             Some(Value::String(sentence)) => Some(vec![sentence]),
@@ -82,8 +88,12 @@ impl<'a> Arguments<'a> {
             Some(_) => None,
         };
         let sentences = sentences.ok_or_else(|| bad(format!("`{name}` is not a list of texts")))?;
-        if sentences.len() > max {
-            return Err(bad(format!("`{name}` has more than {max} entries")));
+        let ListLimits {
+            entries_max,
+            chars_max,
+        } = limits;
+        if sentences.len() > entries_max {
+            return Err(bad(format!("`{name}` has more than {entries_max} entries")));
         }
         if sentences
             .iter()
@@ -107,15 +117,16 @@ impl<'a> Arguments<'a> {
             .transpose()
     }
 
-    /// A number from `min` to `max`.
-    pub fn number(&self, name: &str, (min, max): (i64, i64)) -> Result<Option<i64>, ToolFault> {
+    /// A number in a range.
+    pub fn number(&self, name: &str, range: RangeInclusive<i64>) -> Result<Option<i64>, ToolFault> {
         self.get(name)
             .map(|value| {
                 let text = value.as_str().and_then(|text| text.parse().ok());
                 let number = value.as_i64().or(text);
-                number
-                    .filter(|n| (min..=max).contains(n))
-                    .ok_or_else(|| bad(format!("`{name}` is not a number from {min} to {max}")))
+                number.filter(|n| range.contains(n)).ok_or_else(|| {
+                    let (min, max) = (range.start(), range.end());
+                    bad(format!("`{name}` is not a number from {min} to {max}"))
+                })
             })
             .transpose()
     }
@@ -157,7 +168,7 @@ mod tests {
             detail(arguments.text("a").unwrap_err()),
             "`a` is not a text"
         );
-        let number = arguments.number("n", (1, 20)).unwrap_err();
+        let number = arguments.number("n", 1..=20).unwrap_err();
         assert_eq!(detail(number), "`n` is not a number from 1 to 20");
         assert!(arguments.flag("b").is_err() && arguments.day("d").is_err());
         assert_eq!(arguments.text("e"), Ok(None));

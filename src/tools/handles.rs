@@ -76,7 +76,7 @@ pub async fn assign(
         let new: Vec<Handled> = sources.iter().filter(is_new).copied().collect();
         if !new.is_empty() {
             let ids = new.iter().map(|of| of.uuid());
-            insert_handles(c, task.0, (kind.as_str(), newest), ids).await?;
+            insert_handles(c, task.0, kind.as_str(), newest, ids).await?;
             numbers.extend(new.into_iter().zip(newest + 1..));
         }
     }
@@ -92,7 +92,8 @@ static BRACKETS: LazyLock<Option<Regex>> = LazyLock::new(|| {
 /// Replaces the handles of one task in a text by those of another one, which gets the text. Unknown ones are removed.
 pub async fn translate(
     c: &mut Conn,
-    (from, to): (TaskId, TaskId),
+    from: TaskId,
+    to: TaskId,
     text: &str,
 ) -> Result<String, DbError> {
     let found = BRACKETS

@@ -124,6 +124,30 @@ impl Parsed {
     }
 }
 
+/// Facts that the decisions about all calls of a round depend on.
+struct RoundFacts {
+    policy: policy::Policy,
+    /// Texts of others that the task has read.
+    seen: Vec<ActionSource>,
+    /// Number of calls in earlier rounds.
+    before: i64,
+    has_rights: bool,
+}
+
+/// A call of a round.
+struct RoundCall<'a> {
+    round: i64,
+    /// Number in the round, from 1.
+    number: i64,
+    call: &'a ToolCall,
+    parsed: Parsed,
+    /// As it is stored.
+    name: String,
+    /// `None` if it was not offered.
+    function: Option<&'a ToolFunction>,
+    call_hash: String,
+}
+
 /// Name of a function, or the ID of a call, as it is stored: a model that invents one cannot put a text there.
 fn stored_name(name: &str) -> String {
     let is_kept = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-');
@@ -146,86 +170,129 @@ impl Requests {
     /// # Errors
     /// If the database fails.
     pub async fn store(&self, c: &mut Conn, round: i64, calls: &[ToolCall]) -> Result<(), DbError> {
-        let policy = policy::find(c, self.task.workspace).await?;
-        let seen = taint::list(c, self.task.task).await?;
-        let before = actions::call_count(c, self.task.task).await?;
-        let has_rights = rights::find(c, &self.task).await?.is_some();
+        let facts = RoundFacts {
+            policy: policy::find(c, self.task.workspace).await?,
+            seen: taint::list(c, self.task.task).await?,
+            before: actions::call_count(c, self.task.task).await?,
+            has_rights: rights::find(c, &self.task).await?.is_some(),
+        };
         for (at, call) in calls.iter().enumerate() {
-            let number = i64::try_from(at + 1).unwrap_or(i64::MAX);
-            let parsed = Parsed::of(call);
-            let name = stored_name(&call.name);
+            let (parsed, name) = (Parsed::of(call), stored_name(&call.name));
             let function = self.offer.find(&call.name);
             let tool = function.and_then(ToolFunction::tool);
-            let call_hash = hash::call_hash(tool, &name, &parsed.text);
-            let begin = if at >= CALLS_IN_ROUND_MAX || before + number > CALLS_MAX {
-                Begin::failed(ToolFault::of(ToolErrorCode::TooManyCalls))
-            } else if name != DELEGATE
-                && actions::count_equal(c, self.task.task, &call_hash).await? >= EQUAL_CALLS_MAX
-            {
-                Begin::failed(ToolFault::of(ToolErrorCode::RepeatedCall))
-            } else if !has_rights {
-                Begin::failed(rights::refusal())
-            } else {
-                self.begin(c, &policy, &seen, (call, function, &parsed))
-                    .await?
-            };
-            let definition_hash = function.map_or("", |function| function.definition_hash.as_str());
-            let hashed = HashedCall {
-                task: self.task.task,
+            let call = RoundCall {
                 round,
-                call: number,
-                tool,
-                function: &name,
-                definition_hash,
+                number: i64::try_from(at + 1).unwrap_or(i64::MAX),
+                call,
+                call_hash: hash::call_hash(tool, &name, &parsed.text),
+                parsed,
+                name,
+                function,
             };
-            let id = ActionId::new();
-            let owner = (self.task.workspace, id);
-            let arguments_id = texts::put(c, owner, &parsed.text).await?;
-            texts::cite_prompt(c, self.task.task, arguments_id).await?;
-            let is_waiting = begin.state == ActionState::Waiting;
-            let repeats = if is_waiting {
-                actions::find_equal(c, self.task.task, &call_hash).await?
-            } else {
-                None
-            };
-            let timeout = std::time::Duration::from_secs(begin.timeout_s.into());
-            let arguments_hash = hash::arguments_hash(&hashed, &parsed.text);
-            let new = NewAction {
-                id,
-                workspace: self.task.workspace,
-                task: self.task.task,
-                round,
-                call: number,
-                call_id: stored_name(&call.id),
-                name: function.map_or_else(|| name.clone(), |f| f.action.clone()),
-                title: function.map_or_else(|| name.clone(), |f| f.title.clone()),
-                tool,
-                host: begin.host,
-                effect: function.map_or(Effect::Read, |function| function.effect),
-                state: begin.state,
-                definition_hash: definition_hash.to_owned(),
-                arguments_hash,
-                function: name,
-                call_hash,
-                arguments_id,
-                sources: seen.clone(),
-                needs: begin.needs,
-                granted_by: begin.granted_by,
-                is_grantable: begin.is_grantable,
-                grant: begin.grant,
-                error: begin.fault.as_ref().map(|fault| fault.code),
-                timeout_s: i64::from(begin.timeout_s),
-                expires_at: is_waiting.then(|| now() + timeout),
-                repeats,
-            };
-            actions::insert(c, &new).await?;
-            if let Some(fault) = begin.fault.filter(|fault| !fault.message.is_empty()) {
-                let text = texts::put(c, owner, &fault_text(&fault)).await?;
-                actions::set_result(c, id, text).await?;
-            }
-            actions::announce(c, id, EventType::ActionRequested, self.audience).await?;
+            let begin = self.first_decision(c, &facts, &call).await?;
+            self.store_call(c, &facts, call, begin).await?;
         }
         Ok(())
+    }
+
+    /// Decides about a call, unless a limit or lost rights refuse it.
+    async fn first_decision(
+        &self,
+        c: &mut Conn,
+        facts: &RoundFacts,
+        call: &RoundCall<'_>,
+    ) -> Result<Begin, DbError> {
+        let is_one_too_many = usize::try_from(call.number).is_ok_and(|n| n > CALLS_IN_ROUND_MAX)
+            || facts.before + call.number > CALLS_MAX;
+        if is_one_too_many {
+            return Ok(Begin::failed(ToolFault::of(ToolErrorCode::TooManyCalls)));
+        }
+        if call.name != DELEGATE
+            && actions::count_equal(c, self.task.task, &call.call_hash).await? >= EQUAL_CALLS_MAX
+        {
+            return Ok(Begin::failed(ToolFault::of(ToolErrorCode::RepeatedCall)));
+        }
+        if !facts.has_rights {
+            return Ok(Begin::failed(rights::refusal()));
+        }
+        self.begin(c, facts, call).await
+    }
+
+    /// Inserts the action of a call, with its arguments, and with the reason if it has failed.
+    async fn store_call(
+        &self,
+        c: &mut Conn,
+        facts: &RoundFacts,
+        call: RoundCall<'_>,
+        begin: Begin,
+    ) -> Result<(), DbError> {
+        let RoundCall {
+            round,
+            number,
+            call,
+            parsed,
+            name,
+            function,
+            call_hash,
+        } = call;
+        let ToolTask {
+            workspace, task, ..
+        } = self.task;
+        let tool = function.and_then(ToolFunction::tool);
+        let definition_hash = function.map_or("", |function| function.definition_hash.as_str());
+        let hashed = HashedCall {
+            task,
+            round,
+            call: number,
+            tool,
+            function: &name,
+            definition_hash,
+        };
+        let id = ActionId::new();
+        let arguments_id = texts::put(c, workspace, id, &parsed.text).await?;
+        texts::cite_prompt(c, task, arguments_id).await?;
+        let is_waiting = begin.state == ActionState::Waiting;
+        let repeats = if is_waiting {
+            actions::find_equal(c, task, &call_hash).await?
+        } else {
+            None
+        };
+        let timeout = std::time::Duration::from_secs(begin.timeout_s.into());
+        let arguments_hash = hash::arguments_hash(&hashed, &parsed.text);
+        let new = NewAction {
+            id,
+            workspace,
+            task,
+            round,
+            call: number,
+            call_id: stored_name(&call.id),
+            name: function.map_or_else(|| name.clone(), |f| f.action.clone()),
+            title: function.map_or_else(|| name.clone(), |f| f.title.clone()),
+            tool,
+            host: begin.host,
+            effect: function.map_or(Effect::Read, |function| function.effect),
+            state: begin.state,
+            definition_hash: definition_hash.to_owned(),
+            arguments_hash,
+            function: name,
+            call_hash,
+            arguments_id,
+            sources: facts.seen.clone(),
+            needs: begin.needs,
+            granted_by: begin.granted_by,
+            is_grantable: begin.is_grantable,
+            grant: begin.grant,
+            error: begin.fault.as_ref().map(|fault| fault.code),
+            timeout_s: i64::from(begin.timeout_s),
+            expires_at: is_waiting.then(|| now() + timeout),
+            repeats,
+        };
+        actions::insert(c, &new).await?;
+        if let Some(fault) = begin.fault.filter(|fault| !fault.message.is_empty()) {
+            let text = texts::put(c, workspace, id, &fault_text(&fault)).await?;
+            actions::set_result(c, id, text).await?;
+        }
+        actions::announce(c, id, EventType::ActionRequested, self.audience).await
     }
 
     /// Starts the first reads of a round that policy granted, at most `count`, in the transaction that decided about them: policy and
@@ -265,21 +332,20 @@ impl Requests {
     async fn begin(
         &self,
         c: &mut Conn,
-        policy: &policy::Policy,
-        seen: &[ActionSource],
-        (call, function, parsed): (&ToolCall, Option<&ToolFunction>, &Parsed),
+        facts: &RoundFacts,
+        call: &RoundCall<'_>,
     ) -> Result<Begin, DbError> {
-        let Some(function) = function else {
+        let Some(function) = call.function else {
             return Ok(Begin::failed(ToolFault::of(ToolErrorCode::NoSuchFunction)));
         };
-        let arguments = match &parsed.arguments {
+        let arguments = match &call.parsed.arguments {
             Ok(arguments) => arguments,
             Err(e) => {
                 let fault = ToolFault::new(ToolErrorCode::BadArguments, e.to_string());
                 return Ok(Begin::failed(fault));
             }
         };
-        let decision = self.decide(policy, seen, (function, arguments));
+        let decision = self.decide(&facts.policy, &facts.seen, function, arguments);
         let question = match decision {
             Decision::NotOffered => {
                 return Ok(Begin::failed(ToolFault::of(ToolErrorCode::NotAllowed)));
@@ -291,10 +357,11 @@ impl Requests {
         if let Err(fault) = schema::check(function, arguments) {
             return Ok(Begin::failed(fault));
         }
-        let target = self.toolbox.target(&self.offer, &call.name, arguments);
+        let target = self.toolbox.target(&self.offer, &call.call.name, arguments);
         let host = target.map(|target| target.host);
         if question.is_for_requester() {
             let task = &self.task;
+            let seen = &facts.seen;
             let grant = grants::find_usable(c, task, function, host.as_deref(), seen).await?;
             if let Some(grant) = grant {
                 return Ok(Begin {
@@ -325,7 +392,8 @@ impl Requests {
         &self,
         policy: &policy::Policy,
         seen: &[ActionSource],
-        (function, arguments): (&ToolFunction, &Map<String, Value>),
+        function: &ToolFunction,
+        arguments: &Map<String, Value>,
     ) -> Decision {
         if function.kind.is_some_and(|kind| !policy.allows(kind)) {
             return Decision::NotOffered;
@@ -335,12 +403,8 @@ impl Requests {
             rules: &policy.approval_rules,
             trust: self.trust.as_ref(),
         };
-        let seen = taint::seen(
-            seen,
-            &self.toolbox,
-            (&self.offer, function.name(), arguments),
-            (&self.task, policy.trusted_domains.as_slice()),
-        );
+        let target = || self.toolbox.target(&self.offer, function.name(), arguments);
+        let seen = taint::seen(seen, target, &self.task, &policy.trusted_domains);
         decide::decide(function, &rules, seen)
     }
 
@@ -418,10 +482,11 @@ impl Requests {
             return Ok(Start::Changed);
         }
         if action.granted_by != Some(GrantedBy::Policy) {
-            let by = (self.task.workspace, self.task.requester);
+            let (workspace, requester) = (self.task.workspace, self.task.requester);
             let data = serde_json::json!({"function": action.function, "task_id": action.task_id, "granted_by": action.granted_by});
             let target = action.id.to_string();
-            auth::record_audit_of(c, by, AuditAction::ActionStarted, target, data).await?;
+            let action = AuditAction::ActionStarted;
+            auth::record_audit_of(c, workspace, requester, action, target, data).await?;
         }
         Ok(Start::Started)
     }
@@ -482,31 +547,34 @@ impl Requests {
         let Some(text) = texts::find(c, action.arguments_id).await? else {
             return Ok(Some(ToolErrorCode::NotFound));
         };
-        let hashed = HashedCall {
-            task: action.task_id,
-            round: action.round,
-            call: action.call,
-            tool: action.tool_id,
-            function: &action.function,
-            definition_hash: &action.definition_hash,
-        };
-        let arguments = hash::parse_arguments(&text).map(|(arguments, _)| arguments);
-        let Ok(arguments) = arguments else {
+        let Some(arguments) = approved_arguments(action, &text) else {
             return Ok(Some(ToolErrorCode::BadArguments));
         };
-        if hash::arguments_hash(&hashed, &text) != action.arguments_hash {
-            return Ok(Some(ToolErrorCode::BadArguments));
-        }
         let (agent, requester) = (self.task.agent, self.task.requester);
         let is_allowed = profiles::is_invocable_by(c, agent, requester).await?
             && rights::find(c, &self.task).await?.is_some();
         if !is_allowed {
             return Ok(Some(ToolErrorCode::NotAllowed));
         }
+        if !self.is_covered(c, action, function, &arguments).await? {
+            return Ok(Some(ToolErrorCode::NotAllowed));
+        }
+        let is_over = is_too_late(action) || !has_grant(c, action).await?;
+        Ok(is_over.then_some(ToolErrorCode::Expired))
+    }
+
+    /// Checks whether the approval of an action is one that its call needs now.
+    async fn is_covered(
+        &self,
+        c: &mut Conn,
+        action: &Action,
+        function: &ToolFunction,
+        arguments: &Map<String, Value>,
+    ) -> Result<bool, DbError> {
         let policy = policy::find(c, self.task.workspace).await?;
         // Texts that the task read after it wrote the call cannot have changed the arguments.
-        let decision = self.decide(&policy, &action.sources.0, (function, &arguments));
-        let is_sufficient = match (&decision, action.granted_by) {
+        let decision = self.decide(&policy, &action.sources.0, function, arguments);
+        Ok(match (&decision, action.granted_by) {
             (Decision::NotOffered, _)
             | (_, None)
             | (Decision::Asks(_), Some(GrantedBy::Policy)) => false,
@@ -516,28 +584,42 @@ impl Requests {
                 let approvers = self.approvers(c, action).await?;
                 approvers.cover(&action.needs.0, &question.needs)
             }
-        };
-        if !is_sufficient {
-            return Ok(Some(ToolErrorCode::NotAllowed));
-        }
-        if action.granted_by != Some(GrantedBy::Policy) {
-            let is_fresh = action
-                .granted_at
-                .is_some_and(|at| at + STARTS_WITHIN >= now());
-            if !is_fresh {
-                return Ok(Some(ToolErrorCode::Expired));
-            }
-        }
-        if action.granted_by == Some(GrantedBy::Grant) {
-            let holds = match action.grant_id {
-                Some(id) => grants::use_once(c, id).await?,
-                None => false,
-            };
-            if !holds {
-                return Ok(Some(ToolErrorCode::Expired));
-            }
-        }
-        Ok(None)
+        })
+    }
+}
+
+/// Parses the arguments of an action; `None` if they are not those that were approved.
+fn approved_arguments(action: &Action, text: &str) -> Option<Map<String, Value>> {
+    let hashed = HashedCall {
+        task: action.task_id,
+        round: action.round,
+        call: action.call,
+        tool: action.tool_id,
+        function: &action.function,
+        definition_hash: &action.definition_hash,
+    };
+    let (arguments, _) = hash::parse_arguments(text).ok()?;
+    (hash::arguments_hash(&hashed, text) == action.arguments_hash).then_some(arguments)
+}
+
+/// Checks whether the approval of a person or by a grant is too old for a start.
+fn is_too_late(action: &Action) -> bool {
+    let is_fresh = || {
+        action
+            .granted_at
+            .is_some_and(|at| at + STARTS_WITHIN >= now())
+    };
+    action.granted_by != Some(GrantedBy::Policy) && !is_fresh()
+}
+
+/// Uses the grant of an action that one allows; returns false if it does not hold any more.
+async fn has_grant(c: &mut Conn, action: &Action) -> Result<bool, DbError> {
+    if action.granted_by != Some(GrantedBy::Grant) {
+        return Ok(true);
+    }
+    match action.grant_id {
+        Some(id) => grants::use_once(c, id).await,
+        None => Ok(false),
     }
 }
 

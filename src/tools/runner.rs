@@ -57,6 +57,17 @@ pub struct Call<'a> {
     pub deadline: Instant,
 }
 
+/// A call of a function by its name, for `Toolbox::run`.
+#[derive(Debug)]
+pub struct ToolRun<'a> {
+    pub action: ActionId,
+    pub name: &'a str,
+    pub arguments: Map<String, Value>,
+    /// As in `Call`.
+    pub redirects: Option<&'a [String]>,
+    pub deadline: Instant,
+}
+
 /// Address that an outward call goes to.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Target {
@@ -219,22 +230,19 @@ impl Toolbox {
         &self,
         task: &ToolTask,
         offer: &Offer,
-        (action, name): (ActionId, &str),
-        (arguments, deadline): (Map<String, Value>, Instant),
-        redirects: Option<&[String]>,
+        run: ToolRun<'_>,
     ) -> Result<ToolOutput, CallError> {
-        let Some((runner, function)) = self.runner(offer, name) else {
+        let Some((runner, function)) = self.runner(offer, run.name) else {
             return Err(ToolFault::of(ToolErrorCode::NoSuchFunction).into());
         };
-        let tools = &offer.tools;
         let call = Call {
-            action,
+            action: run.action,
             task,
             function,
-            tools,
-            arguments,
-            redirects,
-            deadline,
+            tools: &offer.tools,
+            arguments: run.arguments,
+            redirects: run.redirects,
+            deadline: run.deadline,
         };
         runner.run(call).await
     }

@@ -2,12 +2,11 @@
 
 use std::collections::BTreeSet;
 
-use serde_json::{Map, Value};
 use uuid::Uuid;
 
 use super::{
     decide::Seen,
-    runner::{Offer, Target, ToolTask, Toolbox},
+    runner::{Target, ToolTask},
 };
 use crate::{
     db::{Conn, DbError, dialect::hexadecimal_ids},
@@ -192,19 +191,18 @@ pub async fn add_files(
     Ok(())
 }
 
-/// Returns the taint of a call: whether the task is tainted, and whether the address of an outward read is allowed anyway.
+/// Returns the taint of a call: whether the task is tainted, and whether the address of an outward read, `target`, is allowed anyway.
 pub fn seen(
     taints: &[ActionSource],
-    toolbox: &Toolbox,
-    (offer, name, arguments): (&Offer, &str, &Map<String, Value>),
-    (task, trusted_domains): (&ToolTask, &[String]),
+    target: impl FnOnce() -> Option<Target>,
+    task: &ToolTask,
+    trusted_domains: &[String],
 ) -> Seen {
     if taints.is_empty() {
         return Seen::Clean;
     }
-    let is_allowed = toolbox
-        .target(offer, name, arguments)
-        .is_some_and(|target| is_allowed(&target, &task.question, task, trusted_domains));
+    let is_allowed =
+        target().is_some_and(|target| is_allowed(&target, &task.question, task, trusted_domains));
     if is_allowed {
         Seen::TaintedButAllowed
     } else {

@@ -5,6 +5,7 @@ use uuid::Uuid;
 
 use super::definition::{OnMessage, PausedReason, WorkflowContent, WorkflowStatus};
 use crate::{
+    cursor::PageRange,
     db::{Conn, DbError, Json},
     ids::{ChannelId, UserId, WorkflowId, WorkspaceId},
     realtime::{
@@ -114,7 +115,7 @@ pub async fn list_workflows(
     c: &mut Conn,
     workspace: WorkspaceId,
     filter: &Filter,
-    (after, before): (Option<WorkflowId>, Option<WorkflowId>),
+    PageRange { after, before }: PageRange<WorkflowId>,
     limit: i64,
 ) -> Result<Vec<Workflow>, DbError> {
     let q = if before.is_some() {

@@ -82,8 +82,8 @@ pub async fn write_shared(
     actor.require(Scope::WorkspaceAdmin)?;
     require_shared(path)?;
     crate::db::dialect::lock_workspace(c, actor.workspace.0).await?;
-    let owner = (actor.workspace.0, FileSource::Workspace);
-    let written = write_row(c, actor, owner, path, Some(content), expected).await?;
+    let (owner, source) = (actor.workspace.0, FileSource::Workspace);
+    let written = write_row(c, actor, owner, source, path, Some(content), expected).await?;
     audit(c, actor, auth::AuditAction::FileChanged, path).await?;
     written.ok_or_else(|| AgentError::FileNotFound(path.as_str().to_owned()))
 }

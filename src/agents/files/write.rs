@@ -52,15 +52,15 @@ pub async fn write(
         IDENTITY => "identity",
         _ if path.is_shared() => {
             check_size(content)?;
-            let file = (path.as_str(), Some(content));
-            let agent = profiles::put_file(c, actor, reference, file, expected).await?;
-            return instruction_file(&agent, path.as_str()).ok_or_else(missing);
+            let (path, content) = (path.as_str(), Some(content));
+            let agent = profiles::put_file(c, actor, reference, path, content, expected).await?;
+            return instruction_file(&agent, path).ok_or_else(missing);
         }
         _ => {
             let agent = profiles::get_by_reference(c, actor, reference).await?;
             let owner = agent.summary.id.0;
-            let owner = (owner, FileSource::Agent);
-            let written = write_row(c, actor, owner, path, Some(content), expected).await?;
+            let (source, content) = (FileSource::Agent, Some(content));
+            let written = write_row(c, actor, owner, source, path, content, expected).await?;
             return written.ok_or_else(missing);
         }
     };
@@ -101,8 +101,7 @@ pub async fn delete(
             if !agent.files.contains_key(path.as_str()) {
                 return Err(AgentError::FileNotFound(path.as_str().to_owned()));
             }
-            let file = (path.as_str(), None);
-            profiles::put_file(c, actor, reference, file, expected).await?;
+            profiles::put_file(c, actor, reference, path.as_str(), None, expected).await?;
             Ok(())
         }
         _ => {
@@ -123,7 +122,7 @@ pub(super) async fn delete_row(
     if known.is_none_or(|row| row.content.is_none()) {
         return Err(AgentError::FileNotFound(path.as_str().to_owned()));
     }
-    write_row(c, actor, (owner, FileSource::Agent), path, None, expected).await?;
+    write_row(c, actor, owner, FileSource::Agent, path, None, expected).await?;
     Ok(())
 }
 
@@ -138,7 +137,8 @@ fn check_size(content: &str) -> Result<(), AgentError> {
 pub(super) async fn write_row(
     c: &mut Conn,
     actor: &Actor<'_>,
-    (owner, source): (Uuid, FileSource),
+    owner: Uuid,
+    source: FileSource,
     path: &FilePath,
     content: Option<&str>,
     expected: Option<i64>,
@@ -227,8 +227,17 @@ pub(in crate::agents) async fn seed(
     for (path, content) in files {
         let path = FilePath::parse(path)?;
         path.check_date()?;
-        let owner = (agent.summary.id.0, FileSource::Agent);
-        write_row(c, actor, owner, &path, Some(content), None).await?;
+        let owner = agent.summary.id.0;
+        write_row(
+            c,
+            actor,
+            owner,
+            FileSource::Agent,
+            &path,
+            Some(content),
+            None,
+        )
+        .await?;
     }
     Ok(())
 }

@@ -5,6 +5,7 @@ use uuid::Uuid;
 
 use crate::{
     agents::profiles::Avatar,
+    cursor::PageRange,
     db::{Conn, DbError, Json},
     ids::{PersonaId, UserId, WorkspaceId},
     text_enum::{constant, text_enum},
@@ -164,7 +165,7 @@ pub async fn list_personas(
     c: &mut Conn,
     workspace: WorkspaceId,
     filter: &Filter,
-    (after, before): (Option<PersonaId>, Option<PersonaId>),
+    PageRange { after, before }: PageRange<PersonaId>,
     limit: i64,
 ) -> Result<Vec<Persona>, DbError> {
     let q = if before.is_some() {

@@ -259,18 +259,17 @@ async fn check_own_access(
     Err(AgentError::LocksYouOut)
 }
 
-/// `previous` is the profile used to detect whether the identity text or the fields have changed; `None` for an
-/// entirely new profile.
-async fn apply(
-    c: &mut Conn,
+/// Checks a change of role and status; returns whether the agent becomes the default agent.
+///
+/// # Errors
+/// `DefaultAgent`, `DefaultMustStay`, `NotActive`, or an error from `Actor::require`.
+fn check_role(
     actor: &Actor<'_>,
     row: &Row,
-    parts: Parts,
-    previous: Option<&Profile>,
-    expected: Option<i64>,
-) -> Result<Agent, AgentError> {
-    let status = parts.status.unwrap_or(row.status);
-    let steps_down = parts.role.is_some_and(|role| role != AgentRole::Primary);
+    role: Option<AgentRole>,
+    status: AgentStatus,
+) -> Result<bool, AgentError> {
+    let steps_down = role.is_some_and(|role| role != AgentRole::Primary);
     if row.is_default() && steps_down && !actor.scopes.has(Scope::AgentsAdmin) {
         return Err(AgentError::DefaultAgent("`role`"));
     }
@@ -287,13 +286,54 @@ async fn apply(
     if row.is_default() && (status != AgentStatus::Active || steps_down) {
         return Err(AgentError::DefaultMustStay);
     }
-    let becomes_default = parts.role == Some(AgentRole::Primary) && !row.is_default();
+    let becomes_default = role == Some(AgentRole::Primary) && !row.is_default();
     if becomes_default {
         actor.require(Scope::AgentsAdmin)?;
         if status != AgentStatus::Active {
             return Err(AgentError::NotActive);
         }
     }
+    Ok(becomes_default)
+}
+
+/// Records a new version, and a new status.
+async fn audit_change(
+    c: &mut Conn,
+    actor: &Actor<'_>,
+    row: &Row,
+    agent: &Agent,
+) -> Result<(), AgentError> {
+    if agent.summary.version != row.version {
+        let data =
+            serde_json::json!({"name": agent.summary.name, "version": agent.summary.version});
+        audit(c, actor, auth::AuditAction::AgentUpdated, row.id, data).await?;
+    }
+    if agent.summary.status != row.status {
+        let data = serde_json::json!({"name": agent.summary.name, "status": agent.summary.status});
+        audit(
+            c,
+            actor,
+            auth::AuditAction::AgentStatusChanged,
+            row.id,
+            data,
+        )
+        .await?;
+    }
+    Ok(())
+}
+
+/// `previous` is the profile used to detect whether the identity text or the fields have changed; `None` for an
+/// entirely new profile.
+async fn apply(
+    c: &mut Conn,
+    actor: &Actor<'_>,
+    row: &Row,
+    parts: Parts,
+    previous: Option<&Profile>,
+    expected: Option<i64>,
+) -> Result<Agent, AgentError> {
+    let status = parts.status.unwrap_or(row.status);
+    let becomes_default = check_role(actor, row, parts.role, status)?;
     let mut profile = parts.profile;
     let before = &row.profile.0;
     profile.files.clone_from(&before.files);
@@ -321,22 +361,7 @@ async fn apply(
     check_default(c, actor, row, &wanted).await?;
     check_own_access(c, actor, &wanted.profile, Some(row)).await?;
     let agent = Box::pin(store(c, actor.user, row, wanted)).await?;
-    if agent.summary.version != row.version {
-        let data =
-            serde_json::json!({"name": agent.summary.name, "version": agent.summary.version});
-        audit(c, actor, auth::AuditAction::AgentUpdated, row.id, data).await?;
-    }
-    if status != row.status {
-        let data = serde_json::json!({"name": agent.summary.name, "status": status});
-        audit(
-            c,
-            actor,
-            auth::AuditAction::AgentStatusChanged,
-            row.id,
-            data,
-        )
-        .await?;
-    }
+    audit_change(c, actor, row, &agent).await?;
     if becomes_default {
         let row = get_row(c, actor.workspace, row.id).await?;
         return point_default_at(c, actor, &row).await;
@@ -353,7 +378,8 @@ pub(in crate::agents) async fn put_file(
     c: &mut Conn,
     actor: &Actor<'_>,
     reference: &str,
-    (path, content): (&str, Option<&str>),
+    path: &str,
+    content: Option<&str>,
     expected: Option<i64>,
 ) -> Result<Agent, AgentError> {
     actor.require(Scope::AgentsWrite)?;

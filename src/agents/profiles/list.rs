@@ -11,6 +11,7 @@ use super::{
 use crate::agents::AgentError;
 use crate::{
     auth::Actor,
+    cursor::PageRange,
     db::{Conn, Json, Query},
     ids::AgentId,
     time::Timestamp,
@@ -149,16 +150,17 @@ pub async fn list_agents(
     c: &mut Conn,
     actor: &Actor<'_>,
     filter: &Filter,
-    (after, before): (Option<AgentId>, Option<AgentId>),
+    PageRange { after, before }: PageRange<AgentId>,
     limit: i64,
 ) -> Result<Vec<AgentSummary>, AgentError> {
     if let Some(id) = after.or(before) {
         super::get_visible(c, actor, id).await?;
     }
-    let (mut low, mut high) = (
-        after.unwrap_or(AgentId(Uuid::nil())),
-        before.unwrap_or(AgentId(Uuid::max())),
-    );
+    let mut part = Part {
+        low: after.unwrap_or(AgentId(Uuid::nil())),
+        high: before.unwrap_or(AgentId(Uuid::max())),
+        is_descending: before.is_some(),
+    };
     let wanted = usize::try_from(limit).unwrap_or(usize::MAX);
     let mut found: Vec<AgentSummary> = Vec::new();
     if filter.metadata.len() > METADATA_KEYS_MAX {
@@ -168,16 +170,7 @@ pub async fn list_agents(
     let pairs = rarest_pairs(c, actor, filter).await?;
     // One round is enough unless some agents are hidden from the actor or the filter has several metadata pairs.
     loop {
-        let rows = page(
-            c,
-            actor,
-            filter,
-            pairs.as_ref(),
-            (low, high),
-            before.is_some(),
-            limit,
-        )
-        .await?;
+        let rows = page(c, actor, filter, pairs.as_ref(), part, limit).await?;
         let Some(last) = rows.last().map(|row| row.id) else {
             break;
         };
@@ -190,10 +183,10 @@ pub async fn list_agents(
         if !full || found.len() >= wanted {
             break;
         }
-        *(if before.is_some() {
-            &mut high
+        *(if part.is_descending {
+            &mut part.high
         } else {
-            &mut low
+            &mut part.low
         }) = last;
     }
     found.truncate(wanted);
@@ -213,19 +206,25 @@ pub async fn find_by_name(
         name: Some(name.to_owned()),
         ..Filter::default()
     };
-    let found = list_agents(c, actor, &filter, (None, None), 1).await?;
+    let found = list_agents(c, actor, &filter, PageRange::ALL, 1).await?;
     Ok(found.first().map(|agent| agent.id))
 }
 
-/// One round of rows between two IDs, using the narrowest index that the filter allows; in descending order if
-/// `backwards`.
+/// Agents between two IDs.
+#[derive(Clone, Copy)]
+struct Part {
+    low: AgentId,
+    high: AgentId,
+    is_descending: bool,
+}
+
+/// One round of rows, using the narrowest index that the filter allows.
 async fn page(
     c: &mut Conn,
     actor: &Actor<'_>,
     filter: &Filter,
     pairs: Option<&(String, Option<String>)>,
-    between: (AgentId, AgentId),
-    backwards: bool,
+    part: Part,
     limit: i64,
 ) -> Result<Vec<Row>, AgentError> {
     let (sql, values) = if let Some(name) = &filter.name {
@@ -235,14 +234,14 @@ async fn page(
         );
         (sql, vec![Some(name.clone())])
     } else if let Some((rarest, next)) = pairs {
-        let sql = if backwards {
+        let sql = if part.is_descending {
             pairs_sql!("order by m.agent_id desc limit $4")
         } else {
             pairs_sql!("order by m.agent_id limit $4")
         };
         (sql, vec![Some(rarest.clone()), next.clone()])
     } else if let Some(status) = &filter.status {
-        let sql = if backwards {
+        let sql = if part.is_descending {
             summary_sql!(
                 "agents a",
                 "where a.workspace_id = $1 and a.id > $2 and a.id < $3 and a.status = $5 order by a.id desc limit $4"
@@ -254,7 +253,7 @@ async fn page(
             )
         };
         (sql, vec![Some(status.to_string())])
-    } else if backwards {
+    } else if part.is_descending {
         let sql = summary_sql!(
             "agents a",
             "where a.workspace_id = $1 and a.id > $2 and a.id < $3 order by a.id desc limit $4"
@@ -267,12 +266,11 @@ async fn page(
         );
         (sql, Vec::new())
     };
-    let (low, high) = between;
     let keyed = c
         .q(sql)
         .bind(actor.workspace)
-        .bind(low)
-        .bind(high)
+        .bind(part.low)
+        .bind(part.high)
         .bind(limit);
     let q = values.into_iter().fold(keyed, Query::bind);
     Ok(q.all().await?)

@@ -4,9 +4,9 @@ use sha2::{Digest, Sha256};
 
 use super::{
     Agent, AgentStatus, Brief, Profile, Row,
-    announce::{Before, announce},
+    announce::{Before, People, announce},
     find::get_row,
-    inherit::{self, check_size},
+    inherit::{self, Merged, check_size},
     refresh,
     version_rows::{Version, insert_version, instructions_bytes, size_of, stored_bytes},
 };
@@ -93,6 +93,16 @@ pub(super) struct ProfileWrite<'a> {
     pub(super) origin: Origin,
 }
 
+impl ProfileWrite<'_> {
+    fn is_unchanged(&self, row: &Row) -> bool {
+        self.summary.is_none()
+            && self.name == row.name
+            && self.profile == row.profile.0
+            && self.mentionable == row.mentionable
+            && self.status == row.status
+    }
+}
+
 /// Origin of a change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Origin {
@@ -115,12 +125,7 @@ pub(super) async fn store(
     row: &Row,
     wanted: ProfileWrite<'_>,
 ) -> Result<Agent, AgentError> {
-    let unchanged = wanted.summary.is_none()
-        && wanted.name == row.name
-        && wanted.profile == row.profile.0
-        && wanted.mentionable == row.mentionable
-        && wanted.status == row.status;
-    if unchanged && wanted.expected.is_none_or(|version| version == row.version) {
+    if wanted.is_unchanged(row) && wanted.expected.is_none_or(|version| version == row.version) {
         return Ok(row.clone().into());
     }
     let before_base = row.profile.0.base_profile_id;
@@ -140,29 +145,8 @@ pub(super) async fn store(
     }
     refresh::check_sizes(c, row.id, merged.profile.instructions.len()).await?;
     rename(c, row, wanted.name).await?;
-    // The version is checked in the update itself, so that only one of several concurrent edits of a version
-    // succeeds.
-    let updated: Option<(i64,)> = c
-        .q("update agents set profile = $3, mentionable = $4, status = $5, name = $6, summary = $7, access = $8, base_id = $9, \
-            version = version + 1, updated_at = $10, instructions_bytes = $12, profile_bytes = $13, persona_id = $14 \
-            where workspace_id = $1 and id = $2 and version = $11 returning version")
-        .bind(row.workspace_id)
-        .bind(row.id)
-        .bind(Json(wanted.profile.clone()))
-        .bind(wanted.mentionable)
-        .bind(wanted.status)
-        .bind(wanted.name.to_owned())
-        .bind(Json(Brief::new(&wanted.profile, &merged.profile)))
-        .bind(merged.profile.access_control.clone().map(Json))
-        .bind(wanted.profile.base_profile_id)
-        .bind(now())
-        .bind(wanted.expected.unwrap_or(row.version))
-        .bind(instructions_bytes(&wanted.profile))
-        .bind(stored_bytes(&wanted.profile))
-        .bind(wanted.profile.persona_id)
-        .opt()
-        .await?;
-    let Some((version,)) = updated else {
+    let updated = update_row(c, row, &wanted, &merged).await?;
+    let Some(version) = updated else {
         return Err(AgentError::Stale(Box::new(row.clone().into())));
     };
     let summary = match &wanted.summary {
@@ -183,19 +167,8 @@ pub(super) async fn store(
         index_metadata(c, row.workspace_id, row.id, &wanted.profile).await?;
     }
     let agent: Agent = get_row(c, row.workspace_id, row.id).await?.into();
-    let kind = if wanted.status == AgentStatus::Archived && row.status != AgentStatus::Archived {
-        EventType::AgentArchived
-    } else {
-        EventType::AgentUpdated
-    };
-    let known = row.clone().into();
-    let before = Before {
-        agent: &known,
-        access: row.access(),
-    };
     let mut people = None;
-    let access = merged.profile.access_control.as_ref();
-    announce(c, kind, &agent, access, Some(before), &mut people).await?;
+    announce_change(c, row, &agent, &merged, &mut people).await?;
     match wanted.origin {
         Origin::Edit => {
             refresh::begin(c, by, row.workspace_id, row.id, followers, &mut people).await?;
@@ -205,6 +178,60 @@ pub(super) async fn store(
         }
     }
     Ok(agent)
+}
+
+/// Updates the row of an agent; returns its new version. The version is checked in the update itself, so that only one of several
+/// concurrent edits of a version succeeds.
+async fn update_row(
+    c: &mut Conn,
+    row: &Row,
+    wanted: &ProfileWrite<'_>,
+    merged: &Merged,
+) -> Result<Option<i64>, AgentError> {
+    let updated: Option<(i64,)> = c
+        .q("update agents set profile = $3, mentionable = $4, status = $5, name = $6, summary = $7, access = $8, base_id = $9, \
+            version = version + 1, updated_at = $10, instructions_bytes = $12, profile_bytes = $13, persona_id = $14 \
+            where workspace_id = $1 and id = $2 and version = $11 returning version")
+        .bind(row.workspace_id)
+        .bind(row.id)
+        .bind(Json(wanted.profile.clone()))
+        .bind(wanted.mentionable)
+        .bind(wanted.status)
+        .bind(wanted.name.to_owned())
+        .bind(Json(Brief::new(&wanted.profile, &merged.profile)))
+        .bind(merged.profile.access_control.clone().map(Json))
+        .bind(wanted.profile.base_profile_id)
+        .bind(now())
+        .bind(wanted.expected.unwrap_or(row.version))
+        .bind(instructions_bytes(&wanted.profile))
+        .bind(stored_bytes(&wanted.profile))
+        .bind(wanted.profile.persona_id)
+        .opt()
+        .await?;
+    Ok(updated.map(|(version,)| version))
+}
+
+/// Announces a new version to those who see the agent now or saw it before.
+async fn announce_change(
+    c: &mut Conn,
+    row: &Row,
+    agent: &Agent,
+    merged: &Merged,
+    people: &mut Option<People>,
+) -> Result<(), AgentError> {
+    let kind =
+        if agent.summary.status == AgentStatus::Archived && row.status != AgentStatus::Archived {
+            EventType::AgentArchived
+        } else {
+            EventType::AgentUpdated
+        };
+    let known = row.clone().into();
+    let before = Before {
+        agent: &known,
+        access: row.access(),
+    };
+    let access = merged.profile.access_control.as_ref();
+    Ok(announce(c, kind, agent, access, Some(before), people).await?)
 }
 
 /// Claims the new name of an agent, unless it is the old one.

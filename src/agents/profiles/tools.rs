@@ -295,6 +295,112 @@ impl Default for DelegateTool {
 const NAME_BYTES_MAX: usize = 64;
 const NAMES_MAX: usize = 128;
 
+fn is_name(name: &str) -> bool {
+    (1..=NAME_BYTES_MAX).contains(&name.len())
+        && name
+            .bytes()
+            .all(|b| b.is_ascii_alphanumeric() || b == b'_' || b == b'-')
+}
+
+fn is_long(description: Option<&str>) -> bool {
+    description.is_some_and(|text| text.encode_utf16().count() > DESCRIPTION_UNITS_MAX)
+}
+
+/// Checks whether a list has too many names, or an empty one.
+fn has_bad_names(names: Option<&[String]>) -> bool {
+    names.is_some_and(|names| names.len() > NAMES_MAX || names.iter().any(String::is_empty))
+}
+
+impl FunctionTool {
+    fn problem(&self) -> Option<&'static str> {
+        let is_large =
+            |schema| serde_json::to_vec(schema).is_ok_and(|text| text.len() > PARAMETERS_BYTES_MAX);
+        if self.name.is_none() && self.registry_id.is_none() {
+            Some("a function needs a name or a registry_id")
+        } else if self.name.as_deref().is_some_and(|name| !is_name(name)) {
+            Some("a function name must have 1 to 64 letters, digits, `_`, or `-`")
+        } else if is_long(self.description.as_deref()) {
+            Some("a function description can have at most 4096 characters")
+        } else if self.parameters.as_ref().is_some_and(is_large) {
+            Some("the parameters of a function can be at most 32 KiB")
+        } else {
+            None
+        }
+    }
+}
+
+impl McpTool {
+    fn problem(&self) -> Option<&'static str> {
+        let is_url = |url: &str| {
+            (url.starts_with("https://") || url.starts_with("http://")) && url.len() <= 2048
+        };
+        if self.server_label.is_none() && self.registry_id.is_none() {
+            Some("an MCP tool needs a registry_id or a server_label")
+        } else if !self.server_label.as_deref().is_none_or(is_name) {
+            Some("a server_label must have 1 to 64 letters, digits, `_`, or `-`")
+        } else if !self.server_url.as_deref().is_none_or(is_url) {
+            Some("a server_url must be an http or https URL")
+        } else if is_long(self.server_description.as_deref())
+            || has_bad_names(self.allowed_tools.as_deref())
+        {
+            Some(
+                "an MCP tool can have a description of at most 4096 characters and at most 128 allowed_tools",
+            )
+        } else {
+            None
+        }
+    }
+}
+
+impl FileSearchTool {
+    fn problem(&self) -> Option<&'static str> {
+        let ranking = self.ranking_options.as_ref();
+        let threshold = ranking.and_then(|options| options.score_threshold);
+        let ranker = ranking.and_then(|options| options.ranker.as_deref());
+        if self.max_num_results.is_some_and(|n| !(1..=50).contains(&n)) {
+            Some("max_num_results must be from 1 to 50")
+        } else if threshold.is_some_and(|score| !(0.0..=1.0).contains(&score)) {
+            Some("score_threshold must be from 0 to 1")
+        } else if !self.vector_store_ids.is_empty() {
+            Some("this server has no vector stores: vector_store_ids must be empty")
+        } else if ranker.is_some_and(|ranker| ranker != "auto") {
+            Some("the ranker must be auto")
+        } else if !self.filters.as_ref().is_none_or(names_channels) {
+            Some("filters must be {\"channel_ids\": […]} with IDs of channels")
+        } else {
+            None
+        }
+    }
+}
+
+impl WebFetchTool {
+    fn problem(&self) -> Option<&'static str> {
+        let is_bad = has_bad_names(self.allowed_domains.as_deref())
+            || has_bad_names(self.blocked_domains.as_deref());
+        is_bad.then_some("at most 128 domains are allowed, and none can be empty")
+    }
+}
+
+impl DelegateTool {
+    fn problem(&self) -> Option<&'static str> {
+        if is_long(self.description.as_deref()) || has_bad_names(self.agents.as_deref()) {
+            Some("at most 128 agents and a description of at most 4096 characters are allowed")
+        } else if self
+            .rounds_max
+            .is_some_and(|rounds| !(1..=10).contains(&rounds))
+        {
+            Some("rounds_max must be from 1 to 10")
+        } else if self
+            .usd_max
+            .is_some_and(|usd| usd <= 0.0 || !usd.is_finite())
+        {
+            Some("usd_max must be above 0")
+        } else {
+            None
+        }
+    }
+}
+
 impl Tool {
     pub fn kind(&self) -> ToolKind {
         match self {
@@ -348,111 +454,15 @@ impl Tool {
 
     /// Describes an invalid value; the shape was checked during deserialization.
     pub fn problem(&self) -> Option<String> {
-        let name_fits = |name: &str| {
-            (1..=NAME_BYTES_MAX).contains(&name.len())
-                && name
-                    .bytes()
-                    .all(|b| b.is_ascii_alphanumeric() || b == b'_' || b == b'-')
-        };
-        let long = |text: &Option<String>| {
-            text.as_deref()
-                .is_some_and(|text| text.encode_utf16().count() > DESCRIPTION_UNITS_MAX)
-        };
-        let many = |names: &Option<Vec<String>>| {
-            names
-                .as_ref()
-                .is_some_and(|names| names.len() > NAMES_MAX || names.iter().any(String::is_empty))
-        };
         let problem = match self {
-            Self::Function(tool) if tool.name.is_none() && tool.registry_id.is_none() => {
-                "a function needs a name or a registry_id"
-            }
-            Self::Function(tool) if tool.name.as_deref().is_some_and(|name| !name_fits(name)) => {
-                "a function name must have 1 to 64 letters, digits, `_`, or `-`"
-            }
-            Self::Function(tool) if long(&tool.description) => {
-                "a function description can have at most 4096 characters"
-            }
-            Self::Function(tool)
-                if tool.parameters.as_ref().is_some_and(|schema| {
-                    serde_json::to_vec(schema).is_ok_and(|text| text.len() > PARAMETERS_BYTES_MAX)
-                }) =>
-            {
-                "the parameters of a function can be at most 32 KiB"
-            }
-            Self::Mcp(tool) if tool.server_label.is_none() && tool.registry_id.is_none() => {
-                "an MCP tool needs a registry_id or a server_label"
-            }
-            Self::Mcp(tool)
-                if tool
-                    .server_label
-                    .as_deref()
-                    .is_some_and(|label| !name_fits(label)) =>
-            {
-                "a server_label must have 1 to 64 letters, digits, `_`, or `-`"
-            }
-            Self::Mcp(tool)
-                if tool.server_url.as_deref().is_some_and(|url| {
-                    !(url.starts_with("https://") || url.starts_with("http://")) || url.len() > 2048
-                }) =>
-            {
-                "a server_url must be an http or https URL"
-            }
-            Self::Mcp(tool) if long(&tool.server_description) || many(&tool.allowed_tools) => {
-                "an MCP tool can have a description of at most 4096 characters and at most 128 allowed_tools"
-            }
-            Self::FileSearch(tool)
-                if tool.max_num_results.is_some_and(|n| !(1..=50).contains(&n)) =>
-            {
-                "max_num_results must be from 1 to 50"
-            }
-            Self::FileSearch(tool)
-                if tool
-                    .ranking_options
-                    .as_ref()
-                    .and_then(|options| options.score_threshold)
-                    .is_some_and(|score| !(0.0..=1.0).contains(&score)) =>
-            {
-                "score_threshold must be from 0 to 1"
-            }
-            Self::FileSearch(tool) if !tool.vector_store_ids.is_empty() => {
-                "this server has no vector stores: vector_store_ids must be empty"
-            }
-            Self::FileSearch(tool)
-                if tool
-                    .ranking_options
-                    .as_ref()
-                    .and_then(|options| options.ranker.as_deref())
-                    .is_some_and(|ranker| ranker != "auto") =>
-            {
-                "the ranker must be auto"
-            }
-            Self::FileSearch(tool) if !tool.filters.as_ref().is_none_or(names_channels) => {
-                "filters must be {\"channel_ids\": […]} with IDs of channels"
-            }
-            Self::WebFetch(tool) if many(&tool.allowed_domains) || many(&tool.blocked_domains) => {
-                "at most 128 domains are allowed, and none can be empty"
-            }
-            Self::Delegate(tool) if long(&tool.description) || many(&tool.agents) => {
-                "at most 128 agents and a description of at most 4096 characters are allowed"
-            }
-            Self::Delegate(tool)
-                if tool
-                    .rounds_max
-                    .is_some_and(|rounds| !(1..=10).contains(&rounds)) =>
-            {
-                "rounds_max must be from 1 to 10"
-            }
-            Self::Delegate(tool)
-                if tool
-                    .usd_max
-                    .is_some_and(|usd| usd <= 0.0 || !usd.is_finite()) =>
-            {
-                "usd_max must be above 0"
-            }
-            _ => return None,
+            Self::Function(tool) => tool.problem(),
+            Self::Mcp(tool) => tool.problem(),
+            Self::FileSearch(tool) => tool.problem(),
+            Self::WebFetch(tool) => tool.problem(),
+            Self::Delegate(tool) => tool.problem(),
+            Self::CodeInterpreter(_) => None,
         };
-        Some(problem.to_owned())
+        problem.map(str::to_owned)
     }
 
     /// Describes a value that is refused in new tools only: agents may have it since before.

@@ -181,7 +181,8 @@ pub async fn diff(
     c: &mut Conn,
     actor: &Actor<'_>,
     reference: &str,
-    (from, to): (i64, i64),
+    from: i64,
+    to: i64,
 ) -> Result<AgentDiff, AgentError> {
     let row = get_visible_row(c, actor, reference).await?;
     let (old, new) = (stored(c, &row, from).await?, stored(c, &row, to).await?);

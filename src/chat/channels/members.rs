@@ -10,6 +10,7 @@ use crate::{
         event::ChannelMemberEvent,
         rows::channel::{ChannelKind, audience, get_channel},
     },
+    cursor::PageRange,
     db::{Conn, now},
     ids::{ChannelId, UserId, WorkspaceId},
     realtime::{EventType, MembershipChange, NewEvent, log},
@@ -198,7 +199,7 @@ fn not_a_member(user: UserId) -> ChatError {
 pub async fn list_members(
     c: &mut Conn,
     access: &access::ChannelAccess<'_>,
-    (after, before): (Option<UserId>, Option<UserId>),
+    PageRange { after, before }: PageRange<UserId>,
     limit: i64,
 ) -> Result<Vec<Member>, ChatError> {
     let mark: Option<(Timestamp,)> = match after.or(before) {

@@ -8,6 +8,7 @@ use uuid::Uuid;
 use super::{ChatError, access, reads};
 use crate::{
     auth::{Caller, slugify},
+    cursor::PageRange,
     db::{Conn, is_visible_channel},
     ids::{ChannelId, UserId, WorkspaceId},
 };
@@ -97,7 +98,7 @@ pub async fn list_mine(
     c: &mut Conn,
     workspace: WorkspaceId,
     user: UserId,
-    (after, before): (Option<ChannelId>, Option<ChannelId>),
+    PageRange { after, before }: PageRange<ChannelId>,
     limit: i64,
 ) -> Result<Vec<MyChannel>, ChatError> {
     if let Some(id) = after.or(before) {

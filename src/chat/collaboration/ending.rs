@@ -56,5 +56,5 @@ async fn bind_first(
         .bind(fork)
         .one()
         .await?;
-    bindings::bind(c, workspace, thread, conversation, (first, version)).await
+    bindings::bind(c, workspace, thread, conversation, first, version).await
 }

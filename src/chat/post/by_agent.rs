@@ -12,7 +12,7 @@ use crate::{
         },
         search::index::{self, ThreadRoot},
         text::ReplyText,
-        threads::{self, ThreadOrigin},
+        threads::{self, ThreadOrigin, ThreadStart},
     },
     db::Conn,
     ids::{AgentId, ChannelId, ForkId, MessageId, ThreadId, UserId, WorkspaceId},
@@ -50,9 +50,13 @@ pub async fn post_as_agent(c: &mut Conn, post: AgentPost<'_>) -> Result<Message,
             channel: post.channel,
             created_by: post.requester,
         };
-        let how = (None, ThreadMemory::On);
-        let by = BoundBy::Person;
-        let mut thread = threads::insert(c, origin, post.thread, id, how, None, by).await?;
+        let start = ThreadStart {
+            id: post.thread,
+            root: id,
+            title: None,
+            memory: ThreadMemory::On,
+        };
+        let mut thread = threads::insert(c, origin, start, None, BoundBy::Person).await?;
         let seq = log::reserve(c, post.workspace, 1).await?;
         // The first message has the next number: the workspace is locked.
         thread.last_seq = seq + 1;

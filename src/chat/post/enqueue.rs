@@ -115,8 +115,7 @@ pub async fn retry_task(
         .await?;
     }
     let first_seq = log::reserve(c, actor.workspace, tasks.len()).await?;
-    let of = (actor.key, guard);
-    enqueue_again(c, first_seq, &tasks, of, full, audience).await
+    enqueue_again(c, first_seq, &tasks, actor.key, guard, full, audience).await
 }
 
 /// # Errors
@@ -158,7 +157,8 @@ async fn enqueue_again(
     c: &mut Conn,
     first_seq: i64,
     tasks: &[&Task],
-    (key, guard): (Option<ApiKeyId>, Option<i64>),
+    key: Option<ApiKeyId>,
+    guard: Option<i64>,
     full: Option<TaskError>,
     audience: Audience,
 ) -> Result<Task, ChatError> {

@@ -138,21 +138,31 @@ async fn insert_counted(
         edited_at: None,
         deleted_at: None,
     });
+    count_and_announce(c, new, &message, audience).await?;
+    Ok(message)
+}
+
+/// Counts a new message in its conversation, and appends its event.
+async fn count_and_announce(
+    c: &mut Conn,
+    new: &NewMessage,
+    message: &Message,
+    audience: Audience,
+) -> Result<(), DbError> {
     match new.fork {
-        None => rows::thread::count_message(c, &message).await?,
-        Some(fork) => forks::count_message(c, fork, &message).await?,
+        None => rows::thread::count_message(c, message).await?,
+        Some(fork) => forks::count_message(c, fork, message).await?,
     }
     let event = NewEvent::new(
-        seq,
+        message.seq,
         EventType::MessageCreated,
         audience,
-        &MessageEvent { message: &message },
+        &MessageEvent { message },
     )?
     .in_conversation(message.thread_id, message.fork_id)
     .about(Some(message.id))
     .mentioning(notified(new));
-    log::append(c, new.workspace, event).await?;
-    Ok(message)
+    log::append(c, new.workspace, event).await
 }
 
 /// People for whom the message counts as a mention. Messages in forks and of agents mention nobody.

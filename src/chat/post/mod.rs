@@ -219,7 +219,6 @@ async fn asked(
     draft: &PostDraft<'_>,
     found: &ResolvedMentions,
 ) -> Result<Invoked, ChatError> {
-    let actor = &draft.access.channel_access.actor;
     let links = links(draft.text, found);
     if links.len() > CHAIN_LINKS_MAX {
         return Err(ChatError::ChainTooLong(links.len()));
@@ -233,32 +232,7 @@ async fn asked(
         None
     };
     if !found.agents.is_empty() {
-        let pinned = |agent: &InvocableAgent| {
-            bound
-                .as_ref()
-                .filter(|b| b.agent == agent.id)
-                .map(|b| b.version)
-        };
-        let ask = |agent: &InvocableAgent, prompt| Invocation {
-            agent: agent.id,
-            version: pinned(agent).unwrap_or(agent.version),
-            prompt,
-        };
-        if links.is_empty() {
-            let each = found.agents.iter();
-            return Ok(Invoked {
-                agents: each
-                    .map(|agent| ask(agent, prompt_for(draft.text, found, agent.id)))
-                    .collect(),
-                ..Invoked::default()
-            });
-        }
-        let each = links.into_iter();
-        return Ok(Invoked {
-            agents: each.map(|(agent, text)| ask(agent, text)).collect(),
-            order: ReplyOrder::Chain,
-            notice: None,
-        });
+        return Ok(invoke_mentioned(draft, found, links, bound.as_ref()));
     }
     if found.names_people() && draft.access.is_shared_thread() {
         return Ok(Invoked::default());
@@ -269,6 +243,46 @@ async fn asked(
             None => Ok(Invoked::default()),
         };
     };
+    invoke_bound(c, draft, bound).await
+}
+
+/// Invokes the mentioned agents: one after the other if the message links them.
+fn invoke_mentioned(
+    draft: &PostDraft<'_>,
+    found: &ResolvedMentions,
+    links: Vec<(&InvocableAgent, String)>,
+    bound: Option<&Binding>,
+) -> Invoked {
+    let pinned = |agent: &InvocableAgent| bound.filter(|b| b.agent == agent.id).map(|b| b.version);
+    let ask = |agent: &InvocableAgent, prompt| Invocation {
+        agent: agent.id,
+        version: pinned(agent).unwrap_or(agent.version),
+        prompt,
+    };
+    if links.is_empty() {
+        let each = found.agents.iter();
+        return Invoked {
+            agents: each
+                .map(|agent| ask(agent, prompt_for(draft.text, found, agent.id)))
+                .collect(),
+            ..Invoked::default()
+        };
+    }
+    let each = links.into_iter();
+    Invoked {
+        agents: each.map(|(agent, text)| ask(agent, text)).collect(),
+        order: ReplyOrder::Chain,
+        notice: None,
+    }
+}
+
+/// Invokes the bound agent, or the fallback agent in its place.
+async fn invoke_bound(
+    c: &mut Conn,
+    draft: &PostDraft<'_>,
+    bound: Binding,
+) -> Result<Invoked, ChatError> {
+    let actor = &draft.access.channel_access.actor;
     if !bound.auto_reply || !actor.scopes.has(Scope::AgentsUse) || draft.is_silenced(bound.agent) {
         return Ok(Invoked::default());
     }

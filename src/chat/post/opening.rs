@@ -15,7 +15,7 @@ use crate::{
         channels::{self, ChannelAgent, ChannelAgentMode},
         rows::thread::{ThreadMemory, get_thread},
         text::Text,
-        threads,
+        threads::{self, ThreadStart},
     },
     db::{Conn, DbError},
     ids::{AgentId, ChannelId, MessageId, ThreadId},
@@ -165,15 +165,9 @@ pub async fn start_thread(
     channel_access.actor.require(Scope::ChatWrite)?;
     crate::db::dialect::lock_workspace(c, channel_access.actor.workspace.0).await?;
     let (message, thread) = (MessageId::new(), ThreadId::new());
-    if let Some(known) = claim_client_id(
-        c,
-        &channel_access.actor,
-        new.client_id.as_deref(),
-        &channel.to_string(),
-        message.0,
-    )
-    .await?
-    {
+    let client_id = new.client_id.as_deref();
+    let (actor, place) = (&channel_access.actor, channel.to_string());
+    if let Some(known) = claim_client_id(c, actor, client_id, &place, message.0).await? {
         return stored(c, known, true).await;
     }
     let channel_access = channel_access.writing()?;
@@ -184,16 +178,14 @@ pub async fn start_thread(
     let channel_agent = channels::find_agent(c, &channel_access).await?;
     let opening = opening_agent(c, caller, &channel_access, channel_agent, new).await?;
     let agent = opening.agent;
-    let row = threads::insert(
-        c,
-        (&channel_access).into(),
-        thread,
-        message,
-        (new.title.as_deref(), new.memory),
-        agent.as_ref(),
-        opening.bound_by,
-    )
-    .await?;
+    let start = ThreadStart {
+        id: thread,
+        root: message,
+        title: new.title.as_deref(),
+        memory: new.memory,
+    };
+    let origin = (&channel_access).into();
+    let row = threads::insert(c, origin, start, agent.as_ref(), opening.bound_by).await?;
     let access = ThreadAccess {
         channel_access,
         thread,
@@ -206,28 +198,23 @@ pub async fn start_thread(
         message,
         parent: None,
         text,
-        client_id: new.client_id.as_deref(),
+        client_id,
         channel_agent,
         root_agent: opening.root_agent,
     };
     let (message, tasks) = commit_post(c, draft, Some(row)).await?;
     if let (Some(text), Some(agent)) = (opening.notice, &agent) {
+        let task = tasks.first().map(|task| task.id);
         let notice = NoticeTarget {
             workspace: access.channel_access.actor.workspace,
             channel,
             thread,
             fork: None,
             agent: agent.id,
-            task: tasks.first().map(|task| task.id),
+            task,
         };
-        insert_notice(
-            c,
-            notice,
-            access.channel_access.audience(),
-            Some(message.id),
-            text,
-        )
-        .await?;
+        let audience = access.channel_access.audience();
+        insert_notice(c, notice, audience, Some(message.id), text).await?;
     }
     let thread = get_thread(c, thread).await?;
     Ok(Posted {

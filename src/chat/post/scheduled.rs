@@ -26,7 +26,8 @@ pub struct ScheduledPost<'a> {
 /// If the database fails.
 pub async fn post_scheduled(
     c: &mut Conn,
-    (task, lease): (&Task, &Lease),
+    task: &Task,
+    lease: &Lease,
     post: ScheduledPost<'_>,
 ) -> Result<Message, ChatError> {
     let target = lease.target;

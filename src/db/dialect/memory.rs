@@ -18,7 +18,8 @@ pub struct WordCount {
 /// Inserts the words of an entry; `total` is their number.
 pub async fn insert_words(
     c: &mut Conn,
-    (workspace, entry): (Uuid, Uuid),
+    workspace: Uuid,
+    entry: Uuid,
     words: Vec<WordCount>,
     total: i64,
 ) -> Result<(), DbError> {

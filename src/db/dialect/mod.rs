@@ -142,7 +142,8 @@ pub async fn clock(c: &mut Conn) -> Result<Timestamp, DbError> {
 pub async fn insert_handles(
     c: &mut Conn,
     task: Uuid,
-    (kind, newest): (&str, i64),
+    kind: &str,
+    newest: i64,
     sources: impl Iterator<Item = Uuid>,
 ) -> Result<(), DbError> {
     let q = match c.engine() {

@@ -396,25 +396,40 @@ impl Server {
                 None => break refusal,
             }
         };
-        let error = refusal.error(self.endpoint.api_key.as_deref());
-        let refuses_tools = must_have_tools && refusal.refuses_tools(&request);
         if let Some(overflow) = refusal.overflow() {
             self.learn_overflow(&model, overflow, estimate).await;
-        } else if let (true, ModelError::BadRequest(detail) | ModelError::Unavailable(detail)) =
-            (refuses_tools, &error)
-        {
-            return Err(ModelError::ToolsRefused(detail.clone()));
-        } else if let ModelError::BadRequest(detail) = error {
-            if refusal.names_model(&model) {
-                self.listed_since(started).await;
-                return Err(ModelError::ModelMissing(detail));
-            }
-            if refusal.is_missing_path() {
-                return Err(ModelError::BadRequest(self.missing_path()));
-            }
-            return Err(ModelError::BadRequest(detail));
         }
-        Err(error)
+        let refuses_tools = must_have_tools && refusal.refuses_tools(&request);
+        Err(self
+            .error_of(&refusal, &model, refuses_tools, started)
+            .await)
+    }
+
+    /// Error for a request that the server refused.
+    async fn error_of(
+        &self,
+        refusal: &Refusal,
+        model: &str,
+        refuses_tools: bool,
+        started: Instant,
+    ) -> ModelError {
+        let error = refusal.error(self.endpoint.api_key.as_deref());
+        if refusal.overflow().is_some() {
+            return error;
+        }
+        match error {
+            ModelError::BadRequest(detail) | ModelError::Unavailable(detail) if refuses_tools => {
+                ModelError::ToolsRefused(detail)
+            }
+            ModelError::BadRequest(detail) if refusal.names_model(model) => {
+                self.listed_since(started).await;
+                ModelError::ModelMissing(detail)
+            }
+            ModelError::BadRequest(_) if refusal.is_missing_path() => {
+                ModelError::BadRequest(self.missing_path())
+            }
+            error => error,
+        }
     }
 
     /// Hint for a base URL without the routes.

@@ -89,7 +89,8 @@ impl Nats {
         name: &str,
         cluster: &str,
         handler: Handler,
-        (shutdown, tracker): (CancellationToken, TaskTracker),
+        shutdown: CancellationToken,
+        tracker: TaskTracker,
     ) -> Result<(), NatsError> {
         let (first, mut settled) = watch::channel(None);
         let is_up = Arc::clone(&self.is_up);

@@ -17,6 +17,7 @@ use super::{
 };
 use crate::{
     db::{DbError, now},
+    ids::NodeId,
     nodes::{links::Links, mode::Mode, row},
     realtime::BusMessage,
 };
@@ -59,7 +60,8 @@ pub async fn start(
             &links.node.name,
             &cluster,
             handler,
-            (shutdown.clone(), tracker.clone()),
+            shutdown.clone(),
+            tracker.clone(),
         )
         .await?;
     }
@@ -127,42 +129,69 @@ async fn send_forever(
         if is_notify_beat {
             notified_at = Instant::now();
         }
-        let mut notifications = Vec::new();
-        for message in messages {
-            match message {
-                BusMessage::Node { .. } if !is_notify_beat => {}
-                BusMessage::Node { .. } => notifications.push(message),
-                _ if !needs_notify => {}
-                BusMessage::Delta(delta) => {
-                    notifications.extend(held.hold(delta).map(BusMessage::Delta));
-                }
-                BusMessage::Log {
-                    workspace,
-                    first,
-                    last,
-                    ..
-                } => notifications.push(BusMessage::Log {
-                    workspace,
-                    first,
-                    last,
-                    events: Vec::new(),
-                }),
-                message => notifications.push(message),
-            }
-        }
-        if held.due().is_some_and(|due| due <= Instant::now()) {
-            notifications.extend(held.take());
-        }
+        let kept = Kept {
+            is_beat: is_notify_beat,
+            is_needed: needs_notify,
+        };
+        let notifications = notifications(messages, &mut held, kept);
         if notifications.is_empty() {
             continue;
         }
-        for message in &notifications {
-            metrics::counter!("openvibe_bus_messages_total", "direction" => "out", "type" => message.label()).increment(1);
-        }
-        for packet in wire::pack(bus.node, &epoch, notifications, NOTIFICATION_BYTES_MAX) {
-            if packets.try_send(packet).is_err() {
-                metrics::counter!("openvibe_bus_dropped_total").increment(1);
+        notify_peers(&packets, bus.node, &epoch, notifications);
+    }
+}
+
+/// Messages that notifications of the database carry.
+#[derive(Clone, Copy)]
+struct Kept {
+    is_beat: bool,
+    /// The bus does not carry the others.
+    is_needed: bool,
+}
+
+/// The messages as notifications: without the events of the log, and with deltas that were held back long enough.
+fn notifications(messages: Vec<BusMessage>, held: &mut HeldDeltas, kept: Kept) -> Vec<BusMessage> {
+    let mut notifications = Vec::new();
+    for message in messages {
+        match message {
+            BusMessage::Node { .. } if !kept.is_beat => {}
+            BusMessage::Node { .. } => notifications.push(message),
+            _ if !kept.is_needed => {}
+            BusMessage::Delta(delta) => {
+                notifications.extend(held.hold(delta).map(BusMessage::Delta));
             }
+            BusMessage::Log {
+                workspace,
+                first,
+                last,
+                ..
+            } => notifications.push(BusMessage::Log {
+                workspace,
+                first,
+                last,
+                events: Vec::new(),
+            }),
+            message => notifications.push(message),
+        }
+    }
+    if held.due().is_some_and(|due| due <= Instant::now()) {
+        notifications.extend(held.take());
+    }
+    notifications
+}
+
+fn notify_peers(
+    packets: &mpsc::Sender<String>,
+    node: NodeId,
+    epoch: &str,
+    notifications: Vec<BusMessage>,
+) {
+    for message in &notifications {
+        metrics::counter!("openvibe_bus_messages_total", "direction" => "out", "type" => message.label()).increment(1);
+    }
+    for packet in wire::pack(node, epoch, notifications, NOTIFICATION_BYTES_MAX) {
+        if packets.try_send(packet).is_err() {
+            metrics::counter!("openvibe_bus_dropped_total").increment(1);
         }
     }
 }

@@ -36,11 +36,13 @@ use super::{
     log::{AgentVisibility, Envelope, MembershipChange},
 };
 use crate::ids::{ApiKeyId, ChannelId, MessageId, SessionId, TaskId, UserId, WorkspaceId};
+pub use remote::PresenceChange;
 use room::Room;
 pub use room::SUBSCRIPTIONS_MAX;
 use shared::lock;
 pub use shared::{Behind, Shared};
-pub use socket::{Close, Outgoing, Socket};
+pub use socket::{Close, Outgoing, Socket, SocketOwner};
+pub use stream::TaskRun;
 use stream::{Stream, StreamSource, TextPosition};
 
 /// Interval at which delayed presence changes are sent.
@@ -69,15 +71,15 @@ impl Hub {
     /// Registers a socket; it receives no events of private channels, and with a scope no traffic of public ones, until `admit`.
     pub fn register(
         &self,
-        workspace: WorkspaceId,
-        user: UserId,
-        (session, key): (Option<SessionId>, Option<ApiKeyId>),
+        owner: SocketOwner,
         visibility: AgentVisibility,
         delivery: Delivery,
     ) -> (Arc<Socket>, mpsc::Receiver<Outgoing>) {
         let id = self.next.fetch_add(1, Ordering::Relaxed);
-        let (socket, receive) =
-            Socket::new(id, (workspace, user), (session, key), visibility, delivery);
+        let SocketOwner {
+            workspace, user, ..
+        } = owner;
+        let (socket, receive) = Socket::new(id, owner, visibility, delivery);
         let room = self.room(workspace);
         let mut room = lock(&room);
         let opens = room.sockets.is_empty();
@@ -401,7 +403,7 @@ impl Hub {
     pub fn open_stream(
         &self,
         workspace: WorkspaceId,
-        (task, token): (TaskId, Uuid),
+        run: TaskRun,
         conversation: Conversation,
         message: MessageId,
         attempt: i64,
@@ -410,24 +412,24 @@ impl Hub {
         let mut room = lock(&room);
         let is_overtaken = room
             .streams
-            .get(&task)
+            .get(&run.task)
             .is_some_and(|stream| stream.attempt > attempt);
         if is_overtaken {
             return;
         }
         let stream = Stream {
             number: self.next_stream(),
-            source: StreamSource::Here(token),
+            source: StreamSource::Here(run.token),
             conversation,
             message,
             attempt,
             text: String::new(),
             sent: TextPosition::default(),
         };
-        room.streams.insert(task, stream);
+        room.streams.insert(run.task, stream);
     }
 
-    pub fn push_stream(&self, workspace: WorkspaceId, run: (TaskId, Uuid), piece: &str) {
+    pub fn push_stream(&self, workspace: WorkspaceId, run: TaskRun, piece: &str) {
         let room = self.room(workspace);
         let mut room = lock(&room);
         if let Some(stream) = room.stream_of(run) {
@@ -437,7 +439,7 @@ impl Hub {
 
     /// Sends the text that was pushed since the last flush as one frame. Returns false if there was
     /// none.
-    pub fn flush_stream(&self, workspace: WorkspaceId, run: (TaskId, Uuid)) -> bool {
+    pub fn flush_stream(&self, workspace: WorkspaceId, run: TaskRun) -> bool {
         let room = self.room(workspace);
         let mut room = lock(&room);
         let Some(stream) = room.stream_of(run) else {
@@ -448,8 +450,8 @@ impl Hub {
             return false;
         }
         stream.mark_sent();
-        self.relay(|| BusMessage::Delta(stream.remote_delta(workspace, run.0, from)));
-        room.send_delta(run.0, from);
+        self.relay(|| BusMessage::Delta(stream.remote_delta(workspace, run.task, from)));
+        room.send_delta(run.task, from);
         true
     }
 
@@ -462,11 +464,11 @@ impl Hub {
     }
 
     /// Ends a stream if this run of the task writes it.
-    pub fn close_stream(&self, workspace: WorkspaceId, run: (TaskId, Uuid)) {
+    pub fn close_stream(&self, workspace: WorkspaceId, run: TaskRun) {
         let room = self.room(workspace);
         let mut room = lock(&room);
         if room.stream_of(run).is_some() {
-            room.streams.remove(&run.0);
+            room.streams.remove(&run.task);
         }
     }
 
@@ -489,13 +491,21 @@ mod tests {
         all_agents: true,
     };
 
+    fn owner(workspace: WorkspaceId, user: UserId) -> SocketOwner {
+        SocketOwner {
+            workspace,
+            user,
+            session: None,
+            key: None,
+        }
+    }
+
     fn register(
         hub: &Hub,
         workspace: WorkspaceId,
         user: UserId,
     ) -> (Arc<Socket>, mpsc::Receiver<Outgoing>) {
-        let delivery = Delivery::default();
-        hub.register(workspace, user, (None, None), SEES_ALL, delivery)
+        hub.register(owner(workspace, user), SEES_ALL, Delivery::default())
     }
 
     fn texts(receive: &mut mpsc::Receiver<Outgoing>) -> Vec<String> {
@@ -553,8 +563,7 @@ mod tests {
         ]
         .map(|(visibility, channels)| {
             let delivery = Delivery::default();
-            let (socket, receive) =
-                hub.register(ws, UserId::new(), (None, None), visibility, delivery);
+            let (socket, receive) = hub.register(owner(ws, UserId::new()), visibility, delivery);
             hub.admit(ws, &socket, channels, &[]);
             receive
         });
@@ -610,7 +619,10 @@ mod tests {
             TaskId::new(),
         );
         let (socket, mut receive) = register(&hub, ws, UserId::new());
-        let run = (task, Uuid::now_v7());
+        let run = TaskRun {
+            task,
+            token: Uuid::now_v7(),
+        };
         hub.open_stream(ws, run, conversation, MessageId::new(), 1);
         hub.push_stream(ws, run, "Grüße 👋");
         hub.flush_stream(ws, run);
@@ -672,7 +684,7 @@ mod tests {
             ..Delivery::default()
         };
         let mut sockets: Vec<_> = (0..200)
-            .map(|_| hub.register(ws, UserId::new(), (None, None), SEES_ALL, scoped))
+            .map(|_| hub.register(owner(ws, UserId::new()), SEES_ALL, scoped))
             .collect();
         for (_, receive) in &mut sockets {
             texts(receive);
@@ -699,7 +711,7 @@ mod tests {
     fn a_superseded_run_does_not_change_the_stream() {
         let (hub, ws, task) = (Hub::default(), WorkspaceId::new(), TaskId::new());
         let conversation = Conversation::Thread(ThreadId::new());
-        let (old, new) = ((task, Uuid::now_v7()), (task, Uuid::now_v7()));
+        let [old, new] = [Uuid::now_v7(), Uuid::now_v7()].map(|token| TaskRun { task, token });
         hub.open_stream(ws, old, conversation, MessageId::new(), 1);
         hub.push_stream(ws, old, "Half");
         hub.open_stream(ws, new, conversation, MessageId::new(), 2);

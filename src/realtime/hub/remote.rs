@@ -37,6 +37,15 @@ const ENDED_FOR: Duration = Duration::from_secs(2);
 /// Time after which a stream of another node is forgotten; it is requested again if it continues.
 const STREAM_SILENCE_MAX: Duration = Duration::from_mins(3);
 
+/// A person who came or left on this node.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct PresenceChange {
+    pub workspace: WorkspaceId,
+    pub user: UserId,
+    /// Whether the person is here now.
+    pub is_here: bool,
+}
+
 impl Hub {
     /// A hub whose workspaces are also written by other nodes.
     pub fn shared(shared: Shared) -> Self {
@@ -397,23 +406,28 @@ impl Hub {
     }
 
     /// Returns changes that could not be stored, unless there are newer ones.
-    pub fn return_presence(&self, changes: &[(WorkspaceId, UserId, bool)]) {
+    pub fn return_presence(&self, changes: &[PresenceChange]) {
         let Some(shared) = &self.shared else { return };
         let mut waiting = lock(&shared.presence);
-        for (workspace, user, is_here) in changes {
-            waiting.entry((*workspace, *user)).or_insert(*is_here);
+        for change in changes {
+            let of = (change.workspace, change.user);
+            waiting.entry(of).or_insert(change.is_here);
         }
     }
 
-    /// Takes the people who came or left on this node, with whether they are here now.
-    pub fn take_presence(&self) -> Vec<(WorkspaceId, UserId, bool)> {
+    /// Takes the people who came or left on this node.
+    pub fn take_presence(&self) -> Vec<PresenceChange> {
         let Some(shared) = &self.shared else {
             return Vec::new();
         };
         let changes = std::mem::take(&mut *lock(&shared.presence));
         let changes = changes.into_iter();
         changes
-            .map(|((workspace, user), is_here)| (workspace, user, is_here))
+            .map(|((workspace, user), is_here)| PresenceChange {
+                workspace,
+                user,
+                is_here,
+            })
             .collect()
     }
 

@@ -12,7 +12,7 @@ use uuid::Uuid;
 use super::{
     order::{Order, Place},
     socket::{Close, Socket},
-    stream::{Stream, StreamSource, TextPosition},
+    stream::{Stream, StreamSource, TaskRun, TextPosition},
 };
 use crate::{
     ids::{ChannelId, MessageId, NodeId, TaskId, UserId},
@@ -77,10 +77,10 @@ struct Activity {
 
 impl Room {
     /// The stream of a task if this run writes it.
-    pub(super) fn stream_of(&mut self, (task, token): (TaskId, Uuid)) -> Option<&mut Stream> {
+    pub(super) fn stream_of(&mut self, run: TaskRun) -> Option<&mut Stream> {
         self.streams
-            .get_mut(&task)
-            .filter(|stream| stream.source == StreamSource::Here(token))
+            .get_mut(&run.task)
+            .filter(|stream| stream.source == StreamSource::Here(run.token))
     }
 
     pub(super) fn apply(&mut self, access: &MembershipChange) {

@@ -52,6 +52,15 @@ pub enum Outgoing {
     Frame(Utf8Bytes),
 }
 
+/// Person who opens a socket, and the session or key.
+#[derive(Debug, Clone, Copy)]
+pub struct SocketOwner {
+    pub workspace: WorkspaceId,
+    pub user: UserId,
+    pub session: Option<SessionId>,
+    pub key: Option<ApiKeyId>,
+}
+
 pub struct Socket {
     pub id: u64,
     pub workspace: WorkspaceId,
@@ -77,12 +86,17 @@ pub struct Socket {
 impl Socket {
     pub(super) fn new(
         id: u64,
-        (workspace, user): (WorkspaceId, UserId),
-        (session, key): (Option<SessionId>, Option<ApiKeyId>),
+        owner: SocketOwner,
         visibility: AgentVisibility,
         delivery: Delivery,
     ) -> (Arc<Self>, mpsc::Receiver<Outgoing>) {
         let (queue, receive) = mpsc::channel(SOCKET_QUEUE_MAX);
+        let SocketOwner {
+            workspace,
+            user,
+            session,
+            key,
+        } = owner;
         let socket = Self {
             id,
             workspace,

@@ -15,6 +15,14 @@ use crate::{
     },
 };
 
+/// Run of a task that writes a reply.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct TaskRun {
+    pub task: TaskId,
+    /// That of its lease.
+    pub token: Uuid,
+}
+
 /// Node that writes a reply.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum StreamSource {

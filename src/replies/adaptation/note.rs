@@ -165,7 +165,7 @@ impl NotedQuestion {
         let mut event = None;
         match (&allowed.sentiment, &self.measured) {
             (Some(settings), Some(measured)) => {
-                event = score(c, &key, &mut state, settings, (measured, asked_at)).await?;
+                event = score(c, &key, &mut state, settings, measured, asked_at).await?;
             }
             (Some(_), None) => {
                 // A model reads the tone first; the task then finds the event and queues the reflection.
@@ -181,7 +181,7 @@ impl NotedQuestion {
         }
         if self.end == ReplyEnd::Completed {
             let turn = state.turns;
-            queue_due(c, &key, (&mut state, turn), event, (&allowed, &origin)).await?;
+            queue_due(c, &key, &mut state, turn, event, &allowed, &origin).await?;
         }
         state.store(c).await
     }
@@ -190,7 +190,8 @@ impl NotedQuestion {
 /// Stores a tone that was read after the reply, and queues the reflection that follows. `reply` is the task of the reply.
 pub(super) async fn store_tone(
     c: &mut Conn,
-    (reply, lease): (&Task, &Lease),
+    reply: &Task,
+    lease: &Lease,
     allowed: Allowed,
     options: ToneOptions,
     measured: &MeasuredTone,
@@ -205,10 +206,10 @@ pub(super) async fn store_tone(
     let Some(settings) = &allowed.sentiment else {
         return Ok(());
     };
-    let event = score(c, &key, &mut state, settings, (measured, asked_at)).await?;
+    let event = score(c, &key, &mut state, settings, measured, asked_at).await?;
     let origin = TaskOrigin::of(reply, lease);
-    let at = (&mut state, options.turn);
-    queue_due(c, &key, at, event, (&allowed, &origin)).await?;
+    let turn = options.turn;
+    queue_due(c, &key, &mut state, turn, event, &allowed, &origin).await?;
     state.store(c).await
 }
 
@@ -228,7 +229,8 @@ async fn score(
     key: &StateKey,
     state: &mut StoredState,
     settings: &SentimentSettings,
-    (measured, at): (&MeasuredTone, Timestamp),
+    measured: &MeasuredTone,
+    at: Timestamp,
 ) -> Result<Option<AdaptationEvent>, DbError> {
     if !add(state, settings, measured, at) {
         return Ok(None);
@@ -282,13 +284,15 @@ fn add(
 async fn queue_due(
     c: &mut Conn,
     key: &StateKey,
-    (state, turn): (&mut StoredState, i64),
+    state: &mut StoredState,
+    turn: i64,
     event: Option<AdaptationEvent>,
-    (allowed, origin): (&Allowed, &TaskOrigin),
+    allowed: &Allowed,
+    origin: &TaskOrigin,
 ) -> Result<(), DbError> {
     let settings = allowed.sentiment.as_ref();
     let presets = settings.map_or(&[][..], |settings| settings.presets.as_slice());
-    let Some(due) = rules::due((state, turn), event, presets, allowed.reflection.as_ref()) else {
+    let Some(due) = rules::due(state, turn, event, presets, allowed.reflection.as_ref()) else {
         return Ok(());
     };
     match due.interval_id {

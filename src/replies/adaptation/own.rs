@@ -40,7 +40,8 @@ async fn find_place<'a>(
     c: &mut Conn,
     caller: &'a Caller,
     actor: &Actor<'_>,
-    (agent, conversation): (AgentId, Conversation),
+    agent: AgentId,
+    conversation: Conversation,
 ) -> Result<(access::ThreadAccess<'a>, StateKey), AdaptationError> {
     let access = access::find_conversation(c, caller, conversation).await?;
     if access.channel_access.actor.workspace != actor.workspace {
@@ -84,7 +85,7 @@ pub async fn get(
 ) -> Result<AdaptationState, AdaptationError> {
     actor.require(Scope::ChatRead)?;
     let agent = find_agent(c, actor, reference).await?;
-    let (_, key) = find_place(c, caller, actor, (agent, conversation)).await?;
+    let (_, key) = find_place(c, caller, actor, agent, conversation).await?;
     let found = StoredState::find(c, &key).await?;
     let state = found.unwrap_or_else(|| StoredState::new(&key, Timestamp::EPOCH));
     Ok(state.into())
@@ -112,9 +113,9 @@ pub async fn delete(
         Conversation::Thread(thread) => thread.0,
         Conversation::Fork(fork) => fork.0,
     };
-    if !state::delete(c, (actor.workspace, actor.user), agent, id).await? {
+    if !state::delete(c, actor.workspace, actor.user, agent, id).await? {
         find_agent(c, actor, reference).await?;
-        find_place(c, caller, actor, (agent, conversation)).await?;
+        find_place(c, caller, actor, agent, conversation).await?;
     }
     Ok(())
 }
@@ -162,8 +163,7 @@ pub async fn list(
     limit: i64,
 ) -> Result<(Vec<AdaptationState>, Option<String>), AdaptationError> {
     actor.require(Scope::ChatRead)?;
-    let own = (actor.workspace, actor.user);
-    let mut states = state::list(c, own, before, limit + 1).await?;
+    let mut states = state::list(c, actor.workspace, actor.user, before, limit + 1).await?;
     let limit = usize::try_from(limit).unwrap_or(usize::MAX);
     let has_more = states.len() > limit;
     states.truncate(limit);
@@ -194,8 +194,7 @@ pub async fn reflect(
     request: &ReflectRequest,
 ) -> Result<Task, AdaptationError> {
     let agent = find_agent(c, actor, &request.agent).await?;
-    let place = (agent, request.conversation);
-    let (access, key) = find_place(c, caller, actor, place).await?;
+    let (access, key) = find_place(c, caller, actor, agent, request.conversation).await?;
     let access = access.writing()?;
     actor.require(Scope::AgentsUse)?;
     if profiles::find_invocable(c, actor, agent).await?.is_none() {
@@ -239,7 +238,7 @@ pub async fn reflect(
         prompt: PromptName::Metaprompt(request.metaprompt.clone()),
     };
     let wanted = serde_json::to_value(&options).ok();
-    let active = queue::active_reflections(c, key.conversation(), (agent, key.user)).await?;
+    let active = queue::active_reflections(c, key.conversation(), agent, key.user).await?;
     let same = |task: &Task| task.input.0.options == wanted;
     if let Some(task) = active.into_iter().find(same) {
         return Ok(task);

@@ -55,7 +55,8 @@ impl Recent {
     pub(super) async fn load(
         c: &mut Conn,
         key: &StateKey,
-        (person, agent): (&str, &str),
+        person: &str,
+        agent: &str,
     ) -> Result<Self, DbError> {
         let turns: Vec<TurnRow> = c
             .q(recent_sql!(

@@ -284,8 +284,8 @@ impl ToneWork {
         lease: &Lease,
         measured: &MeasuredTone,
     ) -> Result<(), DbError> {
-        let of = (&self.reply, lease);
-        note::store_tone(c, of, self.allowed.clone(), self.options, measured).await
+        let (allowed, options) = (self.allowed.clone(), self.options);
+        note::store_tone(c, &self.reply, lease, allowed, options, measured).await
     }
 }
 
@@ -348,8 +348,7 @@ async fn reflecting(
         return Ok(None);
     };
     let person = find_requester(c, task.workspace_id, task.requested_by).await?;
-    let names = (person.name.as_str(), agent.shown_name.as_str());
-    let recent = Recent::load(c, &key, names).await?;
+    let recent = Recent::load(c, &key, &person.name, &agent.shown_name).await?;
     Ok(Some(ReflectWork {
         text: prompt.render(&state, &recent),
         agent,

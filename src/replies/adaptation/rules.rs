@@ -75,7 +75,8 @@ pub(super) struct DueReflection {
 /// Finds the reflection after a reply: the preset of the event, otherwise the first metaprompt for it, otherwise a due one of an
 /// interval. None in the turn after a reflection on an event, nor in the turn before one that was found first.
 pub(super) fn due(
-    (state, turn): (&StoredState, i64),
+    state: &StoredState,
+    turn: i64,
     event: Option<AdaptationEvent>,
     presets: &[SentimentPreset],
     reflection: Option<&Reflection>,
@@ -320,12 +321,7 @@ mod tests {
         let frustrated = Some(Event::UserFrustrated);
         let reflection = reflection();
         let of = |turns, event, presets: &[SentimentPreset]| {
-            name(due(
-                (&state(turns), turns),
-                event,
-                presets,
-                Some(&reflection),
-            ))
+            name(due(&state(turns), turns, event, presets, Some(&reflection)))
         };
         for (turns, event, presets, wanted) in [
             (2, frustrated, one, Some("frustration_recovery")),
@@ -338,7 +334,7 @@ mod tests {
             let found = of(turns, event, presets);
             assert_eq!(found.as_deref(), wanted, "{turns} {event:?}");
         }
-        assert_eq!(due((&state(5), 5), None, one, None), None);
+        assert_eq!(due(&state(5), 5, None, one, None), None);
     }
 
     #[test]
@@ -351,7 +347,8 @@ mod tests {
             };
             let presets = [SentimentPreset::FrustrationRecovery];
             name(due(
-                (&state, turn),
+                &state,
+                turn,
                 Some(Event::UserFrustrated),
                 &presets,
                 Some(&reflection),
@@ -371,7 +368,7 @@ mod tests {
         let mut ran = Vec::new();
         for turn in 1..=9 {
             state.turns = turn;
-            if let Some(found) = due((&state, turn), None, &[], Some(&reflection)) {
+            if let Some(found) = due(&state, turn, None, &[], Some(&reflection)) {
                 let id = found.interval_id.clone().unwrap();
                 state.interval_turns.0.insert(id, turn);
                 ran.push((turn, name(Some(found)).unwrap()));

@@ -194,8 +194,8 @@ impl StoredState {
             return Ok(state);
         }
         // An expired state is replaced.
-        let own = (key.workspace, key.user);
-        delete(c, own, key.agent, key.conversation()).await?;
+        let conversation = key.conversation();
+        delete(c, key.workspace, key.user, key.agent, conversation).await?;
         let state = Self::new(key, now());
         c.q("insert into adaptation_states (id, workspace_id, user_id, agent_id, thread_id, conversation_id, mood, user_skill, \
              task_complexity, last_event, scores, turns, event_turn, interval_turns, last_message_at, created_at) \
@@ -242,7 +242,8 @@ impl StoredState {
 /// Deletes the state of a person with an agent in a conversation; returns whether there was one.
 pub(super) async fn delete(
     c: &mut Conn,
-    (workspace, user): (WorkspaceId, UserId),
+    workspace: WorkspaceId,
+    user: UserId,
     agent: AgentId,
     conversation: Uuid,
 ) -> Result<bool, DbError> {
@@ -273,7 +274,8 @@ pub(super) async fn delete_all(
 /// Lists the states of a person in a workspace that were created before one, newest first.
 pub(super) async fn list(
     c: &mut Conn,
-    (workspace, user): (WorkspaceId, UserId),
+    workspace: WorkspaceId,
+    user: UserId,
     before: Option<Uuid>,
     limit: i64,
 ) -> Result<Vec<StoredState>, DbError> {

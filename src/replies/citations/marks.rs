@@ -131,6 +131,32 @@ fn without_list_number(text: &str) -> &str {
     }
 }
 
+/// Code, links, and images of a text, in order.
+fn code_spans(text: &str) -> Vec<Range<usize>> {
+    let parser = Parser::new_ext(text, MARKDOWN);
+    let code = parser.into_offset_iter().filter_map(|(event, range)| {
+        let is_code = match event {
+            // A handle can look like the name of a link.
+            Event::Start(Tag::Link { link_type, .. } | Tag::Image { link_type, .. }) => {
+                matches!(
+                    link_type,
+                    LinkType::Inline | LinkType::Autolink | LinkType::Email
+                )
+            }
+            event => matches!(event, Event::Code(_) | Event::Start(Tag::CodeBlock(_))),
+        };
+        is_code.then_some(range)
+    });
+    let mut spans: Vec<Range<usize>> = Vec::new();
+    for range in code {
+        // Code can be in links.
+        if spans.last().is_none_or(|span| span.end <= range.start) {
+            spans.push(range);
+        }
+    }
+    spans
+}
+
 impl Marked {
     /// Finds the marks of a text outside of code, links, and images. Handles after the first `handles_max` are removed.
     pub(super) fn of(text: String, handles_max: usize) -> Self {
@@ -139,27 +165,7 @@ impl Marked {
             marked.text = text;
             return marked;
         };
-        let parser = Parser::new_ext(&text, MARKDOWN);
-        let code = parser.into_offset_iter().filter_map(|(event, range)| {
-            let is_code = match event {
-                // A handle can look like the name of a link.
-                Event::Start(Tag::Link { link_type, .. } | Tag::Image { link_type, .. }) => {
-                    matches!(
-                        link_type,
-                        LinkType::Inline | LinkType::Autolink | LinkType::Email
-                    )
-                }
-                event => matches!(event, Event::Code(_) | Event::Start(Tag::CodeBlock(_))),
-            };
-            is_code.then_some(range)
-        });
-        let mut spans: Vec<Range<usize>> = Vec::new();
-        for range in code {
-            // Code can be in links.
-            if spans.last().is_none_or(|span| span.end <= range.start) {
-                spans.push(range);
-            }
-        }
+        let spans = code_spans(&text);
         let is_code = |at: usize| {
             let after = spans.partition_point(|span| span.start <= at);
             spans[..after].last().is_some_and(|span| span.contains(&at))
@@ -176,34 +182,45 @@ impl Marked {
             let found: Vec<(Range<usize>, Vec<String>)> =
                 found.filter(|(range, _)| !is_code(range.start)).collect();
             let shown = Line::of(&text, line, &found);
-            for ((range, mut handles), at) in found.into_iter().zip(&shown.at) {
-                if marked.marks.len() >= MARKS_MAX {
-                    handles.fill(String::new());
-                    let sentence = marked.sentences.len() - 1;
-                    marked.marks.push(Mark {
-                        range,
-                        handles,
-                        sentence,
-                    });
-                    continue;
-                }
-                let sentence = shown.sentence(*at, &last);
-                if marked.sentences.last() != Some(&sentence) {
-                    marked.sentences.push(sentence);
-                }
-                marked.marks.push(Mark {
-                    range,
-                    handles,
-                    sentence: marked.sentences.len() - 1,
-                });
+            for ((range, handles), at) in found.into_iter().zip(&shown.at) {
+                marked.add(range, handles, || shown.sentence(*at, &last));
             }
             let own = shown.sentence(usize::MAX, "");
             if !own.is_empty() {
                 last = own;
             }
         }
+        marked.limit_handles(handles_max);
+        marked.text = text;
+        marked
+    }
+
+    /// Adds a mark in a sentence. Beyond `MARKS_MAX`, its handles are removed, and it belongs to the last sentence.
+    fn add(
+        &mut self,
+        range: Range<usize>,
+        mut handles: Vec<String>,
+        sentence: impl FnOnce() -> String,
+    ) {
+        if self.marks.len() >= MARKS_MAX {
+            handles.fill(String::new());
+        } else {
+            let sentence = sentence();
+            if self.sentences.last() != Some(&sentence) {
+                self.sentences.push(sentence);
+            }
+        }
+        self.marks.push(Mark {
+            range,
+            handles,
+            sentence: self.sentences.len() - 1,
+        });
+    }
+
+    /// Removes handles after the first `handles_max` distinct ones.
+    fn limit_handles(&mut self, handles_max: usize) {
         let mut known: Vec<String> = Vec::new();
-        for mark in &mut marked.marks {
+        for mark in &mut self.marks {
             for handle in &mut mark.handles {
                 if !known.contains(handle) {
                     if known.len() == handles_max {
@@ -214,8 +231,6 @@ impl Marked {
                 }
             }
         }
-        marked.text = text;
-        marked
     }
 
     pub(super) fn is_empty(&self) -> bool {

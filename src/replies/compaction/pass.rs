@@ -48,7 +48,7 @@ use super::{
     store::{self, Key},
 };
 use crate::replies::{
-    history::{self, Row},
+    history::{self, Row, SeqRange},
     prompt::HistoryKind,
     utility::{Answer, Patience, Utility, UtilityCall, UtilityModel},
 };
@@ -181,30 +181,11 @@ impl Compactor {
             passed.error = Some(PassError::QuotaExceeded);
             return Ok(passed);
         }
-        // The agent may have been deleted since.
-        let agent = profiles::find_resolved(&mut c, target.agent, target.agent_version).await?;
-        let system = match &agent {
-            Some(agent) => system::in_conversation(&mut c, lease.workspace, agent)
-                .await?
-                .text(),
-            None => String::new(),
-        };
-        let profile = agent.map(|agent| agent.profile).unwrap_or_default();
         drop(c);
-        let model = if parts.is_empty() {
-            None
-        } else {
-            self.model(pass, profile.model.as_deref()).await?
-        };
-        if let Some(model) = &model {
+        let shared = self.shared(pass, key, parts.is_empty()).await?;
+        if let Some(model) = &shared.model {
             passed.model.clone_from(&model.name);
         }
-        let shared = Shared {
-            key,
-            model,
-            system,
-            scopes: profile.memory.and_then(|memory| memory.scopes),
-        };
         let mut running: Vec<BoxFuture<'_, Result<Segmented, LeaseLost>>> =
             Vec::with_capacity(parts.len());
         for part in &parts {
@@ -222,12 +203,53 @@ impl Compactor {
         }
         passed.stored.sort();
         self.settle(pass, &shared, &passed.stored).await?;
-        let (lease, trigger) = (*lease, pass.options.trigger);
         let last = parts
             .iter()
             .map(|part| part.to)
             .max()
             .filter(|_| !passed.stored.is_empty());
+        self.cover(pass, key, upper, last).await?;
+        tracing::debug!(task.id = %task.id, segments = passed.stored.len(), "messages compacted");
+        Ok(passed)
+    }
+
+    /// Looks up what all segments of a pass are made with. No model is needed without parts.
+    async fn shared(&self, pass: &Pass, key: Key, is_empty: bool) -> Result<Shared, LeaseLost> {
+        let (lease, target) = (&pass.lease, pass.lease.target);
+        let mut c = self.utility.db.read().await?;
+        // The agent may have been deleted since.
+        let agent = profiles::find_resolved(&mut c, target.agent, target.agent_version).await?;
+        let system = match &agent {
+            Some(agent) => system::in_conversation(&mut c, lease.workspace, agent)
+                .await?
+                .text(),
+            None => String::new(),
+        };
+        let profile = agent.map(|agent| agent.profile).unwrap_or_default();
+        drop(c);
+        let model = if is_empty {
+            None
+        } else {
+            self.model(pass, profile.model.as_deref()).await?
+        };
+        Ok(Shared {
+            key,
+            model,
+            system,
+            scopes: profile.memory.and_then(|memory| memory.scopes),
+        })
+    }
+
+    /// Stores how far a pass has come: everything before `upper` is covered, and `last` is the last message of its segments.
+    async fn cover(
+        &self,
+        pass: &Pass,
+        key: Key,
+        upper: Option<i64>,
+        last: Option<i64>,
+    ) -> Result<(), LeaseLost> {
+        let (lease, trigger) = (pass.lease, pass.options.trigger);
+        let agent = lease.target.agent;
         self.utility
             .db
             .write(lease.workspace.0, async move |c: &mut Conn| {
@@ -242,16 +264,14 @@ impl Compactor {
                         | CompactionTrigger::Overflow
                 );
                 if let Some(last) = last.filter(|_| moves) {
-                    store::move_starts(c, key, target.agent, last + 1).await?;
+                    store::move_starts(c, key, agent, last + 1).await?;
                 }
                 if last.is_some() {
                     presets::review_after_pass(c, key.workspace, key.id()).await?;
                 }
                 Ok::<_, LeaseLost>(())
             })
-            .await?;
-        tracing::debug!(task.id = %task.id, segments = passed.stored.len(), "messages compacted");
-        Ok(passed)
+            .await
     }
 
     /// Returns the model of a pass; `None` without a model. `own` is the agent's model.
@@ -290,7 +310,10 @@ impl Compactor {
                     return Ok(Ok(None));
                 }
             }
-            let range = (part.from, part.to);
+            let range = SeqRange {
+                from: part.from,
+                to: part.to,
+            };
             let rows = history::between(&mut c, conversation, range, MESSAGES_READ_MAX).await?;
             drop(c);
             failpoint!("compaction_read");
@@ -315,7 +338,8 @@ impl Compactor {
                         &lease,
                         &part,
                         segment.as_ref(),
-                        (&made.items, scopes.as_ref()),
+                        &made.items,
+                        scopes.as_ref(),
                     )
                     .await
                 })
@@ -381,7 +405,7 @@ impl Compactor {
             let items = checked.items.iter().filter_map(|item| {
                 // The checks have dropped what cannot be an entry.
                 let content = Content::parse(&item.text, workspace, &keyring).ok()?;
-                new_item(item, content, (&rows, &lines, &people))
+                new_item(item, content, &rows, &lines, &people)
             });
             (items.collect(), checked.gist, checked.left_out)
         });
@@ -416,7 +440,10 @@ impl Compactor {
                 continue;
             }
             let new = automatic::list(&mut c, [segment.id], COMPARED_MAX).await?;
-            let range = (segment.from_seq, segment.to_seq);
+            let range = SeqRange {
+                from: segment.from_seq,
+                to: segment.to_seq,
+            };
             let rows = history::between(&mut c, conversation, range, MESSAGES_READ_MAX).await?;
             drop(c);
             let (lines, people) = lines_of(&rows);
@@ -611,7 +638,9 @@ pub(super) fn lines_of(rows: &[Row]) -> (Vec<SourceLine>, Vec<SegmentPerson>) {
 fn new_item(
     item: &Item,
     content: Content,
-    (rows, lines, people): (&[Row], &[SourceLine], &[SegmentPerson]),
+    rows: &[Row],
+    lines: &[SourceLine],
+    people: &[SegmentPerson],
 ) -> Option<NewItem> {
     let first = rows.get(*item.sources.first()?)?;
     let said_by = lines[item.sources[0]]
@@ -706,7 +735,8 @@ async fn put(
     lease: &Lease,
     part: &Part,
     segment: Option<&Segment>,
-    (items, scopes): (&[NewItem], Option<&MemoryScopes>),
+    items: &[NewItem],
+    scopes: Option<&MemoryScopes>,
 ) -> Result<Option<Option<CompactionId>>, LeaseLost> {
     if let Some(old) = &part.replaced {
         let current = segments::find_segment(c, old.id).await?;

@@ -13,6 +13,7 @@ use crate::{
     config::Config,
     db::{Conn, DbError},
     ids::{ChannelId, WorkspaceId},
+    tasks::TaskTarget,
 };
 
 /// Maximum number of agents of a conversation whose strategies are compared.
@@ -41,7 +42,8 @@ impl CompactionSettings {
 pub async fn mode_of(
     c: &mut Conn,
     agent: &str,
-    (channel, is_fork): (ChannelId, bool),
+    channel: ChannelId,
+    is_fork: bool,
 ) -> Result<String, DbError> {
     let is_direct: bool = c
         .q("select kind = 'direct' from channels where id = $1")
@@ -56,6 +58,24 @@ pub async fn mode_of(
     Ok(format!("{kind}:{agent}"))
 }
 
+/// Conversation whose strategy is looked up.
+#[derive(Debug, Clone, Copy)]
+pub struct StrategyPlace {
+    pub workspace: WorkspaceId,
+    pub channel: ChannelId,
+    pub is_fork: bool,
+}
+
+impl StrategyPlace {
+    pub fn of(workspace: WorkspaceId, target: &TaskTarget) -> Self {
+        Self {
+            workspace,
+            channel: target.channel,
+            is_fork: target.fork.is_some(),
+        }
+    }
+}
+
 /// Strategy of an agent in a conversation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Strategy(pub Compaction);
@@ -66,7 +86,7 @@ impl Strategy {
         c: &mut Conn,
         settings: CompactionSettings,
         agent: &Resolved,
-        (workspace, channel, is_fork): (WorkspaceId, ChannelId, bool),
+        place: StrategyPlace,
     ) -> Result<Self, DbError> {
         let summaries = agent
             .profile
@@ -84,8 +104,9 @@ impl Strategy {
         {
             return Ok(Self(own));
         }
-        let mode = mode_of(c, &agent.name, (channel, is_fork)).await?;
-        Ok(Self(policy::find(c, workspace).await?.compaction.of(&mode)))
+        let mode = mode_of(c, &agent.name, place.channel, place.is_fork).await?;
+        let policy = policy::find(c, place.workspace).await?;
+        Ok(Self(policy.compaction.of(&mode)))
     }
 
     /// Returns the strongest strategy of an agent and of the others that have replied in the conversation. An agent whose
@@ -95,7 +116,7 @@ impl Strategy {
         c: &mut Conn,
         settings: CompactionSettings,
         conversation: Uuid,
-        place: (WorkspaceId, ChannelId, bool),
+        place: StrategyPlace,
     ) -> Result<Self, DbError> {
         let mut strongest = self;
         for (agent, version) in store::list_agents(c, conversation, AGENTS_MAX).await? {

@@ -21,7 +21,7 @@ use crate::{
 };
 
 use super::{
-    profile::{CompactionSettings, Strategy},
+    profile::{CompactionSettings, Strategy, StrategyPlace},
     store::{self, is_uncovered},
     wait,
 };
@@ -90,7 +90,7 @@ pub async fn queue_due(db: &Db, settings: CompactionSettings) -> Result<(), DbEr
             seq,
             is_complete: true,
         };
-        while let Some(next) = check_some(db, settings, (workspace, progress), before).await? {
+        while let Some(next) = check_some(db, settings, workspace, progress, before).await? {
             progress = next;
         }
     }
@@ -101,7 +101,8 @@ pub async fn queue_due(db: &Db, settings: CompactionSettings) -> Result<(), DbEr
 async fn check_some(
     db: &Db,
     settings: CompactionSettings,
-    (workspace, progress): (WorkspaceId, Progress),
+    workspace: WorkspaceId,
+    progress: Progress,
     before: Timestamp,
 ) -> Result<Option<Progress>, DbError> {
     let after_seq = progress.seq;
@@ -120,7 +121,7 @@ async fn check_some(
     };
     let is_on = settings.is_on && memory::settings::is_quiet_on(&mut c, workspace).await?;
     let quiet = if is_on {
-        list_quiet(&mut c, (workspace, after_seq, last), before).await?
+        list_quiet(&mut c, workspace, after_seq, last, before).await?
     } else {
         Vec::new()
     };
@@ -158,7 +159,9 @@ async fn check_some(
 /// enough, and memory is on.
 async fn list_quiet(
     c: &mut Conn,
-    (workspace, after_seq, last_seq): (WorkspaceId, i64, i64),
+    workspace: WorkspaceId,
+    after_seq: i64,
+    last_seq: i64,
     before: Timestamp,
 ) -> Result<Vec<Quiet>, DbError> {
     c.q(concat!(
@@ -195,7 +198,7 @@ async fn queue_pass(
     let Some((reply, target)) = reply.zip(target) else {
         return Ok(QuietCheck::Done);
     };
-    let place = (workspace, target.channel, target.fork.is_some());
+    let place = StrategyPlace::of(workspace, &target);
     let strongest = Strategy(Compaction::Off)
         .strongest(c, settings, quiet.id, place)
         .await?;
@@ -218,6 +221,6 @@ async fn queue_pass(
         model: None,
     };
     let audience = queue::audience_of(c, target.channel).await?;
-    wait::insert(c, &reply, (target, audience), &options).await?;
+    wait::insert(c, &reply, target, audience, &options).await?;
     Ok(QuietCheck::Done)
 }

@@ -34,7 +34,7 @@ use crate::{
 };
 
 use super::{
-    profile::{CompactionSettings, Strategy},
+    profile::{CompactionSettings, Strategy, StrategyPlace},
     render::{SummaryLine, lines_text},
     store,
     view::View,
@@ -302,11 +302,11 @@ pub async fn window(
         return Ok(None);
     };
     let agent = profiles::get_resolved(c, agent, version).await?;
-    let place = (
+    let place = StrategyPlace {
         workspace,
-        access.channel_access.channel,
-        access.fork_id().is_some(),
-    );
+        channel: access.channel_access.channel,
+        is_fork: access.fork_id().is_some(),
+    };
     let strategy = Strategy::of(c, settings, &agent, place).await?;
     let view = View::find(c, conversation, i64::MAX, agent.agent, strategy).await?;
     let id = conversation.id();

@@ -109,8 +109,7 @@ fn refusal(code: ToolErrorCode, text: &str) -> CallError {
 async fn is_on(c: &mut Conn, task: &ToolTask, agent: &Resolved) -> Result<bool, DbError> {
     let memory = agent.profile.memory.as_ref();
     let scopes = memory.and_then(|memory| memory.scopes.as_ref());
-    let place = (task.requester, task.thread);
-    remember::is_on(c, task.workspace, place, scopes).await
+    remember::is_on(c, task.workspace, task.requester, task.thread, scopes).await
 }
 
 /// Limits that a call is checked against.
@@ -197,6 +196,40 @@ impl Grounds {
     }
 }
 
+/// Output of a call after its entry was stored.
+fn output_of(
+    stored: Remembering,
+    id: MemoryId,
+    sources: Vec<MessageId>,
+    text: String,
+) -> Result<ToolOutput, CallError> {
+    let mut output = ToolOutput {
+        messages: sources,
+        ..ToolOutput::default()
+    };
+    match stored {
+        Remembering::Stored => {
+            output.cites.push(SourceId::Memory(id));
+            output.own("Remembered: ");
+        }
+        Remembering::Known => output.own("It was known already: "),
+        Remembering::Forgotten => {
+            let text = "a person asked to forget this";
+            return Err(refusal(ToolErrorCode::NotAllowed, text));
+        }
+        Remembering::SourceGone => {
+            let text = "a message was deleted";
+            return Err(refusal(ToolErrorCode::NotFound, text));
+        }
+        Remembering::Full => {
+            let text = "the memory of this conversation is full";
+            return Err(refusal(ToolErrorCode::ToolFailed, text));
+        }
+    }
+    output.data(text);
+    Ok(output)
+}
+
 impl RememberTool {
     async fn offered(&self, task: &ToolTask) -> Result<Vec<ToolFunction>, DbError> {
         let mut c = self.db.read().await?;
@@ -256,31 +289,7 @@ impl RememberTool {
                 remember::store(c, &new).await
             })
             .await?;
-        let mut output = ToolOutput {
-            messages: sources,
-            ..ToolOutput::default()
-        };
-        match stored {
-            Remembering::Stored => {
-                output.cites.push(SourceId::Memory(id));
-                output.own("Remembered: ");
-            }
-            Remembering::Known => output.own("It was known already: "),
-            Remembering::Forgotten => {
-                let text = "a person asked to forget this";
-                return Err(refusal(ToolErrorCode::NotAllowed, text));
-            }
-            Remembering::SourceGone => {
-                let text = "a message was deleted";
-                return Err(refusal(ToolErrorCode::NotFound, text));
-            }
-            Remembering::Full => {
-                let text = "the memory of this conversation is full";
-                return Err(refusal(ToolErrorCode::ToolFailed, text));
-            }
-        }
-        output.data(item.text);
-        Ok(output)
+        output_of(stored, id, sources, item.text)
     }
 }
 

@@ -10,7 +10,7 @@ use crate::{
     ids::{AgentId, CompactionId},
     memory::automatic::{self, SegmentEntry},
     realtime::hub::Conversation,
-    replies::history::{self, Row, said},
+    replies::history::{self, Row, SeqRange, said},
     time::Timestamp,
 };
 
@@ -114,6 +114,66 @@ async fn newest_seqs(
     Ok(rows.into_iter().map(|row| row.0).collect())
 }
 
+/// Times of the first and the last message of a segment.
+struct SegmentDates {
+    id: CompactionId,
+    from: Timestamp,
+    to: Timestamp,
+}
+
+/// Dates of the segments that start in a range.
+async fn dates_of(
+    c: &mut Conn,
+    conversation: Uuid,
+    first: i64,
+    last: i64,
+) -> Result<Vec<SegmentDates>, DbError> {
+    let rows: Vec<(CompactionId, Timestamp, Timestamp)> = c
+        .q("select k.id, f.created_at, t.created_at from compactions k join messages f on f.id = k.from_message_id \
+            join messages t on t.id = k.to_message_id where k.conversation_id = $1 and k.from_seq >= $2 and k.from_seq <= $3")
+        .bind(conversation)
+        .bind(first)
+        .bind(last)
+        .all()
+        .await?;
+    let dates = rows.into_iter();
+    Ok(dates
+        .map(|(id, from, to)| SegmentDates { id, from, to })
+        .collect())
+}
+
+/// Gists and entries of segments.
+async fn lines_of(
+    c: &mut Conn,
+    summarized: &[Segment],
+    dates: &[SegmentDates],
+) -> Result<Vec<SummaryLine>, DbError> {
+    let ids = summarized.iter().map(|segment| segment.id);
+    let mut found: HashMap<CompactionId, Vec<SegmentEntry>> = HashMap::new();
+    for entry in automatic::list(c, ids, ENTRIES_MAX).await? {
+        found.entry(entry.compaction_id).or_default().push(entry);
+    }
+    let mut lines: Vec<SummaryLine> = Vec::new();
+    for segment in summarized {
+        let state = SegmentState {
+            id: segment.id,
+            blanked: segment.blanked,
+        };
+        // The gist of a stale segment may contain what was edited.
+        let has_gist = segment.state == CompactionState::Active && !segment.gist.is_empty();
+        let date = dates.iter().find(|date| date.id == segment.id);
+        let gist = date.filter(|_| has_gist);
+        let gist = gist.map(|date| SummaryLine::gist(date.from, segment.gist.clone()));
+        let entries = found.remove(&segment.id).unwrap_or_default();
+        let own = gist.into_iter().chain(entries.iter().map(SummaryLine::of));
+        lines.extend(own.map(|line| SummaryLine {
+            segment: Some(state),
+            ..line
+        }));
+    }
+    Ok(lines)
+}
+
 /// Returns the summary of the messages before a seq, and the messages of expanded segments, which are sent instead.
 pub(in crate::replies) async fn summary(
     c: &mut Conn,
@@ -126,43 +186,17 @@ pub(in crate::replies) async fn summary(
     let Some((first, last)) = segments.first().zip(segments.last()) else {
         return Ok((None, Vec::new()));
     };
-    let dates: Vec<(CompactionId, Timestamp, Timestamp)> = c
-        .q("select k.id, f.created_at, t.created_at from compactions k join messages f on f.id = k.from_message_id \
-            join messages t on t.id = k.to_message_id where k.conversation_id = $1 and k.from_seq >= $2 and k.from_seq <= $3")
-        .bind(id)
-        .bind(first.from_seq)
-        .bind(last.from_seq)
-        .all()
-        .await?;
+    let dates = dates_of(c, id, first.from_seq, last.from_seq).await?;
     let is_expanded = |segment: &Segment| segment.state == CompactionState::Expanded;
     let (expanded, summarized): (Vec<Segment>, Vec<Segment>) =
         segments.iter().cloned().partition(is_expanded);
-    let ids = summarized.iter().map(|segment| segment.id);
-    let mut found: HashMap<CompactionId, Vec<SegmentEntry>> = HashMap::new();
-    for entry in automatic::list(c, ids, ENTRIES_MAX).await? {
-        found.entry(entry.compaction_id).or_default().push(entry);
-    }
-    let mut lines: Vec<SummaryLine> = Vec::new();
-    for segment in &summarized {
-        let state = SegmentState {
-            id: segment.id,
-            blanked: segment.blanked,
-        };
-        // The gist of a stale segment may contain what was edited.
-        let has_gist = segment.state == CompactionState::Active && !segment.gist.is_empty();
-        let date = dates.iter().find(|(id, ..)| *id == segment.id);
-        let gist = date.filter(|_| has_gist);
-        let gist = gist.map(|(_, at, _)| SummaryLine::gist(*at, segment.gist.clone()));
-        let entries = found.remove(&segment.id).unwrap_or_default();
-        let own = gist.into_iter().chain(entries.iter().map(SummaryLine::of));
-        lines.extend(own.map(|line| SummaryLine {
-            segment: Some(state),
-            ..line
-        }));
-    }
+    let lines = lines_of(c, &summarized, &dates).await?;
     let mut rows: Vec<Row> = Vec::new();
     for segment in expanded.iter().rev().take(EXPANDED_MAX).rev() {
-        let range = (segment.from_seq, segment.to_seq.min(start - 1));
+        let range = SeqRange {
+            from: segment.from_seq,
+            to: segment.to_seq.min(start - 1),
+        };
         rows.extend(history::between(c, conversation, range, 100).await?);
     }
     let day = |at: Timestamp| at.day().to_string();
@@ -171,13 +205,13 @@ pub(in crate::replies) async fn summary(
         count: store::count_covered(c, id, start).await?,
         from: dates
             .iter()
-            .map(|(_, from, _)| *from)
+            .map(|date| date.from)
             .min()
             .map(day)
             .unwrap_or_default(),
         to: dates
             .iter()
-            .map(|(_, _, to)| *to)
+            .map(|date| date.to)
             .max()
             .map(day)
             .unwrap_or_default(),

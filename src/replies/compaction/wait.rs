@@ -27,7 +27,7 @@ use super::{
         AUTOMATIC_MESSAGES_MIN, BUILT_IN, Compactor, Pass, PassError, Passed, SEGMENTS_AT_ONCE,
         options_of,
     },
-    profile::Strategy,
+    profile::{Strategy, StrategyPlace},
     store::{self, Key},
 };
 use crate::replies::utility::Patience;
@@ -307,8 +307,8 @@ impl Compactor {
             before_seq: None,
             ..options.clone()
         };
-        let place = (lease.target, lease.audience);
-        let Some(task) = insert(c, reply, place, &stored).await? else {
+        let (target, audience) = (lease.target, lease.audience);
+        let Some(task) = insert(c, reply, target, audience, &stored).await? else {
             return Ok(Turn::Skip);
         };
         Ok(match queue::take(c, task.id, lease_length()).await? {
@@ -344,7 +344,7 @@ impl Compactor {
     ) -> Result<(), DbError> {
         let target = lease.target;
         let conversation: Uuid = target.conversation().id();
-        let place = (lease.workspace, target.channel, target.fork.is_some());
+        let place = StrategyPlace::of(lease.workspace, &target);
         let strongest = strategy
             .strongest(c, self.settings, conversation, place)
             .await?;
@@ -363,7 +363,7 @@ impl Compactor {
         {
             return Ok(());
         }
-        insert(c, reply, (target, lease.audience), options).await?;
+        insert(c, reply, target, lease.audience, options).await?;
         Ok(())
     }
 }
@@ -388,7 +388,8 @@ fn lease_length() -> Duration {
 pub(super) async fn insert(
     c: &mut Conn,
     parent: &Task,
-    (target, audience): (TaskTarget, Audience),
+    target: TaskTarget,
+    audience: Audience,
     options: &PassOptions,
 ) -> Result<Option<Task>, DbError> {
     let new = NewTask {

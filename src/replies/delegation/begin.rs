@@ -83,7 +83,8 @@ pub(in crate::replies) async fn known_numbers(
 pub(in crate::replies) async fn noted(
     c: &mut Conn,
     caller: &Task,
-    (action, prepared): (&Action, &Prepared),
+    action: &Action,
+    prepared: &Prepared,
 ) -> Result<Option<guard::Delegation>, DbError> {
     let Ok(delegation) = &prepared.delegation else {
         return Ok(None);
@@ -112,17 +113,18 @@ pub(in crate::replies) async fn begin(
     c: &mut Conn,
     lease: &Lease,
     requests: &Requests,
-    (action, prepared): (&Action, &Prepared),
+    action: &Action,
+    prepared: &Prepared,
 ) -> Result<(), DbError> {
     actions::release(c, action.id).await?;
-    let fault = match start(c, lease, requests, (action, prepared)).await {
+    let fault = match start(c, lease, requests, action, prepared).await {
         Ok(()) => None,
         Err(CallError::Fault { fault, .. }) => Some(fault),
         Err(CallError::Db(e)) => return Err(e),
     };
     if let Some(fault) = fault {
         actions::store_end(c, action.id, None, Ending::failed(fault.code)).await?;
-        let text = texts::put(c, (lease.workspace, action.id), &fault_text(&fault)).await?;
+        let text = texts::put(c, lease.workspace, action.id, &fault_text(&fault)).await?;
         // It can name the agent as the model wrote it.
         texts::cite_as(c, action.arguments_id, text).await?;
         actions::set_result(c, action.id, text).await?;
@@ -134,7 +136,8 @@ async fn start(
     c: &mut Conn,
     lease: &Lease,
     requests: &Requests,
-    (action, prepared): (&Action, &Prepared),
+    action: &Action,
+    prepared: &Prepared,
 ) -> Result<(), CallError> {
     let delegation = prepared.delegation.as_ref().map_err(Clone::clone)?;
     let caller = queue::find_task(c, lease.task).await?;
@@ -142,9 +145,9 @@ async fn start(
     let Some((caller, tool)) = caller.zip(tool) else {
         return Err(ToolFault::of(ToolErrorCode::NotAllowed).into());
     };
-    check_limits(c, &caller, (action, tool)).await?;
+    check_limits(c, &caller, action, tool).await?;
     let target = target_of(c, &caller, tool, &delegation.agent).await?;
-    let (brief, cites) = brief_of(c, requests, (delegation, prepared.sources.as_slice())).await?;
+    let (brief, cites) = brief_of(c, requests, delegation, &prepared.sources).await?;
     let options = DelegateOptions {
         context: tool.context.unwrap_or(BriefContext::Brief),
         usd_max: tool.usd_max,
@@ -173,8 +176,8 @@ async fn start(
         let stopped = "the work was stopped";
         return Err(refusal(ToolErrorCode::Cancelled, stopped));
     };
-    let brief = with_handles(c, (caller.id, child.id), brief).await?;
-    briefs::put_brief(c, &child, (caller.id, action.id), &brief, cites).await?;
+    let brief = with_handles(c, caller.id, child.id, brief).await?;
+    briefs::put_brief(c, &child, caller.id, action.id, &brief, cites).await?;
     taint::pass_on(c, caller.id, child.id).await?;
     queue::announce(c, &child, lease.audience).await?;
     Ok(())
@@ -185,7 +188,8 @@ async fn start(
 async fn check_limits(
     c: &mut Conn,
     caller: &Task,
-    (action, tool): (&Action, &DelegateTool),
+    action: &Action,
+    tool: &DelegateTool,
 ) -> Result<(), CallError> {
     let limit = |text: String| Err(refusal(ToolErrorCode::TooManyCalls, text));
     if queue::count_children(c, caller.id, action.round).await? >= DELEGATIONS_IN_ROUND_MAX {
@@ -270,7 +274,8 @@ async fn target_of(
 async fn brief_of(
     c: &mut Conn,
     requests: &Requests,
-    (delegation, sources): (&Delegation, &[Vec<MessageId>]),
+    delegation: &Delegation,
+    sources: &[Vec<MessageId>],
 ) -> Result<(TaskBrief, Vec<(&'static str, Uuid)>), CallError> {
     let task = &requests.task;
     let rights = rights::find(c, task).await?.ok_or_else(rights::refusal)?;
@@ -307,14 +312,15 @@ async fn brief_of(
 /// Replaces the caller's handles of sources by those of the task that gets the brief.
 async fn with_handles(
     c: &mut Conn,
-    tasks: (TaskId, TaskId),
+    caller: TaskId,
+    child: TaskId,
     mut brief: TaskBrief,
 ) -> Result<TaskBrief, DbError> {
     let facts = brief.facts.iter_mut().map(|fact| &mut fact.text);
     let texts = std::iter::once(&mut brief.message).chain(facts);
     let texts = texts.chain(&mut brief.constraints);
     for text in texts.chain(&mut brief.output) {
-        *text = handles::translate(c, tasks, text).await?;
+        *text = handles::translate(c, caller, child, text).await?;
     }
     Ok(brief)
 }

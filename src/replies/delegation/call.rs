@@ -4,7 +4,7 @@ use serde_json::{Map, Value, json};
 
 use crate::{
     tool_fault::{ToolErrorCode, ToolFault},
-    tools::arguments::Arguments,
+    tools::arguments::{Arguments, ListLimits},
 };
 
 /// Maximum length of a handle, with `@`.
@@ -47,8 +47,15 @@ impl Delegation {
         let arguments = Arguments::of(arguments, &NAMES)?;
         let agent = limited("agent", arguments.required("agent")?, AGENT_CHARS_MAX)?;
         let message = arguments.required("message")?;
-        let facts = arguments.sentences("facts", (FACTS_MAX, FACT_CHARS_MAX))?;
-        let limits = (CONSTRAINTS_MAX, CONSTRAINT_CHARS_MAX);
+        let limits = ListLimits {
+            entries_max: FACTS_MAX,
+            chars_max: FACT_CHARS_MAX,
+        };
+        let facts = arguments.sentences("facts", limits)?;
+        let limits = ListLimits {
+            entries_max: CONSTRAINTS_MAX,
+            chars_max: CONSTRAINT_CHARS_MAX,
+        };
         let constraints = arguments.sentences("constraints", limits)?;
         let output = arguments.text("output")?;
         Ok(Self {

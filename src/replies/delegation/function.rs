@@ -110,7 +110,8 @@ async fn list_askable(
 pub(in crate::replies) async fn announced_agent(
     db: &Db,
     task: &ToolTask,
-    (tools, text): (&[Tool], &str),
+    tools: &[Tool],
+    text: &str,
 ) -> Result<Option<AgentId>, DbError> {
     let Some(tool) = tool_of(tools) else {
         return Ok(None);

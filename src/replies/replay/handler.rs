@@ -116,17 +116,17 @@ impl Replayer {
             Ok(case) => case,
             Err(reason) => {
                 let end = CaseEnd::Skipped(reason);
-                return Ok(self.end(lease, (reply, agent), end).await?);
+                return Ok(self.end(lease, reply, agent, end).await?);
             }
         };
         let request = self.request(&case, &agent, child.requested_by).await?;
         if !request.fits {
             return Ok(self.fail(lease, FailCode::ContextTooLarge).await?);
         }
-        match self.ask(child, (&case, &agent), request).await? {
+        match self.ask(child, &case, &agent, request).await? {
             Ok(answer) => {
                 let end = CaseEnd::Answered(Box::new(case), answer);
-                Ok(self.end(lease, (reply, agent), end).await?)
+                Ok(self.end(lease, reply, agent, end).await?)
             }
             Err(failure) => {
                 tracing::info!(code = %failure.code(), "a case of a replay failed");
@@ -139,7 +139,8 @@ impl Replayer {
     async fn end(
         &self,
         lease: Lease,
-        (reply, agent): (TaskId, Resolved),
+        reply: TaskId,
+        agent: Resolved,
         end: CaseEnd,
     ) -> Result<(), LeaseLost> {
         let model = self.provider.name().to_owned();
@@ -152,8 +153,8 @@ impl Replayer {
                     CaseEnd::Answered(sent, answer) => {
                         match load(c, &child, reply, &agent).await? {
                             Ok(case) if case.is_same_prompt(sent) => {
-                                let answer = (answer, case.is_partial());
-                                store::put_answer(c, &child, reply, answer).await?;
+                                let is_partial = case.is_partial();
+                                store::put_answer(c, &child, reply, answer, is_partial).await?;
                                 None
                             }
                             Ok(_) => Some(SkipReason::Deleted),

@@ -214,7 +214,8 @@ impl Replayer {
     pub(super) async fn ask(
         &self,
         task: &Task,
-        (case, agent): (&Case, &Resolved),
+        case: &Case,
+        agent: &Resolved,
         ready: CaseRequest,
     ) -> Result<Result<CaseAnswer, Failure>, DbError> {
         let mut request = ready.request;

@@ -68,18 +68,18 @@ pub async fn start(
     c: &mut Conn,
     actor: &Actor<'_>,
     reference: &str,
-    (new, chosen): (&NewReplay, &[TaskId]),
+    new: &NewReplay,
+    chosen: &[TaskId],
 ) -> Result<Task, AgentError> {
     dialect::lock_workspace(c, actor.workspace.0).await?;
     let agent = resolve_trial(c, actor, reference, &new.trial).await?;
-    let of = (agent.agent, actor.user);
-    let active = queue::active_replay(c, actor.workspace, of).await?;
+    let active = queue::active_replay(c, actor.workspace, agent.agent, actor.user).await?;
     if active.is_some() {
         return Err(AgentError::ReplayActive);
     }
     let mut placed: Vec<(TaskId, TaskTarget)> = Vec::with_capacity(chosen.len());
     for reply in chosen {
-        let reply = queue::find_reply(c, *reply, of).await?;
+        let reply = queue::find_reply(c, *reply, agent.agent, actor.user).await?;
         placed.extend(reply.and_then(|reply| Some((reply.id, reply.target()?))));
     }
     // A task is in a conversation; the root is in that of its first case.

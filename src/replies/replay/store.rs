@@ -105,7 +105,8 @@ pub(super) async fn put_answer(
     c: &mut Conn,
     child: &Task,
     reply: TaskId,
-    (answer, is_partial): (&CaseAnswer, bool),
+    answer: &CaseAnswer,
+    is_partial: bool,
 ) -> Result<(), DbError> {
     let text = serde_json::to_string(answer).unwrap_or_default();
     let mut hash = Sha256::new();

@@ -8,7 +8,7 @@ use crate::{
     db::{Conn, DbError, now},
     failpoint,
     model::{
-        ChatMessage, ChatRequest, Delta, DeltaStream, FunctionTool, ModelError, StopReason,
+        ChatMessage, ChatRequest, Delta, DeltaStream, FunctionTool, ModelError, Place, StopReason,
         ToolCall, ToolCallPiece, ToolChoice,
     },
     replies::{
@@ -80,6 +80,65 @@ fn add(calls: &mut Vec<ToolCall>, piece: ToolCallPiece) {
     }
 }
 
+/// A model call whose prompt fits.
+#[derive(Clone, Copy)]
+pub(super) struct PreparedCall<'a> {
+    pub(super) manifest: &'a Manifest,
+    pub(super) extras: &'a Extras,
+    pub(super) output_limit: u32,
+    /// Reply of the built-in responder.
+    pub(super) ready: Option<&'a str>,
+}
+
+impl PreparedCall<'_> {
+    fn request(&self, agent: &Resolved, place: Place) -> ChatRequest {
+        let Self {
+            manifest, extras, ..
+        } = self;
+        ChatRequest {
+            place,
+            model: manifest.model.clone(),
+            system: manifest.prompt.system.text(),
+            turns: (manifest.prompt.turns().into_iter())
+                .chain(extras.turns.iter().cloned())
+                .collect(),
+            tools: extras.tools.clone(),
+            // Without them, earlier rounds are sent as plain text.
+            tools_required: true,
+            tool_choice: extras.choice.clone(),
+            max_output_tokens: Some(self.output_limit),
+            temperature: agent.profile.temperature,
+            top_p: agent.profile.top_p,
+            ready: self.ready.map(str::to_owned),
+            ..ChatRequest::default()
+        }
+    }
+
+    /// The call as budgets and usage count it.
+    fn counted(&self, task: &Task) -> NewCall {
+        let Self {
+            manifest, extras, ..
+        } = self;
+        NewCall {
+            workspace: task.workspace_id,
+            task: Some(CallTask {
+                id: task.id,
+                root: task.id,
+                attempt: task.attempt,
+                round: task.round + 1,
+            }),
+            purpose: Purpose::Reply,
+            user: task.requested_by,
+            agent: task.agent_id,
+            model: manifest.model.clone(),
+            prompt_tokens: manifest
+                .window
+                .corrected(manifest.prompt.tokens() + extras.tokens),
+            output_tokens_max: self.output_limit,
+        }
+    }
+}
+
 /// A failed call, with the text received until then.
 pub(super) struct Failed {
     pub(super) failure: Failure,
@@ -103,6 +162,41 @@ async fn reserve(c: &mut Conn, task: &Task, row: &CallRow) -> Result<Result<(), 
     Ok(row.insert(c).await?.map_err(Failure::OverBudget))
 }
 
+/// Result of a stream; `earlier` are the texts of earlier rounds.
+fn outcome_of(
+    received: Result<Option<StopReason>, Failure>,
+    reply: Reply<'_>,
+    calls: Vec<ToolCall>,
+    earlier: &str,
+) -> Result<Answer, Failed> {
+    let own_text = reply.own_text().to_owned();
+    let text = reply.text;
+    // A round without text keeps that of the earlier ones.
+    let whole = if text.is_empty() {
+        earlier.to_owned()
+    } else {
+        text.clone()
+    };
+    match received {
+        Ok(None) => Err(Failed {
+            failure: Failure::Model(ModelError::Broken("the stream ended early".to_owned())),
+            text,
+        }),
+        Ok(Some(_)) if whole.trim().is_empty() && calls.is_empty() => Err(Failed {
+            failure: Failure::Model(ModelError::Empty),
+            text,
+        }),
+        Ok(Some(reason)) => Ok(Answer {
+            text: whole,
+            own_text,
+            truncated: reason == StopReason::Length,
+            calls,
+            open: None,
+        }),
+        Err(failure) => Err(Failed { failure, text }),
+    }
+}
+
 impl ReplyHandler {
     /// Reserves the budget and stores the manifest, then calls the model once and streams the reply. After calls of tools, the model
     /// call is left open.
@@ -111,9 +205,7 @@ impl ReplyHandler {
         task: &Task,
         lease: &Lease,
         agent: &Resolved,
-        (manifest, extras): (&Manifest, &Extras),
-        output_limit: u32,
-        ready: Option<&str>,
+        call: &PreparedCall<'_>,
     ) -> Result<Result<Answer, Failed>, Abort> {
         let nothing = |failure| Failed {
             failure,
@@ -124,23 +216,7 @@ impl ReplyHandler {
         let Ok(place) = place else {
             return Ok(Err(nothing(Failure::Timeout)));
         };
-        let request = ChatRequest {
-            place,
-            model: manifest.model.clone(),
-            system: manifest.prompt.system.text(),
-            turns: (manifest.prompt.turns().into_iter())
-                .chain(extras.turns.iter().cloned())
-                .collect(),
-            tools: extras.tools.clone(),
-            // Without them, earlier rounds are sent as plain text.
-            tools_required: true,
-            tool_choice: extras.choice.clone(),
-            max_output_tokens: Some(output_limit),
-            temperature: agent.profile.temperature,
-            top_p: agent.profile.top_p,
-            ready: ready.map(str::to_owned),
-            ..ChatRequest::default()
-        };
+        let request = call.request(agent, place);
         let record = AttemptRecord {
             attempt: task.attempt,
             started_at: now(),
@@ -150,25 +226,8 @@ impl ReplyHandler {
             waited_ms: 0,
         };
         failpoint!("turn_call");
-        let new = NewCall {
-            workspace: task.workspace_id,
-            task: Some(CallTask {
-                id: task.id,
-                root: task.id,
-                attempt: task.attempt,
-                round: task.round + 1,
-            }),
-            purpose: Purpose::Reply,
-            user: task.requested_by,
-            agent: task.agent_id,
-            model: manifest.model.clone(),
-            prompt_tokens: manifest
-                .window
-                .corrected(manifest.prompt.tokens() + extras.tokens),
-            output_tokens_max: output_limit,
-        };
-        let open = self.calls.prepare(&self.provider, new);
-        let (stored, held, row) = (manifest.clone(), *lease, open.row());
+        let open = self.calls.prepare(&self.provider, call.counted(task));
+        let (stored, held, row) = (call.manifest.clone(), *lease, open.row());
         let reserved = self
             .db
             .write(lease.workspace.0, async move |c: &mut Conn| {
@@ -186,7 +245,7 @@ impl ReplyHandler {
             return Ok(Err(nothing(failure)));
         }
         let mut outcome = self
-            .stream(task, lease, agent, manifest, &open, (request, extras))
+            .stream(task, lease, agent, call, &open, request)
             .await?;
         if let Ok(answer) = &mut outcome
             && !answer.calls.is_empty()
@@ -207,9 +266,9 @@ impl ReplyHandler {
         task: &Task,
         lease: &Lease,
         agent: &Resolved,
-        manifest: &Manifest,
+        call: &PreparedCall<'_>,
         open: &OpenCall,
-        (request, extras): (ChatRequest, &Extras),
+        request: ChatRequest,
     ) -> Result<Result<Answer, Failed>, Abort> {
         let started = Instant::now();
         let deadline = started + self.attempt_max;
@@ -228,12 +287,13 @@ impl ReplyHandler {
             Err(_) => return Ok(Err(nothing(Failure::Timeout))),
         };
 
-        let others = manifest.prompt.agents();
+        let extras = call.extras;
+        let others = call.manifest.prompt.agents();
         let before = extras.text.clone();
         let mut reply = Reply::new(self, task, *lease, agent, &others, before);
         let mut calls = Vec::new();
         let received = self
-            .receive(&mut reply, (stream, &mut calls), started, extras)
+            .receive(&mut reply, stream, &mut calls, started, extras)
             .await?;
         // After calls, the earlier rounds can be the whole reply.
         let received = match received {
@@ -249,39 +309,15 @@ impl ReplyHandler {
                 reply.flush();
             }
         }
-        let own_text = reply.own_text().to_owned();
-        let text = reply.text;
-        // A round without text keeps that of the earlier ones.
-        let whole = if text.is_empty() {
-            extras.text.clone()
-        } else {
-            text.clone()
-        };
-        Ok(match received {
-            Ok(None) => Err(Failed {
-                failure: Failure::Model(ModelError::Broken("the stream ended early".to_owned())),
-                text,
-            }),
-            Ok(Some(_)) if whole.trim().is_empty() && calls.is_empty() => Err(Failed {
-                failure: Failure::Model(ModelError::Empty),
-                text,
-            }),
-            Ok(Some(reason)) => Ok(Answer {
-                text: whole,
-                own_text,
-                truncated: reason == StopReason::Length,
-                calls,
-                open: None,
-            }),
-            Err(failure) => Err(Failed { failure, text }),
-        })
+        Ok(outcome_of(received, reply, calls, &extras.text))
     }
 
     /// Adds the pieces of the stream to the reply until the stream ends. Returns the reason that the model sent for its end.
     async fn receive(
         &self,
         reply: &mut Reply<'_>,
-        (mut stream, calls): (DeltaStream, &mut Vec<ToolCall>),
+        mut stream: DeltaStream,
+        calls: &mut Vec<ToolCall>,
         started: Instant,
         extras: &Extras,
     ) -> Result<Result<Option<StopReason>, Failure>, Abort> {

@@ -10,7 +10,6 @@ use std::{
 
 use tokio::time::Instant;
 use tracing::Instrument;
-use uuid::Uuid;
 
 use crate::{
     agents::profiles::Resolved,
@@ -21,8 +20,8 @@ use crate::{
     },
     db::{Conn, DbError},
     failpoint,
-    ids::{MessageId, TaskId},
-    realtime::log,
+    ids::MessageId,
+    realtime::{hub::TaskRun, log},
     replies::labels::LabelStripper,
     tasks::{Lease, LeaseLost, Task, TaskKind, queue, worker::Abort},
 };
@@ -108,8 +107,8 @@ impl<'a> Reply<'a> {
     }
 
     /// Identifies this run in the hub.
-    fn run(&self) -> (TaskId, Uuid) {
-        (self.lease.task, self.lease.token)
+    fn run(&self) -> TaskRun {
+        self.lease.run()
     }
 
     /// Appends a chunk of the reply; the first text creates the row of the reply.
@@ -155,9 +154,9 @@ impl<'a> Reply<'a> {
         if self.is_held_back {
             return Ok(());
         }
-        let (hub, workspace, id) = (&self.turns.hub, self.lease.workspace, self.run());
+        let (hub, workspace, run) = (&self.turns.hub, self.lease.workspace, self.run());
         if self.opened {
-            hub.push_stream(workspace, id, fresh);
+            hub.push_stream(workspace, run, fresh);
             self.has_unsent = true;
         } else {
             failpoint!("turn_open");
@@ -165,13 +164,13 @@ impl<'a> Reply<'a> {
             failpoint!("turn_opened");
             hub.open_stream(
                 workspace,
-                id,
+                run,
                 self.lease.target.conversation(),
                 message,
                 self.task.attempt,
             );
             self.opened = true;
-            hub.push_stream(workspace, id, fresh);
+            hub.push_stream(workspace, run, fresh);
             self.flush();
         }
         let due = CHECKPOINT_BYTES.max(self.text.len() / CHECKPOINT_FRACTION);

@@ -54,7 +54,7 @@ use crate::{
         guard, handles, hash,
         output::{ToolOutput, cut, failure_text},
         requests::{CALLS_IN_ROUND_MAX, CALLS_MAX, Requests, Start},
-        runner::{CallError, Offer, ToolTask},
+        runner::{CallError, Offer, ToolRun, ToolTask},
         taint,
     },
     workflows::run,
@@ -185,6 +185,29 @@ pub(super) struct RoundsSent<'a> {
     pub(super) task: TaskId,
     /// Name of the agent that the reply said it would ask.
     pub(super) announced: Option<&'a str>,
+}
+
+/// A prompt that fits into a window besides the rounds of its reply.
+pub(super) struct FittedCall<T> {
+    pub(super) prompt: T,
+    pub(super) extras: Extras,
+    /// Record of `extras`.
+    pub(super) parts: Vec<RoundPart>,
+}
+
+/// The run of a round's actions.
+#[derive(Clone, Copy)]
+pub(super) struct RoundRun<'a> {
+    pub(super) lease: Lease,
+    pub(super) requests: &'a Requests,
+    pub(super) clock: RunClock,
+    pub(super) stop: &'a CancellationToken,
+}
+
+/// A round that was just stored, with its actions.
+pub(super) struct NewRound {
+    pub(super) next: NextRound,
+    pub(super) actions: Vec<Action>,
 }
 
 /// Next step after the actions of a round.
@@ -336,13 +359,19 @@ impl Rounds {
         &self,
         sent: &RoundsSent<'_>,
         fit: impl Fn(u64) -> Result<T, E>,
-    ) -> Result<(T, Extras, Vec<RoundPart>), E> {
+    ) -> Result<FittedCall<T>, E> {
         let window = sent.window;
         let mut tokens_max = window.estimate_for(window.tokens / ROUNDS_SHARE);
         loop {
             let (extras, parts) = self.extras(sent, tokens_max);
             match fit(window.corrected(extras.tokens)) {
-                Ok(fitted) => return Ok((fitted, extras, parts)),
+                Ok(prompt) => {
+                    return Ok(FittedCall {
+                        prompt,
+                        extras,
+                        parts,
+                    });
+                }
                 Err(_) if tokens_max > 0 && !self.0.is_empty() => tokens_max /= ROUNDS_SHARE,
                 Err(e) => return Err(e),
             }
@@ -351,101 +380,24 @@ impl Rounds {
 
     /// Parts of the next call besides its prompt, and their record.
     fn extras(&self, sent: &RoundsSent<'_>, tokens_max: u64) -> (Extras, Vec<RoundPart>) {
-        let &RoundsSent {
-            offer,
-            requester,
-            ran,
-            task,
-            announced,
-            ..
-        } = sent;
-        let mut parts: Vec<RoundPart> = definitions_of(offer).into_iter().collect();
-        let mut push = |block, role, text: &str, source: Option<SourceId>, origin: TextOrigin| {
-            let is_private = matches!(block, Block::Call | Block::Result);
-            parts.push(RoundPart {
-                block,
-                role,
-                tokens: estimate_tokens(text),
-                text: text.to_owned(),
-                source,
-                origin,
-                only_user: is_private.then_some(requester),
-                is_gone: text == DELETED,
-            });
+        let offer = sent.offer;
+        let mut sending = SentRounds {
+            sent,
+            omitted: self.omitted(tokens_max),
+            calls: 0,
+            turns: Vec::new(),
+            parts: definitions_of(offer).into_iter().collect(),
         };
-        let omitted = self.omitted(tokens_max);
-        let mut turns = Vec::new();
-        let mut number = 0;
         for (at, round) in self.0.iter().enumerate() {
-            let (text, origin) = if at < omitted.texts && !round.text.trim().is_empty() {
-                ("(text left out)", TextOrigin::New(Vec::new()))
-            } else {
-                (round.text.as_str(), TextOrigin::Stored)
-            };
-            if !text.trim().is_empty() {
-                let first = round.calls.first();
-                let owner = first.map_or(ActionId(task.0), |call| call.action.id);
-                let source = Some(SourceId::Action(owner));
-                push(Block::Round, Role::Assistant, text, source, origin);
-            }
-            if round.calls.is_empty() {
-                let reminder = announced.map(reminder).unwrap_or_default();
-                let origin = TextOrigin::New(Vec::new());
-                push(Block::Requester, Role::User, &reminder, None, origin);
-                turns.push(ChatMessage::new(Role::Assistant, text.to_owned()));
-                turns.push(ChatMessage::new(Role::User, reminder));
-                continue;
-            }
-            let (mut calls, mut results) = (Vec::new(), Vec::new());
-            for call in &round.calls {
-                let action = &call.action;
-                let source = Some(SourceId::Action(action.id));
-                let (arguments, origin) = match call.arguments.as_deref() {
-                    Some(_) if number < omitted.arguments => {
-                        (Some(ARGUMENTS_LEFT_OUT), TextOrigin::New(Vec::new()))
-                    }
-                    arguments => (arguments, TextOrigin::Stored),
-                };
-                let shown = arguments.unwrap_or(DELETED);
-                push(Block::Call, Role::Assistant, shown, source, origin);
-                calls.push(ToolCall {
-                    id: action.call_id.clone(),
-                    name: action.function.clone(),
-                    arguments: arguments.unwrap_or("{}").to_owned(),
-                });
-                let (result, origin) = if number < omitted.results {
-                    let note = format!("(result of call {} left out)", number + 1);
-                    (note, TextOrigin::New(Vec::new()))
-                } else {
-                    let result = call.result.clone();
-                    (result.unwrap_or_else(|| DELETED.to_owned()), call.origin())
-                };
-                push(Block::Result, Role::User, &result, source, origin);
-                results.push(ToolResult {
-                    call_id: action.call_id.clone(),
-                    content: result,
-                });
-                number += 1;
-            }
-            if offer.is_empty() {
-                turns.extend(plain_turns(text, &calls, &results));
-                continue;
-            }
-            turns.push(ChatMessage {
-                calls,
-                ..ChatMessage::new(Role::Assistant, text.to_owned())
-            });
-            turns.push(ChatMessage {
-                results,
-                ..ChatMessage::new(Role::User, String::new())
-            });
+            sending.add(at, round);
         }
+        let SentRounds { turns, parts, .. } = sending;
         let extras = Extras {
             tools: offer
                 .functions()
                 .map(|function| function.definition.clone())
                 .collect(),
-            choice: if self.are_used_up(ran) {
+            choice: if self.are_used_up(sent.ran) {
                 ToolChoice::None
             } else {
                 ToolChoice::Auto
@@ -455,6 +407,122 @@ impl Rounds {
             tokens: parts.iter().map(|part| part.tokens).sum(),
         };
         (extras, parts)
+    }
+}
+
+/// Earlier rounds as turns of a request, and their record.
+struct SentRounds<'a> {
+    sent: &'a RoundsSent<'a>,
+    omitted: Omitted,
+    /// Number of calls added so far.
+    calls: usize,
+    turns: Vec<ChatMessage>,
+    parts: Vec<RoundPart>,
+}
+
+impl SentRounds<'_> {
+    /// Adds a round; `at` is its position.
+    fn add(&mut self, at: usize, round: &StoredRound) {
+        let (text, origin) = if at < self.omitted.texts && !round.text.trim().is_empty() {
+            ("(text left out)", TextOrigin::New(Vec::new()))
+        } else {
+            (round.text.as_str(), TextOrigin::Stored)
+        };
+        if !text.trim().is_empty() {
+            let first = round.calls.first();
+            let owner = first.map_or(ActionId(self.sent.task.0), |call| call.action.id);
+            let source = Some(SourceId::Action(owner));
+            self.record(Block::Round, Role::Assistant, text, source, origin);
+        }
+        if round.calls.is_empty() {
+            self.remind(text);
+            return;
+        }
+        let (mut calls, mut results) = (Vec::new(), Vec::new());
+        for call in &round.calls {
+            calls.push(self.add_call(call));
+            results.push(self.add_result(call));
+            self.calls += 1;
+        }
+        if self.sent.offer.is_empty() {
+            self.turns.extend(plain_turns(text, &calls, &results));
+            return;
+        }
+        self.turns.push(ChatMessage {
+            calls,
+            ..ChatMessage::new(Role::Assistant, text.to_owned())
+        });
+        self.turns.push(ChatMessage {
+            results,
+            ..ChatMessage::new(Role::User, String::new())
+        });
+    }
+
+    /// Adds a reply that announced a delegation without a call, and the reminder after it.
+    fn remind(&mut self, text: &str) {
+        let reminder = self.sent.announced.map(reminder).unwrap_or_default();
+        let origin = TextOrigin::New(Vec::new());
+        self.record(Block::Requester, Role::User, &reminder, None, origin);
+        self.turns
+            .push(ChatMessage::new(Role::Assistant, text.to_owned()));
+        self.turns.push(ChatMessage::new(Role::User, reminder));
+    }
+
+    fn add_call(&mut self, call: &RoundCall) -> ToolCall {
+        let action = &call.action;
+        let (arguments, origin) = match call.arguments.as_deref() {
+            Some(_) if self.calls < self.omitted.arguments => {
+                (Some(ARGUMENTS_LEFT_OUT), TextOrigin::New(Vec::new()))
+            }
+            arguments => (arguments, TextOrigin::Stored),
+        };
+        let shown = arguments.unwrap_or(DELETED);
+        let source = Some(SourceId::Action(action.id));
+        self.record(Block::Call, Role::Assistant, shown, source, origin);
+        ToolCall {
+            id: action.call_id.clone(),
+            name: action.function.clone(),
+            arguments: arguments.unwrap_or("{}").to_owned(),
+        }
+    }
+
+    fn add_result(&mut self, call: &RoundCall) -> ToolResult {
+        let action = &call.action;
+        let (result, origin) = if self.calls < self.omitted.results {
+            let note = format!("(result of call {} left out)", self.calls + 1);
+            (note, TextOrigin::New(Vec::new()))
+        } else {
+            let result = call.result.clone();
+            (result.unwrap_or_else(|| DELETED.to_owned()), call.origin())
+        };
+        let source = Some(SourceId::Action(action.id));
+        self.record(Block::Result, Role::User, &result, source, origin);
+        ToolResult {
+            call_id: action.call_id.clone(),
+            content: result,
+        }
+    }
+
+    /// Adds a text to the record.
+    fn record(
+        &mut self,
+        block: Block,
+        role: Role,
+        text: &str,
+        source: Option<SourceId>,
+        origin: TextOrigin,
+    ) {
+        let is_private = matches!(block, Block::Call | Block::Result);
+        self.parts.push(RoundPart {
+            block,
+            role,
+            tokens: estimate_tokens(text),
+            text: text.to_owned(),
+            source,
+            origin,
+            only_user: is_private.then_some(self.sent.requester),
+            is_gone: text == DELETED,
+        });
     }
 }
 
@@ -483,7 +551,7 @@ impl RoundText {
             return Ok(());
         }
         let owner = self.first.unwrap_or(ActionId(self.task.0));
-        let id = texts::put(c, (self.workspace, owner), text).await?;
+        let id = texts::put(c, self.workspace, owner, text).await?;
         texts::cite_prompt(c, self.task, id).await?;
         let reply = self.reply.map(SourceId::Message);
         texts::cite(c, id, reply.map(|reply| (reply.kind(), reply.uuid()))).await
@@ -518,7 +586,8 @@ impl ReplyHandler {
     /// Settings that decide a task's calls, and the functions offered to its model.
     pub(super) async fn requests(
         &self,
-        (task, lease): (&Task, &Lease),
+        task: &Task,
+        lease: &Lease,
         agent: &Resolved,
         loaded: &Loaded,
         offered: Offered,
@@ -597,7 +666,9 @@ impl ReplyHandler {
     /// The reply of a collaborator that has ended its turn: the texts of its rounds, or its summary.
     pub(super) async fn end_turn(
         &self,
-        (task, lease, agent): (&Task, &Lease, &Resolved),
+        task: &Task,
+        lease: &Lease,
+        agent: &Resolved,
         rounds: &Rounds,
         summary: &str,
     ) -> Result<Answer, Abort> {
@@ -617,15 +688,15 @@ impl ReplyHandler {
         })
     }
 
-    /// Stores a round, its calls, their decisions, and the end of the model call, and starts the first reads that need no approval. Also
-    /// returns the actions.
+    /// Stores a round, its calls, their decisions, and the end of the model call, and starts the first reads that need no
+    /// approval.
     pub(super) async fn store_round(
         &self,
         lease: Lease,
         requests: &Requests,
         answer: Answer,
         counts: RetryCounts,
-    ) -> Result<(NextRound, Vec<Action>), Abort> {
+    ) -> Result<NewRound, Abort> {
         let stored = serde_json::to_value(counts).unwrap_or_default();
         let requests = requests.clone();
         let Answer {
@@ -650,15 +721,15 @@ impl ReplyHandler {
                 save_partial_reply(c, &task, &text).await?;
                 attempts::end_attempt(c, lease.task, AttemptOutcome::Completed, None, 0, now())
                     .await?;
-                let round = (own_text.as_str(), calls.len());
-                let next = queue::begin_round(c, &lease, round, stored.clone()).await?;
+                let next =
+                    queue::begin_round(c, &lease, &own_text, calls.len(), stored.clone()).await?;
                 requests.store(c, next.round, &calls).await?;
                 let mut found = actions::of_round(c, lease.task, next.round).await?;
                 let mut noted = Vec::new();
                 for action in &found {
                     if let Some(prepared) = delegations.get(&action.call) {
-                        noted.extend(delegation::noted(c, &task, (action, prepared)).await?);
-                        start_delegation(c, &lease, &requests, (action, prepared)).await?;
+                        noted.extend(delegation::noted(c, &task, action, prepared).await?);
+                        start_delegation(c, &lease, &requests, action, prepared).await?;
                     }
                 }
                 if !delegations.is_empty() {
@@ -678,7 +749,10 @@ impl ReplyHandler {
                 requests
                     .start_reads(c, &mut found, READS_AT_ONCE, lease.token)
                     .await?;
-                Ok::<_, LeaseLost>(Some((next, found)))
+                Ok::<_, LeaseLost>(Some(NewRound {
+                    next,
+                    actions: found,
+                }))
             })
             .await?;
         if let Some(open) = open {
@@ -692,7 +766,8 @@ impl ReplyHandler {
     pub(super) async fn announced(
         &self,
         requests: &Requests,
-        (rounds, ran): (&Rounds, Duration),
+        rounds: &Rounds,
+        ran: Duration,
         answer: &Answer,
     ) -> Result<Option<AgentId>, DbError> {
         let has_asked = || {
@@ -703,8 +778,8 @@ impl ReplyHandler {
         if !answer.calls.is_empty() || !can_ask || has_asked() {
             return Ok(None);
         }
-        let said = (requests.offer.tools(), answer.own_text.as_str());
-        delegation::announced_agent(&self.db, &requests.task, said).await
+        let tools = requests.offer.tools();
+        delegation::announced_agent(&self.db, &requests.task, tools, &answer.own_text).await
     }
 
     /// Reads the delegations among the calls of a round, by their numbers.
@@ -729,12 +804,10 @@ impl ReplyHandler {
     /// Goes on with a round that another worker left, or that waited for people or for other tasks.
     pub(super) async fn resume_round(
         &self,
-        lease: Lease,
-        requests: &Requests,
-        (round, clock): (i64, RunClock),
-        stop: &CancellationToken,
+        run: RoundRun<'_>,
+        round: i64,
     ) -> Result<RoundEnd, Abort> {
-        let of = requests.clone();
+        let (lease, of) = (run.lease, run.requests.clone());
         let found = self
             .db
             .write(lease.workspace.0, async move |c: &mut Conn| {
@@ -748,27 +821,27 @@ impl ReplyHandler {
                 Ok::<_, LeaseLost>(found)
             })
             .await?;
-        self.finish_round(lease, requests, (round, clock), found, stop)
-            .await
+        self.finish_round(run, round, found).await
     }
 
     /// Runs the actions of a round that can run, until the next model call is due or people must decide.
     pub(super) fn finish_round<'a>(
         &'a self,
-        lease: Lease,
-        requests: &'a Requests,
-        (round, clock): (i64, RunClock),
+        run: RoundRun<'a>,
+        round: i64,
         mut found: Vec<Action>,
-        stop: &'a CancellationToken,
     ) -> BoxFuture<'a, Result<RoundEnd, Abort>> {
         Box::pin(async move {
+            let RoundRun {
+                lease, clock, stop, ..
+            } = run;
             loop {
                 let due = found.into_iter().filter(|action| is_due(action, &lease));
                 let (reads, writes): (Vec<Action>, Vec<Action>) =
                     due.partition(|action| action.effect == Effect::Read);
                 let mut running = Vec::with_capacity(reads.len());
                 for action in &reads {
-                    running.push(self.run_action(lease, requests, action, clock, stop));
+                    running.push(self.run_action(run, action));
                 }
                 if let Some(end) = a_few_at_once(running).await? {
                     return Ok(end);
@@ -777,8 +850,7 @@ impl ReplyHandler {
                     if stop.is_cancelled() {
                         return Err(Abort::Stopped);
                     }
-                    self.run_action(lease, requests, action, clock, stop)
-                        .await?;
+                    self.run_action(run, action).await?;
                 }
                 if stop.is_cancelled() {
                     return Err(Abort::Stopped);
@@ -788,7 +860,7 @@ impl ReplyHandler {
                     .db
                     .write(lease.workspace.0, async move |c: &mut Conn| {
                         queue::lock_lease(c, &lease).await?;
-                        let end = close_round(c, &lease, (round, clock)).await?;
+                        let end = close_round(c, &lease, round, clock).await?;
                         Ok::<_, LeaseLost>(end)
                     })
                     .await?;
@@ -805,17 +877,14 @@ impl ReplyHandler {
     /// action.
     fn run_action<'a>(
         &'a self,
-        lease: Lease,
-        requests: &'a Requests,
+        run: RoundRun<'a>,
         action: &'a Action,
-        clock: RunClock,
-        stop: &'a CancellationToken,
     ) -> BoxFuture<'a, Result<Option<RoundEnd>, Abort>> {
         Box::pin(async move {
             if action.state == ActionState::Running {
-                return self.run_started(lease, requests, action, clock, stop).await;
+                return self.run_started(run, action).await;
             }
-            let (of, held) = (requests.clone(), action.clone());
+            let (lease, of, held) = (run.lease, run.requests.clone(), action.clone());
             let delegation = if action.function == DELEGATE {
                 self.prepare_approved(action).await?
             } else {
@@ -832,7 +901,7 @@ impl ReplyHandler {
                     };
                     match &delegation {
                         Some(prepared) => {
-                            start_delegation(c, &lease, &of, (&action, prepared)).await?;
+                            start_delegation(c, &lease, &of, &action, prepared).await?;
                             Ok(Start::Ended)
                         }
                         None => Ok(of.start(c, &action, lease.token).await?),
@@ -840,7 +909,7 @@ impl ReplyHandler {
                 })
                 .await?;
             match start {
-                Start::Started => self.run_started(lease, requests, action, clock, stop).await,
+                Start::Started => self.run_started(run, action).await,
                 Start::Ended | Start::Changed => Ok(None),
             }
         })
@@ -863,23 +932,26 @@ impl ReplyHandler {
     /// example because its lease is lost: otherwise, nobody would learn its end.
     async fn run_started(
         &self,
-        lease: Lease,
-        requests: &Requests,
+        run: RoundRun<'_>,
         action: &Action,
-        clock: RunClock,
-        stop: &CancellationToken,
     ) -> Result<Option<RoundEnd>, Abort> {
         failpoint!("action_started");
         if action.effect == Effect::Read {
-            return self.run_to_end(lease, requests, action, clock, stop).await;
+            return self.run_to_end(run, action).await;
         }
-        let (this, stop) = (self.clone(), stop.clone());
-        let (requests, action) = (requests.clone(), action.clone());
-        let run = async move {
-            this.run_to_end(lease, &requests, &action, clock, &stop)
-                .await
+        let RoundRun { lease, clock, .. } = run;
+        let (this, stop) = (self.clone(), run.stop.clone());
+        let (requests, action) = (run.requests.clone(), action.clone());
+        let to_end = async move {
+            let run = RoundRun {
+                lease,
+                requests: &requests,
+                clock,
+                stop: &stop,
+            };
+            this.run_to_end(run, &action).await
         };
-        let running = self.tracker.spawn(run.in_current_span());
+        let running = self.tracker.spawn(to_end.in_current_span());
         // After a panic, the action is still running, and the next worker finds it.
         running.await.unwrap_or(Err(Abort::Stopped))
     }
@@ -887,45 +959,47 @@ impl ReplyHandler {
     /// Runs a started action, and stores its result.
     async fn run_to_end(
         &self,
-        lease: Lease,
-        requests: &Requests,
+        run: RoundRun<'_>,
         action: &Action,
-        clock: RunClock,
-        stop: &CancellationToken,
     ) -> Result<Option<RoundEnd>, Abort> {
         let mut c = self.db.read().await?;
         let text = texts::find(&mut c, action.arguments_id).await?;
         // A person saw the whole address. Otherwise, only its host was checked, which can redirect anywhere.
         let is_free = action.sources.0.is_empty() || action.granted_by == Some(GrantedBy::Person);
-        let trusted = policy::find(&mut c, lease.workspace).await?.trusted_domains;
+        let trusted = policy::find(&mut c, run.lease.workspace)
+            .await?
+            .trusted_domains;
         drop(c);
         let arguments = text.and_then(|text| hash::parse_arguments(&text).ok());
         let Some((arguments, _)) = arguments else {
             // A source was deleted after the start, and before anything was sent.
             let ran = Ran::failed(ToolErrorCode::NotFound);
-            return self.end_action(lease, requests, action, clock, ran).await;
+            return self.end_action(run, action, ran).await;
         };
         let Requests {
             toolbox,
             task,
             offer,
             ..
-        } = requests;
-        let of = (action.id, action.function.as_str());
+        } = run.requests;
         let deadline = tokio::time::Instant::now() + CALL_MAX;
         let call = toolbox.run(
             task,
             offer,
-            of,
-            (arguments, deadline),
-            (!is_free).then_some(trusted.as_slice()),
+            ToolRun {
+                action: action.id,
+                name: &action.function,
+                arguments,
+                deadline,
+                redirects: (!is_free).then_some(trusted.as_slice()),
+            },
         );
         // Connections end at the deadline, and know whether the request had left.
         let mut call = std::pin::pin!(tokio::time::timeout_at(deadline + CALL_GRACE, call));
         let is_read = action.effect == Effect::Read;
         let ended = tokio::select! {
             ended = &mut call => Some(ended),
-            () = stop.cancelled() => {
+            () = run.stop.cancelled() => {
                 if is_read {
                     return Err(Abort::Stopped);
                 }
@@ -948,18 +1022,22 @@ impl ReplyHandler {
             Some(Err(_)) if is_read => Ran::failed(ToolErrorCode::ToolTimeout),
             Some(Ok(Err(CallError::Db(_))) | Err(_)) | None => Ran::Unknown,
         };
-        self.end_action(lease, requests, action, clock, ran).await
+        self.end_action(run, action, ran).await
     }
 
     /// Stores the result of an action, unless another worker has ended it. The last read of a round ends the round.
     async fn end_action(
         &self,
-        lease: Lease,
-        requests: &Requests,
+        run: RoundRun<'_>,
         action: &Action,
-        clock: RunClock,
         ran: Ran,
     ) -> Result<Option<RoundEnd>, Abort> {
+        let RoundRun {
+            lease,
+            requests,
+            clock,
+            ..
+        } = run;
         let source = requests.offer.find(&action.function);
         let source = source.map_or_else(|| action.title.clone(), |f| f.source.clone());
         let (action, task) = (action.clone(), requests.task.clone());
@@ -979,10 +1057,9 @@ impl ReplyHandler {
                 }
                 match &ran {
                     Ran::Output(output) => {
-                        store_output(c, &task, &action, (output, &source)).await?;
+                        store_output(c, &task, &action, output, &source).await?;
                     }
                     Ran::Failed(fault, taints) if !fault.message.is_empty() => {
-                        let owner = (lease.workspace, action.id);
                         let detail = escaped(&fault.message);
                         // A message of the server that was called, or of this one.
                         let heading = if taints.is_empty() {
@@ -991,7 +1068,7 @@ impl ReplyHandler {
                             data_heading(&source)
                         };
                         let text = cut(failure_text(fault.code, &format!("{heading}{detail}")));
-                        let text = texts::put(c, owner, &text).await?;
+                        let text = texts::put(c, lease.workspace, action.id, &text).await?;
                         actions::set_result(c, action.id, text).await?;
                         taint::add(c, task.task, taints).await?;
                     }
@@ -1002,7 +1079,7 @@ impl ReplyHandler {
                 if action.effect != Effect::Read {
                     return Ok(None);
                 }
-                let end = close_round(c, &lease, (action.round, clock)).await?;
+                let end = close_round(c, &lease, action.round, clock).await?;
                 Ok(end)
             })
             .await?;
@@ -1027,7 +1104,8 @@ fn is_due(action: &Action, lease: &Lease) -> bool {
 async fn close_round(
     c: &mut Conn,
     lease: &Lease,
-    (round, clock): (i64, RunClock),
+    round: i64,
+    clock: RunClock,
 ) -> Result<Option<RoundEnd>, DbError> {
     let found = actions::of_round(c, lease.task, round).await?;
     if found.iter().any(|action| is_due(action, lease)) {
@@ -1049,10 +1127,11 @@ async fn start_delegation(
     c: &mut Conn,
     lease: &Lease,
     requests: &Requests,
-    (action, prepared): (&Action, &Prepared),
+    action: &Action,
+    prepared: &Prepared,
 ) -> Result<(), DbError> {
     match requests.start(c, action, lease.token).await? {
-        Start::Started => delegation::begin(c, lease, requests, (action, prepared)).await,
+        Start::Started => delegation::begin(c, lease, requests, action, prepared).await,
         Start::Ended | Start::Changed => Ok(()),
     }
 }
@@ -1082,12 +1161,13 @@ async fn store_output(
     c: &mut Conn,
     task: &ToolTask,
     action: &Action,
-    (output, source): (&ToolOutput, &str),
+    output: &ToolOutput,
+    source: &str,
 ) -> Result<(), DbError> {
     let handles = handles::assign(c, task.task, &output.handled()).await?;
     let text = output.text(|of| handles.get(&of).cloned().unwrap_or_default(), escaped);
     let text = cut(format!("{}{text}", data_heading(source)));
-    let id = texts::put(c, (task.workspace, action.id), &text).await?;
+    let id = texts::put(c, task.workspace, action.id, &text).await?;
     actions::set_result(c, action.id, id).await?;
     if let Some(hits) = output.count {
         actions::set_hits(c, action.id, hits).await?;

@@ -42,16 +42,17 @@ pub(super) async fn may_post(c: &mut Conn, task: &Task) -> Result<bool, LeaseLos
 
 pub(super) async fn post_reply(
     c: &mut Conn,
-    of: (&Task, &Lease),
+    task: &Task,
+    lease: &Lease,
     text: &ReplyText,
     metadata: MessageMetadata,
 ) -> Result<MessageId, DbError> {
     let new = ScheduledPost {
-        agent: of.1.target.agent,
+        agent: lease.target.agent,
         text,
         metadata,
     };
-    let posted = post::post_scheduled(c, of, new).await;
+    let posted = post::post_scheduled(c, task, lease, new).await;
     let posted = posted.map_err(|e| match e {
         ChatError::Db(e) => e,
         _ => sqlx::Error::RowNotFound.into(),

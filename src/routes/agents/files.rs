@@ -114,8 +114,17 @@ async fn put_file(
     let paragraphs = Paragraphs::of(path.as_str(), &form.content, workspace, &state.keyring);
     let file = named
         .write(&state.db, async move |c, actor, reference| {
-            let file = (&path, &*form.content, paragraphs.as_ref());
-            memory_files::write(c, actor, reference, file, expected).await
+            let paragraphs = paragraphs.as_ref();
+            memory_files::write(
+                c,
+                actor,
+                reference,
+                &path,
+                &form.content,
+                paragraphs,
+                expected,
+            )
+            .await
         })
         .await?;
     Ok(answer(&file))

@@ -115,9 +115,14 @@ async fn list_personas(
         name: query.name,
         status: query.status,
     };
-    let between = (page.after, page.before);
-    let rows =
-        personas::list_personas(&mut c, actor.workspace, &filter, between, page.limit + 1).await?;
+    let rows = personas::list_personas(
+        &mut c,
+        actor.workspace,
+        &filter,
+        page.range(),
+        page.limit + 1,
+    )
+    .await?;
     Ok(Json(List::new(
         rows,
         page.limit,

@@ -111,14 +111,8 @@ async fn list_agents(
         name: query.name,
         metadata: metadata_of(query.others)?,
     };
-    let mut rows = profiles::list_agents(
-        &mut c,
-        &actor,
-        &filter,
-        (page.after, page.before),
-        page.limit + 1,
-    )
-    .await?;
+    let mut rows =
+        profiles::list_agents(&mut c, &actor, &filter, page.range(), page.limit + 1).await?;
     drop(c);
     let provider = state.providers.of(member.workspace).await?;
     for agent in &mut rows {

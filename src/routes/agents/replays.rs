@@ -157,7 +157,7 @@ async fn start_replay(
     };
     let task = named
         .write(&state.db, async move |c, actor, reference| {
-            start::start(c, actor, reference, (&new, chosen.as_slice())).await
+            start::start(c, actor, reference, &new, chosen.as_slice()).await
         })
         .await?;
     Ok((StatusCode::ACCEPTED, Json(StartedReplay { task })).into_response())

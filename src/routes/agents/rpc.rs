@@ -17,6 +17,7 @@ use crate::{
     },
     auth::{Actor, Scope, WorkspaceCaller},
     chat::{access, bindings},
+    cursor::PageRange,
     db::Conn,
     http::{
         ApiError, ErrorCode,
@@ -262,7 +263,10 @@ impl Rpc {
             &mut c,
             &actor,
             &profiles::Filter::default(),
-            (after, None),
+            PageRange {
+                after,
+                before: None,
+            },
             AGENTS_MAX + 1,
         )
         .await?;
@@ -388,8 +392,8 @@ impl Rpc {
         let paragraphs = Paragraphs::of(path.as_str(), &set.content, workspace, keyring);
         let file = self
             .write(async move |c, actor| {
-                let file = (&path, &*set.content, paragraphs.as_ref());
-                memory_files::write(c, actor, &reference, file, None).await
+                let (content, paragraphs) = (&set.content, paragraphs.as_ref());
+                memory_files::write(c, actor, &reference, &path, content, paragraphs, None).await
             })
             .await?;
         Ok(json!(file.summary))

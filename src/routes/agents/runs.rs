@@ -177,7 +177,7 @@ async fn get_run(
     Path(id): Path<RunId>,
 ) -> Result<Json<WorkflowRun>, ApiError> {
     let mut c = state.db.read().await?;
-    Ok(Json(visible(&mut c, &caller, (id, Scope::ChatRead)).await?))
+    Ok(Json(visible(&mut c, &caller, id, Scope::ChatRead).await?))
 }
 
 /// # Errors
@@ -185,7 +185,8 @@ async fn get_run(
 async fn visible(
     c: &mut Conn,
     caller: &Caller,
-    (id, scope): (RunId, Scope),
+    id: RunId,
+    scope: Scope,
 ) -> Result<WorkflowRun, WorkflowError> {
     let workspace = run::workspace_of_run(c, id).await?;
     let workspace = workspace.ok_or(WorkflowError::RunNotFound)?;
@@ -231,9 +232,7 @@ async fn cancel_run(
     let cancel = async move |c: &mut Conn| runs::cancel_run(c, &by, id, &hub).await;
     state.db.write(key, cancel).await?;
     let mut c = state.db.read().await?;
-    Ok(Json(
-        visible(&mut c, &caller, (id, Scope::ChatWrite)).await?,
-    ))
+    Ok(Json(visible(&mut c, &caller, id, Scope::ChatWrite).await?))
 }
 
 /// Resume a failed run with the step that failed; completed steps keep their outputs
@@ -252,9 +251,7 @@ async fn resume_run(
     let resume = async move |c: &mut Conn| runs::resume_run(c, &by, id).await;
     state.db.write(key, resume).await?;
     let mut c = state.db.read().await?;
-    Ok(Json(
-        visible(&mut c, &caller, (id, Scope::ChatWrite)).await?,
-    ))
+    Ok(Json(visible(&mut c, &caller, id, Scope::ChatWrite).await?))
 }
 
 /// Workspace whose writer runs commands for a run.

@@ -9,24 +9,28 @@ use utoipa_axum::{router::OpenApiRouter, routes};
 use super::St;
 use crate::{
     agents::{
-        AgentError, profiles,
+        AgentError,
+        profiles::{self, Resolved},
         system::{System, SystemPart, SystemPartName},
     },
     auth::{Caller, Scope},
     chat::{access, bindings, threads::ParticipantKind},
+    db::Conn,
     http::{
         ApiError, ErrorCode,
         extract::{Path, Query},
     },
     ids::{ActionId, AgentId, ForkId, MemoryId, MessageId, TaskId, ThreadId, UserId},
     memory::entry::MemoryScope,
-    model,
+    model::{self, Provider},
     realtime::hub::Conversation,
     replies::{
         compaction::profile::CompactionSettings,
         context::ReplyPlace,
         dry_run::{CompactionOutlook, Next},
-        manifest::{self, Block, LeftOut, MemoryFacts, OldMessageFacts, Sent, SentPart, SentText},
+        manifest::{
+            self, Block, LeftOut, Manifest, MemoryFacts, OldMessageFacts, Sent, SentPart, SentText,
+        },
         preset::UsedPreset,
         prompt::{self, Author},
         requester::Requester,
@@ -352,49 +356,71 @@ fn seen(part: &SentPart) -> Option<MessageSeen> {
     })
 }
 
-fn show(mut sent: Sent, caller: UserId, readable: &HashSet<ActionId>) -> ContextSeen {
-    let hidden = hide_personal(&mut sent.parts, caller, readable);
-    let (mut workspace, mut memory, mut summary, mut messages, mut trigger) = (0, 0, 0, 0, 0);
-    let mut tools = 0;
-    let mut parts = Vec::new();
-    for part in &sent.parts {
-        *match part.block {
-            Block::System(name) => {
-                parts.push(SystemPart {
-                    name,
-                    text: part.text.shown().to_owned(),
-                    tokens: part.tokens,
-                });
-                continue;
-            }
-            Block::Conversation | Block::Workspace => &mut workspace,
-            Block::Notes | Block::About | Block::Memories => &mut memory,
-            Block::Summary => &mut summary,
-            Block::Messages | Block::ForkHeader | Block::LeftOut => &mut messages,
-            Block::Trigger | Block::Requester | Block::Files | Block::Brief => &mut trigger,
-            Block::Tools | Block::Round | Block::Call | Block::Result => &mut tools,
-        } += part.tokens;
+/// Tokens of a prompt by segment.
+#[derive(Default)]
+struct SegmentTokens {
+    system: u64,
+    workspace: u64,
+    memory: u64,
+    summary: u64,
+    messages: u64,
+    trigger: u64,
+    tools: u64,
+}
+
+impl SegmentTokens {
+    fn of(parts: &[SentPart]) -> Self {
+        let mut sums = Self::default();
+        for part in parts {
+            *match part.block {
+                Block::System(_) => &mut sums.system,
+                Block::Conversation | Block::Workspace => &mut sums.workspace,
+                Block::Notes | Block::About | Block::Memories => &mut sums.memory,
+                Block::Summary => &mut sums.summary,
+                Block::Messages | Block::ForkHeader | Block::LeftOut => &mut sums.messages,
+                Block::Trigger | Block::Requester | Block::Files | Block::Brief => {
+                    &mut sums.trigger
+                }
+                Block::Tools | Block::Round | Block::Call | Block::Result => &mut sums.tools,
+            } += part.tokens;
+        }
+        sums
     }
-    let text = System { parts };
-    let system = text.parts.iter().map(|part| part.tokens).sum::<u64>();
-    let segments = [
-        (SegmentName::System, system),
-        (SegmentName::Workspace, workspace),
-        (SegmentName::Memory, memory),
-        (SegmentName::Summary, summary),
-        (SegmentName::Messages, messages),
-        (SegmentName::Trigger, trigger),
-        (SegmentName::Tools, tools),
-    ]
-    .into_iter()
-    .filter(|(_, tokens)| *tokens > 0)
-    .map(|(name, tokens)| Segment { name, tokens })
-    .collect();
-    let texts = sent
-        .parts
-        .iter()
-        .filter(|p| !matches!(p.block, Block::System(_) | Block::Tools))
-        .filter(|p| !p.text.shown().is_empty());
+
+    /// Segments in order, without empty ones.
+    fn segments(&self) -> Vec<Segment> {
+        let all = [
+            (SegmentName::System, self.system),
+            (SegmentName::Workspace, self.workspace),
+            (SegmentName::Memory, self.memory),
+            (SegmentName::Summary, self.summary),
+            (SegmentName::Messages, self.messages),
+            (SegmentName::Trigger, self.trigger),
+            (SegmentName::Tools, self.tools),
+        ];
+        let sent = all.into_iter().filter(|(_, tokens)| *tokens > 0);
+        sent.map(|(name, tokens)| Segment { name, tokens })
+            .collect()
+    }
+}
+
+/// The system text of a prompt.
+fn system_of(parts: &[SentPart]) -> System {
+    let parts = parts.iter().filter_map(|part| match part.block {
+        Block::System(name) => Some(SystemPart {
+            name,
+            text: part.text.shown().to_owned(),
+            tokens: part.tokens,
+        }),
+        _ => None,
+    });
+    System {
+        parts: parts.collect(),
+    }
+}
+
+/// Memories and old messages of a prompt.
+fn memories_of(sent: &Sent, caller: UserId, hidden: Vec<HiddenMemories>) -> MemoriesSeen {
     let used = sent.memories.iter().filter_map(|memory| {
         let mut parts = sent.parts.iter();
         let part = parts.find(|part| part.memory == Some(memory.id))?;
@@ -408,13 +434,26 @@ fn show(mut sent: Sent, caller: UserId, readable: &HashSet<ActionId>) -> Context
     let is_requester = sent.requested_by.id == caller;
     let mut considered = sent.considered.clone();
     considered.retain(|scope, _| is_requester || !scope.is_personal());
-    let memories = MemoriesSeen {
+    MemoriesSeen {
         considered,
         used: used.collect(),
         messages: old_messages.collect(),
         hidden,
-    };
+    }
+}
+
+/// A prompt as the caller sees it.
+fn show(mut sent: Sent, caller: UserId, readable: &HashSet<ActionId>) -> ContextSeen {
+    let hidden = hide_personal(&mut sent.parts, caller, readable);
+    let tokens = SegmentTokens::of(&sent.parts);
+    let text = system_of(&sent.parts);
+    let texts = sent
+        .parts
+        .iter()
+        .filter(|p| !matches!(p.block, Block::System(_) | Block::Tools))
+        .filter(|p| !p.text.shown().is_empty());
     let turns = prompt::joined(texts.map(|part| (part.role, part.text.shown())));
+    let segments = tokens.segments();
     ContextSeen {
         turns: turns
             .into_iter()
@@ -424,18 +463,18 @@ fn show(mut sent: Sent, caller: UserId, readable: &HashSet<ActionId>) -> Context
             })
             .collect(),
         messages: sent.parts.iter().filter_map(seen).collect(),
-        memories,
+        memories: memories_of(&sent, caller, hidden),
         window_source: sent.window_source,
         budget: Budget {
             context_window: sent.context_window,
             reserve: sent.reserve,
-            used: system + workspace + memory + summary + messages + trigger + tools,
+            used: segments.iter().map(|segment| segment.tokens).sum(),
             segments,
         },
         system: SystemSeen {
             text: text.text(),
             hidden: false,
-            tokens: system,
+            tokens: tokens.system,
             parts: text.parts,
         },
         model: sent.model,
@@ -504,6 +543,40 @@ struct NextContextQuery {
     agent_id: AgentId,
 }
 
+/// Version of an agent that replies in a conversation.
+async fn version_of(
+    c: &mut Conn,
+    conversation: Conversation,
+    agent_id: AgentId,
+) -> Result<i64, AgentError> {
+    let binding = bindings::find_binding(c, conversation).await?;
+    let bound = binding.filter(|binding| binding.agent == agent_id);
+    let version = match bound {
+        Some(bound) => Some(bound.version),
+        None => profiles::newest_version(c, agent_id).await?,
+    };
+    version.ok_or(AgentError::NotFound)
+}
+
+/// Estimated size and price of the call.
+fn estimate(
+    provider: &dyn Provider,
+    agent: &Resolved,
+    manifest: &Manifest,
+    shows_costs: bool,
+) -> Estimate {
+    let input_tokens = manifest.window.corrected(manifest.tokens());
+    let output_tokens_max = agent.profile.output_tokens_max();
+    let output_tokens_max = manifest
+        .window
+        .output_limit(output_tokens_max, input_tokens);
+    let price = Price::of(provider, &manifest.model).filter(|_| shows_costs);
+    Estimate {
+        input_tokens,
+        cost_usd_max: price.map(|price| price.cost_usd_max(input_tokens, output_tokens_max)),
+    }
+}
+
 async fn next_context(
     state: &State,
     caller: &Caller,
@@ -519,13 +592,7 @@ async fn next_context(
     if !profiles::is_visible(&mut c, &actor, agent_id).await? {
         return Err(AgentError::NotFound.into());
     }
-    let binding = bindings::find_binding(&mut c, conversation).await?;
-    let bound = binding.filter(|binding| binding.agent == agent_id);
-    let version = match bound {
-        Some(bound) => Some(bound.version),
-        None => profiles::newest_version(&mut c, agent_id).await?,
-    };
-    let agent_version = version.ok_or(AgentError::NotFound)?;
+    let agent_version = version_of(&mut c, conversation, agent_id).await?;
     let may_ask = access.clone().writing().is_ok()
         && actor.scopes.has(Scope::AgentsUse)
         && profiles::find_invocable(&mut c, &actor, agent_id)
@@ -561,16 +628,7 @@ async fn next_context(
             too_large.notice(&agent.shown_name),
         )
     })?;
-    let input_tokens = manifest.window.corrected(manifest.tokens());
-    let output_tokens_max = agent.profile.output_tokens_max();
-    let output_tokens_max = manifest
-        .window
-        .output_limit(output_tokens_max, input_tokens);
-    let price = Price::of(&*provider, &manifest.model).filter(|_| shows_costs);
-    let estimate = Estimate {
-        input_tokens,
-        cost_usd_max: price.map(|price| price.cost_usd_max(input_tokens, output_tokens_max)),
-    };
+    let estimate = estimate(&*provider, &agent, &manifest, shows_costs);
     let mut context = show(Sent::preview(&manifest), actor.user, &HashSet::new());
     if !actor.scopes.has(Scope::AgentsRead) {
         context.system.hide();

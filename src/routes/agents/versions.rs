@@ -97,7 +97,7 @@ async fn diff_versions(
     let actor = named.enter(&mut c).await?;
     actor.require(Scope::AgentsRead)?;
     Ok(Json(
-        profiles::diff(&mut c, &actor, &named.reference, (from, version)).await?,
+        profiles::diff(&mut c, &actor, &named.reference, from, version).await?,
     ))
 }
 

@@ -112,8 +112,8 @@ async fn list_workflows(
         name: query.name,
         status: query.status,
     };
-    let between = (page.after, page.before);
-    let rows = workflows::list_workflows(&mut c, actor.workspace, &filter, between, page.limit + 1);
+    let (workspace, range) = (actor.workspace, page.range());
+    let rows = workflows::list_workflows(&mut c, workspace, &filter, range, page.limit + 1);
     Ok(Json(List::new(
         rows.await?,
         page.limit,

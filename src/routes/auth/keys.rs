@@ -61,8 +61,7 @@ async fn list_keys(
     let mut c = state.db.read().await?;
     let actor = member.enter(&mut c).await?;
     if all {
-        let cursors = (page.after, page.before);
-        let rows = keys::list_all(&mut c, &actor, cursors, page.limit + 1).await?;
+        let rows = keys::list_all(&mut c, &actor, page.range(), page.limit + 1).await?;
         let is_before = page.before.is_some();
         return Ok(Json(List::new(
             rows,

@@ -351,7 +351,7 @@ async fn list_audit_log(
         actor.workspace,
         &filter,
         order,
-        (page.after, page.before),
+        page.range(),
         page.limit + 1,
     )
     .await?;

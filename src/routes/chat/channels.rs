@@ -52,8 +52,8 @@ pub(in crate::routes) async fn list_channels(
             actor.require(Scope::ChatRead)?;
             let (workspace, user) = (actor.workspace, actor.user);
             let page = query.page(20)?;
-            let bounds = (page.after, page.before);
-            let rows = channels::list_mine(c, workspace, user, bounds, page.limit + 1).await?;
+            let rows =
+                channels::list_mine(c, workspace, user, page.range(), page.limit + 1).await?;
             let rows = channels::with_member_counts(c, workspace, user, rows).await?;
             Ok::<_, ApiError>(List::new(
                 rows,
@@ -336,8 +336,7 @@ async fn list_channel_members(
     let page = query.page(20)?;
     let mut c = state.db.read().await?;
     let access = access::channel(&mut c, &caller, id).await?.reading()?;
-    let rows =
-        channels::list_members(&mut c, &access, (page.after, page.before), page.limit + 1).await?;
+    let rows = channels::list_members(&mut c, &access, page.range(), page.limit + 1).await?;
     Ok(Json(List::new(
         rows,
         page.limit,

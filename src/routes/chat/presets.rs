@@ -49,7 +49,8 @@ async fn choose(
     state: &State,
     caller: Caller,
     conversation: Conversation,
-    (agent, preset): (AgentId, Option<String>),
+    agent: AgentId,
+    preset: Option<String>,
 ) -> Result<Json<Presets>, ApiError> {
     let choose = async move |c: &mut Conn| {
         presets::choose(c, &caller, conversation, agent, preset.as_deref()).await
@@ -71,8 +72,15 @@ async fn choose_in_thread(
     Path(id): Path<ThreadId>,
     Body(form): Body<PresetForm>,
 ) -> Result<Json<Presets>, ApiError> {
-    let chosen = (form.agent_id, Some(form.preset));
-    choose(&state, caller, Conversation::Thread(id), chosen).await
+    let conversation = Conversation::Thread(id);
+    choose(
+        &state,
+        caller,
+        conversation,
+        form.agent_id,
+        Some(form.preset),
+    )
+    .await
 }
 
 /// Choose the reply style of an agent in a fork
@@ -88,8 +96,15 @@ async fn choose_in_fork(
     Path(id): Path<ForkId>,
     Body(form): Body<PresetForm>,
 ) -> Result<Json<Presets>, ApiError> {
-    let chosen = (form.agent_id, Some(form.preset));
-    choose(&state, caller, Conversation::Fork(id), chosen).await
+    let conversation = Conversation::Fork(id);
+    choose(
+        &state,
+        caller,
+        conversation,
+        form.agent_id,
+        Some(form.preset),
+    )
+    .await
 }
 
 /// Remove the chosen reply style in a thread, so that the agent, the rules, and the defaults apply
@@ -103,8 +118,8 @@ async fn reset_in_thread(
     Path(id): Path<ThreadId>,
     Query(query): Query<PresetQuery>,
 ) -> Result<Json<Presets>, ApiError> {
-    let chosen = (query.agent_id, None);
-    choose(&state, caller, Conversation::Thread(id), chosen).await
+    let conversation = Conversation::Thread(id);
+    choose(&state, caller, conversation, query.agent_id, None).await
 }
 
 /// Remove the chosen reply style in a fork, so that the agent, the rules, and the defaults apply
@@ -118,6 +133,6 @@ async fn reset_in_fork(
     Path(id): Path<ForkId>,
     Query(query): Query<PresetQuery>,
 ) -> Result<Json<Presets>, ApiError> {
-    let chosen = (query.agent_id, None);
-    choose(&state, caller, Conversation::Fork(id), chosen).await
+    let conversation = Conversation::Fork(id);
+    choose(&state, caller, conversation, query.agent_id, None).await
 }

@@ -82,8 +82,7 @@ async fn list_forks(
             return Err(crate::chat::ChatError::ForkNotFound.into());
         }
     }
-    let cursors = (page.after, page.before);
-    let rows = forks::list(&mut c, id, cursors, page.limit + 1).await?;
+    let rows = forks::list(&mut c, id, page.range(), page.limit + 1).await?;
     Ok(Json(List::new(
         rows,
         page.limit,

@@ -179,13 +179,12 @@ async fn list_action_items(
             if let Some(cursor) = page.after.or(page.before) {
                 items::visible(c, caller, actor.workspace, cursor).await?;
             }
-            let cursors = (page.after, page.before);
             let rows = items::list(
                 c,
                 actor.workspace,
                 actor.user,
                 &filter,
-                cursors,
+                page.range(),
                 page.limit + 1,
             )
             .await?;

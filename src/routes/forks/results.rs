@@ -180,7 +180,7 @@ async fn list_resolutions(
     }
     let backwards = page.before.is_some();
     let rows =
-        resolution::list_versions(&mut c, id, (after, before), page.limit + 1, backwards).await?;
+        resolution::list_versions(&mut c, id, after, before, page.limit + 1, backwards).await?;
     Ok(Json(List::new(
         rows,
         page.limit,

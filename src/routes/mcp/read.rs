@@ -16,6 +16,7 @@ use crate::{
         },
         threads::MyThread,
     },
+    cursor::PageRange,
     db::Conn,
     forks::{
         items::{self, ActionItem, OwnedBy},
@@ -418,7 +419,10 @@ pub(super) async fn list_action_items(
         channel: None,
     };
     // The last items before the greatest ID are the newest ones.
-    let newest = (None, Some(ActionItemId(Uuid::max())));
+    let newest = PageRange {
+        after: None,
+        before: Some(ActionItemId(Uuid::max())),
+    };
     let (workspace, user) = (actor.workspace, actor.user);
     let mut action_items = items::list(&mut c, workspace, user, &filter, newest, limit).await?;
     action_items.reverse();

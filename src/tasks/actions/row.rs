@@ -446,7 +446,8 @@ macro_rules! list_sql {
 /// the thread belongs to the workspace.
 pub async fn list(
     c: &mut Conn,
-    (workspace, reader): (WorkspaceId, UserId),
+    workspace: WorkspaceId,
+    reader: UserId,
     filter: Filter,
     before: Option<ActionId>,
     limit: i64,
@@ -889,7 +890,8 @@ pub async fn forget_files(c: &mut Conn, files: &[FileId], label: &str) -> Result
 pub async fn forget_person(
     c: &mut Conn,
     id: ActionId,
-    (user, alias): (UserId, UserId),
+    user: UserId,
+    alias: UserId,
     nobody: &str,
 ) -> Result<(), DbError> {
     let Some(action) = find(c, id).await? else {

@@ -35,17 +35,19 @@ fn hash_of(source_type: &str, source: Uuid, text: &str) -> String {
 /// Stores a text of an action, and returns its ID.
 pub async fn put(
     c: &mut Conn,
-    (workspace, action): (WorkspaceId, ActionId),
+    workspace: WorkspaceId,
+    action: ActionId,
     text: &str,
 ) -> Result<Uuid, DbError> {
-    put_of(c, workspace, (ACTION_SOURCE, action.0), text).await
+    put_of(c, workspace, ACTION_SOURCE, action.0, text).await
 }
 
 /// Stores a text of an object, and returns its ID.
 pub async fn put_of(
     c: &mut Conn,
     workspace: WorkspaceId,
-    (source_type, source): (&str, Uuid),
+    source_type: &str,
+    source: Uuid,
     text: &str,
 ) -> Result<Uuid, DbError> {
     let text = text.replace('\0', "");

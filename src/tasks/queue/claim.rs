@@ -313,7 +313,8 @@ impl Lost {
     pub fn target(&self) -> TaskTarget {
         TaskTarget::of_queued(
             self.agent_id.zip(self.agent_version),
-            (self.channel_id, self.thread_id),
+            self.channel_id,
+            self.thread_id,
             self.fork_id,
         )
     }

@@ -181,11 +181,15 @@ pub async fn active_of_reply(
         .await
 }
 
-/// Reply and notice of a task, and the task that it retries.
-pub async fn left_behind(
-    c: &mut Conn,
-    task: TaskId,
-) -> Result<(Option<MessageId>, Option<MessageId>, Option<TaskId>), DbError> {
+/// Messages of a task, and the task that it retries.
+#[derive(Debug, sqlx::FromRow)]
+pub struct LeftBehind {
+    pub reply_message_id: Option<MessageId>,
+    pub notice_message_id: Option<MessageId>,
+    pub retry_of: Option<TaskId>,
+}
+
+pub async fn left_behind(c: &mut Conn, task: TaskId) -> Result<LeftBehind, DbError> {
     c.q("select reply_message_id, notice_message_id, retry_of from tasks where id = $1")
         .bind(task)
         .one()
@@ -235,7 +239,8 @@ pub async fn active_catch_up(
 pub async fn active_replay(
     c: &mut Conn,
     workspace: WorkspaceId,
-    (agent, requester): (AgentId, UserId),
+    agent: AgentId,
+    requester: UserId,
 ) -> Result<Option<Task>, DbError> {
     c.q(task_sql!(
         "select",
@@ -289,7 +294,8 @@ pub async fn newest_replies(
 pub async fn find_reply(
     c: &mut Conn,
     id: TaskId,
-    (agent, reader): (AgentId, UserId),
+    agent: AgentId,
+    reader: UserId,
 ) -> Result<Option<Task>, DbError> {
     c.q(task_sql!(
         "select",
@@ -306,7 +312,8 @@ pub async fn find_reply(
 pub async fn active_reflections(
     c: &mut Conn,
     conversation: Uuid,
-    (agent, requester): (AgentId, UserId),
+    agent: AgentId,
+    requester: UserId,
 ) -> Result<Vec<Task>, DbError> {
     c.q(task_sql!(
         "select",

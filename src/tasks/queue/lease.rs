@@ -12,7 +12,7 @@ use uuid::Uuid;
 use crate::{
     db::DbError,
     ids::{TaskId, WorkspaceId},
-    realtime::Audience,
+    realtime::{Audience, hub::TaskRun},
     tasks::TaskTarget,
 };
 
@@ -118,6 +118,16 @@ pub struct Lease {
     pub token: Uuid,
     pub audience: Audience,
     pub target: TaskTarget,
+}
+
+impl Lease {
+    /// The run of the task that owns the lease.
+    pub fn run(&self) -> TaskRun {
+        TaskRun {
+            task: self.task,
+            token: self.token,
+        }
+    }
 }
 
 /// The task was canceled or assigned to another worker.

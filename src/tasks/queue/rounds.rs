@@ -27,7 +27,8 @@ pub struct NextRound {
 pub async fn begin_round(
     c: &mut Conn,
     lease: &Lease,
-    (text, calls): (&str, usize),
+    text: &str,
+    calls: usize,
     counts: serde_json::Value,
 ) -> Result<NextRound, LeaseLost> {
     let next: Option<NextRound> = c

@@ -50,7 +50,7 @@ pub(super) async fn find(
             _ => None,
         },
     };
-    let offset = arguments.number("offset", (0, i64::MAX))?.unwrap_or(0);
+    let offset = arguments.number("offset", 0..=i64::MAX)?.unwrap_or(0);
     let missing = || places::missing("no such file");
     let id = id.ok_or_else(missing)?;
     let stored = files::find(c, id).await?.ok_or_else(missing)?;

@@ -47,7 +47,7 @@ impl Options {
     /// # Errors
     /// `bad_arguments`.
     pub(super) fn limit(&self, arguments: &Arguments<'_>) -> Result<i64, ToolFault> {
-        let wanted = arguments.number("limit", (1, LIMIT_MAX))?;
+        let wanted = arguments.number("limit", 1..=LIMIT_MAX)?;
         Ok(wanted.unwrap_or(LIMIT_DEFAULT).min(self.limit_max))
     }
 

@@ -130,7 +130,7 @@ impl PageTool {
         let tool = tool.ok_or_else(|| ToolFault::of(ToolErrorCode::NotAllowed))?;
         let arguments = Arguments::of(&call.arguments, &["url", "offset"])?;
         let url = arguments.required("url")?;
-        let offset = arguments.number("offset", (0, i64::MAX))?.unwrap_or(0);
+        let offset = arguments.number("offset", 0..=i64::MAX)?.unwrap_or(0);
         let offset = usize::try_from(offset).unwrap_or(usize::MAX);
         self.check_uses(call.action, tool).await?;
         let registry = &self.registry;

@@ -25,7 +25,7 @@ use crate::{
             pass::lines_of,
             store,
         },
-        history::Row,
+        history::{Row, SeqRange},
     },
 };
 
@@ -106,13 +106,13 @@ impl Material {
         c: &mut Conn,
         thread: ThreadId,
         range: Range,
-        (from, to): (i64, i64),
+        ends: SeqRange,
     ) -> Result<Self, DbError> {
-        let segments = store::list_since(c, thread.0, from).await?;
+        let segments = store::list_since(c, thread.0, ends.from).await?;
         let is_current =
             |state| matches!(state, CompactionState::Active | CompactionState::Expanded);
         let segments: Vec<_> = (segments.into_iter())
-            .filter(|segment| segment.from_seq <= to && is_current(segment.state))
+            .filter(|segment| segment.from_seq <= ends.to && is_current(segment.state))
             .collect();
         let ids = segments.iter().map(|segment| segment.id);
         let entries = automatic::list(c, ids, ENTRIES_MAX).await?;
@@ -121,8 +121,8 @@ impl Material {
             .q("select r.message_id, r.headline from resolutions r join messages m on m.id = r.message_id \
                 where r.thread_id = $1 and r.status = 'published' and m.seq between $2 and $3 order by m.seq desc limit $4")
             .bind(thread)
-            .bind(from)
-            .bind(to)
+            .bind(ends.from)
+            .bind(ends.to)
             .bind(RESULTS_MAX)
             .all()
             .await?;

@@ -6,7 +6,7 @@ use crate::{
     db::{Conn, DbError},
     ids::ThreadId,
     realtime::hub::Conversation,
-    replies::history::{self, Row},
+    replies::history::{self, Row, SeqRange},
 };
 
 /// Maximum number of messages; the newest ones.
@@ -42,8 +42,7 @@ impl Range {
         rows.reverse();
         let older = match rows.first() {
             Some(first) if rows.len() == MESSAGES_MAX => {
-                let between = (since, first.seq);
-                history::count_between(c, conversation, between, COUNTED_MAX).await?
+                history::count_between(c, conversation, since, first.seq, COUNTED_MAX).await?
             }
             _ => 0,
         };
@@ -55,8 +54,11 @@ impl Range {
     }
 
     /// Returns the seqs of the first and the last message.
-    pub(super) fn ends(&self) -> Option<(i64, i64)> {
+    pub(super) fn ends(&self) -> Option<SeqRange> {
         let (first, last) = self.rows.first().zip(self.rows.last())?;
-        Some((first.seq, last.seq))
+        Some(SeqRange {
+            from: first.seq,
+            to: last.seq,
+        })
     }
 }

@@ -24,17 +24,17 @@ pub async fn catch_up(
     let mut c = db.snapshot().await?;
     access::thread(&mut c, caller, thread).await?.reading()?;
     let range = Range::load(&mut c, caller, thread, since).await?;
-    if let Some(written) = store::find_current(&mut c, (thread, caller.user), &range).await? {
+    if let Some(written) = store::find_current(&mut c, thread, caller.user, &range).await? {
         return Ok(written);
     }
     let (count, older) = (range.count(), range.older);
-    let Some((from_seq, to_seq)) = range.ends() else {
+    let Some(ends) = range.ends() else {
         return Ok(CatchUp {
             by: BUILT_IN.to_owned(),
             ..CatchUp::default()
         });
     };
-    let material = Material::load(&mut c, thread, range, (from_seq, to_seq)).await?;
+    let material = Material::load(&mut c, thread, range, ends).await?;
     drop(c);
     let work = tokio::task::spawn_blocking(move || material.lines());
     let (lines, left) = work.await.unwrap_or_else(|e| {
@@ -42,8 +42,8 @@ pub async fn catch_up(
         (Vec::new(), 0)
     });
     Ok(CatchUp {
-        from_seq: Some(from_seq),
-        to_seq: Some(to_seq),
+        from_seq: Some(ends.from),
+        to_seq: Some(ends.to),
         count,
         lines,
         by: BUILT_IN.to_owned(),

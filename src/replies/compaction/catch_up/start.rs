@@ -87,12 +87,12 @@ pub async fn start(
     dialect::lock_workspace(c, actor.workspace.0).await?;
     let range = Range::load(c, caller, thread, since).await?;
     let ends = range.ends().filter(|_| range.rows.len() >= MESSAGES_MIN);
-    let Some((from_seq, to_seq)) = ends else {
+    let Some(ends) = ends else {
         return Err(CatchUpError::TooFew(range.rows.len()));
     };
     let options = CatchUpOptions {
-        from_seq,
-        to_seq,
+        from_seq: ends.from,
+        to_seq: ends.to,
         older: range.older,
     };
     if let Some(active) = queue::active_catch_up(c, thread, actor.user).await? {

@@ -13,6 +13,7 @@ use crate::{
         now,
     },
     ids::{TaskId, ThreadId, UserId, WorkspaceId},
+    replies::history::SeqRange,
 };
 
 use super::{CatchUp, CatchUpLeftOut, CatchUpLine, range::Range};
@@ -27,7 +28,7 @@ pub(super) struct Written {
     pub thread: ThreadId,
     pub user: UserId,
     /// Seqs of the first and the last message of the range, and the number of messages.
-    pub ends: (i64, i64),
+    pub ends: SeqRange,
     pub count: i64,
     pub lines: Vec<CatchUpLine>,
     pub left_out: CatchUpLeftOut,
@@ -89,8 +90,8 @@ pub(super) async fn put(c: &mut Conn, written: &Written) -> Result<(), DbError> 
         .bind(written.thread)
         .bind(written.user)
         .bind(written.workspace)
-        .bind(written.ends.0)
-        .bind(written.ends.1)
+        .bind(written.ends.from)
+        .bind(written.ends.to)
         .bind(written.count)
         .bind(text_id)
         .bind(written.model.clone())
@@ -114,10 +115,11 @@ struct Stored {
 /// outdated.
 pub(super) async fn find_current(
     c: &mut Conn,
-    (thread, user): (ThreadId, UserId),
+    thread: ThreadId,
+    user: UserId,
     range: &Range,
 ) -> Result<Option<CatchUp>, DbError> {
-    let Some((from_seq, to_seq)) = range.ends() else {
+    let Some(ends) = range.ends() else {
         return Ok(None);
     };
     let stored: Option<Stored> = c
@@ -128,16 +130,16 @@ pub(super) async fn find_current(
             and m.edited_at >= k.created_at)")
         .bind(thread)
         .bind(user)
-        .bind(from_seq)
-        .bind(to_seq)
+        .bind(ends.from)
+        .bind(ends.to)
         .bind(range.count())
         .bind(now() - KEPT)
         .opt()
         .await?;
     Ok(stored.and_then(|stored| {
         Some(CatchUp {
-            from_seq: Some(from_seq),
-            to_seq: Some(to_seq),
+            from_seq: Some(ends.from),
+            to_seq: Some(ends.to),
             count: range.count(),
             lines: serde_json::from_str(&stored.text).ok()?,
             by: stored.model,

@@ -25,7 +25,7 @@ use crate::{
             offline,
             pass::{BUILT_IN, is_same, lines_of},
         },
-        history::{self, Row},
+        history::{self, Row, SeqRange},
         utility::{Answer, Utility, UtilityCall, UtilityModel},
     },
     tasks::{
@@ -191,7 +191,10 @@ impl CatchUpWriter {
             let failed = Err(FailCode::ModelUnavailable);
             return Ok(self.finish(lease, failed).await?);
         };
-        let ends = (options.from_seq, options.to_seq);
+        let ends = SeqRange {
+            from: options.from_seq,
+            to: options.to_seq,
+        };
         let main = provider.choose_model(None).await;
         let model = self.utility.model(lease.workspace, None, &main).await?;
         for _ in 0..READ_MAX {
@@ -207,7 +210,10 @@ impl CatchUpWriter {
                 return Ok(self.finish(lease, Ok(BUILT_IN.to_owned())).await?);
             };
             // Messages at the ends may have been deleted since.
-            let ends_read = (first.seq, last.seq);
+            let ends_read = SeqRange {
+                from: first.seq,
+                to: last.seq,
+            };
             let made = match self.ask(task, &model, &rows).await? {
                 Ok(made) => made,
                 Err(code) => return Ok(self.finish(lease, Err(code)).await?),

@@ -1,0 +1,110 @@
+//! State of the database that a reply begins with.
+
+use futures::FutureExt;
+
+use crate::{
+    agents::profiles::{self, Resolved},
+    auth::quota,
+    chat::{access, collaboration::Turn},
+    db::{Conn, DbError},
+    replies::{
+        compaction::profile::CompactionSettings,
+        context::{self, Loaded},
+        offline::{self, Offline},
+    },
+    schedules,
+    tasks::{Lease, Task, TaskKind, queue},
+};
+
+use super::handler::ReplyHandler;
+
+pub(super) struct Beginning {
+    /// The built-in responder replies.
+    pub(super) is_offline: bool,
+    pub(super) agent: Resolved,
+    pub(super) counts: serde_json::Value,
+    /// False if the requester lost the rights that the task needs.
+    pub(super) can_go_on: bool,
+    /// `None` if the trigger message was deleted.
+    pub(super) loaded: Option<Loaded>,
+    pub(super) offline: Option<Offline>,
+    pub(super) is_allowed: bool,
+    pub(super) is_full: bool,
+}
+
+impl Beginning {
+    async fn read(
+        c: &mut Conn,
+        task: Task,
+        lease: Lease,
+        is_offline: bool,
+        settings: CompactionSettings,
+    ) -> Result<Self, DbError> {
+        let target = lease.target;
+        let agent = profiles::get_resolved(c, target.agent, target.agent_version).await?;
+        let mut beginning = Self {
+            is_offline,
+            counts: queue::counts_of(c, task.id).await?,
+            can_go_on: can_go_on(c, &task).await?,
+            loaded: None,
+            offline: None,
+            is_allowed: true,
+            is_full: false,
+            agent,
+        };
+        if !beginning.can_go_on {
+            return Ok(beginning);
+        }
+        let loaded = context::load(c, &task, &beginning.agent, settings).await?;
+        beginning.offline = match &loaded {
+            Some(loaded) if is_offline => Some(offline::prepare(c, &task, loaded).await?),
+            _ => None,
+        };
+        beginning.loaded = loaded;
+        beginning.is_allowed =
+            task.kind != TaskKind::Schedule || schedules::is_allowed(c, &task).await?;
+        beginning.is_full =
+            task.reply_message_id.is_none() && quota::is_full(c, lease.workspace).await?;
+        Ok(beginning)
+    }
+}
+
+/// Checks the rights of a task that another one started, or that has started others, and of a link or a turn after its first round: its
+/// requester must be able to invoke the agent, and to post in the conversation.
+async fn can_go_on(c: &mut Conn, task: &Task) -> Result<bool, DbError> {
+    let is_child = task.kind == TaskKind::Delegate || task.run_id.is_some();
+    let is_in_line = Turn::of(task).is_some() || task.input.0.chain.is_some();
+    let is_woken = is_child || (is_in_line && task.round > 0);
+    if !is_woken && !queue::has_children(c, task.id).await? {
+        return Ok(true);
+    }
+    let can_invoke = match task.agent_id {
+        Some(agent) => profiles::is_invocable_by(c, agent, task.requested_by).await?,
+        None => false,
+    };
+    let can_post = match task.run_id {
+        Some(_) => access::requester_can_run(c, task).await?,
+        None => access::requester_can_post(c, task).await?,
+    };
+    Ok(can_invoke && can_post)
+}
+
+impl ReplyHandler {
+    pub(super) async fn read_beginning(
+        &self,
+        task: Task,
+        lease: Lease,
+    ) -> Result<Beginning, DbError> {
+        let is_offline = self.provider.is_offline();
+        let settings = self.compactor.settings;
+        let mut c = self.db.snapshot().await?;
+        if is_offline {
+            // Waits for the built-in responder.
+            let read = Beginning::read(&mut c, task, lease, is_offline, settings).await;
+            drop(c);
+            return read;
+        }
+        c.run(move |c| Beginning::read(c, task, lease, is_offline, settings).boxed())
+            .await
+    }
+}

@@ -1,0 +1,618 @@
+//! A reply after its context was loaded: model calls, rounds of tool calls, and failures, until its task ends or waits.
+
+use futures::FutureExt;
+use tokio_util::sync::CancellationToken;
+
+use crate::{
+    agents::{
+        profiles::{self, Resolved},
+        segments::{CompactionTrigger, PassOptions},
+    },
+    chat::messages::MessageSource,
+    db::DbError,
+    memory::recall::Recalled,
+    model::{ModelError, Window},
+    replies::{
+        budget::{self, Budget, TooLarge},
+        citations::Cited,
+        compaction::wait::Waited,
+        context::{self, Loaded},
+        fitted::Fitted,
+        manifest::{LeftOut, LeftOutReason, Manifest},
+        prompt::{self, Context, DONE_LINE},
+        retry::{Attempt, Failure, Offered, RetryCounts, Step, next_step},
+    },
+    tasks::{FailCode, Lease, LeaseLost, Task, TaskKind, worker::Abort},
+    tools::{builtin::done, requests::Requests, runner::Offer},
+};
+
+use super::{
+    call::{Answer, Extras, Failed, PreparedCall},
+    complete::CompleteReply,
+    handler::ReplyHandler,
+    rounds::{FittedCall, RoundEnd, RoundRun, Rounds, RoundsSent, RunClock},
+    scheduled,
+};
+
+/// Reply of the built-in responder, which was written without a prompt.
+pub(super) struct ReadyReply {
+    pub(super) text: String,
+    pub(super) sources: Vec<MessageSource>,
+}
+
+/// A reply with its context, before its first model call.
+pub(super) struct LoadedReply<'a> {
+    pub(super) handler: &'a ReplyHandler,
+    pub(super) task: Task,
+    pub(super) lease: Lease,
+    pub(super) stop: &'a CancellationToken,
+    pub(super) agent: Resolved,
+    pub(super) loaded: Loaded,
+    pub(super) counts: RetryCounts,
+    pub(super) ready: Option<ReadyReply>,
+    /// Model of the next call.
+    pub(super) model: String,
+}
+
+/// A reply during its model calls.
+struct RunningReply<'a> {
+    reply: LoadedReply<'a>,
+    requests: Requests,
+    rounds: Rounds,
+    clock: RunClock,
+    /// Summary of a collaborator that has ended its turn.
+    done: Option<String>,
+    /// A pass after an overflow was made.
+    has_compacted: bool,
+    /// The length of the prompt was checked.
+    has_checked_size: bool,
+}
+
+/// Whether another model call follows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Next {
+    Call,
+    /// The task has ended, waits, or was parked.
+    Stop,
+}
+
+impl LoadedReply<'_> {
+    /// Writes the reply, and ends the task or requeues it.
+    pub(super) async fn write(mut self) -> Result<(), Abort> {
+        if self.loaded.view.is_due {
+            let keep = self.loaded.strategy.window();
+            self.compact(CompactionTrigger::Auto, keep).await?;
+        }
+        if self.ready.is_some() {
+            // The reply was written without the prompt.
+            self.loaded.memories = Recalled::default();
+            self.loaded.context.memories.clear();
+            self.loaded.context.old_messages.clear();
+        }
+        match RunningReply::resume(self).await? {
+            Some(running) => Box::pin(running.run()).await,
+            None => Ok(()),
+        }
+    }
+
+    /// Functions for the next model call. A reply that is ready needs no tools.
+    async fn requests(&self) -> Result<Requests, DbError> {
+        let model = self.ready.is_none().then_some(self.model.as_str());
+        self.handler
+            .requests(
+                &self.task,
+                &self.lease,
+                &self.agent,
+                &self.loaded,
+                self.counts.offered,
+                model,
+            )
+            .await
+    }
+
+    /// Options of a pass.
+    fn pass_options(&self) -> PassOptions {
+        let memory = self.agent.profile.memory.as_ref();
+        PassOptions {
+            trigger: CompactionTrigger::Auto,
+            keep: i64::try_from(self.loaded.strategy.window()).unwrap_or(i64::MAX),
+            before_seq: None,
+            max_tokens: None,
+            summary_model: memory.and_then(|memory| memory.summary_model.clone()),
+            model: Some(self.model.clone()),
+        }
+    }
+
+    /// Waits for a pass that takes all but the newest `keep` messages, and loads the context again. Returns why the
+    /// messages could not be summarized.
+    async fn compact(
+        &mut self,
+        trigger: CompactionTrigger,
+        keep: usize,
+    ) -> Result<Option<Failure>, Abort> {
+        let options = PassOptions {
+            trigger,
+            keep: i64::try_from(keep).unwrap_or(i64::MAX),
+            before_seq: Some(self.loaded.trigger_seq),
+            ..self.pass_options()
+        };
+        let compactor = &self.handler.compactor;
+        let waited = compactor
+            .before_reply(&self.lease, options, self.stop)
+            .await?;
+        let failure = match waited {
+            Waited::Skipped => return Ok(None),
+            Waited::Ready => None,
+            Waited::Failed(e) => Some(Failure::from(e)),
+        };
+        let settings = compactor.settings;
+        let (task, agent) = (self.task.clone(), self.agent.clone());
+        let read =
+            self.handler.db.snapshot().await?.run(move |c| {
+                async move { context::load(c, &task, &agent, settings).await }.boxed()
+            });
+        let again = read.await?;
+        // If the trigger message was deleted meanwhile, the task was canceled.
+        let files = std::mem::take(&mut self.loaded.context.ask.files);
+        self.loaded = again.ok_or(Abort::Stopped)?;
+        self.loaded.context.ask.files = files;
+        Ok(failure.map(|failure| Failure::Summary(Box::new(failure))))
+    }
+
+    /// Changes to the prompt that would make a difference after an overflow. Processes the entire history again.
+    async fn remedies(&self, failure: &Failure, fitted: &Fitted) -> Attempt {
+        let Fitted {
+            context,
+            budget,
+            fit,
+            ..
+        } = fitted;
+        if !matches!(failure, Failure::Model(ModelError::ContextTooLarge)) {
+            return Attempt::default();
+        }
+        let loaded = &self.loaded;
+        let learned = Budget {
+            window: self.handler.provider.window(&self.model).await,
+            ..*budget
+        };
+        // If it does not fit at all, the next round reports that.
+        let can_refit = learned != *budget
+            && budget::fit(context, &learned).ok().is_none_or(|again| {
+                (&again.prompt, again.output_limit) != (&fit.prompt, fit.output_limit)
+            });
+        Attempt {
+            can_refit,
+            can_shrink: prompt::shrunk(context).is_some(),
+            can_summarise: loaded.strategy.is_on()
+                && loaded.context.history.len()
+                    > prompt::kept_after_overflow(&loaded.context, learned.window.tokens),
+            fewer_functions: None,
+        }
+    }
+}
+
+impl<'a> RunningReply<'a> {
+    /// Goes on with the last round of an earlier run, if there is one. Returns `None` if it was parked again.
+    async fn resume(reply: LoadedReply<'a>) -> Result<Option<Self>, Abort> {
+        let mut this = Self {
+            requests: reply.requests().await?,
+            rounds: Rounds::default(),
+            clock: RunClock::after(reply.counts.ran_ms),
+            done: None,
+            has_compacted: false,
+            has_checked_size: false,
+            reply,
+        };
+        let handler = this.reply.handler;
+        let round = this.reply.task.round;
+        if round > 0 {
+            let end = handler.resume_round(this.round_run(), round).await?;
+            if end == RoundEnd::Parked {
+                return Ok(None);
+            }
+            this.load_rounds().await?;
+        }
+        Ok(Some(this))
+    }
+
+    /// Calls the model until the task ends or waits.
+    async fn run(mut self) -> Result<(), Abort> {
+        loop {
+            let window = self.reply.handler.provider.window(&self.reply.model).await;
+            if let Some(failed) = self.compact_after_overflow(window).await? {
+                let code = failed.failure.code();
+                return Ok(self.fail(code, Some(failed)).await?);
+            }
+            let call = match self.next_call(window).await? {
+                Ok(call) => call,
+                Err(too_large) => {
+                    if self.offer_fewer().await? {
+                        continue;
+                    }
+                    let LoadedReply { handler, lease, .. } = self.reply;
+                    let code = FailCode::ContextTooLarge;
+                    return Ok(handler
+                        .fail_with(lease, code, None, Some(too_large))
+                        .await?);
+                }
+            };
+            let FittedCall {
+                prompt: fitted,
+                extras,
+                parts,
+            } = call;
+            if self.compact_by_size(&fitted).await? {
+                continue;
+            }
+            let LoadedReply {
+                loaded,
+                model,
+                task,
+                ..
+            } = &self.reply;
+            let mut manifest = fitted.manifest(loaded, model, task.attempt);
+            manifest.rounds = parts;
+            let outcome = self.answer(&manifest, &extras, &fitted).await?;
+            let next = match outcome {
+                Ok(answer) => Box::pin(self.take_answer(manifest, answer)).await?,
+                Err(failed) => Box::pin(self.take_failure(failed, &fitted)).await?,
+            };
+            if next == Next::Stop {
+                return Ok(());
+            }
+        }
+    }
+
+    fn round_run(&self) -> RoundRun<'_> {
+        RoundRun {
+            lease: self.reply.lease,
+            requests: &self.requests,
+            clock: self.clock,
+            stop: self.reply.stop,
+        }
+    }
+
+    async fn fail(&self, code: FailCode, failed: Option<Failed>) -> Result<(), LeaseLost> {
+        let LoadedReply { handler, lease, .. } = self.reply;
+        handler.fail(lease, code, failed).await
+    }
+
+    /// Loads the rounds after one of them has ended.
+    async fn load_rounds(&mut self) -> Result<(), DbError> {
+        let LoadedReply { handler, task, .. } = &self.reply;
+        self.done = handler
+            .done_summary(&self.requests.task, task.round)
+            .await?;
+        self.rounds = handler.rounds(task.id).await?;
+        Ok(())
+    }
+
+    /// Makes a pass once after an overflow. Returns why its messages could not be summarized.
+    async fn compact_after_overflow(&mut self, window: Window) -> Result<Option<Failed>, Abort> {
+        let reply = &mut self.reply;
+        if !reply.counts.summarised || std::mem::replace(&mut self.has_compacted, true) {
+            return Ok(None);
+        }
+        let room = window.estimate_for(window.tokens);
+        let keep = prompt::kept_after_overflow(&reply.loaded.context, room);
+        let failure = reply.compact(CompactionTrigger::Overflow, keep).await?;
+        Ok(failure.map(|failure| Failed {
+            failure,
+            text: String::new(),
+        }))
+    }
+
+    /// Checks once whether the prompt is too long for the strategy. Returns true after a pass.
+    async fn compact_by_size(&mut self, fitted: &Fitted) -> Result<bool, Abort> {
+        let is_checked = !fitted.is_long() || self.reply.ready.is_some() || self.done.is_some();
+        if is_checked || std::mem::replace(&mut self.has_checked_size, true) {
+            return Ok(false);
+        }
+        let Some(keep) = fitted.kept_by_size() else {
+            return Ok(false);
+        };
+        self.reply.compact(CompactionTrigger::Size, keep).await?;
+        Ok(true)
+    }
+
+    /// Checks whether a collaborator can end its turn with a call.
+    fn has_done(&self) -> bool {
+        self.requests.offer.find(done::NAME).is_some()
+    }
+
+    /// Fits the context and the earlier rounds into the window.
+    async fn next_call(
+        &mut self,
+        window: Window,
+    ) -> Result<Result<FittedCall<Fitted>, TooLarge>, DbError> {
+        let has_done = self.has_done();
+        if let Some(turn) = &mut self.reply.loaded.context.ask.turn {
+            turn.has_done = has_done;
+        }
+        let LoadedReply {
+            handler,
+            task,
+            agent,
+            loaded,
+            counts,
+            ..
+        } = &self.reply;
+        let (context, left_out) = shortened(loaded, *counts);
+        let asked = match counts.announced {
+            Some(agent) => Some(profiles::shown_name(&mut handler.db.read().await?, agent).await?),
+            None => None,
+        };
+        let sent = RoundsSent {
+            offer: &self.requests.offer,
+            window,
+            requester: task.requested_by,
+            ran: self.clock.ran(),
+            task: task.id,
+            announced: asked.as_deref(),
+        };
+        let output_tokens_max = agent.profile.output_tokens_max();
+        Ok(self.rounds.fit(&sent, |taken| {
+            let budget = Budget {
+                window,
+                output_tokens_max,
+                taken,
+            };
+            Fitted::of(loaded, context.clone(), left_out.clone(), budget)
+        }))
+    }
+
+    /// Offers fewer functions if the prompt does not fit: without their definitions, the instructions can fit. Returns false if there
+    /// were none.
+    async fn offer_fewer(&mut self) -> Result<bool, DbError> {
+        let Some(fewer) = fewer_functions(&self.requests.offer) else {
+            return Ok(false);
+        };
+        self.reply.counts.offered = fewer;
+        self.requests = self.reply.requests().await?;
+        Ok(true)
+    }
+
+    /// Calls the model, unless a collaborator has ended its turn.
+    async fn answer(
+        &self,
+        manifest: &Manifest,
+        extras: &Extras,
+        fitted: &Fitted,
+    ) -> Result<Result<Answer, Failed>, Abort> {
+        let LoadedReply {
+            handler,
+            task,
+            lease,
+            agent,
+            ready,
+            stop,
+            ..
+        } = &self.reply;
+        if let Some(summary) = &self.done {
+            let ended = handler.end_turn(task, lease, agent, &self.rounds, summary);
+            return Ok(Ok(ended.await?));
+        }
+        let call = PreparedCall {
+            manifest,
+            extras,
+            output_limit: fitted.fit.output_limit,
+            ready: ready.as_ref().map(|ready| ready.text.as_str()),
+        };
+        tokio::select! {
+            outcome = handler.call(task, lease, agent, &call) => outcome,
+            () = stop.cancelled() => Err(Abort::Stopped),
+        }
+    }
+
+    /// Makes the calls in an answer, or ends the task with its text.
+    async fn take_answer(&mut self, manifest: Manifest, answer: Answer) -> Result<Next, Abort> {
+        let LoadedReply {
+            handler,
+            task,
+            lease,
+            counts,
+            ..
+        } = &mut self.reply;
+        let (handler, lease) = (*handler, *lease);
+        let announced = if self.done.is_none() && counts.announced.is_none() {
+            let ran = self.clock.ran();
+            handler
+                .announced(&self.requests, &self.rounds, ran, &answer)
+                .await?
+        } else {
+            None
+        };
+        if !answer.calls.is_empty() || announced.is_some() {
+            counts.announced = counts.announced.or(announced);
+            return self.run_round(answer).await;
+        }
+        if task.kind == TaskKind::Delegate {
+            handler.complete_delegated(lease, manifest, &answer).await?;
+        } else if scheduled::has_nothing_to_report(task, &answer.text) {
+            handler.report_nothing(lease).await?;
+        } else {
+            self.complete(manifest, answer).await?;
+        }
+        Ok(Next::Stop)
+    }
+
+    /// Stores a round and runs its calls.
+    async fn run_round(&mut self, answer: Answer) -> Result<Next, Abort> {
+        let LoadedReply {
+            handler,
+            task,
+            lease,
+            counts,
+            ..
+        } = &mut self.reply;
+        let handler = *handler;
+        counts.ran_ms = self.clock.ran_ms();
+        // A call was made, so another wait for a budget is a new one.
+        counts.budget_since = None;
+        let stored = handler
+            .store_round(*lease, &self.requests, answer, *counts)
+            .await?;
+        (task.attempt, task.round) = (stored.next.attempt, stored.next.round);
+        let end = handler
+            .finish_round(self.round_run(), stored.next.round, stored.actions)
+            .await?;
+        if end == RoundEnd::Parked {
+            return Ok(Next::Stop);
+        }
+        self.load_rounds().await?;
+        Ok(Next::Call)
+    }
+
+    /// Ends the task with a reply.
+    async fn complete(&mut self, manifest: Manifest, mut answer: Answer) -> Result<(), Abort> {
+        let is_turn = self.reply.loaded.context.ask.turn.is_some();
+        let is_done = self.done.is_some()
+            || (is_turn && !self.has_done() && remove_done_line(&mut answer.text));
+        let ready = self.reply.ready.take();
+        let LoadedReply {
+            handler,
+            task,
+            lease,
+            agent,
+            loaded,
+            ..
+        } = &self.reply;
+        let uses_tools = task.round > 0 || !agent.profile.reply_tools().is_empty();
+        let cited = match ready {
+            Some(ready) => Cited::ready(&answer.text, ready.sources),
+            None if !uses_tools => Cited::ready(&answer.text, Vec::new()),
+            None => {
+                let task = &self.requests.task;
+                Cited::check(&handler.db, &handler.blobs, task, &answer.text).await?
+            }
+        };
+        let reply = CompleteReply {
+            agent,
+            loaded,
+            manifest,
+            cited,
+            truncated: answer.truncated,
+            is_done,
+            options: self.reply.pass_options(),
+        };
+        handler.complete(*lease, task, reply).await
+    }
+
+    /// Waits, tries again, or fails the task after a failed call.
+    async fn take_failure(&mut self, failed: Failed, fitted: &Fitted) -> Result<Next, Abort> {
+        let attempt = match &failed.failure {
+            Failure::Model(ModelError::ToolsRefused(_)) => Attempt {
+                fewer_functions: fewer_functions(&self.requests.offer),
+                ..Attempt::default()
+            },
+            failure => self.reply.remedies(failure, fitted).await,
+        };
+        let LoadedReply { handler, lease, .. } = self.reply;
+        let (step, counts) =
+            next_step(&failed.failure, self.reply.counts, &handler.policy, attempt);
+        self.reply.counts = counts;
+        // The provider's message is not logged because it may repeat the prompt; people can read it under "What
+        // it saw".
+        tracing::info!(attempt = self.reply.task.attempt, code = %failed.failure.code(), step = ?step, "a model call failed");
+        match step {
+            Step::Wait {
+                delay,
+                reason,
+                keeps_slot,
+            } => {
+                handler
+                    .wait(lease, counts, failed, delay, reason, keeps_slot)
+                    .await?;
+                return Ok(Next::Stop);
+            }
+            Step::Fail {
+                code: FailCode::TreeLimit,
+            } => {
+                handler.end_tree(lease).await?;
+                return Ok(Next::Stop);
+            }
+            Step::Fail { code } => {
+                self.fail(code, Some(failed)).await?;
+                return Ok(Next::Stop);
+            }
+            Step::ChangeModel => {
+                let wanted = self.reply.agent.profile.model.as_deref();
+                let other = handler.provider.choose_model(wanted).await;
+                if other == self.reply.model {
+                    self.fail(FailCode::BadRequest, Some(failed)).await?;
+                    return Ok(Next::Stop);
+                }
+                self.reply.model = other;
+            }
+            Step::OfferLess | Step::Refit | Step::Shrink | Step::Summarise => {}
+        }
+        self.reply.task.attempt = handler.next_attempt(lease, counts, failed).await?;
+        if matches!(step, Step::ChangeModel | Step::OfferLess) {
+            self.requests = self.reply.requests().await?;
+        }
+        Ok(Next::Call)
+    }
+}
+
+/// Removes the last line of a turn if it ends the work; returns false if it does not. A turn is never left without text.
+fn remove_done_line(text: &mut String) -> bool {
+    let Some((before, last)) = text.trim_end().rsplit_once('\n') else {
+        return text.trim() == DONE_LINE;
+    };
+    if last.trim() != DONE_LINE {
+        return false;
+    }
+    let kept = before.trim_end().len();
+    if kept > 0 {
+        text.truncate(kept);
+    }
+    true
+}
+
+/// Functions to offer after the server refused these; `None` if there were none.
+fn fewer_functions(offer: &Offer) -> Option<Offered> {
+    if offer.functions().any(|function| function.tool().is_some()) {
+        Some(Offered::BuiltIn)
+    } else {
+        (!offer.is_empty()).then_some(Offered::None)
+    }
+}
+
+/// The context, shortened if overflows require it, and the messages left out.
+fn shortened(loaded: &Loaded, counts: RetryCounts) -> (Context, Vec<LeftOut>) {
+    let mut left_out = loaded.left_out.clone();
+    let shorter = match (
+        counts.shrunk || counts.summarised,
+        prompt::shrunk(&loaded.context),
+    ) {
+        (true, Some((context, ids))) => {
+            left_out.push(LeftOut::of(LeftOutReason::ContextTooLarge, &ids));
+            context
+        }
+        _ => loaded.context.clone(),
+    };
+    (shorter, left_out)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::remove_done_line;
+
+    #[test]
+    fn only_a_last_line_with_the_word_alone_ends_the_work_and_is_removed() {
+        for (text, left, is_done) in [
+            ("It works.\n\nDONE", "It works.", true),
+            ("It works.\nDONE \n", "It works.", true),
+            ("DONE", "DONE", true),
+            ("\nDONE", "\nDONE", true),
+            ("It is DONE", "It is DONE", false),
+            ("DONE\nor not?", "DONE\nor not?", false),
+            ("It works.\nDone", "It works.\nDone", false),
+            ("", "", false),
+        ] {
+            let mut rest = text.to_owned();
+            assert_eq!(remove_done_line(&mut rest), is_done, "{text:?}");
+            assert_eq!(rest, left, "{text:?}");
+        }
+    }
+}
