@@ -14,7 +14,7 @@ use crate::{
     db::{Conn, DbError, Json, dialect::hexadecimal_ids, now},
     ids::{ActionId, AgentId, CompactionId, MemoryId, MessageId, UserId, WorkspaceId},
     sql_with_ids,
-    tasks::actions::texts::ACTION_SOURCE,
+    tasks::actions::texts::SourceType,
     time::Timestamp,
 };
 
@@ -41,14 +41,15 @@ pub enum SourceId {
 impl SourceId {
     /// Value of the columns `source_type`.
     pub fn kind(self) -> &'static str {
-        match self {
-            Self::Message(_) => "message",
-            Self::User(_) => "user",
-            Self::UserFile(_) => "user_file",
-            Self::Memory(_) => "memory",
-            Self::Compaction(_) => "compaction",
-            Self::Action(_) => ACTION_SOURCE,
-        }
+        let kind = match self {
+            Self::Message(_) => SourceType::Message,
+            Self::User(_) => SourceType::User,
+            Self::UserFile(_) => SourceType::UserFile,
+            Self::Memory(_) => SourceType::Memory,
+            Self::Compaction(_) => SourceType::Compaction,
+            Self::Action(_) => SourceType::Action,
+        };
+        kind.as_str()
     }
 
     /// Inverse of `kind` and `uuid`.

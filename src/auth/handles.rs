@@ -6,24 +6,17 @@ use super::{AuthError, slugify};
 use crate::{
     db::{Conn, DbError},
     ids::WorkspaceId,
+    text_enum::text_enum,
 };
 
 pub const HANDLE_CHARS_MAX: usize = 64;
 /// Reserved for group mentions and the default agent.
 const RESERVED: &[&str] = &["main", "everyone", "here", "channel"];
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Owner {
-    Person,
-    Agent,
-}
-
-impl Owner {
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Person => "user",
-            Self::Agent => "agent",
-        }
+text_enum! {
+    pub enum OwnerType {
+        Person = "user",
+        Agent = "agent",
     }
 }
 
@@ -54,7 +47,7 @@ pub async fn claim(
     c: &mut Conn,
     workspace: WorkspaceId,
     handle: &str,
-    owner: Owner,
+    owner: OwnerType,
     id: Uuid,
 ) -> Result<bool, DbError> {
     let n = c
@@ -62,7 +55,7 @@ pub async fn claim(
             on conflict (workspace_id, handle) do nothing")
         .bind(workspace)
         .bind(handle.to_owned())
-        .bind(owner.as_str())
+        .bind(owner)
         .bind(id)
         .run()
         .await?;
@@ -88,7 +81,7 @@ pub async fn claim_from_name(
     let mut candidates = Candidates::new(name, "member");
     loop {
         let handle = candidates.next_handle();
-        if claim(c, workspace, &handle, Owner::Person, id).await? {
+        if claim(c, workspace, &handle, OwnerType::Person, id).await? {
             return Ok(handle);
         }
     }

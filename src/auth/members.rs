@@ -249,7 +249,15 @@ pub(crate) async fn update(
     }
     if let Some(handle) = handle.filter(|handle| *handle != member.handle) {
         handles::release(c, actor.workspace, user.0).await?;
-        if !handles::claim(c, actor.workspace, handle, handles::Owner::Person, user.0).await? {
+        if !handles::claim(
+            c,
+            actor.workspace,
+            handle,
+            handles::OwnerType::Person,
+            user.0,
+        )
+        .await?
+        {
             return Err(AuthError::HandleTaken(handle.to_owned()));
         }
         c.q("update members set handle = $3 where workspace_id = $1 and user_id = $2")

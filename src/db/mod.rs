@@ -48,7 +48,7 @@ pub use pending::EventRow;
 use sessions::{Faults, Purpose, READ_WAIT, ReaderPool, Server};
 use sqlite::{SqliteLane, SqlitePool};
 pub(crate) use visibility::{
-    is_in_visible_channel, is_reader, is_shared_channel, is_visible_channel,
+    is_in_visible_channel, is_reader, is_shared_channel, is_visible_channel, is_visible_from,
 };
 use writer::Writers;
 pub use writer::{Listener, LostSignals};

@@ -30,6 +30,22 @@ macro_rules! is_in_visible_channel {
 }
 pub(crate) use is_in_visible_channel;
 
+/// Condition on a row of `channels` with this alias: everyone who can read the channel `$channel` can read it.
+macro_rules! is_visible_from {
+    ($alias:literal, $channel:literal) => {
+        concat!(
+            "(",
+            $alias,
+            ".kind = 'public' or ",
+            $alias,
+            ".id = ",
+            $channel,
+            ")"
+        )
+    };
+}
+pub(crate) use is_visible_from;
+
 /// Condition on a member of a workspace who can read a channel.
 macro_rules! is_reader {
     ($workspace:literal, $channel:literal, $user:literal) => {

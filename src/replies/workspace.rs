@@ -18,7 +18,7 @@ use crate::{
         profiles::MemoryScopes,
     },
     auth::Role,
-    db::{Conn, DbError},
+    db::{Conn, DbError, is_visible_from},
     ids::{ChannelId, MessageId, ThreadId, UserId, WorkspaceId},
     memory::publish,
     model::{Window, estimate_tokens},
@@ -210,10 +210,14 @@ async fn load_section(
 /// The newest decisions, as `- DATE HEADLINE (#CHANNEL)`. Those whose message was deleted are left out.
 async fn decisions(c: &mut Conn, place: &ContextPlace<'_>) -> Result<Vec<Line>, DbError> {
     let rows: Vec<(String, Timestamp, Option<String>, MessageId)> = c
-        .q("select r.headline, r.published_at, case when h.kind = 'direct' then null else h.name end, m.id from resolutions r \
+        .q(concat!(
+            "select r.headline, r.published_at, case when h.kind = 'direct' then null else h.name end, m.id from resolutions r \
             join channels h on h.id = r.channel_id join messages m on m.id = r.message_id and m.deleted_at is null \
             where r.workspace_id = $1 and r.status = 'published' and r.published_at is not null \
-            and (h.kind = 'public' or h.id = $2) order by r.published_seq desc limit $3")
+            and ",
+            is_visible_from!("h", "$2"),
+            " order by r.published_seq desc limit $3"
+        ))
         .bind(place.workspace)
         .bind(place.channel)
         .bind(DECISIONS_MAX)
@@ -244,11 +248,14 @@ struct Item {
 /// Open action items, those that are due first, as `- OWNER: TEXT (due DATE)`.
 async fn action_items(c: &mut Conn, place: &ContextPlace<'_>) -> Result<Vec<Line>, DbError> {
     let rows: Vec<Item> = c
-        .q("select i.text, i.owner_id, coalesce(u.name, i.owner_name) as owner_name, i.due, m.id as message_id from action_items i \
+        .q(concat!(
+            "select i.text, i.owner_id, coalesce(u.name, i.owner_name) as owner_name, i.due, m.id as message_id from action_items i \
             join resolutions r on r.id = i.resolution_id join channels h on h.id = r.channel_id \
             join messages m on m.id = r.message_id and m.deleted_at is null left join users u on u.id = i.owner_id \
-            where i.workspace_id = $1 and r.status = 'published' and not i.done and (h.kind = 'public' or h.id = $2) \
-            order by coalesce(i.due, '9999-12-31'), i.id limit $3")
+            where i.workspace_id = $1 and r.status = 'published' and not i.done and ",
+            is_visible_from!("h", "$2"),
+            " order by coalesce(i.due, '9999-12-31'), i.id limit $3"
+        ))
         .bind(place.workspace)
         .bind(place.channel)
         .bind(ITEMS_MAX)

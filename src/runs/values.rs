@@ -3,7 +3,7 @@
 use std::{collections::HashMap, time::Duration};
 
 use crate::{
-    db::{Conn, DbError, is_in_visible_channel, now},
+    db::{Conn, DbError, is_in_visible_channel, is_visible_from, now},
     ids::{ChannelId, MessageId, ThreadId, UserId, WorkspaceId},
     time::Timestamp,
     workflows::{
@@ -176,7 +176,9 @@ fn list(found: &[Listed]) -> String {
 macro_rules! is_listed {
     () => {
         concat!(
-            "ch.workspace_id = $1 and (ch.kind = 'public' or ch.id = $2) and ",
+            "ch.workspace_id = $1 and ",
+            is_visible_from!("ch", "$2"),
+            " and ",
             is_in_visible_channel!("ch.id", "$3")
         )
     };

@@ -126,6 +126,7 @@ mod security;
 mod shapes;
 mod shared_database;
 mod socket;
+mod sql_words;
 mod streams;
 mod support;
 mod task_trees;

@@ -5,7 +5,7 @@ use uuid::Uuid;
 use super::{AccessControl, Agent, AgentStatus, Brief, Profile, Row, parts, tools::NamedTools};
 use crate::agents::AgentError;
 use crate::{
-    auth::{Actor, Role, Scope},
+    auth::{Actor, Role, Scope, handles::OwnerType},
     db::{Conn, DbError, Json},
     ids::{AgentId, UserId, WorkspaceId},
 };
@@ -59,22 +59,22 @@ pub async fn find_by_handle(
         .bind(handle.to_owned())
         .opt()
         .await?;
-    Ok(
-        row.and_then(|row| match (row.owner_type.as_str(), row.version) {
-            ("user", _) => Some(HandleOwner::Person(UserId(row.owner_id))),
-            (_, Some(version)) if row.invocable => Some(HandleOwner::Agent(InvocableAgent {
+    Ok(row.and_then(|row| match (row.owner_type, row.version) {
+        (OwnerType::Person, _) => Some(HandleOwner::Person(UserId(row.owner_id))),
+        (OwnerType::Agent, Some(version)) if row.invocable => {
+            Some(HandleOwner::Agent(InvocableAgent {
                 id: AgentId(row.owner_id),
                 version,
                 access: row.access,
-            })),
-            _ => None,
-        }),
-    )
+            }))
+        }
+        _ => None,
+    }))
 }
 
 #[derive(sqlx::FromRow)]
 struct HandleRow {
-    owner_type: String,
+    owner_type: OwnerType,
     owner_id: Uuid,
     version: Option<i64>,
     access: Option<Json<AccessControl>>,

@@ -44,7 +44,7 @@ pub async fn insert_agent(
     check_size(&first.name, &merged)?;
     quota::check_agents(c, workspace).await?;
     quota::check_bytes(c, workspace, size_of(&first.profile, &merged)).await?;
-    if !handles::claim(c, workspace, &first.name, handles::Owner::Agent, id.0).await? {
+    if !handles::claim(c, workspace, &first.name, handles::OwnerType::Agent, id.0).await? {
         return Err(AgentError::NameTaken(first.name.clone()));
     }
     c.q("insert into agents (id, workspace_id, name, status, is_system, mentionable, version, profile, summary, access, base_id, \
@@ -240,7 +240,7 @@ async fn rename(c: &mut Conn, row: &Row, name: &str) -> Result<(), AgentError> {
         return Ok(());
     }
     handles::release(c, row.workspace_id, row.id.0).await?;
-    let owner = handles::Owner::Agent;
+    let owner = handles::OwnerType::Agent;
     if handles::claim(c, row.workspace_id, name, owner, row.id.0).await? {
         Ok(())
     } else {

@@ -4,7 +4,7 @@ use serde::Serialize;
 use uuid::Uuid;
 
 use crate::{
-    db::{Conn, DbError, Engine, FromAnyRow, Json},
+    db::{Conn, DbError, Engine, FromAnyRow, Json, is_visible_channel, is_visible_from},
     time::Timestamp,
 };
 
@@ -129,8 +129,13 @@ macro_rules! is_usable {
 /// Condition on a channel as `h`: everyone who reads the channel `$3` can read it, too.
 macro_rules! is_read_here {
     () => {
-        "(h.kind = 'public' or h.id = $3 or ($6 and exists \
-         (select 1 from channel_members hm where hm.channel_id = h.id and hm.user_id = $4)))"
+        concat!(
+            "(",
+            is_visible_from!("h", "$3"),
+            " or ($6 and ",
+            is_visible_channel!("h", "$4"),
+            "))"
+        )
     };
 }
 

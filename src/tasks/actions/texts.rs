@@ -16,10 +16,20 @@ use crate::{
     },
     ids::{ActionId, TaskId, WorkspaceId},
     sql_with_ids,
+    text_enum::text_enum,
 };
 
-/// Value of the columns `source_type` for texts of actions.
-pub const ACTION_SOURCE: &str = "action";
+text_enum! {
+    /// Kind of a source that derived texts cite.
+    pub enum SourceType {
+        Message = "message",
+        User = "user",
+        UserFile = "user_file",
+        Memory = "memory",
+        Compaction = "compaction",
+        Action = "action",
+    }
+}
 /// Source of the texts of runs, for their hashes.
 pub const RUN_SOURCE: &str = "run";
 
@@ -39,7 +49,7 @@ pub async fn put(
     action: ActionId,
     text: &str,
 ) -> Result<Uuid, DbError> {
-    put_of(c, workspace, ACTION_SOURCE, action.0, text).await
+    put_of(c, workspace, SourceType::Action.as_str(), action.0, text).await
 }
 
 /// Stores a text of an object, and returns its ID.

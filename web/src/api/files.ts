@@ -1,6 +1,9 @@
 import { at, type Transport } from './http';
 import { ApiError, Unreachable } from './problem';
+import type { components } from './schema';
 import type { Attachment } from './types';
+
+type S = components['schemas'];
 
 /** Time without any progress or response after which an upload fails. */
 const SILENT_MS = 60_000;
@@ -92,7 +95,7 @@ export function upload(
       } catch {
         // The response came from a proxy.
       }
-      if (xhr.status >= 200 && xhr.status < 300 && body) return done(body as Attachment);
+      if (xhr.status >= 200 && xhr.status < 300 && body) return done(body as S['UploadedFile']);
       const wait = Number(xhr.getResponseHeader('retry-after'));
       fail(new ApiError(xhr.status, body, `The server responded with status ${xhr.status}.`, wait || null));
     };

@@ -23,14 +23,16 @@ export class ReplaysApi {
   async estimate(id: string, draft: AgentPatch): Promise<ReplayEstimate> {
     const params = { path: { id }, query: { estimate: true } };
     const found = await this.#take(this.#http.POST('/v1/agents/{id}/replays', { params, body: { draft } }));
-    return found as ReplayEstimate;
+    if ('task' in found) throw new TypeError('The server started a replay instead of an estimate.');
+    return found;
   }
   /** The queued root. */
   async start(id: string, draft: AgentPatch): Promise<Task> {
     const started = await this.#take(
       this.#http.POST('/v1/agents/{id}/replays', { ...at({ id }), body: { draft } }),
     );
-    return (started as S['StartedReplay']).task;
+    if (!('task' in started)) throw new TypeError('The server estimated a replay instead of starting it.');
+    return started.task;
   }
   get(task: string): Promise<Replay> {
     return this.#take(this.#http.GET('/v1/tasks/{id}/replay', at({ id: task })));

@@ -14,8 +14,6 @@ export type AuthKind = S['AuthKind'];
 export type Effect = S['Effect'];
 export type Risk = S['Risk'];
 export type ToolStatus = S['ToolStatus'];
-/** The part of the policy that decides about tools; servers without the level have no `trust_level`. */
-type Trust = { trust_level?: number };
 
 /** Client of the registry, `api.part(ToolsApi)`. Loaded with its page. */
 export class ToolsApi {
@@ -62,13 +60,13 @@ export class ToolsApi {
   withdraw(id: string, name: string): Promise<RegisteredTool> {
     return this.#take(this.#http.DELETE('/v1/tools/{id}/functions/{name}', at({ id, name })));
   }
-  /** Trust level of agents, from 0 to 3; null if the server does not know levels. */
-  async trust(workspace: string): Promise<number | null> {
+  /** Trust level of agents, from 0 to 3. */
+  async trust(workspace: string): Promise<number> {
     const policy = await this.#take(this.#http.GET('/v1/workspaces/{id}/policy', at({ id: workspace })));
-    return (policy as Trust).trust_level ?? null;
+    return policy.trust_level;
   }
   async setTrust(workspace: string, level: number): Promise<void> {
-    const body = { trust_level: level } as S['PolicyPatch'];
-    await this.#take(this.#http.PATCH('/v1/workspaces/{id}/policy', { ...at({ id: workspace }), body }));
+    const init = { ...at({ id: workspace }), body: { trust_level: level } };
+    await this.#take(this.#http.PATCH('/v1/workspaces/{id}/policy', init));
   }
 }
