@@ -6,7 +6,7 @@
 use std::collections::BTreeSet;
 
 use chrono::NaiveDate;
-use openvibe_extract::{Material, Outline, Owner, Reading, plain_sentences};
+use openvibe_extract::{Material, Outline, Reading, plain_sentences};
 use unicode_normalization::UnicodeNormalization;
 
 use super::{
@@ -47,204 +47,181 @@ impl Checked {
 
 /// Checks a model's answer. `reading` must be the reading of `material`.
 pub fn check(raw: &Raw, material: &Material, reading: &Reading, agents: AgentLines) -> Checked {
-    let mut check = Check {
-        evidence: &Evidence::new(material, reading, agents),
-        faults: Vec::new(),
-    };
-    let fields = check.read(raw);
-    check.judge(fields)
+    let evidence = &Evidence::new(material, reading, agents);
+    let mut faults = Vec::new();
+    let fields = read(raw, evidence, &mut faults);
+    judge(fields, evidence, faults)
 }
 
 /// Checks the extractor's outline.
 pub(super) fn check_extracted(material: &Material, reading: &Reading) -> Checked {
-    let mut fields = fields_of(&reading.outline());
+    let evidence = &Evidence::new(material, reading, AgentLines::Ideas);
+    let mut fields = fields_of(reading.outline());
     for field in &mut fields {
         field.text = clean(&field.text);
     }
-    let check = Check {
-        evidence: &Evidence::new(material, reading, AgentLines::Ideas),
-        faults: Vec::new(),
+    judge(fields, evidence, Vec::new())
+}
+
+/// The texts of an answer with the sources, owners, and dates that exist.
+fn read(raw: &Raw, evidence: &Evidence<'_>, faults: &mut Vec<Fault>) -> Vec<DraftField> {
+    let (mut headline, mut conclusion) = (raw.headline.clone(), raw.conclusion.clone());
+    // One of the two can stand for the other.
+    if headline.is_empty() {
+        let mut sentences = plain_sentences(&conclusion).into_iter();
+        headline = sentences.next().unwrap_or_default();
+    } else if conclusion.is_empty() {
+        conclusion.clone_from(&headline);
+    }
+    let mut fields = vec![
+        DraftField::new(FieldPath::Headline, headline),
+        DraftField::new(FieldPath::Conclusion, conclusion),
+    ];
+    let mut read = |path: fn(usize) -> FieldPath, list: &[RawItem]| {
+        for (at, raw) in list.iter().enumerate() {
+            let mut field = DraftField::new(path(at), raw.text.clone());
+            for kind in read_item(raw, &mut field, evidence) {
+                faults.push(Fault::new(field.path, kind, &raw.text));
+            }
+            fields.push(field);
+        }
     };
-    check.judge(fields)
+    read(FieldPath::KeyPoint, &raw.key_points);
+    read(FieldPath::ActionItem, &raw.action_items);
+    read(FieldPath::OpenQuestion, &raw.open_questions);
+    read(FieldPath::Deferred, &raw.deferred_items);
+    fields
 }
 
-struct Check<'a> {
-    evidence: &'a Evidence<'a>,
-    faults: Vec<Fault>,
+/// Sets the owner, the due date, and the sources of an entry.
+fn read_item(raw: &RawItem, field: &mut DraftField, evidence: &Evidence<'_>) -> Vec<Kind> {
+    let mut kinds = Vec::new();
+    if let FieldPath::ActionItem(_) = field.path {
+        if let Some(named) = &raw.owner {
+            match owner::find(named, evidence) {
+                Found::Owner(owner) => field.owner = Some(owner),
+                Found::Nobody => {}
+                Found::Agent(name) => kinds.push(Kind::OwnerIsAgent(name)),
+                Found::Unknown => kinds.push(Kind::UnknownOwner(named.clone())),
+            }
+        }
+        field.due = raw.due.as_deref().and_then(date);
+        let unread = raw.due.clone().filter(|_| field.due.is_none());
+        kinds.extend(unread.map(Kind::NotADate));
+    }
+    let mut unknown = Vec::new();
+    for source in &raw.sources {
+        match source {
+            RawSource::Line(at) if *at < evidence.lines.len() => field.sources.push(*at),
+            RawSource::Line(at) => unknown.push(handle(*at)),
+            RawSource::Unknown(named) => unknown.push(named.clone()),
+        }
+    }
+    if !unknown.is_empty() {
+        unknown.truncate(SOURCES_MAX);
+        kinds.push(Kind::NoSuchSource(unknown));
+    }
+    kinds
 }
 
-impl Check<'_> {
-    fn add(&mut self, path: FieldPath, kind: Kind, text: &str) {
-        self.faults.push(Fault::new(path, kind, text));
-    }
+/// The day of a date, maybe with a time.
+fn date(written: &str) -> Option<NaiveDate> {
+    let (day, time) = written.split_at_checked(10)?;
+    let is_day = time.is_empty() || time.starts_with(['T', ' ']);
+    let day = NaiveDate::parse_from_str(day, "%Y-%m-%d").ok();
+    day.filter(|_| is_day)
+}
 
-    fn read(&mut self, raw: &Raw) -> Vec<DraftField> {
-        // One of the two can stand for the other.
-        let opening = plain_sentences(&raw.conclusion).into_iter().next();
-        let (headline, conclusion) = match (&raw.headline[..], &raw.conclusion[..]) {
-            ("", conclusion) => (opening.unwrap_or_default(), conclusion),
-            (headline, "") => (headline.to_owned(), headline),
-            (headline, conclusion) => (headline.to_owned(), conclusion),
-        };
-        let mut fields = vec![
-            DraftField::new(FieldPath::Headline, &headline),
-            DraftField::new(FieldPath::Conclusion, conclusion),
-        ];
-        let lists: [(fn(usize) -> FieldPath, &[RawItem]); 4] = [
-            (FieldPath::KeyPoint, &raw.key_points),
-            (FieldPath::ActionItem, &raw.action_items),
-            (FieldPath::OpenQuestion, &raw.open_questions),
-            (FieldPath::Deferred, &raw.deferred_items),
-        ];
-        for (path, list) in lists {
-            let entries = list.iter().enumerate();
-            fields.extend(entries.map(|(at, item)| self.read_item(path(at), item)));
+/// Checks every field; removes owners and dates that the sources do not support.
+fn judge(mut fields: Vec<DraftField>, evidence: &Evidence<'_>, mut faults: Vec<Fault>) -> Checked {
+    let mut add = |path, kind, text: &str| faults.push(Fault::new(path, kind, text));
+    for at in 0..fields.len() {
+        if fields[at].is_whole() {
+            fields[at].sources = evidence.backing(&fields[at].text, &fields);
         }
-        fields
+        let (before, rest) = fields.split_at_mut(at);
+        let field = &mut rest[0];
+        for kind in judge_field(field, before, evidence) {
+            add(field.path, kind, &field.text);
+        }
     }
+    let is_point = |field: &&DraftField| field.path.is_beside(FieldPath::KeyPoint(0));
+    let count = fields.iter().filter(is_point).count();
+    if count > KEY_POINTS_MAX {
+        add(FieldPath::KeyPoints, Kind::TooManyKeyPoints(count), "");
+    }
+    let words = words_of(&fields, evidence.material);
+    if words >= WORDS_MAX {
+        add(FieldPath::Whole, Kind::TooManyWords(words), "");
+    }
+    Checked {
+        outline: outline_of(fields),
+        faults,
+    }
+}
 
-    fn read_item(&mut self, path: FieldPath, raw: &RawItem) -> DraftField {
-        let mut field = DraftField::new(path, &raw.text);
-        if let FieldPath::ActionItem(_) = path {
-            field.owner = self.owner(path, raw);
-            field.due = self.date(path, raw);
-        }
-        field.sources = self.sources(path, raw);
-        field
+fn judge_field(
+    field: &mut DraftField,
+    before: &[DraftField],
+    evidence: &Evidence<'_>,
+) -> Vec<Kind> {
+    let mut kinds = judge_text(field, evidence);
+    let is_conclusion = field.path == FieldPath::Conclusion;
+    if is_conclusion && plain_sentences(&field.text).len() > CONCLUSION_SENTENCES_MAX {
+        kinds.push(Kind::TooManySentences);
     }
+    if let Some(kind) = evidence.owner_fault(field) {
+        field.owner = None;
+        kinds.push(kind);
+    }
+    if let Some(kind) = evidence.due_fault(field) {
+        field.due = None;
+        kinds.push(kind);
+    }
+    let is_item = matches!(field.path, FieldPath::ActionItem(_)) && !field.sources.is_empty();
+    if is_item && !evidence.commits(field) {
+        kinds.push(Kind::NoCommitment);
+    }
+    let is_told = |other: &DraftField| {
+        other.path.is_beside(field.path)
+            && is_same(&other.text, &field.text)
+            && other.owner == field.owner
+    };
+    if before.iter().any(is_told) {
+        kinds.push(Kind::Duplicate);
+    }
+    kinds
+}
 
-    /// Returns the distinct sources that exist.
-    fn sources(&mut self, path: FieldPath, raw: &RawItem) -> Vec<usize> {
-        let (mut lines, mut unknown) = (Vec::new(), Vec::new());
-        for source in &raw.sources {
-            match source {
-                RawSource::Line(at) if *at >= self.evidence.lines.len() => {
-                    unknown.push(handle(*at))
-                }
-                RawSource::Line(at) if !lines.contains(at) => lines.push(*at),
-                RawSource::Line(_) => {}
-                RawSource::Unknown(named) => unknown.push(named.clone()),
-            }
-        }
-        if !unknown.is_empty() {
-            unknown.truncate(SOURCES_MAX);
-            self.add(path, Kind::NoSuchSource(unknown), &raw.text);
-        }
-        lines
+fn judge_text(field: &DraftField, evidence: &Evidence<'_>) -> Vec<Kind> {
+    if field.text.is_empty() {
+        return vec![Kind::Empty];
     }
-
-    fn owner(&mut self, path: FieldPath, raw: &RawItem) -> Option<Owner> {
-        let named = raw.owner.as_deref()?;
-        let kind = match owner::find(named, self.evidence) {
-            Found::Owner(owner) => return Some(owner),
-            Found::Nobody => return None,
-            Found::Agent(name) => Kind::OwnerIsAgent(name),
-            Found::Unknown => Kind::UnknownOwner(named.to_owned()),
-        };
-        self.add(path, kind, &raw.text);
-        None
+    let mut kinds = Vec::new();
+    let units_max = field.path.units_max();
+    if units(&field.text) > units_max {
+        kinds.push(Kind::TooLong { units_max });
     }
-
-    fn date(&mut self, path: FieldPath, raw: &RawItem) -> Option<NaiveDate> {
-        let written = raw.due.as_deref()?;
-        let (day, time) = written.split_at_checked(10).unwrap_or_default();
-        let day = NaiveDate::parse_from_str(day, "%Y-%m-%d").ok();
-        let day = day.filter(|_| time.is_empty() || time.starts_with(['T', ' ']));
-        if day.is_none() {
-            self.add(path, Kind::NotADate(written.to_owned()), &raw.text);
-        }
-        day
+    if !field.is_whole() && field.sources.is_empty() {
+        kinds.push(Kind::NoSource);
+        return kinds;
     }
-
-    /// Checks every field; removes owners and dates that the sources do not support.
-    fn judge(mut self, mut fields: Vec<DraftField>) -> Checked {
-        for at in 0..fields.len() {
-            if fields[at].is_whole() {
-                fields[at].sources = self.evidence.backing(&fields[at].text, &fields);
-            }
-            let (before, rest) = fields.split_at_mut(at);
-            let field = &mut rest[0];
-            for kind in self.judge_field(field, before) {
-                self.add(field.path, kind, &field.text);
-            }
-        }
-        let key_points = fields
-            .iter()
-            .filter(|field| field.path.is_beside(FieldPath::KeyPoint(0)));
-        let count = key_points.count();
-        if count > KEY_POINTS_MAX {
-            self.add(FieldPath::KeyPoints, Kind::TooManyKeyPoints(count), "");
-        }
-        let words = words_of(&fields, self.evidence.material);
-        if words >= WORDS_MAX {
-            self.add(FieldPath::Whole, Kind::TooManyWords(words), "");
-        }
-        Checked {
-            outline: outline_of(fields),
-            faults: self.faults,
-        }
+    // Full-width digits are digits.
+    let text = field.text.nfkc().collect();
+    let field = &DraftField {
+        text,
+        ..field.clone()
+    };
+    if !evidence.supports(field) {
+        kinds.push(Kind::Unsupported);
     }
-
-    fn judge_field(&self, field: &mut DraftField, before: &[DraftField]) -> Vec<Kind> {
-        let mut kinds = self.judge_text(field);
-        if field.path == FieldPath::Conclusion
-            && plain_sentences(&field.text).len() > CONCLUSION_SENTENCES_MAX
-        {
-            kinds.push(Kind::TooManySentences);
-        }
-        if let Some(kind) = self.evidence.owner_fault(field) {
-            field.owner = None;
-            kinds.push(kind);
-        }
-        if let Some(kind) = self.evidence.due_fault(field) {
-            field.due = None;
-            kinds.push(kind);
-        }
-        let is_item = matches!(field.path, FieldPath::ActionItem(_)) && !field.sources.is_empty();
-        if is_item && !self.evidence.commits(field) {
-            kinds.push(Kind::NoCommitment);
-        }
-        let is_told = |other: &DraftField| {
-            other.path.is_beside(field.path)
-                && is_same(&other.text, &field.text)
-                && other.owner == field.owner
-        };
-        if before.iter().any(is_told) {
-            kinds.push(Kind::Duplicate);
-        }
-        kinds
-    }
-
-    fn judge_text(&self, field: &DraftField) -> Vec<Kind> {
-        if field.text.is_empty() {
-            return vec![Kind::Empty];
-        }
-        let mut kinds = Vec::new();
-        let units_max = field.path.units_max();
-        if units(&field.text) > units_max {
-            kinds.push(Kind::TooLong { units_max });
-        }
-        if !field.is_whole() && field.sources.is_empty() {
-            kinds.push(Kind::NoSource);
-            return kinds;
-        }
-        // Full-width digits are digits.
-        let text = field.text.nfkc().collect();
-        let field = &DraftField {
-            text,
-            ..field.clone()
-        };
-        if !self.evidence.supports(field) {
-            kinds.push(Kind::Unsupported);
-        }
-        kinds.extend(self.evidence.superseded_in(field).map(|value| {
-            let (old, new) = (value.old.clone(), value.new.clone());
-            Kind::Superseded { old, new }
-        }));
-        kinds.extend(self.evidence.unknown_value(field).map(Kind::UnknownValue));
-        kinds.extend(self.evidence.doubt(field).map(Kind::NotAdopted));
-        kinds
-    }
+    kinds.extend(evidence.superseded_in(field).map(|value| {
+        let (old, new) = (value.old.clone(), value.new.clone());
+        Kind::Superseded { old, new }
+    }));
+    kinds.extend(evidence.unknown_value(field).map(Kind::UnknownValue));
+    kinds.extend(evidence.doubt(field).map(Kind::NotAdopted));
+    kinds
 }
 
 /// Checks whether both texts have the same words, or share nearly all of them.

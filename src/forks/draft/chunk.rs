@@ -126,7 +126,7 @@ fn chars(tokens: u64) -> usize {
 
 /// A partial result as text.
 fn shown(material: &Material, partial: &Outline) -> String {
-    let fields = fields_of(partial);
+    let fields = fields_of(partial.clone());
     let lines = PARTS.iter().flat_map(|(list, name)| {
         let fields = fields.iter().filter(|field| field.path.is_beside(*list));
         fields.map(move |field| {

@@ -21,10 +21,10 @@ pub(super) struct DraftField {
 }
 
 impl DraftField {
-    pub(super) fn new(path: FieldPath, text: &str) -> Self {
+    pub(super) fn new(path: FieldPath, text: String) -> Self {
         Self {
             path,
-            text: text.to_owned(),
+            text,
             owner: None,
             due: None,
             sources: Vec::new(),
@@ -58,54 +58,46 @@ pub(super) fn words_of(fields: &[DraftField], material: &Material) -> usize {
 }
 
 /// Headline, conclusion, and the entries of all lists in the order of the answer.
-pub(super) fn fields_of(outline: &Outline) -> Vec<DraftField> {
-    let points = |path: fn(usize) -> FieldPath, points: &[Point]| {
-        let fields = points.iter().enumerate().map(|(at, point)| DraftField {
-            sources: point.sources.clone(),
-            ..DraftField::new(path(at), &point.text)
-        });
-        fields.collect::<Vec<_>>()
+pub(super) fn fields_of(outline: Outline) -> Vec<DraftField> {
+    let points = |path: fn(usize) -> FieldPath, points: Vec<Point>| {
+        let points = points.into_iter().enumerate();
+        points.map(move |(at, point)| DraftField {
+            sources: point.sources,
+            ..DraftField::new(path(at), point.text)
+        })
     };
-    let items = outline.action_items.iter().enumerate();
+    let items = outline.action_items.into_iter().enumerate();
     let items = items.map(|(at, item)| DraftField {
         path: FieldPath::ActionItem(at),
-        text: item.text.clone(),
-        owner: item.owner.clone(),
+        text: item.text,
+        owner: item.owner,
         due: item.due,
-        sources: item.sources.clone(),
+        sources: item.sources,
     });
-    [
-        vec![
-            DraftField::new(FieldPath::Headline, &outline.headline),
-            DraftField::new(FieldPath::Conclusion, &outline.conclusion),
-        ],
-        points(FieldPath::KeyPoint, &outline.key_points),
-        items.collect(),
-        points(FieldPath::OpenQuestion, &outline.open_questions),
-        points(FieldPath::Deferred, &outline.deferred_items),
-    ]
-    .concat()
+    let mut fields = vec![
+        DraftField::new(FieldPath::Headline, outline.headline),
+        DraftField::new(FieldPath::Conclusion, outline.conclusion),
+    ];
+    fields.extend(points(FieldPath::KeyPoint, outline.key_points));
+    fields.extend(items);
+    fields.extend(points(FieldPath::OpenQuestion, outline.open_questions));
+    fields.extend(points(FieldPath::Deferred, outline.deferred_items));
+    fields
 }
 
 /// The outline with these fields.
 pub(super) fn outline_of(fields: Vec<DraftField>) -> Outline {
     let mut outline = Outline::default();
-    for DraftField {
-        path,
-        text,
-        owner,
-        due,
-        sources,
-    } in fields
-    {
-        match path {
+    for field in fields {
+        let (text, sources) = (field.text, field.sources);
+        match field.path {
             FieldPath::Headline => outline.headline = text,
             FieldPath::Conclusion => outline.conclusion = text,
             FieldPath::KeyPoint(_) => outline.key_points.push(Point { text, sources }),
             FieldPath::ActionItem(_) => outline.action_items.push(Item {
                 text,
-                owner,
-                due,
+                owner: field.owner,
+                due: field.due,
                 sources,
             }),
             FieldPath::OpenQuestion(_) => outline.open_questions.push(Point { text, sources }),

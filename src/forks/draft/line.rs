@@ -78,9 +78,7 @@ pub(super) fn said_lines<'a>(
         text: plain(&line.text),
         speaker: &line.speaker,
         name: match &line.speaker {
-            Speaker::Person(at) => names
-                .get(*at)
-                .map_or_else(String::new, |name| name.concat()),
+            Speaker::Person(at) => names.get(*at).map(|name| name.concat()).unwrap_or_default(),
             Speaker::Agent(name) => plain(name),
         },
         day: line.day,
@@ -92,15 +90,14 @@ pub(super) fn said_lines<'a>(
     let mut lines: Vec<Said<'a>> = material.lines.iter().enumerate().map(said).collect();
     for (at, line) in material.lines.iter().enumerate() {
         let doubt = doubt(&lines, at, line, reading);
-        match doubt.and_then(|_| without_order(line)) {
-            Some(text) if doubt == Some(Doubt::Machine) => {
-                lines[at].text = plain(&text);
-                lines[at].numbers = numbers(&text);
-            }
-            _ => {
-                let counts = |doubt: &Doubt| agents == AgentLines::Ideas || *doubt != Doubt::Agent;
-                lines[at].doubt = doubt.filter(counts);
-            }
+        let said = &mut lines[at];
+        if doubt == Some(Doubt::Machine)
+            && let Some(text) = without_order(line)
+        {
+            said.text = plain(&text);
+            said.numbers = numbers(&text);
+        } else if doubt != Some(Doubt::Agent) || agents == AgentLines::Ideas {
+            said.doubt = doubt;
         }
     }
     lines
@@ -161,11 +158,11 @@ pub(super) fn are_several<'a>(lines: impl Iterator<Item = &'a Said<'a>>) -> bool
 
 /// Checks whether a text alone gives an order to a machine.
 fn is_order(line: &Line, text: String) -> bool {
-    let line = line.clone();
-    let alone = Material {
-        people: Vec::new(),
-        lines: vec![Line { text, ..line }],
-    };
+    let mut alone = Material::default();
+    alone.lines.push(Line {
+        text,
+        ..line.clone()
+    });
     Reading::new(&alone).acts(0).contains(&Act::Machine)
 }
 

@@ -66,41 +66,32 @@ fn known(text: &str, evidence: &Evidence<'_>) -> Option<Found> {
     if words.len() < 3 && GROUPS.contains(&format!(" {last} ")) {
         return Some(Found::Nobody);
     }
-    let person = |at| Some(Found::Owner(Owner::Person(at)));
+    let person = |at| Found::Owner(Owner::Person(at));
+    let only = |is: &dyn Fn(&str) -> bool| {
+        let names = evidence.people.iter().enumerate();
+        let mut found = names.filter(|(_, [name, _])| is(name));
+        let (at, _) = found.next()?;
+        found.next().is_none().then_some(at)
+    };
     // A handle is one word that can contain punctuation; names are compared word by word.
     let bare = text.trim_start_matches('@').to_lowercase();
     let mut people = evidence.material.people.iter();
-    if let Some(at) = people.position(|person| person.handle.to_lowercase() == bare) {
-        return person(at);
+    let by_handle = people.position(|person| person.handle.to_lowercase() == bare);
+    if let Some(at) = by_handle.or_else(|| only(&|other| other == name)) {
+        return Some(person(at));
     }
-    let having = |is: &dyn Fn(&str) -> bool| -> Vec<usize> {
-        let names = evidence.people.iter().enumerate();
-        let names = names.filter(|(_, [name, _])| is(name));
-        names.map(|(at, _)| at).collect()
-    };
-    match having(&|other| other == name)[..] {
-        [] => {}
-        [only] => return person(only),
+    if evidence.people.iter().any(|[other, _]| *other == name) {
         // Several members have this name, so it is ambiguous.
-        _ => return None,
+        return None;
     }
     let agent = evidence.lines.iter().find_map(|line| match line.speaker {
-        Speaker::Agent(agent) if line.name == name => Some(agent),
+        Speaker::Agent(agent) if line.name == name => Some(Found::Agent(agent.clone())),
         _ => None,
     });
-    if let Some(agent) = agent {
-        return Some(Found::Agent(agent.clone()));
-    }
-    if words.len() == 1
-        && let [only] = having(&|other| other.contains(&name))[..]
-    {
-        return person(only);
-    }
-    // The model used a longer name than the profile.
-    match having(&|other| other.trim() == *first)[..] {
-        [only] => person(only),
-        _ => None,
-    }
+    let by_part = || only(&|other| words.len() == 1 && other.contains(&name));
+    // The model can use a longer name than the profile.
+    let by_first = || only(&|other| other.trim() == *first);
+    agent.or_else(|| by_part().or_else(by_first).map(person))
 }
 
 fn is_mentioned<'a>(name: &str, mut lines: impl Iterator<Item = &'a Said<'a>>) -> bool {

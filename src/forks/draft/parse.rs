@@ -214,14 +214,11 @@ fn entries(value: Option<&Value>) -> Vec<Value> {
 
 fn item(entry: &Value, handles: &Handles<'_>) -> Option<RawItem> {
     let field = |names| find(entry.as_object()?, names);
-    let (text, cited) = handles.cited(&shortened(&said(entry)));
+    let (text, mut cited) = handles.cited(&shortened(&said(entry)));
     let named = field(SOURCES).map(|value| handles.read(value));
     let mut sources = named.unwrap_or_default();
-    for source in cited {
-        if !sources.contains(&source) {
-            sources.push(source);
-        }
-    }
+    cited.retain(|source| !sources.contains(source));
+    sources.append(&mut cited);
     let short = |names| {
         let text = cut_to_units(&shortened(name_in(field(names)?)), SHORT_UNITS_MAX);
         (!is_none(&text)).then_some(text)

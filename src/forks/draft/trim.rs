@@ -28,7 +28,7 @@ const KEY_POINTS_KEPT: usize = 2;
 /// # Errors
 /// `Unsupported` if the headline or the conclusion is faulty.
 pub fn trim(checked: Checked, material: &Material) -> Result<Outline, UnparsableDraft> {
-    let outline = kept(&checked);
+    let outline = kept(checked);
     if outline.headline.is_empty() || outline.conclusion.is_empty() {
         return Err(UnparsableDraft::Unsupported);
     }
@@ -37,7 +37,7 @@ pub fn trim(checked: Checked, material: &Material) -> Result<Outline, Unparsable
 
 /// The extractor's draft, checked like a model's.
 pub fn extracted(material: &Material, reading: &Reading) -> Outline {
-    let mut outline = kept(&check_extracted(material, reading));
+    let mut outline = kept(check_extracted(material, reading));
     let point = outline.key_points.first().map(|point| point.text.clone());
     for (text, name) in [
         (&mut outline.headline, "none-headline"),
@@ -52,18 +52,18 @@ pub fn extracted(material: &Material, reading: &Reading) -> Outline {
 }
 
 /// The outline without texts that have a fatal fault.
-fn kept(checked: &Checked) -> Outline {
-    let fatal = checked.faults.iter().filter(|fault| fault.is_fatal());
-    let fatal: Vec<&Fault> = fatal.collect();
-    let mut fields = fields_of(&checked.outline);
-    fields.retain(|field| fatal.iter().all(|fault| fault.path != field.path));
+fn kept(checked: Checked) -> Outline {
+    let mut faults = checked.faults;
+    faults.retain(Fault::is_fatal);
+    let mut fields = fields_of(checked.outline);
+    fields.retain(|field| faults.iter().all(|fault| fault.path != field.path));
     outline_of(fields)
 }
 
 /// Cuts the outline to every limit: lengths, counts, existing sources and owners, and fewer than
 /// `WORDS_MAX` words.
 pub(super) fn fit(outline: Outline, material: &Material) -> Outline {
-    let mut fields = fields_of(&outline);
+    let mut fields = fields_of(outline);
     for field in &mut fields {
         fit_field(field, material);
     }
