@@ -2,61 +2,46 @@
 
 use std::sync::LazyLock;
 
-use regex::Regex;
+use regex::{Captures, Regex};
+
+use super::pattern;
+use crate::replies::lines::one_line;
 
 /// Removing a tag can create another one; after this many rounds, every `<` is removed.
 const TAG_ROUNDS_MAX: usize = 8;
 
 /// HTML tags as models write them. Without attributes, only known HTML names count as tags, so
 /// `Vec<String>` stays.
-static TAG: LazyLock<Option<Regex>> = LazyLock::new(|| {
-    Regex::new(
+static TAG: LazyLock<Regex> = LazyLock::new(|| {
+    pattern(
         r"(?is)<!--.*?-->|<!doctype[^<>]*>|</[a-z][^<>]*>|<[a-z][a-z0-9-]*\s[^<>]*=[^<>]*>|<(?:a|abbr|article|b|big|blockquote|body|br|button|canvas|center|code|dd|del|details|div|dl|dt|em|embed|font|footer|form|frame|h[1-6]|head|header|hr|html|i|iframe|img|input|ins|kbd|li|link|main|mark|math|meta|nav|object|ol|option|p|pre|q|s|samp|script|section|select|small|span|strike|strong|style|sub|summary|sup|svg|table|tbody|td|template|textarea|tfoot|th|thead|title|tr|u|ul|var|video)(?:\s[^<>]*)?/?>",
     )
-    .ok()
 });
-static SCRIPT: LazyLock<Option<Regex>> = LazyLock::new(|| {
-    Regex::new(r"(?is)<script\b[^<>]*>.*?</script\s*>|<style\b[^<>]*>.*?</style\s*>").ok()
+/// Tags that separate words.
+static BLOCK: LazyLock<Regex> = LazyLock::new(|| {
+    pattern(r"(?i)^</?(?:br|p|div|[uo]l|li|t[rdh]|hr|h[1-4]|table|section)(?:[^a-z0-9]|$)")
 });
-static IMAGE: LazyLock<Option<Regex>> =
-    LazyLock::new(|| Regex::new(r"!\[([^\[\]]*)\]\([^()]*\)").ok());
-static MARK: LazyLock<Option<Regex>> = LazyLock::new(|| {
-    Regex::new(r"^(?:#{1,6} |[-*+•–] |>+ ?|\d{1,2}\) |\d{1,2}\. |```\w* |\[[ xX]\] |(?:-{3,}|={3,}|\*{3,})(?: |$))").ok()
+static SCRIPT: LazyLock<Regex> = LazyLock::new(|| {
+    pattern(r"(?is)<script\b[^<>]*>.*?</script\s*>|<style\b[^<>]*>.*?</style\s*>")
+});
+static IMAGE: LazyLock<Regex> = LazyLock::new(|| pattern(r"!\[([^\[\]]*)\]\([^()]*\)"));
+static MARK: LazyLock<Regex> = LazyLock::new(|| {
+    pattern(
+        r"^(?:#{1,6} |[-*+•–] |>+ ?|\d{1,2}\) |\d{1,2}\. |```\w* |\[[ xX]\] |(?:-{3,}|={3,}|\*{3,})(?: |$))",
+    )
 });
 /// `3. March` is a date in many European languages, not a list item.
-static ORDINAL_DATE: LazyLock<Option<Regex>> = LazyLock::new(|| {
-    Regex::new(r"(?i)^\d{1,2}\. (?:jan|feb|mar|mär|apr|mai|may|jun|jul|aug|sep|oct|okt|nov|dec|dez|quart|platz)").ok()
+static ORDINAL_DATE: LazyLock<Regex> = LazyLock::new(|| {
+    pattern(
+        r"(?i)^\d{1,2}\. (?:jan|feb|mar|mär|apr|mai|may|jun|jul|aug|sep|oct|okt|nov|dec|dez|quart|platz)",
+    )
 });
-
-fn replaced(pattern: &LazyLock<Option<Regex>>, text: &str, with: &str) -> String {
-    match &**pattern {
-        Some(pattern) => pattern.replace_all(text, with).into_owned(),
-        None => text.to_owned(),
-    }
-}
 
 /// Returns one line without tags, control characters, and leading marks of headings, lists, and
 /// quotes. Code between backticks is unchanged, because the conversation may be about tags.
 pub(super) fn clean(text: &str) -> String {
-    let shown: String = text
-        .chars()
-        .filter_map(|c| match c {
-            '\n' | '\r' | '\t' | '\u{b}' | '\u{c}' | '\u{85}' | '\u{2028}' | '\u{2029}' => {
-                Some(' ')
-            }
-            // Bidirectional and invisible characters can disguise text.
-            '\u{ad}'
-            | '\u{200b}'
-            | '\u{200e}'
-            | '\u{200f}'
-            | '\u{202a}'..='\u{202e}'
-            | '\u{2060}'..='\u{2069}'
-            | '\u{feff}' => None,
-            c if c.is_control() => None,
-            c => Some(c),
-        })
-        .collect();
-    let shown = replaced(&SCRIPT, &shown, " ");
+    let shown: String = text.chars().filter_map(visible).collect();
+    let shown = SCRIPT.replace_all(&shown, " ");
     let mut parts: Vec<String> = shown.split('`').map(str::to_owned).collect();
     let last = parts.len() - 1;
     for (nth, part) in parts.iter_mut().enumerate() {
@@ -65,28 +50,33 @@ pub(super) fn clean(text: &str) -> String {
             *part = without_tags(part);
         }
     }
-    let text = replaced(&IMAGE, &parts.join("`"), "$1");
-    let mut line = one_line(&text);
-    loop {
-        let shorter = unwrapped(&without_mark(&line));
-        if shorter.len() == line.len() {
-            break;
-        }
-        line = shorter;
-    }
+    let line = one_line(&IMAGE.replace_all(&parts.join("`"), "$1"));
+    let line = without_marks(&line);
     let says_something = line.contains(|c: char| c.is_alphanumeric() || !c.is_ascii());
-    if says_something { line } else { String::new() }
+    if says_something { line } else { "" }.to_owned()
+}
+
+/// A space for a line break; `None` for control characters, and for bidirectional and invisible
+/// ones, which can disguise text.
+fn visible(c: char) -> Option<char> {
+    match c {
+        '\n' | '\r' | '\t' | '\u{b}' | '\u{c}' | '\u{85}' | '\u{2028}' | '\u{2029}' => Some(' '),
+        '\u{ad}'
+        | '\u{200b}'
+        | '\u{200e}'
+        | '\u{200f}'
+        | '\u{202a}'..='\u{202e}'
+        | '\u{2060}'..='\u{2069}'
+        | '\u{feff}' => None,
+        c => (!c.is_control()).then_some(c),
+    }
 }
 
 fn without_tags(text: &str) -> String {
+    let gap = |tag: &Captures<'_>| if BLOCK.is_match(&tag[0]) { " " } else { "" };
     let mut text = text.to_owned();
     for _ in 0..TAG_ROUNDS_MAX {
-        let less = match &*TAG {
-            Some(tag) => tag
-                .replace_all(&text, |found: &regex::Captures<'_>| gap_of(&found[0]))
-                .into_owned(),
-            None => text.clone(),
-        };
+        let less = TAG.replace_all(&text, gap).into_owned();
         if less == text {
             return text;
         }
@@ -95,53 +85,24 @@ fn without_tags(text: &str) -> String {
     text.replace('<', "")
 }
 
-/// A space for block tags, so that words stay separated.
-fn gap_of(tag: &str) -> &'static str {
-    const BLOCKS: [&str; 16] = [
-        "br", "p", "div", "li", "ul", "ol", "tr", "td", "th", "hr", "h1", "h2", "h3", "h4",
-        "table", "section",
-    ];
-    let name = tag.trim_start_matches(['<', '/']);
-    let name = name
-        .split(|c: char| !c.is_ascii_alphanumeric())
-        .next()
-        .unwrap_or_default();
-    if BLOCKS.contains(&name.to_lowercase().as_str()) {
-        " "
-    } else {
-        ""
-    }
-}
-
-fn one_line(text: &str) -> String {
-    let words: Vec<&str> = text.split_whitespace().collect();
-    words.join(" ")
-}
-
-fn without_mark(line: &str) -> String {
-    let is_date = ORDINAL_DATE
-        .as_ref()
-        .is_some_and(|date| date.is_match(line));
-    let mark = MARK
-        .as_ref()
-        .filter(|_| !is_date)
-        .and_then(|mark| mark.find(line));
-    mark.map_or(line, |mark| &line[mark.end()..])
-        .trim()
-        .to_owned()
-}
-
-/// Removes emphasis or quotes around the whole field.
-fn unwrapped(line: &str) -> String {
-    for mark in ["**", "__", "\"", "'", "*"] {
-        let inner = line
-            .strip_prefix(mark)
-            .and_then(|rest| rest.strip_suffix(mark));
-        if let Some(inner) = inner.filter(|inner| !inner.contains(mark)) {
-            return inner.trim().to_owned();
+/// Removes leading marks, and emphasis or quotes around the whole field.
+fn without_marks(mut line: &str) -> &str {
+    loop {
+        let mark = MARK.find(line).filter(|_| !ORDINAL_DATE.is_match(line));
+        let mut rest = line[mark.map_or(0, |mark| mark.end())..].trim();
+        for mark in ["**", "__", "\"", "'", "*"] {
+            let inner = rest.strip_prefix(mark);
+            let inner = inner.and_then(|inner| inner.strip_suffix(mark));
+            if let Some(inner) = inner.filter(|inner| !inner.contains(mark)) {
+                rest = inner.trim();
+                break;
+            }
         }
+        if rest.len() == line.len() {
+            return line;
+        }
+        line = rest;
     }
-    line.to_owned()
 }
 
 /// Length in UTF-16 code units.
@@ -158,23 +119,17 @@ pub(super) fn cut_to_units(text: &str, units_max: usize) -> String {
     if units(text) <= units_max {
         return text.to_owned();
     }
-    let mut kept = String::new();
     let mut used = 0;
-    for c in text.chars() {
+    let end = text.char_indices().find(|(_, c)| {
         used += c.len_utf16();
-        if used >= units_max {
-            break;
-        }
-        kept.push(c);
-    }
-    let next = text[kept.len()..].chars().next();
-    let is_inside = next.is_some_and(|c| !c.is_whitespace());
-    let at_word = kept.rfind(char::is_whitespace).filter(|_| is_inside);
+        used >= units_max
+    });
+    let (kept, rest) = text.split_at(end.map_or(text.len(), |(at, _)| at));
+    let at_word = kept.rfind(char::is_whitespace);
     // Text without spaces and very long words are cut within a word.
-    if let Some(at) = at_word.filter(|at| at * 2 > kept.len()) {
-        kept.truncate(at);
-    }
-    ellipsis(&kept)
+    let at_word =
+        at_word.filter(|at| at * 2 > kept.len() && !rest.starts_with(char::is_whitespace));
+    ellipsis(&kept[..at_word.unwrap_or(kept.len())])
 }
 
 /// Cuts a text to `words_max` words with `…`.
@@ -187,9 +142,7 @@ pub(super) fn cut_to_words(text: &str, words_max: usize) -> String {
 }
 
 fn ellipsis(text: &str) -> String {
-    let kept = text.trim_end_matches(|c: char| {
-        c.is_whitespace() || matches!(c, ',' | ';' | ':' | '.' | '-' | '–' | '(' | '…')
-    });
+    let kept = text.trim_end_matches(|c: char| c.is_whitespace() || ",;:.-–(…".contains(c));
     if kept.is_empty() {
         String::new()
     } else {

@@ -1,12 +1,13 @@
 //! Faults of an answer, described so that the model can repair them.
 
-use std::fmt;
+use std::{fmt, mem};
 
 use chrono::NaiveDate;
 
 use super::{
-    CONCLUSION_SENTENCES_MAX, CONCLUSION_UNITS_MAX, HEADLINE_UNITS_MAX, KEY_POINTS_MAX, WORDS_MAX,
-    clean::cut_to_units, doubt::Doubt,
+    ACTION_ITEMS_MAX, CONCLUSION_SENTENCES_MAX, CONCLUSION_UNITS_MAX, DEFERRED_ITEMS_MAX,
+    HEADLINE_UNITS_MAX, KEY_POINTS_MAX, OPEN_QUESTIONS_MAX, TEXT_UNITS_MAX, WORDS_MAX,
+    clean::cut_to_units,
 };
 
 /// Maximum length of the quote that identifies a text.
@@ -25,6 +26,33 @@ pub enum FieldPath {
     Whole,
 }
 
+impl FieldPath {
+    /// Checks whether both are positions in the same list.
+    pub(super) fn is_beside(self, other: Self) -> bool {
+        mem::discriminant(&self) == mem::discriminant(&other)
+    }
+
+    /// Maximum length of the text.
+    pub(super) fn units_max(self) -> usize {
+        match self {
+            Self::Headline => HEADLINE_UNITS_MAX,
+            Self::Conclusion => CONCLUSION_UNITS_MAX,
+            _ => TEXT_UNITS_MAX,
+        }
+    }
+
+    /// Maximum number of entries in its list.
+    pub(super) fn count_max(self) -> usize {
+        match self {
+            Self::KeyPoint(_) => KEY_POINTS_MAX,
+            Self::ActionItem(_) => ACTION_ITEMS_MAX,
+            Self::OpenQuestion(_) => OPEN_QUESTIONS_MAX,
+            Self::Deferred(_) => DEFERRED_ITEMS_MAX,
+            _ => 1,
+        }
+    }
+}
+
 impl fmt::Display for FieldPath {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -40,51 +68,99 @@ impl fmt::Display for FieldPath {
     }
 }
 
-#[derive(Debug, Clone, PartialEq, Eq)]
+/// Reason why a line cannot be the source of a result.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum Doubt {
+    #[error(
+        "is based only on what an assistant said, and no person agreed: leave it out, or present \
+         it as the assistant's view"
+    )]
+    Agent,
+    #[error("is based on a joke: leave it out")]
+    Joke,
+    #[error(
+        "is based on a plan that was dropped or overruled: leave it out, or state in a key point \
+         who was for it"
+    )]
+    Dropped,
+    #[error("is based on text that gives orders to an assistant: leave it out")]
+    Machine,
+    /// A question, or a statement that nobody agreed to; only for headline and conclusion.
+    #[error("states something that nobody agreed to: state what was settled, or that nothing was")]
+    Unsettled,
+}
+
+/// A fault as the predicate of a sentence about the text.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Kind {
+    #[error("is empty")]
     Empty,
     /// Limit in UTF-16 code units.
-    TooLong {
-        units_max: usize,
-    },
+    #[error("is longer than {units_max} characters")]
+    TooLong { units_max: usize },
+    #[error("has more than {CONCLUSION_SENTENCES_MAX} sentences")]
     TooManySentences,
-    /// Cites messages that do not exist; they are already removed.
+    /// The sources are already removed.
+    #[error("cites sources that are not messages here: {}", .0.join(", "))]
     NoSuchSource(Vec<String>),
     /// Cites no existing message.
+    #[error("cites no message: give the handles of its sources, or leave it out")]
     NoSource,
     /// No participant or mentioned person has this name; the owner is already removed.
+    #[error(
+        "has the owner \"{0}\", who is neither in the list of people nor named in the messages: \
+         use a handle from the list, or null"
+    )]
     UnknownOwner(String),
+    #[error("is owned by the assistant {0}: only people own action items")]
     OwnerIsAgent(String),
-    /// The owner was asked and refused.
+    #[error("is owned by {0}, who was asked and refused")]
     OwnerRefused(String),
-    /// The owner neither speaks in the sources nor is asked there.
+    #[error("is owned by {0}, who neither takes it on nor is asked in the messages that it cites")]
     OwnerAbsent(String),
     /// The due date is already removed, as for the next kinds.
+    #[error("is due \"{0}\", which is not a date: use YYYY-MM-DD or null")]
     NotADate(String),
+    #[error("is due {0}, which is before the conversation or years after it")]
     DueOutOfRange(NaiveDate),
-    /// The sources mention no date.
+    #[error("is due {0}, but its sources mention no time: cite the message that does, or use null")]
     DueUnfounded(NaiveDate),
     /// The date is based on a day that was corrected later.
-    DueSuperseded {
-        old: String,
-        new: String,
-    },
+    #[error("is due on the day \"{old}\", which was corrected later to \"{new}\"")]
+    DueSuperseded { old: String, new: String },
+    #[error("has {0} entries; at most {KEY_POINTS_MAX} are allowed")]
     TooManyKeyPoints(usize),
+    #[error("has {0} words; stay below {words_max}", words_max = WORDS_MAX - 20)]
     TooManyWords(usize),
+    #[error("repeats another entry")]
     Duplicate,
-    /// A value that was corrected later, and its correction.
-    Superseded {
-        old: String,
-        new: String,
-    },
+    /// A value that was corrected or retracted later, and its correction, if any.
+    #[error("states \"{old}\", which was {}", corrected(new))]
+    Superseded { old: String, new: String },
     /// Its words are not in the source text.
+    #[error(
+        "states what its messages do not: use their words, cite the right ones, or leave it out"
+    )]
     Unsupported,
     /// It comes from lines that are not sources of results.
+    #[error("{0}")]
     NotAdopted(Doubt),
-    /// A number, date, amount, link, or identifier that is not in the source text.
+    /// A number, date, amount, link, name, or identifier that is not in the source text.
+    #[error("states \"{0}\", which is not in the messages that it cites")]
     UnknownValue(String),
-    /// In the cited lines, nobody accepts the item or is asked to do it.
+    #[error(
+        "cites messages in which nobody accepts this or is asked to: cite the right ones, or \
+         leave it out"
+    )]
     NoCommitment,
+}
+
+fn corrected(new: &str) -> String {
+    if new.is_empty() {
+        "retracted later".to_owned()
+    } else {
+        format!("corrected later to \"{new}\": state only the later value")
+    }
 }
 
 /// A fault of an answer.
@@ -107,93 +183,11 @@ impl Fault {
 
     /// One sentence for the repair request.
     pub fn sentence(&self) -> String {
-        let path = if self.quote.is_empty() {
-            self.path.to_string()
+        let Self { path, kind, quote } = self;
+        if quote.is_empty() {
+            format!("{path} {kind}.")
         } else {
-            format!("{} (\"{}\")", self.path, self.quote)
-        };
-        match &self.kind {
-            Kind::Empty => format!("{path} is empty."),
-            Kind::TooLong { units_max } => {
-                format!("{path} is longer than {units_max} characters.")
-            }
-            Kind::TooManySentences => {
-                format!("{path} has more than {CONCLUSION_SENTENCES_MAX} sentences.")
-            }
-            Kind::NoSuchSource(named) => {
-                format!(
-                    "{path} cites sources that are not messages here: {}.",
-                    named.join(", ")
-                )
-            }
-            Kind::NoSource => format!(
-                "{path} cites no message: give the handles of its sources, or leave it out."
-            ),
-            Kind::UnknownOwner(name) => format!(
-                "{path} has the owner \"{name}\", who is neither in the list of people nor named \
-                 in the messages: use a handle from the list, or null."
-            ),
-            Kind::OwnerIsAgent(name) => {
-                format!("{path} is owned by the assistant {name}: only people own action items.")
-            }
-            Kind::OwnerRefused(name) => {
-                format!("{path} is owned by {name}, who was asked and refused.")
-            }
-            Kind::OwnerAbsent(name) => format!(
-                "{path} is owned by {name}, who neither takes it on nor is asked in the messages that it cites."
-            ),
-            Kind::NotADate(text) => {
-                format!("{path} is due \"{text}\", which is not a date: use YYYY-MM-DD or null.")
-            }
-            Kind::DueOutOfRange(due) => {
-                format!("{path} is due {due}, which is before the conversation or years after it.")
-            }
-            Kind::DueUnfounded(due) => format!(
-                "{path} is due {due}, but its sources mention no time: cite the message that \
-                 does, or use null."
-            ),
-            Kind::DueSuperseded { old, new } => format!(
-                "{path} is due on the day \"{old}\", which was corrected later to \"{new}\"."
-            ),
-            Kind::TooManyKeyPoints(count) => {
-                format!("{path} has {count} entries; at most {KEY_POINTS_MAX} are allowed.")
-            }
-            Kind::TooManyWords(count) => {
-                format!("{path} has {count} words; stay below {}.", WORDS_MAX - 20)
-            }
-            Kind::Duplicate => format!("{path} repeats another entry."),
-            Kind::Superseded { old, new } if new.is_empty() => {
-                format!("{path} states \"{old}\", which was retracted later.")
-            }
-            Kind::Superseded { old, new } => format!(
-                "{path} states \"{old}\", which was corrected later to \"{new}\": state only the \
-                 later value."
-            ),
-            Kind::Unsupported => format!(
-                "{path} states what its messages do not: use their words, cite the right ones, or leave it out."
-            ),
-            Kind::NotAdopted(Doubt::Agent) => format!(
-                "{path} is based only on what an assistant said, and no person agreed: leave it \
-                 out, or present it as the assistant's view."
-            ),
-            Kind::NotAdopted(Doubt::Joke) => format!("{path} is based on a joke: leave it out."),
-            Kind::NotAdopted(Doubt::Dropped) => format!(
-                "{path} is based on a plan that was dropped or overruled: leave it out, or state \
-                 in a key point who was for it."
-            ),
-            Kind::NotAdopted(Doubt::Unsettled) => format!(
-                "{path} states something that nobody agreed to: state what was settled, or that nothing was."
-            ),
-            Kind::NotAdopted(Doubt::Machine) => {
-                format!("{path} is based on text that gives orders to an assistant: leave it out.")
-            }
-            Kind::UnknownValue(value) => {
-                format!("{path} states \"{value}\", which is not in the messages that it cites.")
-            }
-            Kind::NoCommitment => format!(
-                "{path} cites messages in which nobody accepts this or is asked to: cite the \
-                 right ones, or leave it out."
-            ),
+            format!("{path} (\"{quote}\") {kind}.")
         }
     }
 
@@ -210,14 +204,5 @@ impl Fault {
                 | Kind::NoCommitment
                 | Kind::Duplicate
         )
-    }
-
-    /// Maximum length of the text at `path`.
-    pub(super) fn units_max(path: FieldPath) -> usize {
-        match path {
-            FieldPath::Headline => HEADLINE_UNITS_MAX,
-            FieldPath::Conclusion => CONCLUSION_UNITS_MAX,
-            _ => super::TEXT_UNITS_MAX,
-        }
     }
 }

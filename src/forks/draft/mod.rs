@@ -11,13 +11,15 @@
 //! model sees each line as a handle, `m1` for the first. An answer is trusted only as far as the
 //! conversation supports it.
 
+mod adoption;
 mod brief;
 mod check;
 mod chunk;
 mod clean;
-mod doubt;
 mod evidence;
 mod fault;
+mod field;
+mod line;
 mod owner;
 mod parse;
 mod schema;
@@ -25,14 +27,17 @@ mod source;
 #[cfg(test)]
 mod tests;
 mod trim;
+mod value;
+
+use regex::Regex;
 
 pub use self::{
     brief::{Background, Brief, DraftRequest, Piece, brief, repair_brief},
     check::{Checked, check},
     chunk::{briefs, merge_brief},
-    doubt::{AgentLines, Doubt},
-    fault::{Fault, FieldPath, Kind},
-    parse::{ANSWER_BYTES_MAX, Raw, RawItem, RawPoint, UnparsableDraft, parse},
+    fault::{Doubt, Fault, FieldPath, Kind},
+    line::AgentLines,
+    parse::{ANSWER_BYTES_MAX, Raw, RawItem, UnparsableDraft, parse},
     schema::schema,
     source::RawSource,
     trim::{extracted, trim},
@@ -58,4 +63,13 @@ pub const SOURCES_MAX: usize = 20;
 /// The model's name for the line at `position`.
 fn handle(position: usize) -> String {
     format!("m{}", position + 1)
+}
+
+/// Compiles a constant pattern.
+#[expect(
+    clippy::expect_used,
+    reason = "the patterns are constant, and tests use each of them"
+)]
+fn pattern(text: &str) -> Regex {
+    Regex::new(text).expect("a valid pattern")
 }

@@ -1,12 +1,22 @@
-//! Resolves the owner names in a model's answer.
+//! Owners of action items: the names in a model's answer, and what these people take on.
 
-use openvibe_extract::{Material, Owner, Speaker};
+use openvibe_extract::{Act, Owner, Speaker};
 
 use super::{
     OWNER_NAME_UNITS_MAX,
     clean::units,
-    evidence::{Evidence, plain},
+    evidence::Evidence,
+    fault::Kind,
+    field::DraftField,
+    line::{Said, plain},
 };
+
+/// Number of lines after the sources of an action in which its owner can refuse or accept.
+const REPLY_LINES: usize = 4;
+/// Words for groups; a task for a group has no owner.
+const GROUPS: &str = " all everyone everybody team we us someone somebody anyone they alle wir jemand todos equipo \
+                      alguien tous nous equipe quelquun on ";
+const AND: [&str; 6] = [" and ", " und ", " y ", " et ", " or ", " oder "];
 
 /// Result of resolving a name.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -19,99 +29,142 @@ pub(super) enum Found {
     Unknown,
 }
 
-fn tokens(text: &str) -> Vec<String> {
-    plain(text).split_whitespace().map(str::to_owned).collect()
-}
-
-/// Words for groups; a task for a group has no owner.
-const GROUPS: &str = " all everyone everybody team we us someone somebody anyone they alle wir jemand todos equipo \
-                      alguien tous nous equipe quelquun on ";
-
 /// Finds a member by handle, name, or unique part of the name; otherwise an assistant; otherwise a
 /// name that occurs in the conversation. Of several people in one text, the first counts.
 pub(super) fn find(text: &str, evidence: &Evidence<'_>) -> Found {
-    let material = evidence.material;
     let text = text.trim();
-    if let Some(found) = known(text, material) {
+    if let Some(found) = known(text, evidence) {
         return found;
     }
     // `Ada Lovelace (@ada)`, `ada: Ada Lovelace`, `Ada and Bo`.
-    let joints = ['(', ')', ',', ';', ':', '/', '&', '+', '|', '<', '>'];
-    let parts = text.split(joints).flat_map(|part| {
-        let and = [" and ", " und ", " y ", " et ", " or ", " oder "];
-        let joint = and.iter().find_map(|joint| part.split_once(joint));
-        joint.map_or(vec![part], |(first, second)| vec![first, second])
+    let parts = text.split(['(', ')', ',', ';', ':', '/', '&', '+', '|', '<', '>']);
+    let parts = parts.flat_map(|part| {
+        let pair = AND.iter().find_map(|and| part.split_once(and));
+        pair.map_or(vec![part], |(first, second)| vec![first, second])
     });
-    for part in parts.filter(|part| *part != text) {
-        match known(part.trim(), material) {
-            Some(Found::Nobody) | None => {}
-            Some(found) => return found,
-        }
+    let mut found = parts
+        .filter(|part| *part != text)
+        .filter_map(|part| known(part.trim(), evidence));
+    if let Some(found) = found.find(|found| *found != Found::Nobody) {
+        return found;
     }
     let is_name = units(text) <= OWNER_NAME_UNITS_MAX
         && text.chars().any(char::is_alphabetic)
         && !text.contains('_')
-        && evidence.is_mentioned(text, None);
+        && is_mentioned(text, evidence.lines.iter());
     if is_name {
-        let name = text.trim_start_matches('@').to_owned();
-        Found::Owner(Owner::Named(name))
+        Found::Owner(Owner::Named(text.trim_start_matches('@').to_owned()))
     } else {
         Found::Unknown
     }
 }
 
-fn known(text: &str, material: &Material) -> Option<Found> {
-    let words = tokens(text.trim_start_matches('@').trim_end_matches("(AI)"));
-    if words.is_empty() {
-        return None;
-    }
-    let is_group = words
-        .last()
-        .is_some_and(|last| GROUPS.contains(&format!(" {last} ")));
-    if words.len() < 3 && is_group {
+fn known(text: &str, evidence: &Evidence<'_>) -> Option<Found> {
+    let name = plain(text.trim_start_matches('@').trim_end_matches("(AI)"));
+    let words: Vec<&str> = name.split_whitespace().collect();
+    let (first, last) = (words.first()?, words.last()?);
+    if words.len() < 3 && GROUPS.contains(&format!(" {last} ")) {
         return Some(Found::Nobody);
     }
-    let person = |at| Some(Found::Owner(Owner::Person(at)));
+    let person = |at| Found::Owner(Owner::Person(at));
+    let only = |is: &dyn Fn(&str) -> bool| {
+        let names = evidence.people.iter().enumerate();
+        let mut found = names.filter(|(_, [name, _])| is(name));
+        let (at, _) = found.next()?;
+        found.next().is_none().then_some(at)
+    };
     // A handle is one word that can contain punctuation; names are compared word by word.
     let bare = text.trim_start_matches('@').to_lowercase();
-    if let Some(at) = material
-        .people
-        .iter()
-        .position(|p| p.handle.to_lowercase() == bare)
-    {
-        return person(at);
+    let mut people = evidence.material.people.iter();
+    let by_handle = people.position(|person| person.handle.to_lowercase() == bare);
+    if let Some(at) = by_handle.or_else(|| only(&|other| other == name)) {
+        return Some(person(at));
     }
-    let names: Vec<Vec<String>> = material.people.iter().map(|p| tokens(&p.name)).collect();
-    let only = |is: &dyn Fn(&Vec<String>) -> bool| {
-        let mut all = names.iter().enumerate().filter(|(_, name)| is(name));
-        let first = all.next();
-        first.filter(|_| all.next().is_none()).map(|(at, _)| at)
-    };
-    if let Some(at) = only(&|name| *name == words) {
-        return person(at);
-    }
-    if names.contains(&words) {
+    if evidence.people.iter().any(|[other, _]| *other == name) {
         // Several members have this name, so it is ambiguous.
         return None;
     }
-    let agents = material
-        .lines
-        .iter()
-        .filter_map(|line| match &line.speaker {
-            Speaker::Agent(name) => Some(name),
-            Speaker::Person(_) => None,
-        });
-    if let Some(agent) = agents.into_iter().find(|name| tokens(name) == words) {
-        return Some(Found::Agent(agent.clone()));
+    let agent = evidence.lines.iter().find_map(|line| match line.speaker {
+        Speaker::Agent(agent) if line.name == name => Some(Found::Agent(agent.clone())),
+        _ => None,
+    });
+    let by_part = || only(&|other| words.len() == 1 && other.contains(&name));
+    // The model can use a longer name than the profile.
+    let by_first = || only(&|other| other.trim() == *first);
+    agent.or_else(|| by_part().or_else(by_first).map(person))
+}
+
+fn is_mentioned<'a>(name: &str, mut lines: impl Iterator<Item = &'a Said<'a>>) -> bool {
+    let name = plain(name);
+    name.len() > 2 && lines.any(|line| line.text.contains(&name))
+}
+
+impl Evidence<'_> {
+    /// Reason why the owner of an action item is wrong.
+    pub(super) fn owner_fault(&self, field: &DraftField) -> Option<Kind> {
+        let (name, takes_part) = match field.owner.as_ref()? {
+            Owner::Person(at) => {
+                let person = self.material.people.get(*at);
+                let name = person.map_or_else(String::new, |person| person.name.clone());
+                if self.refuses(*at, &field.sources) {
+                    return Some(Kind::OwnerRefused(name));
+                }
+                (name, self.takes_part(*at, &field.sources))
+            }
+            Owner::Named(name) => (name.clone(), is_mentioned(name, self.source_text(field))),
+        };
+        (!takes_part && !field.sources.is_empty()).then_some(Kind::OwnerAbsent(name))
     }
-    if let [word] = words.as_slice()
-        && let Some(at) = only(&|name| name.contains(word))
-    {
-        return person(at);
+
+    /// The lines after this one in which somebody can answer it.
+    fn replies(&self, at: usize) -> &[Said<'_>] {
+        let end = (at + 1 + REPLY_LINES).min(self.lines.len());
+        &self.lines[at + 1..end]
     }
-    // The model used a longer name than the profile.
-    let first = words.first()?;
-    only(&|name| name.len() == 1 && name.first() == Some(first)).and_then(person)
+
+    /// Checks whether a person speaks in the sources, is named there, or accepts a request there.
+    fn takes_part(&self, person: usize, sources: &[usize]) -> bool {
+        let accepts = |line: &Said<'_>| {
+            line.is_by(person) && (!self.is_read() || line.has(&[Act::Assent, Act::Commitment]))
+        };
+        sources.iter().any(|at| {
+            let line = &self.lines[*at];
+            line.is_by(person)
+                || self.is_named(person, &line.text)
+                || line.has(&[Act::Request, Act::Question, Act::Need])
+                    && self.replies(*at).iter().any(accepts)
+        })
+    }
+
+    /// Checks whether the last message of a person in the lines after the sources is a refusal. A person who speaks in
+    /// the sources does not refuse.
+    fn refuses(&self, person: usize, sources: &[usize]) -> bool {
+        let speaks = sources.iter().any(|at| self.lines[*at].is_by(person));
+        let replies = sources.iter().max().map(|last| self.replies(*last));
+        let mut own = replies.into_iter().flatten().rev();
+        let own = own.find(|line| line.is_by(person) && !speaks);
+        own.is_some_and(|line| line.has(&[Act::Refusal]) && !line.has(&[Act::Commitment]))
+    }
+
+    /// Checks whether somebody takes on a task in the sources, or is asked to.
+    pub(super) fn commits(&self, field: &DraftField) -> bool {
+        const WORK: [Act; 7] = [
+            Act::Commitment,
+            Act::Request,
+            Act::Need,
+            Act::Question,
+            Act::Proposal,
+            Act::Decision,
+            Act::Assent,
+        ];
+        let is_owners = |line: &Said<'_>| match &field.owner {
+            Some(Owner::Person(who)) => line.is_by(*who) || self.is_named(*who, &line.text),
+            Some(Owner::Named(name)) => line.text.contains(&plain(name)),
+            None => false,
+        };
+        let mut sources = field.sources.iter().map(|at| &self.lines[*at]);
+        !self.is_read() || sources.any(|line| line.has(&WORK) || is_owners(line))
+    }
 }
 
 #[cfg(test)]

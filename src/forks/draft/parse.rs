@@ -24,18 +24,13 @@ pub struct Raw {
     pub headline: String,
     pub conclusion: String,
     /// Entries of all lists have a text that is not blank.
-    pub key_points: Vec<RawPoint>,
+    pub key_points: Vec<RawItem>,
     pub action_items: Vec<RawItem>,
-    pub open_questions: Vec<RawPoint>,
-    pub deferred_items: Vec<RawPoint>,
+    pub open_questions: Vec<RawItem>,
+    pub deferred_items: Vec<RawItem>,
 }
 
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct RawPoint {
-    pub text: String,
-    pub sources: Vec<RawSource>,
-}
-
+/// An entry of a list; only the owners and due dates of action items count.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct RawItem {
     pub text: String,
@@ -61,6 +56,7 @@ pub enum UnparsableDraft {
     Unsupported,
 }
 
+/// Names of each field, without what is not a letter or a digit.
 const HEADLINE: &str = "headline title heading";
 const CONCLUSION: &str = "conclusion summary outcome decision result";
 const KEY_POINTS: &str = "keypoints points keyfindings findings highlights";
@@ -70,6 +66,7 @@ const DEFERRED_ITEMS: &str = "deferreditems deferred postponed parked later";
 const TEXT: &str = "text point task action question item description content title summary";
 const OWNER: &str =
     "owner assignee ownername ownerhandle assignedto responsible who ownerid assigneename";
+const NAME: &str = "handle name displayname id";
 const DUE: &str = "due duedate deadline dueon dueby date";
 const SOURCES: &str =
     "sources source messageids messages sourceids references refs citations evidence";
@@ -83,12 +80,8 @@ pub fn parse(answer: &str, ids: &[String]) -> Result<Raw, UnparsableDraft> {
     if answer.len() > ANSWER_BYTES_MAX {
         return Err(UnparsableDraft::TooLarge);
     }
-    let start: String = answer
-        .trim_start()
-        .chars()
-        .take(16)
-        .collect::<String>()
-        .to_lowercase();
+    let start: String = answer.trim_start().chars().take(16).collect();
+    let start = start.to_lowercase();
     if start.starts_with("<!doctype") || start.starts_with("<html") {
         return Err(UnparsableDraft::WebPage);
     }
@@ -102,11 +95,7 @@ pub fn parse(answer: &str, ids: &[String]) -> Result<Raw, UnparsableDraft> {
                 UnparsableDraft::NoObject
             }
         })?;
-    let raw = Fields {
-        fields: &fields,
-        handles: Handles::new(ids),
-    }
-    .raw();
+    let raw = read(&fields, &Handles::new(ids));
     if raw.key_points.is_empty() && raw.action_items.is_empty() {
         if is_refusal(&raw.headline) || is_refusal(&raw.conclusion) {
             return Err(UnparsableDraft::Refused);
@@ -131,20 +120,16 @@ fn without_thoughts(answer: &str) -> &str {
 /// The object with the most fields of a resolution. Of several, the last one, because models
 /// correct themselves.
 fn resolution_in(text: &str) -> Option<Map<String, Value>> {
-    let mut best: Option<(usize, Map<String, Value>)> = None;
     let mut candidates: Vec<Value> = objects(text);
     // Some servers return the object as a string.
     if let Ok(Value::String(inner)) = serde_json::from_str(text.trim()) {
         candidates.extend(objects(&inner));
     }
-    for candidate in candidates {
-        if let Some((count, fields)) = unwrapped(candidate, 0)
-            && best.as_ref().is_none_or(|(most, _)| count >= *most)
-        {
-            best = Some((count, fields));
-        }
-    }
-    best.map(|(_, fields)| fields)
+    let candidates = candidates.into_iter();
+    let found = candidates.filter_map(|candidate| unwrapped(candidate, 0));
+    found
+        .max_by_key(|(count, _)| *count)
+        .map(|(_, fields)| fields)
 }
 
 /// The object itself, or the object inside it that has more known fields, with their number.
@@ -162,16 +147,16 @@ fn unwrapped(value: Value, depth: usize) -> Option<(usize, Map<String, Value>)> 
         }
         _ => return None,
     };
-    let needed = [CONCLUSION, KEY_POINTS, ACTION_ITEMS, OPEN_QUESTIONS];
-    let others = [HEADLINE, DEFERRED_ITEMS];
     let count = |names: &[&str]| {
-        names
-            .iter()
-            .filter(|names| find(&fields, names).is_some())
-            .count()
+        let found = names.iter().filter_map(|names| find(&fields, names));
+        found.count()
     };
-    let known = count(&needed);
-    let own = if known > 0 { known + count(&others) } else { 0 };
+    let needed = count(&[CONCLUSION, KEY_POINTS, ACTION_ITEMS, OPEN_QUESTIONS]);
+    let own = if needed > 0 {
+        needed + count(&[HEADLINE, DEFERRED_ITEMS])
+    } else {
+        0
+    };
     let may_wrap = |value: &&Value| depth < WRAPPED_MAX && !value.is_array() && !value.is_null();
     let inner = fields.values().filter(may_wrap);
     let inner = inner.filter_map(|value| unwrapped(value.clone(), depth + 1));
@@ -184,112 +169,76 @@ fn unwrapped(value: Value, depth: usize) -> Option<(usize, Map<String, Value>)> 
 /// Value of the first of these names; keys are compared by their letters and digits, ignoring case.
 fn find<'a>(fields: &'a Map<String, Value>, names: &str) -> Option<&'a Value> {
     let is = |key: &str, name: &str| {
-        let letters = key
-            .chars()
-            .filter(|c| c.is_alphanumeric())
-            .flat_map(char::to_lowercase);
-        letters.eq(name.chars())
+        let letters = key.chars().filter(|c| c.is_alphanumeric());
+        letters.flat_map(char::to_lowercase).eq(name.chars())
     };
     names.split(' ').find_map(|name| {
-        let found = fields
-            .iter()
-            .find(|(key, value)| is(key, name) && !value.is_null());
-        found.map(|(_, value)| value)
+        let fields = fields.iter().filter(|(key, _)| is(key, name));
+        fields
+            .map(|(_, value)| value)
+            .find(|value| !value.is_null())
     })
 }
 
-struct Fields<'a> {
-    fields: &'a Map<String, Value>,
-    handles: Handles<'a>,
-}
-
-impl Fields<'_> {
-    fn raw(&self) -> Raw {
-        Raw {
-            headline: self.text(HEADLINE),
-            conclusion: self.text(CONCLUSION),
-            key_points: self.points(KEY_POINTS),
-            action_items: self.items(),
-            open_questions: self.points(OPEN_QUESTIONS),
-            deferred_items: self.points(DEFERRED_ITEMS),
-        }
-    }
-
-    fn text(&self, names: &str) -> String {
-        let text = find(self.fields, names).map(said).unwrap_or_default();
-        self.handles.cited(&shortened(&text)).0
-    }
-
-    fn points(&self, names: &str) -> Vec<RawPoint> {
-        let entries = entries(find(self.fields, names)).into_iter();
-        entries.filter_map(|entry| self.point(&entry)).collect()
-    }
-
-    fn point(&self, entry: &Value) -> Option<RawPoint> {
-        let (text, cited) = self.handles.cited(&shortened(&said(entry)));
-        let fields = entry.as_object();
-        let sources = fields.and_then(|fields| find(fields, SOURCES));
-        let mut sources = sources
-            .map(|value| self.handles.read(value))
-            .unwrap_or_default();
-        for source in cited {
-            if !sources.contains(&source) {
-                sources.push(source);
-            }
-        }
-        (!text.is_empty()).then_some(RawPoint { text, sources })
-    }
-
-    fn items(&self) -> Vec<RawItem> {
-        let item = |entry: Value| {
-            let RawPoint { text, sources } = self.point(&entry)?;
-            let fields = entry.as_object();
-            let short = |names| {
-                let value = fields.and_then(|fields| find(fields, names))?;
-                let text = cut_to_units(&shortened(&name_in(value)), SHORT_UNITS_MAX);
-                (!is_none(&text)).then_some(text)
-            };
-            Some(RawItem {
-                text,
-                owner: short(OWNER),
-                due: short(DUE),
-                sources,
-            })
-        };
-        entries(find(self.fields, ACTION_ITEMS))
-            .into_iter()
-            .filter_map(item)
-            .collect()
+fn read(fields: &Map<String, Value>, handles: &Handles<'_>) -> Raw {
+    let text = |names| {
+        let text = find(fields, names).map(said).unwrap_or_default();
+        handles.cited(&shortened(&text)).0
+    };
+    let list = |names| -> Vec<RawItem> {
+        let entries = entries(find(fields, names)).into_iter();
+        entries.filter_map(|entry| item(&entry, handles)).collect()
+    };
+    Raw {
+        headline: text(HEADLINE),
+        conclusion: text(CONCLUSION),
+        key_points: list(KEY_POINTS),
+        action_items: list(ACTION_ITEMS),
+        open_questions: list(OPEN_QUESTIONS),
+        deferred_items: list(DEFERRED_ITEMS),
     }
 }
 
 /// The entries of a list, a single entry instead of a list, or the lines of a text.
 fn entries(value: Option<&Value>) -> Vec<Value> {
-    let entries = match value {
+    let mut entries = match value {
         Some(Value::Array(values)) => values.clone(),
-        Some(Value::String(text)) => text
-            .lines()
-            .map(|line| Value::String(line.to_owned()))
-            .collect(),
+        Some(Value::String(text)) => text.lines().map(Value::from).collect(),
         Some(object @ Value::Object(_)) => vec![object.clone()],
         _ => Vec::new(),
     };
-    let is_something = |entry: &Value| !entry.as_str().is_some_and(|text| is_none(&clean(text)));
+    entries.retain(|entry| !entry.as_str().is_some_and(|text| is_none(&clean(text))));
+    entries.truncate(ENTRIES_MAX);
     entries
-        .into_iter()
-        .filter(is_something)
-        .take(ENTRIES_MAX)
-        .collect()
+}
+
+fn item(entry: &Value, handles: &Handles<'_>) -> Option<RawItem> {
+    let field = |names| find(entry.as_object()?, names);
+    let (text, mut cited) = handles.cited(&shortened(&said(entry)));
+    let named = field(SOURCES).map(|value| handles.read(value));
+    let mut sources = named.unwrap_or_default();
+    cited.retain(|source| !sources.contains(source));
+    sources.append(&mut cited);
+    let short = |names| {
+        let text = cut_to_units(&shortened(name_in(field(names)?)), SHORT_UNITS_MAX);
+        (!is_none(&text)).then_some(text)
+    };
+    (!text.is_empty()).then(|| RawItem {
+        owner: short(OWNER),
+        due: short(DUE),
+        text,
+        sources,
+    })
 }
 
 fn said(value: &Value) -> String {
     match value {
         Value::String(text) => text.clone(),
         Value::Number(number) => number.to_string(),
-        Value::Object(fields) => find(fields, TEXT)
-            .and_then(Value::as_str)
-            .unwrap_or_default()
-            .to_owned(),
+        Value::Object(fields) => {
+            let text = find(fields, TEXT).and_then(Value::as_str);
+            text.unwrap_or_default().to_owned()
+        }
         Value::Array(values) => {
             let texts: Vec<&str> = values.iter().filter_map(Value::as_str).collect();
             texts.join(" ")
@@ -299,23 +248,11 @@ fn said(value: &Value) -> String {
 }
 
 /// An owner or a date: a text, the first entry of a list, or an object that describes a person.
-fn name_in(value: &Value) -> String {
+fn name_in(value: &Value) -> &str {
     match value {
-        Value::Array(values) => values.first().map(name_in_plain).unwrap_or_default(),
-        Value::Object(fields) => find(fields, "handle name displayname id")
-            .map(name_in_plain)
-            .unwrap_or_default(),
-        other => name_in_plain(other),
-    }
-}
-
-fn name_in_plain(value: &Value) -> String {
-    match value {
-        Value::Object(fields) => find(fields, "handle name")
-            .and_then(Value::as_str)
-            .unwrap_or_default()
-            .to_owned(),
-        other => other.as_str().unwrap_or_default().to_owned(),
+        Value::Array(values) => values.first().map_or("", name_in),
+        Value::Object(fields) => find(fields, NAME).map_or("", name_in),
+        other => other.as_str().unwrap_or_default(),
     }
 }
 

@@ -1,47 +1,36 @@
 //! JSON schema of the answer, for models with structured output.
 
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 /// A JSON schema in the strict subset: all fields are required, no others are allowed, and optional
 /// values can be `null`. It has no counts and lengths, because few servers support them; `check`
 /// verifies those.
 pub fn schema() -> Value {
-    let sources = json!({"type": "array", "items": {"type": "string"}});
-    let points = json!({
-        "type": "array",
-        "items": {
-            "type": "object",
-            "properties": {"text": {"type": "string"}, "sources": &sources},
-            "required": ["text", "sources"],
-            "additionalProperties": false,
-        },
-    });
+    let text = json!({"type": "string"});
+    let optional = json!({"type": ["string", "null"]});
+    let sources = list(&text);
+    let point = object(&json!({"text": text, "sources": sources}));
+    let item = json!({"text": text, "owner": optional, "due": optional, "sources": sources});
+    object(&json!({
+        "headline": text,
+        "conclusion": text,
+        "key_points": list(&point),
+        "action_items": list(&object(&item)),
+        "open_questions": list(&point),
+        "deferred_items": list(&point),
+    }))
+}
+
+fn list(items: &Value) -> Value {
+    json!({"type": "array", "items": items})
+}
+
+fn object(properties: &Value) -> Value {
+    let names = properties.as_object().into_iter().flat_map(Map::keys);
     json!({
         "type": "object",
-        "properties": {
-            "headline": {"type": "string"},
-            "conclusion": {"type": "string"},
-            "key_points": &points,
-            "action_items": {
-                "type": "array",
-                "items": {
-                    "type": "object",
-                    "properties": {
-                        "text": {"type": "string"},
-                        "owner": {"type": ["string", "null"]},
-                        "due": {"type": ["string", "null"]},
-                        "sources": &sources,
-                    },
-                    "required": ["text", "owner", "due", "sources"],
-                    "additionalProperties": false,
-                },
-            },
-            "open_questions": &points,
-            "deferred_items": &points,
-        },
-        "required": [
-            "headline", "conclusion", "key_points", "action_items", "open_questions", "deferred_items",
-        ],
+        "properties": properties,
+        "required": names.collect::<Vec<_>>(),
         "additionalProperties": false,
     })
 }

@@ -1,14 +1,21 @@
 //! Parses the sources in a model's answer.
 
-use std::{collections::HashMap, sync::LazyLock};
+use std::{collections::HashMap, ops::RangeInclusive, sync::LazyLock};
 
-use regex::Regex;
+use regex::{Captures, Regex};
 use serde_json::Value;
+
+use super::pattern;
 
 /// Maximum number of sources of one entry; more would cite everything.
 const NAMED_MAX: usize = 60;
 /// Maximum number of lines in a range such as `m3-m7`.
 const RANGE_MAX: usize = 20;
+/// Maximum number of lists and objects around a source.
+const NESTED_MAX: usize = 4;
+const UNKNOWN_CHARS_MAX: usize = 64;
+/// Fields of an object that contain a source.
+const KEYS: &str = "handle id message_id messageId message source";
 
 /// A message cited by a model.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -25,27 +32,24 @@ pub(super) struct Handles<'a> {
     lines: usize,
 }
 
-static HANDLE: LazyLock<Option<Regex>> =
-    LazyLock::new(|| Regex::new(r"(?i)^(?:m|msg|message|line)?[-_#]?(\d{1,20})$").ok());
-static RANGE: LazyLock<Option<Regex>> =
-    LazyLock::new(|| Regex::new(r"(?i)^m(\d{1,6})(?:-|–|\.\.\.?|…)m?(\d{1,6})$").ok());
+static HANDLE: LazyLock<Regex> =
+    LazyLock::new(|| pattern(r"(?i)^(?:m|msg|message|line)?[-_#]?(\d{1,20})$"));
+static RANGE: LazyLock<Regex> =
+    LazyLock::new(|| pattern(r"(?i)^m(\d{1,6})(?:-|–|\.\.\.?|…)m?(\d{1,6})$"));
 /// Handles in parentheses at the end of a text, or in square brackets anywhere.
-static CITED: LazyLock<Option<Regex>> = LazyLock::new(|| {
-    Regex::new(
-        r"(?i)\s*(?:\[(?:sources?:? )?(m\d+(?:\s*(?:,|;|&|and|–|-)\s*m\d+)*)\]|\((?:sources?:? )?(m\d+(?:\s*(?:,|;|&|and|–|-)\s*m\d+)*)\)(?P<end>\s*[.!?]?\s*$))",
-    )
-    .ok()
+static CITED: LazyLock<Regex> = LazyLock::new(|| {
+    let handles = r"(?:sources?:? )?(m\d+(?:\s*(?:,|;|&|and|–|-)\s*m\d+)*)";
+    pattern(&format!(
+        r"(?i)\s*(?:\[{handles}\]|\({handles}\)(\s*[.!?]?\s*$))"
+    ))
 });
 
 impl<'a> Handles<'a> {
     /// `ids` are the IDs of all lines, in order.
     pub(super) fn new(ids: &'a [String]) -> Self {
+        let by_id = ids.iter().enumerate().map(|(at, id)| (id.as_str(), at));
         Self {
-            by_id: ids
-                .iter()
-                .enumerate()
-                .map(|(at, id)| (id.as_str(), at))
-                .collect(),
+            by_id: by_id.collect(),
             lines: ids.len(),
         }
     }
@@ -59,26 +63,18 @@ impl<'a> Handles<'a> {
 
     fn collect(&self, value: &Value, depth: usize, named: &mut Vec<RawSource>) {
         match value {
-            Value::Number(number) => push(
-                named,
-                self.of_number(&number.to_string(), || number.to_string()),
-            ),
+            Value::Number(number) => {
+                let number = number.to_string();
+                push(named, self.numbered(&number, &number));
+            }
             Value::String(text) => self.collect_text(text, named),
-            Value::Array(values) if depth < 4 => {
+            Value::Array(values) if depth < NESTED_MAX => {
                 for value in values {
                     self.collect(value, depth + 1, named);
                 }
             }
-            Value::Object(fields) if depth < 4 => {
-                let keys = [
-                    "handle",
-                    "id",
-                    "message_id",
-                    "messageId",
-                    "message",
-                    "source",
-                ];
-                if let Some(value) = keys.iter().find_map(|key| fields.get(*key)) {
+            Value::Object(fields) if depth < NESTED_MAX => {
+                if let Some(value) = KEYS.split(' ').find_map(|key| fields.get(key)) {
                     self.collect(value, depth + 1, named);
                 }
             }
@@ -87,87 +83,71 @@ impl<'a> Handles<'a> {
     }
 
     fn collect_text(&self, text: &str, named: &mut Vec<RawSource>) {
-        let is_edge = |c: char| {
-            c.is_whitespace()
-                || matches!(
-                    c,
-                    ',' | ';' | '|' | '/' | '(' | ')' | '[' | ']' | '"' | '\'' | '`' | '&' | '+'
-                )
-        };
         let words: Vec<&str> = text
-            .split(is_edge)
+            .split(|c: char| c.is_whitespace() || ",;|/()[]\"'`&+".contains(c))
             .map(|word| word.trim_matches(['@', '#', '.', ':', '*', '<', '>']))
             .filter(|word| !word.is_empty())
             .collect();
-        let is_number = |word: &str| word.bytes().all(|b| b.is_ascii_digit());
-        let is_announced = |nth: usize| {
-            nth > 0
-                && matches!(
-                    words[nth - 1].to_lowercase().as_str(),
-                    "message" | "msg" | "line" | "m"
-                )
-        };
-        let are_numbers = words.iter().all(|word| is_number(word));
-        for (nth, word) in words.iter().enumerate() {
+        let is_number = |word: &&str| word.bytes().all(|b| b.is_ascii_digit());
+        let are_numbers = words.iter().all(is_number);
+        let mut is_announced = are_numbers;
+        for word in &words {
             if let Some(at) = self.by_id.get(word) {
                 push(named, RawSource::Line(*at));
-            } else if let Some(range) = self.range(word) {
-                for source in range {
-                    push(named, source);
+            } else if let Some(range) = range(word) {
+                for number in range {
+                    push(
+                        named,
+                        self.numbered(&number.to_string(), &format!("m{number}")),
+                    );
                 }
-            } else if is_number(word) {
+            } else if let Some(number) = HANDLE.captures(word) {
                 // `[m3 Bo 2, 2026-11-20]` is a copied label: only `m3` counts.
-                if are_numbers || is_announced(nth) {
-                    push(named, self.of_number(word, || (*word).to_owned()));
+                if is_announced || !is_number(word) {
+                    push(named, self.numbered(&number[1], word));
                 }
-            } else if let Some(number) = HANDLE.as_ref().and_then(|handle| handle.captures(word)) {
-                push(named, self.of_number(&number[1], || (*word).to_owned()));
             } else if word.contains('_') {
-                push(named, RawSource::Unknown(word.chars().take(64).collect()));
+                push(named, unknown(word));
             }
+            is_announced =
+                are_numbers || matches!(&*word.to_lowercase(), "message" | "msg" | "line" | "m");
         }
-        if named.is_empty() && words.len() == 1 {
-            named.push(RawSource::Unknown(words[0].chars().take(64).collect()));
-        }
-    }
-
-    fn of_number(&self, digits: &str, written: impl Fn() -> String) -> RawSource {
-        let position = digits
-            .parse::<usize>()
-            .ok()
-            .and_then(|number| number.checked_sub(1));
-        match position.filter(|at| *at < self.lines) {
-            Some(at) => RawSource::Line(at),
-            None => RawSource::Unknown(written()),
+        if let ([word], []) = (&words[..], &named[..]) {
+            named.push(unknown(word));
         }
     }
 
-    fn range(&self, word: &str) -> Option<Vec<RawSource>> {
-        let found = RANGE.as_ref()?.captures(word)?;
-        let (from, to): (usize, usize) = (found[1].parse().ok()?, found[2].parse().ok()?);
-        let is_short = from <= to && to - from < RANGE_MAX;
-        is_short.then(|| {
-            (from..=to)
-                .map(|n| self.of_number(&n.to_string(), || format!("m{n}")))
-                .collect()
-        })
+    fn numbered(&self, digits: &str, written: &str) -> RawSource {
+        let number = digits.parse::<usize>().ok();
+        match number.and_then(|number| number.checked_sub(1)) {
+            Some(at) if at < self.lines => RawSource::Line(at),
+            _ => unknown(written),
+        }
     }
 
     /// Returns the text without the handles that the model put into it, and the sources that they
     /// refer to.
     pub(super) fn cited(&self, text: &str) -> (String, Vec<RawSource>) {
-        let Some(cited) = &*CITED else {
-            return (text.to_owned(), Vec::new());
-        };
         let mut named = Vec::new();
-        let rest = cited.replace_all(text, |found: &regex::Captures<'_>| {
+        let rest = CITED.replace_all(text, |found: &Captures<'_>| {
             if let Some(handles) = found.get(1).or(found.get(2)) {
                 self.collect_text(&handles.as_str().replace("and", " "), &mut named);
             }
-            found.name("end").map_or("", |end| end.as_str()).to_owned()
+            found.get(3).map_or("", |end| end.as_str()).to_owned()
         });
         (rest.trim().to_owned(), named)
     }
+}
+
+/// Numbers of the lines in a short range.
+fn range(word: &str) -> Option<RangeInclusive<usize>> {
+    let found = RANGE.captures(word)?;
+    let (from, to): (usize, usize) = (found[1].parse().ok()?, found[2].parse().ok()?);
+    (from <= to && to - from < RANGE_MAX).then_some(from..=to)
+}
+
+fn unknown(written: &str) -> RawSource {
+    RawSource::Unknown(written.chars().take(UNKNOWN_CHARS_MAX).collect())
 }
 
 fn push(named: &mut Vec<RawSource>, source: RawSource) {

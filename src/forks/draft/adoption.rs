@@ -1,0 +1,113 @@
+//! Whether people adopted what a text presents as a result.
+
+use openvibe_extract::{Act, Speaker};
+
+use super::{
+    evidence::Evidence,
+    fault::{Doubt, FieldPath},
+    field::DraftField,
+    line::{Said, are_several, is_agreed, plain},
+};
+
+/// Minimum share of a text's content words for a line that it repeats, in percent.
+const REPEATED_PERCENT_MIN: usize = 80;
+/// Minimum share of common words for a key point that states the same as a headline, in percent.
+const BACKED_PERCENT_MIN: usize = 60;
+/// Number of lines before a statement that are searched for the question that it answers.
+const ASKED_LINES: usize = 2;
+
+impl Evidence<'_> {
+    /// Reason why a text is not a result: its sources, the lines that it repeats, or most of its own words are doubtful.
+    pub(super) fn doubt(&self, field: &DraftField) -> Option<Doubt> {
+        let is_result = match field.path {
+            FieldPath::OpenQuestion(_) | FieldPath::Deferred(_) => false,
+            FieldPath::KeyPoint(_) => !self.is_view(field),
+            _ => true,
+        };
+        if !is_result {
+            return None;
+        }
+        common(field.sources.iter().map(|line| self.lines[*line].doubt))
+            .or_else(|| self.doubt_of_repeated(field))
+            .or_else(|| self.doubt_of_words(field))
+    }
+
+    /// Checks whether a text names the author of one of its doubtful sources.
+    fn is_view(&self, field: &DraftField) -> bool {
+        let text = plain(&field.text);
+        let mut sources = field.sources.iter().map(|line| &self.lines[*line]);
+        sources.any(|line| {
+            matches!(line.doubt, Some(Doubt::Agent | Doubt::Dropped))
+                && match line.speaker {
+                    Speaker::Agent(_) => text.contains(&line.name),
+                    Speaker::Person(at) => self.is_named(*at, &text),
+                }
+        })
+    }
+
+    /// Doubt of the lines that have nearly all words of a text.
+    fn doubt_of_repeated(&self, field: &DraftField) -> Option<Doubt> {
+        let words = self.words(&field.text);
+        let shared = |line: &Said<'_>| {
+            let shared = words.iter().filter(|word| line.text.contains(*word));
+            shared.count()
+        };
+        let counts: Vec<usize> = self.lines.iter().map(shared).collect();
+        let most = counts.iter().copied().max().unwrap_or(0);
+        if most == 0 || most * 100 < words.len() * REPEATED_PERCENT_MIN {
+            return None;
+        }
+        let repeated = || (0..counts.len()).filter(|at| counts[*at] == most);
+        let is_settled = || {
+            let sources = field.sources.iter().map(|line| &self.lines[*line]);
+            !field.is_whole()
+                || !self.is_read()
+                || self.is_alone
+                || are_several(sources) && !field.text.ends_with('?')
+                || repeated().any(|at| self.is_settled(at))
+        };
+        common(repeated().map(|at| self.lines[at].doubt))
+            .or_else(|| (!is_settled()).then_some(Doubt::Unsettled))
+    }
+
+    /// Doubt of the lines from which most words of a text come.
+    fn doubt_of_words(&self, field: &DraftField) -> Option<Doubt> {
+        let words = self.words(&field.text);
+        let doubts = words.iter().filter_map(|word| {
+            let lines = self.lines.iter().filter(|line| line.text.contains(word));
+            common(lines.map(|line| line.doubt.filter(|doubt| *doubt != Doubt::Dropped)))
+        });
+        let doubts: Vec<Doubt> = doubts.collect();
+        (doubts.len() > 1 && doubts.len() * 3 >= words.len() * 2).then(|| doubts[0])
+    }
+
+    /// Checks whether a line states a decision or a task, answers somebody's question, or somebody agreed to it.
+    fn is_settled(&self, at: usize) -> bool {
+        let line = &self.lines[at];
+        let mut before = self.lines[at.saturating_sub(ASKED_LINES)..at].iter();
+        line.has(&[Act::Decision, Act::Commitment, Act::Assent])
+            || is_agreed(&self.lines, at)
+            || before.any(|asked| asked.speaker != line.speaker && asked.has(&[Act::Question]))
+    }
+
+    /// Sources of the key points that state the same as a headline or a conclusion.
+    pub(super) fn backing(&self, text: &str, fields: &[DraftField]) -> Vec<usize> {
+        let words = self.words(text);
+        let is_same = |field: &&DraftField| {
+            let theirs = self.words(&field.text);
+            let shared = words.intersection(&theirs).count();
+            matches!(field.path, FieldPath::KeyPoint(_))
+                && shared * 100 >= words.len().min(theirs.len()) * BACKED_PERCENT_MIN
+        };
+        let points = fields.iter().filter(is_same);
+        points
+            .flat_map(|point| point.sources.iter().copied())
+            .collect()
+    }
+}
+
+/// The first doubt if all lines are doubtful.
+fn common(mut doubts: impl Iterator<Item = Option<Doubt>>) -> Option<Doubt> {
+    let first = doubts.next()??;
+    doubts.all(|doubt| doubt.is_some()).then_some(first)
+}

@@ -1,0 +1,174 @@
+//! Values and dates of a draft: whether they are said, and whether they were corrected later.
+
+use std::collections::BTreeSet;
+
+use chrono::{Datelike, Days, NaiveDate};
+use openvibe_extract::{Language, Superseded, Value, ValueKind, bare, groups, values, whole};
+
+use super::{
+    evidence::Evidence,
+    fault::{Doubt, Kind},
+    field::DraftField,
+    line::{Said, plain},
+};
+
+/// Counts up to this one are not checked if they are written as words.
+const COUNTED_MAX: u32 = 12;
+/// Number of days between a weekday and one such as "the Friday before".
+const NEAR_DAYS: i64 = 14;
+/// Maximum number of days on which the dates of a text are read.
+const DAYS_MAX: usize = 8;
+/// Maximum days between the last message and a due date; a later date is an error.
+const DUE_DAYS_MAX: u64 = 3_660;
+
+impl Evidence<'_> {
+    /// The first value of a text that its source text does not contain.
+    pub(super) fn unknown_value(&self, field: &DraftField) -> Option<String> {
+        if let Some(name) = self.unknown_name(&field.text) {
+            return Some(name);
+        }
+        let mut terms = self.words(&field.text);
+        terms.retain(|word| !word.contains(|c: char| c.is_ascii_digit()));
+        // A value can also come from another line about the same subject.
+        let is_about = |line: &Said<'_>| terms.iter().any(|word| line.text.contains(word));
+        let lines = self.lines.iter().enumerate();
+        let lines: Vec<&Said<'_>> = lines
+            .filter(|(_, line)| line.doubt != Some(Doubt::Machine))
+            .filter(|(at, line)| field.is_from(*at) || is_about(line))
+            .map(|(_, line)| line)
+            .collect();
+        let days: BTreeSet<NaiveDate> = lines.iter().map(|line| line.day).collect();
+        let days: Vec<NaiveDate> = days.into_iter().rev().take(DAYS_MAX).collect();
+        let mut unknown: Vec<String> = Vec::new();
+        for day in &days {
+            for value in values(&field.text, self.language, *day) {
+                if self.is_said(&value, &lines, &days) {
+                    unknown.retain(|other| *other != value.text);
+                } else {
+                    unknown.push(value.text);
+                }
+            }
+        }
+        unknown.into_iter().next()
+    }
+
+    /// The first name that does not occur in the conversation. In German, any noun could be one.
+    fn unknown_name(&self, text: &str) -> Option<String> {
+        let is_capital = |word: &&str| word.starts_with(char::is_uppercase);
+        let words: Vec<&str> = text.split_whitespace().collect();
+        let is_title = words.iter().filter(|word| is_capital(word)).count() * 2 > words.len();
+        if is_title || matches!(self.language, Language::German | Language::Other) {
+            return None;
+        }
+        let values = values(text, self.language, NaiveDate::default()).into_iter();
+        let values: String = values.map(|value| value.text).collect();
+        let pairs = words.windows(2);
+        let pairs = pairs.filter(|pair| !pair[0].ends_with(['.', '!', '?', ':']));
+        let mut names = pairs
+            .map(|pair| pair[1].trim_matches(|c: char| !c.is_alphanumeric()))
+            .filter(is_capital)
+            .filter(|word| !values.contains(word));
+        names.find(|name| !self.is_known(name)).map(str::to_owned)
+    }
+
+    fn is_said(&self, value: &Value, lines: &[&Said<'_>], days: &[NaiveDate]) -> bool {
+        let groups: Vec<String> = groups(&value.text).collect();
+        let count = value.key.parse::<u32>();
+        if value.kind == ValueKind::Amount
+            && groups.is_empty()
+            && count.is_ok_and(|count| count <= COUNTED_MAX)
+        {
+            return true;
+        }
+        let written = plain(&value.text);
+        // "Sa" and "fri" are days, too.
+        let is_short = |word: &str| {
+            word.len() > 1 && written.trim().starts_with(word) && !self.words(word).is_empty()
+        };
+        let is_same = |other: &&Value| {
+            other.kind == value.kind && other.key == value.key
+                || other.day.is_some() && other.day == value.day
+        };
+        let has_value = |line: &&Said<'_>| {
+            let has_part = match value.kind {
+                ValueKind::Identifier => line.text.contains(written.trim()),
+                ValueKind::Date if groups.is_empty() => line.text.split_whitespace().any(is_short),
+                _ => false,
+            };
+            has_part || line.text.contains(&written) || line.values.iter().any(is_same)
+        };
+        let is_year = |number: &str| days.iter().any(|day| day.year().to_string() == number);
+        let has_number = |number: &str| lines.iter().any(|line| line.numbers.contains(number));
+        let whole = whole(&value.text).concat();
+        let is_part = |group: &String| is_year(group) || has_number(group);
+        lines.iter().any(has_value)
+            || !whole.is_empty() && (is_year(&whole) || has_number(&bare(&whole)))
+            || groups.len() > 1 && groups.iter().all(is_part)
+    }
+
+    /// The corrected value that a text still states. Allowed if the text also states the correction, or if a source
+    /// after the correction uses the same words for something else.
+    pub(super) fn superseded_in(&self, field: &DraftField) -> Option<&Superseded> {
+        let text = plain(&field.text);
+        self.superseded.iter().copied().find(|value| {
+            let (old, new) = (plain(&value.old), plain(&value.new));
+            let states_old = |text: &str| text.contains(&old) && !text.contains(&new);
+            let is_said_again = |at: &usize| {
+                let line = &self.lines[*at];
+                *at > value.line && line.doubt.is_none() && states_old(&line.text)
+            };
+            old.len() > 2 && states_old(&text) && !field.sources.iter().any(is_said_again)
+        })
+    }
+
+    /// Reason why the due date of an action item is wrong.
+    pub(super) fn due_fault(&self, field: &DraftField) -> Option<Kind> {
+        let due = field.due?;
+        let days = || self.lines.iter().map(|line| line.day);
+        let last = days()
+            .max()
+            .and_then(|day| day.checked_add_days(Days::new(DUE_DAYS_MAX)));
+        if days().min().is_none_or(|first| due < first) || Some(due) > last {
+            Some(Kind::DueOutOfRange(due))
+        } else if let Some(value) = self.superseded_due(due, &field.sources) {
+            let (old, new) = (value.old.clone(), value.new.clone());
+            Some(Kind::DueSuperseded { old, new })
+        } else {
+            (!self.is_dated(due, field)).then_some(Kind::DueUnfounded(due))
+        }
+    }
+
+    /// The corrected day that a due date is based on.
+    fn superseded_due(&self, due: NaiveDate, sources: &[usize]) -> Option<&Superseded> {
+        let day_of = |text: &str, line: usize| {
+            let values = values(text, self.language, self.lines.get(line)?.day);
+            values.into_iter().find_map(|value| value.day)
+        };
+        self.superseded.iter().copied().find(|value| {
+            let is_said_again =
+                |line: &usize| *line > value.line && names_day(&self.lines[*line], due);
+            day_of(&value.old, value.line) == Some(due)
+                && day_of(&value.new, value.line).is_some_and(|day| day != due)
+                && !sources.iter().any(is_said_again)
+        })
+    }
+
+    /// Checks whether a message names a due date, or the source text names its weekday or its number, or was written on it.
+    fn is_dated(&self, due: NaiveDate, field: &DraftField) -> bool {
+        let number = due.day().to_string();
+        let is_near = |value: &&Value| {
+            value.day.is_some_and(|day| {
+                day.weekday() == due.weekday() && (day - due).num_days().abs() <= NEAR_DAYS
+            })
+        };
+        !self.is_read()
+            || self.lines.iter().any(|line| names_day(line, due))
+            || self.source_text(field).any(|line| {
+                line.day == due || line.values.iter().any(is_near) || line.numbers.contains(&number)
+            })
+    }
+}
+
+fn names_day(line: &Said<'_>, day: NaiveDate) -> bool {
+    line.values.iter().any(|value| value.day == Some(day))
+}
