@@ -225,6 +225,8 @@ impl Team {
 /// A new thread in #general, with a connection and a socket of the first member.
 pub(crate) struct Conversation {
     pub(crate) http: Http,
+    /// ID of the thread.
+    pub(crate) thread: String,
     ws: Ws,
     /// Path of its messages.
     messages: String,
@@ -237,6 +239,7 @@ impl Conversation {
             http: team.http(0).await?,
             ws: team.socket(0).await?,
             messages: format!("/v1/threads/{thread}/messages"),
+            thread,
         })
     }
 

@@ -14,6 +14,7 @@ mod approvals;
 mod ask;
 mod bare;
 mod client;
+mod context;
 mod crowd;
 mod engine;
 mod extract;
@@ -40,7 +41,7 @@ use std::process::ExitCode;
 /// Names of all benchmarks.
 const BENCHES: &[&str] = &[
     "fanout", "memory", "sends", "ask", "streams", "reads", "resume", "extract", "agents", "crowd",
-    "readers", "tone", "steering", "tools", "together", "nodes",
+    "readers", "tone", "steering", "tools", "together", "context", "nodes",
 ];
 
 fn main() -> ExitCode {
@@ -100,6 +101,7 @@ fn run(filter: &str) -> anyhow::Result<()> {
                     together::run().await?;
                     triggers::run().await?;
                 }
+                "context" => context::run().await?,
                 "nodes" => nodes::run().await?,
                 _ => resume::run().await?,
             }

@@ -62,9 +62,18 @@ impl Plan {
     }
 }
 
+/// Requests that contain a text.
+#[derive(Default)]
+struct Kept {
+    text: String,
+    requests: Vec<Bytes>,
+}
+
 struct Shared {
     plan: Mutex<Plan>,
     newest: Mutex<Bytes>,
+    /// `None` if no requests are kept.
+    kept: Mutex<Option<Kept>>,
     asked: mpsc::Sender<Instant>,
     answered: mpsc::Sender<Instant>,
     fetched: mpsc::Sender<Instant>,
@@ -91,6 +100,7 @@ impl Model {
         let shared = Arc::new(Shared {
             plan: Mutex::new(Plan::short()),
             newest: Mutex::default(),
+            kept: Mutex::default(),
             asked: send_asked,
             answered: send_answered,
             fetched: send_fetched,
@@ -188,6 +198,29 @@ impl Model {
         self.asked.len()
     }
 
+    /// Keeps the bodies of further requests that contain a text.
+    pub(crate) fn keep(&self, text: &str) {
+        let kept = Kept {
+            text: text.to_owned(),
+            requests: Vec::new(),
+        };
+        *self.kept() = Some(kept);
+    }
+
+    /// Takes the bodies that were kept so far, oldest first.
+    pub(crate) fn take_kept(&self) -> Vec<Bytes> {
+        let mut kept = self.kept();
+        let kept = kept.as_mut().map(|kept| &mut kept.requests);
+        kept.map(std::mem::take).unwrap_or_default()
+    }
+
+    fn kept(&self) -> std::sync::MutexGuard<'_, Option<Kept>> {
+        self.shared
+            .kept
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// Body of the newest request.
     pub(crate) fn newest(&self) -> Bytes {
         self.shared
@@ -202,6 +235,10 @@ async fn next(requests: &mut mpsc::Receiver<Instant>) -> anyhow::Result<Instant>
     let next = tokio::time::timeout(Duration::from_secs(20), requests.recv()).await;
     next.context("nothing reached the model server in time")?
         .context("the model server ended")
+}
+
+fn contains(request: &[u8], text: &str) -> bool {
+    std::str::from_utf8(request).is_ok_and(|request| request.contains(text))
 }
 
 fn event(value: &Value) -> String {
@@ -236,6 +273,11 @@ async fn page(State(shared): State<Arc<Shared>>) -> &'static str {
 async fn complete(State(shared): State<Arc<Shared>>, body: Bytes) -> Response {
     let asked = Instant::now();
     *shared.newest.lock().unwrap_or_else(PoisonError::into_inner) = body.clone();
+    if let Some(kept) = &mut *shared.kept.lock().unwrap_or_else(PoisonError::into_inner)
+        && contains(&body, &kept.text)
+    {
+        kept.requests.push(body.clone());
+    }
     // The channel is full only if nothing reads the times.
     let _unheard = shared.asked.try_send(asked);
     let mut plan = shared

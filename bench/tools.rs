@@ -149,7 +149,7 @@ impl Workspace {
 }
 
 /// Time of a search over HTTP in ms.
-async fn search(http: &mut Http, query: &str) -> anyhow::Result<f64> {
+pub(crate) async fn search(http: &mut Http, query: &str) -> anyhow::Result<f64> {
     let path = format!("/v1/search?q={}&match=any", query.replace(' ', "%20"));
     let started = Instant::now();
     let reply = http.send("GET", &path, "").await?;
@@ -159,7 +159,7 @@ async fn search(http: &mut Http, query: &str) -> anyhow::Result<f64> {
 }
 
 /// Writes the search documents of all messages.
-async fn index_all(place: &DatabaseUrl) -> anyhow::Result<()> {
+pub(crate) async fn index_all(place: &DatabaseUrl) -> anyhow::Result<()> {
     let db = Db::open(place, Arc::new(|_| {})).await?;
     db.write(Uuid::nil(), async |c: &mut Conn| {
         c.q("delete from meta where key = 'search'").run().await

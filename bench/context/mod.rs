@@ -1,0 +1,29 @@
+//! Context and memory of agents: deletions in a long conversation, size of the record of prompts, retrieval, and the common
+//! beginning of consecutive requests.
+
+mod deletions;
+mod prefix;
+mod record;
+mod retrieval;
+
+use serde_json::{Value, json};
+
+use crate::client::{Http, text};
+
+const AGENT: &str = "scribe";
+/// In the system text of the agent's requests, but in no request for a summary.
+const INSTRUCTIONS: &str = "You keep the minutes of the harbor.";
+
+pub(crate) async fn run() -> anyhow::Result<()> {
+    prefix::run().await?;
+    record::run().await?;
+    retrieval::run().await?;
+    deletions::run().await
+}
+
+/// Creates the agent; returns its ID.
+async fn make_agent(http: &mut Http) -> anyhow::Result<String> {
+    let form = json!({"name": AGENT, "instructions": INSTRUCTIONS});
+    let agent: Value = http.post("/v1/agents", &form).await?;
+    text(&agent, "/id")
+}

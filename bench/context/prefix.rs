@@ -1,0 +1,158 @@
+//! Share of a request with which the next one begins, in a thread with a question every ten messages: with summaries, and
+//! with the newest 50 messages.
+
+use std::time::{Duration, Instant};
+
+use anyhow::Context;
+use serde_json::{Value, json};
+
+use super::{AGENT, INSTRUCTIONS, make_agent};
+use crate::{
+    client::{Conversation, Team},
+    model::Model,
+    process::Server,
+    report::{Table, float, median, percentile, say},
+    words::Words,
+};
+
+const MESSAGES: usize = 700;
+const MESSAGES_PER_QUESTION: usize = 10;
+const POLL: Duration = Duration::from_millis(20);
+const SUMMARIZED_WITHIN: Duration = Duration::from_secs(30);
+
+/// Requests of the agent in one thread.
+struct Requests(Vec<Request>);
+
+struct Request {
+    /// Its messages as JSON.
+    messages: String,
+    /// Number of messages before the window that are summarized; `None` without a summary.
+    summarized: Option<usize>,
+}
+
+/// Shares of requests with which the next one begins.
+#[derive(Default)]
+struct Shares {
+    all: Vec<f64>,
+    /// Of those whose windows begin with the same message.
+    same_window: Vec<f64>,
+}
+
+impl Requests {
+    async fn collect(compaction: &'static str) -> anyhow::Result<Self> {
+        let model = Model::start().await?;
+        let mut settings = model.settings();
+        // The messages of days are posted within seconds.
+        settings.extend([("COMPACTION", compaction), ("COMPACTION_INTERVAL", "0s")]);
+        let server = Server::start(&settings).await?;
+        let team = Team::make(&server.process.address, 1).await?;
+        let agent = make_agent(&mut team.http(0).await?).await?;
+        let mut conversation = Conversation::start(&team).await?;
+        model.keep(INSTRUCTIONS);
+        let mut words = Words::new();
+        for n in 1..=MESSAGES {
+            let message = words.message();
+            if n % MESSAGES_PER_QUESTION > 0 {
+                conversation.post(&message).await?;
+                continue;
+            }
+            let task = conversation.ask(&format!("@{AGENT} {message}")).await?;
+            conversation.completed(&task).await?;
+            conversation.summarized(&agent).await?;
+        }
+        let kept = model.take_kept();
+        let questions = MESSAGES / MESSAGES_PER_QUESTION;
+        anyhow::ensure!(
+            kept.len() == questions,
+            "{} requests for {questions} questions",
+            kept.len()
+        );
+        let requests = kept.iter().map(|body| Request::parse(body));
+        Ok(Self(requests.collect::<anyhow::Result<_>>()?))
+    }
+
+    fn shares(&self) -> Shares {
+        let mut shares = Shares::default();
+        for pair in self.0.windows(2) {
+            let [earlier, later] = pair else { continue };
+            let share = earlier.share_in(later);
+            shares.all.push(share);
+            if earlier.summarized.is_some() && earlier.summarized == later.summarized {
+                shares.same_window.push(share);
+            }
+        }
+        shares
+    }
+}
+
+impl Request {
+    fn parse(body: &[u8]) -> anyhow::Result<Self> {
+        let body: Value = serde_json::from_slice(body)?;
+        let messages = body["messages"].to_string();
+        let summary = messages.split_once("Summary of ");
+        let summarized = summary.map(|(_, rest)| {
+            let count = rest.split(' ').next().unwrap_or_default();
+            count.parse().with_context(|| format!("summary of {count}"))
+        });
+        Ok(Self {
+            summarized: summarized.transpose()?,
+            messages,
+        })
+    }
+
+    /// Share of this request with which a later one begins.
+    fn share_in(&self, later: &Self) -> f64 {
+        let pairs = self.messages.bytes().zip(later.messages.bytes());
+        let common = pairs.take_while(|(a, b)| a == b).count();
+        float(common) / float(self.messages.len())
+    }
+}
+
+impl Conversation {
+    /// Waits until no pass is queued or running.
+    async fn summarized(&mut self, agent: &str) -> anyhow::Result<()> {
+        let path = format!("/v1/threads/{}/context?agent_id={agent}", self.thread);
+        let started = Instant::now();
+        while started.elapsed() < SUMMARIZED_WITHIN {
+            let context = self.http.get(&path).await?;
+            let task = context.pointer("/compaction/task_id");
+            if task.context("the context names no pass")? == &json!(null) {
+                return Ok(());
+            }
+            tokio::time::sleep(POLL).await;
+        }
+        anyhow::bail!("a pass took too long")
+    }
+}
+
+fn mean(values: &[f64]) -> f64 {
+    values.iter().sum::<f64>() / float(values.len().max(1))
+}
+
+pub(super) async fn run() -> anyhow::Result<()> {
+    let with_summaries = Requests::collect("on").await?.shares();
+    let newest = Requests::collect("off").await?.shares();
+    let mut table = Table::new(
+        "Share of a request with which the next one begins",
+        &["", "pairs", "mean", "median", "lowest"],
+    );
+    let rows = [
+        ("with summaries", &with_summaries.all),
+        ("of these, same window", &with_summaries.same_window),
+        ("newest 50 messages", &newest.all),
+    ];
+    for (name, shares) in rows {
+        table.row([
+            name.to_owned(),
+            shares.len().to_string(),
+            format!("{:.2}", mean(shares)),
+            format!("{:.2}", median(shares)),
+            format!("{:.2}", percentile(shares, 0.0)),
+        ]);
+    }
+    table.print();
+    say(&format!(
+        "\n{MESSAGES} messages, a question every {MESSAGES_PER_QUESTION} (targets: a mean of 0.55 with summaries, 0.90 with the same window)."
+    ));
+    Ok(())
+}
