@@ -99,7 +99,7 @@ async fn posts(
         while let Some(message) = due.recv().await {
             delete(deleter, &message).await?;
         }
-        Ok(())
+        anyhow::Ok(())
     };
     Ok(try_join(posting, deleting).await?.0)
 }
@@ -187,21 +187,21 @@ fn print(quiet: &[f64], people: &Found, agent: &Found) {
         &["", "p50", "p99", "p50, ratio", "p99, ratio"],
     );
     let rows = [
-        ("deletion, thread of people", &people.deletions, None),
+        ("deletion, thread of people", &people.deletions[..], None),
         (
             "deletion, 5,000 replies",
-            &agent.deletions,
+            &agent.deletions[..],
             Some(&people.deletions[..]),
         ),
-        ("posts without deletions", &quiet.to_vec(), None),
+        ("posts without deletions", quiet, None),
         (
             "posts beside deletions, thread of people",
-            &people.posts,
+            &people.posts[..],
             Some(quiet),
         ),
         (
             "posts beside deletions, 5,000 replies",
-            &agent.posts,
+            &agent.posts[..],
             Some(quiet),
         ),
     ];

@@ -1,6 +1,10 @@
 //! Retrieval of memories and old messages for a reply, compared with `GET /v1/search` for the same words.
 
-use std::{collections::HashSet, sync::Arc, time::Instant};
+use std::{
+    collections::{BTreeMap, HashSet},
+    sync::Arc,
+    time::Instant,
+};
 
 use openvibe::{
     db::{
@@ -39,6 +43,7 @@ struct Found {
     /// Times in ms.
     recalls: Vec<f64>,
     searches: Vec<f64>,
+    /// Number of questions for which there are entries, and old messages.
     entries: usize,
     messages: usize,
 }
@@ -85,7 +90,7 @@ pub(super) async fn run() -> anyhow::Result<()> {
     let server = Server::start(&[]).await?;
     let team = Team::make(&server.process.address, 1).await?;
     let mut http = team.http(0).await?;
-    let agent = make_agent(&mut http).await?.parse()?;
+    let agent: AgentId = make_agent(&mut http).await?.parse()?;
     let thread = team.thread().await?;
     let mut words = Words::new();
     let database = server.scratch.place()?;
@@ -96,7 +101,7 @@ pub(super) async fn run() -> anyhow::Result<()> {
     }
     engine.close().await?;
     index_all(&database).await?;
-    let mut threads = Vec::new();
+    let mut threads: Vec<ThreadId> = Vec::new();
     for _ in 0..ENTRIES / ENTRIES_PER_THREAD {
         threads.push(team.thread().await?.parse()?);
     }
@@ -134,6 +139,9 @@ pub(super) async fn run() -> anyhow::Result<()> {
     }
     let mut found = Found::default();
     for n in 0..WARM_UP + QUESTIONS {
+        if n == WARM_UP {
+            found = Found::default();
+        }
         let question = words.message();
         // Each question reads a snapshot of its own, as a reply does.
         let mut c = db.snapshot().await?;
@@ -145,10 +153,8 @@ pub(super) async fn run() -> anyhow::Result<()> {
             let recalled = place.recall(&mut c, &question, &mut found).await?;
             (search(&mut http, &question).await?, recalled)
         };
-        if n >= WARM_UP {
-            found.searches.push(searched);
-            found.recalls.push(recalled);
-        }
+        found.searches.push(searched);
+        found.recalls.push(recalled);
     }
     db.close().await;
     print(&found);
@@ -183,11 +189,11 @@ async fn add_entry(
     let stems = text
         .split_inclusive(char::is_whitespace)
         .flat_map(openvibe_extract::keywords);
-    let mut counts = std::collections::BTreeMap::new();
+    let mut counts: BTreeMap<String, i64> = BTreeMap::new();
     for stem in stems {
         *counts.entry(stem).or_insert(0) += 1;
     }
-    let total = counts.values().sum();
+    let total: i64 = counts.values().sum();
     c.q("insert into memories (id, workspace_id, scope, key, kind, text, words, thread_id, conversation_id, visibility, trust, origin, \
          status, share_with_organization, flagged, uses, version, created_by, created_at, updated_at) \
          values ($1, $2, 'conversation', $3, 'fact', $4, $5, $6, $6, 'workspace', 'person', 'auto', 'active', FALSE, FALSE, 0, 1, $7, $8, $8)")

@@ -589,22 +589,23 @@ async fn any(who: &Person, question: &str, parameters: &str) -> Vec<String> {
 #[tokio::test]
 async fn any_of_the_words_is_found_in_any_form_the_rarest_first() {
     let t = said(&[
-        "The launches are on Monday",
-        "We launched",
+        "Our launches go",
+        "We launched now",
         "Launching again",
         "The budget for the harbor",
         "Das Budget der Lieferungen",
         "Nothing of that",
     ])
     .await;
+    // The last three are equally long, so the newest of them is the first.
     assert_eq!(
         any(&t.bo, "what is the harbor budget for launches?", "").await,
         [
             "The budget for the harbor",
             "Das Budget der Lieferungen",
             "Launching again",
-            "We launched",
-            "The launches are on Monday"
+            "We launched now",
+            "Our launches go"
         ]
     );
     let german = ["Das Budget der Lieferungen"];
@@ -620,6 +621,19 @@ async fn any_of_the_words_is_found_in_any_form_the_rarest_first() {
         "The budget for the <mark>harbor</mark>"
     );
     assert_eq!(hits[1]["highlight"], "<mark>Launching</mark> again");
+}
+
+#[tokio::test]
+async fn irregular_forms_are_found_and_marked() {
+    let t = said(&["She bought a boat for her son", "They buy nets", "The sun"]).await;
+    let found = any(&t.bo, "who has been buying what?", "").await;
+    assert_eq!(found, ["They buy nets", "She bought a boat for her son"]);
+    let parameters = format!("match=any&q={}", escaped("what did she buy for her son?"));
+    let hits = list(&page(&t.bo, &parameters).await, "/data");
+    assert_eq!(
+        hits[0]["highlight"],
+        "She <mark>bought</mark> a boat for her <mark>son</mark>"
+    );
 }
 
 #[tokio::test]

@@ -134,6 +134,11 @@ pub fn is_function_word(word: &str) -> bool {
     LEXICONS.iter().any(|lexicon| lexicon.function.contains(word))
 }
 
+/// Checks whether a folded word is a function word of a language.
+pub fn is_function_word_of(language: Language, word: &str) -> bool {
+    lexicon(language).is_function(word)
+}
+
 /// Longer words are not stemmed.
 const STEMMED_BYTES_MAX: usize = 64;
 

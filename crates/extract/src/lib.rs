@@ -28,7 +28,8 @@ mod values;
 
 pub use self::{
     lexicon::{
-        LANGUAGES, Language, content_words, detect, is_function_word, keywords, language_of,
+        LANGUAGES, Language, content_words, detect, is_function_word, is_function_word_of,
+        keywords, language_of,
     },
     material::{Item, Line, Material, Outline, Owner, Person, Point, Speaker, Superseded},
     numbers::{bare, groups, numbers, unknown_numbers, whole},

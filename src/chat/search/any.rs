@@ -1,17 +1,18 @@
 //! Messages that contain any of the given words, best first.
 //!
-//! The fewer messages contain a word, the more it counts (BM25 for a text of average length in which the word occurs
+//! The fewer messages contain a word, the more it counts, and a little more in a short message (BM25 for a word that occurs
 //! once). Of a common word, the newest messages are considered, then older ones with one and two other words, so that an
-//! old message whose words are all common is found, too. Half of the score of the better neighbor is added, and a quarter of that of the neighbor after it, because an
-//! answer often lacks the words of its question. A thread is ranked by its best message and by the words that it
-//! contains. `scripts/bench-locomo.py` measures both.
+//! old message whose words are all common is found, too. Half of the score of the better neighbor is added, and 0.4 of that of
+//! the better one after it, because an answer often lacks the words of its question. The neighbors of the best messages are
+//! ranked as well. A thread is ranked by its best message and by the words that it contains. `scripts/bench-locomo.py` measures
+//! both.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 
 use uuid::Uuid;
 
 use super::{
-    index,
+    index, irregular,
     stems::{QUERY_WORDS_MAX, Stemmed, query_words},
     words::words,
 };
@@ -30,10 +31,14 @@ use crate::{
 const FOUND_MAX: i64 = 500;
 /// Number of further words that old messages with a common word must contain. A name often consists of two words, so one is not enough.
 const MORE_WORDS_MAX: usize = 2;
-/// Number of the best messages that are ranked with their neighbors.
+/// Number of the best messages that are ranked with and beside their neighbors.
 const RANKED_MAX: usize = 200;
-/// Share of a neighbor's score that is added, by distance.
-const NEIGHBOR_WEIGHTS: [f64; 2] = [0.5, 0.25];
+/// Share of a neighbor's score that is added, by distance. In a talk of two people, the next but one has the same author.
+const NEIGHBOR_WEIGHTS: [f64; 2] = [0.5, 0.4];
+/// Parameters of BM25: saturation, and weight of the length. The usual weight of 0.75 is for documents of which the long ones repeat
+/// words; of chat messages, they more often have the answer.
+const SATURATION: f64 = 1.2;
+const LENGTH_WEIGHT: f64 = 0.2;
 /// Age at which a message counts half, in days.
 const HALF_LIFE_DAYS: f64 = 90.0;
 /// Number of people and agents whose names are compared with the words.
@@ -203,29 +208,33 @@ async fn ranked(
     hits: &[Hits],
     now: Timestamp,
 ) -> Result<Vec<Ranked>, DbError> {
-    let mut own: HashMap<i64, f64> = HashMap::new();
     let mut all: HashMap<i64, Found> = HashMap::new();
     for word in hits {
+        all.extend(word.found.iter().map(|found| (found.seq, *found)));
+    }
+    let length = mean_length(all.values());
+    let mut own: HashMap<i64, f64> = HashMap::new();
+    for word in hits {
         for found in &word.found {
-            *own.entry(found.seq).or_default() += word.weight;
-            all.insert(found.seq, *found);
+            *own.entry(found.seq).or_default() += word.weight * length_factor(found, length);
         }
     }
     let mut first: Vec<(i64, f64)> = own.iter().map(|(seq, score)| (*seq, *score)).collect();
     first.sort_by(|a, b| b.1.total_cmp(&a.1).then(b.0.cmp(&a.0)));
     first.truncate(RANKED_MAX);
     let seqs = first.iter().map(|(seq, _)| *seq).collect();
-    let neighbors = neighbors(c, scope, seqs).await?;
+    let sides = with_neighbors(neighbors(c, scope, seqs).await?, |seq| {
+        own.contains_key(&seq)
+    });
     let coverage = coverage(hits);
-    let score_of = |seq: Option<i64>| seq.and_then(|seq| own.get(&seq)).copied();
-    let mut best: Vec<Ranked> = first
+    let score_of = |seq: &i64| own.get(seq).copied();
+    let mut best: Vec<Ranked> = sides
         .iter()
-        .filter_map(|(seq, own)| {
-            let found = *all.get(seq)?;
-            let sides = neighbors.get(seq).copied().unwrap_or_default();
+        .filter_map(|(seq, sides)| {
+            let (found, own) = (*all.get(seq)?, score_of(seq)?);
             let pairs = NEIGHBOR_WEIGHTS.into_iter().zip(sides);
-            let added = pairs.map(|(weight, pair)| {
-                let scores = pair.into_iter().filter_map(score_of);
+            let added = pairs.map(|(weight, side)| {
+                let scores = side.iter().filter_map(score_of);
                 weight * scores.fold(0.0, f64::max)
             });
             let score = (own + added.sum::<f64>()) * freshness(found.created_at, now);
@@ -243,6 +252,46 @@ async fn ranked(
             .then(b.found.seq.cmp(&a.found.seq))
     });
     Ok(best)
+}
+
+/// Mean length of messages in bytes.
+#[expect(clippy::cast_precision_loss, reason = "a mean")]
+fn mean_length<'a>(messages: impl ExactSizeIterator<Item = &'a Found>) -> f64 {
+    let count = messages.len() as f64;
+    messages.map(|found| found.bytes as f64).sum::<f64>() / count.max(1.0)
+}
+
+/// Factor of BM25 for a word of a message; 1 at the mean length.
+#[expect(clippy::cast_precision_loss, reason = "a share")]
+fn length_factor(found: &Found, mean: f64) -> f64 {
+    let length = found.bytes as f64 / mean.max(1.0);
+    (SATURATION + 1.0) / (1.0 + SATURATION * (1.0 - LENGTH_WEIGHT + LENGTH_WEIGHT * length))
+}
+
+/// Neighbors of a message by distance, on both sides.
+type Sides = [Vec<i64>; NEIGHBOR_WEIGHTS.len()];
+
+/// Adds the neighbors that match, each with those messages of which it is a neighbor. The others of its neighbors score less.
+fn with_neighbors(
+    of_best: HashMap<i64, [[Option<i64>; 2]; NEIGHBOR_WEIGHTS.len()]>,
+    matches: impl Fn(i64) -> bool,
+) -> HashMap<i64, Sides> {
+    let mut all: HashMap<i64, Sides> = HashMap::new();
+    for (seq, sides) in &of_best {
+        for (distance, side) in sides.iter().enumerate() {
+            for neighbor in side.iter().flatten() {
+                if !of_best.contains_key(neighbor) && matches(*neighbor) {
+                    all.entry(*neighbor).or_default()[distance].push(*seq);
+                }
+            }
+        }
+    }
+    let of_best = of_best.into_iter();
+    all.extend(of_best.map(|(seq, sides)| {
+        let sides = sides.map(|side| side.into_iter().flatten().collect());
+        (seq, sides)
+    }));
+    all
 }
 
 /// The best message of each thread, that of the best thread first.
@@ -271,6 +320,7 @@ pub(super) fn shown_phrases(text: &str) -> Vec<Phrase> {
             is_prefix: shortest.is_some() && shown.iter().all(|word| !word.is_alone),
             words: shown.into_iter().map(|word| word.text).collect(),
         });
+        phrases.extend(irregular::other_forms(&word.word).map(Phrase::word));
     }
     phrases
 }
@@ -453,6 +503,36 @@ async fn neighbors(
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn neighbors_of_the_best_messages_are_ranked_if_they_match() {
+        let best = HashMap::from([
+            (5, [[Some(4), Some(6)], [None, Some(7)]]),
+            (7, [[Some(6), None], [Some(5), None]]),
+        ]);
+        let all = with_neighbors(best, |seq| seq != 4);
+        let mut seqs: Vec<i64> = all.keys().copied().collect();
+        seqs.sort_unstable();
+        assert_eq!(seqs, [5, 6, 7]);
+        let mut beside = all[&6][0].clone();
+        beside.sort_unstable();
+        assert_eq!((beside, all[&6][1].is_empty()), (vec![5, 7], true));
+        assert_eq!(all[&5], [vec![4, 6], vec![7]]);
+    }
+
+    #[test]
+    fn a_word_counts_more_in_a_short_message() {
+        let found = |bytes| Found {
+            seq: 1,
+            thread_id: crate::ids::ThreadId::new(),
+            created_at: crate::db::now(),
+            bytes,
+        };
+        let factors = [50, 100, 400].map(|bytes| length_factor(&found(bytes), 100.0));
+        assert!((factors[1] - 1.0).abs() < 1e-9, "{factors:?}");
+        assert!(factors[0] > 1.04 && factors[2] < 0.8, "{factors:?}");
+        assert!((mean_length([found(50), found(150)].iter()) - 100.0).abs() < 1e-9);
+    }
 
     #[test]
     fn a_number_of_words_is_a_condition() {

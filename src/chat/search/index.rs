@@ -20,7 +20,7 @@ use crate::{
 };
 
 /// Version of the document format; a change rebuilds all documents at the next start.
-const VERSION: &str = "3";
+const VERSION: &str = "4";
 /// Messages indexed per transaction during a rebuild.
 const FILLED_AT_ONCE: i64 = 500;
 

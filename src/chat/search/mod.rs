@@ -12,6 +12,7 @@ pub mod any;
 pub mod find;
 pub mod highlight;
 pub mod index;
+mod irregular;
 pub mod query;
 mod rank;
 pub mod shared;

@@ -2,10 +2,13 @@
 
 use std::collections::BTreeSet;
 
-use openvibe_extract::{Language, is_function_word, language_of};
+use openvibe_extract::{Language, is_function_word, is_function_word_of, language_of};
 use rust_stemmers::{Algorithm, Stemmer};
 
-use super::words::{Word, composed, words};
+use super::{
+    irregular,
+    words::{Word, composed, words},
+};
 
 /// Maximum number of words of a query that are searched for.
 pub(super) const QUERY_WORDS_MAX: usize = 16;
@@ -17,44 +20,44 @@ pub(super) struct Stemmed {
     pub(super) stems: BTreeSet<String>,
 }
 
-const ALL: [Algorithm; 4] = [
-    Algorithm::English,
-    Algorithm::German,
-    Algorithm::French,
-    Algorithm::Spanish,
+const ALGORITHMS: [(Language, Algorithm); 4] = [
+    (Language::English, Algorithm::English),
+    (Language::German, Algorithm::German),
+    (Language::French, Algorithm::French),
+    (Language::Spanish, Algorithm::Spanish),
 ];
-
-fn algorithms(text: &str) -> &'static [Algorithm] {
-    match language_of(text) {
-        Some(Language::English) => &[Algorithm::English],
-        Some(Language::German) => &[Algorithm::German],
-        Some(Language::French) => &[Algorithm::French],
-        Some(Language::Spanish) => &[Algorithm::Spanish],
-        _ => &ALL,
-    }
-}
 
 /// The content words of a text. In scripts without spaces between words, each pair of neighboring characters is a word.
 fn content_words(text: &str) -> impl Iterator<Item = Stemmed> {
     let text = composed(text);
-    let stemmers: Vec<Stemmer> = algorithms(&text)
-        .iter()
-        .map(|algorithm| Stemmer::create(*algorithm))
+    let language = language_of(&text);
+    let is_possible = |(one, _): &(Language, Algorithm)| language.is_none_or(|known| known == *one);
+    let algorithms = ALGORITHMS.into_iter().filter(is_possible);
+    let stemmers: Vec<(Language, Stemmer)> = algorithms
+        .map(|(language, algorithm)| (language, Stemmer::create(algorithm)))
         .collect();
+    // A function word of one language is a content word of another: `son`, `war`, `hat`.
+    let is_function = move |word: &str| match language {
+        Some(language) => is_function_word_of(language, word),
+        None => is_function_word(word),
+    };
     let found = words(&text);
     let pairs: Vec<String> = found
         .windows(2)
         .filter(|pair| pair.iter().all(|word| word.is_alone) && pair[0].end == pair[1].start)
         .map(|pair| pair.iter().map(|word| word.text.as_str()).collect())
         .collect();
-    let is_content = |word: &Word| {
+    let is_content = move |word: &Word| {
         let is_long = word.text.chars().nth(1).is_some();
         !word.is_alone
             && (is_long || word.text.starts_with(|c: char| c.is_ascii_digit()))
-            && !is_function_word(&word.text)
+            && !is_function(&word.text)
     };
     let whole = found.into_iter().filter(is_content).map(move |word| {
-        let stems = stemmers.iter().map(|one| one.stem(&word.text).into_owned());
+        let stems = stemmers.iter().map(|(language, stemmer)| {
+            let base = irregular::base(*language, &word.text);
+            stemmer.stem(base).into_owned()
+        });
         Stemmed {
             stems: stems.collect(),
             word: word.text,
@@ -106,6 +109,9 @@ mod tests {
             ("Los servidores son de la casa", "servidor"),
             ("会議は東京です", "東京"),
             ("Ship v2 to 7 people", "7"),
+            ("She bought a boat for the children", "buy"),
+            ("She wants to buy a boat", "bought"),
+            ("Wir haben den Bus genommen", "nehmen"),
         ] {
             assert!(meets(text, query), "{text}: {query}");
         }
@@ -119,5 +125,7 @@ mod tests {
         let many: Vec<String> = (0..40).map(|n| format!("word{n}x")).collect();
         assert_eq!(query_words(&many.join(" ")).len(), QUERY_WORDS_MAX);
         assert_eq!(query_words("the plan and plans we planned").len(), 1);
+        // French and Spanish ones are content words in English.
+        assert_eq!(query_words("what did her son do in the war").len(), 2);
     }
 }
