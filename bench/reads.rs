@@ -60,7 +60,6 @@ pub(crate) async fn run() -> anyhow::Result<()> {
         threads.push(thread);
     }
     let mut http = team.http(0).await?;
-    let mut ws = team.socket(1).await?;
     let mut found: [Found; SIZES.len()] = Default::default();
     for round in 0..=ROUNDS {
         for (thread, found) in threads.iter().zip(&mut found) {
@@ -87,6 +86,8 @@ pub(crate) async fn run() -> anyhow::Result<()> {
                 found.post.push(ms(started.elapsed()) / float(ASKS));
             }
             let mut asks = Vec::new();
+            // A new socket: one that says nothing for 50 s is closed.
+            let mut ws = team.socket(1).await?;
             for _ in 0..ASKS {
                 asks.push(ask(&mut http, thread, &mut model, &mut ws).await?);
             }
@@ -95,7 +96,7 @@ pub(crate) async fn run() -> anyhow::Result<()> {
             }
         }
     }
-    drop((http, ws));
+    drop(http);
     let scratch = server.into_database()?;
     contexts(&scratch.place()?, &threads, &mut found).await?;
 

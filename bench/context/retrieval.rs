@@ -8,7 +8,7 @@ use std::{
 
 use openvibe::{
     db::{
-        Conn, DatabaseUrl, Db, DbError, Engine as DatabaseEngine,
+        Conn, Db, DbError, Engine as DatabaseEngine,
         dialect::memory::{self as store, WordCount},
         now,
     },
@@ -209,7 +209,7 @@ async fn add_entry(
         .await?;
     let counts = counts.into_iter();
     let counts = counts.map(|(word, count)| WordCount { word, count });
-    store::insert_words(c, (workspace.0, id.0), counts.collect(), total).await
+    store::insert_words(c, workspace.0, id.0, counts.collect(), total).await
 }
 
 fn print(found: &Found) {

@@ -105,8 +105,8 @@ impl Paragraphs {
 /// belongs to the paragraph after it.
 fn texts(content: &str, skipped_tokens: u64) -> Vec<&str> {
     let (mut texts, mut tokens, mut counted) = (Vec::new(), 0, 0);
-    for paragraph in paragraphs(content) {
-        for (end, text) in pieces(content, paragraph) {
+    for (start, end) in paragraphs(content) {
+        for (end, text) in pieces(content, start, end) {
             tokens += estimate_tokens(&content[counted..end]);
             counted = end;
             if tokens > skipped_tokens && !text.trim().is_empty() {

@@ -62,10 +62,6 @@ impl<'a> Evidence<'a> {
         roots(text, self.language)
     }
 
-    pub(super) fn cited(&self, field: &DraftField) -> impl DoubleEndedIterator<Item = &Said<'a>> {
-        field.sources.iter().map(|at| &self.lines[*at])
-    }
-
     pub(super) fn source_text(&self, field: &DraftField) -> impl Iterator<Item = &Said<'a>> {
         let lines = self.lines.iter().enumerate();
         lines.filter_map(|(at, line)| field.is_from(at).then_some(line))

@@ -25,7 +25,6 @@ use axum::extract::ws::Utf8Bytes;
 use dashmap::DashMap;
 use serde::Serialize;
 use tokio::sync::mpsc;
-use uuid::Uuid;
 
 pub use super::conversation::Conversation;
 use super::{
@@ -35,7 +34,7 @@ use super::{
     frame::{LiveFrame, StreamStart, encode_frame},
     log::{AgentVisibility, Envelope, MembershipChange},
 };
-use crate::ids::{ApiKeyId, ChannelId, MessageId, SessionId, TaskId, UserId, WorkspaceId};
+use crate::ids::{ChannelId, MessageId, TaskId, UserId, WorkspaceId};
 pub use remote::PresenceChange;
 use room::Room;
 pub use room::SUBSCRIPTIONS_MAX;
@@ -485,6 +484,7 @@ mod tests {
         ids::ThreadId,
         realtime::{Audience, EventScope},
     };
+    use uuid::Uuid;
 
     const SEES_ALL: AgentVisibility = AgentVisibility {
         agents: true,
