@@ -1,5 +1,7 @@
 //! Whether people adopted what a text presents as a result.
 
+use std::collections::BTreeSet;
+
 use openvibe_extract::{Act, Speaker};
 
 use super::{
@@ -19,24 +21,21 @@ const ASKED_LINES: usize = 2;
 impl Evidence<'_> {
     /// Reason why a text is not a result: its sources, the lines that it repeats, or most of its own words are doubtful.
     pub(super) fn doubt(&self, field: &DraftField) -> Option<Doubt> {
-        let is_result = match field.path {
-            FieldPath::OpenQuestion(_) | FieldPath::Deferred(_) => false,
-            FieldPath::KeyPoint(_) => !self.is_view(field),
-            _ => true,
-        };
-        if !is_result {
-            return None;
+        match field.path {
+            FieldPath::OpenQuestion(_) | FieldPath::Deferred(_) => return None,
+            FieldPath::KeyPoint(_) if self.is_view(field) => return None,
+            _ => {}
         }
-        common(field.sources.iter().map(|line| self.lines[*line].doubt))
-            .or_else(|| self.doubt_of_repeated(field))
-            .or_else(|| self.doubt_of_words(field))
+        let words = self.words(&field.text);
+        common(self.cited(field).map(|line| line.doubt))
+            .or_else(|| self.doubt_of_repeated(field, &words))
+            .or_else(|| self.doubt_of(&words))
     }
 
     /// Checks whether a text names the author of one of its doubtful sources.
     fn is_view(&self, field: &DraftField) -> bool {
         let text = plain(&field.text);
-        let mut sources = field.sources.iter().map(|line| &self.lines[*line]);
-        sources.any(|line| {
+        self.cited(field).any(|line| {
             matches!(line.doubt, Some(Doubt::Agent | Doubt::Dropped))
                 && match line.speaker {
                     Speaker::Agent(_) => text.contains(&line.name),
@@ -46,33 +45,33 @@ impl Evidence<'_> {
     }
 
     /// Doubt of the lines that have nearly all words of a text.
-    fn doubt_of_repeated(&self, field: &DraftField) -> Option<Doubt> {
-        let words = self.words(&field.text);
-        let shared = |line: &Said<'_>| {
-            let shared = words.iter().filter(|word| line.text.contains(*word));
-            shared.count()
+    fn doubt_of_repeated(&self, field: &DraftField, words: &BTreeSet<String>) -> Option<Doubt> {
+        let is_in = |line: &Said<'_>| {
+            words
+                .iter()
+                .filter(|word| line.text.contains(*word))
+                .count()
         };
-        let counts: Vec<usize> = self.lines.iter().map(shared).collect();
+        let counts: Vec<usize> = self.lines.iter().map(is_in).collect();
         let most = counts.iter().copied().max().unwrap_or(0);
         if most == 0 || most * 100 < words.len() * REPEATED_PERCENT_MIN {
             return None;
         }
         let repeated = || (0..counts.len()).filter(|at| counts[*at] == most);
         let is_settled = || {
-            let sources = field.sources.iter().map(|line| &self.lines[*line]);
             !field.is_whole()
                 || !self.is_read()
-                || self.is_alone
-                || are_several(sources) && !field.text.ends_with('?')
+                // A person alone decides.
+                || !are_several(self.lines.iter())
+                || are_several(self.cited(field)) && !field.text.ends_with('?')
                 || repeated().any(|at| self.is_settled(at))
         };
         common(repeated().map(|at| self.lines[at].doubt))
             .or_else(|| (!is_settled()).then_some(Doubt::Unsettled))
     }
 
-    /// Doubt of the lines from which most words of a text come.
-    fn doubt_of_words(&self, field: &DraftField) -> Option<Doubt> {
-        let words = self.words(&field.text);
+    /// Doubt of the lines from which most of these words come.
+    fn doubt_of(&self, words: &BTreeSet<String>) -> Option<Doubt> {
         let doubts = words.iter().filter_map(|word| {
             let lines = self.lines.iter().filter(|line| line.text.contains(word));
             common(lines.map(|line| line.doubt.filter(|doubt| *doubt != Doubt::Dropped)))
@@ -100,9 +99,7 @@ impl Evidence<'_> {
                 && shared * 100 >= words.len().min(theirs.len()) * BACKED_PERCENT_MIN
         };
         let points = fields.iter().filter(is_same);
-        points
-            .flat_map(|point| point.sources.iter().copied())
-            .collect()
+        points.flat_map(|point| point.sources.clone()).collect()
     }
 }
 

@@ -5,6 +5,7 @@
 
 use std::collections::BTreeSet;
 
+use chrono::NaiveDate;
 use openvibe_extract::{Material, Speaker};
 
 use super::{fault::Fault, handle};
@@ -165,10 +166,8 @@ fn opening(asked: &DraftRequest<'_>) -> Vec<Piece> {
     let lines = asked.material.lines.iter();
     let days: BTreeSet<_> = lines.map(|line| line.day).collect();
     let too_many = days.len().saturating_sub(CALENDAR_DAYS_MAX);
-    let days = days.iter().skip(too_many);
-    let days: Vec<String> = days
-        .map(|day| format!("{day} was a {}", day.format("%A")))
-        .collect();
+    let named = |day: &NaiveDate| format!("{day} was a {}", day.format("%A"));
+    let days: Vec<String> = days.iter().skip(too_many).map(named).collect();
     let mut pieces = Vec::new();
     pieces.extend(labeled("[People, handle: name]:\n", &people));
     if !asked.background.is_empty() {

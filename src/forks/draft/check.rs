@@ -3,7 +3,7 @@
 //! `read` turns a model's answer into fields with the sources, owners, and dates that exist; `judge` then checks fields
 //! of any origin.
 
-use std::collections::BTreeSet;
+use std::{cmp::min_by_key, collections::BTreeSet};
 
 use chrono::NaiveDate;
 use openvibe_extract::{Material, Outline, Reading, plain_sentences};
@@ -37,11 +37,7 @@ impl Checked {
     /// Returns the answer or its repair, whichever has fewer faults; the repair in case of a tie.
     #[must_use]
     pub fn or_better(self, repaired: Self) -> Self {
-        if repaired.faults.len() <= self.faults.len() {
-            repaired
-        } else {
-            self
-        }
+        min_by_key(repaired, self, |checked| checked.faults.len())
     }
 }
 
@@ -145,19 +141,16 @@ fn judge(mut fields: Vec<DraftField>, evidence: &Evidence<'_>, mut faults: Vec<F
             add(field.path, kind, &field.text);
         }
     }
-    let is_point = |field: &&DraftField| field.path.is_beside(FieldPath::KeyPoint(0));
-    let count = fields.iter().filter(is_point).count();
+    let outline = outline_of(fields);
+    let count = outline.key_points.len();
     if count > KEY_POINTS_MAX {
         add(FieldPath::KeyPoints, Kind::TooManyKeyPoints(count), "");
     }
-    let words = words_of(&fields, evidence.material);
+    let words = words_of(&outline, evidence.material);
     if words >= WORDS_MAX {
         add(FieldPath::Whole, Kind::TooManyWords(words), "");
     }
-    Checked {
-        outline: outline_of(fields),
-        faults,
-    }
+    Checked { outline, faults }
 }
 
 fn judge_field(

@@ -143,11 +143,8 @@ pub(super) fn cut_to_words(text: &str, words_max: usize) -> String {
 
 fn ellipsis(text: &str) -> String {
     let kept = text.trim_end_matches(|c: char| c.is_whitespace() || ",;:.-–(…".contains(c));
-    if kept.is_empty() {
-        String::new()
-    } else {
-        format!("{kept}…")
-    }
+    let end = if kept.is_empty() { "" } else { "…" };
+    format!("{kept}{end}")
 }
 
 #[cfg(test)]

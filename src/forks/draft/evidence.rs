@@ -9,7 +9,7 @@ use openvibe_extract::{
 
 use super::{
     field::DraftField,
-    line::{AgentLines, Said, are_several, plain, plain_names, said_lines},
+    line::{AgentLines, Said, plain, said_lines},
 };
 
 /// Minimum share of a text's content words that its source text contains, in percent.
@@ -24,8 +24,6 @@ pub(super) struct Evidence<'a> {
     /// Name and handle of each person.
     pub(super) people: Vec<[String; 2]>,
     pub(super) superseded: Vec<&'a Superseded>,
-    /// True if only one person speaks; that person alone decides.
-    pub(super) is_alone: bool,
     /// Words of a text that only states that nothing was settled.
     unsettled: BTreeSet<String>,
     /// All lines and names.
@@ -35,14 +33,15 @@ pub(super) struct Evidence<'a> {
 impl<'a> Evidence<'a> {
     pub(super) fn new(material: &'a Material, reading: &'a Reading, agents: AgentLines) -> Self {
         let language = reading.language();
-        let lines = said_lines(material, reading, agents);
-        let people = plain_names(material);
+        let people = material.people.iter();
+        let names = people.map(|person| [plain(&person.name), plain(&person.handle)]);
+        let people: Vec<[String; 2]> = names.collect();
+        let lines = said_lines(material, reading, agents, &people);
         let phrases = ["none", "none-headline", "unsettled"].map(|name| reading.phrase(name));
         let said = lines.iter().flat_map(|line| [&line.text, &line.name]);
         let said = said.chain(people.iter().map(|[name, _]| name));
         Self {
             all: said.map(String::as_str).collect(),
-            is_alone: !are_several(lines.iter()),
             unsettled: roots(&phrases.join(" "), language),
             superseded: superseded(reading),
             material,
@@ -60,6 +59,10 @@ impl<'a> Evidence<'a> {
     /// Roots of the content words of a text.
     pub(super) fn words(&self, text: &str) -> BTreeSet<String> {
         roots(text, self.language)
+    }
+
+    pub(super) fn cited(&self, field: &DraftField) -> impl Iterator<Item = &Said<'a>> {
+        field.sources.iter().map(|at| &self.lines[*at])
     }
 
     pub(super) fn source_text(&self, field: &DraftField) -> impl Iterator<Item = &Said<'a>> {
@@ -126,8 +129,8 @@ fn superseded(reading: &Reading) -> Vec<&Superseded> {
             later.line >= value.line && is_same || later.line == value.line && is_passed
         })
     };
-    let found = all.iter().filter(|value| is_correction(value, reading));
-    found.filter(|value| !is_back(value)).collect()
+    let is_current = |value: &&Superseded| is_correction(value, reading) && !is_back(value);
+    all.iter().filter(is_current).collect()
 }
 
 /// Checks whether a message corrects the value, or decides on another one of the same unit.

@@ -5,9 +5,8 @@ use std::{fmt, mem};
 use chrono::NaiveDate;
 
 use super::{
-    ACTION_ITEMS_MAX, CONCLUSION_SENTENCES_MAX, CONCLUSION_UNITS_MAX, DEFERRED_ITEMS_MAX,
-    HEADLINE_UNITS_MAX, KEY_POINTS_MAX, OPEN_QUESTIONS_MAX, TEXT_UNITS_MAX, WORDS_MAX,
-    clean::cut_to_units,
+    CONCLUSION_SENTENCES_MAX, CONCLUSION_UNITS_MAX, HEADLINE_UNITS_MAX, KEY_POINTS_MAX,
+    TEXT_UNITS_MAX, WORDS_MAX, clean::cut_to_units,
 };
 
 /// Maximum length of the quote that identifies a text.
@@ -38,17 +37,6 @@ impl FieldPath {
             Self::Headline => HEADLINE_UNITS_MAX,
             Self::Conclusion => CONCLUSION_UNITS_MAX,
             _ => TEXT_UNITS_MAX,
-        }
-    }
-
-    /// Maximum number of entries in its list.
-    pub(super) fn count_max(self) -> usize {
-        match self {
-            Self::KeyPoint(_) => KEY_POINTS_MAX,
-            Self::ActionItem(_) => ACTION_ITEMS_MAX,
-            Self::OpenQuestion(_) => OPEN_QUESTIONS_MAX,
-            Self::Deferred(_) => DEFERRED_ITEMS_MAX,
-            _ => 1,
         }
     }
 }

@@ -41,20 +41,19 @@ impl DraftField {
         let can_answer = |source: &usize| (line..=line + ANSWERED_LINES).contains(source);
         self.is_whole() || line == 0 || self.sources.iter().any(can_answer)
     }
+}
 
-    /// Number of words, including the owner's name and one for the date, as in the resolution message.
-    fn words(&self, material: &Material) -> usize {
-        let owner = match &self.owner {
+/// Number of words, including owners' names and one for each date, as in the resolution message.
+pub(super) fn words_of(outline: &Outline, material: &Material) -> usize {
+    let words = fields_of(outline.clone()).into_iter().map(|field| {
+        let owner = match &field.owner {
             Some(Owner::Person(at)) => material.people.get(*at).map_or("", |person| &person.name),
             Some(Owner::Named(name)) => name,
             None => "",
         };
-        words(&self.text) + words(owner) + usize::from(self.due.is_some())
-    }
-}
-
-pub(super) fn words_of(fields: &[DraftField], material: &Material) -> usize {
-    fields.iter().map(|field| field.words(material)).sum()
+        words(&field.text) + words(owner) + usize::from(field.due.is_some())
+    });
+    words.sum()
 }
 
 /// Headline, conclusion, and the entries of all lists in the order of the answer.

@@ -60,25 +60,20 @@ pub(super) fn plain(text: &str) -> String {
     format!(" {} ", words.join(" "))
 }
 
-/// Name and handle of each person in the form of [`plain`].
-pub(super) fn plain_names(material: &Material) -> Vec<[String; 2]> {
-    let people = material.people.iter();
-    let names = people.map(|person| [&person.name, &person.handle].map(|name| plain(name)));
-    names.collect()
-}
-
 /// Reads all lines. A quoted order to a machine is left out of its line.
 pub(super) fn said_lines<'a>(
     material: &'a Material,
     reading: &'a Reading,
     agents: AgentLines,
+    people: &[[String; 2]],
 ) -> Vec<Said<'a>> {
-    let names = plain_names(material);
     let said = |(at, line): (usize, &'a Line)| Said {
         text: plain(&line.text),
         speaker: &line.speaker,
         name: match &line.speaker {
-            Speaker::Person(at) => names.get(*at).map(|name| name.concat()).unwrap_or_default(),
+            Speaker::Person(at) => people
+                .get(*at)
+                .map_or_else(String::new, |name| name.concat()),
             Speaker::Agent(name) => plain(name),
         },
         day: line.day,
@@ -127,11 +122,9 @@ pub(super) fn is_agreed(lines: &[Said<'_>], at: usize) -> bool {
         Act::Correction,
         Act::Deferral,
     ];
-    let Said {
-        speaker, values, ..
-    } = &lines[at];
+    let own = &lines[at];
     let later = lines.iter().skip(at + 1).take(AGREED_LINES * 3);
-    let others = later.filter(|said| said.is_by_person() && said.speaker != *speaker);
+    let others = later.filter(|said| said.is_by_person() && said.speaker != own.speaker);
     for said in others.take(AGREED_LINES) {
         if said.has(&AGAINST) {
             return false;
@@ -141,7 +134,7 @@ pub(super) fn is_agreed(lines: &[Said<'_>], at: usize) -> bool {
             theirs.any(|other| (other.kind, &other.key) == (value.kind, &value.key))
         };
         if said.has(&[Act::Assent, Act::Commitment])
-            || !said.has(&[Act::Question]) && values.iter().any(is_repeated)
+            || !said.has(&[Act::Question]) && own.values.iter().any(is_repeated)
         {
             return true;
         }

@@ -66,10 +66,7 @@ fn handle(position: usize) -> String {
 }
 
 /// Compiles a constant pattern.
-#[expect(
-    clippy::expect_used,
-    reason = "the patterns are constant, and tests use each of them"
-)]
+#[expect(clippy::expect_used, reason = "tests use every pattern")]
 fn pattern(text: &str) -> Regex {
     Regex::new(text).expect("a valid pattern")
 }

@@ -162,7 +162,7 @@ impl Evidence<'_> {
             Some(Owner::Named(name)) => line.text.contains(&plain(name)),
             None => false,
         };
-        let mut sources = field.sources.iter().map(|at| &self.lines[*at]);
+        let mut sources = self.cited(field);
         !self.is_read() || sources.any(|line| line.has(&WORK) || is_owners(line))
     }
 }

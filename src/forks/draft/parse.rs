@@ -111,10 +111,8 @@ pub fn parse(answer: &str, ids: &[String]) -> Result<Raw, UnparsableDraft> {
 /// The answer after the model's reasoning, if it includes any.
 fn without_thoughts(answer: &str) -> &str {
     let ends = "</think> </thinking> </thought> </reasoning> <|message|>".split(' ');
-    let after = ends
-        .filter_map(|end| Some(answer.rfind(end)? + end.len()))
-        .max();
-    after.map_or(answer, |at| &answer[at..])
+    let ends = ends.filter_map(|end| Some(answer.rfind(end)? + end.len()));
+    ends.max().map_or(answer, |at| &answer[at..])
 }
 
 /// The object with the most fields of a resolution. Of several, the last one, because models
@@ -126,43 +124,39 @@ fn resolution_in(text: &str) -> Option<Map<String, Value>> {
         candidates.extend(objects(&inner));
     }
     let candidates = candidates.into_iter();
-    let found = candidates.filter_map(|candidate| unwrapped(candidate, 0));
-    found
-        .max_by_key(|(count, _)| *count)
-        .map(|(_, fields)| fields)
+    let found = candidates.flat_map(|candidate| nested(candidate, 0));
+    let best = found.max_by_key(known_fields)?;
+    (known_fields(&best) > 0).then_some(best)
 }
 
-/// The object itself, or the object inside it that has more known fields, with their number.
-fn unwrapped(value: Value, depth: usize) -> Option<(usize, Map<String, Value>)> {
-    let fields = match value {
-        Value::Object(fields) => fields,
-        Value::Array(values) if depth < WRAPPED_MAX => {
-            return values
-                .into_iter()
-                .find_map(|value| unwrapped(value, depth + 1));
+/// An object and those inside it, also in strings; the inner ones first.
+fn nested(value: Value, depth: usize) -> Vec<Map<String, Value>> {
+    let (fields, depth) = match value {
+        Value::Object(fields) => (fields, depth),
+        Value::String(text) if text.trim_start().starts_with('{') => {
+            let fields = serde_json::from_str(&text);
+            (fields.unwrap_or_default(), WRAPPED_MAX)
         }
-        Value::String(text) if depth > 0 && text.trim_start().starts_with('{') => {
-            let inner = serde_json::from_str(&text).ok()?;
-            return unwrapped(inner, WRAPPED_MAX);
-        }
-        _ => return None,
+        _ => return Vec::new(),
     };
+    let mut found = Vec::new();
+    if depth < WRAPPED_MAX {
+        let inner = fields.values().cloned();
+        found.extend(inner.flat_map(|value| nested(value, depth + 1)));
+    }
+    found.push(fields);
+    found
+}
+
+/// Number of fields of a resolution; 0 if there is only a headline, as in many other objects.
+fn known_fields(fields: &Map<String, Value>) -> usize {
     let count = |names: &[&str]| {
-        let found = names.iter().filter_map(|names| find(&fields, names));
-        found.count()
+        let known = names.iter().filter(|names| find(fields, names).is_some());
+        known.count()
     };
-    let needed = count(&[CONCLUSION, KEY_POINTS, ACTION_ITEMS, OPEN_QUESTIONS]);
-    let own = if needed > 0 {
-        needed + count(&[HEADLINE, DEFERRED_ITEMS])
-    } else {
-        0
-    };
-    let may_wrap = |value: &&Value| depth < WRAPPED_MAX && !value.is_array() && !value.is_null();
-    let inner = fields.values().filter(may_wrap);
-    let inner = inner.filter_map(|value| unwrapped(value.clone(), depth + 1));
-    match inner.max_by_key(|(count, _)| *count) {
-        Some((count, inner)) if count > own => Some((count, inner)),
-        _ => (own > 0).then_some((own, fields)),
+    match count(&[CONCLUSION, KEY_POINTS, ACTION_ITEMS, OPEN_QUESTIONS]) {
+        0 => 0,
+        needed => needed + count(&[HEADLINE, DEFERRED_ITEMS]),
     }
 }
 
@@ -173,10 +167,9 @@ fn find<'a>(fields: &'a Map<String, Value>, names: &str) -> Option<&'a Value> {
         letters.flat_map(char::to_lowercase).eq(name.chars())
     };
     names.split(' ').find_map(|name| {
-        let fields = fields.iter().filter(|(key, _)| is(key, name));
-        fields
-            .map(|(_, value)| value)
-            .find(|value| !value.is_null())
+        let named = fields.iter().filter(|(key, _)| is(key, name));
+        let mut values = named.map(|(_, value)| value);
+        values.find(|value| !value.is_null())
     })
 }
 

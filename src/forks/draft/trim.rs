@@ -1,14 +1,12 @@
 //! Removes faulty parts of a draft and enforces every limit.
 
-use std::{
-    collections::{BTreeSet, HashMap},
-    mem,
-};
+use std::collections::BTreeSet;
 
 use openvibe_extract::{Material, Outline, Owner, Reading, plain_sentences};
 
 use super::{
-    CONCLUSION_SENTENCES_MAX, OWNER_NAME_UNITS_MAX, SOURCES_MAX, UnparsableDraft, WORDS_MAX,
+    ACTION_ITEMS_MAX, CONCLUSION_SENTENCES_MAX, DEFERRED_ITEMS_MAX, KEY_POINTS_MAX,
+    OPEN_QUESTIONS_MAX, OWNER_NAME_UNITS_MAX, SOURCES_MAX, UnparsableDraft, WORDS_MAX,
     check::{Checked, check_extracted},
     clean::{clean, cut_to_units, cut_to_words},
     fault::{Fault, FieldPath},
@@ -67,15 +65,14 @@ pub(super) fn fit(outline: Outline, material: &Material) -> Outline {
     for field in &mut fields {
         fit_field(field, material);
     }
-    let mut counts = HashMap::new();
     fields.retain(|field| !field.text.is_empty());
-    fields.retain(|field| {
-        let count = counts.entry(mem::discriminant(&field.path)).or_insert(0);
-        *count += 1;
-        *count <= field.path.count_max()
-    });
-    shorten(&mut fields, material);
-    outline_of(fields)
+    let mut outline = outline_of(fields);
+    outline.key_points.truncate(KEY_POINTS_MAX);
+    outline.action_items.truncate(ACTION_ITEMS_MAX);
+    outline.open_questions.truncate(OPEN_QUESTIONS_MAX);
+    outline.deferred_items.truncate(DEFERRED_ITEMS_MAX);
+    shorten(&mut outline, material);
+    outline
 }
 
 fn fit_field(field: &mut DraftField, material: &Material) {
@@ -102,49 +99,28 @@ fn fit_field(field: &mut DraftField, material: &Material) {
 }
 
 /// Shortens the outline, least important parts first.
-fn shorten(fields: &mut Vec<DraftField>, material: &Material) {
-    drop_last(fields, FieldPath::Deferred(0), 0, material);
-    drop_last(fields, FieldPath::OpenQuestion(0), 0, material);
-    drop_last(fields, FieldPath::KeyPoint(0), KEY_POINTS_KEPT, material);
+fn shorten(outline: &mut Outline, material: &Material) {
+    let is_over = |outline: &Outline| words_of(outline, material) >= WORDS_MAX;
+    while is_over(outline) && outline.deferred_items.pop().is_some() {}
+    while is_over(outline) && outline.open_questions.pop().is_some() {}
+    while is_over(outline) && outline.key_points.len() > KEY_POINTS_KEPT {
+        outline.key_points.pop();
+    }
     for words_max in TEXT_WORDS_STEPS {
-        cut_texts(fields, material, |path| match path {
-            FieldPath::KeyPoint(_) | FieldPath::ActionItem(_) => words_max,
-            _ => usize::MAX,
-        });
-    }
-    cut_texts(fields, material, |path| match path {
-        FieldPath::Headline => HEADLINE_WORDS_MAX,
-        FieldPath::Conclusion => CONCLUSION_WORDS_MAX,
-        _ => usize::MAX,
-    });
-    drop_last(fields, FieldPath::ActionItem(0), 0, material);
-    drop_last(fields, FieldPath::KeyPoint(0), 0, material);
-}
-
-fn is_over(fields: &[DraftField], material: &Material) -> bool {
-    words_of(fields, material) >= WORDS_MAX
-}
-
-/// Drops the last entries of a list, except for the first `kept`, while there are too many words.
-fn drop_last(fields: &mut Vec<DraftField>, list: FieldPath, kept: usize, material: &Material) {
-    let positions = (0..fields.len()).filter(|at| fields[*at].path.is_beside(list));
-    let positions: Vec<usize> = positions.skip(kept).collect();
-    for at in positions.into_iter().rev() {
-        if is_over(fields, material) {
-            fields.remove(at);
+        if !is_over(outline) {
+            return;
+        }
+        for point in &mut outline.key_points {
+            point.text = cut_to_words(&point.text, words_max);
+        }
+        for item in &mut outline.action_items {
+            item.text = cut_to_words(&item.text, words_max);
         }
     }
-}
-
-/// Cuts each text to its number of words if there are too many words.
-fn cut_texts(
-    fields: &mut [DraftField],
-    material: &Material,
-    words_max: impl Fn(FieldPath) -> usize,
-) {
-    if is_over(fields, material) {
-        for field in fields {
-            field.text = cut_to_words(&field.text, words_max(field.path));
-        }
+    if is_over(outline) {
+        outline.conclusion = cut_to_words(&outline.conclusion, CONCLUSION_WORDS_MAX);
+        outline.headline = cut_to_words(&outline.headline, HEADLINE_WORDS_MAX);
     }
+    while is_over(outline) && outline.action_items.pop().is_some() {}
+    while is_over(outline) && outline.key_points.pop().is_some() {}
 }

@@ -73,13 +73,10 @@ impl Evidence<'_> {
 
     fn is_said(&self, value: &Value, lines: &[&Said<'_>], days: &[NaiveDate]) -> bool {
         let groups: Vec<String> = groups(&value.text).collect();
-        let count = value.key.parse::<u32>();
-        if value.kind == ValueKind::Amount
+        let is_count = |count: u32| count <= COUNTED_MAX;
+        let is_counted = value.kind == ValueKind::Amount
             && groups.is_empty()
-            && count.is_ok_and(|count| count <= COUNTED_MAX)
-        {
-            return true;
-        }
+            && value.key.parse().is_ok_and(is_count);
         let written = plain(&value.text);
         // "Sa" and "fri" are days, too.
         let is_short = |word: &str| {
@@ -101,7 +98,8 @@ impl Evidence<'_> {
         let has_number = |number: &str| lines.iter().any(|line| line.numbers.contains(number));
         let whole = whole(&value.text).concat();
         let is_part = |group: &String| is_year(group) || has_number(group);
-        lines.iter().any(has_value)
+        is_counted
+            || lines.iter().any(has_value)
             || !whole.is_empty() && (is_year(&whole) || has_number(&bare(&whole)))
             || groups.len() > 1 && groups.iter().all(is_part)
     }
@@ -125,9 +123,8 @@ impl Evidence<'_> {
     pub(super) fn due_fault(&self, field: &DraftField) -> Option<Kind> {
         let due = field.due?;
         let days = || self.lines.iter().map(|line| line.day);
-        let last = days()
-            .max()
-            .and_then(|day| day.checked_add_days(Days::new(DUE_DAYS_MAX)));
+        let latest = |day: NaiveDate| day.checked_add_days(Days::new(DUE_DAYS_MAX));
+        let last = days().max().and_then(latest);
         if days().min().is_none_or(|first| due < first) || Some(due) > last {
             Some(Kind::DueOutOfRange(due))
         } else if let Some(value) = self.superseded_due(due, &field.sources) {
