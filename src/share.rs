@@ -144,7 +144,7 @@ pub struct Turns<K> {
 }
 
 impl<K: Hash + Eq> Turns<K> {
-    /// Each holder has `at_once` turns, for which at most `waiting_max` requests wait.
+    /// Each holder has `at_once` turns; about `waiting_max` requests hold one or wait for one.
     pub fn new(at_once: usize, waiting_max: usize) -> Self {
         Self {
             at_once,
