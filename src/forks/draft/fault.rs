@@ -96,8 +96,8 @@ pub enum Kind {
     NoSource,
     /// No participant or mentioned person has this name; the owner is already removed.
     #[error(
-        "has the owner \"{0}\", who is neither in the list of people nor named in the messages: \
-         use a handle from the list, or null"
+        "has the owner \"{0}\", who is neither in the list of people nor named in the \
+         messages: use a handle from the list, or null"
     )]
     UnknownOwner(String),
     #[error("is owned by the assistant {0}: only people own action items")]
