@@ -243,7 +243,7 @@ async fn asked(
             None => Ok(Invoked::default()),
         };
     };
-    invoke_bound(c, draft, bound).await
+    invoke_bound(c, draft, &bound).await
 }
 
 /// Invokes the mentioned agents: one after the other if the message links them.
@@ -280,7 +280,7 @@ fn invoke_mentioned(
 async fn invoke_bound(
     c: &mut Conn,
     draft: &PostDraft<'_>,
-    bound: Binding,
+    bound: &Binding,
 ) -> Result<Invoked, ChatError> {
     let actor = &draft.access.channel_access.actor;
     if !bound.auto_reply || !actor.scopes.has(Scope::AgentsUse) || draft.is_silenced(bound.agent) {
@@ -309,7 +309,7 @@ async fn invoke_bound(
             ..Invoked::default()
         });
     }
-    invoke_fallback(c, draft, &bound).await
+    invoke_fallback(c, draft, bound).await
 }
 
 /// Invokes the channel's agent without a mention, unless it has reached its limit of the day.

@@ -19,8 +19,6 @@ use crate::{
 use super::handler::ReplyHandler;
 
 pub(super) struct Beginning {
-    /// The built-in responder replies.
-    pub(super) is_offline: bool,
     pub(super) agent: Resolved,
     pub(super) counts: serde_json::Value,
     /// False if the requester lost the rights that the task needs.
@@ -43,7 +41,6 @@ impl Beginning {
         let target = lease.target;
         let agent = profiles::get_resolved(c, target.agent, target.agent_version).await?;
         let mut beginning = Self {
-            is_offline,
             counts: queue::counts_of(c, task.id).await?,
             can_go_on: can_go_on(c, &task).await?,
             loaded: None,
@@ -94,8 +91,8 @@ impl ReplyHandler {
         &self,
         task: Task,
         lease: Lease,
+        is_offline: bool,
     ) -> Result<Beginning, DbError> {
-        let is_offline = self.provider.is_offline();
         let settings = self.compactor.settings;
         let mut c = self.db.snapshot().await?;
         if is_offline {

@@ -53,11 +53,12 @@ impl Handler for ReplyHandler {
 
 impl ReplyHandler {
     async fn reply(&self, task: Task, lease: Lease, stop: CancellationToken) -> Result<(), Abort> {
-        let beginning = self.read_beginning(task.clone(), lease).await?;
+        let is_offline = self.provider.is_offline();
+        let beginning = self.read_beginning(task.clone(), lease, is_offline);
+        let beginning = beginning.await?;
         if !beginning.can_go_on {
             return Ok(self.fail(lease, FailCode::NotAllowed, None).await?);
         }
-        let is_offline = beginning.is_offline;
         if task.kind == TaskKind::Delegate && task.run_id.is_none() && is_offline {
             return Ok(self.fail(lease, FailCode::ModelUnavailable, None).await?);
         }
