@@ -1,11 +1,12 @@
 //! Messages that contain any of the given words, best first.
 //!
-//! The fewer messages contain a word, the more it counts, and a little more in a short message (BM25 for a word that occurs
-//! once). Of a common word, the newest messages are considered, then older ones with one and two other words, so that an
-//! old message whose words are all common is found, too. Half of the score of the better neighbor is added, and 0.4 of that of
-//! the better one after it, because an answer often lacks the words of its question. The neighbors of the best messages are
-//! ranked as well. A thread is ranked by its best message and by the words that it contains. `scripts/bench-locomo.py` measures
-//! both.
+//! The fewer messages contain a word, the more it counts (BM25 for a text of average length in which the word occurs
+//! once: counting the length moved answers behind short messages). Of a common word, the newest messages are considered, then
+//! older ones with one and two other words, so that an old message whose words are all common is found, too. Half of the score
+//! of the better neighbor is added, and a quarter of that of the neighbor after it, because an answer often lacks the words of
+//! its question; for the same reason, the matching neighbors of the best messages are ranked, too. A message in a thread that
+//! contains more of the words counts more. A thread is ranked by its best message and by the words that it contains.
+//! `scripts/bench-locomo.py` measures both.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 
@@ -33,12 +34,10 @@ const FOUND_MAX: i64 = 500;
 const MORE_WORDS_MAX: usize = 2;
 /// Number of the best messages that are ranked with and beside their neighbors.
 const RANKED_MAX: usize = 200;
-/// Share of a neighbor's score that is added, by distance. In a talk of two people, the next but one has the same author.
-const NEIGHBOR_WEIGHTS: [f64; 2] = [0.5, 0.4];
-/// Parameters of BM25: saturation, and weight of the length. The usual weight of 0.75 is for documents of which the long ones repeat
-/// words; of chat messages, they more often have the answer.
-const SATURATION: f64 = 1.2;
-const LENGTH_WEIGHT: f64 = 0.2;
+/// Share of a neighbor's score that is added, by distance.
+const NEIGHBOR_WEIGHTS: [f64; 2] = [0.5, 0.25];
+/// Share of the thread's score for its words that is added to a message.
+const THREAD_WEIGHT: f64 = 0.2;
 /// Age at which a message counts half, in days.
 const HALF_LIFE_DAYS: f64 = 90.0;
 /// Number of people and agents whose names are compared with the words.
@@ -208,15 +207,12 @@ async fn ranked(
     hits: &[Hits],
     now: Timestamp,
 ) -> Result<Vec<Ranked>, DbError> {
+    let mut own: HashMap<i64, f64> = HashMap::new();
     let mut all: HashMap<i64, Found> = HashMap::new();
     for word in hits {
-        all.extend(word.found.iter().map(|found| (found.seq, *found)));
-    }
-    let length = mean_length(all.values());
-    let mut own: HashMap<i64, f64> = HashMap::new();
-    for word in hits {
         for found in &word.found {
-            *own.entry(found.seq).or_default() += word.weight * length_factor(found, length);
+            *own.entry(found.seq).or_default() += word.weight;
+            all.insert(found.seq, *found);
         }
     }
     let mut first: Vec<(i64, f64)> = own.iter().map(|(seq, score)| (*seq, *score)).collect();
@@ -237,12 +233,13 @@ async fn ranked(
                 let scores = side.iter().filter_map(score_of);
                 weight * scores.fold(0.0, f64::max)
             });
-            let score = (own + added.sum::<f64>()) * freshness(found.created_at, now);
+            let alone = own + added.sum::<f64>();
             let covered = coverage.get(&found.thread_id.0).copied().unwrap_or(0.0);
+            let freshness = freshness(found.created_at, now);
             Some(Ranked {
                 found,
-                score,
-                thread_score: score + covered * freshness(found.created_at, now),
+                score: (alone + THREAD_WEIGHT * covered) * freshness,
+                thread_score: (alone + covered) * freshness,
             })
         })
         .collect();
@@ -252,20 +249,6 @@ async fn ranked(
             .then(b.found.seq.cmp(&a.found.seq))
     });
     Ok(best)
-}
-
-/// Mean length of messages in bytes.
-#[expect(clippy::cast_precision_loss, reason = "a mean")]
-fn mean_length<'a>(messages: impl ExactSizeIterator<Item = &'a Found>) -> f64 {
-    let count = messages.len() as f64;
-    messages.map(|found| found.bytes as f64).sum::<f64>() / count.max(1.0)
-}
-
-/// Factor of BM25 for a word of a message; 1 at the mean length.
-#[expect(clippy::cast_precision_loss, reason = "a share")]
-fn length_factor(found: &Found, mean: f64) -> f64 {
-    let length = found.bytes as f64 / mean.max(1.0);
-    (SATURATION + 1.0) / (1.0 + SATURATION * (1.0 - LENGTH_WEIGHT + LENGTH_WEIGHT * length))
 }
 
 /// Neighbors of a message by distance, on both sides.
@@ -518,20 +501,6 @@ mod tests {
         beside.sort_unstable();
         assert_eq!((beside, all[&6][1].is_empty()), (vec![5, 7], true));
         assert_eq!(all[&5], [vec![4, 6], vec![7]]);
-    }
-
-    #[test]
-    fn a_word_counts_more_in_a_short_message() {
-        let found = |bytes| Found {
-            seq: 1,
-            thread_id: crate::ids::ThreadId::new(),
-            created_at: crate::db::now(),
-            bytes,
-        };
-        let factors = [50, 100, 400].map(|bytes| length_factor(&found(bytes), 100.0));
-        assert!((factors[1] - 1.0).abs() < 1e-9, "{factors:?}");
-        assert!(factors[0] > 1.04 && factors[2] < 0.8, "{factors:?}");
-        assert!((mean_length([found(50), found(150)].iter()) - 100.0).abs() < 1e-9);
     }
 
     #[test]

@@ -253,8 +253,6 @@ pub struct Found {
     pub seq: i64,
     pub thread_id: ThreadId,
     pub created_at: Timestamp,
-    /// Length of its text.
-    pub bytes: i64,
 }
 
 /// Condition on a message that an agent can cite: the author is a person, or it is the result of a fork.
@@ -306,7 +304,7 @@ pub async fn find_documents(
             macro_rules! find {
                 ($order:literal) => {
                     concat!(
-                        "select m.seq, m.thread_id, m.created_at, cast(octet_length(m.content_plain) as bigint) as bytes from search_index f cross join messages m \
+                        "select m.seq, m.thread_id, m.created_at from search_index f cross join messages m \
                          where f.words match $2 and f.rowid > $3 and f.rowid < $4 and m.workspace_id = $1 and m.seq = (f.rowid & 1099511627775) ",
                         visible!(),
                         "order by f.rowid ",
@@ -338,7 +336,7 @@ pub async fn find_documents(
             macro_rules! find {
                 ($order:literal) => {
                     concat!(
-                        "select m.seq, m.thread_id, m.created_at, cast(octet_length(m.content_plain) as bigint) as bytes from search_index f join messages m on m.workspace_id = f.workspace_id and m.seq = f.seq \
+                        "select m.seq, m.thread_id, m.created_at from search_index f join messages m on m.workspace_id = f.workspace_id and m.seq = f.seq \
                          where f.workspace_id = $1 and f.words @@ cast($2 as tsquery) and f.seq > $3 and f.seq < $4 ",
                         visible!(),
                         "order by f.seq ",
