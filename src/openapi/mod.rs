@@ -24,7 +24,6 @@ use utoipa::{
 use self::examples::Examples;
 use crate::auth::{Role, Scope};
 use crate::http::error::{ErrorBody, OpenAiErrorBody, is_openai};
-use crate::text_enum::UnknownText;
 
 pub fn empty() -> OpenApi {
     let description = "Team chat in which AI agents are teammates. Errors are `{\"error\":{type,code,message,param?}}`; lists are \
@@ -197,7 +196,7 @@ const TAGS: &[(&str, &str)] = &[
 /// needs (all of them).
 struct Access {
     role: Option<Role>,
-    scopes: Option<Vec<String>>,
+    scopes: Option<Vec<Scope>>,
 }
 
 impl Access {
@@ -212,17 +211,14 @@ impl Access {
             scopes: None,
         };
         for requirement in security {
+            let unknown = |e: serde_json::Error| -> ! { panic!("{method} {path}: {e}") };
             let named = serde_json::to_value(requirement).unwrap_or_default();
-            let list = |name: &str| serde_json::from_value::<Vec<String>>(named[name].clone()).ok();
-            let unknown = |e: UnknownText| panic!("{method} {path}: {e}");
-            let role = list("session").and_then(|mut roles| roles.pop());
-            access.role = access
-                .role
-                .or_else(|| Some(role?.parse().unwrap_or_else(unknown)));
-            access.scopes = access.scopes.or_else(|| list("key"));
-            for scope in access.scopes.iter().flatten() {
-                scope.parse::<Scope>().unwrap_or_else(unknown);
-            }
+            let roles: Option<Vec<Role>> =
+                serde_json::from_value(named["session"].clone()).unwrap_or_else(|e| unknown(e));
+            let scopes: Option<Vec<Scope>> =
+                serde_json::from_value(named["key"].clone()).unwrap_or_else(|e| unknown(e));
+            access.role = access.role.or(roles.and_then(|mut roles| roles.pop()));
+            access.scopes = access.scopes.or(scopes);
         }
         access
     }
@@ -241,6 +237,7 @@ impl Access {
             Some([]) => text.push_str("; with any key"),
             Some(scopes) => {
                 text.push_str("; keys need `");
+                let scopes: Vec<_> = scopes.iter().map(|scope| scope.as_str()).collect();
                 text.push_str(&scopes.join("` and `"));
                 text.push('`');
             }
