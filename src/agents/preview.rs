@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
+use utoipa::openapi::{RefOr, Schema};
 
 use super::{
     AgentError,
@@ -26,8 +27,24 @@ pub struct PreviewForm {
     #[serde(default)]
     pub agent_id: Option<AgentId>,
     /// As for `POST /v1/agents`; the name is optional.
-    #[schema(value_type = NewAgent)]
-    pub agent: Map<String, Value>,
+    pub agent: UnnamedAgent,
+}
+
+/// Fields of an agent that may have no name yet.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(transparent)]
+pub struct UnnamedAgent(Map<String, Value>);
+
+impl utoipa::PartialSchema for UnnamedAgent {
+    fn schema() -> RefOr<Schema> {
+        NewAgent::schema_with_required(&["instructions"])
+    }
+}
+
+impl utoipa::ToSchema for UnnamedAgent {
+    fn schemas(schemas: &mut Vec<(String, RefOr<Schema>)>) {
+        <NewAgent as utoipa::ToSchema>::schemas(schemas);
+    }
 }
 
 /// The resulting system text and model settings of a draft.
@@ -71,7 +88,7 @@ pub async fn preview(
         Some(id) => Some(profiles::get_visible_profile(c, actor, id).await?),
         None => None,
     };
-    let mut fields = form.agent;
+    let UnnamedAgent(mut fields) = form.agent;
     fields.entry("name").or_insert_with(|| Value::from(UNNAMED));
     if fields.get("name").is_some_and(|name| name == "") {
         fields.insert("name".to_owned(), Value::from(UNNAMED));

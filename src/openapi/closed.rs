@@ -8,7 +8,7 @@ use utoipa::openapi::{
     schema::{AdditionalProperties, AllOf, Object, OneOfBuilder},
 };
 
-use super::Schemas;
+use super::{Schemas, walk::for_each_part};
 
 /// Flattens every `allOf` that contains a closed object, and removes schemas that are no longer referenced.
 pub(super) fn flatten(schemas: &mut Schemas) {
@@ -45,41 +45,14 @@ fn flatten_one(schema: &mut RefOr<Schema>, given: &Schemas, pieces: &mut Vec<Str
             Schema::OneOf(one.description(description).build())
         };
     }
-    match inner {
-        Schema::Object(object) => {
-            for property in object.properties.values_mut() {
-                flatten_one(property, given, pieces);
-            }
-            if let Some(AdditionalProperties::RefOr(value)) =
-                object.additional_properties.as_deref_mut()
-            {
-                flatten_one(value, given, pieces);
-            }
+    let is_choice = matches!(inner, Schema::OneOf(_));
+    for_each_part(inner, |part| {
+        let title = variant(part).filter(|_| is_choice);
+        flatten_one(part, given, pieces);
+        if let RefOr::T(Schema::Object(object)) = part {
+            object.title = object.title.take().or(title);
         }
-        Schema::Array(array) => {
-            if let utoipa::openapi::schema::ArrayItems::RefOrSchema(items) = &mut array.items {
-                flatten_one(items, given, pieces);
-            }
-        }
-        Schema::OneOf(one) => {
-            for item in &mut one.items {
-                let title = variant(item);
-                flatten_one(item, given, pieces);
-                if let RefOr::T(Schema::Object(object)) = item {
-                    object.title = object.title.take().or(title);
-                }
-            }
-        }
-        Schema::AllOf(all) => all
-            .items
-            .iter_mut()
-            .for_each(|item| flatten_one(item, given, pieces)),
-        Schema::AnyOf(any) => any
-            .items
-            .iter_mut()
-            .for_each(|item| flatten_one(item, given, pieces)),
-        _ => {}
-    }
+    });
 }
 
 fn name(schema: &RefOr<Schema>) -> Option<&str> {

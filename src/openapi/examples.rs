@@ -3,8 +3,6 @@
 
 use serde_json::{Map, Value, json};
 
-use crate::http::error::{ErrorCode, ErrorKind};
-
 /// Maximum nesting, because schemas can be recursive.
 const DEPTH_MAX: usize = 5;
 /// Part of an example ID after the prefix.
@@ -13,38 +11,26 @@ const ID: &str = "01k5t3h8xze4bs4p8v2m9qwd7a";
 /// Example value for a field name, for schemas that allow any text or number.
 fn by_name(name: &str) -> Option<Value> {
     Some(match name {
-        "name" | "author_name" | "owner_name" | "display_name" => json!("Ada"),
+        "name" => json!("Ada"),
         "handle" => json!("ada"),
         "slug" => json!("northwind"),
         "email" => json!("ada@example.org"),
-        "title" | "thread_title" => json!("Friday or Monday?"),
+        "title" => json!("Friday or Monday?"),
         "content" | "text" | "content_plain" => json!("Monday: two quiet days before the fair."),
         "headline" => json!("We launch on Monday"),
         "conclusion" => json!("We launch on Monday, because nobody deploys on a Friday."),
         "emoji" => json!("👍"),
-        "topic" => json!("What ships, and when"),
         "description" => json!("Helps with plans"),
         "instructions" => json!("You help the team with its plans."),
-        "message" => json!("the thread does not exist, or you are not in its channel"),
         "model" => json!("claude-sonnet-4-5"),
-        "address" => json!("192.0.2.7"),
         "url" => json!("https://chat.example.org/invite/…"),
         "path" => json!("SOUL.md"),
         "epoch" => json!("01k5t3h8xz"),
-        "seq" | "since" => json!(124),
+        "seq" => json!(124),
         "version" | "agent_version" | "revision" | "attempt" => json!(1),
         "size_bytes" => json!(48_213),
         _ => return None,
     })
-}
-
-/// Quoted word at the start of a description, such as `` `text` or `notice` ``.
-fn first_word(schema: &Value) -> Option<Value> {
-    let text = schema["description"].as_str()?;
-    let rest = text.strip_prefix('`')?;
-    let (word, _) = rest.split_once('`')?;
-    let is_word = |c: char| c.is_ascii_lowercase() || matches!(c, '_' | '.');
-    (!word.is_empty() && word.chars().all(is_word)).then(|| json!(word))
 }
 
 /// Generates example values from schemas.
@@ -162,79 +148,6 @@ impl Examples {
             _ => {}
         }
         let named = by_name(name).filter(Value::is_string);
-        first_word(schema).or(named).unwrap_or_else(|| json!("…"))
+        named.unwrap_or_else(|| json!("…"))
     }
-}
-
-/// Example error for a status.
-pub(super) fn error(status: &str, openai: bool) -> Option<Value> {
-    use {ErrorCode as E, ErrorKind as K};
-    let (kind, code, message) = match status {
-        "400" => (
-            K::InvalidRequest,
-            E::InvalidLimit,
-            "limit must be a number from 1 to 100, not `many`",
-        ),
-        "401" => (
-            K::Unauthenticated,
-            E::NotSignedIn,
-            "you are not signed in: sign in, or send an API key as `Authorization: Bearer ov_…`",
-        ),
-        "403" => (
-            K::PermissionDenied,
-            E::ScopeMissing,
-            "this key lacks the scope `chat:write`: create a key that has it",
-        ),
-        "404" => (
-            K::NotFound,
-            E::ThreadNotFound,
-            "the thread does not exist, or you are not in its channel",
-        ),
-        "409" => (
-            K::Conflict,
-            E::NameTaken,
-            "a channel named `launch` already exists: choose another name",
-        ),
-        "413" => (
-            K::PayloadTooLarge,
-            E::BodyTooLarge,
-            "the request body is larger than 1 MiB: send less",
-        ),
-        "416" => (
-            K::InvalidRequest,
-            E::RangeNotSatisfiable,
-            "the file is 48213 bytes: request a range within it",
-        ),
-        "422" => (
-            K::UnprocessableEntity,
-            E::InvalidValue,
-            "a title must be one line of at most 200 characters",
-        ),
-        "428" => (
-            K::PreconditionRequired,
-            E::PreconditionRequired,
-            "changing a draft requires an If-Match header: send the ETag from when you read it",
-        ),
-        "429" => (
-            K::RateLimited,
-            E::RateLimited,
-            "too many requests: try again in 3 s",
-        ),
-        "500" => (
-            K::Internal,
-            E::Internal,
-            "something went wrong on the server and was logged: try again",
-        ),
-        "503" => (
-            K::Unavailable,
-            E::Unavailable,
-            "the server is shutting down: try again in a moment",
-        ),
-        _ => return None,
-    };
-    Some(if openai {
-        json!({"error": {"message": message, "type": "invalid_request_error", "param": null, "code": code}})
-    } else {
-        json!({"error": {"type": kind, "code": code, "message": message}})
-    })
 }

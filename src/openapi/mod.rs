@@ -1,17 +1,18 @@
 //! The `OpenAPI` document, generated from the handlers.
 
 mod closed;
+mod errors;
 mod examples;
 mod parameters;
 mod required;
+mod walk;
 
 use std::collections::BTreeMap;
 
 use utoipa::{
     PartialSchema, ToSchema,
     openapi::{
-        Components, Content, ContentBuilder, HeaderBuilder, InfoBuilder, ObjectBuilder, OpenApi,
-        OpenApiBuilder, Ref, RefOr, Response, ResponseBuilder, Schema, Type,
+        Components, Content, InfoBuilder, OpenApi, OpenApiBuilder, RefOr, Schema,
         path::Operation,
         security::{
             ApiKey, ApiKeyValue, HttpAuthScheme, HttpBuilder, SecurityRequirement, SecurityScheme,
@@ -21,7 +22,7 @@ use utoipa::{
 };
 
 use self::examples::Examples;
-use crate::auth::Scope;
+use crate::auth::{Role, Scope};
 use crate::http::error::{ErrorBody, OpenAiErrorBody, is_openai};
 
 pub fn empty() -> OpenApi {
@@ -79,7 +80,7 @@ pub fn finish(mut api: OpenApi) -> OpenApi {
         for (method, operation) in operations {
             if let Some(operation) = operation {
                 describe(operation);
-                add_errors(path, operation, method != "GET", &mut shared);
+                errors::add(path, operation, method != "GET", &mut shared);
                 add_access(method, path, operation);
                 parameters::add(path, operation, &described);
                 add_examples(path, operation, &examples);
@@ -194,8 +195,8 @@ const TAGS: &[(&str, &str)] = &[
 /// Access that the `security` attribute of a handler states: the lowest role of a session, and the scopes that a key
 /// needs (all of them).
 struct Access {
-    role: Option<String>,
-    scopes: Option<Vec<String>>,
+    role: Option<Role>,
+    scopes: Option<Vec<Scope>>,
 }
 
 impl Access {
@@ -210,34 +211,33 @@ impl Access {
             scopes: None,
         };
         for requirement in security {
+            let unknown = |e: serde_json::Error| -> ! { panic!("{method} {path}: {e}") };
             let named = serde_json::to_value(requirement).unwrap_or_default();
-            let list = |name: &str| serde_json::from_value::<Vec<String>>(named[name].clone()).ok();
-            access.role = access.role.or_else(|| list("session")?.pop());
-            access.scopes = access.scopes.or_else(|| list("key"));
+            let roles: Option<Vec<Role>> =
+                serde_json::from_value(named["session"].clone()).unwrap_or_else(|e| unknown(e));
+            let scopes: Option<Vec<Scope>> =
+                serde_json::from_value(named["key"].clone()).unwrap_or_else(|e| unknown(e));
+            access.role = access.role.or(roles.and_then(|mut roles| roles.pop()));
+            access.scopes = access.scopes.or(scopes);
         }
-        let is_role = |role: &String| ["viewer", "member", "admin"].contains(&role.as_str());
-        let is_scope = |scope: &String| Scope::ALL.iter().any(|known| known.as_str() == scope);
-        assert!(
-            access.role.iter().all(is_role) && access.scopes.iter().flatten().all(is_scope),
-            "{method} {path}: unknown role or scope"
-        );
         access
     }
 
     /// The access in words.
     fn describe(&self) -> String {
-        let mut text = match self.role.as_deref() {
+        let mut text = match self.role {
             None if self.scopes.is_some() => "**Access:** no sessions".to_owned(),
             None => return "**Access:** anyone.".to_owned(),
-            Some("viewer") => "**Access:** every role".to_owned(),
-            Some("member") => "**Access:** members and admins".to_owned(),
-            Some(role) => format!("**Access:** {role}s"),
+            Some(Role::Viewer) => "**Access:** every role".to_owned(),
+            Some(Role::Member) => "**Access:** members and admins".to_owned(),
+            Some(Role::Admin) => "**Access:** admins".to_owned(),
         };
         match self.scopes.as_deref() {
             None => text.push_str("; with a session only, not a key"),
             Some([]) => text.push_str("; with any key"),
             Some(scopes) => {
                 text.push_str("; keys need `");
+                let scopes: Vec<_> = scopes.iter().map(|scope| scope.as_str()).collect();
                 text.push_str(&scopes.join("` and `"));
                 text.push('`');
             }
@@ -280,7 +280,7 @@ fn add_examples(path: &str, operation: &mut Operation, examples: &Examples) {
             content.example = if status.starts_with('2') {
                 made(content)
             } else {
-                examples::error(status, is_openai(path))
+                errors::example(status, is_openai(path))
             };
         }
     }
@@ -319,89 +319,4 @@ fn describe(operation: &mut Operation) {
 /// Checks whether the operation needs neither a session nor a key.
 fn is_public(operation: &Operation) -> bool {
     operation.security == Some(vec![SecurityRequirement::default()])
-}
-
-/// Adds errors that operations share, each defined once in `#/components/responses`.
-fn add_errors(
-    path: &str,
-    operation: &mut Operation,
-    changes: bool,
-    shared: &mut BTreeMap<String, RefOr<Response>>,
-) {
-    let is_public = is_public(operation);
-    let has_body = operation.request_body.is_some();
-    let openai = is_openai(path);
-    let own = &mut operation.responses.responses;
-    if path == "/metrics" {
-        for (status, what) in [
-            ("401", "Token missing or wrong"),
-            ("403", "Not from the same machine"),
-        ] {
-            let response = RefOr::T(error_response(status, what, false));
-            own.insert(status.to_owned(), response);
-        }
-    }
-    let mut add = |status: &str, what: &str| {
-        let name = format!("{}Error{status}", if openai { "OpenAi" } else { "" });
-        shared
-            .entry(name.clone())
-            .or_insert_with(|| RefOr::T(error_response(status, what, openai)));
-        own.entry(status.to_owned())
-            .or_insert_with(|| RefOr::Ref(Ref::from_response_name(name)));
-    };
-    add(
-        "503",
-        "The server is starting, stopping, overloaded, or without a database",
-    );
-    if !path.starts_with("/v1") && path != "/mcp" {
-        return;
-    }
-    add(
-        "400",
-        "The request is malformed, or the workspace is missing",
-    );
-    if !is_public {
-        add("401", "Not signed in");
-    }
-    add(
-        "403",
-        "The role or key does not allow it, or the request comes from another site",
-    );
-    add("404", "It does not exist, or you cannot see it");
-    if changes {
-        add("409", "It conflicts with the current state");
-        add("422", "A value is invalid");
-    }
-    if has_body {
-        add("413", "The body is too large");
-    }
-    add("429", "Too many requests: wait for Retry-After");
-    add("500", "Internal error");
-}
-
-fn error_response(status: &str, what: &str, openai: bool) -> Response {
-    let schema = if openai {
-        "OpenAiErrorBody"
-    } else {
-        "ErrorBody"
-    };
-    let content = ContentBuilder::new()
-        .schema(Some(RefOr::<utoipa::openapi::Schema>::Ref(
-            Ref::from_schema_name(schema),
-        )))
-        .example(examples::error(status, openai))
-        .build();
-    let response = ResponseBuilder::new()
-        .description(what)
-        .content("application/json", content);
-    if status != "429" {
-        return response.build();
-    }
-    let seconds = ObjectBuilder::new()
-        .schema_type(Type::Integer)
-        .minimum(Some(1));
-    let seconds = HeaderBuilder::new()
-        .schema(Some(seconds))
-        .description(Some("Seconds to wait"));
-    response.header("Retry-After", seconds.build()).build()
 }

@@ -9,11 +9,11 @@ use std::collections::BTreeSet;
 use serde_json::Value;
 use utoipa::openapi::{
     RefOr, Schema,
-    path::{Operation, Paths},
+    path::Paths,
     schema::{SchemaType, Type},
 };
 
-use super::Schemas;
+use super::{Schemas, walk::for_each_part};
 
 /// Frames that clients send, which no operation refers to.
 const CLIENT_FRAME: &str = "ClientFrame";
@@ -34,14 +34,9 @@ fn of_requests(schemas: &Schemas, paths: &Paths) -> BTreeSet<String> {
     for item in paths.paths.values() {
         let operations = [&item.get, &item.put, &item.post, &item.patch, &item.delete];
         for operation in operations.into_iter().flatten() {
-            let Operation {
-                request_body,
-                parameters,
-                ..
-            } = operation;
             for part in [
-                serde_json::to_value(request_body),
-                serde_json::to_value(parameters),
+                serde_json::to_value(&operation.request_body),
+                serde_json::to_value(&operation.parameters),
             ] {
                 add_references(&part.unwrap_or_default(), &mut found);
             }
@@ -77,25 +72,14 @@ fn require_nullable(schema: &mut RefOr<Schema>) {
     let RefOr::T(schema) = schema else {
         return;
     };
-    match schema {
-        Schema::Object(object) => {
-            for (name, property) in &mut object.properties {
-                if is_nullable(property) && !object.required.contains(name) {
-                    object.required.push(name.clone());
-                }
-                require_nullable(property);
+    if let Schema::Object(object) = schema {
+        for (name, property) in &object.properties {
+            if is_nullable(property) && !object.required.contains(name) {
+                object.required.push(name.clone());
             }
         }
-        Schema::Array(array) => {
-            if let utoipa::openapi::schema::ArrayItems::RefOrSchema(items) = &mut array.items {
-                require_nullable(items);
-            }
-        }
-        Schema::OneOf(one) => one.items.iter_mut().for_each(require_nullable),
-        Schema::AllOf(all) => all.items.iter_mut().for_each(require_nullable),
-        Schema::AnyOf(any) => any.items.iter_mut().for_each(require_nullable),
-        _ => {}
     }
+    for_each_part(schema, require_nullable);
 }
 
 fn is_nullable(schema: &RefOr<Schema>) -> bool {

@@ -71,6 +71,7 @@ text_enum! {
 #[serde(deny_unknown_fields)]
 pub struct RemoteConfig {
     /// `https` URL, at most 2,048 characters; `http` only for hosts that the operator permitted.
+    #[schema(example = "https://mcp.example.com/mcp")]
     pub url: String,
     #[serde(default = "no_auth")]
     pub auth: AuthKind,

@@ -27,6 +27,7 @@ pub struct Model {
     /// Seconds since 1970; 0 for a provider's model.
     pub created: i64,
     /// `openvibe` for an agent, otherwise the provider.
+    #[schema(example = "openvibe")]
     pub owned_by: String,
     /// True if every agent uses it, whatever its profile asks for (`OPENVIBE_MODEL`, or the model in the workspace's
     /// settings).

@@ -17,14 +17,14 @@ use utoipa_axum::{router::OpenApiRouter, routes};
 
 use crate::{
     db::DbError,
-    http::error::{ApiError, ErrorCode},
+    http::error::{ApiError, ErrorBody, ErrorCode},
     ids::NodeId,
     nodes::{self, Links, Mode},
     realtime::NodeState,
     server::State,
     tasks::queue,
     telemetry,
-    text_enum::text_enum,
+    text_enum::{constant, text_enum},
 };
 
 /// Time that `/metrics` waits for the database.
@@ -41,20 +41,20 @@ pub fn router() -> OpenApiRouter<State> {
         .routes(routes!(metrics))
 }
 
+constant! { Healthy = "ok" }
+
 #[derive(Serialize, utoipa::ToSchema)]
 struct Health {
-    /// `ok`
-    status: &'static str,
+    status: Healthy,
 }
 
 #[derive(Serialize, utoipa::ToSchema)]
 struct Readiness {
-    /// `ok`
-    status: &'static str,
-    /// `ok`: a read succeeded, and every writer stored a row within the last 2 s.
-    database: &'static str,
-    /// `ok`: the schema has the version that this server needs.
-    migrations: &'static str,
+    status: Healthy,
+    /// A read succeeded, and every writer stored a row within the last 2 s.
+    database: Healthy,
+    /// The schema has the version that this server needs.
+    migrations: Healthy,
     /// How nodes hear of each other's changes; `degraded` while the database is polled because the bus is unavailable.
     bus: ReadyBus,
     node: ReadyNode,
@@ -91,7 +91,7 @@ fn bus_of(links: &Links) -> ReadyBus {
     security(()),
     responses((status = 200, body = Health)))]
 async fn healthz() -> Json<Health> {
-    Json(Health { status: "ok" })
+    Json(Health { status: Healthy })
 }
 
 /// Checks that the server is ready for requests
@@ -129,9 +129,9 @@ async fn readyz(axum::extract::State(state): St) -> Result<Json<Readiness>, ApiE
     let read = tokio::time::timeout(READY_WITHIN, read);
     match tokio::join!(read, state.db.check_writers()) {
         (Ok(Ok(_)), Ok(())) => Ok(Json(Readiness {
-            status: "ok",
-            database: "ok",
-            migrations: "ok",
+            status: Healthy,
+            database: Healthy,
+            migrations: Healthy,
             bus: bus_of(&state.nodes),
             node: ReadyNode {
                 id: node.id,
@@ -174,7 +174,9 @@ fn admit_to_metrics(state: &State, headers: &HeaderMap, peer: IpAddr) -> Result<
 /// With the token, if one is set; otherwise only from the same machine.
 #[utoipa::path(get, path = "/metrics", tag = "health",
     security(()),
-    responses((status = 200, body = String, content_type = "text/plain")))]
+    responses((status = 200, body = String, content_type = "text/plain"),
+        (status = 401, description = "Token missing or wrong", body = ErrorBody),
+        (status = 403, description = "Not from the same machine", body = ErrorBody)))]
 async fn metrics(
     axum::extract::State(state): St,
     headers: HeaderMap,

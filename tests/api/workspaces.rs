@@ -252,6 +252,22 @@ async fn a_handle_can_be_changed_to_a_free_one() {
 }
 
 #[tokio::test]
+async fn a_member_is_found_by_id_until_they_leave() {
+    let t = team().await;
+    let path = format!("/v1/members/{}", t.bo.id);
+    let listed = list(&t.ada.get("/v1/members").await.ok(), "/data");
+    let bo = listed
+        .iter()
+        .find(|member| member["user_id"] == t.bo.id.as_str());
+    assert_eq!(&t.ada.get(&path).await.ok(), bo.unwrap());
+    assert_eq!(&t.bo.get(&path).await.ok(), bo.unwrap());
+    let unknown = format!("/v1/members/{}", unknown_id("user"));
+    assert_eq!(t.ada.get(&unknown).await.refused(404), "member_not_found");
+    t.ada.delete(&path).await.is(204);
+    assert_eq!(t.ada.get(&path).await.refused(404), "member_not_found");
+}
+
+#[tokio::test]
 async fn a_stale_policy_is_not_overwritten() {
     let t = team().await;
     let path = format!("/v1/workspaces/{}/policy", t.ada.workspace);

@@ -116,6 +116,7 @@ pub enum Approver {
 #[serde(deny_unknown_fields)]
 pub struct ApprovalRule {
     /// `search`, `read`, `remember`, `web_fetch`, `code`, `delegate`, `post_elsewhere`, `mcp:LABEL.NAME`, or `mcp:LABEL.*`.
+    #[schema(example = "search")]
     pub action: String,
     pub requires: Approver,
     /// Required for `specific_user`: a member who is not a viewer.

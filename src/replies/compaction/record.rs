@@ -86,6 +86,7 @@ pub struct CompactionRecord {
     #[schema(value_type = Object)]
     pub left_out: BTreeMap<String, i64>,
     /// `builtin` without a model.
+    #[schema(example = "builtin")]
     pub model: String,
     pub task_id: TaskId,
     pub created_by: UserId,

@@ -33,6 +33,7 @@ struct ModelTestForm {
 struct ModelTest {
     ok: bool,
     /// `builtin`, or the host that was called.
+    #[schema(example = "builtin")]
     provider: String,
     model: String,
     latency_ms: u64,

@@ -29,7 +29,7 @@ use crate::{
 pub(super) fn router() -> OpenApiRouter<State> {
     OpenApiRouter::new()
         .routes(routes!(list_members))
-        .routes(routes!(update_member, remove_member))
+        .routes(routes!(get_member, update_member, remove_member))
         .routes(routes!(list_invites, create_invite))
         .routes(routes!(get_invite, withdraw_invite))
         .routes(routes!(accept_invite))
@@ -63,6 +63,22 @@ async fn list_members(
         .boxed()
     });
     Ok(Json(read.await?))
+}
+
+/// Get a member
+#[utoipa::path(get, path = "/v1/members/{user_id}", tag = "people",
+    security(("session" = ["viewer"]), ("key" = ["chat:read"])),
+    params(("user_id" = UserId, Path)), responses((status = 200, body = Member)))]
+async fn get_member(
+    axum::extract::State(state): St,
+    member: WorkspaceCaller,
+    Path(user): Path<UserId>,
+) -> Result<Json<Member>, ApiError> {
+    let mut c = state.db.read().await?;
+    let actor = member.enter(&mut c).await?;
+    actor.require(Scope::ChatRead)?;
+    let found = members::get_member(&mut c, actor.workspace, user).await?;
+    Ok(Json(found))
 }
 
 #[derive(Deserialize, utoipa::ToSchema)]

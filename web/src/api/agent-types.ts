@@ -63,7 +63,7 @@ export type AgentFields = Pick<
 };
 export type NewAgent = S['NewAgent'];
 /** A draft, which may have no name yet, and the agent that it changes. */
-export type AgentDraftForm = { agent_id?: string; agent: Partial<NewAgent> };
+export type PreviewForm = S['PreviewForm'];
 /** Omitted fields are unchanged, null clears a field; in `metadata`, null removes one key. */
 export type AgentPatch = S['AgentPatch'];
 
@@ -95,24 +95,9 @@ export type AgentPreview = S['Preview'];
 
 export type WorkspacePolicy = S['Policy'];
 
-/** The request fields of `POST /v1/responses` that "Try it" uses. */
-export interface ResponseRequest {
-  input: { role: 'user' | 'assistant'; content: string }[];
-  instructions: string;
-  model?: string;
-  temperature?: number;
-  top_p?: number;
-  max_output_tokens?: number;
-  store: false;
-}
-export interface ResponseObject {
-  id: string;
-  model: string;
-  status: string;
-  usage: { input_tokens: number; output_tokens: number; total_tokens: number } | null;
-  error?: { code?: string; message?: string } | null;
-  incomplete_details?: { reason?: string } | null;
-}
+export type ResponseRequest = S['CreateResponse'];
+/** The part of a response that "Try it" shows. */
+export type ResponseObject = Pick<S['Response'], 'model' | 'usage' | 'error'>;
 /** Stream events that the client handles; others are ignored. */
 export type ResponseEvent =
   | { type: 'response.output_text.delta'; delta: string }

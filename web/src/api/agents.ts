@@ -1,6 +1,5 @@
 import type {
   AgentDiff,
-  AgentDraftForm,
   AgentExport,
   AgentFile,
   AgentImport,
@@ -12,6 +11,7 @@ import type {
   AgentVersion,
   DraftedAgent,
   NewAgent,
+  PreviewForm,
   ResponseEvent,
   ResponseRequest,
   WholeFile,
@@ -114,8 +114,7 @@ export class AgentsApi {
     const init = { body: { description }, signal, fetch: this.#transport.untimed };
     return this.#take(this.#http.POST('/v1/agents/draft', init));
   }
-  preview({ agent, ...of }: AgentDraftForm): Promise<AgentPreview> {
-    const body = { ...of, agent: agent as NewAgent }; // the document requires a name, the server does not
+  preview(body: PreviewForm): Promise<AgentPreview> {
     return this.#take(this.#http.POST('/v1/agents/preview', { body }));
   }
 

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import type { AgentDraftForm, AgentPreview, ResponseEvent, ResponseRequest } from '../api/agent-types';
+import type { PreviewForm, AgentPreview, ResponseEvent, ResponseRequest } from '../api/agent-types';
 import { ApiError } from '../api/problem';
 import { agent, snapshot } from '../test/make';
 import { preview, profile } from '../test/make-agents';
@@ -24,7 +24,7 @@ function clock() {
   };
 }
 test('the preview is requested when typing pauses, and the latest response wins', async () => {
-  const asked: { body: AgentDraftForm; answer: (p: AgentPreview) => void }[] = [];
+  const asked: { body: PreviewForm; answer: (p: AgentPreview) => void }[] = [];
   const time = clock();
   const it = new Preview({ preview: (body) => new Promise((answer) => asked.push({ body, answer })) }, time);
   const fields = fieldsOf(profile());
@@ -68,10 +68,15 @@ const delta = (text: string): ResponseEvent => ({ type: 'response.output_text.de
 const done = {
   type: 'response.completed' as const,
   response: {
-    id: 'resp_1',
     model: 'scripted-1',
-    status: 'completed',
-    usage: { input_tokens: 12, output_tokens: 3, total_tokens: 15 },
+    error: null,
+    usage: {
+      input_tokens: 12,
+      input_tokens_details: { cached_tokens: 0, cache_write_tokens: 0 },
+      output_tokens: 3,
+      output_tokens_details: { reasoning_tokens: 0 },
+      total_tokens: 15,
+    },
   },
 };
 test('a test conversation sends the whole draft and the earlier lines', async () => {
@@ -128,7 +133,7 @@ test('a failure is shown, and is not sent later', async () => {
   expect(it.lines[1]).toMatchObject({ state: 'failed', problem: 'The model is away.' });
   refuse = false;
   await it.send('And now?');
-  expect(asked[1]!.input.map((i) => i.content)).toEqual(['Hi', 'And now?']);
+  expect(asked[1]!.input).toMatchObject([{ content: 'Hi' }, { content: 'And now?' }]);
 });
 
 test('a missing language model is reported', async () => {

@@ -1,9 +1,9 @@
 import { errorMessage } from '../api/problem';
-import type { AgentDraftForm, AgentFields, AgentPreview, NewAgent } from '../api/agent-types';
+import type { AgentFields, AgentPreview, PreviewForm } from '../api/agent-types';
 import { HANDLE, newOf } from './agents-fields';
 
 export interface PreviewApi {
-  preview(body: AgentDraftForm): Promise<AgentPreview>;
+  preview(body: PreviewForm): Promise<AgentPreview>;
 }
 export interface Timers {
   set(run: () => void, ms: number): unknown;
@@ -49,7 +49,7 @@ export class Preview {
     this.waiting = true;
     this.#timer = this.#timers.set(() => void this.#ask(body), this.now ? WAIT_MS : 0);
   }
-  async #ask(body: AgentDraftForm): Promise<void> {
+  async #ask(body: PreviewForm): Promise<void> {
     const turn = ++this.#turn;
     try {
       const preview = await this.#api.preview(body);
@@ -74,7 +74,7 @@ export class Preview {
 }
 
 /** Fields that are set; the name may be missing or incomplete. */
-export function previewOf(fields: AgentFields): Partial<NewAgent> {
+export function previewOf(fields: AgentFields): PreviewForm['agent'] {
   const { name, ...rest } = newOf(fields);
   return HANDLE.test(name) ? { name, ...rest } : rest;
 }

@@ -54,6 +54,7 @@ pub struct CatchUp {
     /// At most 12, oldest first.
     pub lines: Vec<CatchUpLine>,
     /// `builtin`, or the model that wrote the lines.
+    #[schema(example = "builtin")]
     pub by: String,
     pub left_out: CatchUpLeftOut,
 }
