@@ -1821,7 +1821,11 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        get?: never;
+        /**
+         * Get a member
+         * @description **Access:** every role; keys need `chat:read`.
+         */
+        get: operations["get_member"];
         put?: never;
         post?: never;
         /**
@@ -4085,7 +4089,10 @@ export interface components {
         /** @description ID of an API key: `key_` and 26 base-32 characters */
         ApiKeyId: string;
         ApprovalRule: {
-            /** @description `search`, `read`, `remember`, `web_fetch`, `code`, `delegate`, `post_elsewhere`, `mcp:LABEL.NAME`, or `mcp:LABEL.*`. */
+            /**
+             * @description `search`, `read`, `remember`, `web_fetch`, `code`, `delegate`, `post_elsewhere`, `mcp:LABEL.NAME`, or `mcp:LABEL.*`.
+             * @example search
+             */
             action: string;
             requires: components["schemas"]["Approver"];
             user_id?: components["schemas"]["UserId"] | null;
@@ -4343,7 +4350,10 @@ export interface components {
             count: number;
             /** @description At most 12, oldest first. */
             lines: components["schemas"]["CatchUpLine"][];
-            /** @description `builtin`, or the model that wrote the lines. */
+            /**
+             * @description `builtin`, or the model that wrote the lines.
+             * @example builtin
+             */
             by: string;
             left_out: components["schemas"]["CatchUpLeftOut"];
         };
@@ -4719,7 +4729,10 @@ export interface components {
             memory_json: components["schemas"]["CompactionItems"];
             /** @description Number of sentences that were not kept, by kind. */
             left_out: Record<string, unknown>;
-            /** @description `builtin` without a model. */
+            /**
+             * @description `builtin` without a model.
+             * @example builtin
+             */
             model: string;
             task_id: components["schemas"]["TaskId"];
             created_by: components["schemas"]["UserId"];
@@ -5641,9 +5654,10 @@ export interface components {
          */
         GroupBy: "person" | "agent" | "month" | "model";
         Health: {
-            /** @description `ok` */
-            status: string;
+            status: components["schemas"]["Healthy"];
         };
+        /** @enum {string} */
+        Healthy: "ok";
         /** @description The first frame of a client. To resume, it has the `epoch` and the cursor of the last connection. */
         Hello: {
             /** @enum {string} */
@@ -6823,7 +6837,10 @@ export interface components {
              * @description Seconds since 1970; 0 for a provider's model.
              */
             created: number;
-            /** @description `openvibe` for an agent, otherwise the provider. */
+            /**
+             * @description `openvibe` for an agent, otherwise the provider.
+             * @example openvibe
+             */
             owned_by: string;
             /**
              * @description True if every agent uses it, whatever its profile asks for (`OPENVIBE_MODEL`, or the model in the workspace's
@@ -6885,7 +6902,10 @@ export interface components {
         ModelStatus: "ok" | "unreachable" | "auth_failed" | "no_model";
         ModelTest: {
             ok: boolean;
-            /** @description `builtin`, or the host that was called. */
+            /**
+             * @description `builtin`, or the host that was called.
+             * @example builtin
+             */
             provider: string;
             model: string;
             /** Format: int64 */
@@ -7704,7 +7724,7 @@ export interface components {
         PreviewForm: {
             agent_id?: components["schemas"]["AgentId"] | null;
             /** @description As for `POST /v1/agents`; the name is optional. */
-            agent: components["schemas"]["NewAgent"];
+            agent: components["schemas"]["UnnamedAgent"];
         };
         /** @description A slot, as a preview shows it. */
         PreviewedSlot: {
@@ -7882,12 +7902,11 @@ export interface components {
             mention_count: number;
         };
         Readiness: {
-            /** @description `ok` */
-            status: string;
-            /** @description `ok`: a read succeeded, and every writer stored a row within the last 2 s. */
-            database: string;
-            /** @description `ok`: the schema has the version that this server needs. */
-            migrations: string;
+            status: components["schemas"]["Healthy"];
+            /** @description A read succeeded, and every writer stored a row within the last 2 s. */
+            database: components["schemas"]["Healthy"];
+            /** @description The schema has the version that this server needs. */
+            migrations: components["schemas"]["Healthy"];
             /** @description How nodes hear of each other's changes; `degraded` while the database is polled because the bus is unavailable. */
             bus: components["schemas"]["ReadyBus"];
             node: components["schemas"]["ReadyNode"];
@@ -8011,7 +8030,10 @@ export interface components {
         };
         /** @description A server that is reached over HTTP. */
         RemoteConfig: {
-            /** @description `https` URL, at most 2,048 characters; `http` only for hosts that the operator permitted. */
+            /**
+             * @description `https` URL, at most 2,048 characters; `http` only for hosts that the operator permitted.
+             * @example https://mcp.example.com/mcp
+             */
             url: string;
             auth?: components["schemas"]["AuthKind"];
             /** @description Name of the header, with `auth: header`. */
@@ -9907,6 +9929,93 @@ export interface components {
          * @enum {string}
          */
         UnavailableBecause: "client_only" | "no_runner" | "not_registered" | "not_allowed" | "not_accepted" | "disabled";
+        /** @description Fields of `POST` and `PUT`; omitted fields get their defaults. */
+        UnnamedAgent: {
+            /** @description Set by the server; ignored in requests. */
+            id?: unknown;
+            /** @description Set by the server; ignored in requests. */
+            object?: unknown;
+            /** @description Set by the server; ignored in requests. */
+            workspace_id?: unknown;
+            /** @description Set by the server; ignored in requests. */
+            version?: unknown;
+            /** @description Set by the server; ignored in requests. */
+            is_default?: unknown;
+            /** @description Set by the server; ignored in requests. */
+            is_system?: unknown;
+            /** @description Set by the server; ignored in requests. */
+            created_at?: unknown;
+            /** @description Set by the server; ignored in requests. */
+            updated_at?: unknown;
+            /** @description Set by the server; ignored in requests. */
+            created_by?: unknown;
+            /** @description Set by the server; ignored in requests. */
+            resolved_from?: unknown;
+            /** @description Set by the server; ignored in requests. */
+            sandbox?: unknown;
+            /** @description Set by the server; ignored in requests. */
+            adapts?: unknown;
+            /** @description Set by the server; ignored in requests. */
+            effective_model?: unknown;
+            /** @description Set by the server; ignored in requests. */
+            not_in_force?: unknown;
+            /** @description Set by the server; ignored in requests. */
+            persona?: unknown;
+            /** @description `[a-z0-9][a-z0-9_-]{0,63}`, unique among the handles of the workspace. */
+            name?: string;
+            display_name?: string | null;
+            description?: string | null;
+            avatar?: components["schemas"]["Avatar"] | null;
+            /** @description Markdown, at most 256 KiB in total with the instructions of the bases. */
+            instructions: string;
+            /** @description Markdown, at most 256 KiB: the text of IDENTITY.md. */
+            identity?: string | null;
+            /** @description Null: the base's model, or else the server's default. */
+            model?: string | null;
+            /**
+             * Format: int32
+             * @description 1 to 1000000; 4096 by default.
+             */
+            max_output_tokens?: number | null;
+            /**
+             * Format: double
+             * @description 0 to 2; null uses the provider's default.
+             */
+            temperature?: number | null;
+            /**
+             * Format: double
+             * @description 0 to 1; null uses the provider's default.
+             */
+            top_p?: number | null;
+            /** @description At most 32 tags of 1 to 64 characters. They are descriptive and do not grant anything. */
+            capabilities?: string[] | null;
+            role?: components["schemas"]["AgentRole"] | null;
+            agency?: components["schemas"]["Agency"] | null;
+            /** @description At most 64. */
+            tools?: components["schemas"]["Tool"][] | null;
+            sandbox_policy_id?: string | null;
+            memory?: components["schemas"]["Memory"] | null;
+            prompting?: components["schemas"]["Prompting"] | null;
+            sentiment?: components["schemas"]["Sentiment"] | null;
+            reflection?: components["schemas"]["Reflection"] | null;
+            trust?: components["schemas"]["Trust"] | null;
+            persona_id?: components["schemas"]["PersonaId"] | null;
+            /** @description Its last approved text when the version was made. Set by the server; ignored in requests. */
+            persona_text?: string | null;
+            base_profile_id?: components["schemas"]["AgentId"] | null;
+            access_control?: components["schemas"]["AccessControl"] | null;
+            /** @description True if `/v1/responses` stores responses if the request does not set `store`. */
+            store?: boolean | null;
+            /** @description Requests cannot opt out of `store`. */
+            store_required?: boolean | null;
+            /** @description True by default; false for an agent that only serves as a base. */
+            mentionable?: boolean | null;
+            /** @description At most 16 pairs; keys and values of at most 512 characters. */
+            metadata?: {
+                [key: string]: string;
+            } | null;
+            status?: components["schemas"]["AgentStatus"] | null;
+        };
         UploadForm: {
             /**
              * Format: binary
@@ -10300,8 +10409,9 @@ export interface components {
                 /**
                  * @example {
                  *       "error": {
-                 *         "code": "invalid_limit",
-                 *         "message": "limit must be a number from 1 to 100, not `many`",
+                 *         "code": "workspace_required",
+                 *         "message": "you are in several workspaces: specify one in the header X-Workspace-Id",
+                 *         "param": "X-Workspace-Id",
                  *         "type": "invalid_request"
                  *       }
                  *     }
@@ -10354,8 +10464,8 @@ export interface components {
                 /**
                  * @example {
                  *       "error": {
-                 *         "code": "thread_not_found",
-                 *         "message": "the thread does not exist, or you are not in its channel",
+                 *         "code": "workspace_not_found",
+                 *         "message": "the workspace does not exist, or you are not in it",
                  *         "type": "not_found"
                  *       }
                  *     }
@@ -10372,8 +10482,9 @@ export interface components {
                 /**
                  * @example {
                  *       "error": {
-                 *         "code": "name_taken",
-                 *         "message": "a channel named `launch` already exists: choose another name",
+                 *         "code": "slug_taken",
+                 *         "message": "a workspace with the slug `northwind` already exists: choose another",
+                 *         "param": "slug",
                  *         "type": "conflict"
                  *       }
                  *     }
@@ -10410,6 +10521,7 @@ export interface components {
                  *       "error": {
                  *         "code": "invalid_value",
                  *         "message": "a title must be one line of at most 200 characters",
+                 *         "param": "title",
                  *         "type": "unprocessable_entity"
                  *       }
                  *     }
@@ -10430,6 +10542,7 @@ export interface components {
                  *       "error": {
                  *         "code": "rate_limited",
                  *         "message": "too many requests: try again in 3 s",
+                 *         "retry_after_s": 3,
                  *         "type": "rate_limited"
                  *       }
                  *     }
@@ -10466,6 +10579,7 @@ export interface components {
                  *       "error": {
                  *         "code": "unavailable",
                  *         "message": "the server is shutting down: try again in a moment",
+                 *         "retry_after_s": 2,
                  *         "type": "unavailable"
                  *       }
                  *     }
@@ -10482,9 +10596,9 @@ export interface components {
                 /**
                  * @example {
                  *       "error": {
-                 *         "code": "invalid_limit",
-                 *         "message": "limit must be a number from 1 to 100, not `many`",
-                 *         "param": null,
+                 *         "code": "workspace_required",
+                 *         "message": "you are in several workspaces: specify one in the header X-Workspace-Id",
+                 *         "param": "X-Workspace-Id",
                  *         "type": "invalid_request_error"
                  *       }
                  *     }
@@ -10504,7 +10618,7 @@ export interface components {
                  *         "code": "not_signed_in",
                  *         "message": "you are not signed in: sign in, or send an API key as `Authorization: Bearer ov_…`",
                  *         "param": null,
-                 *         "type": "invalid_request_error"
+                 *         "type": "authentication_error"
                  *       }
                  *     }
                  */
@@ -10523,7 +10637,7 @@ export interface components {
                  *         "code": "scope_missing",
                  *         "message": "this key lacks the scope `chat:write`: create a key that has it",
                  *         "param": null,
-                 *         "type": "invalid_request_error"
+                 *         "type": "permission_error"
                  *       }
                  *     }
                  */
@@ -10539,10 +10653,10 @@ export interface components {
                 /**
                  * @example {
                  *       "error": {
-                 *         "code": "thread_not_found",
-                 *         "message": "the thread does not exist, or you are not in its channel",
+                 *         "code": "workspace_not_found",
+                 *         "message": "the workspace does not exist, or you are not in it",
                  *         "param": null,
-                 *         "type": "invalid_request_error"
+                 *         "type": "not_found_error"
                  *       }
                  *     }
                  */
@@ -10558,10 +10672,10 @@ export interface components {
                 /**
                  * @example {
                  *       "error": {
-                 *         "code": "name_taken",
-                 *         "message": "a channel named `launch` already exists: choose another name",
-                 *         "param": null,
-                 *         "type": "invalid_request_error"
+                 *         "code": "slug_taken",
+                 *         "message": "a workspace with the slug `northwind` already exists: choose another",
+                 *         "param": "slug",
+                 *         "type": "conflict_error"
                  *       }
                  *     }
                  */
@@ -10598,7 +10712,7 @@ export interface components {
                  *       "error": {
                  *         "code": "invalid_value",
                  *         "message": "a title must be one line of at most 200 characters",
-                 *         "param": null,
+                 *         "param": "title",
                  *         "type": "invalid_request_error"
                  *       }
                  *     }
@@ -10620,7 +10734,7 @@ export interface components {
                  *         "code": "rate_limited",
                  *         "message": "too many requests: try again in 3 s",
                  *         "param": null,
-                 *         "type": "invalid_request_error"
+                 *         "type": "rate_limit_error"
                  *       }
                  *     }
                  */
@@ -10639,7 +10753,7 @@ export interface components {
                  *         "code": "internal",
                  *         "message": "something went wrong on the server and was logged: try again",
                  *         "param": null,
-                 *         "type": "invalid_request_error"
+                 *         "type": "server_error"
                  *       }
                  *     }
                  */
@@ -10658,7 +10772,7 @@ export interface components {
                  *         "code": "unavailable",
                  *         "message": "the server is shutting down: try again in a moment",
                  *         "param": null,
-                 *         "type": "invalid_request_error"
+                 *         "type": "server_error"
                  *       }
                  *     }
                  */
@@ -18503,6 +18617,50 @@ export interface operations {
             404: components["responses"]["Error404"];
             409: components["responses"]["Error409"];
             422: components["responses"]["Error422"];
+            429: components["responses"]["Error429"];
+            500: components["responses"]["Error500"];
+            503: components["responses"]["Error503"];
+        };
+    };
+    get_member: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description The workspace; required for people who are members of several. */
+                "X-Workspace-Id"?: components["schemas"]["WorkspaceId"];
+            };
+            path: {
+                /** @description ID of a person: `user_` and 26 base-32 characters */
+                user_id: components["schemas"]["UserId"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Success */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "avatar_url": null,
+                     *       "email": "ada@example.org",
+                     *       "handle": "ada",
+                     *       "joined_at": "2026-11-20T09:30:00.000Z",
+                     *       "name": "Ada",
+                     *       "role": "admin",
+                     *       "user_id": "user_01k5t3h8xze4bs4p8v2m9qwd7a"
+                     *     }
+                     */
+                    "application/json": components["schemas"]["Member"];
+                };
+            };
+            400: components["responses"]["Error400"];
+            401: components["responses"]["Error401"];
+            403: components["responses"]["Error403"];
+            404: components["responses"]["Error404"];
             429: components["responses"]["Error429"];
             500: components["responses"]["Error500"];
             503: components["responses"]["Error503"];
