@@ -56,6 +56,7 @@ impl Requests {
                 conversation.post(&message).await?;
                 continue;
             }
+            conversation.reconnect(&team).await?;
             let task = conversation.ask(&format!("@{AGENT} {message}")).await?;
             conversation.completed(&task).await?;
             conversation.summarized(&agent).await?;
