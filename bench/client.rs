@@ -243,6 +243,12 @@ impl Conversation {
         })
     }
 
+    /// Opens a new socket: one that sends nothing for 50 s is closed.
+    pub(crate) async fn reconnect(&mut self, team: &Team) -> anyhow::Result<()> {
+        self.ws = team.socket(0).await?;
+        Ok(())
+    }
+
     /// Posts a message; returns the response.
     pub(crate) async fn post(&mut self, content: &str) -> anyhow::Result<Value> {
         let form = json!({"content": content});

@@ -16,6 +16,7 @@ use crate::{
 };
 
 const REPLIES: usize = 5_000;
+const REPLIES_PER_SOCKET: usize = 100;
 const ROUNDS: usize = 5;
 /// Deletions in a thread and a round, one after another.
 const DELETIONS: usize = 40;
@@ -128,6 +129,9 @@ pub(super) async fn run() -> anyhow::Result<()> {
     let (mut of_agent, mut of_people) = (Vec::new(), Vec::new());
     let mut conversation = Conversation::start(&team).await?;
     for n in 0..REPLIES {
+        if n % REPLIES_PER_SOCKET == 0 {
+            conversation.reconnect(&team).await?;
+        }
         let content = format!("@{AGENT} {}", statement(n));
         let posted = conversation.post(&content).await?;
         of_agent.push(text(&posted, "/message/id")?);

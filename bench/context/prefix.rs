@@ -6,15 +6,17 @@ use std::time::{Duration, Instant};
 use anyhow::Context;
 use serde_json::{Value, json};
 
-use super::{AGENT, INSTRUCTIONS, make_agent};
+use super::{AGENT, make_agent};
 use crate::{
-    client::{Conversation, Team},
+    client::{Conversation, Http, Team, text},
     model::Model,
     process::Server,
     report::{Table, float, median, percentile, say},
     words::Words,
 };
 
+/// Agent of every new workspace, whose instructions are longer than those of `AGENT`.
+const DEFAULT_AGENT: &str = "vibe";
 const MESSAGES: usize = 700;
 const MESSAGES_PER_QUESTION: usize = 10;
 const POLL: Duration = Duration::from_millis(20);
@@ -39,16 +41,19 @@ struct Shares {
 }
 
 impl Requests {
-    async fn collect(compaction: &'static str) -> anyhow::Result<Self> {
+    async fn collect(agent: &str, compaction: &'static str) -> anyhow::Result<Self> {
         let model = Model::start().await?;
         let mut settings = model.settings();
         // The messages of days are posted within seconds.
         settings.extend([("COMPACTION", compaction), ("COMPACTION_INTERVAL", "0s")]);
         let server = Server::start(&settings).await?;
         let team = Team::make(&server.process.address, 1).await?;
-        let agent = make_agent(&mut team.http(0).await?).await?;
+        let mut http = team.http(0).await?;
+        make_agent(&mut http).await?;
+        let id = agent_id(&mut http, agent).await?;
         let mut conversation = Conversation::start(&team).await?;
-        model.keep(INSTRUCTIONS);
+        // In the system text of its replies, but in no request for a summary.
+        model.keep(&format!("(@{agent}), taking part"));
         let mut words = Words::new();
         for n in 1..=MESSAGES {
             let message = words.message();
@@ -56,9 +61,10 @@ impl Requests {
                 conversation.post(&message).await?;
                 continue;
             }
-            let task = conversation.ask(&format!("@{AGENT} {message}")).await?;
+            conversation.reconnect(&team).await?;
+            let task = conversation.ask(&format!("@{agent} {message}")).await?;
             conversation.completed(&task).await?;
-            conversation.summarized(&agent).await?;
+            conversation.summarized(&id).await?;
         }
         let kept = model.take_kept();
         let questions = MESSAGES / MESSAGES_PER_QUESTION;
@@ -125,13 +131,21 @@ impl Conversation {
     }
 }
 
+async fn agent_id(http: &mut Http, name: &str) -> anyhow::Result<String> {
+    let agents = http.get("/v1/agents").await?;
+    let mut agents = agents["data"].as_array().into_iter().flatten();
+    let agent = agents.find(|agent| agent["name"] == name);
+    text(agent.context("the agent does not exist")?, "/id")
+}
+
 fn mean(values: &[f64]) -> f64 {
     values.iter().sum::<f64>() / float(values.len().max(1))
 }
 
 pub(super) async fn run() -> anyhow::Result<()> {
-    let with_summaries = Requests::collect("on").await?.shares();
-    let newest = Requests::collect("off").await?.shares();
+    let with_summaries = Requests::collect(DEFAULT_AGENT, "on").await?.shares();
+    let newest = Requests::collect(DEFAULT_AGENT, "off").await?.shares();
+    let brief = Requests::collect(AGENT, "on").await?.shares();
     let mut table = Table::new(
         "Share of a request with which the next one begins",
         &["", "pairs", "mean", "median", "lowest"],
@@ -140,6 +154,8 @@ pub(super) async fn run() -> anyhow::Result<()> {
         ("with summaries", &with_summaries.all),
         ("of these, same window", &with_summaries.same_window),
         ("newest 50 messages", &newest.all),
+        ("with summaries, instructions of one line", &brief.all),
+        ("of these, same window", &brief.same_window),
     ];
     for (name, shares) in rows {
         table.row([

@@ -14,6 +14,7 @@ use crate::{
 };
 
 const REPLIES: usize = 600;
+const REPLIES_PER_SOCKET: usize = 100;
 /// Number of messages in a request, and their size in bytes.
 const MESSAGES: usize = 50;
 const MESSAGE_BYTES: usize = 1_000;
@@ -53,7 +54,10 @@ pub(super) async fn run() -> anyhow::Result<()> {
     }
     model.keep(INSTRUCTIONS);
     let mut sent = 0;
-    for _ in 0..REPLIES {
+    for n in 0..REPLIES {
+        if n % REPLIES_PER_SOCKET == 0 {
+            conversation.reconnect(&team).await?;
+        }
         model.answer(Plan {
             text: Some(message(&mut words)),
             ..Plan::short()
