@@ -50,7 +50,10 @@ impl Intake {
             state,
             unsent,
             turns: Semaphore::new(bounds.handled_max),
-            reads: Turns::new(bounds.handled_reads, bounds.handled_max),
+            reads: Turns::new(
+                bounds.handled_reads,
+                bounds.handled_reads + bounds.handled_max,
+            ),
             member_bytes: Pool::new(bounds.member_bytes),
             uploads: Pool::new(bounds.uploads),
             anonymous_bytes: Pool::new(bounds.anonymous_bytes),
