@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use axum::body::Bytes;
 use openvibe::db::{DatabaseUrl, Db, Engine as DatabaseEngine};
 
 use super::{AGENT, INSTRUCTIONS, make_agent};
@@ -71,7 +72,7 @@ pub(super) async fn run() -> anyhow::Result<()> {
             "{} requests for a question",
             requests.len()
         );
-        sent += requests.iter().map(|body| body.len()).sum::<usize>();
+        sent += requests.iter().map(Bytes::len).sum::<usize>();
     }
     drop(conversation);
     let scratch = server.into_database()?;
