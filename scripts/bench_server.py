@@ -10,7 +10,7 @@ import sys
 import tempfile
 import time
 
-HOST = "127.0.0.1:18099"
+HOST = os.environ.get("OPENVIBE_BENCH_HOST", "127.0.0.1:18099")
 
 
 class Person:
