@@ -15,6 +15,7 @@ words of the old fact, but not all of those of a newer one.
 
 import argparse
 import collections
+import concurrent.futures
 import contextlib
 import dataclasses
 import http.client
@@ -26,6 +27,7 @@ import subprocess
 import sys
 import tempfile
 import time
+import urllib.parse
 
 from bench_server import HOST, Person, post, running
 
@@ -37,7 +39,11 @@ import model  # noqa: E402
 WINDOW = 50
 WAIT_SECONDS_MAX = 120
 ASKED_MAX = 5
+# Number of threads that are posted, and asked in, at once.
+AT_ONCE = 4
 ITEM_CHARS_MAX = 240
+# Number of messages that are near another one.
+NEAR_MAX = 3
 POLL_SECONDS = 0.05
 NO_MODEL = {"OPENVIBE_MODEL_BASE_URL": "", "ANTHROPIC_API_KEY": "", "OPENAI_API_KEY": ""}
 PASSES = {"OPENVIBE_COMPACTION_INTERVAL": "1s"}
@@ -193,9 +199,12 @@ def compact(admin, person, thread, due):
     return records
 
 
-def load(admin, path, every):
+def load(founder, path, every):
     """Posts a thread, and lets passes compact it."""
     sample = json.loads(path.read_text())
+    # Founders are in one workspace at a time.
+    admin = founder.over(http.client.HTTPConnection(HOST))
+    admin.headers = dict(founder.headers)
     people = admin.workspace(path.stem, sample["people"])
     by_name = {name.split()[0]: person for name, person in people.items()}
     first = by_name[sample["messages"][0]["who"]]
@@ -210,12 +219,11 @@ def load(admin, path, every):
             compact(admin, first, thread, 0)
             time.sleep(1.2)
     records = compact(admin, first, thread, len(messages) - WINDOW)
-    texts = [line for record in records for line in record["summary_markdown"].splitlines()]
+    lines = [SUMMARY_LINE.match(line) for record in records for line in record["summary_markdown"].splitlines()]
+    texts = [line[2] for line in lines if line]
     covered = sum(record["message_count"] for record in records)
-    # The founder is in one workspace after the other.
-    owner = admin.over(http.client.HTTPConnection(HOST))
-    owner.headers = dict(admin.headers)
-    return Posted(path.stem, sample, owner, people, thread, messages, texts, len(records), covered)
+    print(f"{path.stem} posted", file=sys.stderr)
+    return Posted(path.stem, sample, admin, people, thread, messages, texts, len(records), covered)
 
 
 @dataclasses.dataclass
@@ -226,7 +234,8 @@ class Sent:
     summary: list
     memories: list
     messages: list
-    # IDs of the messages that were sent whole.
+    # IDs of the old messages, and of those that were sent whole.
+    old: set
     window: set
 
 
@@ -244,7 +253,7 @@ def sent(person, task):
     texts = {part: [RECALLED.sub("", item["text"] or "") for item in used[part]] for part in ("used", "messages")}
     old = {item["message_id"] for item in used["messages"]}
     window = {message["message_id"] for message in context["messages"]} - old
-    return Sent(summary, texts["used"], texts["messages"], window)
+    return Sent(summary, texts["used"], texts["messages"], old, window)
 
 
 @dataclasses.dataclass
@@ -260,10 +269,21 @@ class Result:
     is_corrected_in_window: bool
     sent: Sent
     said: str
+    # Number of messages after the nearest old message before it; `None` if none is that near.
+    after: int | None
+    # Position among the hits of a search for the question, from 1; `None` without a hit.
+    rank: int | None
 
     @property
     def is_reached(self):
         return bool(self.found & {"summary", "memories", "messages"})
+
+
+def rank_of(person, posted, question, message):
+    """Position of a message among the hits of a search of its thread for any word of the question."""
+    words = urllib.parse.quote(" ".join(re.findall(r"\w+", question)))
+    hits = person.call("GET", f"/v1/search?match=any&limit=100&thread_id={posted.thread}&q={words}")["data"]
+    return next((n for n, hit in enumerate(hits, start=1) if hit["id"] == message), None)
 
 
 def question_of(posted, labels, fact):
@@ -288,14 +308,19 @@ def question_of(posted, labels, fact):
     in_record = any(states(text, current) for text in posted.records)
     said = sample["messages"][current["message"]]["text"]
     is_corrected_in_window = bool(fact["superseded_by"]) and is_sent
-    return Result(posted.name, sample["language"], fact, found, in_record, told, is_corrected_in_window, shown, said)
+    at = current["message"]
+    after = next((n for n in range(1, NEAR_MAX + 1) if at >= n and posted.messages[at - n] in shown.old), None)
+    rank = rank_of(asker, posted, fact["question"], posted.messages[at])
+    return Result(posted.name, sample["language"], fact, found, in_record, told, is_corrected_in_window, shown, said, after, rank)
 
 
 def measure(posted):
     for person in (posted.admin, *posted.people.values()):
         person.http = http.client.HTTPConnection(HOST)
     labels = Labels(posted.sample)
-    return [question_of(posted, labels, fact) for fact in posted.sample["facts"]]
+    results = [question_of(posted, labels, fact) for fact in posted.sample["facts"]]
+    print(f"{posted.name} asked", file=sys.stderr)
+    return results
 
 
 def share(part, whole):
@@ -339,6 +364,8 @@ def print_tables(threads, results, calls):
               f"{told['summary']}, in memories {told['memories']}; in old messages, with their dates {told['messages']}")
     segments, covered = sum(posted.segments for posted in threads), sum(posted.covered for posted in threads)
     print(f"threads {len(threads)}, messages {sum(len(posted.messages) for posted in threads)}, compacted {covered} in {segments} segments")
+    sizes = [sum(len(text) for _, text in result.sent.summary) for result in results]
+    print(f"summary: {sum(sizes) / len(sizes):.0f} characters in {sum(len(r.sent.summary) for r in results) / len(results):.0f} lines")
     if calls:
         print(f"utility calls: {calls['segment']} for segments, one for {covered / max(1, calls['segment']):.1f} compacted messages; "
               f"{calls['comparison']} comparisons")
@@ -358,6 +385,7 @@ def write_misses(path, results):
             miss = {
                 "thread": result.thread, "fact": result.fact, "said": result.said, "found": sorted(result.found),
                 "in_record": result.in_record, "told_as_current": result.told, "shared_words": shared_words(result),
+                "after": result.after, "rank": result.rank,
                 "memories": result.sent.memories, "messages": result.sent.messages,
             }
             file.write(json.dumps(miss, ensure_ascii=False) + "\n")
@@ -396,20 +424,14 @@ def main():
         paths = chosen_sets(chosen, pathlib.Path(sets))
         noter = Noter([json.loads(path.read_text()) for path in paths]) if chosen.model else None
         settings = stack.enter_context(scripted(noter.answer)) if noter else NO_MODEL
-        started = time.monotonic()
+        pool = stack.enter_context(concurrent.futures.ThreadPoolExecutor(AT_ONCE))
         with running(binary, data, **settings, **PASSES):
-            admin = Person("Founder", "founder@example.org")
-            threads = []
-            for path in paths:
-                threads.append(load(admin, path, chosen.every))
-                print(f"{path.stem} posted, {time.monotonic() - started:.0f} s", file=sys.stderr)
+            founder = Person("Founder", "founder@example.org")
+            threads = list(pool.map(lambda path: load(founder, path, chosen.every), paths))
         calls = dict(noter.calls) if noter else {}
         settings = stack.enter_context(scripted(lambda request: ({"content": "Fine."}, "stop")))
-        results = []
         with running(binary, data, **settings, **NO_PASSES):
-            for posted in threads:
-                results += measure(posted)
-                print(f"{posted.name} asked, {time.monotonic() - started:.0f} s", file=sys.stderr)
+            results = [result for results in pool.map(measure, threads) for result in results]
     print_tables(threads, results, collections.Counter(calls))
     if chosen.misses:
         write_misses(chosen.misses, results)
