@@ -10,12 +10,16 @@ import sys
 import tempfile
 import time
 
-HOST = "127.0.0.1:18099"
+HOST = os.environ.get("OPENVIBE_BENCH_HOST", "127.0.0.1:18099")
+
+# The server closes connections that are idle for longer.
+IDLE_SECONDS_MAX = 5
 
 
 class Person:
     def __init__(self, name, email, invite=None):
         self.http = http.client.HTTPConnection(HOST)
+        self.used_at = time.monotonic()
         self.headers = {"content-type": "application/json", "origin": f"http://{HOST}"}
         form = {"email": email, "password": "correct horse battery", "name": name, "invite": invite}
         self.call("POST", "/v1/auth/signup", form)
@@ -28,9 +32,13 @@ class Person:
 
     def send(self, method, path, body=None):
         """Returns the status and the body of the response."""
+        if time.monotonic() - self.used_at > IDLE_SECONDS_MAX:
+            # It is opened again by the request.
+            self.http.close()
         self.http.request(method, path, json.dumps(body) if body is not None else None, self.headers)
         reply = self.http.getresponse()
         data = reply.read()
+        self.used_at = time.monotonic()
         cookies = reply.msg.get_all("set-cookie") or []
         if cookies:
             self.headers["cookie"] = "; ".join(cookie.split(";")[0] for cookie in cookies)
