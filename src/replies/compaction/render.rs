@@ -1,6 +1,6 @@
 //! The text of a summary, rendered from entries.
 
-use std::collections::BTreeSet;
+use std::{cmp::Reverse, collections::BTreeSet};
 
 use crate::{
     ids::{CompactionId, MemoryId},
@@ -11,6 +11,9 @@ use crate::{
 };
 
 use super::item::rank;
+
+/// Maximum number of letters of a number with its unit.
+const UNIT_LETTERS_MAX: usize = 3;
 
 /// A line of a summary, with the properties that decide whether it is kept.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -64,6 +67,13 @@ impl SummaryLine {
         self.kind.map_or(usize::MAX, rank)
     }
 
+    /// Checks for a reference that has a meaning without the line that contains it: any but a number with its unit.
+    fn is_clear_reference(&self) -> bool {
+        let letters = self.text.chars().filter(|c| c.is_alphabetic()).count();
+        let is_number = (self.text).starts_with(|c: char| c.is_ascii_digit() || "€$£".contains(c));
+        self.kind == Some(MemoryKind::Reference) && !(is_number && letters <= UNIT_LETTERS_MAX)
+    }
+
     fn render(&self) -> String {
         let text = visible_line(&self.text);
         match self.kind {
@@ -109,7 +119,8 @@ impl Summary {
     }
 
     /// Renders the block. If the lines exceed the limit, the most important kinds are kept, and among these the newest
-    /// lines. A reference is shown only if another line or a message in `sent` contains it.
+    /// lines. A reference that a message in `sent` contains has its rank; others take the room that the other kinds leave:
+    /// first those that no other line contains, except for numbers with units, which mean nothing alone.
     pub fn render(&self, sent: &[&str]) -> RenderedSummary {
         let plural = if self.count == 1 { "" } else { "s" };
         let place = match self.of {
@@ -121,29 +132,32 @@ impl Summary {
             self.count, self.from, self.to
         );
         let is_reference = |line: &SummaryLine| line.kind == Some(MemoryKind::Reference);
-        let others: Vec<&str> = (self.lines.iter())
-            .filter(|line| !is_reference(line))
-            .map(|line| &*line.text)
-            .collect();
-        let is_used = |line: &SummaryLine| {
-            !is_reference(line)
-                || others
-                    .iter()
-                    .chain(sent)
-                    .any(|text| text.contains(&line.text))
-        };
+        let is_sent = |line: &SummaryLine| sent.iter().any(|text| text.contains(&line.text));
         let mut order: Vec<usize> = (0..self.lines.len()).collect();
-        order.sort_by_key(|at| (self.lines[*at].rank(), std::cmp::Reverse(*at)));
+        order.sort_by_key(|at| (self.lines[*at].rank(), Reverse(*at)));
+        let (first, mut rest): (Vec<usize>, Vec<usize>) = order.into_iter().partition(|at| {
+            let line = &self.lines[*at];
+            !is_reference(line) || is_sent(line)
+        });
         let mut room = self.tokens_max.saturating_sub(estimate_tokens(&heading));
         let mut kept: Vec<(usize, String)> = Vec::new();
-        for at in order {
+        let mut keep = |at: usize| {
             let line = self.lines[at].render();
             let tokens = estimate_tokens(&line) + 1;
-            if tokens <= room && is_used(&self.lines[at]) {
+            if tokens <= room {
                 room -= tokens;
                 kept.push((at, line));
             }
-        }
+        };
+        first.iter().copied().for_each(&mut keep);
+        let is_repeated = |at: &usize| {
+            let text = &self.lines[*at].text;
+            let mut others = (0..self.lines.len()).filter(|other| other != at);
+            others.any(|other| self.lines[other].text.contains(text))
+        };
+        rest.retain(|at| self.lines[*at].is_clear_reference() || is_repeated(at));
+        rest.sort_by_key(is_repeated);
+        rest.iter().copied().for_each(&mut keep);
         kept.sort();
         let mut text = heading;
         for (_, line) in &kept {
@@ -237,6 +251,29 @@ mod tests {
         };
         let text = of_thread.render(&[]).text;
         assert!(text.starts_with("Summary of 1 earlier message of the thread, 2026-11-20 to "));
+    }
+
+    #[test]
+    fn references_take_the_room_that_is_left() {
+        let url = "https://a.example/plan";
+        let mut lines: Vec<SummaryLine> = [url, "web-2", "12 MB", "Pump quote: 3,900 €", "3,900 €"]
+            .map(|text| line(Some(MemoryKind::Reference), text))
+            .to_vec();
+        lines.push(line(None, "They planned the launch."));
+        let wide = summary(lines.clone(), 900).render(&[]).text;
+        for text in [url, "web-2", "Pump quote", "): 3,900 €", "launch"] {
+            assert!(wide.contains(text), "{wide}");
+        }
+        assert!(!wide.contains("12 MB"), "{wide}");
+        let with_sent = summary(lines.clone(), 900).render(&["it has 12 MB"]).text;
+        assert!(with_sent.contains("12 MB"), "{with_sent}");
+        // What another line contains is left out first, and the gist is kept.
+        let narrow = summary(lines, 70).render(&[]).text;
+        assert!(
+            narrow.contains("launch") && narrow.contains("Pump quote"),
+            "{narrow}"
+        );
+        assert!(!narrow.contains("): 3,900 €"), "{narrow}");
     }
 
     #[test]
