@@ -45,6 +45,10 @@ const NAMES_MAX: i64 = 2_000;
 
 /// A word in a smaller share of the texts is sufficient by itself.
 const RARE_SHARE: f64 = 0.01;
+/// So is one in at most this many messages of a conversation, if these are a twentieth of it or less: 1 % of a few hundred
+/// messages is less than the number of messages in which people talk about a thing.
+const RARE_MESSAGES_MAX: i64 = 5;
+const RARE_MESSAGES_PART: i64 = 20;
 /// Maximum number of messages counted to determine that share.
 const COUNTED_MAX: i64 = 10_000;
 
@@ -167,7 +171,8 @@ pub async fn find_old(
         .await?;
     let mut matched: HashMap<i64, (i64, bool)> = HashMap::new();
     for word in &hits {
-        let is_rare = is_rare(count(&word.found), all);
+        let count = count(&word.found);
+        let is_rare = is_rare(count, all) || is_in_few(count, all);
         for found in &word.found {
             let of_message = matched.entry(found.seq).or_default();
             of_message.0 += 1;
@@ -187,6 +192,11 @@ pub async fn find_old(
 #[expect(clippy::cast_precision_loss, reason = "a share")]
 pub fn is_rare(count: i64, all: i64) -> bool {
     (count as f64) < all as f64 * RARE_SHARE
+}
+
+/// Checks whether a word in `count` of `all` messages of a conversation is sufficient by itself.
+fn is_in_few(count: i64, all: i64) -> bool {
+    count <= RARE_MESSAGES_MAX && count * RARE_MESSAGES_PART <= all
 }
 
 /// Limits a scope to the messages that exist now.
