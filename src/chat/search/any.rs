@@ -514,6 +514,12 @@ mod tests {
     }
 
     #[test]
+    fn a_word_of_few_messages_is_sufficient_in_a_conversation_of_a_hundred() {
+        assert!(is_in_few(5, 250) && is_in_few(5, 100) && is_in_few(1, 20));
+        assert!(!is_in_few(6, 250) && !is_in_few(5, 99) && !is_in_few(2, 13));
+    }
+
+    #[test]
     fn a_number_of_words_is_a_condition() {
         let [a, b, c] = ["a", "b", "c"].map(Phrase::word);
         let words = [vec![a.clone()], vec![b.clone()], vec![c.clone()]];
