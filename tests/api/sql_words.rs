@@ -182,7 +182,7 @@ impl Statement {
         let mut found = Vec::new();
         for (start, _) in &self.pieces {
             let piece = self.piece(*start);
-            if piece.matches('\'').count() % 2 == 0 {
+            if piece.matches('\'').count().is_multiple_of(2) {
                 let quoted = PATTERNS.quoted.captures_iter(piece);
                 let texts = quoted.map(|text| text.get(1).unwrap());
                 found.extend(texts.map(|text| (start + text.start(), text.as_str())));
@@ -194,7 +194,7 @@ impl Statement {
 
 /// Ranges of the string literals in Rust code, without comments.
 fn literals(code: &str) -> Vec<(usize, usize)> {
-    let raw = regex(r##"^r(#*)""##);
+    let raw = regex("^r(#*)\"");
     let character = regex(r"^'(?:\\[^']*'|[^\\']')");
     let (mut found, mut at) = (Vec::new(), 0);
     while let Some(c) = code[at..].chars().next() {
@@ -480,7 +480,7 @@ impl Schema {
 
     /// Checks the words of a file; adds the entries of the lists above that it needs to `used`, as `table.column` or path.
     fn check(&self, path: &str, text: &str, used: &mut BTreeSet<String>) -> Vec<String> {
-        let is_migration = path.ends_with(".sql");
+        let is_migration = Path::new(path).extension().is_some_and(|end| end == "sql");
         let found = if is_migration {
             migration(text)
         } else {

@@ -7,7 +7,7 @@ use openvibe::{
     ids::UserId,
 };
 use sqlx::{Connection, PgConnection};
-use tokio::task::{JoinHandle, JoinSet};
+use tokio::task::JoinSet;
 use uuid::Uuid;
 
 use super::Bystander;
@@ -103,7 +103,7 @@ async fn readers_of_one_workspace_do_not_delay_another() {
 }
 
 /// A search of this user that waits until the returned connections, their share of the slow lane, are dropped.
-async fn stuck_search(app: &TestApp, who: &Person) -> (Vec<Conn>, JoinHandle<u16>) {
+async fn stuck_search(app: &TestApp, who: &Person) -> (Vec<Conn>, JoinSet<()>) {
     let user: UserId = who.id.parse().unwrap();
     let scan = || app.db().scan(share(user.0.as_u128(), 1));
     let mut held = Vec::new();
@@ -111,8 +111,11 @@ async fn stuck_search(app: &TestApp, who: &Person) -> (Vec<Conn>, JoinHandle<u16
         held.push(c);
     }
     let who = who.clone();
-    let search = async move { who.get("/v1/search?q=plan").await.status };
-    (held, tokio::spawn(search))
+    let mut search = JoinSet::new();
+    search.spawn(async move {
+        who.get("/v1/search?q=plan").await;
+    });
+    (held, search)
 }
 
 /// Reads until the server is too busy for this user.
@@ -138,7 +141,7 @@ async fn reads_of_one_user_take_turns_and_others_do_not_wait_for_them() {
     until_busy(&ada).await;
     bo.get("/v1/auth/me").await.is(200);
     drop(held);
-    within("the search", search).await.unwrap();
+    within("the search", search.join_all()).await;
     ada.get("/v1/auth/me").await.is(200);
 }
 
@@ -155,7 +158,7 @@ async fn a_request_that_gets_no_turn_in_time_is_refused() {
     until_busy(&bo).await;
     assert_eq!(bo.get("/v1/auth/me").await.refused(503), "overloaded");
     drop(held);
-    within("the search", search).await.unwrap();
+    within("the search", search.join_all()).await;
     bo.get("/v1/auth/me").await.is(200);
 }
 
