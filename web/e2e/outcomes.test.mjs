@@ -141,6 +141,8 @@ test('an action item links to its result and its dive', async () => {
     .getByRole('article', { name: 'Result: Launch on Monday: two quiet days before the fair' })
     .waitFor();
   await ada.page.goBack();
+  // The result of the thread has such a link, too.
+  await item(ada, 'Tell the press').waitFor();
   await main(ada).getByRole('link', { name: 'Open dive' }).first().click();
   await forkPanel(ada).getByRole('article').getByText('Let us settle').waitFor();
 });
