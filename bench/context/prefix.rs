@@ -36,7 +36,7 @@ struct Request {
 #[derive(Default)]
 struct Shares {
     all: Vec<f64>,
-    /// Of those whose windows begin with the same message.
+    /// Prefixes of requests whose windows begin with the same message.
     same_window: Vec<f64>,
 }
 

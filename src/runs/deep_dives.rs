@@ -353,9 +353,9 @@ impl Work {
 /// Times of a step's deep dive.
 #[derive(Debug, Clone, Copy)]
 struct ForkTimes {
-    /// When a draft is written; `None` if people decide.
+    /// Time at which a draft is written; `None` if people decide.
     closes: Option<Timestamp>,
-    /// When the step fails.
+    /// Time at which the step fails.
     ends: Timestamp,
 }
 

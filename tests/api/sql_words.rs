@@ -121,7 +121,7 @@ fn regex(pattern: &str) -> Regex {
     Regex::new(pattern).unwrap()
 }
 
-/// What the scanner looks for.
+/// Patterns of the scanner.
 struct Patterns {
     /// `from messages m`, `update tasks`: a table and its alias.
     table: Regex,

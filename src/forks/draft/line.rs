@@ -22,7 +22,7 @@ pub enum AgentLines {
     Work,
 }
 
-/// What the checks need to know about a line.
+/// Properties of a line that the checks use.
 pub(super) struct Said<'a> {
     /// ` word word `, in lowercase and without accents.
     pub(super) text: String,

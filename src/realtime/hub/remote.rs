@@ -42,7 +42,7 @@ const STREAM_SILENCE_MAX: Duration = Duration::from_mins(3);
 pub struct PresenceChange {
     pub workspace: WorkspaceId,
     pub user: UserId,
-    /// Whether the person is here now.
+    /// True if the person is here now.
     pub is_here: bool,
 }
 

@@ -68,7 +68,7 @@ struct RunningReply<'a> {
     has_checked_size: bool,
 }
 
-/// Whether another model call follows.
+/// The next step after a model call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Next {
     Call,
