@@ -159,7 +159,7 @@ impl Caller {
             .await?;
         let (role, members_write_agents, is_valid) = row.ok_or(AuthError::WorkspaceNotFound)?;
         let mut actor = self.acting(workspace, role, is_valid)?;
-        if actor.role == Role::Member && !members_write_agents {
+        if !role.writes_agents(members_write_agents) {
             actor.scopes.0.remove(&Scope::AgentsWrite);
         }
         Ok(actor)

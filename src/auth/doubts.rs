@@ -7,7 +7,7 @@ use crate::{
     realtime::hub::Socket,
 };
 
-use super::{Role, Scope, sessions::SEEN_STALE_AFTER};
+use super::{Role, sessions::SEEN_STALE_AFTER};
 
 /// Returns the sockets whose session, key, membership, role, or rights are not those that they were opened with, and those
 /// whose session or key has not been marked as used for a while. They have to look up their access.
@@ -32,14 +32,10 @@ pub async fn find(c: &mut Conn, sockets: &[Arc<Socket>]) -> Result<Vec<Arc<Socke
             .collect();
     let is_unchanged = |(n, socket): (i64, &Arc<Socket>)| {
         valid.get(&n).is_some_and(|(role, members_write_agents)| {
-            let may_write = role.scopes().has(Scope::AgentsWrite)
-                && (*role != Role::Member || *members_write_agents);
+            let rights = role.rights(role.writes_agents(*members_write_agents));
             // A key can have fewer rights than its person.
-            let known = [may_write, false];
-            let known = &known[..if socket.key.is_some() { 2 } else { 1 }];
-            known
-                .iter()
-                .any(|writes_agents| socket.rights() == role.rights(*writes_agents))
+            socket.rights() == rights
+                || socket.key.is_some() && socket.rights() == role.rights(false)
         })
     };
     Ok((0..)

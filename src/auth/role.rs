@@ -17,6 +17,15 @@ text_enum! {
 }
 
 impl Role {
+    /// Checks whether the role can write agents, which the workspace policy decides for members.
+    pub(super) fn writes_agents(self, members_write_agents: bool) -> bool {
+        match self {
+            Self::Admin => true,
+            Self::Member => members_write_agents,
+            Self::Viewer => false,
+        }
+    }
+
     /// The role, and whether the person can write agents, which the workspace policy decides for members, in a number to
     /// compare.
     pub fn rights(self, writes_agents: bool) -> u8 {

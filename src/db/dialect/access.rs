@@ -33,8 +33,8 @@ macro_rules! is_in_use {
     };
 }
 
-/// Of these accesses, those of members whose credential is valid `at` a time and is marked as used `since` another one: the
-/// position in the list, the role, and whether members can write agents. In no order.
+/// Accesses by members whose credential is valid `at` a time and is marked as used `since` another one: their position in
+/// the list, the role, and whether members can write agents. In no order.
 pub async fn list_valid<T: FromAnyRow>(
     c: &mut Conn,
     accesses: impl Iterator<Item = Access>,
