@@ -53,7 +53,10 @@ fn main() -> ExitCode {
     let outcome = match arguments.first().map(String::as_str) {
         Some(bare::COMMAND) => bare::main(),
         Some(hub::COMMAND) => hub::main(),
-        filter => run(filter.unwrap_or_default()),
+        filter => run(
+            filter.unwrap_or_default(),
+            arguments.get(1).map_or("", String::as_str),
+        ),
     };
     match outcome {
         Ok(()) => ExitCode::SUCCESS,
@@ -64,7 +67,8 @@ fn main() -> ExitCode {
     }
 }
 
-fn run(filter: &str) -> anyhow::Result<()> {
+/// Runs the benchmarks with `filter` in their name, and only the parts with `part` in theirs where they have named parts.
+fn run(filter: &str, part: &str) -> anyhow::Result<()> {
     let chosen: Vec<&str> = BENCHES
         .iter()
         .copied()
@@ -102,7 +106,7 @@ fn run(filter: &str) -> anyhow::Result<()> {
                     triggers::run().await?;
                 }
                 "context" => context::run().await?,
-                "nodes" => nodes::run().await?,
+                "nodes" => nodes::run(part).await?,
                 _ => resume::run().await?,
             }
         }

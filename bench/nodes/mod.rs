@@ -11,6 +11,8 @@
 //! restart   first write after a restart of the database
 //! ```
 //!
+//! `make bench ONLY="nodes idle" ENGINE=postgres` measures one of them.
+//!
 //! CPU time includes the nodes, the bus, and the database server; the machine is too small to measure scaling by wall
 //! time.
 
@@ -36,23 +38,35 @@ use crate::{
     report::say,
 };
 
+/// Names of all parts.
+const PARTS: &[&str] = &[
+    "fanout", "sends", "delay", "streams", "takeover", "idle", "restart",
+];
+
 /// Maximum time for a frame to arrive.
 const ARRIVES_WITHIN: Duration = Duration::from_secs(30);
 
-pub(crate) async fn run() -> anyhow::Result<()> {
+/// Measures the parts with `filter` in their name.
+pub(crate) async fn run(filter: &str) -> anyhow::Result<()> {
     if !process::is_postgres() {
         say(
             "\nSeveral nodes need PostgreSQL, so nothing was measured: make bench ONLY=nodes ENGINE=postgres",
         );
         return Ok(());
     }
-    fanout::run().await?;
-    sends::run().await?;
-    delay::run().await?;
-    streams::run().await?;
-    takeover::run().await?;
-    idle::run().await?;
-    restart::run().await
+    let parts = PARTS.iter().filter(|name| name.contains(filter));
+    for &part in parts {
+        match part {
+            "fanout" => fanout::run().await?,
+            "sends" => sends::run().await?,
+            "delay" => delay::run().await?,
+            "streams" => streams::run().await?,
+            "takeover" => takeover::run().await?,
+            "idle" => idle::run().await?,
+            _ => restart::run().await?,
+        }
+    }
+    Ok(())
 }
 
 /// Times at which a socket receives its next `count` messages.
