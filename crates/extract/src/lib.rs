@@ -13,14 +13,18 @@
 //! [`Reading::is_adopted`], [`Reading::language`]), [`content_words`], [`values()`], [`sentences()`], and
 //! [`detect`].
 
+mod features;
 mod lexicon;
 mod material;
+mod matters;
 mod numbers;
 mod outline;
 mod people;
 mod quotes;
 mod reading;
+mod roles;
 mod sentences;
+mod tasks;
 mod text;
 mod thread;
 mod units;
@@ -33,7 +37,8 @@ pub use self::{
     },
     material::{Item, Line, Material, Outline, Owner, Person, Point, Speaker, Superseded},
     numbers::{bare, groups, numbers, unknown_numbers, whole},
-    reading::Reading,
+    reading::{Candidate, Reading},
+    roles::{Model, ROLES, Role},
     sentences::{Sentence, plain_sentences, sentence_ranges, sentences},
     text::{Kind, Token, tokens},
     units::Act,
