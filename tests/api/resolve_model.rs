@@ -581,7 +581,7 @@ async fn a_draft_that_lies_about_its_result_is_replaced_by_the_extractors() {
 }
 
 #[tokio::test]
-async fn invented_points_actions_and_owners_are_removed() {
+async fn invented_points_and_actions_are_removed_and_a_wrong_owner_is_replaced() {
     let t = team().await;
     let (dive, _) = settled(&t).await;
     let mut lie = right();
@@ -601,7 +601,12 @@ async fn invented_points_actions_and_owners_are_removed() {
         .iter()
         .map(|item| (&item["text"], &item["owner_id"]))
         .collect();
-    assert_eq!(told, [(&json!("Book the room"), &Value::Null)], "{draft}");
+    let bo = json!(t.bo.id);
+    assert_eq!(
+        told,
+        [(&json!("Book the room"), &bo)],
+        "Bo said so: {draft}"
+    );
 }
 
 #[tokio::test]

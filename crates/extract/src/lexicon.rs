@@ -28,7 +28,7 @@ macro_rules! cues {
         /// Property of a sentence that contains a phrase of the data files. The name of the section is in the data files.
         #[derive(Debug, Clone, Copy, PartialEq, Eq)]
         pub(crate) enum Cue { $($(#[$doc])* $name),* }
-        const CUES: &[(Cue, &str)] = &[$((Cue::$name, $section)),*];
+        pub(crate) const CUES: &[(Cue, &str)] = &[$((Cue::$name, $section)),*];
     };
 }
 
@@ -58,6 +58,7 @@ cues! {
     Condition = "condition",
     Done = "done",
     Unsure = "unsure",
+    Pending = "pending",
     Fact = "fact",
     Ask = "ask",
     Inquiry = "inquiry",
@@ -77,6 +78,11 @@ cues! {
     /// A plain no.
     No = "no",
     Aside = "aside",
+}
+
+/// The cues of a set of their positions.
+pub(crate) fn members(cues: u64) -> impl Iterator<Item = Cue> {
+    CUES.iter().map(|(cue, _)| *cue).filter(move |cue| cues & (1 << *cue as u64) != 0)
 }
 
 /// Memory for the phrases of a language.

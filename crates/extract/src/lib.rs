@@ -1,26 +1,31 @@
 //! Extracts decisions, action items, open questions, and corrections from a conversation, without a model.
 //!
 //! ```text
-//! Material ── text, values ──> units (sentences with acts) ── thread (links) ──> outline
+//! Material ── text, values ──> units (sentences with acts) ── thread (links) ── roles (linear model) ──> outline
 //!                 └─ lexicon: seeds/extract/*.txt                 └──> corrections, quotes for notes
 //! ```
 //!
 //! Deterministic, and linear in the number of lines. Reads English, German, French, and Spanish; a conversation in any
-//! other language is quoted. Results are quotes of people, at most with a corrected value in them. Nothing that only an
-//! agent said, no joke, no retracted plan, and no order to a machine becomes a result.
+//! other language is quoted. Results are quotes of people, at most with a corrected value in them. No order to a machine
+//! becomes a result, nor what an agent said unless a person adopted it. Corrections, retractions, and adoption are read by
+//! rules, on which checks of other drafts rely; the model chooses what is told.
 //!
 //! Building blocks for checks of other drafts: [`Reading`] ([`Reading::acts`], [`Reading::superseded`],
 //! [`Reading::is_adopted`], [`Reading::language`]), [`content_words`], [`values()`], [`sentences()`], and
 //! [`detect`].
 
+mod features;
 mod lexicon;
 mod material;
+mod matters;
 mod numbers;
 mod outline;
 mod people;
 mod quotes;
 mod reading;
+mod roles;
 mod sentences;
+mod tasks;
 mod text;
 mod thread;
 mod units;
@@ -33,7 +38,8 @@ pub use self::{
     },
     material::{Item, Line, Material, Outline, Owner, Person, Point, Speaker, Superseded},
     numbers::{bare, groups, numbers, unknown_numbers, whole},
-    reading::Reading,
+    reading::{Candidate, Reading},
+    roles::{Model, ROLES, Role},
     sentences::{Sentence, plain_sentences, sentence_ranges, sentences},
     text::{Kind, Token, tokens},
     units::Act,

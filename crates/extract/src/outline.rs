@@ -3,8 +3,10 @@
 use crate::{
     Item, Outline, Owner, Point,
     lexicon::{Cue, Lexicon},
+    roles::Role,
+    tasks::Task,
     text::Kind,
-    thread::{SOURCES_MAX, State, TaskState, Thread, add},
+    thread::{REACH, Thread},
     units::{Act, Unit},
 };
 
@@ -18,12 +20,32 @@ const DEFERRED_MAX: usize = 4;
 /// Results that are told, or merged into others.
 const DECISIONS_MAX: usize = 12;
 const DISSENTS_MAX: usize = 2;
+/// A conversation has few open questions and dissents: one of this many lines is as likely as the first of them.
+const STEP_LINES: f32 = 30.0;
+/// Sum of the model for the first open question, and what a further one and a further dissent need in addition.
+const QUESTION_MIN: f32 = -0.4;
+const QUESTION_STEP: f32 = 2.0;
+const DISSENT_STEP: f32 = 3.0;
+/// Added for the first question if nothing was decided.
+const UNDECIDED: f32 = 2.0;
 /// Entries that are looked at, newest first, in very long conversations.
 const SCANNED_MAX: usize = 100;
+/// Sources of a result.
+const SOURCES_MAX: usize = 20;
 const WORDS_MAX: usize = 185;
 const QUOTE_WORDS: usize = 26;
 /// A shorter statement is quoted with the question that it answers.
 const SHORT_WORDS: usize = 4;
+
+/// Adds a source; of many, the first and the newest ones are kept.
+fn add(lines: &mut Vec<usize>, line: usize) {
+    if !lines.contains(&line) {
+        if lines.len() == SOURCES_MAX {
+            lines.remove(1);
+        }
+        lines.push(line);
+    }
+}
 
 pub(crate) struct Maker<'a> {
     pub(crate) names: &'a [String],
@@ -34,9 +56,9 @@ pub(crate) struct Maker<'a> {
 impl Maker<'_> {
     pub(crate) fn outline(&self) -> Outline {
         let decisions = self.decisions();
-        let action_items = self.items();
         let mut outline = Outline {
-            open_questions: self.questions(),
+            open_questions: self.questions(&decisions),
+            action_items: self.items(),
             deferred_items: self.deferred(),
             ..Outline::default()
         };
@@ -56,7 +78,6 @@ impl Maker<'_> {
         let room = POINTS_MAX - dissents.len();
         outline.key_points = bundle(decisions, room);
         outline.key_points.extend(dissents);
-        outline.action_items = action_items;
         fit(&mut outline);
         outline
     }
@@ -65,165 +86,222 @@ impl Maker<'_> {
         &self.thread.units[at]
     }
 
+    /// Sentences with a role, best first.
+    fn best(&self, role: Role) -> Vec<usize> {
+        let all = (0..self.thread.units.len()).filter(|at| self.thread.has_role(*at, role));
+        let mut found: Vec<usize> = all.collect();
+        let chance = |at: &usize| self.thread.chances[*at][role as usize];
+        found.sort_by(|a, b| chance(b).total_cmp(&chance(a)));
+        found
+    }
+
+    /// The most likely of sums of the model, as long as each is larger than the one before requires.
+    #[expect(clippy::cast_precision_loss, reason = "counts are small")]
+    fn rare(
+        &self,
+        mut sums: Vec<(usize, f32)>,
+        min: f32,
+        step: f32,
+    ) -> impl Iterator<Item = usize> {
+        sums.sort_by(|(_, a), (_, b)| b.total_cmp(a));
+        let step = step / (1.0 + self.thread.turns.len() as f32 / STEP_LINES);
+        let mins = std::iter::successors(Some(min), move |min| Some(min + step));
+        let kept = sums.into_iter().zip(mins).take_while(|((_, sum), min)| sum > min);
+        kept.map(|((at, _), _)| at)
+    }
+
     pub(crate) fn decisions(&self) -> Vec<Point> {
-        let mut found: Vec<Point> = Vec::new();
-        let accepted =
-            self.thread.matters.iter().rev().filter(|matter| matter.state == State::Accepted);
-        for matter in accepted.take(SCANNED_MAX) {
+        let mut found: Vec<(usize, Point)> = Vec::new();
+        for at in self.best(Role::Decision) {
+            let told = self.told(at);
+            // It is told itself.
+            if told != at && self.thread.has_role(told, Role::Decision) {
+                continue;
+            }
+            let unit = self.unit(told);
+            let is_overruled = self.thread.rejected[told] && self.thread.assents(told).is_empty();
+            let is_asked = unit.is(Act::Question) && !unit.is(Act::Proposal);
+            let point = self.decision(at);
+            let is_known = || found.iter().any(|(_, known)| known.text.contains(&point.text));
+            if is_overruled
+                || is_asked
+                || self.is_outdated(told)
+                || point.text.is_empty()
+                || self.is_superseded(&point.text, unit.line + 1)
+                || is_known()
+            {
+                continue;
+            }
+            found.push((told, point));
             if found.len() == DECISIONS_MAX {
                 break;
             }
-            let unit = self.unit(matter.unit);
-            if unit.person.is_none() && !self.thread.adopted.contains(&unit.line) {
-                continue;
-            }
-            let mut parts: Vec<String> = Vec::new();
-            let is_short = unit.terms() < SHORT_WORDS;
-            // A rejected option would be told again.
-            let is_plain = |topic: &usize| {
-                let asked = self.unit(*topic);
-                asked.has(Cue::Ask)
-                    || asked.has(Cue::Or) && asked.shared(unit) == 0
-                    || !asked.is(Act::Proposal)
-            };
-            if let Some(topic) = matter.topic.filter(|_| is_short).filter(is_plain) {
-                parts.push(self.quote(topic, QUOTE_WORDS));
-            } else if unit.terms() < 2
-                && matter.extra.is_empty()
-                && let Some(before) = self.thread.before(matter.unit)
-                && !self.is_rejected(before)
-            {
-                parts.push(self.quote(before, QUOTE_WORDS));
-            }
-            parts.push(self.whole(matter.unit));
-            let mut sources = matter.sources.clone();
-            for extra in matter.extra.iter().filter(|_| is_short).take(1) {
-                parts.push(self.quote(*extra, QUOTE_WORDS));
-                add(&mut sources, self.unit(*extra).line);
-            }
-            for edit in &unit.edits {
-                add(&mut sources, edit.line);
-            }
-            let text = parts.join(" ");
-            if text.is_empty() || self.is_superseded(&text, unit.line) {
-                continue;
-            }
-            sources.sort_unstable();
-            if !found.iter().any(|point| point.text == text) {
-                found.push(Point { text, sources });
-            }
         }
-        found.reverse();
-        found
+        found.sort_by_key(|(at, _)| *at);
+        found.into_iter().map(|(_, point)| point).collect()
     }
 
-    /// Checks whether a text has a value that was corrected after its line, without the correction.
+    /// The statement that a bare "agreed" makes a result; any other sentence itself.
+    fn told(&self, at: usize) -> usize {
+        let agreed = self.thread.agreed[at].filter(|_| self.unit(at).is_bare_assent());
+        agreed.unwrap_or(at)
+    }
+
+    /// Checks whether a sentence states a value that was corrected in its line or later.
+    fn is_outdated(&self, at: usize) -> bool {
+        self.is_superseded(&self.quote(at, usize::MAX), self.unit(at).line)
+    }
+
+    /// A sentence as a result: with the question that it answers, and with what others added to it.
+    pub(crate) fn decision(&self, at: usize) -> Point {
+        let by = self.unit(at).line;
+        let at = self.told(at);
+        let unit = self.unit(at);
+        let mut sources = vec![unit.line];
+        add(&mut sources, by);
+        let mut parts: Vec<String> = Vec::new();
+        let is_short = unit.terms() < SHORT_WORDS;
+        // A rejected option would be told again.
+        let is_plain = |topic: &usize| {
+            let asked = self.unit(*topic);
+            asked.has(Cue::Ask)
+                || asked.has(Cue::Or) && asked.shared(unit) == 0
+                || !asked.is(Act::Proposal)
+        };
+        let topic = self.thread.topics[at].filter(|_| is_short && !unit.is(Act::Question));
+        // "Ok garden" answers the question before "the garden then?".
+        let topic = topic.filter(is_plain).or_else(|| self.thread.topics[topic?].filter(is_plain));
+        let assents = self.thread.assents(at);
+        let extra = assents.iter().find(|extra| {
+            let unit = self.unit(**extra);
+            is_short
+                && !unit.is_idle()
+                && !unit.is_bare_assent()
+                && (unit.words.len() > 1 || !unit.values.is_empty())
+        });
+        let before = self
+            .thread
+            .before(at)
+            .filter(|before| unit.terms() < 2 && extra.is_none() && !self.thread.rejected[*before]);
+        let mut context: Vec<usize> = topic.or(before).into_iter().collect();
+        if let Some(first) = context.first().copied()
+            && unit.terms() + self.unit(first).terms() < SHORT_WORDS
+        {
+            let more = self.thread.before(first).filter(|at| !self.thread.rejected[*at]);
+            context.extend(more);
+        }
+        for before in context.into_iter().rev() {
+            parts.push(self.quote(before, QUOTE_WORDS));
+            add(&mut sources, self.unit(before).line);
+        }
+        let is_told = |unit: &Unit| !unit.is_idle() && !unit.is(Act::Question);
+        parts.push(self.joined(at, |other| is_told(self.unit(other)) && !self.is_outdated(other)));
+        parts.extend(extra.map(|extra| self.quote(*extra, QUOTE_WORDS)));
+        let edits = unit.edits.iter().map(|edit| edit.line);
+        for line in assents.iter().map(|at| self.unit(*at).line).chain(edits) {
+            add(&mut sources, line);
+        }
+        sources.sort_unstable();
+        Point { text: parts.join(" "), sources }
+    }
+
+    /// Checks whether a text has a value that was corrected in this line or later, without the correction.
     fn is_superseded(&self, text: &str, line: usize) -> bool {
-        self.thread.superseded.iter().rev().take(SCANNED_MAX).any(|value| {
-            value.line > line && has_value(text, &value.old) && !has_value(text, &value.new)
+        let mut newest = self.thread.superseded.iter().rev().take(SCANNED_MAX);
+        newest.any(|value| {
+            value.line >= line && has_value(text, &value.old) && !has_value(text, &value.new)
         })
     }
 
-    /// Checks whether a unit is an option that was dropped; it is not quoted as the context of something else.
-    fn is_rejected(&self, at: usize) -> bool {
-        let first = self.thread.matters.partition_point(|matter| matter.unit < at);
-        let found = self.thread.matters[first..].iter().take_while(|matter| matter.unit == at);
-        found.into_iter().any(|matter| matches!(matter.state, State::Dropped | State::Contested))
+    fn dissents(&self) -> Vec<Point> {
+        let sums = self.thread.chances.iter().map(|sums| sums[Role::Dissent as usize]);
+        let sums = sums.enumerate().collect();
+        let best = self.rare(sums, 0.0, DISSENT_STEP).take(DISSENTS_MAX);
+        let mut best: Vec<usize> = best.collect();
+        best.sort_unstable();
+        best.into_iter().map(|at| self.dissent(at)).collect()
     }
 
-    fn dissents(&self) -> Vec<Point> {
-        let mut found: Vec<Point> = Vec::new();
-        let accepted =
-            self.thread.matters.iter().rev().filter(|matter| matter.state == State::Accepted);
-        for matter in accepted {
-            for (person, at) in matter.dissents.iter().rev() {
-                if found.len() == DISSENTS_MAX {
-                    break;
-                }
-                let text = self.quote(*at, QUOTE_WORDS);
-                let name = self.names.get(*person).map_or("", String::as_str);
-                let text = self
-                    .lexicon
-                    .template("dissent")
-                    .replace("{name}", name)
-                    .replace("{text}", &text);
-                if !found.iter().any(|point| point.text == text) {
-                    found.push(Point { text, sources: vec![self.unit(*at).line] });
-                }
-            }
-        }
-        found.reverse();
-        found
+    pub(crate) fn dissent(&self, at: usize) -> Point {
+        let unit = self.unit(at);
+        let name = unit.person.and_then(|person| self.names.get(person));
+        let name = name.map_or("", String::as_str);
+        let text = self.lexicon.template("dissent").replace("{name}", name);
+        let text = text.replace("{text}", &self.whole(at));
+        Point { text, sources: vec![unit.line] }
     }
 
     pub(crate) fn items(&self) -> Vec<Item> {
-        let mut found: Vec<Item> = Vec::new();
-        for task in self.thread.tasks.iter().rev() {
-            if found.len() == ITEMS_MAX {
-                break;
-            }
-            let is_live =
-                task.state == TaskState::Taken || task.state == TaskState::Asked && task.is_named;
-            if !is_live {
-                continue;
-            }
-            let mut parts = Vec::new();
-            if let Some(target) = task.target {
-                // "Who tells them?" needs the sentence before it.
-                let is_vague = self.unit(target).words.len() < 3;
-                if let Some(before) = self
-                    .thread
-                    .before(target)
-                    .filter(|before| is_vague && !self.is_rejected(*before))
-                {
-                    parts.push(self.message(before));
-                }
-                if !self.is_rejected(target) {
-                    parts.push(self.message(target));
-                }
-            }
-            if task.target.is_none_or(|target| self.unit(target).line != self.unit(task.unit).line)
-            {
-                parts.push(self.own(task.unit));
-            }
-            let mut sources = task.sources.clone();
-            sources.sort_unstable();
-            let text = parts.join(" ");
-            if text.is_empty() {
-                continue;
-            }
-            found.push(Item { text, owner: task.owner.map(Owner::Person), due: task.due, sources });
-        }
-        found.reverse();
-        found
+        let tasks = self.thread.tasks();
+        let first = tasks.len().saturating_sub(ITEMS_MAX);
+        let items = tasks[first..].iter().map(|task| self.item(task));
+        items.filter(|item| !item.text.is_empty()).collect()
     }
 
-    pub(crate) fn questions(&self) -> Vec<Point> {
-        let last = self
+    pub(crate) fn item(&self, task: &Task) -> Item {
+        let mut parts = Vec::new();
+        if let Some(target) = task.target {
+            // "Who tells them?" needs the sentence before it.
+            let is_vague = self.unit(target).words.len() < 3;
+            let before = self.thread.before(target);
+            let before = before.filter(|at| is_vague && !self.thread.rejected[*at]);
+            parts.extend(before.map(|at| self.message(at)));
+            if !self.thread.rejected[target] {
+                parts.push(self.message(target));
+            }
+        }
+        let line = self.unit(task.unit).line;
+        if task.target.is_none_or(|target| self.unit(target).line != line) {
+            parts.push(self.own(task.unit));
+        }
+        let sources = task.sources.clone();
+        Item { text: parts.join(" "), owner: task.owner.map(Owner::Person), due: task.due, sources }
+    }
+
+    /// Questions that nobody answered, next to these decisions.
+    pub(crate) fn questions(&self, decisions: &[Point]) -> Vec<Point> {
+        let all = 0..self.thread.units.len();
+        let mut best: Vec<usize> = all.rev().filter(|at| self.is_last_question(*at)).collect();
+        // If nothing was decided, the question of the beginning is open.
+        let sum = |at: usize| {
+            let unit = self.unit(at);
+            let is_left = decisions.is_empty() && unit.turn == 0 && unit.is(Act::Question);
+            let more = if is_left { UNDECIDED } else { 0.0 };
+            (at, self.thread.chances[at][Role::Question as usize] + more)
+        };
+        let sums = (0..self.thread.units.len()).map(sum).collect();
+        for at in self.rare(sums, QUESTION_MIN, QUESTION_STEP) {
+            if !best.contains(&at) {
+                best.push(at);
+            }
+        }
+        best.truncate(QUESTIONS_MAX);
+        best.sort_unstable();
+        best.into_iter().map(|at| self.open_question(at)).collect()
+    }
+
+    /// Checks whether nobody wrote anything to the people after a question for something.
+    fn is_last_question(&self, at: usize) -> bool {
+        let unit = self.unit(at);
+        let is_asked = self.thread.is_candidate(at)
+            && unit.is(Act::Question)
+            && unit.has(Cue::Ask)
+            && !unit.is(Act::Proposal)
+            && !unit.is_idle()
+            && !unit.words.is_empty();
+        let is_over = |next: usize| self.unit(next).is_idle() || self.unit(next).addresses_agent();
+        is_asked && self.thread.later(at, REACH).all(is_over)
+    }
+
+    /// A question with the line in which somebody does not know the answer.
+    pub(crate) fn open_question(&self, at: usize) -> Point {
+        let mut sources = vec![self.unit(at).line];
+        let unsure = self
             .thread
-            .units
-            .iter()
-            .rev()
-            .find(|unit| unit.person.is_some() && !unit.is(Act::Chatter));
-        let last = last.map_or(0, |unit| unit.turn);
-        let open = self.thread.questions.iter().rev().filter(|question| {
-            let unit = self.unit(question.unit);
-            let is_pending = question.is_unsure;
-            let is_asked =
-                !unit.is(Act::Proposal) || unit.has(Cue::Ask) || is_pending || last == unit.turn;
-            let is_explicit = unit.has(Cue::Ask) && unit.tokens.len() > 3 || unit.has(Cue::Inquiry);
-            let is_clear = unit.words.len() + unit.values.len()
-                >= if is_pending || is_explicit { 1 } else { 2 };
-            question.is_open && is_asked && is_clear && !unit.is(Act::Joke)
-        });
-        let points = open.map(|question| Point {
-            text: self.question(question.unit),
-            sources: question.sources.clone(),
-        });
-        let points = points.filter(|point| !point.text.is_empty());
-        let mut points: Vec<Point> = points.take(QUESTIONS_MAX).collect();
-        points.reverse();
-        points
+            .later(at, REACH)
+            .find(|next| self.unit(*next).is(Act::Unsure) && self.thread.topics[*next] == Some(at));
+        sources.extend(unsure.map(|next| self.unit(next).line));
+        Point { text: self.question(at), sources }
     }
 
     /// A short question with the sentence before it in its message.
@@ -244,13 +322,20 @@ impl Maker<'_> {
 
     fn deferred(&self) -> Vec<Point> {
         let mut points: Vec<Point> = Vec::new();
-        for (unit, sources) in self.thread.deferred.iter().rev() {
+        let units = self.thread.units.iter().enumerate().rev();
+        for (at, unit) in units.filter(|(_, unit)| unit.is(Act::Deferral) && unit.person.is_some())
+        {
+            let topic = self.thread.topics[at].filter(|_| unit.words.len() < 3);
+            let subject = topic.unwrap_or(at);
+            let text = self.quote(subject, QUOTE_WORDS);
+            let is_told = !unit.is_idle() && !self.unit(subject).words.is_empty();
+            if is_told && !points.iter().any(|point| point.text == text) {
+                let mut sources = vec![self.unit(subject).line];
+                add(&mut sources, unit.line);
+                points.push(Point { text, sources });
+            }
             if points.len() == DEFERRED_MAX {
                 break;
-            }
-            let text = self.quote(*unit, QUOTE_WORDS);
-            if !text.is_empty() && !points.iter().any(|point| point.text == text) {
-                points.push(Point { text, sources: sources.clone() });
             }
         }
         points.reverse();
@@ -258,7 +343,8 @@ impl Maker<'_> {
     }
 
     fn whole(&self, at: usize) -> String {
-        self.joined(at, |unit| !unit.is_idle() && !unit.is(Act::Question))
+        let is_told = |unit: &Unit| !unit.is_idle() && !unit.is(Act::Question);
+        self.joined(at, |other| is_told(self.unit(other)))
     }
 
     /// The message of a task without the other tasks in it.
@@ -266,27 +352,18 @@ impl Maker<'_> {
         let is_other = |unit: &Unit| {
             unit.is(Act::Question) || unit.is(Act::Commitment) || unit.is(Act::Request)
         };
-        self.joined(at, |unit| !unit.is_idle() && !is_other(unit))
+        self.joined(at, |other| !self.unit(other).is_idle() && !is_other(self.unit(other)))
     }
 
     fn message(&self, at: usize) -> String {
-        self.joined(at, |unit| !unit.is_idle() && !unit.is(Act::Commitment))
+        let is_told = |unit: &Unit| !unit.is_idle() && !unit.is(Act::Commitment);
+        self.joined(at, |other| is_told(self.unit(other)))
     }
 
     /// The message of a unit if it is short, without small talk; otherwise the unit.
-    fn joined(&self, at: usize, is_told: impl Fn(&Unit) -> bool) -> String {
-        let unit = self.unit(at);
-        let first = self.thread.units[..at]
-            .iter()
-            .rev()
-            .take_while(|other| other.line == unit.line)
-            .count();
-        let all = self.thread.units[at - first..]
-            .iter()
-            .take_while(|other| other.line == unit.line)
-            .count();
-        let parts: Vec<String> = (at - first..at - first + all)
-            .filter(|other| *other == at || is_told(self.unit(*other)))
+    fn joined(&self, at: usize, is_told: impl Fn(usize) -> bool) -> String {
+        let parts: Vec<String> = (self.thread.line_of(at))
+            .filter(|other| *other == at || is_told(*other))
             .map(|other| self.quote(other, QUOTE_WORDS))
             .collect();
         let text = parts.join(" ");
@@ -367,32 +444,27 @@ pub(crate) fn cut(text: &str, words_max: usize, units_max: usize) -> String {
     if is_cut { format!("{kept}…") } else { kept.to_owned() }
 }
 
-fn words(outline: &Outline) -> usize {
-    let points =
-        outline.key_points.iter().chain(&outline.open_questions).chain(&outline.deferred_items);
-    let texts =
-        points.map(|point| &point.text).chain(outline.action_items.iter().map(|item| &item.text));
-    texts.map(|text| count(text)).sum::<usize>()
-        + count(&outline.headline)
-        + count(&outline.conclusion)
+/// Texts of the entries.
+fn entries(outline: &mut Outline) -> impl Iterator<Item = (&mut String, &mut Vec<usize>)> {
+    let points = outline.key_points.iter_mut().chain(&mut outline.open_questions);
+    let points = points.chain(&mut outline.deferred_items);
+    let items = outline.action_items.iter_mut();
+    points
+        .map(|point| (&mut point.text, &mut point.sources))
+        .chain(items.map(|item| (&mut item.text, &mut item.sources)))
 }
 
 /// Shortens texts, then drops the least important entries.
 fn fit(outline: &mut Outline) {
+    let words = |outline: &mut Outline| {
+        let heads = count(&outline.headline) + count(&outline.conclusion);
+        heads + entries(outline).map(|(text, _)| count(text)).sum::<usize>()
+    };
     for most in [30, 22, 16, 12] {
         if words(outline) <= WORDS_MAX {
             break;
         }
-        let points = outline
-            .key_points
-            .iter_mut()
-            .chain(&mut outline.open_questions)
-            .chain(&mut outline.deferred_items);
-        points.for_each(|point| point.text = cut(&point.text, most, usize::MAX));
-        outline
-            .action_items
-            .iter_mut()
-            .for_each(|item| item.text = cut(&item.text, most, usize::MAX));
+        entries(outline).for_each(|(text, _)| *text = cut(text, most, usize::MAX));
         outline.conclusion = cut(&outline.conclusion, most + 12, CONCLUSION_UNITS_MAX);
     }
     while words(outline) > WORDS_MAX {
@@ -404,11 +476,5 @@ fn fit(outline: &mut Outline) {
             break;
         }
     }
-    let points = outline
-        .key_points
-        .iter_mut()
-        .chain(&mut outline.open_questions)
-        .chain(&mut outline.deferred_items);
-    points.for_each(|point| point.sources.truncate(SOURCES_MAX));
-    outline.action_items.iter_mut().for_each(|item| item.sources.truncate(SOURCES_MAX));
+    entries(outline).for_each(|(_, sources)| sources.truncate(SOURCES_MAX));
 }

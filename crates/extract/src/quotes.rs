@@ -23,7 +23,7 @@ impl Reading {
 
     /// People's unanswered questions.
     pub fn open_questions(&self) -> Vec<Point> {
-        quoted(self.maker().questions())
+        quoted(self.maker().questions(&self.maker().decisions()))
     }
 
     /// Tasks that people took on or were asked to do.
@@ -31,41 +31,5 @@ impl Reading {
         let items = self.maker().items().into_iter();
         let items = items.filter(|item| item.owner.is_some());
         items.map(|item| Item { text: shortened(&item.text), ..item }).collect()
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use crate::{Line, Material, Person, Reading, Speaker};
-
-    fn reading(texts: &[&str]) -> Reading {
-        let lines = texts.iter().map(|text| Line {
-            speaker: Speaker::Person(0),
-            text: (*text).to_owned(),
-            files: Vec::new(),
-            day: chrono::NaiveDate::default(),
-        });
-        let people = vec![Person { name: "Ada".to_owned(), handle: "ada".to_owned() }];
-        Reading::new(&Material { people, lines: lines.collect() })
-    }
-
-    #[test]
-    fn decisions_tasks_and_questions_have_their_sources() {
-        let reading = reading(&[
-            "Where do we launch?",
-            "We decided: the launch is in Lisbon.",
-            "I'll book the hotel tomorrow.",
-            "The importer reads CSV files and the importer is slow.",
-            "Who pays the importer?",
-        ]);
-        let decisions = reading.decisions();
-        assert!(
-            decisions
-                .iter()
-                .any(|point| point.text.contains("Lisbon") && point.sources.contains(&1))
-        );
-        let tasks = reading.tasks();
-        assert!(tasks.iter().any(|task| task.text.contains("hotel") && task.sources.contains(&2)));
-        assert!(reading.open_questions().iter().any(|point| point.text.contains("Who pays")));
     }
 }

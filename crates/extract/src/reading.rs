@@ -1,19 +1,29 @@
 //! Analysis of a conversation in one pass.
 
 use crate::{
-    Material, Outline, Speaker, Superseded,
-    lexicon::{Cue, Language, LanguageCounts, lexicon},
+    Material, Outline, Point, Speaker, Superseded,
+    features::features as features_of,
+    lexicon::{Language, LanguageCounts, lexicon},
     outline::Maker,
     people::People,
+    roles::Model,
     sentences::sentences,
     text::{continue_quotation, tokens},
-    thread::{Matter, State, Thread},
+    thread::Thread,
     units::{self, Act, Place, Unit},
     values::Value,
 };
 
 /// Prefix of the built-in responder's replies, which only quote people.
 const BUILT_IN: &str = "I am OpenVibe's built-in responder";
+
+/// A sentence with what it would tell in each of [`crate::ROLES`].
+#[derive(Debug, Clone)]
+pub struct Candidate {
+    pub line: usize,
+    pub points: [Point; 4],
+    pub features: Vec<String>,
+}
 
 /// Analysis of a conversation.
 #[derive(Debug)]
@@ -32,6 +42,11 @@ impl Reading {
 
     /// Reads every line once. Time and memory are linear in the number of lines.
     pub fn new(material: &Material) -> Self {
+        Self::with_model(material, Model::built_in())
+    }
+
+    /// Reads every line with another model than the one in the data files.
+    pub fn with_model(material: &Material, model: &Model) -> Self {
         let mut all = LanguageCounts::default();
         let mut is_foreign = (0, 0);
         let mut read = Vec::new();
@@ -84,9 +99,11 @@ impl Reading {
                 found[first..].iter_mut().for_each(|unit| unit.add(Act::Machine));
             }
         }
-        mark_jokes(&mut found);
         let names = material.people.iter().map(|person| person.name.clone()).collect();
-        Self { names, thread: Thread::new(found), language }
+        let mut thread = Thread::new(found);
+        thread.overrule();
+        thread.weigh(model);
+        Self { names, thread, language }
     }
 
     /// Language of the people in the conversation.
@@ -105,10 +122,7 @@ impl Reading {
 
     /// Acts of the sentences of a line, in their order.
     pub fn acts(&self, line: usize) -> Vec<Act> {
-        let mut acts: Vec<Act> = self
-            .units(line)
-            .flat_map(|unit| ACTS.into_iter().filter(|act| unit.is(*act)))
-            .collect();
+        let mut acts: Vec<Act> = self.units(line).flat_map(Unit::acts).collect();
         acts.dedup();
         acts
     }
@@ -130,67 +144,33 @@ impl Reading {
 
     /// Checks whether everything that a line suggests or states was retracted, overruled, or objected to.
     pub fn is_rejected(&self, line: usize) -> bool {
-        let line_of = |matter: &Matter| self.thread.units[matter.unit].line;
-        let first = self.thread.matters.partition_point(|matter| line_of(matter) < line);
-        let mut matters =
-            self.thread.matters[first..].iter().take_while(|m| line_of(m) == line).peekable();
-        matters.peek().is_some()
-            && matters.all(|matter| matches!(matter.state, State::Dropped | State::Contested))
+        let first = self.thread.units.partition_point(|unit| unit.line < line);
+        let told = (first..)
+            .zip(self.units(line))
+            .filter(|(_, unit)| !unit.words.is_empty() || !unit.values.is_empty());
+        let mut told = told.map(|(at, _)| at).peekable();
+        told.peek().is_some() && told.all(|at| self.thread.rejected[at])
+    }
+
+    /// Sentences that can have a role, with what each would tell, for training a model.
+    pub fn candidates(&self) -> Vec<Candidate> {
+        let maker = self.maker();
+        let all = 0..self.thread.units.len();
+        let told = all.filter(|at| self.thread.chances[*at][0] > f32::NEG_INFINITY);
+        let candidate = |at: usize| {
+            let task = self.thread.task(at);
+            let item = maker.item(&task);
+            let action = Point { text: item.text, sources: item.sources };
+            let mut features = Vec::new();
+            features_of(&self.thread, at, &mut |name| features.push(name.to_owned()));
+            let points = [maker.decision(at), action, maker.open_question(at), maker.dissent(at)];
+            Candidate { line: self.thread.units[at].line, points, features }
+        };
+        told.map(candidate).collect()
     }
 
     pub(crate) fn units(&self, line: usize) -> impl Iterator<Item = &Unit> {
         let first = self.thread.units.partition_point(|unit| unit.line < line);
         self.thread.units[first..].iter().take_while(move |unit| unit.line == line)
-    }
-}
-
-const ACTS: [Act; 20] = [
-    Act::Statement,
-    Act::Question,
-    Act::Proposal,
-    Act::Decision,
-    Act::Assent,
-    Act::Dissent,
-    Act::Yielding,
-    Act::Commitment,
-    Act::Request,
-    Act::Refusal,
-    Act::Need,
-    Act::Correction,
-    Act::Retraction,
-    Act::Deferral,
-    Act::Chatter,
-    Act::Joke,
-    Act::Machine,
-    Act::Unsure,
-    Act::Hedge,
-    Act::Done,
-];
-
-/// A line that the next one by somebody else only laughs at is a joke.
-fn mark_jokes(units: &mut [Unit]) {
-    let people: Vec<usize> = (0..units.len()).filter(|at| units[*at].person.is_some()).collect();
-    for pair in people.windows(2) {
-        let (said, next) = (pair[0], pair[1]);
-        let is_laughter = (units[next].has(Cue::Laugh) || units[next].has(Cue::Joke))
-            && !units[next].is(Act::Assent)
-            && units[next].words.is_empty();
-        let is_other =
-            units[said].person != units[next].person && units[next].turn == units[said].turn + 1;
-        if is_laughter && is_other && !units[said].is(Act::Question) {
-            let line = units[said].line;
-            // Whoever plays along in the two lines before jokes, too.
-            let plays = |unit: &Unit| {
-                unit.is(Act::Commitment) || unit.is(Act::Proposal) || unit.is(Act::Assent)
-            };
-            let first = units[said].turn.saturating_sub(2);
-            let mut is_game = true;
-            for unit in units[..=said].iter_mut().rev().take_while(|unit| unit.turn >= first) {
-                is_game &= unit.line == line || plays(unit) && unit.values.is_empty();
-                if is_game && unit.person.is_some() {
-                    unit.add(Act::Joke);
-                }
-            }
-        }
     }
 }

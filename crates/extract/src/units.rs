@@ -3,16 +3,23 @@
 use chrono::NaiveDate;
 
 use crate::{
-    lexicon::{Cue, Hit, Language, Lexicon, lexicon},
+    lexicon::{Cue, Hit, Language, Lexicon, lexicon, members},
     people::{Named, People},
     sentences::Sentence,
     text::{Kind, Token},
     values::{self, Value},
 };
 
-/// Function of a sentence in a conversation. A sentence can have several.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Act {
+macro_rules! acts {
+    ($($(#[$doc:meta])* $name:ident),* $(,)?) => {
+        /// Function of a sentence in a conversation. A sentence can have several.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        pub enum Act { $($(#[$doc])* $name),* }
+        const ACTS: &[Act] = &[$(Act::$name),*];
+    };
+}
+
+acts! {
     Statement,
     Question,
     /// Suggests something to the group, also as a question.
@@ -72,9 +79,12 @@ pub(crate) struct Unit {
     pub(crate) values: Vec<Value>,
     /// Stems of content words without names, sorted.
     pub(crate) words: Vec<String>,
-    /// Those outside of values and of phrases that decide, sorted.
+    /// Those outside of values and of phrases that decide or agree, sorted.
     pub(crate) subject: Vec<String>,
     pub(crate) acts: u32,
+    /// Set of [`Cue`] positions.
+    pub(crate) cues: u64,
+    pub(crate) language: Language,
     pub(crate) is_ticked: Option<bool>,
     pub(crate) edits: Vec<Edit>,
 }
@@ -88,6 +98,15 @@ impl Unit {
         self.acts |= 1 << act as u32;
     }
 
+    pub(crate) fn acts(&self) -> impl Iterator<Item = Act> {
+        ACTS.iter().copied().filter(|act| self.is(*act))
+    }
+
+    /// Phrases of the unit, each once.
+    pub(crate) fn cues(&self) -> impl Iterator<Item = Cue> {
+        members(self.cues)
+    }
+
     pub(crate) fn has(&self, cue: Cue) -> bool {
         self.hits.iter().any(|hit| hit.cue == cue)
     }
@@ -96,9 +115,15 @@ impl Unit {
         self.hits.iter().filter(move |hit| hit.cue == cue)
     }
 
-    /// Chatter, jokes, and text for machines never become a result.
+    /// Chatter, jokes, quotations, and text for machines never become a result.
     pub(crate) fn is_idle(&self) -> bool {
-        self.is(Act::Chatter) || self.is(Act::Joke) || self.is(Act::Machine)
+        let idle = [Act::Chatter, Act::Joke, Act::Machine];
+        self.is_quotation() || idle.iter().any(|act| self.is(*act))
+    }
+
+    /// Checks whether most of the sentence is somebody else's words.
+    pub(crate) fn is_quotation(&self) -> bool {
+        self.tokens.iter().filter(|token| token.is_quoted).count() * 2 > self.tokens.len()
     }
 
     /// Number of content words that are not numbers.
@@ -108,6 +133,14 @@ impl Unit {
 
     pub(crate) fn shared(&self, other: &Self) -> usize {
         self.words.iter().filter(|word| other.words.binary_search(word).is_ok()).count()
+    }
+
+    /// Checks whether a sentence only agrees, or says that something is settled.
+    pub(crate) fn is_bare_assent(&self) -> bool {
+        (self.is(Act::Assent) || self.is(Act::Decision))
+            && self.subject.is_empty()
+            && self.values.is_empty()
+            && self.people().next().is_none()
     }
 
     /// Checks whether both name a subject, and no word of one is in the other.
@@ -189,16 +222,25 @@ pub(crate) fn read(
     let named: Vec<Option<Named>> =
         tokens.iter().map(|token| people.named(token, &sentence.text, lexicon)).collect();
     let hits = lexicon.hits(&pattern_text(&tokens, &named, false));
+    let cues = hits.iter().fold(0, |set, hit| set | 1 << hit.cue as u64);
     let values = values::find(&sentence.text, &tokens, lexicon, place.day);
-    let values: Vec<Value> =
-        values.into_iter().filter(|value| !tokens[value.from].is_quoted).collect();
+    // "+1" is no amount.
+    let is_vote = |value: &Value| {
+        let covers = |hit: &Hit| hit.from <= value.from && value.to <= hit.to;
+        hits.iter().any(|hit| hit.cue == Cue::Assent && covers(hit))
+    };
+    let values: Vec<Value> = values
+        .into_iter()
+        .filter(|value| !tokens[value.from].is_quoted && !is_vote(value))
+        .collect();
     let content: Vec<(usize, String)> = (tokens.iter().zip(&named).enumerate())
         .filter(|(_, (token, named))| named.is_none() && !token.is_quoted)
         .filter_map(|(at, (token, _))| Some((at, lexicon.content(token)?)))
         .collect();
+    let settles = |cue: Cue| matches!(cue, Cue::Decide | Cue::Assent | Cue::Ok);
     let is_subject = |at: usize| {
         !values.iter().any(|value| (value.from..value.to).contains(&at))
-            && !hits.iter().any(|hit| hit.cue == Cue::Decide && (hit.from..hit.to).contains(&at))
+            && !hits.iter().any(|hit| settles(hit.cue) && (hit.from..hit.to).contains(&at))
     };
     let subject = content.iter().filter(|(at, _)| is_subject(*at)).map(|(_, word)| word.clone());
     let subject = sorted(subject);
@@ -216,6 +258,8 @@ pub(crate) fn read(
         words,
         subject,
         acts: 0,
+        cues,
+        language,
         is_ticked: sentence.is_ticked,
         edits: Vec::new(),
     };
@@ -272,23 +316,11 @@ fn classify(unit: &mut Unit, lexicon: &Lexicon) {
     let idle: Vec<(usize, usize)> = unit.all(Cue::Idle).map(|hit| (hit.from, hit.to)).collect();
     let is_real = |hit: &&Hit| !idle.iter().any(|(from, to)| hit.from < *to && *from < hit.to);
     let commits = unit.all(Cue::Commit).chain(unit.all(Cue::Bare)).any(|hit| is_real(&hit));
-    if commits
-        && !is_question
-        && !unit.is(Act::Hedge)
-        && !unit.is(Act::Refusal)
-        && !unit.is(Act::Joke)
-    {
-        unit.add(Act::Commitment);
-    }
     let is_dated = unit.values.iter().any(|value| value.day.is_some()) || unit.has(Cue::Now);
     let is_weak =
         unit.all(Cue::Weak).any(|hit| is_real(&hit)) && is_dated && !unit.is(Act::Proposal);
-    if is_weak
-        && !is_question
-        && !unit.is(Act::Hedge)
-        && !unit.is(Act::Refusal)
-        && !unit.is(Act::Joke)
-    {
+    let is_firm = !unit.is(Act::Hedge) && !unit.is(Act::Refusal) && !unit.is(Act::Joke);
+    if (commits || is_weak) && is_firm && !is_question {
         unit.add(Act::Commitment);
     }
     let asks = unit.all(Cue::Request).any(|hit| is_real(&hit));
@@ -297,11 +329,9 @@ fn classify(unit: &mut Unit, lexicon: &Lexicon) {
     }
     let says_nothing = unit.words.is_empty() && unit.acts == 0 && unit.people().next().is_none();
     let is_laughter = unit.words.is_empty() && unit.has(Cue::Laugh) && !unit.has(Cue::Assent);
+    let serious = [Act::Commitment, Act::Request, Act::Decision, Act::Proposal];
     let is_greeting = unit.has(Cue::Chatter)
-        && !unit.is(Act::Commitment)
-        && !unit.is(Act::Request)
-        && !unit.is(Act::Decision)
-        && !unit.is(Act::Proposal)
+        && !serious.iter().any(|act| unit.is(*act))
         && (!unit.is(Act::Question) || unit.words.len() < 3);
     if says_nothing || is_laughter || is_greeting {
         unit.add(Act::Chatter);

@@ -132,6 +132,74 @@ fn decisions_about_different_things_keep_their_dates() {
 }
 
 #[test]
+fn a_correction_of_one_value_leaves_the_others() {
+    let reading = Reading::new(&material(&[
+        "because we keep debug for 90 days. who reads 90 day old debug lines",
+        "Cy: auditors want 90 for the access logs. debug nobody ever asked for",
+        "so access stays at 90 and debug drops to... 14?",
+        "Ada: 14 is a bit tight when someone's on holiday. make it 21",
+        "Cy: that's reasonable",
+        "alright.",
+    ]));
+    let corrected = reading.superseded().iter().filter(|value| value.line == 3);
+    let olds: Vec<&str> = corrected.map(|value| &*value.old).collect();
+    assert_eq!(olds, ["14"]);
+}
+
+#[test]
+fn a_retraction_of_one_thing_leaves_what_others_said_about_another() {
+    let reading = Reading::new(&material(&[
+        "sound from me, i've a contact mic and a bucket of soil",
+        "grid generation is what i'm on now, tilemap in the bin",
+    ]));
+    assert!(!reading.is_rejected(0));
+}
+
+#[test]
+fn decisions_tasks_and_questions_have_their_sources() {
+    let reading = Reading::new(&material(&[
+        "Where do we launch?",
+        "Ada: We decided: the launch is in Lisbon.",
+        "I'll book the hotel tomorrow.",
+        "Ada: The importer reads CSV files and the importer is slow.",
+        "Who pays the importer?",
+    ]));
+    let decisions = reading.decisions();
+    assert!(
+        decisions.iter().any(|point| point.text.contains("Lisbon") && point.sources.contains(&1))
+    );
+    let tasks = reading.tasks();
+    assert!(tasks.iter().any(|task| task.text.contains("hotel") && task.sources.contains(&2)));
+    assert!(reading.open_questions().iter().any(|point| point.text.contains("Who pays")));
+}
+
+#[test]
+fn what_an_agent_says_in_between_changes_nothing() {
+    let lines = [
+        "friday or monday for the release?",
+        "monday",
+        "ok, monday it is",
+        "I'll tell support tomorrow.",
+        "do we have a banner?",
+        "no idea",
+    ];
+    let texts = |outline: Outline| {
+        let points = outline.key_points.into_iter().chain(outline.open_questions);
+        let mut texts: Vec<String> = points.map(|point| point.text).collect();
+        texts.extend(outline.action_items.into_iter().map(|item| item.text));
+        (outline.headline, outline.conclusion, texts)
+    };
+    let plain = texts(Reading::new(&material(&lines)).outline());
+    let mut said = material(&lines);
+    for at in (1..=lines.len()).rev() {
+        let speaker = Speaker::Agent("Vibe".to_owned());
+        let text = "A release on Tuesday has fewer risks. I could write a checklist.".to_owned();
+        said.lines.insert(at, Line { speaker, text, ..said.lines[0].clone() });
+    }
+    assert_eq!(texts(Reading::new(&said).outline()), plain);
+}
+
+#[test]
 fn another_language_is_quoted() {
     let material = material(&[
         "Milloin julkaisemme uuden version?",

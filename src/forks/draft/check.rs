@@ -128,7 +128,8 @@ fn date(written: &str) -> Option<NaiveDate> {
     day.filter(|_| is_day)
 }
 
-/// Checks every field; removes owners and dates that the sources do not support.
+/// Checks every field; replaces owners that the sources do not support by who takes the task on there, and removes such
+/// dates.
 fn judge(mut fields: Vec<DraftField>, evidence: &Evidence<'_>, mut faults: Vec<Fault>) -> Checked {
     let mut add = |path, kind, text: &str| faults.push(Fault::new(path, kind, text));
     for at in 0..fields.len() {
@@ -164,7 +165,7 @@ fn judge_field(
         kinds.push(Kind::TooManySentences);
     }
     if let Some(kind) = evidence.owner_fault(field) {
-        field.owner = None;
+        field.owner = evidence.taker(field);
         kinds.push(kind);
     }
     if let Some(kind) = evidence.due_fault(field) {

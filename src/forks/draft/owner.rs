@@ -116,6 +116,19 @@ impl Evidence<'_> {
         (!takes_part && !field.sources.is_empty()).then_some(Kind::OwnerAbsent(name))
     }
 
+    /// The only person who takes on a task in the sources.
+    pub(super) fn taker(&self, field: &DraftField) -> Option<Owner> {
+        let lines = self.cited(field);
+        let mut takers = lines
+            .filter(|line| line.has(&[Act::Commitment]))
+            .map(|line| line.speaker);
+        let taker = takers.next()?;
+        match taker {
+            Speaker::Person(at) if takers.all(|other| other == taker) => Some(Owner::Person(*at)),
+            _ => None,
+        }
+    }
+
     /// The lines after this one in which somebody can answer it.
     fn replies(&self, at: usize) -> &[Said<'_>] {
         let end = (at + 1 + REPLY_LINES).min(self.lines.len());

@@ -52,7 +52,7 @@ pub enum UnparsableDraft {
     Blank,
     #[error("the model refused")]
     Refused,
-    #[error("the conversation does not support the headline or the conclusion")]
+    #[error("the conversation does not support the headline, the conclusion, or any entry")]
     Unsupported,
 }
 

@@ -24,10 +24,14 @@ const KEY_POINTS_KEPT: usize = 2;
 /// check.
 ///
 /// # Errors
-/// `Unsupported` if the headline or the conclusion is faulty.
+/// `Unsupported` if the headline, the conclusion, or every entry is faulty.
 pub fn trim(checked: Checked, material: &Material) -> Result<Outline, UnparsableDraft> {
+    let had_entries = has_entries(&checked.outline);
     let outline = kept(checked);
-    if outline.headline.is_empty() || outline.conclusion.is_empty() {
+    if outline.headline.is_empty()
+        || outline.conclusion.is_empty()
+        || had_entries && !has_entries(&outline)
+    {
         return Err(UnparsableDraft::Unsupported);
     }
     Ok(fit(outline, material))
@@ -47,6 +51,15 @@ pub fn extracted(material: &Material, reading: &Reading) -> Outline {
         }
     }
     fit(outline, material)
+}
+
+fn has_entries(outline: &Outline) -> bool {
+    let points = [
+        &outline.key_points,
+        &outline.open_questions,
+        &outline.deferred_items,
+    ];
+    !outline.action_items.is_empty() || points.iter().any(|points| !points.is_empty())
 }
 
 /// The outline without texts that have a fatal fault.

@@ -18,6 +18,7 @@
 //! The total is the mean of decisions, actions, owners, dates, open questions, dissent, and superseded.
 
 #![allow(
+    dead_code,
     unreachable_pub,
     clippy::unwrap_used,
     clippy::cast_precision_loss,
@@ -27,7 +28,7 @@
 use std::{collections::BTreeMap, path::Path};
 
 use chrono::NaiveDate;
-use openvibe_extract::{Line, Material, Outline, Owner, Person, Reading, Speaker};
+use openvibe_extract::{Line, Material, Model, Outline, Owner, Person, Reading, Speaker};
 use serde::Deserialize;
 
 #[derive(Debug, Deserialize)]
@@ -412,10 +413,17 @@ fn numbers(lines: &[usize]) -> Vec<usize> {
 
 /// Reads and scores every dialogue.
 pub fn score_all(dialogues: &[Dialogue]) -> (Score, Vec<(String, Score, Outline)>) {
+    score_all_with(dialogues, Model::built_in())
+}
+
+pub fn score_all_with(
+    dialogues: &[Dialogue],
+    model: &Model,
+) -> (Score, Vec<(String, Score, Outline)>) {
     let mut total = Score::default();
     let mut rows = Vec::new();
     for dialogue in dialogues {
-        let outline = Reading::new(&dialogue.material()).outline();
+        let outline = Reading::with_model(&dialogue.material(), model).outline();
         let one = score(dialogue, &outline);
         total.add(&one);
         rows.push((dialogue.name.clone(), one, outline));
