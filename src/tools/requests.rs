@@ -435,7 +435,7 @@ impl Requests {
                 " order by m.user_id"
             )
         );
-        let people = action.needs.0.iter().filter_map(|need| need.by);
+        let people = action.needs.iter().filter_map(|need| need.by);
         let roles: Vec<(UserId, Role)> = c
             .q(sql)
             .bind(self.task.workspace)
@@ -582,7 +582,7 @@ impl Requests {
             (Decision::Asks(question), Some(GrantedBy::Grant)) => question.is_for_requester(),
             (Decision::Asks(question), Some(GrantedBy::Person)) => {
                 let approvers = self.approvers(c, action).await?;
-                approvers.cover(&action.needs.0, &question.needs)
+                approvers.cover(&action.needs, &question.needs)
             }
         })
     }

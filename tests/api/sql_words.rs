@@ -12,6 +12,7 @@ use regex::Regex;
 
 /// Columns with words of a `text_enum!`, by table.
 const COLUMNS: &[(&str, &[(&str, &str)])] = &[
+    ("action_needs", &[("who", "NeededPerson")]),
     (
         "actions",
         &[
@@ -109,7 +110,6 @@ const RESULTS: &[(&str, Option<&str>)] = &[
     ("src/memory/settings.rs", None),
     ("src/nodes/lease.rs", None),
     ("src/replies/context.rs", Some("LeftOutReason")),
-    ("src/tasks/actions/row.rs", Some("NeededPerson")),
     ("src/tasks/budgets/reserve.rs", Some("BudgetUnit")),
     ("src/workflows/run.rs", Some("RunStatus")),
 ];

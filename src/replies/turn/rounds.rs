@@ -104,7 +104,7 @@ impl RoundCall {
         if self.action.result_id.is_some() {
             return TextOrigin::Stored;
         }
-        let people = self.action.needs.0.iter().filter_map(|need| need.by);
+        let people = self.action.needs.iter().filter_map(|need| need.by);
         let people = people.filter(|_| self.action.note.is_some());
         TextOrigin::New(people.map(SourceId::User).collect())
     }
@@ -225,7 +225,7 @@ fn result_of(action: &Action, stored: Option<String>) -> Option<String> {
     }
     let code = action.error.unwrap_or(ToolErrorCode::ToolFailed);
     let note = escaped(action.note.as_deref().unwrap_or_default());
-    let is_requesters = (action.needs.0.iter().filter_map(|need| need.by))
+    let is_requesters = (action.needs.iter().filter_map(|need| need.by))
         .all(|person| person == action.requested_by);
     Some(if note.is_empty() || is_requesters {
         failure_text(code, &note)
