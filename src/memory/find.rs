@@ -145,7 +145,7 @@ impl Sight {
 }
 
 impl Row {
-    /// Returns when the entry is forgotten, unless it is used before.
+    /// Time when the entry is forgotten, unless it is used before.
     fn expires_at(&self, policy: MemoryPolicy) -> Option<Timestamp> {
         let retention = policy.retention();
         let retention = retention.filter(|_| self.origin == MemoryOrigin::Auto);
