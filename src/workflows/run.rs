@@ -65,7 +65,7 @@ text_enum! {
 }
 
 text_enum! {
-    /// Kind of a cause of a run.
+    /// Kind of cause of a run.
     pub enum CauseType {
         /// A person.
         Manual = "manual",
