@@ -1145,7 +1145,6 @@ mod tests {
     use regex::Regex;
 
     use super::*;
-    use crate::agents::system::SystemPartName;
     use crate::replies::requester::RequesterRole;
 
     /// Noon on a Friday.
