@@ -495,11 +495,6 @@ impl Schema {
         let mut wrong = Vec::new();
         for statement in &found {
             for (at, word) in statement.quoted() {
-                // `like '%"admin"%'` finds a word in JSON.
-                let json = word
-                    .strip_prefix("% \"")
-                    .and_then(|word| word.strip_suffix(" \"%"));
-                let word = json.unwrap_or(word);
                 let (piece, before) = (statement.piece(at), statement.sql[..at - 1].trim_end());
                 let is_key =
                     before.ends_with("->") || before.ends_with("->>") || before.ends_with('(');
