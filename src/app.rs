@@ -9,6 +9,7 @@ use std::{
 };
 
 use anyhow::Context;
+use metrics_exporter_prometheus::PrometheusHandle;
 use tokio::{
     net::TcpListener,
     sync::mpsc::{self, error::TrySendError},
@@ -591,6 +592,90 @@ fn responses_service(
     }
 }
 
+/// The parts that handlers of requests and tasks share.
+async fn state(
+    config: Config,
+    address: SocketAddr,
+    links: Links,
+    metrics: PrometheusHandle,
+    shutdown: CancellationToken,
+) -> anyhow::Result<State> {
+    let (db, tracker) = (links.db.clone(), links.tracker.clone());
+    let public_url = config
+        .public_url
+        .clone()
+        .unwrap_or_else(|| default_url(address));
+    let setup_token = if address.ip().is_loopback() || config.signup == Signup::Invite {
+        None
+    } else {
+        Some(setup_token(&db, &links.node).await?)
+    };
+    let calls = CallLog {
+        db: db.clone(),
+        tracker: tracker.clone(),
+    };
+    let keyring = Arc::new(keyring(&config));
+    let own = OwnServer::new(address, &public_url);
+    let providers = providers(&config, &calls, &keyring, own.clone()).await?;
+    let registry = Arc::new(registry(&config, &calls, &keyring, own, &shutdown));
+    memory::files::follow_stored(&db, &keyring)
+        .await
+        .context("could not read the files of agents")?;
+    let blobs = Blobs::open(&db, config.blob_settings(), tracker.clone()).await?;
+    let limits = Limits::new(
+        config.rate_limits,
+        config.sockets_max,
+        config.sockets_per_user,
+    );
+    Ok(State(Arc::new(Inner {
+        public_url,
+        is_on_loopback: address.ip().is_loopback(),
+        setup_token,
+        hub: Arc::clone(&links.hub),
+        queue: Arc::clone(&links.queue),
+        nodes: links,
+        tools: toolbox(&db, &blobs, &keyring, &registry),
+        responses_of_all: Arc::new(responses_service(&config, &providers, &calls, &shutdown)),
+        providers,
+        calls,
+        keyring,
+        registry,
+        disk: DiskSpace::new(data_directories(&config)),
+        blobs,
+        hasher: Hasher::new(config.password_cost.clone()),
+        limits: limits.shared_by(&db),
+        pages: PageCache::default(),
+        metrics,
+        tracker,
+        shutdown,
+        db,
+        config,
+    })))
+}
+
+/// The worker that runs queued tasks until `draining`.
+fn worker(state: &State, draining: CancellationToken) -> Worker {
+    let parts = HandlerParts {
+        config: &state.config,
+        hub: &state.hub,
+        providers: &state.providers,
+        blobs: &state.blobs,
+        calls: &state.calls,
+        keyring: &state.keyring,
+        tools: &state.tools,
+    };
+    Worker {
+        id: state.nodes.node.id.0,
+        db: state.db.clone(),
+        queue: Arc::clone(&state.queue),
+        handlers: parts.handlers(),
+        slots: state.config.workers,
+        tracker: state.tracker.clone(),
+        draining,
+        shutdown: state.shutdown.clone(),
+    }
+}
+
 impl App {
     /// Binds the port, opens the database, and prepares everything else.
     ///
@@ -609,105 +694,27 @@ impl App {
             links,
             bus_queue,
         } = Opened::open(&config).await?;
-        let (db, hub, queue) = (
-            links.db.clone(),
-            Arc::clone(&links.hub),
-            Arc::clone(&links.queue),
-        );
-        let (node, tracker) = (Arc::clone(&links.node), links.tracker.clone());
-        let public_url = config
-            .public_url
-            .clone()
-            .unwrap_or_else(|| default_url(address));
-        let setup_token = if address.ip().is_loopback() || config.signup == Signup::Invite {
-            None
-        } else {
-            Some(setup_token(&db, &node).await?)
-        };
-
         let shutdown = CancellationToken::new();
         let draining = CancellationToken::new();
-        if node.is_shared() {
+        if links.node.is_shared() {
+            let tracker = links.tracker.clone();
             nodes::bus::start(links.clone(), bus_queue, shutdown.clone(), &tracker).await?;
         } else {
             ::metrics::gauge!("openvibe_bus_up", "bus" => nodes::Mode::Local.as_str()).set(1.0);
         }
-        let calls = CallLog {
-            db: db.clone(),
-            tracker: tracker.clone(),
-        };
-        let keyring = Arc::new(keyring(&config));
-        let own = OwnServer::new(address, &public_url);
-        let providers = providers(&config, &calls, &keyring, own.clone()).await?;
-        let registry = Arc::new(registry(&config, &calls, &keyring, own, &shutdown));
-        memory::files::follow_stored(&db, &keyring)
-            .await
-            .context("could not read the files of agents")?;
-        let blobs = Blobs::open(&db, config.blob_settings(), tracker.clone()).await?;
-        let tools = toolbox(&db, &blobs, &keyring, &registry);
-        let parts = HandlerParts {
-            config: &config,
-            hub: &hub,
-            providers: &providers,
-            blobs: &blobs,
-            calls: &calls,
-            keyring: &keyring,
-            tools: &tools,
-        };
-        let worker = Worker {
-            id: node.id.0,
-            db: db.clone(),
-            queue: Arc::clone(&queue),
-            handlers: parts.handlers(),
-            slots: config.workers,
-            tracker: tracker.clone(),
-            draining: draining.clone(),
-            shutdown: shutdown.clone(),
-        };
-        let service = responses_service(&config, &providers, &calls, &shutdown);
-        let limits = Limits::new(
-            config.rate_limits,
-            config.sockets_max,
-            config.sockets_per_user,
-        )
-        .shared_by(&db);
-        let bounds = Bounds {
-            trusted_proxies: config.trusted_proxies.clone(),
-            ..Bounds::new(config.connections_max)
-        };
-        let state = State(Arc::new(Inner {
-            db,
-            public_url,
-            is_on_loopback: address.ip().is_loopback(),
-            nodes: links,
-            setup_token,
-            hub,
-            queue,
-            providers,
-            calls,
-            keyring,
-            registry,
-            tools,
-            responses_of_all: Arc::new(service),
-            disk: DiskSpace::new(data_directories(&config)),
-            blobs,
-            hasher: Hasher::new(config.password_cost.clone()),
-            limits,
-            pages: PageCache::default(),
-            metrics,
-            tracker,
-            shutdown,
-            config,
-        }));
+        let state = state(config, address, links, metrics, shutdown).await?;
         Ok(Self {
+            worker: worker(&state, draining.clone()),
+            bounds: Bounds {
+                trusted_proxies: state.config.trusted_proxies.clone(),
+                ..Bounds::new(state.config.connections_max)
+            },
             state,
             listener,
             address,
-            worker,
             files,
             lease,
             draining,
-            bounds,
         })
     }
 

@@ -271,6 +271,70 @@ impl Source {
             })
         })
     }
+
+    fn text(&self, name: &str) -> Option<String> {
+        self.get(name).map(str::to_owned)
+    }
+
+    fn path(&self, name: &str) -> Option<PathBuf> {
+        self.get(name).map(PathBuf::from)
+    }
+
+    /// A list, which is empty by default.
+    fn list<T: Default>(
+        &self,
+        name: &str,
+        parse: impl Fn(&str) -> Result<T, String>,
+    ) -> Result<T, ConfigError> {
+        self.parsed(name, T::default(), parse)
+    }
+
+    /// A number from 1 to `max`.
+    fn number<T: TryFrom<u32>>(&self, name: &str, default: T, max: u32) -> Result<T, ConfigError> {
+        self.parsed(name, default, |text| number_to(text, max))
+    }
+
+    fn duration(&self, name: &str, default: Duration) -> Result<Duration, ConfigError> {
+        self.parsed(name, default, parse_duration)
+    }
+
+    /// A switch, which is on by default.
+    fn is_on(&self, name: &str) -> Result<bool, ConfigError> {
+        self.parsed(name, true, |text| {
+            one_of(text, &[("on", true), ("off", false)])
+        })
+    }
+
+    fn nats(&self, database: &DatabaseUrl) -> Result<Option<NatsConfig>, ConfigError> {
+        let nats = self.text("NATS_URL").map(|urls| NatsConfig {
+            urls: Secret(urls),
+            credentials: self.path("NATS_CREDENTIALS"),
+        });
+        if nats.is_some() && matches!(database, DatabaseUrl::Sqlite(_)) {
+            return Err(ConfigError::NatsNeedsPostgres);
+        }
+        Ok(nats)
+    }
+
+    fn model(&self) -> Result<ModelSettings, ConfigError> {
+        Ok(ModelSettings {
+            base_url: self.text("MODEL_BASE_URL"),
+            api_key: self.text("MODEL_API_KEY"),
+            anthropic_api_key: self.text("ANTHROPIC_API_KEY"),
+            openai_api_key: self.text("OPENAI_API_KEY"),
+            model: self.text("MODEL"),
+            utility_model: self.text("UTILITY_MODEL"),
+            models_file: self.path("MODELS_FILE"),
+            context_window: self.parsed("CONTEXT_WINDOW", None, parse_window)?,
+        })
+    }
+
+    fn aws(&self) -> AwsVariables {
+        let variables = self.0.iter().filter(|(name, _)| is_of_aws(name));
+        variables
+            .map(|(name, value)| (name.clone(), value.clone()))
+            .collect()
+    }
 }
 
 fn one_of<T: Copy>(text: &str, choices: &[(&str, T)]) -> Result<T, String> {
@@ -283,6 +347,9 @@ fn one_of<T: Copy>(text: &str, choices: &[(&str, T)]) -> Result<T, String> {
             format!("`{text}` is not one of {}", names.join(", "))
         })
 }
+
+/// Maximum of settings that limit a number.
+const LIMIT_MAX: u32 = 1_000_000;
 
 /// A number from 1 to `max`.
 fn number_to<T: TryFrom<u32>>(text: &str, max: u32) -> Result<T, String> {
@@ -377,129 +444,69 @@ impl Config {
     /// As `load`.
     pub fn from_values(values: BTreeMap<String, String>) -> Result<Self, ConfigError> {
         let s = Source(values);
-        let text = |name: &str| s.get(name).map(str::to_owned);
-        let data_dir =
-            PathBuf::from(text("DATA_DIR").unwrap_or_else(|| "openvibe-data".to_owned()));
-        let database = s.parsed(
-            "DATABASE_URL",
-            DatabaseUrl::Sqlite(data_dir.join("openvibe.db")),
-            DatabaseUrl::parse,
-        )?;
-        let nats = text("NATS_URL").map(|urls| NatsConfig {
-            urls: Secret(urls),
-            credentials: text("NATS_CREDENTIALS").map(PathBuf::from),
-        });
-        if nats.is_some() && matches!(database, DatabaseUrl::Sqlite(_)) {
-            return Err(ConfigError::NatsNeedsPostgres);
-        }
-        let workers = s.parsed("WORKERS", 16, |t| number_to(t, 1024))?;
+        let data_dir = s.path("DATA_DIR").unwrap_or_else(|| "openvibe-data".into());
+        let file = DatabaseUrl::Sqlite(data_dir.join("openvibe.db"));
+        let database = s.parsed("DATABASE_URL", file, DatabaseUrl::parse)?;
         Ok(Self {
-            listen: text("LISTEN").unwrap_or_else(|| "127.0.0.1:8080".to_owned()),
+            listen: s.text("LISTEN").unwrap_or_else(|| "127.0.0.1:8080".into()),
             public_url: s.parsed("PUBLIC_URL", None, parse_public_url)?,
-            trusted_proxies: s.parsed(
-                "TRUSTED_PROXIES",
-                TrustedProxies::default(),
-                TrustedProxies::parse,
-            )?,
+            trusted_proxies: s.list("TRUSTED_PROXIES", TrustedProxies::parse)?,
             data_dir,
+            nats: s.nats(&database)?,
             database,
             node_name: s.parsed("NODE_NAME", None, parse_node_name)?,
-            nats,
             drain: s.parsed("DRAIN", Duration::from_secs(10), parse_drain)?,
-            database_connections: s.parsed(
+            database_connections: s.number(
                 "DATABASE_CONNECTIONS",
                 Options::default().connections,
-                |t| number_to(t, 1000),
+                1000,
             )?,
             database_failover: s.parsed("DATABASE_FAILOVER", Failover::Lossy, |t| {
                 t.trim().parse().map_err(|e: UnknownText| e.to_string())
             })?,
-            model: ModelSettings {
-                base_url: text("MODEL_BASE_URL"),
-                api_key: text("MODEL_API_KEY"),
-                anthropic_api_key: text("ANTHROPIC_API_KEY"),
-                openai_api_key: text("OPENAI_API_KEY"),
-                model: text("MODEL"),
-                utility_model: text("UTILITY_MODEL"),
-                models_file: text("MODELS_FILE").map(PathBuf::from),
-                context_window: s.parsed("CONTEXT_WINDOW", None, parse_window)?,
-            },
+            model: s.model()?,
             password_cost: argon2::Params::DEFAULT,
-            model_allow: s.parsed("MODEL_ALLOW", Vec::new(), Exemption::parse_list)?,
-            secret_keys: s.parsed("SECRET_KEY", Vec::new(), SecretKey::parse_list)?,
-            mcp_allow: s.parsed("MCP_ALLOW", Vec::new(), Exemption::parse_list)?,
-            mcp: s.parsed(PROCESSES, LocalServers::default(), LocalServers::parse)?,
-            mcp_workspaces: s.parsed(PROCESSES, Vec::new(), parse_workspaces)?,
+            model_allow: s.list("MODEL_ALLOW", Exemption::parse_list)?,
+            secret_keys: s.list("SECRET_KEY", SecretKey::parse_list)?,
+            mcp_allow: s.list("MCP_ALLOW", Exemption::parse_list)?,
+            mcp: s.list(PROCESSES, LocalServers::parse)?,
+            mcp_workspaces: s.list(PROCESSES, parse_workspaces)?,
             sandbox_url: s.parsed("SANDBOX_URL", None, parse_server_url)?,
-            web_allow: s.parsed("WEB_ALLOW", Vec::new(), Exemption::parse_list)?,
-            workers,
-            retry_delays: s.parsed(
-                "RETRY_DELAYS",
-                vec![
-                    Duration::from_secs(1),
-                    Duration::from_secs(5),
-                    Duration::from_secs(15),
-                ],
-                |t| t.split(',').map(parse_duration).collect(),
-            )?,
-            task_timeout: s.parsed("TASK_TIMEOUT", Duration::from_mins(2), parse_duration)?,
-            attempt_max: s.parsed("ATTEMPT_MAX", Duration::from_mins(15), parse_duration)?,
-            event_retention: s.parsed(
-                "EVENT_RETENTION",
-                Duration::from_hours(168),
-                parse_duration,
-            )?,
+            web_allow: s.list("WEB_ALLOW", Exemption::parse_list)?,
+            workers: s.number("WORKERS", 16, 1024)?,
+            retry_delays: s.parsed("RETRY_DELAYS", retry_delays(), parse_durations)?,
+            task_timeout: s.duration("TASK_TIMEOUT", Duration::from_mins(2))?,
+            attempt_max: s.duration("ATTEMPT_MAX", Duration::from_mins(15))?,
+            event_retention: s.duration("EVENT_RETENTION", Duration::from_hours(168))?,
             context_retention: s.parsed(
                 "CONTEXT_RETENTION",
                 Duration::from_hours(90 * 24),
                 parse_retention,
             )?,
-            compaction: s.parsed("COMPACTION", true, |t| {
-                one_of(t, &[("on", true), ("off", false)])
-            })?,
-            compaction_interval: s.parsed(
-                "COMPACTION_INTERVAL",
-                Duration::from_mins(1),
-                parse_duration,
-            )?,
+            compaction: s.is_on("COMPACTION")?,
+            compaction_interval: s.duration("COMPACTION_INTERVAL", Duration::from_mins(1))?,
             upload_bytes_max: s.parsed("UPLOAD_BYTES_MAX", 25 << 20, |t| {
                 parse_size(t, UPLOAD_BYTES_LIMIT, "1GiB")
             })?,
-            upload_orphan_after: s.parsed(
-                "UPLOAD_ORPHAN_AFTER",
-                Duration::from_hours(24),
-                parse_duration,
-            )?,
+            upload_orphan_after: s.duration("UPLOAD_ORPHAN_AFTER", Duration::from_hours(24))?,
             blobs_url: s.parsed("BLOBS_URL", None, |t| BucketUrl::parse(t).map(Some))?,
-            aws: s
-                .0
-                .iter()
-                .filter(|(name, _)| is_of_aws(name))
-                .map(|(name, value)| (name.clone(), value.clone()))
-                .collect(),
+            aws: s.aws(),
             signup: s.parsed("SIGNUP", Signup::First, parse_signup)?,
-            rate_limits: s.parsed("RATE_LIMITS", true, |t| {
-                one_of(t, &[("on", true), ("off", false)])
-            })?,
-            memory: s.parsed("MEMORY", true, |t| {
-                one_of(t, &[("on", true), ("off", false)])
-            })?,
-            connections_max: s.parsed("CONNECTIONS_MAX", 10_000, |t| number_to(t, 1_000_000))?,
-            sockets_max: s.parsed("SOCKETS_MAX", 20_000, |t| number_to(t, 1_000_000))?,
-            sockets_per_user: s.parsed("SOCKETS_PER_USER", 200, |t| number_to(t, 1_000_000))?,
-            tasks_queued_max: s.parsed("TASKS_QUEUED_MAX", 200, |t| number_to(t, 1_000_000))?,
-            workspaces_per_user: s
-                .parsed("WORKSPACES_PER_USER", 100, |t| number_to(t, 1_000_000))?,
+            rate_limits: s.is_on("RATE_LIMITS")?,
+            memory: s.is_on("MEMORY")?,
+            connections_max: s.number("CONNECTIONS_MAX", 10_000, LIMIT_MAX)?,
+            sockets_max: s.number("SOCKETS_MAX", 20_000, LIMIT_MAX)?,
+            sockets_per_user: s.number("SOCKETS_PER_USER", 200, LIMIT_MAX)?,
+            tasks_queued_max: s.number("TASKS_QUEUED_MAX", 200, LIMIT_MAX)?,
+            workspaces_per_user: s.number("WORKSPACES_PER_USER", 100, LIMIT_MAX)?,
             workspace_bytes_max: s.parsed("WORKSPACE_BYTES_MAX", 10 << 30, |t| {
                 parse_size(t, WORKSPACE_BYTES_LIMIT, "1048576GiB")
             })?,
-            agents_max: s.parsed("AGENTS_MAX", 20_000, |t| number_to(t, 1_000_000))?,
-            seeds_file: text("SEEDS_FILE").map(PathBuf::from),
-            metrics_token: text("METRICS_TOKEN").map(Secret),
-            log: text("LOG").unwrap_or_else(|| "info".to_owned()),
-            log_format: s.parsed("LOG_FORMAT", LogFormat::Text, |t| {
-                one_of(t, &[("text", LogFormat::Text), ("json", LogFormat::Json)])
-            })?,
+            agents_max: s.number("AGENTS_MAX", 20_000, LIMIT_MAX)?,
+            seeds_file: s.path("SEEDS_FILE"),
+            metrics_token: s.text("METRICS_TOKEN").map(Secret),
+            log: s.text("LOG").unwrap_or_else(|| "info".into()),
+            log_format: s.parsed("LOG_FORMAT", LogFormat::Text, parse_log_format)?,
         })
     }
 }
@@ -590,6 +597,21 @@ fn parse_drain(text: &str) -> Result<Duration, String> {
         return Err(format!("`{text}` is longer than 15s"));
     }
     Ok(drain)
+}
+
+fn retry_delays() -> Vec<Duration> {
+    [1, 5, 15].map(Duration::from_secs).to_vec()
+}
+
+fn parse_durations(text: &str) -> Result<Vec<Duration>, String> {
+    text.split(',').map(parse_duration).collect()
+}
+
+fn parse_log_format(text: &str) -> Result<LogFormat, String> {
+    one_of(
+        text,
+        &[("text", LogFormat::Text), ("json", LogFormat::Json)],
+    )
 }
 
 fn parse_signup(text: &str) -> Result<Signup, String> {

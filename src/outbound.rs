@@ -184,7 +184,7 @@ pub enum Denied {
     NotPublic(String),
     #[error("{0} must be used with https: only permitted local addresses can use http")]
     NotEncrypted(String),
-    #[error("port {1} of {0} cannot be used: use an address with a usual port")]
+    #[error("port {1} of {0} cannot be used: use an address with a standard port")]
     Port(String, u16),
     #[error("could not find the host {0}: check the address")]
     NotFound(String),

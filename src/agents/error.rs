@@ -129,118 +129,60 @@ pub enum AgentError {
 impl From<AgentError> for ApiError {
     fn from(e: AgentError) -> Self {
         use AgentError as E;
+        use ErrorCode as C;
         let text = e.to_string();
-        let make = |status, code| ApiError::new(status, code, text);
+        let make = |status, code| ApiError::new(status, code, text.clone());
+        let not_found = |code| make(StatusCode::NOT_FOUND, code);
+        let conflict = |code| make(StatusCode::CONFLICT, code);
+        let stale = || conflict(C::VersionConflict).param("If-Match");
+        let refused = |code| make(StatusCode::UNPROCESSABLE_ENTITY, code);
+        let too_large = |code| make(StatusCode::PAYLOAD_TOO_LARGE, code);
+        let malformed = |code| make(StatusCode::BAD_REQUEST, code);
         match e {
-            E::NotFound => make(StatusCode::NOT_FOUND, ErrorCode::AgentNotFound),
-            E::NameTaken(_) => make(StatusCode::CONFLICT, ErrorCode::NameTaken).param("name"),
-            E::Invalid(_, param) => {
-                make(StatusCode::UNPROCESSABLE_ENTITY, ErrorCode::InvalidValue).param(param)
-            }
+            E::NotFound => not_found(C::AgentNotFound),
+            E::NameTaken(_) => conflict(C::NameTaken).param("name"),
+            E::Invalid(_, param) => refused(C::InvalidValue).param(param),
             E::Malformed(text, path) => ApiError::malformed_field(text, path),
-            E::ResolvedTooLarge(..) => make(
-                StatusCode::UNPROCESSABLE_ENTITY,
-                ErrorCode::ResolvedTooLarge,
-            )
-            .param("instructions"),
-            E::NoSuchBase => {
-                make(StatusCode::NOT_FOUND, ErrorCode::AgentNotFound).param("base_profile_id")
-            }
-            E::NoBaseNamed(_) => {
-                make(StatusCode::UNPROCESSABLE_ENTITY, ErrorCode::NoSuchBase).param("agent.base")
-            }
-            E::BaseArchived => make(StatusCode::UNPROCESSABLE_ENTITY, ErrorCode::BaseArchived)
-                .param("base_profile_id"),
-            E::Cycle => make(
-                StatusCode::UNPROCESSABLE_ENTITY,
-                ErrorCode::InheritanceCycle,
-            )
-            .param("base_profile_id"),
-            E::TooDeep => make(
-                StatusCode::UNPROCESSABLE_ENTITY,
-                ErrorCode::InheritanceTooDeep,
-            )
-            .param("base_profile_id"),
-            E::DuplicateTool(_) => {
-                make(StatusCode::UNPROCESSABLE_ENTITY, ErrorCode::DuplicateTool).param("tools")
-            }
-            E::TooManyChildren(_) => {
-                make(StatusCode::UNPROCESSABLE_ENTITY, ErrorCode::TooManyChildren)
-                    .param("base_profile_id")
-            }
-            E::HasChildren => make(StatusCode::CONFLICT, ErrorCode::HasChildren),
-            E::NotActive => make(StatusCode::CONFLICT, ErrorCode::NotActive),
-            E::NoSuchSandboxPolicy(_) => make(
-                StatusCode::UNPROCESSABLE_ENTITY,
-                ErrorCode::NoSuchSandboxPolicy,
-            )
-            .param("sandbox_policy_id"),
-            E::SandboxPolicyNotFound => {
-                make(StatusCode::NOT_FOUND, ErrorCode::SandboxPolicyNotFound)
-            }
-            E::SandboxPolicyInUse => make(StatusCode::CONFLICT, ErrorCode::SandboxPolicyInUse),
-            E::NoSuchMember(_, param) => {
-                make(StatusCode::NOT_FOUND, ErrorCode::MemberNotFound).param(param)
-            }
-            E::NoSuchTool(_) => {
-                make(StatusCode::UNPROCESSABLE_ENTITY, ErrorCode::NoSuchTool).param("tools")
-            }
-            E::NoSuchChannel(_) => {
-                make(StatusCode::NOT_FOUND, ErrorCode::ChannelNotFound).param("tools")
-            }
-            E::NoSuchPersona(_) => {
-                make(StatusCode::NOT_FOUND, ErrorCode::PersonaNotFound).param("persona_id")
-            }
-            E::PersonaNotFound => make(StatusCode::NOT_FOUND, ErrorCode::PersonaNotFound),
+            E::ResolvedTooLarge(..) => refused(C::ResolvedTooLarge).param("instructions"),
+            E::NoSuchBase => not_found(C::AgentNotFound).param("base_profile_id"),
+            E::NoBaseNamed(_) => refused(C::NoSuchBase).param("agent.base"),
+            E::BaseArchived => refused(C::BaseArchived).param("base_profile_id"),
+            E::Cycle => refused(C::InheritanceCycle).param("base_profile_id"),
+            E::TooDeep => refused(C::InheritanceTooDeep).param("base_profile_id"),
+            E::DuplicateTool(_) => refused(C::DuplicateTool).param("tools"),
+            E::TooManyChildren(_) => refused(C::TooManyChildren).param("base_profile_id"),
+            E::HasChildren => conflict(C::HasChildren),
+            E::NotActive => conflict(C::NotActive),
+            E::NoSuchSandboxPolicy(_) => refused(C::NoSuchSandboxPolicy).param("sandbox_policy_id"),
+            E::SandboxPolicyNotFound => not_found(C::SandboxPolicyNotFound),
+            E::SandboxPolicyInUse => conflict(C::SandboxPolicyInUse),
+            E::NoSuchMember(_, param) => not_found(C::MemberNotFound).param(param),
+            E::NoSuchTool(_) => refused(C::NoSuchTool).param("tools"),
+            E::NoSuchChannel(_) => not_found(C::ChannelNotFound).param("tools"),
+            E::NoSuchPersona(_) => not_found(C::PersonaNotFound).param("persona_id"),
+            E::PersonaNotFound => not_found(C::PersonaNotFound),
             E::PersonaNameTaken(_) | E::SandboxPolicyNameTaken(_) => {
-                make(StatusCode::CONFLICT, ErrorCode::NameTaken).param("name")
+                conflict(C::NameTaken).param("name")
             }
-            E::PersonaInUse => make(StatusCode::CONFLICT, ErrorCode::PersonaInUse),
-            E::PersonaStale(persona) => make(StatusCode::CONFLICT, ErrorCode::VersionConflict)
-                .param("If-Match")
-                .with_current(&persona),
-            E::VersionNotFound(_) | E::PersonaVersionNotFound(_) => {
-                make(StatusCode::NOT_FOUND, ErrorCode::VersionNotFound)
-            }
-            E::InvalidPath(_) | E::InvalidLogDate(_) => {
-                make(StatusCode::BAD_REQUEST, ErrorCode::InvalidPath).param("path")
-            }
-            E::FileNotFound(_) => make(StatusCode::NOT_FOUND, ErrorCode::FileNotFound),
-            E::FileRefused(..) => {
-                make(StatusCode::UNPROCESSABLE_ENTITY, ErrorCode::FileRefused).param("path")
-            }
-            E::FileTooLarge(_) => {
-                make(StatusCode::PAYLOAD_TOO_LARGE, ErrorCode::FileTooLarge).param("content")
-            }
-            E::ExportTooLarge(_) => make(StatusCode::PAYLOAD_TOO_LARGE, ErrorCode::ExportTooLarge),
-            E::FileStale(file) => make(StatusCode::CONFLICT, ErrorCode::VersionConflict)
-                .param("If-Match")
-                .with_current(&file),
-            E::PromptProfilesStale(current) => {
-                make(StatusCode::CONFLICT, ErrorCode::VersionConflict)
-                    .param("If-Match")
-                    .with_current(&current)
-            }
-            E::PolicyStale(current) => make(StatusCode::CONFLICT, ErrorCode::VersionConflict)
-                .param("If-Match")
-                .with_current(&current),
-            E::InstructionsTooLarge(_) => make(
-                StatusCode::PAYLOAD_TOO_LARGE,
-                ErrorCode::InstructionsTooLarge,
-            )
-            .param("instructions"),
-            E::Stale(agent) => {
-                make(StatusCode::CONFLICT, ErrorCode::VersionConflict).with_current(&agent)
-            }
-            E::DefaultMustStay => make(StatusCode::CONFLICT, ErrorCode::DefaultAgent),
-            E::DefaultAgent(_) => make(StatusCode::FORBIDDEN, ErrorCode::DefaultAgent),
-            E::LocksYouOut => make(StatusCode::UNPROCESSABLE_ENTITY, ErrorCode::LocksYouOut)
-                .param("access_control"),
-            E::ReplayActive => make(StatusCode::CONFLICT, ErrorCode::ReplayActive),
-            E::NothingToReplay => {
-                make(StatusCode::UNPROCESSABLE_ENTITY, ErrorCode::NothingToReplay)
-            }
-            E::BadId(_) => make(StatusCode::BAD_REQUEST, ErrorCode::InvalidId),
+            E::PersonaInUse => conflict(C::PersonaInUse),
+            E::PersonaStale(persona) => stale().with_current(&persona),
+            E::VersionNotFound(_) | E::PersonaVersionNotFound(_) => not_found(C::VersionNotFound),
+            E::InvalidPath(_) | E::InvalidLogDate(_) => malformed(C::InvalidPath).param("path"),
+            E::FileNotFound(_) => not_found(C::FileNotFound),
+            E::FileRefused(..) => refused(C::FileRefused).param("path"),
+            E::FileTooLarge(_) => too_large(C::FileTooLarge).param("content"),
+            E::ExportTooLarge(_) => too_large(C::ExportTooLarge),
+            E::FileStale(file) => stale().with_current(&file),
+            E::PromptProfilesStale(current) => stale().with_current(&current),
+            E::PolicyStale(current) => stale().with_current(&current),
+            E::InstructionsTooLarge(_) => too_large(C::InstructionsTooLarge).param("instructions"),
+            E::Stale(agent) => conflict(C::VersionConflict).with_current(&agent),
+            E::DefaultMustStay => conflict(C::DefaultAgent),
+            E::DefaultAgent(_) => make(StatusCode::FORBIDDEN, C::DefaultAgent),
+            E::LocksYouOut => refused(C::LocksYouOut).param("access_control"),
+            E::ReplayActive => conflict(C::ReplayActive),
+            E::NothingToReplay => refused(C::NothingToReplay),
+            E::BadId(_) => malformed(C::InvalidId),
             E::Avatar(e) => ApiError::from(e).param("avatar.file_id"),
             E::Auth(e) => e.into(),
             E::Db(e) => e.into(),

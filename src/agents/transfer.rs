@@ -72,7 +72,7 @@ pub struct Import {
 pub struct Imported {
     #[serde(flatten)]
     pub agent: Agent,
-    /// How each of the files is used, by path.
+    /// Effect of each file, by path.
     pub effects: Vec<FileEffect>,
 }
 

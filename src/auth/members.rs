@@ -224,60 +224,71 @@ pub(crate) async fn update(
         handles::check(handle, "handle")?;
     }
     if let Some(role) = role.filter(|role| *role != member.role) {
-        if member.role == Role::Admin && is_last_admin(c, actor.workspace, user).await? {
-            return Err(AuthError::LastAdmin);
-        }
-        c.q("update members set role = $3 where workspace_id = $1 and user_id = $2")
-            .bind(actor.workspace)
-            .bind(user)
-            .bind(role)
-            .run()
-            .await?;
+        set_role(c, actor, &member, role).await?;
+    }
+    if let Some(handle) = handle.filter(|handle| *handle != member.handle) {
+        set_handle(c, actor, &member, handle).await?;
+    }
+    announce(c, actor.workspace, user, EventType::MemberUpdated).await
+}
+
+async fn set_role(
+    c: &mut Conn,
+    actor: &Actor<'_>,
+    member: &Member,
+    role: Role,
+) -> Result<(), AuthError> {
+    check_not_last_admin(c, member, actor.workspace).await?;
+    let user = member.user_id;
+    c.q("update members set role = $3 where workspace_id = $1 and user_id = $2")
+        .bind(actor.workspace)
+        .bind(user)
+        .bind(role)
+        .run()
+        .await?;
+    super::record_audit(
+        c,
+        actor,
+        super::AuditAction::MemberRoleChanged,
+        user.to_string(),
+        serde_json::json!({"from": member.role, "to": role}),
+    )
+    .await?;
+    let revocation = Revocation::User {
+        user,
+        workspace: Some(actor.workspace),
+    };
+    Ok(revocations::record(c, revocation).await?)
+}
+
+async fn set_handle(
+    c: &mut Conn,
+    actor: &Actor<'_>,
+    member: &Member,
+    handle: &str,
+) -> Result<(), AuthError> {
+    let (workspace, user) = (actor.workspace, member.user_id);
+    handles::release(c, workspace, user.0).await?;
+    if !handles::claim(c, workspace, handle, handles::OwnerType::Person, user.0).await? {
+        return Err(AuthError::HandleTaken(handle.to_owned()));
+    }
+    c.q("update members set handle = $3 where workspace_id = $1 and user_id = $2")
+        .bind(workspace)
+        .bind(user)
+        .bind(handle.to_owned())
+        .run()
+        .await?;
+    if user != actor.user {
         super::record_audit(
             c,
             actor,
-            super::AuditAction::MemberRoleChanged,
+            super::AuditAction::MemberHandleChanged,
             user.to_string(),
-            serde_json::json!({"from": member.role, "to": role}),
+            serde_json::json!({"from": member.handle, "to": handle}),
         )
         .await?;
-        let revocation = Revocation::User {
-            user,
-            workspace: Some(actor.workspace),
-        };
-        revocations::record(c, revocation).await?;
     }
-    if let Some(handle) = handle.filter(|handle| *handle != member.handle) {
-        handles::release(c, actor.workspace, user.0).await?;
-        if !handles::claim(
-            c,
-            actor.workspace,
-            handle,
-            handles::OwnerType::Person,
-            user.0,
-        )
-        .await?
-        {
-            return Err(AuthError::HandleTaken(handle.to_owned()));
-        }
-        c.q("update members set handle = $3 where workspace_id = $1 and user_id = $2")
-            .bind(actor.workspace)
-            .bind(user)
-            .bind(handle.to_owned())
-            .run()
-            .await?;
-        if user != actor.user {
-            super::record_audit(
-                c,
-                actor,
-                super::AuditAction::MemberHandleChanged,
-                user.to_string(),
-                serde_json::json!({"from": member.handle, "to": handle}),
-            )
-            .await?;
-        }
-    }
-    announce(c, actor.workspace, user, EventType::MemberUpdated).await
+    Ok(())
 }
 
 /// Removes a person from the workspace, with their keys, channel memberships, and what agents remember for them. Their

@@ -25,7 +25,7 @@ pub struct User {
     pub name: String,
     pub avatar_url: Option<String>,
     pub created_at: Timestamp,
-    /// Whether the client suggests deep dives.
+    /// The client suggests deep dives.
     pub suggestions: bool,
 }
 

@@ -193,15 +193,10 @@ pub async fn restore(
         anyhow::Ok(rows)
     };
     let filled = filled.await;
-    let rows = match (filled, bucket.as_ref()) {
-        (Ok(rows), _) => rows,
-        (Err(e), bucket) => {
-            if let Some(bucket) = bucket {
-                bucket.discard().await;
-            }
-            return Err(e);
-        }
-    };
+    if let (Err(_), Some(bucket)) = (&filled, &bucket) {
+        bucket.discard().await;
+    }
+    let rows = filled?;
     load.finish(&Uuid::now_v7().simple().to_string()).await?;
     publish(&staging, data_dir)?;
     Ok(Restored {

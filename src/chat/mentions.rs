@@ -10,7 +10,7 @@ use pulldown_cmark::{Event, Parser, Tag, TagEnd};
 
 use super::plain::MARKDOWN;
 
-/// Maximum characters of a handle.
+/// Maximum length of a handle in characters.
 pub const HANDLE_CHARS_MAX: usize = 64;
 
 /// A range of a text, in UTF-16 code units.

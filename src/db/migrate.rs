@@ -122,6 +122,8 @@ const MIGRATIONS: &[(i64, &str, Text)] = &[
     common!(20_261_124_204_000, "create_revocations"),
     common!(20_261_124_204_500, "create_login_attempts"),
     per_engine!(20_261_124_205_000, "add_store_to_blobs"),
+    per_engine!(20_261_125_190_000, "create_action_needs"),
+    common!(20_261_125_190_500, "drop_schema_version_from_nodes"),
 ];
 
 pub(super) fn migrator(engine: Engine) -> Migrator {

@@ -26,6 +26,7 @@ mod visibility;
 mod writer;
 
 use std::{
+    path::Path,
     sync::Arc,
     time::{Duration, Instant},
 };
@@ -94,6 +95,32 @@ pub struct Db {
     probed: Arc<tokio::sync::Mutex<Option<Instant>>>,
 }
 
+/// Connects at most `max` readers, and the sessions of the node itself.
+async fn postgres_readers(
+    server: &Server<'_>,
+    writers: &Writers,
+    max: u32,
+) -> Result<Readers, DbError> {
+    // One for each lane at least.
+    let fast = max * 2 / 3;
+    let slow = max - fast;
+    let connect = async |purpose, max| {
+        let pool = server.connect(purpose, max, READ_WAIT).await?;
+        Ok::<_, DbError>(ReaderPool {
+            pool,
+            faults: Arc::clone(&server.faults),
+            writers: writers.connections(),
+        })
+    };
+    Ok(Readers::Pg {
+        own: connect(Purpose::Write, POSTGRES_OWN - 1).await?,
+        url: server.url.to_owned(),
+        fast: connect(Purpose::Read, fast).await?,
+        slow: connect(Purpose::Scan, slow).await?,
+        lane: Lane::new(usize::try_from(slow).unwrap_or(1)),
+    })
+}
+
 impl Db {
     /// Opens the database with the default options. See `open_with`.
     ///
@@ -113,73 +140,67 @@ impl Db {
         listener: Listener,
     ) -> Result<Self, DbError> {
         match place {
-            DatabaseUrl::Sqlite(path) => {
-                let (file, runtime) = (path.clone(), tokio::runtime::Handle::current());
-                let opened = sqlite::blocking(move || {
-                    let write = SqlitePool::open_writer(&file)?;
-                    let epoch = runtime.block_on(migrate_sqlite(&write))?;
-                    Ok((write, epoch))
-                });
-                let (write, epoch) = opened.await?;
-                let readers = Readers::Lite {
-                    fast: SqlitePool::of_readers(path),
-                    slow: SqliteLane::new(path),
-                };
-                let writers = Writers::sqlite(write, &listener)?;
-                let epochs = Arc::new(Epochs::new(options.failover, epoch));
-                Ok(Self::new(readers, Arc::new(writers), epochs))
-            }
-            DatabaseUrl::Postgres(url) => {
-                let unlimited = sessions::connect_unlimited(url).await?;
-                let faults = Arc::new(Faults::default());
-                let mut c = unlimited.acquire().await?;
-                sessions::reject_standby(&mut c).await?;
-                let mut c = Conn::pg(c, Arc::clone(&faults));
-                schema::run(&mut c).await?;
-                drop(c);
-                let mut c = unlimited.acquire().await?;
-                let epoch = identity::read_server(&mut c, options.failover).await?;
-                drop(c);
-                let server = Server {
-                    url,
-                    epochs: Arc::new(Epochs::new(options.failover, epoch)),
-                    faults,
-                };
-                // Writers connect first, so that readers cannot take the last connections.
-                let writers = Writers::postgres(&server, &listener).await?;
-                // The sessions of the node itself take the connection that is closed here, and two more.
-                let free = sessions::count_free(&unlimited).await?;
-                let free = (free + 1).saturating_sub(POSTGRES_OWN);
-                unlimited.close().await;
-                if free < POSTGRES_READERS_MIN {
-                    return Err(DbError::Start(format!(
-                        "PostgreSQL has too few free connections: OpenVibe needs at least {POSTGRES_CONNECTIONS_MIN}; \
-                         raise max_connections, or close other sessions"
-                    )));
-                }
-                let readers = free.min(options.connections.max(POSTGRES_READERS_MIN));
-                // One for each lane at least.
-                let fast = readers * 2 / 3;
-                let slow = readers - fast;
-                let writers = Arc::new(writers);
-                let connect = async |purpose, max| {
-                    let pool = server.connect(purpose, max, READ_WAIT).await?;
-                    Ok::<_, DbError>(ReaderPool {
-                        pool,
-                        faults: Arc::clone(&server.faults),
-                        writers: writers.connections(),
-                    })
-                };
-                let readers = Readers::Pg {
-                    own: connect(Purpose::Write, POSTGRES_OWN - 1).await?,
-                    url: url.clone(),
-                    fast: connect(Purpose::Read, fast).await?,
-                    slow: connect(Purpose::Scan, slow).await?,
-                    lane: Lane::new(usize::try_from(slow).unwrap_or(1)),
-                };
-                Ok(Self::new(readers, writers, server.epochs))
-            }
+            DatabaseUrl::Sqlite(path) => Self::open_sqlite(path, options, &listener).await,
+            DatabaseUrl::Postgres(url) => Self::open_postgres(url, options, &listener).await,
         }
+    }
+
+    async fn open_sqlite(
+        path: &Path,
+        options: Options,
+        listener: &Listener,
+    ) -> Result<Self, DbError> {
+        let (file, runtime) = (path.to_owned(), tokio::runtime::Handle::current());
+        let opened = sqlite::blocking(move || {
+            let write = SqlitePool::open_writer(&file)?;
+            let epoch = runtime.block_on(migrate_sqlite(&write))?;
+            Ok((write, epoch))
+        });
+        let (write, epoch) = opened.await?;
+        let readers = Readers::Lite {
+            fast: SqlitePool::of_readers(path),
+            slow: SqliteLane::new(path),
+        };
+        let writers = Writers::sqlite(write, listener)?;
+        let epochs = Arc::new(Epochs::new(options.failover, epoch));
+        Ok(Self::new(readers, Arc::new(writers), epochs))
+    }
+
+    async fn open_postgres(
+        url: &str,
+        options: Options,
+        listener: &Listener,
+    ) -> Result<Self, DbError> {
+        let unlimited = sessions::connect_unlimited(url).await?;
+        let faults = Arc::new(Faults::default());
+        let mut c = unlimited.acquire().await?;
+        sessions::reject_standby(&mut c).await?;
+        let mut c = Conn::pg(c, Arc::clone(&faults));
+        schema::run(&mut c).await?;
+        drop(c);
+        let mut c = unlimited.acquire().await?;
+        let epoch = identity::read_server(&mut c, options.failover).await?;
+        drop(c);
+        let server = Server {
+            url,
+            epochs: Arc::new(Epochs::new(options.failover, epoch)),
+            faults,
+        };
+        // Writers connect first, so that readers cannot take the last connections.
+        let writers = Arc::new(Writers::postgres(&server, listener).await?);
+        // The sessions of the node itself take the connection that is closed here, and two more.
+        let free = sessions::count_free(&unlimited).await?;
+        let free = (free + 1).saturating_sub(POSTGRES_OWN);
+        unlimited.close().await;
+        if free < POSTGRES_READERS_MIN {
+            return Err(DbError::Start(format!(
+                "PostgreSQL has too few free connections: OpenVibe needs at least {POSTGRES_CONNECTIONS_MIN}; \
+                 raise max_connections, or close other sessions"
+            )));
+        }
+        let readers_max = free.min(options.connections.max(POSTGRES_READERS_MIN));
+        let readers = postgres_readers(&server, &writers, readers_max).await?;
+        Ok(Self::new(readers, writers, server.epochs))
     }
 
     fn new(readers: Readers, writers: Arc<Writers>, epochs: Arc<Epochs>) -> Self {

@@ -37,6 +37,17 @@ const BRIEF_TOKENS_MAX: u64 = 32_000;
 /// Part of a request that the thread before the forked message can take.
 const BACKGROUND_SHARE: u64 = 4;
 
+/// Request to a model, without messages of the thread.
+fn request<'a>(task: &'a Task, read: &'a Read) -> DraftRequest<'a> {
+    let guidance = task.input.0.prompt.trim();
+    DraftRequest {
+        material: &read.dive.material,
+        background: &[],
+        description: read.dive.fork.description.as_deref(),
+        guidance: Some(guidance).filter(|text| !text.is_empty()),
+    }
+}
+
 impl Resolver {
     /// Drafts with the model if there is one and its answer is usable; otherwise returns the
     /// extracted draft.
@@ -64,17 +75,15 @@ impl Resolver {
             lease,
             attempt: task.attempt,
         };
-        let guidance = task.input.0.prompt.trim();
-        let asked = DraftRequest {
-            material: &read.dive.material,
-            background: &[],
-            description: read.dive.fork.description.as_deref(),
-            guidance: Some(guidance).filter(|text| !text.is_empty()),
-        };
+        let asked = request(task, read);
         if self.provider.is_offline() {
             calls.note(&[draft::brief(&asked)]).await?;
             return Ok(extracted(read, None));
         }
+        let origin = DraftOrigin {
+            by: Some(lease.target.agent),
+            fallback: None,
+        };
         loop {
             let tokens_max = self.brief_tokens_max(&calls.model, counts).await;
             let background = read.dive.background(tokens_max / BACKGROUND_SHARE);
@@ -87,10 +96,7 @@ impl Resolver {
                     return Ok(Drafted {
                         outline,
                         model: calls.model,
-                        origin: DraftOrigin {
-                            by: Some(lease.target.agent),
-                            fallback: None,
-                        },
+                        origin,
                     });
                 }
                 Err(Failed::Abort(e)) => return Err(e),

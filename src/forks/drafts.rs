@@ -67,7 +67,7 @@ impl Content {
 #[derive(Debug, Clone)]
 pub struct NewDraft {
     pub generated_by: Option<String>,
-    /// Why it was extracted although there is a model.
+    /// Reason why it was extracted although there is a model.
     pub fallback_reason: Option<FailCode>,
     pub edited_by: Vec<UserId>,
     pub covers_seq: i64,

@@ -149,7 +149,7 @@ pub async fn load(c: &mut Conn, id: ForkId) -> Result<Option<ForkMaterial>, DbEr
         .await?;
     let covers_seq = said.last().map_or(0, |row| row.seq);
     let rows: Vec<Row> = origin.into_iter().chain(said).collect();
-    let members: Vec<(UserId, String, String)> = c
+    let members: Vec<NamedMember> = c
         .q("select m.user_id, u.name, m.handle from members m join users u on u.id = m.user_id where m.workspace_id = $1 \
             order by m.joined_at, m.user_id limit $2")
         .bind(fork.workspace_id)
@@ -161,12 +161,16 @@ pub async fn load(c: &mut Conn, id: ForkId) -> Result<Option<ForkMaterial>, DbEr
     Ok(Some(material))
 }
 
-fn assemble(
-    fork: Fork,
-    covers_seq: i64,
-    rows: Vec<Row>,
-    members: Vec<(UserId, String, String)>,
-) -> ForkMaterial {
+/// A member whose name the fork can contain.
+#[derive(sqlx::FromRow)]
+struct NamedMember {
+    user_id: UserId,
+    name: String,
+    handle: String,
+}
+
+/// Members who wrote in the fork, or whom it mentions or names.
+fn people_of(rows: &[Row], members: Vec<NamedMember>) -> Vec<(Option<UserId>, Person)> {
     let spoke: HashSet<UserId> = rows.iter().filter_map(Row::person).collect();
     let mentioned: HashSet<&str> = rows
         .iter()
@@ -182,17 +186,32 @@ fn assemble(
         let first = self::words(name).next();
         first.is_some_and(|first| first.chars().count() > 2 && words.contains(&first))
     };
-    let mut people: Vec<(Option<UserId>, Person)> = members
-        .into_iter()
-        .filter(|(id, name, handle)| {
-            spoke.contains(id)
-                || mentioned.contains(id.to_string().as_str())
-                || named(name)
-                || first_named(name)
-                || named(handle)
-        })
-        .map(|(id, name, handle)| (Some(id), Person { name, handle }))
-        .collect();
+    let is_concerned = |member: &NamedMember| {
+        spoke.contains(&member.user_id)
+            || mentioned.contains(member.user_id.to_string().as_str())
+            || named(&member.name)
+            || first_named(&member.name)
+            || named(&member.handle)
+    };
+    let person = |member: NamedMember| {
+        let NamedMember {
+            user_id,
+            name,
+            handle,
+        } = member;
+        (Some(user_id), Person { name, handle })
+    };
+    let concerned = members.into_iter().filter(is_concerned);
+    concerned.map(person).collect()
+}
+
+fn assemble(
+    fork: Fork,
+    covers_seq: i64,
+    rows: Vec<Row>,
+    members: Vec<NamedMember>,
+) -> ForkMaterial {
+    let mut people = people_of(&rows, members);
     let mut place: HashMap<UserId, usize> = people
         .iter()
         .enumerate()

@@ -165,27 +165,7 @@ pub(super) async fn publish_draft(
         plain,
     };
     let card = insert_card(c, seq, fork, new, author, audience).await?;
-    let (kind, by) = match author {
-        Author::Person(user) => (AuthorKind::Human, user.0),
-        Author::Agent { agent, .. } => (AuthorKind::Agent, agent.0),
-    };
-    c.q("update resolutions set status = 'published', published_at = $2, published_seq = $3, message_id = $4, publisher_type = $5, \
-         publisher_id = $6, is_announced = TRUE where id = $1")
-        .bind(id)
-        .bind(card.created_at)
-        .bind(seq)
-        .bind(card.id)
-        .bind(kind)
-        .bind(by)
-        .run()
-        .await?;
-    // Publishing does not change `stale`: a stale draft becomes a stale resolution.
-    c.q("update forks set status = 'resolved', resolved_at = $2, resolution_id = $3 where id = $1")
-        .bind(fork.id)
-        .bind(card.created_at)
-        .bind(id)
-        .run()
-        .await?;
+    set_published(c, fork.id, id, &card, author).await?;
     let but = match author {
         Author::Person(_) => None,
         Author::Agent { task, .. } => Some(task),
@@ -206,6 +186,38 @@ pub(super) async fn publish_draft(
         message: card,
         resolution: published,
     })
+}
+
+/// Marks a resolution as published by its message, and the fork as resolved.
+async fn set_published(
+    c: &mut Conn,
+    fork: ForkId,
+    id: ResolutionId,
+    card: &Message,
+    author: Author,
+) -> Result<(), DbError> {
+    let (kind, by) = match author {
+        Author::Person(user) => (AuthorKind::Human, user.0),
+        Author::Agent { agent, .. } => (AuthorKind::Agent, agent.0),
+    };
+    c.q("update resolutions set status = 'published', published_at = $2, published_seq = $3, message_id = $4, publisher_type = $5, \
+         publisher_id = $6, is_announced = TRUE where id = $1")
+        .bind(id)
+        .bind(card.created_at)
+        .bind(card.seq)
+        .bind(card.id)
+        .bind(kind)
+        .bind(by)
+        .run()
+        .await?;
+    // Publishing does not change `stale`: a stale draft becomes a stale resolution.
+    c.q("update forks set status = 'resolved', resolved_at = $2, resolution_id = $3 where id = $1")
+        .bind(fork)
+        .bind(card.created_at)
+        .bind(id)
+        .run()
+        .await?;
+    Ok(())
 }
 
 /// Replaces the published resolution with the draft. Items in both keep their done state.

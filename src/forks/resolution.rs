@@ -74,8 +74,8 @@ pub struct Resolution {
     /// The agent that drafted it, `builtin` if it was extracted without a model, or null if a
     /// person wrote it.
     pub generated_by: Option<String>,
-    /// Why it was extracted although a model is connected: the error code of the model call, as in a
-    /// task; `bad_response` for an unusable answer.
+    /// Reason why it was extracted although a model is connected: the error code of the model call, as in a task;
+    /// `bad_response` for an unusable answer.
     pub fallback_reason: Option<FailCode>,
     /// People who edited it, in the order of their first edit.
     pub edited_by: Vec<UserId>,

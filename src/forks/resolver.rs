@@ -74,7 +74,7 @@ pub(super) struct Drafted {
 pub(super) struct DraftOrigin {
     /// `None` if it was extracted.
     pub by: Option<crate::ids::AgentId>,
-    /// Why it was extracted although there is a model.
+    /// Reason why it was extracted although there is a model.
     pub fallback: Option<FailCode>,
 }
 

@@ -35,7 +35,7 @@ pub struct NewFork {
     /// `None` selects the thread's agent, or the default agent; `Some(None)` is no agent.
     pub agent: Option<Option<AgentId>>,
     pub context: ForkContext,
-    /// What several agents work on, instead of `agent`.
+    /// Goal of several agents, instead of `agent`.
     pub goal: Option<Goal>,
     pub client_id: Option<String>,
 }

@@ -85,7 +85,7 @@ pub enum ServerFault {
     NotAllowed(String, String),
     #[error("{0} did not respond in time")]
     Timeout(String),
-    #[error("{0} failed 5 times in a row: it is tried again in half a minute")]
+    #[error("{0} failed 5 times in a row: it will be tried again in 30 s")]
     Paused(String),
 }
 

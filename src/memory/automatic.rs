@@ -14,7 +14,7 @@ use crate::{
         content::Content,
         create::{self, Draft},
         entry::{MemoryKind, MemoryOrigin, MemoryScope, MemoryStatus, MemoryTrust, Visibility},
-        find::key_of,
+        find::EntryOwner,
         settings,
         sources::{Reach, sources_of},
     },
@@ -144,12 +144,11 @@ pub async fn insert_all(
         .await?;
     let barriers = Barriers::of(c, segment.id).await?;
     let workspace = segment.workspace_id;
-    let key = key_of(
-        MemoryScope::Conversation,
-        workspace,
-        (None, None),
-        Some(segment.conversation_id),
-    );
+    let of = EntryOwner {
+        conversation: Some(segment.conversation_id),
+        ..EntryOwner::default()
+    };
+    let key = of.key(MemoryScope::Conversation, workspace);
     let count = i64::try_from(items.len()).unwrap_or(i64::MAX);
     let has_room = optional(create::make_room(c, workspace, &key, count).await)?.is_some();
     let mut dropped = Vec::new();
@@ -250,7 +249,12 @@ async fn insert_personal(
         let is_on = agent.and_then(|scopes| scopes.user) != Some(false);
         (MemoryScope::User, on.user && is_on)
     };
-    let key = key_of(scope, workspace, (Some(owner.user), owner.agent), None);
+    let of = EntryOwner {
+        user: Some(owner.user),
+        agent: owner.agent,
+        conversation: None,
+    };
+    let key = of.key(scope, workspace);
     if !is_on || barriers.stop(c, segment, &key, item).await? {
         return Ok(());
     }

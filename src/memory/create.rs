@@ -14,7 +14,7 @@ use crate::{
         entry::{
             Entry, MemoryKind, MemoryOrigin, MemoryScope, MemoryStatus, MemoryTrust, Visibility,
         },
-        find::{self, key_of},
+        find::{self, EntryOwner},
         settings,
         sources::{self, Grounds, Reach, SOURCES_MAX},
     },
@@ -132,12 +132,12 @@ fn draft_of(
     Ok(Draft {
         id,
         scope,
-        key: key_of(
-            scope,
-            actor.workspace,
-            (user, new.agent),
-            new.thread.map(|thread| thread.0),
-        ),
+        key: EntryOwner {
+            user,
+            agent: new.agent,
+            conversation: new.thread.map(|thread| thread.0),
+        }
+        .key(scope, actor.workspace),
         kind: new.kind,
         content: new.content.clone(),
         agent: new.agent,

@@ -26,7 +26,7 @@ use crate::{
         content::{Content, TEXT_CHARS_MAX},
         create::{self, Draft},
         entry::{MemoryKind, MemoryOrigin, MemoryScope, MemoryTrust, Visibility},
-        find::key_of,
+        find::EntryOwner,
         sources::Reach,
     },
     model::estimate_tokens,
@@ -257,7 +257,11 @@ async fn insert(
     if new.is_empty() {
         return Ok(());
     }
-    let key = key_of(MemoryScope::Agent, workspace, (None, Some(agent)), None);
+    let of = EntryOwner {
+        agent: Some(agent),
+        ..EntryOwner::default()
+    };
+    let key = of.key(MemoryScope::Agent, workspace);
     let count = i64::try_from(new.len()).unwrap_or(i64::MAX);
     let room = create::make_room(c, workspace, &key, count).await;
     if optional(room)?.is_none() {

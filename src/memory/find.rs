@@ -51,21 +51,27 @@ pub(super) struct Row {
     updated_at: Timestamp,
 }
 
-/// Owner of an entry, as in the column `key`.
-pub(super) fn key_of(
-    scope: MemoryScope,
-    workspace: WorkspaceId,
-    (user, agent): (Option<UserId>, Option<AgentId>),
-    conversation: Option<Uuid>,
-) -> String {
-    let id = |id: Option<Uuid>| id.unwrap_or_default().simple();
-    let (user, agent) = (user.map(|user| user.0), agent.map(|agent| agent.0));
-    match scope {
-        MemoryScope::Conversation => format!("{scope}:{}", id(conversation)),
-        MemoryScope::User => format!("{scope}:{}", id(user)),
-        MemoryScope::Persona => format!("{scope}:{}:{}", id(user), id(agent)),
-        MemoryScope::Agent => format!("{scope}:{}", id(agent)),
-        MemoryScope::Organization => format!("{scope}:{}", workspace.0.simple()),
+/// Owner of an entry in a workspace. The scope decides which of these count.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct EntryOwner {
+    pub(super) user: Option<UserId>,
+    pub(super) agent: Option<AgentId>,
+    pub(super) conversation: Option<Uuid>,
+}
+
+impl EntryOwner {
+    /// The owner as in the column `key`.
+    pub(super) fn key(self, scope: MemoryScope, workspace: WorkspaceId) -> String {
+        let id = |id: Option<Uuid>| id.unwrap_or_default().simple();
+        let user = id(self.user.map(|user| user.0));
+        let agent = id(self.agent.map(|agent| agent.0));
+        match scope {
+            MemoryScope::Conversation => format!("{scope}:{}", id(self.conversation)),
+            MemoryScope::User => format!("{scope}:{user}"),
+            MemoryScope::Persona => format!("{scope}:{user}:{agent}"),
+            MemoryScope::Agent => format!("{scope}:{agent}"),
+            MemoryScope::Organization => format!("{scope}:{}", workspace.0.simple()),
+        }
     }
 }
 
@@ -139,7 +145,7 @@ impl Sight {
 }
 
 impl Row {
-    /// Returns when the entry is forgotten, unless it is used before.
+    /// Time when the entry is forgotten, unless it is used before.
     fn expires_at(&self, policy: MemoryPolicy) -> Option<Timestamp> {
         let retention = policy.retention();
         let retention = retention.filter(|_| self.origin == MemoryOrigin::Auto);

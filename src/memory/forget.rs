@@ -86,11 +86,11 @@ pub enum Owner {
 /// Entries to forget.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Subject {
-    /// Everything of scope `user` and `persona`.
+    /// All entries with the scope `user` or `persona`.
     Person(Owner),
-    /// Everything of a thread and its forks.
+    /// All entries of a thread and its forks.
     Thread(ThreadId),
-    /// Everything of scope `agent`, except for files.
+    /// All entries with the scope `agent`, except for files.
     Agent(AgentId),
 }
 

@@ -36,6 +36,25 @@ pub struct Filter {
     pub query: Option<String>,
 }
 
+impl Filter {
+    /// Words of the query; `None` without one.
+    ///
+    /// # Errors
+    /// `InvalidQuery` if it is too long.
+    fn words(&self) -> Result<Option<Vec<String>>, MemoryError> {
+        let query = self.query.as_deref().map(str::trim);
+        let Some(query) = query.filter(|text| !text.is_empty()) else {
+            return Ok(None);
+        };
+        if query.chars().count() > QUERY_CHARS_MAX {
+            let rule = format!("q can have at most {QUERY_CHARS_MAX} characters");
+            return Err(MemoryError::InvalidQuery(rule, "q"));
+        }
+        let words = words_of(query).into_iter().map(|(word, _)| word);
+        Ok(Some(words.take(QUERY_WORDS_MAX).collect()))
+    }
+}
+
 /// Parses the cursor of a list: the ID of the last entry of the previous page.
 ///
 /// # Errors
@@ -61,19 +80,7 @@ pub async fn list(
     before: Option<MemoryId>,
     limit: i64,
 ) -> Result<(Vec<Entry>, Option<String>), MemoryError> {
-    let query = filter
-        .query
-        .as_deref()
-        .map(str::trim)
-        .filter(|text| !text.is_empty());
-    if query.is_some_and(|text| text.chars().count() > QUERY_CHARS_MAX) {
-        let rule = format!("q can have at most {QUERY_CHARS_MAX} characters");
-        return Err(MemoryError::InvalidQuery(rule, "q"));
-    }
-    let words: Option<Vec<String>> = query.map(|text| {
-        let words = words_of(text).into_iter().map(|(word, _)| word);
-        words.take(QUERY_WORDS_MAX).collect()
-    });
+    let words = filter.words()?;
     // A query of function words finds nothing.
     let wanted = words.as_ref().map_or(0, |words| {
         i64::try_from(words.len()).unwrap_or(i64::MAX).max(1)

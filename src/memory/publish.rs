@@ -21,7 +21,7 @@ use crate::{
         entry::{
             Entry, MemoryKind, MemoryOrigin, MemoryScope, MemoryStatus, MemoryTrust, Visibility,
         },
-        find::{self, key_of},
+        find::{self, EntryOwner},
         settings,
         sources::Grounds,
     },
@@ -60,7 +60,7 @@ pub async fn list_published(
         unused_since: policy::find(c, workspace).await?.memory.unused_since(at),
         scopes: settings::scopes_on(c, workspace, reader).await?,
     };
-    let key = key_of(MemoryScope::Organization, workspace, (None, None), None);
+    let key = EntryOwner::default().key(MemoryScope::Organization, workspace);
     store::published_entries(c, &place, key, LISTED_MAX).await
 }
 
@@ -96,12 +96,7 @@ pub async fn publish(
     let draft = Draft {
         id: MemoryId::new(),
         scope: MemoryScope::Organization,
-        key: key_of(
-            MemoryScope::Organization,
-            actor.workspace,
-            (None, None),
-            None,
-        ),
+        key: EntryOwner::default().key(MemoryScope::Organization, actor.workspace),
         kind: entry.kind,
         content: Content::parse(&entry.text, actor.workspace, keyring)?,
         agent: None,

@@ -14,7 +14,7 @@ use crate::{
         content::Content,
         create::{self, Draft},
         entry::{MemoryKind, MemoryOrigin, MemoryScope, MemoryTrust, Visibility},
-        find::key_of,
+        find::EntryOwner,
         settings,
         sources::Reach,
     },
@@ -107,12 +107,11 @@ pub async fn store(c: &mut Conn, new: &Remembered) -> Result<Remembering, DbErro
     else {
         return Ok(Remembering::SourceGone);
     };
-    let key = key_of(
-        MemoryScope::Conversation,
-        new.workspace,
-        (None, None),
-        Some(new.conversation),
-    );
+    let of = EntryOwner {
+        conversation: Some(new.conversation),
+        ..EntryOwner::default()
+    };
+    let key = of.key(MemoryScope::Conversation, new.workspace);
     if is_forgotten(c, new, &key, first.created_at).await? {
         return Ok(Remembering::Forgotten);
     }

@@ -1,4 +1,4 @@
-//! What a node reports about itself for the Nodes page.
+//! Figures of a node for the Nodes page.
 
 use std::{
     sync::{

@@ -41,7 +41,7 @@ pub enum JoinError {
     Db(#[from] DbError),
 }
 
-/// Why a node has to stop.
+/// Reason why a node has to stop.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LeaseEnd {
     /// A version that runs alone took the database while it was unreachable.

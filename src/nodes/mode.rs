@@ -1,9 +1,9 @@
-//! How nodes hear of each other's changes.
+//! Ways in which nodes learn of each other's changes.
 
 use crate::{config::Config, db::DatabaseUrl, text_enum::text_enum};
 
 text_enum! {
-    /// How nodes hear of each other's changes.
+    /// Way in which nodes learn of each other's changes.
     pub enum Mode {
         /// There is one node.
         Local = "local",

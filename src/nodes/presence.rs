@@ -2,11 +2,12 @@
 
 use std::collections::{HashMap, HashSet};
 
-use uuid::Uuid;
-
 use super::links::Links;
 use crate::{
-    db::{Conn, DbError, dialect},
+    db::{
+        Conn, DbError, dialect,
+        dialect::nodes::{self, PresentUser},
+    },
     ids::{NodeId, UserId, WorkspaceId},
     realtime::{BusMessage, PresenceStatus, hub::PresenceChange},
 };
@@ -41,15 +42,16 @@ pub async fn write_presence(links: &Links, c: &mut Conn) -> Result<(), DbError> 
 }
 
 async fn store(c: &mut Conn, node: NodeId, changes: &[PresenceChange]) -> Result<(), DbError> {
-    let pairs = |is_here: bool| {
-        let some = changes
-            .iter()
-            .filter(move |change| change.is_here == is_here);
-        some.map(|change| (change.workspace.0, change.user.0))
-            .collect::<Vec<(Uuid, Uuid)>>()
+    let people = |is_here: bool| -> Vec<PresentUser> {
+        let some = changes.iter().filter(|change| change.is_here == is_here);
+        some.map(|change| PresentUser {
+            workspace: change.workspace.0,
+            user: change.user.0,
+        })
+        .collect()
     };
-    dialect::nodes::insert_presence(c, node.0, &pairs(true)).await?;
-    dialect::nodes::delete_presence(c, node.0, &pairs(false)).await
+    nodes::insert_presence(c, node.0, &people(true)).await?;
+    nodes::delete_presence(c, node.0, &people(false)).await
 }
 
 /// People with a socket on other live nodes, in these workspaces.

@@ -50,10 +50,10 @@ pub(super) async fn insert(
     figures: Figures,
 ) -> Result<Timestamp, DbError> {
     let at = dialect::clock(c).await?;
-    c.q("insert into nodes (id, name, incarnation, version, schema_version, mode, state, started_at, lease_until, settings, figures) \
-         values ($1, $2, $3, $4, (select max(version) from _sqlx_migrations), $5, $6, $7, $8, $9, $10) \
+    c.q("insert into nodes (id, name, incarnation, version, mode, state, started_at, lease_until, settings, figures) \
+         values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10) \
          on conflict (id) do update set name = excluded.name, incarnation = excluded.incarnation, version = excluded.version, \
-           schema_version = excluded.schema_version, mode = excluded.mode, state = excluded.state, started_at = excluded.started_at, \
+           mode = excluded.mode, state = excluded.state, started_at = excluded.started_at, \
            lease_until = excluded.lease_until, settings = excluded.settings, figures = excluded.figures")
         .bind(node.id)
         .bind(node.name.clone())

@@ -10,14 +10,13 @@ mod walk;
 use std::collections::BTreeMap;
 
 use utoipa::{
-    PartialSchema, ToSchema,
+    OpenApi as _,
     openapi::{
-        Components, Content, InfoBuilder, OpenApi, OpenApiBuilder, RefOr, Schema,
-        path::Operation,
+        Components, Content, OpenApi, RefOr, Schema,
+        path::{Operation, PathItem},
         security::{
             ApiKey, ApiKeyValue, HttpAuthScheme, HttpBuilder, SecurityRequirement, SecurityScheme,
         },
-        tag::TagBuilder,
     },
 };
 
@@ -25,21 +24,51 @@ use self::examples::Examples;
 use crate::auth::{Role, Scope};
 use crate::http::error::{ErrorBody, OpenAiErrorBody, is_openai};
 
-pub fn empty() -> OpenApi {
-    let description = "Team chat in which AI agents are teammates. Errors are `{\"error\":{type,code,message,param?}}`; lists are \
+/// The document without routes. Tags are in reading order for newcomers.
+#[derive(utoipa::OpenApi)]
+#[openapi(
+    info(
+        title = "OpenVibe",
+        description = "Team chat in which AI agents are teammates. Errors are `{\"error\":{type,code,message,param?}}`; lists are \
                        `{\"object\":\"list\",data,has_more,first_id,last_id}`. Collection routes act in the workspace of the key, of the \
                        header `X-Workspace-Id`, or in the only workspace of the caller. Unsupported methods get status 405. In the \
                        `security` of each operation, `session` lists the lowest role that can call it, and `key` the scopes that a \
-                       key needs; without `key`, keys are not accepted.";
-    OpenApiBuilder::new()
-        .info(
-            InfoBuilder::new()
-                .title("OpenVibe")
-                .version(env!("CARGO_PKG_VERSION"))
-                .description(Some(description))
-                .build(),
-        )
-        .build()
+                       key needs; without `key`, keys are not accepted."
+    ),
+    components(schemas(ErrorBody, OpenAiErrorBody)),
+    security(("session" = []), ("key" = [])),
+    tags(
+        (name = "accounts", description = "People and their sessions."),
+        (name = "workspaces", description = "Workspaces and their settings."),
+        (name = "people", description = "Members, invites, and the audit log."),
+        (name = "keys", description = "Access for programs. A key acts as the member who created it, within its scopes."),
+        (name = "boot", description = "The state that a client loads at startup, and live events."),
+        (name = "channels", description = "Public, private, and direct channels, and their members."),
+        (name = "threads", description = "Each message posted to a channel starts a thread."),
+        (name = "messages", description = "Messages from people and agents."),
+        (name = "files", description = "Uploads and attachments."),
+        (name = "search", description = "Full-text search."),
+        (name = "forks", description = "Deep dives: side conversations of a thread, and their results."),
+        (name = "outcomes", description = "Results of deep dives: decisions and action items."),
+        (name = "tasks", description = "Work of agents: requests, context, and status."),
+        (name = "actions", description = "Calls of tools by agents: what they did, and what waits for somebody's approval."),
+        (name = "agents", description = "Agent profiles, their versions, and files."),
+        (name = "workflows", description = "Lists of steps that agents and people work through."),
+        (name = "schedules", description = "Agents and workflows that run at certain times."),
+        (name = "memory", description = "What agents remember: sentences with their sources, which people can see, correct, and forget."),
+        (name = "admin", description = "Usage of agents, and a connection test for the model."),
+        (name = "responses", description = "For clients of the OpenAI API (Responses, Chat Completions, Models), with its error format."),
+        (name = "mcp", description = "For clients of the Model Context Protocol."),
+        (name = "health", description = "Liveness, readiness, and metrics."),
+    )
+)]
+struct WithoutRoutes;
+
+pub fn empty() -> OpenApi {
+    let mut api = WithoutRoutes::openapi();
+    // The derive takes them from the manifest.
+    (api.info.license, api.info.contact) = (None, None);
+    api
 }
 
 /// `#/components/schemas`
@@ -48,14 +77,10 @@ type Schemas = BTreeMap<String, RefOr<Schema>>;
 /// Adds the parts that all routes share: security schemes, errors, access, parameters, and examples.
 pub fn finish(mut api: OpenApi) -> OpenApi {
     let mut components = api.components.take().unwrap_or_default();
-    add_shared(&mut components);
-    required::require(&mut components.schemas, &api.paths);
+    add_security_schemes(&mut components);
+    required::require(&mut components.schemas, &mut api.paths);
     closed::flatten(&mut components.schemas);
     api.components = Some(components);
-    api.security = Some(vec![
-        SecurityRequirement::new::<_, [&str; 0], &str>("session", []),
-        SecurityRequirement::new::<_, [&str; 0], &str>("key", []),
-    ]);
     // Wildcard parameters are `{*name}` in the router, but `{name}` in the document.
     let paths = std::mem::take(&mut api.paths.paths);
     api.paths.paths = paths
@@ -70,41 +95,34 @@ pub fn finish(mut api: OpenApi) -> OpenApi {
     let examples = Examples::new(serde_json::to_value(&described).unwrap_or_default());
     let mut shared = BTreeMap::new();
     for (path, item) in &mut api.paths.paths {
-        let operations = [
-            ("GET", &mut item.get),
-            ("PUT", &mut item.put),
-            ("POST", &mut item.post),
-            ("PATCH", &mut item.patch),
-            ("DELETE", &mut item.delete),
-        ];
-        for (method, operation) in operations {
-            if let Some(operation) = operation {
-                describe(operation);
-                errors::add(path, operation, method != "GET", &mut shared);
-                add_access(method, path, operation);
-                parameters::add(path, operation, &described);
-                add_examples(path, operation, &examples);
-            }
+        for (method, operation) in operations(item) {
+            describe(operation);
+            errors::add(path, operation, method != "GET", &mut shared);
+            add_access(method, path, operation);
+            parameters::add(path, operation, &described);
+            add_examples(path, operation, &examples);
         }
     }
     if let Some(components) = &mut api.components {
         components.responses.extend(shared);
     }
-    api.tags = Some(
-        TAGS.iter()
-            .map(|(name, text)| {
-                TagBuilder::new()
-                    .name(*name)
-                    .description(Some(*text))
-                    .build()
-            })
-            .collect(),
-    );
     api
 }
 
-/// Adds the security schemes, and the schemas of errors.
-fn add_shared(components: &mut Components) {
+/// The operations of a path, with their methods.
+fn operations(item: &mut PathItem) -> impl Iterator<Item = (&'static str, &mut Operation)> {
+    let all = [
+        ("GET", &mut item.get),
+        ("PUT", &mut item.put),
+        ("POST", &mut item.post),
+        ("PATCH", &mut item.patch),
+        ("DELETE", &mut item.delete),
+    ];
+    let given = all.into_iter();
+    given.filter_map(|(method, operation)| Some((method, operation.as_mut()?)))
+}
+
+fn add_security_schemes(components: &mut Components) {
     components.add_security_scheme(
         "session",
         SecurityScheme::ApiKey(ApiKey::Cookie(ApiKeyValue::with_description(
@@ -121,76 +139,7 @@ fn add_shared(components: &mut Components) {
                 .build(),
         ),
     );
-    let mut errors = vec![
-        (ErrorBody::name().into(), ErrorBody::schema()),
-        (OpenAiErrorBody::name().into(), OpenAiErrorBody::schema()),
-    ];
-    ErrorBody::schemas(&mut errors);
-    OpenAiErrorBody::schemas(&mut errors);
-    components.schemas.extend(errors);
 }
-
-/// Tags, in reading order for newcomers.
-const TAGS: &[(&str, &str)] = &[
-    ("accounts", "People and their sessions."),
-    ("workspaces", "Workspaces and their settings."),
-    ("people", "Members, invites, and the audit log."),
-    (
-        "keys",
-        "Access for programs. A key acts as the member who created it, within its scopes.",
-    ),
-    (
-        "boot",
-        "The state that a client loads at startup, and live events.",
-    ),
-    (
-        "channels",
-        "Public, private, and direct channels, and their members.",
-    ),
-    (
-        "threads",
-        "Each message posted to a channel starts a thread.",
-    ),
-    ("messages", "Messages from people and agents."),
-    ("files", "Uploads and attachments."),
-    ("search", "Full-text search."),
-    (
-        "forks",
-        "Deep dives: side conversations of a thread, and their results.",
-    ),
-    (
-        "outcomes",
-        "Results of deep dives: decisions and action items.",
-    ),
-    ("tasks", "Work of agents: requests, context, and status."),
-    (
-        "actions",
-        "Calls of tools by agents: what they did, and what waits for somebody's approval.",
-    ),
-    ("agents", "Agent profiles, their versions, and files."),
-    (
-        "workflows",
-        "Lists of steps that agents and people work through.",
-    ),
-    (
-        "schedules",
-        "Agents and workflows that run at certain times.",
-    ),
-    (
-        "memory",
-        "What agents remember: sentences with their sources, which people can see, correct, and forget.",
-    ),
-    (
-        "admin",
-        "Usage of agents, and a connection test for the model.",
-    ),
-    (
-        "responses",
-        "For clients of the OpenAI API (Responses, Chat Completions, Models), with its error format.",
-    ),
-    ("mcp", "For clients of the Model Context Protocol."),
-    ("health", "Liveness, readiness, and metrics."),
-];
 
 /// Access that the `security` attribute of a handler states: the lowest role of a session, and the scopes that a key
 /// needs (all of them).

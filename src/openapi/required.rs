@@ -13,13 +13,13 @@ use utoipa::openapi::{
     schema::{SchemaType, Type},
 };
 
-use super::{Schemas, walk::for_each_part};
+use super::{Schemas, operations, walk::for_each_part};
 
 /// Frames that clients send, which no operation refers to.
 const CLIENT_FRAME: &str = "ClientFrame";
 
 /// Makes the nullable fields of all schemas required, except those of schemas that requests use.
-pub(super) fn require(schemas: &mut Schemas, paths: &Paths) {
+pub(super) fn require(schemas: &mut Schemas, paths: &mut Paths) {
     let of_requests = of_requests(schemas, paths);
     for (name, schema) in schemas {
         if !of_requests.contains(name) {
@@ -29,17 +29,13 @@ pub(super) fn require(schemas: &mut Schemas, paths: &Paths) {
 }
 
 /// Names of the schemas that bodies, parameters, and frames of clients consist of.
-fn of_requests(schemas: &Schemas, paths: &Paths) -> BTreeSet<String> {
+fn of_requests(schemas: &Schemas, paths: &mut Paths) -> BTreeSet<String> {
     let mut found = BTreeSet::from([CLIENT_FRAME.to_owned()]);
-    for item in paths.paths.values() {
-        let operations = [&item.get, &item.put, &item.post, &item.patch, &item.delete];
-        for operation in operations.into_iter().flatten() {
-            for part in [
-                serde_json::to_value(&operation.request_body),
-                serde_json::to_value(&operation.parameters),
-            ] {
-                add_references(&part.unwrap_or_default(), &mut found);
-            }
+    for item in paths.paths.values_mut() {
+        for (_, operation) in operations(item) {
+            let parts = (&operation.request_body, &operation.parameters);
+            let parts = serde_json::to_value(parts).unwrap_or_default();
+            add_references(&parts, &mut found);
         }
     }
     let mut open: Vec<String> = found.iter().cloned().collect();

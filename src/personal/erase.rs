@@ -374,8 +374,9 @@ impl Eraser {
     /// Erases the user as approver and source of actions, and deletes the permissions that they gave.
     async fn erase_actions(&self, e: &Erasure) -> Result<(), ChatError> {
         let search = Search {
-            sql: "select id, id, CAST(needs AS TEXT) like $4 or CAST(sources AS TEXT) like $5 \
-                from actions where workspace_id = $1 and id > $2 order by id limit $3",
+            sql: "select a.id, a.id, CAST(a.sources AS TEXT) like $5 \
+                or exists (select 1 from action_needs n where n.action_id = a.id and $4 in (n.user_id, n.decided_by)) \
+                from actions a where a.workspace_id = $1 and a.id > $2 order by a.id limit $3",
             after: ActionId(Uuid::nil()),
             rows_max: ROWS_SCANNED_MAX,
             at_once: ROWS_AT_ONCE,
@@ -385,13 +386,8 @@ impl Eraser {
             Ok(())
         };
         let source = format!("%{}%", e.user_id.0);
-        self.each(
-            e,
-            search,
-            |q| q.bind(e.pattern()).bind(source.clone()),
-            take,
-        )
-        .await?;
+        self.each(e, search, |q| q.bind(e.user_id).bind(source.clone()), take)
+            .await?;
         let (workspace, user, alias) = (e.workspace_id, e.user_id, e.alias_id);
         self.step(e, async move |c: &mut Conn| {
             c.q(

@@ -302,7 +302,7 @@ struct ExportedRun {
     created_at: Timestamp,
 }
 
-/// What a step of a run for the user returned.
+/// Output of a step of a run for the user.
 #[derive(Serialize, sqlx::FromRow)]
 struct ExportedOutput {
     #[serde(skip)]

@@ -13,7 +13,7 @@ use crate::{
     db::{Conn, DbError, now},
     ids::WorkspaceId,
     model::Connection,
-    outbound::Denied,
+    outbound::{Denied, LocalAddresses},
     secrets::{self, Sealed},
 };
 
@@ -253,15 +253,7 @@ impl Providers {
             KeyChange::Remove => (None, None),
             KeyChange::Replace(key) => (Some(key.clone()), Some(self.keyring.seal(&owner, key)?)),
         };
-        let denied = match self.gate(&wanted.base_url, local) {
-            Some(gate) => gate.check().await.err(),
-            None => None,
-        };
-        // A host that is not found is a failed test, not a forbidden address.
-        if let Some(denied) = denied.filter(|e| !(wanted.force && matches!(e, Denied::NotFound(_))))
-        {
-            return Err(ProviderError::Denied(denied));
-        }
+        self.check_address(&wanted, local).await?;
         let connection = Connection {
             base_url: wanted.base_url.clone(),
             api_key,
@@ -287,6 +279,24 @@ impl Providers {
             has_older: false,
         };
         self.store(member, row, wanted.key, to_store).await
+    }
+
+    /// Checks whether the server may connect to the address.
+    async fn check_address(
+        &self,
+        wanted: &Wanted,
+        local: LocalAddresses,
+    ) -> Result<(), ProviderError> {
+        let denied = match self.gate(&wanted.base_url, local) {
+            Some(gate) => gate.check().await.err(),
+            None => None,
+        };
+        match denied {
+            // A host that is not found is a failed test, not a forbidden address.
+            Some(Denied::NotFound(_)) if wanted.force => Ok(()),
+            Some(denied) => Err(ProviderError::Denied(denied)),
+            None => Ok(()),
+        }
     }
 
     async fn store(

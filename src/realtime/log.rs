@@ -396,7 +396,7 @@ pub async fn continuation(
     let Some((head, pruned, ts)) = found else {
         return Ok(Continuation::Lost);
     };
-    // The bus and the frames have milliseconds.
+    // Times on the bus and in frames have a precision of milliseconds.
     let is_other = position.seq > pruned
         && position
             .ts
@@ -428,9 +428,8 @@ pub struct LogReader<'a> {
     pub followed: Followed<'a>,
 }
 
-/// Events after `after` and up to `until` for a reader, by what the reader can see now, oldest first, as pairs of
-/// sequence number and frame. At least one if there is any. For frames beyond the page, only the
-/// size is read.
+/// Events after `after` and up to `until` that a reader can currently see, oldest first, as pairs of sequence number and
+/// frame; at least one if there is any. For frames beyond the page, only the size is read.
 pub async fn visible_after(
     c: &mut Conn,
     workspace: WorkspaceId,

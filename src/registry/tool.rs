@@ -142,9 +142,9 @@ pub struct RegisteredFunction {
     /// For people.
     pub title: String,
     pub state: FunctionState,
-    /// As accepted, or else as the server's annotations suggest; the stricter of both for a changed function.
+    /// Accepted effect, or the one that the server's annotations suggest; the stricter one for a changed function.
     pub effect: Effect,
-    /// As accepted, or else as the server's annotations suggest; the stricter of both for a changed function.
+    /// Accepted risk, or the one that the server's annotations suggest; the stricter one for a changed function.
     pub risk: Risk,
     /// The latest definition: `name`, `title`, `description`, `inputSchema`, `outputSchema`, `annotations`.
     #[schema(value_type = Object)]

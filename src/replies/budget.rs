@@ -22,7 +22,7 @@ const RESERVE_TOKENS_MIN: u64 = 4_000;
 const MESSAGES_KEPT: [usize; 2] = [20, 12];
 /// Size of a summary in tokens once fewer messages do not suffice.
 const SUMMARY_TOKENS_KEPT: u64 = 300;
-/// Maximum size of the memories in tokens; and as a share of the window, that of the memories and of MEMORY.md.
+/// Maximum size of the memories in tokens, and maximum share of the window for the memories, and for MEMORY.md.
 const MEMORIES_TOKENS_MAX: u64 = 2_000;
 const BLOCK_SHARE: u64 = 10;
 /// Maximum size of USER.md in tokens, and as a share of the window.

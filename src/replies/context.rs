@@ -338,37 +338,20 @@ async fn load_alone(
     agent: &Resolved,
 ) -> Result<Loaded, DbError> {
     let api_key = trigger.metadata.0.api_key_id;
-    let context = Context {
-        system: system::in_conversation(c, of.workspace, agent).await?,
-        agent_id: agent.agent,
-        setting: Setting::default(),
-        root: None,
-        background_left_out: 0,
-        background_summary: None,
-        background: Vec::new(),
-        fork_header: None,
-        left_out: 0,
-        gap: Gap::LeftOut,
-        summary: None,
-        history: Vec::new(),
-        workspace: None,
-        notes: None,
-        about: None,
-        memories: Vec::new(),
-        old_messages: Vec::new(),
-        ask: Ask {
-            message_id: trigger.id,
-            content: trigger.content,
-            attachments: Vec::new(),
-            files: Vec::new(),
-            requester: find_requester(c, of.workspace, of.requester).await?,
-            step: None,
-            schedule: None,
-            turn: None,
-            delegated: None,
-            asked_at: now(),
-        },
+    let system = system::in_conversation(c, of.workspace, agent).await?;
+    let ask = Ask {
+        message_id: trigger.id,
+        content: trigger.content,
+        attachments: Vec::new(),
+        files: Vec::new(),
+        requester: find_requester(c, of.workspace, of.requester).await?,
+        step: None,
+        schedule: None,
+        turn: None,
+        delegated: None,
+        asked_at: now(),
     };
+    let context = Context::alone(system, agent.agent, ask);
     Ok(Loaded {
         context,
         readable: Vec::new(),
@@ -583,6 +566,47 @@ impl Surroundings {
     }
 }
 
+/// Texts that come before the messages of a conversation.
+struct Beginning {
+    setting: Setting,
+    origin: Origin,
+    /// The first message of the thread, unless it is among the later ones.
+    root: Option<HistoryMessage>,
+}
+
+impl Beginning {
+    /// `first_seq` is the number of the first message that is sent.
+    async fn load(
+        c: &mut Conn,
+        target: TaskTarget,
+        strategy: Strategy,
+        first_seq: i64,
+    ) -> Result<Self, DbError> {
+        let (setting, thread_root) = setting(c, target).await?;
+        let origin = match target.fork {
+            Some(fork) => origin(c, fork, strategy).await?,
+            None => Origin::default(),
+        };
+        let root = match target.fork {
+            Some(_) if origin.background.is_empty() => None,
+            Some(_) => root_before(c, thread_root, origin.first_seq).await?,
+            None => root_before(c, thread_root, first_seq).await?,
+        };
+        Ok(Self {
+            setting,
+            origin,
+            root,
+        })
+    }
+}
+
+fn history_before(rows: Vec<Row>, trigger: &Trigger, order: &Order) -> Vec<HistoryMessage> {
+    // The goal of a turn comes last.
+    let is_before = |row: &Row| order.turn.is_none() || row.id != trigger.id;
+    let rows = rows.into_iter().filter(is_before);
+    rows.map(Row::history_message).collect()
+}
+
 /// Loads the context of a message, with the messages before it.
 async fn load_before(
     c: &mut Conn,
@@ -592,30 +616,18 @@ async fn load_before(
     agent: &Resolved,
     settings: CompactionSettings,
 ) -> Result<Loaded, DbError> {
-    let target = of.target;
-    let conversation = target.conversation();
-    let place = StrategyPlace::of(of.workspace, &target);
+    let conversation = of.target.conversation();
+    let place = StrategyPlace::of(of.workspace, &of.target);
     let strategy = Strategy::of(c, settings, agent, place).await?;
     let sent =
         SentMessages::load(c, conversation, trigger.seq, agent.agent, strategy, &order).await?;
-    let (setting, thread_root) = setting(c, target).await?;
-    let setting = Setting {
-        participants: participants(c, of, trigger.seq, agent.agent).await?,
-        ..setting
-    };
-    let origin = match target.fork {
-        Some(fork) => origin(c, fork, strategy).await?,
-        None => Origin::default(),
-    };
-    let root = match target.fork {
-        Some(_) if origin.background.is_empty() => None,
-        Some(_) => root_before(c, thread_root, origin.first_seq).await?,
-        None => root_before(c, thread_root, sent.first_seq(trigger.seq)).await?,
-    };
+    let first_seq = sent.first_seq(trigger.seq);
+    let mut start = Beginning::load(c, of.target, strategy, first_seq).await?;
+    start.setting.participants = participants(c, of, trigger.seq, agent.agent).await?;
     let requester = find_requester(c, of.workspace, of.requester).await?;
-    let recalled = recalled(c, of, agent, &trigger, &sent, &origin).await?;
+    let recalled = recalled(c, of, agent, &trigger, &sent, &start.origin).await?;
     let shown: HashSet<MessageId> = (sent.rows.iter().map(|row| row.id))
-        .chain(root.as_ref().map(|root| root.message_id))
+        .chain(start.root.as_ref().map(|root| root.message_id))
         .collect();
     let found = &recalled.messages;
     let old_messages = old_messages(c, conversation, found, &trigger.content, &shown).await?;
@@ -632,12 +644,12 @@ async fn load_before(
     let context = Context {
         system: around.system,
         agent_id: agent.agent,
-        setting,
-        root,
-        background_left_out: origin.left_out,
-        background_summary: origin.summary,
-        background: origin.background,
-        fork_header: origin.header,
+        setting: start.setting,
+        root: start.root,
+        background_left_out: start.origin.left_out,
+        background_summary: start.origin.summary,
+        background: start.origin.background,
+        fork_header: start.origin.header,
         left_out,
         gap: if view.is_due || view.has_segments {
             Gap::NotSummarized
@@ -645,12 +657,7 @@ async fn load_before(
             Gap::LeftOut
         },
         summary,
-        history: rows
-            .into_iter()
-            // The goal of a turn comes last.
-            .filter(|row| order.turn.is_none() || row.id != trigger.id)
-            .map(Row::history_message)
-            .collect(),
+        history: history_before(rows, &trigger, &order),
         workspace: around.workspace,
         about: around.about,
         notes: around.notes,

@@ -305,7 +305,7 @@ pub enum Block {
     Files,
     Requester,
     Trigger,
-    /// What another agent passed on.
+    /// Work from another agent.
     Brief,
     /// Definitions of the tools that are offered.
     Tools,

@@ -327,6 +327,30 @@ pub struct Memory {
 }
 
 impl Context {
+    /// A context with only what is asked.
+    pub(crate) fn alone(system: System, agent_id: AgentId, ask: Ask) -> Self {
+        Self {
+            system,
+            agent_id,
+            setting: Setting::default(),
+            root: None,
+            background_left_out: 0,
+            background_summary: None,
+            background: Vec::new(),
+            fork_header: None,
+            left_out: 0,
+            gap: Gap::LeftOut,
+            summary: None,
+            history: Vec::new(),
+            workspace: None,
+            notes: None,
+            about: None,
+            memories: Vec::new(),
+            old_messages: Vec::new(),
+            ask,
+        }
+    }
+
     /// Limits the summaries, and leaves out memories that they contain.
     pub fn limit_summaries(&mut self, tokens_max: impl Fn(Summarized) -> u64) {
         let summaries = self.summary.iter_mut().chain(&mut self.background_summary);
@@ -353,47 +377,33 @@ impl Context {
     /// A context without messages.
     pub(crate) fn for_tests(agent_id: AgentId) -> Self {
         let noon = serde_json::from_value("2026-11-20T12:00:00.000Z".into());
+        let ask = Ask {
+            message_id: MessageId::new(),
+            content: String::new(),
+            attachments: Vec::new(),
+            files: Vec::new(),
+            requester: Requester {
+                id: UserId::new(),
+                name: "Ada".to_owned(),
+                role: crate::replies::requester::RequesterRole::Admin,
+                handle: None,
+            },
+            step: None,
+            schedule: None,
+            turn: None,
+            delegated: None,
+            asked_at: noon.unwrap(),
+        };
+        let system = System::of(
+            crate::agents::system::SystemPartName::Instructions,
+            "<instructions of Vibe>",
+        );
         Self {
-            system: System::of(
-                crate::agents::system::SystemPartName::Instructions,
-                "<instructions of Vibe>",
-            ),
-            agent_id,
             setting: Setting {
                 channel: Some("general".to_owned()),
                 ..Setting::default()
             },
-            root: None,
-            background_left_out: 0,
-            background_summary: None,
-            background: Vec::new(),
-            fork_header: None,
-            left_out: 0,
-            gap: Gap::LeftOut,
-            summary: None,
-            history: Vec::new(),
-            workspace: None,
-            notes: None,
-            about: None,
-            memories: Vec::new(),
-            old_messages: Vec::new(),
-            ask: Ask {
-                message_id: MessageId::new(),
-                content: String::new(),
-                attachments: Vec::new(),
-                files: Vec::new(),
-                requester: Requester {
-                    id: UserId::new(),
-                    name: "Ada".to_owned(),
-                    role: crate::replies::requester::RequesterRole::Admin,
-                    handle: None,
-                },
-                step: None,
-                schedule: None,
-                turn: None,
-                delegated: None,
-                asked_at: noon.unwrap(),
-            },
+            ..Self::alone(system, agent_id, ask)
         }
     }
 }
@@ -1135,7 +1145,6 @@ mod tests {
     use regex::Regex;
 
     use super::*;
-    use crate::agents::system::SystemPartName;
     use crate::replies::requester::RequesterRole;
 
     /// Noon on a Friday.
@@ -1180,45 +1189,12 @@ mod tests {
     }
 
     fn context(agent_id: AgentId, history: Vec<HistoryMessage>, content: &str) -> Context {
-        Context {
-            system: System::of(SystemPartName::Instructions, "<instructions of Vibe>"),
-            agent_id,
-            setting: Setting {
-                channel: Some("general".to_owned()),
-                ..Setting::default()
-            },
-            root: None,
-            background_left_out: 0,
-            background_summary: None,
-            background: Vec::new(),
-            fork_header: None,
-            left_out: 0,
-            gap: Gap::LeftOut,
-            summary: None,
+        let mut context = Context {
             history,
-            workspace: None,
-            notes: None,
-            about: None,
-            memories: Vec::new(),
-            old_messages: Vec::new(),
-            ask: Ask {
-                message_id: MessageId::new(),
-                content: content.to_owned(),
-                attachments: Vec::new(),
-                files: Vec::new(),
-                requester: Requester {
-                    id: UserId::new(),
-                    name: "Ada".to_owned(),
-                    role: RequesterRole::Admin,
-                    handle: None,
-                },
-                step: None,
-                schedule: None,
-                turn: None,
-                delegated: None,
-                asked_at: noon(),
-            },
-        }
+            ..Context::for_tests(agent_id)
+        };
+        content.clone_into(&mut context.ask.content);
+        context
     }
 
     #[test]

@@ -45,7 +45,7 @@ text_enum! {
     }
 }
 
-/// Where the context is sent.
+/// Destination of the context.
 #[derive(Debug, Clone, Copy)]
 pub struct ContextPlace<'a> {
     pub workspace: WorkspaceId,

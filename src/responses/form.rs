@@ -255,80 +255,86 @@ impl CreateResponse {
     }
 
     fn check_support(&self) -> Result<(), ResponseError> {
-        let refuse = |param: &str, text: &str| Err(ResponseError::unsupported(param, text));
+        self.check_choices()?;
+        self.check_objects()
+    }
+
+    /// Rejects values that this server cannot honor.
+    fn check_choices(&self) -> Result<(), ResponseError> {
         let is_one = |value: &Option<String>, known: &[&str]| {
             value.as_deref().is_none_or(|value| known.contains(&value))
         };
         if self.background == Some(true) {
-            return refuse(
+            return unsupported(
                 "background",
                 "background responses are not supported: wait for the response, or stream it",
             );
         }
         if !is_one(&self.truncation, &["auto", "disabled"]) {
-            return refuse("truncation", "truncation must be auto or disabled");
+            return unsupported("truncation", "truncation must be auto or disabled");
         }
         if !is_one(&self.service_tier, &["auto", "default"]) {
-            return refuse("service_tier", "service_tier must be auto or default");
+            return unsupported("service_tier", "service_tier must be auto or default");
         }
         if !is_one(
             &self.prompt_cache_retention,
             &["in_memory", "in-memory", "24h"],
         ) {
-            return refuse(
+            return unsupported(
                 "prompt_cache_retention",
                 "prompt_cache_retention must be in_memory or 24h",
             );
         }
         if self.top_logprobs.unwrap_or(0) > 0 {
-            return refuse("top_logprobs", "log probabilities are not supported");
+            return unsupported("top_logprobs", "log probabilities are not supported");
         }
+        Ok(())
+    }
+
+    /// Rejects objects, and fields of objects, that this server does not read.
+    fn check_objects(&self) -> Result<(), ResponseError> {
         if self.conversation.is_some() {
-            return refuse(
+            return unsupported(
                 "conversation",
                 "conversations are not supported: use previous_response_id",
             );
         }
         if self.prompt.is_some() {
-            return refuse("prompt", "stored prompts are not supported: use an agent");
+            return unsupported("prompt", "stored prompts are not supported: use an agent");
         }
-        let includes = self.include.iter().flatten();
-        if let Some(other) = includes
-            .into_iter()
-            .find(|name| !INCLUDES.contains(&name.as_str()))
-        {
-            return refuse(
-                "include",
-                &format!("the value `{other}` of include is not supported"),
-            );
+        let mut includes = self.include.iter().flatten();
+        if let Some(other) = includes.find(|name| !INCLUDES.contains(&name.as_str())) {
+            let text = format!("the value `{other}` of include is not supported");
+            return unsupported("include", &text);
         }
-        if self
-            .reasoning
-            .as_ref()
-            .is_some_and(|value| !has_only(value, &["effort"]))
-        {
-            return refuse("reasoning", "reasoning only supports effort");
+        let has_others = |value: &Option<Value>, known: &[&str]| {
+            value.as_ref().is_some_and(|value| !has_only(value, known))
+        };
+        if has_others(&self.reasoning, &["effort"]) {
+            return unsupported("reasoning", "reasoning only supports effort");
         }
-        if self
-            .stream_options
-            .as_ref()
-            .is_some_and(|value| !has_only(value, &["include_obfuscation"]))
-        {
-            return refuse(
+        if has_others(&self.stream_options, &["include_obfuscation"]) {
+            return unsupported(
                 "stream_options",
                 "stream_options only supports include_obfuscation",
             );
         }
-        if let Some(text) = &self.text {
-            if !has_only(text, &["format", "verbosity"]) {
-                return refuse("text", "text only supports format");
-            }
-            if !matches!(text["verbosity"].as_str(), None | Some("medium")) {
-                return refuse("text.verbosity", "text.verbosity must be medium");
-            }
+        if has_others(&self.text, &["format", "verbosity"]) {
+            return unsupported("text", "text only supports format");
+        }
+        let verbosity = self
+            .text
+            .as_ref()
+            .and_then(|text| text["verbosity"].as_str());
+        if !matches!(verbosity, None | Some("medium")) {
+            return unsupported("text.verbosity", "text.verbosity must be medium");
         }
         Ok(())
     }
+}
+
+fn unsupported(param: &str, text: &str) -> Result<(), ResponseError> {
+    Err(ResponseError::unsupported(param, text))
 }
 
 #[cfg(test)]

@@ -146,7 +146,7 @@ pub struct ItemPage {
     pub order: ItemOrder,
 }
 
-/// Lists the items that the request of a stored response sent; those of the responses that it continues are theirs.
+/// Lists the items that the request of a stored response sent, without those of earlier responses.
 ///
 /// # Errors
 /// As `store::get`, and `ItemNotFound`.

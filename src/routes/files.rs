@@ -320,7 +320,7 @@ fn describe(response: &mut Response, stored: &Stored, delivery: Delivery, tag: &
     let media = ["image/", "audio/", "video/"]
         .iter()
         .any(|kind| stored.served_type().starts_with(kind));
-    // Browsers wrap a picture or a film in a page of their own, which loads it.
+    // Browsers wrap an image or a video in a page of their own, which loads it.
     let policy = if media && delivery == Delivery::Inline {
         "sandbox; default-src 'none'; img-src 'self'; media-src 'self'; style-src 'unsafe-inline'"
     } else {

@@ -55,7 +55,7 @@ struct Readiness {
     database: Healthy,
     /// The schema has the version that this server needs.
     migrations: Healthy,
-    /// How nodes hear of each other's changes; `degraded` while the database is polled because the bus is unavailable.
+    /// Way in which nodes learn of each other's changes; `degraded` while the database is polled because the bus is unavailable.
     bus: ReadyBus,
     node: ReadyNode,
 }

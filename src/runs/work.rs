@@ -32,7 +32,7 @@ pub(super) struct PatternSearch {
     pub text: String,
 }
 
-/// What a worker brings along.
+/// Services and settings of a worker.
 #[derive(Clone)]
 pub(super) struct Surroundings {
     pub hub: Arc<Hub>,

@@ -32,7 +32,7 @@ pub enum ScheduleError {
     /// In minutes.
     #[error("some of the next times are less than {0} minutes apart: choose fewer")]
     TooFrequent(i64),
-    #[error("there is no such time within five years: choose another")]
+    #[error("this time does not occur within the next five years: choose another one")]
     NeverRuns,
     /// A value that violates a rule, and its field.
     #[error("{0}")]

@@ -12,7 +12,7 @@ use crate::{
     time::Timestamp,
 };
 
-/// Minimum distance of slots, and of those of heartbeats.
+/// Minimum interval between slots, and between slots of heartbeats.
 pub(super) const APART_MINUTES_MIN: i64 = 5;
 const HEARTBEAT_APART_MINUTES_MIN: i64 = 15;
 /// Maximum number of schedules of a workspace.

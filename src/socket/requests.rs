@@ -6,6 +6,7 @@ use serde_json::{Value, json};
 
 use crate::realtime::hub::{Conversation, SUBSCRIPTIONS_MAX};
 use crate::{
+    auth::Caller,
     chat::{
         ChatError, access,
         messages::Text,
@@ -14,8 +15,10 @@ use crate::{
         threads::ThreadMemory,
     },
     http::error::{ApiError, ErrorCode},
-    ids::ChannelId,
+    ids::{ChannelId, MessageId},
     realtime::encode_frame,
+    routes::chat as routes,
+    server::State,
 };
 
 use super::{
@@ -179,40 +182,17 @@ impl Connection {
             } => {
                 let text = Text::with_files(content, attachments)?;
                 let client_id = post::parse_client_id(Some(client_id))?;
-                let conversation = match (thread_id, fork_id) {
-                    (Some(thread), None) => Some(Conversation::Thread(thread)),
-                    (None, fork) => fork.map(Conversation::Fork),
-                    _ => None,
-                };
-                match (channel_id, conversation) {
-                    (Some(channel), None) if parent_id.is_none() && thread_id.is_none() => {
-                        let new = NewThread {
-                            title: None,
-                            agent: None,
-                            from: None,
-                            memory: ThreadMemory::On,
-                            client_id,
-                        };
-                        let posted =
-                            crate::routes::chat::start(state, caller, channel, text, new).await?;
-                        let Some(thread) = posted.thread else {
-                            return Err(ApiError::internal());
-                        };
-                        Ok(to_value(&PostedThread {
-                            thread,
-                            message: posted.message,
-                            tasks: posted.tasks,
-                        }))
+                match (channel_id, thread_id, fork_id) {
+                    (Some(channel), None, None) if parent_id.is_none() => {
+                        start(state, caller, channel, text, client_id).await
                     }
-                    (None, Some(conversation)) => {
-                        let posted = crate::routes::chat::say(
-                            state, caller, conversation, text, parent_id, client_id,
-                        )
-                        .await?;
-                        Ok(to_value(&PostedMessage {
-                            message: posted.message,
-                            tasks: posted.tasks,
-                        }))
+                    (None, Some(thread), None) => {
+                        let thread = Conversation::Thread(thread);
+                        say(state, caller, thread, text, parent_id, client_id).await
+                    }
+                    (None, None, Some(fork)) => {
+                        let fork = Conversation::Fork(fork);
+                        say(state, caller, fork, text, parent_id, client_id).await
                     }
                     _ => Err(ApiError::invalid(
                         ErrorCode::OnePlace,
@@ -239,12 +219,54 @@ impl Connection {
                 Ok(json!({}))
             }
             Request::Read { thread_id, seq } => {
-                let mark = crate::routes::chat::mark_read(state, caller, thread_id, seq).await?;
+                let mark = routes::mark_read(state, caller, thread_id, seq).await?;
                 Ok(to_value::<reads::ReadMark>(&mark))
             }
             Request::Ping {} | Request::Typing { .. } => Ok(json!({})),
         }
     }
+}
+
+/// Starts a thread, and returns it.
+async fn start(
+    state: &State,
+    caller: Caller,
+    channel: ChannelId,
+    text: Text,
+    client_id: Option<String>,
+) -> Result<Value, ApiError> {
+    let new = NewThread {
+        title: None,
+        agent: None,
+        from: None,
+        memory: ThreadMemory::On,
+        client_id,
+    };
+    let posted = routes::start(state, caller, channel, text, new).await?;
+    let Some(thread) = posted.thread else {
+        return Err(ApiError::internal());
+    };
+    Ok(to_value(&PostedThread {
+        thread,
+        message: posted.message,
+        tasks: posted.tasks,
+    }))
+}
+
+/// Posts in a conversation, and returns the message.
+async fn say(
+    state: &State,
+    caller: Caller,
+    conversation: Conversation,
+    text: Text,
+    parent: Option<MessageId>,
+    client_id: Option<String>,
+) -> Result<Value, ApiError> {
+    let posted = routes::say(state, caller, conversation, text, parent, client_id).await?;
+    Ok(to_value(&PostedMessage {
+        message: posted.message,
+        tasks: posted.tasks,
+    }))
 }
 
 fn to_value<T: serde::Serialize>(data: &T) -> Value {

@@ -34,7 +34,7 @@ const PAGE_BYTES_MAX: i64 = 1024 * 1024;
 /// events costs no more than others.
 const PAGE_SCANNED_MAX: i64 = 4096;
 
-/// Why a socket could not catch up.
+/// Reason why a socket could not catch up.
 pub(super) enum ResumeError {
     /// The close code; 0 if the peer left.
     Closed(u16),

@@ -1,4 +1,4 @@
-//! Who sees what calls cost.
+//! Visibility of the cost of calls.
 
 use super::Task;
 use crate::{

@@ -32,7 +32,7 @@ text_enum! {
         Reflect = "reflect",
         /// Other work of a small model, such as the tone of a message; only the requester sees it.
         Utility = "utility",
-        /// What happened in a thread, for the requester only.
+        /// A summary of new messages of a thread, for the requester only.
         CatchUp = "catch_up",
         /// Replies of an agent, written again with a draft for the requester only; a child for each reply.
         Replay = "replay",
@@ -103,7 +103,7 @@ pub struct ChainStep {
 }
 
 text_enum! {
-    /// What the agent of a delegated task reads.
+    /// Context that the agent of a delegated task gets.
     pub enum BriefContext {
         /// The brief alone.
         Brief = "brief",
@@ -120,7 +120,7 @@ pub struct BriefFact {
     pub sources: Vec<MessageId>,
 }
 
-/// What an agent passes on to another one.
+/// Work that an agent delegates to another one.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct TaskBrief {
     pub message: String,
@@ -154,7 +154,7 @@ pub struct TaskInput {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false, value_type = Option<Object>)]
     pub options: Option<serde_json::Value>,
-    /// What a `delegate` was given, for those who may see it. Not in events and lists.
+    /// Brief of a `delegate`, for those who can see it. Not in events and lists.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     pub brief: Option<TaskBrief>,

@@ -42,7 +42,7 @@ pub trait Handler: Send + Sync {
     fn fail_lost(&self, lease: Lease) -> BoxFuture<'_, Result<(), LeaseLost>>;
 }
 
-/// Why a handler returned without ending its task.
+/// Reason why a handler returned without ending its task.
 pub enum Abort {
     /// It was stopped, lost its lease, or requeued the task; another worker continues it.
     Stopped,

@@ -131,7 +131,7 @@ impl<'a> Access<'a> {
 
     /// Checks whether this person sees arguments and result.
     fn sees_texts(&self) -> bool {
-        let is_decider = self.action.needs.0.iter().any(|need| {
+        let is_decider = self.action.needs.iter().any(|need| {
             need.by == Some(self.actor.user)
                 || (need.who != NeededPerson::AnyMember && self.fills(need))
                 || (need.who == NeededPerson::AnyMember && self.can_post)
@@ -278,7 +278,7 @@ pub async fn approve(
     let by_this_person = |need: &Need| need.by == Some(access.actor.user);
     if action.state != ActionState::Waiting {
         // The same person pressed twice.
-        let is_repeated = action.needs.0.iter().any(by_this_person);
+        let is_repeated = action.needs.iter().any(by_this_person);
         return match action.state {
             ActionState::Denied | ActionState::Expired | ActionState::Cancelled => {
                 Err(decided(action.state))
@@ -291,7 +291,7 @@ pub async fn approve(
         // A source of the arguments was deleted.
         return Err(ToolsError::ArgumentsChanged);
     }
-    let mut needs = action.needs.0.clone();
+    let mut needs = action.needs.clone();
     let at = now();
     let mut filled = 0;
     for need in &mut needs {
@@ -346,7 +346,7 @@ pub async fn deny(
         };
     }
     let at = now();
-    let mut needs = action.needs.0.clone();
+    let mut needs = action.needs.clone();
     if !needs.iter().any(|need| access.fills(need)) {
         return Err(ToolsError::NotYourApproval);
     }
@@ -501,7 +501,7 @@ pub async fn waiting(
     let open = actions::list_open(c, decider, OPEN_MAX).await?;
     let mut own = enter_all(c, caller, open).await?;
     own.retain(|access| {
-        let mut needs = access.action.needs.0.iter();
+        let mut needs = access.action.needs.iter();
         access.action.state == ActionState::Unknown
             || needs.any(|need| need.by.is_none() && access.fills(need))
     });

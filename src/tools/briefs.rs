@@ -21,12 +21,11 @@ pub async fn are_visible(c: &mut Conn, root: TaskId, reader: BriefReader) -> Res
     c.q(
         "with tree (id, requested_by) as (select id, requested_by from tasks where id = $1 or (root_task_id = $1 and parent_task_id is not null)) \
          select exists (select 1 from tree where requested_by = $2) or exists (select 1 from actions a join tree t on t.id = a.task_id \
-         where cast(a.needs as text) like '%' || $3 || '%') or not exists (select 1 from actions a join tree t on t.id = a.task_id \
+         join action_needs n on n.action_id = a.id where $2 in (n.user_id, n.decided_by)) or not exists (select 1 from actions a join tree t on t.id = a.task_id \
          where a.started_at is not null and (a.tool_id is not null or a.function in ('web_fetch', 'run_code')))",
     )
     .bind(root)
     .bind(reader.user)
-    .bind(reader.user.to_string())
     .value()
     .await
 }

@@ -55,6 +55,24 @@ pub struct ToolFunction {
 }
 
 impl ToolFunction {
+    /// A function of this server that reads inside the workspace, without an approval.
+    pub fn built_in(action: &str, title: &str, definition: FunctionTool) -> Self {
+        Self {
+            action: action.to_owned(),
+            title: title.to_owned(),
+            kind: None,
+            server_function: None,
+            effect: Effect::Read,
+            reach: Reach::Inside,
+            risk: Risk::Autonomous,
+            trusts_reads: false,
+            is_grantable: true,
+            source: "this workspace".to_owned(),
+            definition_hash: definition_hash(&definition, title),
+            definition,
+        }
+    }
+
     /// Name by which the model calls it.
     pub fn name(&self) -> &str {
         &self.definition.name

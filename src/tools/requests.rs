@@ -235,9 +235,7 @@ impl Requests {
             function,
             call_hash,
         } = call;
-        let ToolTask {
-            workspace, task, ..
-        } = self.task;
+        let (workspace, task) = (self.task.workspace, self.task.task);
         let tool = function.and_then(ToolFunction::tool);
         let definition_hash = function.map_or("", |function| function.definition_hash.as_str());
         let hashed = HashedCall {
@@ -248,17 +246,16 @@ impl Requests {
             function: &name,
             definition_hash,
         };
+        let arguments_hash = hash::arguments_hash(&hashed, &parsed.text);
         let id = ActionId::new();
         let arguments_id = texts::put(c, workspace, id, &parsed.text).await?;
         texts::cite_prompt(c, task, arguments_id).await?;
         let is_waiting = begin.state == ActionState::Waiting;
-        let repeats = if is_waiting {
-            actions::find_equal(c, task, &call_hash).await?
-        } else {
-            None
+        let repeats = match begin.state {
+            ActionState::Waiting => actions::find_equal(c, task, &call_hash).await?,
+            _ => None,
         };
         let timeout = std::time::Duration::from_secs(begin.timeout_s.into());
-        let arguments_hash = hash::arguments_hash(&hashed, &parsed.text);
         let new = NewAction {
             id,
             workspace,
@@ -288,11 +285,22 @@ impl Requests {
             repeats,
         };
         actions::insert(c, &new).await?;
-        if let Some(fault) = begin.fault.filter(|fault| !fault.message.is_empty()) {
-            let text = texts::put(c, workspace, id, &fault_text(&fault)).await?;
+        self.store_fault(c, id, begin.fault).await?;
+        actions::announce(c, id, EventType::ActionRequested, self.audience).await
+    }
+
+    /// Stores the reason why a call failed, if it has a text.
+    async fn store_fault(
+        &self,
+        c: &mut Conn,
+        id: ActionId,
+        fault: Option<ToolFault>,
+    ) -> Result<(), DbError> {
+        if let Some(fault) = fault.filter(|fault| !fault.message.is_empty()) {
+            let text = texts::put(c, self.task.workspace, id, &fault_text(&fault)).await?;
             actions::set_result(c, id, text).await?;
         }
-        actions::announce(c, id, EventType::ActionRequested, self.audience).await
+        Ok(())
     }
 
     /// Starts the first reads of a round that policy granted, at most `count`, in the transaction that decided about them: policy and
@@ -435,7 +443,7 @@ impl Requests {
                 " order by m.user_id"
             )
         );
-        let people = action.needs.0.iter().filter_map(|need| need.by);
+        let people = action.needs.iter().filter_map(|need| need.by);
         let roles: Vec<(UserId, Role)> = c
             .q(sql)
             .bind(self.task.workspace)
@@ -582,7 +590,7 @@ impl Requests {
             (Decision::Asks(question), Some(GrantedBy::Grant)) => question.is_for_requester(),
             (Decision::Asks(question), Some(GrantedBy::Person)) => {
                 let approvers = self.approvers(c, action).await?;
-                approvers.cover(&action.needs.0, &question.needs)
+                approvers.cover(&action.needs, &question.needs)
             }
         })
     }

@@ -16,7 +16,7 @@ pub const END: &str = "end";
 const PATTERN_BYTES_MAX: usize = 1 << 20;
 
 text_enum! {
-    /// Whether a workflow starts runs.
+    /// Status of a workflow.
     pub enum WorkflowStatus {
         Active = "active",
         /// It starts no runs.
@@ -107,7 +107,7 @@ text_enum! {
 }
 
 text_enum! {
-    /// Who publishes the resolution of a deep dive.
+    /// Publisher of the resolution of a deep dive.
     pub enum ForkPublisher {
         Person = "person",
         Agent = "agent",

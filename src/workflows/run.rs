@@ -65,7 +65,7 @@ text_enum! {
 }
 
 text_enum! {
-    /// What started a run.
+    /// Kind of cause of a run.
     pub enum CauseType {
         /// A person.
         Manual = "manual",
@@ -74,7 +74,7 @@ text_enum! {
     }
 }
 
-/// What started a run.
+/// Cause of a run.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, utoipa::ToSchema)]
 pub struct RunCause {
     #[serde(rename = "type")]

@@ -1493,7 +1493,7 @@ async fn tools_that_replies_cannot_use_are_stored_and_say_why() {
     let t = team().await;
     let tools = json!([
         {"type": "mcp", "server_label": "wiki", "server_url": "https://wiki.example", "require_approval": "always",
-            "allowed_tools": ["read"]},
+            "allowed_tools": ["read"], "server_description": "Our wiki"},
         {"type": "function", "name": "f", "strict": true},
         {"type": "file_search", "vector_store_ids": [], "max_num_results": 5,
             "ranking_options": {"ranker": "auto", "score_threshold": 0.5}},
@@ -1515,6 +1515,8 @@ async fn tools_that_replies_cannot_use_are_stored_and_say_why() {
             assert_eq!(shown[field], *value, "{field}");
         }
     }
+    let without_effect = json!(["tools.container", "tools.server_description"]);
+    assert_eq!(made["not_in_force"], without_effect);
     let path = format!("/v1/agents/{}", id(&made));
     let again = t
         .ada

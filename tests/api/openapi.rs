@@ -178,7 +178,7 @@ async fn every_operation_is_fully_documented() {
     assert!(missing.is_empty(), "{}", missing.join("\n"));
 }
 
-/// Whether a schema rejects unknown fields, following references and variants.
+/// Checks whether a schema rejects unknown fields, following references and variants.
 fn closed(schema: &Value, document: &Value) -> bool {
     if let Some(at) = schema["$ref"].as_str() {
         return closed(

@@ -177,7 +177,7 @@ fn at_this_time(question: &str, today: NaiveDate) -> String {
     )
 }
 
-/// Whether a reply contains one of the alternatives of each expected text and none of the forbidden ones.
+/// Checks whether a reply contains one of the alternatives of each expected text and none of the forbidden ones.
 fn is_right(asked: &Asked, content: &str, sources: &Value) -> bool {
     let said = content.to_lowercase();
     let is_told = |text: &str| said.contains(&text.to_lowercase());

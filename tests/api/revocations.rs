@@ -43,7 +43,7 @@ async fn a_revocation_that_commits_late_reaches_another_node_exactly_once() {
     let [late, early] = [(); 2].map(|()| Revocation::Session(SessionId::new()));
     let (inserted, waiting) = oneshot::channel();
     let (commit, committing) = oneshot::channel::<()>();
-    // Another writer than that of the nil key.
+    // This key has a different writer than the nil key.
     let slow = here.write(Uuid::from_u128(1), {
         let signals = std::sync::Mutex::new(Some((inserted, committing)));
         async move |c: &mut Conn| {

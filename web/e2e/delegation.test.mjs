@@ -170,7 +170,7 @@ test('an approval is below the message, and then what the agent got is hidden fr
   assert.equal(remote.calls.length, 1);
   for (const [p, words] of [
     [bo, 'Please file it.'],
-    [eve, /^Hidden, because its tree used a tool that reaches outside/],
+    [eve, /^Hidden because this work used an external tool/],
   ]) {
     await showWork(p);
     await dialog(p).getByRole('button', { name: 'What Sage got' }).click();
@@ -187,10 +187,10 @@ test('the editor sets whom an agent can ask, and the limits', async () => {
   await main(ada).getByText('Used in replies').waitFor();
   await box(ada.page, 'Agents that it can ask').fill('@Coder\ntester');
   await ada.page.getByLabel('What they get').selectOption('conversation');
-  await ada.page.getByLabel('Rounds with delegations at most').fill('11');
+  await ada.page.getByLabel('Maximum rounds with delegation').fill('11');
   await main(ada).getByText('1 to 10', { exact: true }).waitFor();
-  await ada.page.getByLabel('Rounds with delegations at most').fill('3');
-  await ada.page.getByLabel('Cost at most').fill('0.5');
+  await ada.page.getByLabel('Maximum rounds with delegation').fill('3');
+  await ada.page.getByLabel('Maximum cost').fill('0.5');
   await section('Agency').click();
   await ada.page.getByRole('checkbox', { name: /^Orchestrator/ }).check();
   await box(ada.page, 'Delegation rules').fill('Ask Coder about code.');

@@ -86,6 +86,7 @@ impl Profile {
     pub(crate) fn not_in_force(&self) -> Vec<&'static str> {
         let agency = self.agency.as_ref();
         let has_rules = agency.is_some_and(|agency| !agency.delegation_rules.is_empty());
+        let has = |is_set: fn(&Tool) -> bool| self.tools.iter().any(is_set);
         let fields = [
             (
                 "role",
@@ -93,6 +94,15 @@ impl Profile {
                     .is_some_and(|role| role != AgentRole::Orchestrator),
             ),
             ("agency.delegation_rules", has_rules && !self.delegates()),
+            // Fields of OpenAI's tools: the sandbox policy decides about code, and the registry describes servers.
+            (
+                "tools.container",
+                has(|tool| matches!(tool, Tool::CodeInterpreter(code) if code.container.is_some())),
+            ),
+            (
+                "tools.server_description",
+                has(|tool| matches!(tool, Tool::Mcp(mcp) if mcp.server_description.is_some())),
+            ),
         ];
         let set = fields.into_iter().filter(|(_, is_set)| *is_set);
         set.map(|(field, _)| field).collect()

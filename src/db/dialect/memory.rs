@@ -4,7 +4,7 @@ use serde::Serialize;
 use uuid::Uuid;
 
 use crate::{
-    db::{Conn, DbError, Engine, FromAnyRow, Json, is_visible_channel, is_visible_from},
+    db::{Conn, DbError, Engine, FromAnyRow, Json, Query, is_visible_channel, is_visible_from},
     time::Timestamp,
 };
 
@@ -101,6 +101,24 @@ pub struct UseScopes {
     pub organization: bool,
 }
 
+impl Use {
+    /// Binds the arguments of `is_usable!` from `$3` on.
+    fn bind<'a>(&self, q: Query<'a>) -> Query<'a> {
+        q.bind(self.channel)
+            .bind(self.requester)
+            .bind(self.agent)
+            .bind(self.is_alone)
+            .bind(self.now)
+            .bind(self.scopes.conversation)
+            .bind(self.scopes.user)
+            .bind(self.scopes.persona)
+            .bind(self.scopes.agent)
+            .bind(self.scopes.organization)
+            .bind(self.conversation)
+            .bind(self.unused_since)
+    }
+}
+
 /// Condition on an entry as `e`: everyone who reads the channel `$3` can read its sources, also if a source is gone or
 /// its thread is not remembered. `$4` requester, `$5` agent, `$6` `is_alone`, `$7` now, `$8` to `$12` scopes, `$13`
 /// conversation, `$14` `unused_since`.
@@ -192,23 +210,8 @@ pub async fn rank_entries<T: FromAnyRow>(
             "cast(q ->> 'own' as bigint)"
         )),
     };
-    q.bind(place.workspace)
-        .bind(Json(words))
-        .bind(place.channel)
-        .bind(place.requester)
-        .bind(place.agent)
-        .bind(place.is_alone)
-        .bind(place.now)
-        .bind(place.scopes.conversation)
-        .bind(place.scopes.user)
-        .bind(place.scopes.persona)
-        .bind(place.scopes.agent)
-        .bind(place.scopes.organization)
-        .bind(place.conversation)
-        .bind(place.unused_since)
-        .bind(limit)
-        .all()
-        .await
+    let q = q.bind(place.workspace).bind(Json(words));
+    place.bind(q).bind(limit).all().await
 }
 
 /// Published entries, all of which have this `key`, that everyone who reads the channel of `place` can read, most used
@@ -219,26 +222,12 @@ pub async fn published_entries<T: FromAnyRow>(
     key: String,
     limit: i64,
 ) -> Result<Vec<T>, DbError> {
-    c.q(concat!(
+    let q = c.q(concat!(
         "select e.id, e.text, e.created_at from memories e where e.key = $15 and e.scope = 'organization' and ",
         is_usable!(),
         " order by e.uses desc, e.created_at desc, e.id desc limit $2"
     ))
     .bind(place.workspace)
-    .bind(limit)
-    .bind(place.channel)
-    .bind(place.requester)
-    .bind(place.agent)
-    .bind(place.is_alone)
-    .bind(place.now)
-    .bind(place.scopes.conversation)
-    .bind(place.scopes.user)
-    .bind(place.scopes.persona)
-    .bind(place.scopes.agent)
-    .bind(place.scopes.organization)
-    .bind(place.conversation)
-    .bind(place.unused_since)
-    .bind(key)
-    .all()
-    .await
+    .bind(limit);
+    place.bind(q).bind(key).all().await
 }

@@ -5,19 +5,28 @@ use uuid::Uuid;
 
 use crate::db::{conn::Conn, engine::Engine, error::DbError};
 
-/// Pairs of IDs to bind.
-fn as_json(pairs: &[(Uuid, Uuid)]) -> Json<Vec<[String; 2]>> {
-    let text = |id: Uuid| id.simple().to_string();
-    Json(pairs.iter().map(|(a, b)| [text(*a), text(*b)]).collect())
+/// A person with a socket in a workspace.
+#[derive(Debug, Clone, Copy)]
+pub struct PresentUser {
+    pub workspace: Uuid,
+    pub user: Uuid,
 }
 
-/// Stores people with a socket on a node, as pairs of workspace and user.
+/// Pairs of IDs to bind.
+fn as_json(present: &[PresentUser]) -> Json<Vec<[String; 2]>> {
+    let text = |id: Uuid| id.simple().to_string();
+    let pairs = present.iter();
+    let pairs = pairs.map(|present| [text(present.workspace), text(present.user)]);
+    Json(pairs.collect())
+}
+
+/// Stores people with a socket on a node.
 pub async fn insert_presence(
     c: &mut Conn,
     node: Uuid,
-    pairs: &[(Uuid, Uuid)],
+    present: &[PresentUser],
 ) -> Result<(), DbError> {
-    if pairs.is_empty() {
+    if present.is_empty() {
         return Ok(());
     }
     let q = match c.engine() {
@@ -30,17 +39,17 @@ pub async fn insert_presence(
              select $1, cast(value ->> 0 as uuid), cast(value ->> 1 as uuid) from jsonb_array_elements($2) on conflict do nothing",
         ),
     };
-    q.bind(node).bind(as_json(pairs)).run().await?;
+    q.bind(node).bind(as_json(present)).run().await?;
     Ok(())
 }
 
-/// Deletes people from a node, as pairs of workspace and user.
+/// Deletes people from a node.
 pub async fn delete_presence(
     c: &mut Conn,
     node: Uuid,
-    pairs: &[(Uuid, Uuid)],
+    absent: &[PresentUser],
 ) -> Result<(), DbError> {
-    if pairs.is_empty() {
+    if absent.is_empty() {
         return Ok(());
     }
     let q = match c.engine() {
@@ -53,6 +62,6 @@ pub async fn delete_presence(
              (select cast(value ->> 0 as uuid), cast(value ->> 1 as uuid) from jsonb_array_elements($2))",
         ),
     };
-    q.bind(node).bind(as_json(pairs)).run().await?;
+    q.bind(node).bind(as_json(absent)).run().await?;
     Ok(())
 }

@@ -269,6 +269,75 @@ macro_rules! is_source {
 }
 pub(crate) use is_source;
 
+/// Access is checked with the rows, not with the index.
+macro_rules! visible_sql {
+    () => {
+        concat!(
+            "and m.deleted_at is null and m.kind <> 'notice' and m.state <> 'streaming' \
+             and (m.created_at >= $6 or $6 is null) and (m.created_at < $7 or $7 is null) and ",
+            is_shared_channel!("m.channel_id", "$5", "$9"),
+            " and ($10 or ",
+            is_source!("m"),
+            ") and (m.id <> $11 or $11 is null) "
+        )
+    };
+}
+
+/// `cross join` makes the index the outer loop, which gives the result order.
+macro_rules! sqlite_sql {
+    ($order:literal) => {
+        concat!(
+            "select m.seq, m.thread_id, m.created_at from search_index f cross join messages m \
+             where f.words match $2 and f.rowid > $3 and f.rowid < $4 and m.workspace_id = $1 and m.seq = (f.rowid & 1099511627775) ",
+            visible_sql!(),
+            "order by f.rowid ",
+            $order,
+            " limit $8"
+        )
+    };
+}
+
+macro_rules! postgres_sql {
+    ($order:literal) => {
+        concat!(
+            "select m.seq, m.thread_id, m.created_at from search_index f join messages m on m.workspace_id = f.workspace_id and m.seq = f.seq \
+             where f.workspace_id = $1 and f.words @@ cast($2 as tsquery) and f.seq > $3 and f.seq < $4 ",
+            visible_sql!(),
+            "order by f.seq ",
+            $order,
+            " limit $8"
+        )
+    };
+}
+
+/// Exclusive bounds of the rows of the index.
+struct IndexRange {
+    above: i64,
+    below: i64,
+}
+
+/// Rows of the messages in the scope; `None` if the workspace has none.
+async fn index_range(c: &mut Conn, scope: &Scope) -> Result<Option<IndexRange>, DbError> {
+    if c.engine() == Engine::Postgres {
+        return Ok(Some(IndexRange {
+            above: scope.above,
+            below: scope.below,
+        }));
+    }
+    let space: Option<(i64,)> = c
+        .q("select no from search_spaces where workspace_id = $1")
+        .bind(scope.workspace)
+        .opt()
+        .await?;
+    Ok(space.map(|(space,)| {
+        let row = |seq: i64| (space << SPACE_BITS) + seq.clamp(0, (1 << SPACE_BITS) - 1);
+        IndexRange {
+            above: row(scope.above),
+            below: row(scope.below),
+        }
+    }))
+}
+
 /// Matching messages that the person can currently see.
 pub async fn find_documents(
     c: &mut Conn,
@@ -276,95 +345,33 @@ pub async fn find_documents(
     what: &Match,
     limit: i64,
 ) -> Result<Vec<Found>, DbError> {
-    /// Access is checked with the rows, not with the index.
-    macro_rules! visible {
-        () => {
-            concat!(
-                "and m.deleted_at is null and m.kind <> 'notice' and m.state <> 'streaming' \
-                 and (m.created_at >= $6 or $6 is null) and (m.created_at < $7 or $7 is null) and ",
-                is_shared_channel!("m.channel_id", "$5", "$9"),
-                " and ($10 or ",
-                is_source!("m"),
-                ") and (m.id <> $11 or $11 is null) "
-            )
-        };
-    }
-    match c.engine() {
-        Engine::Sqlite => {
-            let space: Option<(i64,)> = c
-                .q("select no from search_spaces where workspace_id = $1")
-                .bind(scope.workspace)
-                .opt()
-                .await?;
-            let Some((space,)) = space else {
-                return Ok(Vec::new());
-            };
-            let row = |seq: i64| (space << SPACE_BITS) + seq.clamp(0, (1 << SPACE_BITS) - 1);
-            /// `cross join` makes the index the outer loop, which gives the result order.
-            macro_rules! find {
-                ($order:literal) => {
-                    concat!(
-                        "select m.seq, m.thread_id, m.created_at from search_index f cross join messages m \
-                         where f.words match $2 and f.rowid > $3 and f.rowid < $4 and m.workspace_id = $1 and m.seq = (f.rowid & 1099511627775) ",
-                        visible!(),
-                        "order by f.rowid ",
-                        $order,
-                        " limit $8"
-                    )
-                };
-            }
-            c.q(match scope.order {
-                Order::Newest => find!("desc"),
-                Order::Oldest => find!("asc"),
-            })
-            .bind(scope.workspace)
-            .bind(fts5(what))
-            .bind(row(scope.above))
-            .bind(row(scope.below))
-            .bind(scope.user)
-            .bind(scope.since)
-            .bind(scope.until)
-            .bind(limit)
-            .bind(scope.shared_in)
-            .bind(scope.texts == Texts::All)
-            .bind(scope.except)
-            .all()
-            .await
-        }
+    let Some(range) = index_range(c, scope).await? else {
+        return Ok(Vec::new());
+    };
+    let words = match c.engine() {
+        Engine::Sqlite => fts5(what),
+        Engine::Postgres => tsquery(scope.workspace, what),
+    };
+    let q = match (c.engine(), scope.order) {
+        (Engine::Sqlite, Order::Newest) => c.q(sqlite_sql!("desc")),
+        (Engine::Sqlite, Order::Oldest) => c.q(sqlite_sql!("asc")),
         // Planned for each query: the better plan (scan from the newest, or collect hits) depends on word frequency.
-        Engine::Postgres => {
-            macro_rules! find {
-                ($order:literal) => {
-                    concat!(
-                        "select m.seq, m.thread_id, m.created_at from search_index f join messages m on m.workspace_id = f.workspace_id and m.seq = f.seq \
-                         where f.workspace_id = $1 and f.words @@ cast($2 as tsquery) and f.seq > $3 and f.seq < $4 ",
-                        visible!(),
-                        "order by f.seq ",
-                        $order,
-                        " limit $8"
-                    )
-                };
-            }
-            c.q(match scope.order {
-                Order::Newest => find!("desc"),
-                Order::Oldest => find!("asc"),
-            })
-            .planned_anew()
-            .bind(scope.workspace)
-            .bind(tsquery(scope.workspace, what))
-            .bind(scope.above)
-            .bind(scope.below)
-            .bind(scope.user)
-            .bind(scope.since)
-            .bind(scope.until)
-            .bind(limit)
-            .bind(scope.shared_in)
-            .bind(scope.texts == Texts::All)
-            .bind(scope.except)
-            .all()
-            .await
-        }
-    }
+        (Engine::Postgres, Order::Newest) => c.q(postgres_sql!("desc")).planned_anew(),
+        (Engine::Postgres, Order::Oldest) => c.q(postgres_sql!("asc")).planned_anew(),
+    };
+    q.bind(scope.workspace)
+        .bind(words)
+        .bind(range.above)
+        .bind(range.below)
+        .bind(scope.user)
+        .bind(scope.since)
+        .bind(scope.until)
+        .bind(limit)
+        .bind(scope.shared_in)
+        .bind(scope.texts == Texts::All)
+        .bind(scope.except)
+        .all()
+        .await
 }
 
 #[cfg(test)]

@@ -185,7 +185,7 @@ impl Blobs {
         })
     }
 
-    /// Puts the bytes in their place. The caller commits a row that refers to them, and then calls `settle`.
+    /// Moves the bytes to their final location. The caller commits a row that refers to them, and then calls `settle`.
     ///
     /// # Errors
     /// `Io`, `Bucket`; nothing is stored in these cases.

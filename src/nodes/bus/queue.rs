@@ -1,4 +1,4 @@
-//! What this node sends to others, and what it knows of them.
+//! Messages of this node to the others, and its knowledge about them.
 
 use std::{
     collections::{HashMap, hash_map::Entry},

@@ -1,5 +1,5 @@
-//! What the hub does in addition if other nodes write to the same workspaces: it passes ephemeral frames on, and delivers events of
-//! other nodes in the order of the log.
+//! Additional work of the hub if other nodes write to the same workspaces: it passes ephemeral frames on, and delivers
+//! events of other nodes in the order of the log.
 //!
 //! ```text
 //! commit here ─────► publish ─┐                          ┌─► sockets

@@ -7,12 +7,11 @@ use crate::{
     agents::profiles::{self, ListedAgent, Tool, ToolKind, tools::DelegateTool as ProfileTool},
     db::{Db, DbError},
     ids::AgentId,
-    mcp::{Effect, Risk},
     model::FunctionTool,
     tool_fault::{ToolErrorCode, ToolFault},
     tools::{
         announced::announced,
-        function::{DELEGATE, Reach, ToolFunction, definition_hash},
+        function::{DELEGATE, ToolFunction, definition_hash},
         output::{ToolOutput, one_line},
         runner::{Call, CallError, ToolRunner, ToolTask},
     },
@@ -147,18 +146,10 @@ impl DelegationTool {
             ..definition.clone()
         };
         Ok(Some(ToolFunction {
-            action: DELEGATE.to_owned(),
-            title: TITLE.to_owned(),
             kind: Some(ToolKind::Delegate),
-            server_function: None,
-            effect: Effect::Read,
-            reach: Reach::Inside,
-            risk: Risk::Autonomous,
-            trusts_reads: false,
-            is_grantable: true,
             source: "the asked agent".to_owned(),
             definition_hash: definition_hash(&hashed, TITLE),
-            definition,
+            ..ToolFunction::built_in(DELEGATE, TITLE, definition)
         }))
     }
 }

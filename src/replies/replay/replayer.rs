@@ -49,7 +49,7 @@ pub struct Replayer {
     pub attempt_max: Duration,
 }
 
-/// What a replay would use.
+/// Estimated usage of a replay.
 #[derive(Debug, Clone, PartialEq, Serialize, utoipa::ToSchema)]
 pub struct ReplayEstimate {
     /// Number of replies that would be written again.

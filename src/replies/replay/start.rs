@@ -87,22 +87,31 @@ pub async fn start(
     let root = insert(c, actor, &agent, first, None).await?;
     store::insert(c, &root, &agent).await?;
     for (n, (reply, target)) in placed.into_iter().enumerate() {
-        let key = (root.id, format!("case.{}", n + 1));
-        let child = insert(c, actor, &agent, target, Some(key)).await?;
+        let place = ChildPlace {
+            parent: root.id,
+            key: format!("case.{}", n + 1),
+        };
+        let child = insert(c, actor, &agent, target, Some(place)).await?;
         store::insert_case(c, root.id, child.id, reply).await?;
     }
     Ok(root)
 }
 
-/// Queues the root, or the child with this parent and key, and announces it to the requester.
+/// Place of a child in its tree.
+struct ChildPlace {
+    parent: TaskId,
+    /// Unique among the children.
+    key: String,
+}
+
+/// Queues the root or a child, and announces it to the requester.
 async fn insert(
     c: &mut Conn,
     actor: &Actor<'_>,
     agent: &Resolved,
     target: TaskTarget,
-    child: Option<(TaskId, String)>,
+    child: Option<ChildPlace>,
 ) -> Result<Task, DbError> {
-    let (parent, child_key) = child.unzip();
     let new = NewTask {
         workspace: actor.workspace,
         kind: TaskKind::Replay,
@@ -114,9 +123,9 @@ async fn insert(
         trigger: None,
         requested_by: actor.user,
         retry_of: None,
-        parent,
+        parent: child.as_ref().map(|child| child.parent),
         link: None,
-        child_key,
+        child_key: child.map(|child| child.key),
         before_seq: None,
         api_key: actor.key,
         lane: Lane::Background,

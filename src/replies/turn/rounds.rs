@@ -28,7 +28,7 @@ use crate::{
     },
     db::{Conn, DbError, dialect::lock_workspace, now},
     failpoint,
-    ids::{ActionId, AgentId, MessageId, TaskId, UserId, WorkspaceId},
+    ids::{ActionId, AgentId, TaskId, UserId},
     mcp::Effect,
     model::{ChatMessage, Role, ToolCall, ToolChoice, ToolResult, Window, estimate_tokens},
     realtime::EventType,
@@ -104,7 +104,7 @@ impl RoundCall {
         if self.action.result_id.is_some() {
             return TextOrigin::Stored;
         }
-        let people = self.action.needs.0.iter().filter_map(|need| need.by);
+        let people = self.action.needs.iter().filter_map(|need| need.by);
         let people = people.filter(|_| self.action.note.is_some());
         TextOrigin::New(people.map(SourceId::User).collect())
     }
@@ -225,7 +225,7 @@ fn result_of(action: &Action, stored: Option<String>) -> Option<String> {
     }
     let code = action.error.unwrap_or(ToolErrorCode::ToolFailed);
     let note = escaped(action.note.as_deref().unwrap_or_default());
-    let is_requesters = (action.needs.0.iter().filter_map(|need| need.by))
+    let is_requesters = (action.needs.iter().filter_map(|need| need.by))
         .all(|person| person == action.requested_by);
     Some(if note.is_empty() || is_requesters {
         failure_text(code, &note)
@@ -534,28 +534,24 @@ fn reminder(name: &str) -> String {
     )
 }
 
-/// Owner of the text that the model wrote before the calls of a round.
-struct RoundText {
-    workspace: WorkspaceId,
-    task: TaskId,
-    /// First action of the round.
-    first: Option<ActionId>,
-    reply: Option<MessageId>,
-}
-
-impl RoundText {
-    /// Stores the text for the records of later prompts, under the first action of the round, or the task if there is none. It is
-    /// removed with the reply, and with everything that the prompt contained. The reply keeps it.
-    async fn store(&self, c: &mut Conn, text: &str) -> Result<(), DbError> {
-        if text.trim().is_empty() {
-            return Ok(());
-        }
-        let owner = self.first.unwrap_or(ActionId(self.task.0));
-        let id = texts::put(c, self.workspace, owner, text).await?;
-        texts::cite_prompt(c, self.task, id).await?;
-        let reply = self.reply.map(SourceId::Message);
-        texts::cite(c, id, reply.map(|reply| (reply.kind(), reply.uuid()))).await
+/// Stores the text of a round for the records of later prompts, under its first action, or the task if there is none. It is
+/// removed with the reply, and with everything that the prompt contained. The reply keeps it.
+async fn store_round_text(
+    c: &mut Conn,
+    task: &Task,
+    actions: &[Action],
+    text: &str,
+) -> Result<(), DbError> {
+    if text.trim().is_empty() {
+        return Ok(());
     }
+    let owner = actions
+        .first()
+        .map_or(ActionId(task.id.0), |first| first.id);
+    let id = texts::put(c, task.workspace_id, owner, text).await?;
+    texts::cite_prompt(c, task.id, id).await?;
+    let reply = task.reply_message_id.map(SourceId::Message);
+    texts::cite(c, id, reply.map(|reply| (reply.kind(), reply.uuid()))).await
 }
 
 /// Result of a call that was run.
@@ -735,13 +731,7 @@ impl ReplyHandler {
                 if !delegations.is_empty() {
                     found = actions::of_round(c, lease.task, next.round).await?;
                 }
-                let stored = RoundText {
-                    workspace: lease.workspace,
-                    task: lease.task,
-                    first: found.first().map(|first| first.id),
-                    reply: task.reply_message_id,
-                };
-                stored.store(c, &own_text).await?;
+                store_round_text(c, &task, &found, &own_text).await?;
                 if guard::note_round(c, &task, &noted, &known).await? {
                     scheduled::fail_tree(c, &task, FailCode::Loop, &hub, lease.audience).await?;
                     return Ok(None);

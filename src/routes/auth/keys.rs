@@ -139,6 +139,7 @@ async fn delete_key(
         .bind(id)
         .opt()
         .await?;
+    let workspace = workspace.map(|(workspace,)| workspace);
     let member = caller_at(&state, &headers, caller, workspace).await?;
     member
         .write(&state.db, async move |c, actor| {

@@ -43,10 +43,10 @@ async fn caller_at(
     state: &State,
     headers: &HeaderMap,
     caller: Caller,
-    workspace: Option<(WorkspaceId,)>,
+    workspace: Option<WorkspaceId>,
 ) -> Result<WorkspaceCaller, ApiError> {
     let workspace = match workspace {
-        Some((workspace,)) => workspace,
+        Some(workspace) => workspace,
         None => workspace_of(state, headers, &caller).await?,
     };
     Ok(WorkspaceCaller { caller, workspace })

@@ -263,6 +263,7 @@ async fn withdraw_invite(
         .bind(id)
         .opt()
         .await?;
+    let workspace = workspace.map(|(workspace,)| workspace);
     let member = caller_at(&state, &headers, caller, workspace).await?;
     member
         .write(&state.db, async move |c, actor| {

@@ -3,7 +3,7 @@
 use uuid::Uuid;
 
 use super::{
-    row::{ActionSource, Need, announce},
+    row::{ActionSource, Need, announce, store_needs},
     state::{ActionKind, ActionState, NeededPerson},
 };
 use crate::{
@@ -73,8 +73,8 @@ pub async fn next_round(c: &mut Conn, task: TaskId) -> Result<i64, DbError> {
 /// Stores a waiting approval and announces it.
 pub async fn ask(c: &mut Conn, new: &NewApproval, audience: Audience) -> Result<(), DbError> {
     c.q("insert into actions (id, workspace_id, task_id, kind, round, call, call_id, name, function, title, effect, state, definition_hash, \
-         arguments_hash, call_hash, arguments_id, sources, needs, runs, timeout_s, is_extended, expires_at, created_at, is_grantable) \
-         values ($1, $2, $3, $4, $5, 1, '', $6, $6, $7, $8, $9, '', $10, $11, $12, $13, $14, 0, $15, FALSE, $16, $17, FALSE)")
+         arguments_hash, call_hash, arguments_id, sources, runs, timeout_s, is_extended, expires_at, created_at, is_grantable) \
+         values ($1, $2, $3, $4, $5, 1, '', $6, $6, $7, $8, $9, '', $10, $11, $12, $13, 0, $14, FALSE, $15, $16, FALSE)")
         .bind(new.id)
         .bind(new.workspace)
         .bind(new.task)
@@ -88,12 +88,12 @@ pub async fn ask(c: &mut Conn, new: &NewApproval, audience: Audience) -> Result<
         .bind(new.call_hash.clone())
         .bind(new.arguments_id)
         .bind(Json(new.sources.clone()))
-        .bind(Json(new.needs.clone()))
         .bind(i64::from(new.timeout_s))
         .bind(new.expires_at)
         .bind(now())
         .run()
         .await?;
+    store_needs(c, new.id, &new.needs).await?;
     announce(c, new.id, EventType::ActionRequested, audience).await
 }
 

@@ -1,5 +1,7 @@
 //! Rows of actions, their transitions, and their events.
 
+use std::collections::HashMap;
+
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use uuid::Uuid;
@@ -29,13 +31,15 @@ pub struct ActionSource {
 }
 
 /// An approval that an action needs, and the person who gave it or denied the action.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, sqlx::FromRow, utoipa::ToSchema)]
 pub struct Need {
     pub who: NeededPerson,
     /// The person, for `user`.
     pub user_id: Option<UserId>,
     /// The person who approved, or denied the action.
+    #[sqlx(rename = "decided_by")]
     pub by: Option<UserId>,
+    #[sqlx(rename = "decided_at")]
     pub at: Option<Timestamp>,
 }
 
@@ -90,7 +94,9 @@ pub struct Action {
     pub arguments_id: Uuid,
     pub result_id: Option<Uuid>,
     pub sources: Json<Vec<ActionSource>>,
-    pub needs: Json<Vec<Need>>,
+    /// From `action_needs`, by `with_needs`.
+    #[sqlx(skip)]
+    pub needs: Vec<Need>,
     pub granted_by: Option<GrantedBy>,
     /// Only the requester is asked, and the approval can hold for an hour.
     pub is_grantable: bool,
@@ -227,7 +233,7 @@ impl Action {
                     label: source.label.clone(),
                 })
                 .collect(),
-            needs: self.needs.0.clone(),
+            needs: self.needs.clone(),
             granted_by: self.granted_by,
             grantable: self.is_grantable,
             result: shown.result,
@@ -262,7 +268,7 @@ macro_rules! action_sql {
         concat!(
             "select a.id, a.workspace_id, a.task_id, t.channel_id, t.thread_id, nullif(t.conversation_id, t.thread_id) as fork_id, t.agent_id, \
              t.requested_by, a.kind, a.round, a.call, a.call_id, a.name, a.function, a.title, a.tool_id, a.host, a.effect, a.state, a.definition_hash, \
-             a.arguments_hash, a.call_hash, a.arguments_id, a.result_id, a.sources, a.needs, a.granted_by, a.is_grantable, a.grant_id, a.hits, a.error, a.note, a.runs, \
+             a.arguments_hash, a.call_hash, a.arguments_id, a.result_id, a.sources, a.granted_by, a.is_grantable, a.grant_id, a.hits, a.error, a.note, a.runs, \
              a.lease_token, a.timeout_s, a.is_extended, a.expires_at, a.granted_at, a.repeats, a.created_at, a.started_at, a.ended_at, \
              case when a.function = 'delegate' then (select k.id from tasks k where k.parent_task_id = a.task_id \
                and k.child_key = cast(a.round as text) || '.' || cast(a.call as text)) end as child_task_id \
@@ -308,10 +314,10 @@ pub struct NewAction {
 pub async fn insert(c: &mut Conn, new: &NewAction) -> Result<(), DbError> {
     let at = now();
     c.q("insert into actions (id, workspace_id, task_id, kind, round, call, call_id, name, function, title, tool_id, effect, state, \
-         definition_hash, arguments_hash, call_hash, arguments_id, sources, needs, granted_by, grant_id, error, runs, timeout_s, is_extended, \
+         definition_hash, arguments_hash, call_hash, arguments_id, sources, granted_by, grant_id, error, runs, timeout_s, is_extended, \
          expires_at, granted_at, repeats, created_at, ended_at, host, is_grantable) \
-         values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21, $22, 0, $23, FALSE, \
-         $24, $25, $26, $27, $28, $29, $30)")
+         values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21, 0, $22, FALSE, \
+         $23, $24, $25, $26, $27, $28, $29)")
         .bind(new.id)
         .bind(new.workspace)
         .bind(new.task)
@@ -330,7 +336,6 @@ pub async fn insert(c: &mut Conn, new: &NewAction) -> Result<(), DbError> {
         .bind(new.call_hash.clone())
         .bind(new.arguments_id)
         .bind(Json(new.sources.clone()))
-        .bind(Json(new.needs.clone()))
         .bind(new.granted_by)
         .bind(new.grant)
         .bind(new.error)
@@ -344,32 +349,78 @@ pub async fn insert(c: &mut Conn, new: &NewAction) -> Result<(), DbError> {
         .bind(new.is_grantable)
         .run()
         .await?;
+    store_needs(c, new.id, &new.needs).await
+}
+
+/// Stores the approvals that an action needs, or their current state.
+pub(super) async fn store_needs(
+    c: &mut Conn,
+    action: ActionId,
+    needs: &[Need],
+) -> Result<(), DbError> {
+    for (position, need) in (0_i64..).zip(needs) {
+        c.q("insert into action_needs (action_id, position, who, user_id, decided_by, decided_at) values ($1, $2, $3, $4, $5, $6) \
+             on conflict (action_id, position) do update set user_id = excluded.user_id, decided_by = excluded.decided_by, \
+               decided_at = excluded.decided_at")
+            .bind(action)
+            .bind(position)
+            .bind(need.who)
+            .bind(need.user_id)
+            .bind(need.by)
+            .bind(need.at)
+            .run()
+            .await?;
+    }
     Ok(())
 }
 
+#[derive(sqlx::FromRow)]
+struct NeedRow {
+    action_id: ActionId,
+    #[sqlx(flatten)]
+    need: Need,
+}
+
+/// Adds the approvals that the actions need.
+async fn with_needs(c: &mut Conn, mut actions: Vec<Action>) -> Result<Vec<Action>, DbError> {
+    if actions.is_empty() {
+        return Ok(actions);
+    }
+    let sql = sql_with_ids!(
+        c,
+        "select action_id, who, user_id, decided_by, decided_at from action_needs where action_id in",
+        1,
+        "order by action_id, position"
+    );
+    let ids = hexadecimal_ids(actions.iter().map(|action| action.id.0));
+    let rows: Vec<NeedRow> = c.q(sql).bind(ids).all().await?;
+    let mut needs: HashMap<ActionId, Vec<Need>> = HashMap::new();
+    for row in rows {
+        needs.entry(row.action_id).or_default().push(row.need);
+    }
+    for action in &mut actions {
+        action.needs = needs.remove(&action.id).unwrap_or_default();
+    }
+    Ok(actions)
+}
+
 pub async fn find(c: &mut Conn, id: ActionId) -> Result<Option<Action>, DbError> {
-    c.q(action_sql!("where a.id = $1")).bind(id).opt().await
+    let found = c.q(action_sql!("where a.id = $1")).bind(id).all().await?;
+    Ok(with_needs(c, found).await?.pop())
 }
 
 /// Actions of a round in the order of its calls.
 pub async fn of_round(c: &mut Conn, task: TaskId, round: i64) -> Result<Vec<Action>, DbError> {
-    c.q(action_sql!(
-        "where a.task_id = $1 and a.round = $2 order by a.call limit 100"
-    ))
-    .bind(task)
-    .bind(round)
-    .all()
-    .await
+    let sql = action_sql!("where a.task_id = $1 and a.round = $2 order by a.call limit 100");
+    let found = c.q(sql).bind(task).bind(round).all().await?;
+    with_needs(c, found).await
 }
 
 /// Actions of a task in the order of its calls.
 pub async fn of_task(c: &mut Conn, task: TaskId) -> Result<Vec<Action>, DbError> {
-    c.q(action_sql!(
-        "where a.task_id = $1 order by a.round, a.call limit 1000"
-    ))
-    .bind(task)
-    .all()
-    .await
+    let sql = action_sql!("where a.task_id = $1 order by a.round, a.call limit 1000");
+    let found = c.q(sql).bind(task).all().await?;
+    with_needs(c, found).await
 }
 
 /// Number of actions of a task.
@@ -479,7 +530,7 @@ pub async fn list(
     if let Some(thread) = filter.thread {
         found.retain(|action| action.thread_id == Some(thread));
     }
-    Ok(found)
+    with_needs(c, found).await
 }
 
 /// A person who decides about actions.
@@ -493,23 +544,21 @@ pub struct Decider {
 /// Actions that ask this person, oldest first. Approvals of the same person can be among them already. Admins settle unknown ones of
 /// requesters who can no longer read the conversation.
 pub async fn list_open(c: &mut Conn, decider: Decider, limit: i64) -> Result<Vec<Action>, DbError> {
-    // `needs` has only IDs and names of enums, so that it contains these texts only as such.
-    c.q(action_sql!(concat!(
+    let sql = action_sql!(concat!(
         "where a.workspace_id = $1 and a.state in ('waiting', 'unknown') and (t.requested_by = $2 or (a.state = 'waiting' and (\
-         ($3 and (a.is_extended or cast(a.needs as text) like '%\"admin\"%')) or cast(a.needs as text) like '%\"any_member\"%' \
-         or cast(a.needs as text) like '%' || $4 || '%')) or (a.state = 'unknown' and $3 and not ",
+         ($3 and a.is_extended) or exists (select 1 from action_needs n where n.action_id = a.id and (n.who = 'any_member' \
+           or ($3 and n.who = 'admin') or $2 in (n.user_id, n.decided_by))))) or (a.state = 'unknown' and $3 and not ",
         is_reader!("a.workspace_id", "t.channel_id", "t.requested_by"),
         ")) and ",
         is_in_visible_channel!("t.channel_id", "$2"),
-        " order by a.id limit $5"
-    )))
-    .bind(decider.workspace)
-    .bind(decider.user)
-    .bind(decider.is_admin)
-    .bind(decider.user.to_string())
-    .bind(limit)
-    .all()
-    .await
+        " order by a.id limit $4"
+    ));
+    let found = (c.q(sql).bind(decider.workspace).bind(decider.user))
+        .bind(decider.is_admin)
+        .bind(limit)
+        .all()
+        .await?;
+    with_needs(c, found).await
 }
 
 /// Checks whether the requester of an action can no longer read its conversation.
@@ -527,14 +576,12 @@ pub async fn has_left(c: &mut Conn, action: ActionId) -> Result<bool, DbError> {
 
 /// Waiting actions whose term has passed, or whose arguments were removed.
 pub async fn list_expired(c: &mut Conn, limit: i64) -> Result<Vec<Action>, DbError> {
-    c.q(action_sql!(
+    let sql = action_sql!(
         "where a.state = 'waiting' and t.channel_id is not null and (a.expires_at <= $1 or not exists \
          (select 1 from context_texts x where x.id = a.arguments_id and x.hash is not null)) order by a.expires_at, a.id limit $2"
-    ))
-    .bind(now())
-    .bind(limit)
-    .all()
-    .await
+    );
+    let found = c.q(sql).bind(now()).bind(limit).all().await?;
+    with_needs(c, found).await
 }
 
 /// Running actions that began before `before` and whose task has ended, so that nobody will store their results.
@@ -543,14 +590,12 @@ pub async fn list_orphans(
     before: Timestamp,
     limit: i64,
 ) -> Result<Vec<Action>, DbError> {
-    c.q(action_sql!(
+    let sql = action_sql!(
         "where a.state = 'running' and t.channel_id is not null and a.started_at < $1 and t.status in ('completed', 'failed', 'cancelled') \
          order by a.started_at, a.id limit $2"
-    ))
-    .bind(before)
-    .bind(limit)
-    .all()
-    .await
+    );
+    let found = c.q(sql).bind(before).bind(limit).all().await?;
+    with_needs(c, found).await
 }
 
 fn check(from: ActionState, to: ActionState) {
@@ -710,11 +755,10 @@ pub async fn decide(
     let at = now();
     let is_denied = to == ActionState::Denied;
     let decided = c
-        .q("update actions set state = $2, needs = $3, granted_by = $4, granted_at = $5, ended_at = $6, error = $7, note = $8 \
-            where id = $1 and state = 'waiting' and arguments_hash = $9")
+        .q("update actions set state = $2, granted_by = $3, granted_at = $4, ended_at = $5, error = $6, note = $7 \
+            where id = $1 and state = 'waiting' and arguments_hash = $8")
         .bind(action.id)
         .bind(to)
-        .bind(Json(needs.to_vec()))
         .bind((to == ActionState::Approved).then_some(GrantedBy::Person))
         .bind((to == ActionState::Approved).then_some(at))
         .bind(is_denied.then_some(at))
@@ -723,6 +767,9 @@ pub async fn decide(
         .bind(action.arguments_hash.clone())
         .run()
         .await?;
+    if decided == 1 {
+        store_needs(c, action.id, needs).await?;
+    }
     Ok(decided == 1)
 }
 
@@ -825,14 +872,11 @@ pub async fn close(
     audience: Audience,
     closing: Closing,
 ) -> Result<(), DbError> {
-    let open: Vec<Action> = c
-        .q(action_sql!(
-            "where a.task_id = $1 and a.state in ('waiting', 'approved', 'running') order by a.round, a.call limit 1000"
-        ))
-        .bind(task)
-        .all()
-        .await?;
-    for action in open {
+    let sql = action_sql!(
+        "where a.task_id = $1 and a.state in ('waiting', 'approved', 'running') order by a.round, a.call limit 1000"
+    );
+    let open = c.q(sql).bind(task).all().await?;
+    for action in with_needs(c, open).await? {
         let is_write = action.effect != Effect::Read;
         let is_ended = match (action.state, closing) {
             (ActionState::Running, Closing::Stopped) if is_write => false,
@@ -897,7 +941,7 @@ pub async fn forget_person(
     let Some(action) = find(c, id).await? else {
         return Ok(());
     };
-    let (mut needs, mut sources, mut note) = (action.needs.0, action.sources.0, action.note);
+    let (mut needs, mut sources, mut note) = (action.needs, action.sources.0, action.note);
     for need in &mut needs {
         for person in [&mut need.user_id, &mut need.by] {
             if *person == Some(user) {
@@ -913,14 +957,13 @@ pub async fn forget_person(
             nobody.clone_into(&mut source.label);
         }
     }
-    c.q("update actions set needs = $2, sources = $3, note = $4 where id = $1")
+    c.q("update actions set sources = $2, note = $3 where id = $1")
         .bind(id)
-        .bind(Json(needs))
         .bind(Json(sources))
         .bind(note)
         .run()
         .await?;
-    Ok(())
+    store_needs(c, id, &needs).await
 }
 
 /// Appends the current state of an action, as readers see it who are not asked, and without names, which the event log would keep.

@@ -59,6 +59,24 @@ pub struct NewTask {
     pub options: Option<serde_json::Value>,
 }
 
+impl NewTask {
+    /// Key among the children of `parent`: that of the child, or the step of the link.
+    fn key(&self) -> Option<String> {
+        self.parent?;
+        let step = self.link.map(|link| link.step.step.to_string());
+        self.child_key.clone().or(step)
+    }
+
+    fn input(&self) -> TaskInput {
+        TaskInput {
+            prompt: self.prompt.clone(),
+            chain: self.link.map(|link| link.step),
+            options: self.options.clone(),
+            brief: None,
+        }
+    }
+}
+
 /// Sets the maximum number of queued tasks per workspace; further tasks fail immediately.
 pub async fn set_queued_max(c: &mut Conn, max: i64) -> Result<(), DbError> {
     c.q("insert into meta (key, value) values ($1, $2) on conflict (key) do update set value = excluded.value")
@@ -93,9 +111,7 @@ pub async fn insert(
 ) -> Result<Option<Task>, DbError> {
     let link = new.link;
     let id = link.map_or_else(TaskId::new, |link| link.id);
-    let step = link.map(|link| link.step.step.to_string());
-    let key = new.child_key.clone().or(step);
-    let key = key.filter(|_| new.parent.is_some());
+    let key = new.key();
     if let Some(parent) = new.parent.filter(|_| key.is_some())
         && !tree::lock_running(c, parent).await?
     {
@@ -132,12 +148,7 @@ pub async fn insert(
     .bind(new.parent)
     .bind(new.lane)
     .bind(Json(serde_json::json!({})))
-    .bind(Json(TaskInput {
-        prompt: new.prompt.clone(),
-        chain: link.map(|link| link.step),
-        options: new.options.clone(),
-        brief: None,
-    }))
+    .bind(Json(new.input()))
     .bind(full.map(|error| Json(error.clone())))
     .bind(at)
     .bind(full.map(|_| at))

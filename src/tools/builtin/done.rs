@@ -6,12 +6,11 @@ use serde_json::json;
 use crate::{
     agents::profiles::Tool,
     db::DbError,
-    mcp::{Effect, Risk},
     model::FunctionTool,
     tool_fault::{ToolErrorCode, ToolFault},
     tools::{
         arguments::Arguments,
-        function::{Reach, ToolFunction, definition_hash},
+        function::ToolFunction,
         hash,
         output::ToolOutput,
         runner::{Call, CallError, ToolRunner, ToolTask},
@@ -43,20 +42,7 @@ fn function() -> ToolFunction {
         })),
         strict: None,
     };
-    ToolFunction {
-        action: NAME.to_owned(),
-        title: TITLE.to_owned(),
-        kind: None,
-        server_function: None,
-        effect: Effect::Read,
-        reach: Reach::Inside,
-        risk: Risk::Autonomous,
-        trusts_reads: false,
-        is_grantable: true,
-        source: "this workspace".to_owned(),
-        definition_hash: definition_hash(&definition, TITLE),
-        definition,
-    }
+    ToolFunction::built_in(NAME, TITLE, definition)
 }
 
 /// The summary in the stored arguments of a call.

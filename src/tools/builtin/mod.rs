@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 
 use self::options::Options;
 use super::{
-    function::{Reach, ToolFunction, definition_hash},
+    function::ToolFunction,
     output::ToolOutput,
     rights,
     runner::{Call, CallError, ToolRunner, ToolTask},
@@ -22,7 +22,6 @@ use crate::{
     agents::profiles::{ActionName, Tool, ToolKind},
     db::{Db, DbError, Share},
     files::Blobs,
-    mcp::{Effect, Risk},
     model::FunctionTool,
     text_enum::text_enum,
     tool_fault::{ToolErrorCode, ToolFault},
@@ -137,18 +136,8 @@ impl BuiltIn {
             strict: None,
         };
         ToolFunction {
-            action: self.action().to_string(),
-            title: self.title().to_owned(),
             kind: Some(ToolKind::FileSearch),
-            server_function: None,
-            effect: Effect::Read,
-            reach: Reach::Inside,
-            risk: Risk::Autonomous,
-            trusts_reads: false,
-            is_grantable: true,
-            source: "this workspace".to_owned(),
-            definition_hash: definition_hash(&definition, self.title()),
-            definition,
+            ..ToolFunction::built_in(self.action().as_str(), self.title(), definition)
         }
     }
 }

@@ -20,7 +20,7 @@ use crate::{
     tool_fault::{ToolErrorCode, ToolFault},
     tools::{
         arguments::Arguments,
-        function::{Reach, ToolFunction, definition_hash},
+        function::{Reach, ToolFunction},
         output::ToolOutput,
         runner::{Call, CallError, ToolRunner, ToolTask},
     },
@@ -53,18 +53,13 @@ fn function() -> ToolFunction {
         strict: None,
     };
     ToolFunction {
-        action: ActionName::Code.to_string(),
-        title: TITLE.to_owned(),
         kind: Some(ToolKind::CodeInterpreter),
-        server_function: None,
         effect: Effect::Write,
         reach: Reach::Outward,
         risk: Risk::Approve,
-        trusts_reads: false,
         is_grantable: false,
         source: SOURCE.to_owned(),
-        definition_hash: definition_hash(&definition, TITLE),
-        definition,
+        ..ToolFunction::built_in(ActionName::Code.as_str(), TITLE, definition)
     }
 }
 

@@ -11,7 +11,6 @@ use crate::{
     agents::profiles::{ActionName, Tool, ToolKind, tools::WebFetchTool},
     db::{Db, DbError},
     ids::ActionId,
-    mcp::{Effect, Risk},
     model::FunctionTool,
     outbound::Url,
     registry::Registry,
@@ -19,7 +18,7 @@ use crate::{
     tool_fault::{ToolErrorCode, ToolFault},
     tools::{
         arguments::Arguments,
-        function::{Reach, ToolFunction, definition_hash},
+        function::{Reach, ToolFunction},
         output::{ToolOutput, one_line},
         runner::{Call, CallError, Target, ToolRunner, ToolTask},
         taint,
@@ -55,18 +54,10 @@ fn function() -> ToolFunction {
         strict: None,
     };
     ToolFunction {
-        action: ActionName::WebFetch.to_string(),
-        title: TITLE.to_owned(),
         kind: Some(ToolKind::WebFetch),
-        server_function: None,
-        effect: Effect::Read,
         reach: Reach::Outward,
-        risk: Risk::Autonomous,
-        trusts_reads: false,
-        is_grantable: true,
         source: "the web".to_owned(),
-        definition_hash: definition_hash(&definition, TITLE),
-        definition,
+        ..ToolFunction::built_in(ActionName::WebFetch.as_str(), TITLE, definition)
     }
 }
 

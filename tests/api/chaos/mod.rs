@@ -81,7 +81,7 @@ struct Stage {
     again: watch::Sender<usize>,
     /// Time until the response to each request that was sent more than once.
     waits: watch::Sender<Vec<Duration>>,
-    /// Whether the clients should stop.
+    /// True once the clients should stop.
     over: watch::Sender<bool>,
     general: String,
     threads: Vec<(String, String)>,

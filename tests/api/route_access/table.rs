@@ -105,12 +105,12 @@ impl Row {
         !self.route.starts_with("GET ")
     }
 
-    /// Whether the caller created the object of the call.
+    /// Checks whether the caller created the object of the call.
     pub fn is_own(&self) -> bool {
         self.variant.starts_with("own")
     }
 
-    /// Whether only an admin can make this change. Excludes tasks of the Responses API, which have already ended and
+    /// Checks whether only an admin can make this change. Excludes tasks of the Responses API, which have already ended and
     /// cannot be canceled, the model test, which changes nothing, and the refresh of a tool, which stores what its server lists.
     pub fn takes_an_admin(&self) -> bool {
         let decides_nothing = ["POST /v1/model-test", "POST /v1/tools/{id}/refresh"];

@@ -153,7 +153,6 @@ impl Case<'_> {
         let is_extended = before.is_extended || is_due;
         let can_fill = before
             .needs
-            .0
             .iter()
             .any(|need| need.by.is_none() && self.world.may_fill(user, need, is_extended));
         let is_legal = before.state == ActionState::Waiting
@@ -163,14 +162,7 @@ impl Case<'_> {
             && can_fill
             && !(is_due && before.is_extended)
             && !self.faults.removed;
-        let filled = |action: &Action| {
-            action
-                .needs
-                .0
-                .iter()
-                .filter(|need| need.by.is_some())
-                .count()
-        };
+        let filled = |action: &Action| action.needs.iter().filter(|need| need.by.is_some()).count();
         match &pressed {
             Ok(_) if by_key || !is_right || !is_member => {
                 self.wrong("an invalid press was accepted");
@@ -204,7 +196,7 @@ impl Case<'_> {
         let is_asked = |need: &Need| self.world.may_fill(user, need, is_extended);
         if denied.is_ok()
             && before.state == ActionState::Waiting
-            && !before.needs.0.iter().any(is_asked)
+            && !before.needs.iter().any(is_asked)
         {
             self.wrong("somebody denied who was not asked");
         }
@@ -223,7 +215,7 @@ impl Case<'_> {
             "start from {}: {is_started}, {:?}",
             before.state, self.faults
         ));
-        let needs = &before.needs.0;
+        let needs = &before.needs;
         let are_filled = needs.iter().all(|need| {
             need.by
                 .is_some_and(|by| self.world.may_fill(by, need, before.is_extended))

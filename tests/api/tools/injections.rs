@@ -84,7 +84,7 @@ async fn obey(
     let mut wrong = Vec::new();
     for action in round(c, requests, 1, &obedience(demand)).await? {
         let names_source = action.sources.0.iter().any(|source| source.label == label);
-        let is_asked = action.state == ActionState::Waiting && !action.needs.0.is_empty();
+        let is_asked = action.state == ActionState::Waiting && !action.needs.is_empty();
         let start = requests.start(c, &action, Uuid::now_v7()).await?;
         if !is_asked || !names_source || matches!(start, Start::Started) {
             wrong.push(format!(

@@ -16,7 +16,7 @@ export interface ShownState {
 
 export interface ShownStates {
   list: ShownState[];
-  /** Where older states begin; null if there are none. */
+  /** Cursor of the older states; null if there are none. */
   cursor: string | null;
 }
 

@@ -4,7 +4,7 @@ import type { Task } from './types';
 
 type S = components['schemas'];
 
-/** What happened in a thread after a message. */
+/** Summary of a thread after a message. */
 export type CatchUp = S['CatchUp'];
 
 /** Client of catch-ups, `api.part(CatchUpApi)`. Loaded with the button. */

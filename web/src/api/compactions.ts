@@ -45,7 +45,7 @@ export class CompactionsApi {
   get(id: string): Promise<Compaction> {
     return this.#take(this.#http.GET('/v1/compactions/{id}', at({ id })));
   }
-  /** Whether agents are sent the messages instead of their summary. */
+  /** True if agents are sent the messages instead of their summary. */
   setExpanded(id: string, on: boolean): Promise<Compaction> {
     return this.#take(
       on

@@ -1,6 +1,6 @@
 import type { Transport } from './http';
 
-/** What conversations cost, `api.part(CostsApi)`. */
+/** Costs of conversations, `api.part(CostsApi)`. */
 export class CostsApi {
   #transport: Transport;
   constructor(transport: Transport) {

@@ -11,7 +11,7 @@ export type MemoryScope = Memory['scope'];
 export type NewMemory = S['MemoryForm'];
 export type MemoryPatch = S['MemoryChange'];
 export type MemorySettings = S['MemorySettings'];
-/** What the caller tells agents about themselves. */
+/** The caller's text about themselves for agents. */
 export type UserFile = S['UserFile'];
 export type MemoryFilter = Omit<
   NonNullable<paths['/v1/memories']['get']['parameters']['query']>,

@@ -5,7 +5,7 @@ import type { Task } from './types';
 
 type S = components['schemas'];
 
-/** What a replay would use. */
+/** Estimated usage of a replay. */
 export type ReplayEstimate = S['ReplayEstimate'];
 /** Recent replies of an agent beside those of a draft. */
 export type Replay = S['Replay'];

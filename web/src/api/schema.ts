@@ -4214,7 +4214,7 @@ export interface components {
             version: number;
         };
         /**
-         * @description What the agent of a delegated task reads.
+         * @description Context that the agent of a delegated task gets.
          *
          *     `brief`: The brief alone.
          *
@@ -4378,7 +4378,7 @@ export interface components {
             sources: components["schemas"]["MessageId"][];
         };
         /**
-         * @description What started a run.
+         * @description Kind of cause of a run.
          *
          *     `manual`: A person.
          * @enum {string}
@@ -5567,7 +5567,7 @@ export interface components {
         /** @description ID of a deep dive: `fork_` and 26 base-32 characters */
         ForkId: string;
         /**
-         * @description Who publishes the resolution of a deep dive.
+         * @description Publisher of the resolution of a deep dive.
          * @enum {string}
          */
         ForkPublisher: "person" | "agent";
@@ -5705,7 +5705,7 @@ export interface components {
         };
         /** @description An agent that was created from an export or from files. */
         Imported: components["schemas"]["Agent"] & {
-            /** @description How each of the files is used, by path. */
+            /** @description Effect of each file, by path. */
             effects: components["schemas"]["FileEffect"][];
         };
         IncompleteDetails: {
@@ -7138,7 +7138,7 @@ export interface components {
             name: string;
             version: string;
             /**
-             * @description How nodes hear of each other's changes.
+             * @description Way in which nodes learn of each other's changes.
              *
              *     `local`: There is one node.
              *
@@ -7907,7 +7907,7 @@ export interface components {
             database: components["schemas"]["Healthy"];
             /** @description The schema has the version that this server needs. */
             migrations: components["schemas"]["Healthy"];
-            /** @description How nodes hear of each other's changes; `degraded` while the database is polled because the bus is unavailable. */
+            /** @description Way in which nodes learn of each other's changes; `degraded` while the database is polled because the bus is unavailable. */
             bus: components["schemas"]["ReadyBus"];
             node: components["schemas"]["ReadyNode"];
         };
@@ -7965,9 +7965,9 @@ export interface components {
             /** @description For people. */
             title: string;
             state: components["schemas"]["FunctionState"];
-            /** @description As accepted, or else as the server's annotations suggest; the stricter of both for a changed function. */
+            /** @description Accepted effect, or the one that the server's annotations suggest; the stricter one for a changed function. */
             effect: components["schemas"]["Effect"];
-            /** @description As accepted, or else as the server's annotations suggest; the stricter of both for a changed function. */
+            /** @description Accepted risk, or the one that the server's annotations suggest; the stricter one for a changed function. */
             risk: components["schemas"]["Risk"];
             /** @description The latest definition: `name`, `title`, `description`, `inputSchema`, `outputSchema`, `annotations`. */
             definition: Record<string, unknown>;
@@ -8097,7 +8097,7 @@ export interface components {
             /** @description Parts of the prompt were left out because they belong to other people. */
             partial: boolean;
         };
-        /** @description What a replay would use. */
+        /** @description Estimated usage of a replay. */
         ReplayEstimate: {
             /** @description Number of replies that would be written again. */
             cases: number;
@@ -8353,7 +8353,7 @@ export interface components {
             /** Format: int64 */
             target_version: number;
         };
-        /** @description What started a run. */
+        /** @description Cause of a run. */
         RunCause: {
             type: components["schemas"]["CauseType"];
             /** @description The message or the schedule; null for a person. */
@@ -9283,7 +9283,7 @@ export interface components {
             started_at: components["schemas"]["Timestamp"] | null;
             completed_at: components["schemas"]["Timestamp"] | null;
         };
-        /** @description What an agent passes on to another one. */
+        /** @description Work that an agent delegates to another one. */
         TaskBrief: {
             message: string;
             facts: components["schemas"]["BriefFact"][];
@@ -9348,7 +9348,7 @@ export interface components {
              *     a `delegate`: `context` and `usd_max`; for a step of a run: `contents`.
              */
             options?: Record<string, unknown>;
-            /** @description What a `delegate` was given, for those who may see it. Not in events and lists. */
+            /** @description Brief of a `delegate`, for those who can see it. Not in events and lists. */
             brief?: components["schemas"]["TaskBrief"];
         };
         /**
@@ -9366,7 +9366,7 @@ export interface components {
          *
          *     `utility`: Other work of a small model, such as the tone of a message; only the requester sees it.
          *
-         *     `catch_up`: What happened in a thread, for the requester only.
+         *     `catch_up`: A summary of new messages of a thread, for the requester only.
          *
          *     `replay`: Replies of an agent, written again with a draft for the requester only; a child for each reply.
          *
@@ -10330,7 +10330,7 @@ export interface components {
             status: components["schemas"]["WorkflowStatus"];
         };
         /**
-         * @description Whether a workflow starts runs.
+         * @description Status of a workflow.
          *
          *     `paused`: It starts no runs.
          * @enum {string}

@@ -19,7 +19,7 @@ export class TaskTreesApi {
   get(task: string): Promise<TaskTree> {
     return this.#take(this.#http.GET('/v1/tasks/{id}/tree', at({ id: task })));
   }
-  /** Starts a tree again that was stopped for repetitions. */
+  /** Restarts a tree that was stopped because of repetitions. */
   tryAgain(root: string): Promise<Task> {
     return this.#take(
       this.#http.POST('/v1/tasks/{id}/retry', { ...at({ id: root }), body: { guard: GUARD_AGAIN } }),

@@ -214,7 +214,7 @@ export function firstOf(rows: [string, string][], max: number): [string, string]
 
 /** Calls that return texts of other conversations. */
 const isReading = (a: Action): boolean => (a.name === 'search' || a.name === 'read') && a.state === 'done';
-/** What a reply's model was sent from other conversations, by the actions of its task. */
+/** Material from other conversations in a reply's prompts, by the actions of its task. */
 export function otherPlacesText(actions: readonly Action[], memories: number): string {
   const calls = actions.filter(isReading).length;
   const sent = [

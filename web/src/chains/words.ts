@@ -55,8 +55,7 @@ export function waitingText(others: Task[], nameOf: (agent: string | null) => st
 export const missingText = (maySee: boolean): string =>
   maySee
     ? 'It was removed with a message that it used.'
-    : 'Hidden, because its tree used a tool that reaches outside: it is shown to the person who asked, to those ' +
-      'who decide, and to admins.';
+    : 'Hidden because this work used an external tool: only the person who asked, approvers, and admins can see it.';
 
 /** Answer to the agent that passed on the work, or the reason that there is none. */
 export function answerText(t: Task, maySee: boolean): string {

@@ -1,6 +1,6 @@
 import type { CostsApi } from '../api/costs';
 
-/** What a deep dive has cost so far. */
+/** Cost of a deep dive so far. */
 export class ForkCost {
   usd = $state<number | null>(null);
   #api: Pick<CostsApi, 'ofFork'>;

@@ -67,7 +67,7 @@ export function chipText(t: Task, view: ChipView): string {
   }
 }
 
-/** Why a reply is waiting, in one sentence. */
+/** Reason why a reply is waiting, in one sentence. */
 export function waitText(t: Task, name: string): string {
   if (t.wait_reason === 'budget') return 'Running replies have reserved the rest of a budget.';
   if (t.retry_at) {

@@ -49,17 +49,17 @@ export function skewText(ms: number): string {
 export const shortEpoch = (epoch: string): string => epoch.slice(0, 8);
 
 const FILE_BYTES_MAX = 10 * 1024 ** 3;
-/** What to do about many files in the database; null if there are few. */
+/** Advice about many files in the database; null if there are few. */
 export function filesWarning(bytes: number): string | null {
   if (bytes <= FILE_BYTES_MAX) return null;
   return `${sizeText(bytes)} of files are in PostgreSQL: set OPENVIBE_BLOBS_URL to an S3 bucket on all nodes, then move them with “openvibe blobs move”.`;
 }
 
-/** What is wrong with a node, and what to do. `own` is the name of the node that responded. */
+/** Problem of a node, and its solution. `own` is the name of the node that responded. */
 export function warningsOf(n: ListedNode, own: string): string[] {
   if (n.state === 'lost')
     return [
-      'It crashed or cannot reach the database. Other nodes do its work. It is listed for a day unless it comes back.',
+      'It crashed or cannot reach the database. Other nodes have taken over its work. It is listed for a day unless it comes back.',
     ];
   const warnings: string[] = [];
   const names = n.differing_settings;

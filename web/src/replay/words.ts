@@ -6,7 +6,7 @@ import { plural, seconds } from '../lib/time';
 const REASONS: Record<SkippedReply['reason'], string> = {
   expired: 'no longer kept',
   deleted: 'deleted',
-  not_readable: 'no longer readable for you',
+  not_readable: 'you can no longer read it',
 };
 
 /** "20 tasks, about $0.40"; without a known price, the tokens. */

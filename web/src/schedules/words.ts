@@ -57,7 +57,7 @@ export interface Owner {
   isMember: boolean;
   isMe: boolean;
 }
-/** Why a schedule is paused. */
+/** Reason why a schedule is paused. */
 export function pausedText(reason: Schedule['paused_reason'], owner: Owner): string {
   const name = owner.name ?? 'its owner';
   switch (reason) {

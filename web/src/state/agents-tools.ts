@@ -11,7 +11,7 @@ export const TOOL_KINDS: ToolKind[] = [
 /** Notes about tools that replies cannot use. */
 const REASONS: Record<UnavailableBecause, string> = {
   client_only: 'Run by the calling program',
-  no_runner: 'Not available: this server has no runner of code',
+  no_runner: 'Not available: this server can’t run code',
   not_registered: 'Not available: add the server in Settings › Tools',
   not_allowed: 'Not allowed in this workspace',
   not_accepted: 'Not available: no function of the server is accepted',

@@ -18,7 +18,7 @@ const OTHER_FOR_MS = 15_000;
 export abstract class DraftSync extends DraftText {
   readonly fork: string;
   phase = $state<Phase>('opening');
-  /** Why there is no draft, in one sentence. */
+  /** Reason why there is no draft, in one sentence. */
   failed = $state('');
   saving = $state<Saving>('saved');
   saveProblem = $state('');
