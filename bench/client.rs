@@ -68,6 +68,10 @@ impl Http {
         Ok(http)
     }
 
+    pub(crate) fn cookie(&self) -> &str {
+        &self.cookie
+    }
+
     pub(crate) async fn send(
         &mut self,
         method: &str,
@@ -197,7 +201,7 @@ impl Team {
         Http::connect(&self.host, self.cookie(n)).await
     }
 
-    fn cookie(&self, n: usize) -> &str {
+    pub(crate) fn cookie(&self, n: usize) -> &str {
         &self.cookies[n % self.cookies.len()]
     }
 
@@ -295,6 +299,16 @@ pub(crate) type Ws = WebSocketStream<TcpStream>;
 pub(crate) async fn connect(host: &str, path: &str, cookie: &str) -> anyhow::Result<Ws> {
     let tcp = TcpStream::connect(host).await?;
     tcp.set_nodelay(true)?;
+    upgrade(tcp, host, path, cookie).await
+}
+
+/// Opens a socket over a connection.
+pub(crate) async fn upgrade(
+    tcp: TcpStream,
+    host: &str,
+    path: &str,
+    cookie: &str,
+) -> anyhow::Result<Ws> {
     let mut request = format!("ws://{host}{path}").into_client_request()?;
     let headers = request.headers_mut();
     headers.insert("origin", format!("http://{host}").parse()?);

@@ -12,6 +12,7 @@
 mod agents;
 mod approvals;
 mod ask;
+mod attacks;
 mod bare;
 mod client;
 mod context;
@@ -41,7 +42,7 @@ use std::process::ExitCode;
 /// Names of all benchmarks.
 const BENCHES: &[&str] = &[
     "fanout", "memory", "sends", "ask", "streams", "reads", "resume", "extract", "agents", "crowd",
-    "readers", "tone", "steering", "tools", "together", "context", "nodes",
+    "readers", "attacks", "tone", "steering", "tools", "together", "context", "nodes",
 ];
 
 fn main() -> ExitCode {
@@ -95,6 +96,7 @@ fn run(filter: &str, part: &str) -> anyhow::Result<()> {
                 "agents" => agents::run().await?,
                 "crowd" => crowd::run().await?,
                 "readers" => readers::run().await?,
+                "attacks" => attacks::run().await?,
                 "tone" => tone::run(),
                 "steering" => steering::run().await?,
                 "tools" => {

@@ -4,7 +4,7 @@
 //! Without a valid session or key, only the public routes accept a body. Other requests are rejected with the body
 //! unread, and the connection closes after the response.
 
-use std::{net::IpAddr, sync::Arc};
+use std::{net::IpAddr, sync::Arc, time::Duration};
 
 use axum::{
     body::HttpBody,
@@ -13,7 +13,7 @@ use axum::{
     middleware::Next,
     response::{IntoResponse, Response},
 };
-use tokio::sync::{Semaphore, SemaphorePermit};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, SemaphorePermit};
 
 use super::{
     MCP_PATH, State,
@@ -31,13 +31,40 @@ use crate::{
     share::{Exhausted, Pool, Turns},
 };
 
+/// Turns of each person's reads: without these, hundreds of large pages would be in front of everyone else's next read.
+/// A request extension for the handler of `/mcp`, whose requests read or write.
+#[derive(Clone)]
+pub struct ReadTurns {
+    turns: Arc<Turns<UserId>>,
+    within: Duration,
+}
+
+impl ReadTurns {
+    fn new(bounds: &BodyBounds) -> Self {
+        let waiting_max = bounds.handled_reads + bounds.handled_max;
+        Self {
+            turns: Arc::new(Turns::new(bounds.handled_reads, waiting_max)),
+            within: bounds.handled_within,
+        }
+    }
+
+    /// Waits for a turn, held until the permit is dropped.
+    ///
+    /// # Errors
+    /// 503 if there is no turn in time.
+    pub async fn take(&self, user: UserId) -> Result<OwnedSemaphorePermit, ApiError> {
+        let turn = tokio::time::timeout(self.within, self.turns.take(user));
+        turn.await.ok().flatten().ok_or_else(ApiError::overloaded)
+    }
+}
+
 /// State that requests share while they are received and handled.
 pub struct Intake {
     state: State,
     unsent: Unsent,
     bounds: BodyBounds,
     turns: Semaphore,
-    reads: Turns<UserId>,
+    reads: ReadTurns,
     member_bytes: Arc<Pool<UserId>>,
     uploads: Arc<Pool<UserId>>,
     anonymous_bytes: Arc<Pool<IpAddr>>,
@@ -50,10 +77,7 @@ impl Intake {
             state,
             unsent,
             turns: Semaphore::new(bounds.handled_max),
-            reads: Turns::new(
-                bounds.handled_reads,
-                bounds.handled_reads + bounds.handled_max,
-            ),
+            reads: ReadTurns::new(&bounds),
             member_bytes: Pool::new(bounds.member_bytes),
             uploads: Pool::new(bounds.uploads),
             anonymous_bytes: Pool::new(bounds.anonymous_bytes),
@@ -80,21 +104,19 @@ impl Intake {
         }
     }
 
-    /// Handles a request. Reads of one person take turns: without these, hundreds of large pages would be in front of
-    /// everyone else's next read.
     async fn handle(
         &self,
         caller: Option<UserId>,
-        request: Request,
+        mut request: Request,
         next: Next,
     ) -> Result<Response, ApiError> {
         let _reading = match caller {
-            Some(user) if is_read(request.method()) => {
-                let turn = tokio::time::timeout(self.bounds.handled_within, self.reads.take(user));
-                Some(turn.await.ok().flatten().ok_or_else(ApiError::overloaded)?)
-            }
+            Some(user) if is_read(request.method()) => Some(self.reads.take(user).await?),
             _ => None,
         };
+        if request.uri().path() == MCP_PATH {
+            request.extensions_mut().insert(self.reads.clone());
+        }
         Ok(next.run(request).await)
     }
 }

@@ -1,9 +1,15 @@
 //! `POST /mcp`: the protocol, the tools of a key, and their access checks.
 
+use std::time::Duration;
+
 use reqwest::Method;
 use serde_json::{Value, json};
+use tokio::task::JoinSet;
 
-use crate::support::{Person, Reply, TestApp, id, list, team, text, unknown_id, visitor};
+use crate::{
+    availability::{hold_slow_lane, until_busy},
+    support::{Person, Reply, TestApp, id, list, team, text, unknown_id, visitor, within},
+};
 
 const ACCEPT: (&str, &str) = ("accept", "application/json, text/event-stream");
 const LEGACY: &str = "2025-11-25";
@@ -119,6 +125,31 @@ async fn the_server_describes_itself_in_both_revisions() {
     let noted = json!({"jsonrpc": "2.0", "method": "notifications/initialized"});
     assert_eq!(send(&key, &[], &noted).await.status, 202);
     assert_eq!(legacy(&key, "ping", json!({})).await, Ok(json!({})));
+}
+
+#[tokio::test]
+async fn tools_that_read_take_turns_with_the_users_other_reads() {
+    let app = TestApp::bounded(&[], |bounds| {
+        bounds.bodies.handled_reads = 1;
+        bounds.bodies.handled_within = Duration::from_millis(500);
+    })
+    .await;
+    let ada = app.founder("Ada").await;
+    let general = id(&ada.channel("general").await);
+    let key = program(&ada, ALL_SCOPES).await;
+    let held = hold_slow_lane(&app, &ada).await;
+    let (mut search, searcher) = (JoinSet::new(), key.clone());
+    search.spawn(async move {
+        call(&searcher, "search_messages", json!({"query": "plan"})).await;
+    });
+    until_busy(&ada).await;
+    let refusal = refused(&key, "list_channels", json!({})).await;
+    assert_eq!(refusal, "overloaded");
+    let post = json!({"channel_id": general, "content": "Posts do not wait for reads."});
+    result(&key, "post_message", post).await;
+    drop(held);
+    within("the search", search.join_all()).await;
+    result(&key, "list_channels", json!({})).await;
 }
 
 #[tokio::test]

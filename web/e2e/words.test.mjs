@@ -107,7 +107,8 @@ test('with 200 messages waiting, sending is disabled, the text stays, and all of
     await page.keyboard.press('Enter');
   }
   await page.keyboard.insertText('one too many');
-  await page.getByText('200 messages are not sent. Try again or delete some.').waitFor();
+  const notice = '200 messages are waiting. You can send more when you’re back online.';
+  await page.getByText(notice, { exact: true }).waitFor();
   assert.equal(await button(page, 'Send').isDisabled(), true);
   await page.keyboard.press('Enter');
   assert.equal(await box(page, REPLY_BOX).inputValue(), 'one too many');

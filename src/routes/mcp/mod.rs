@@ -20,7 +20,7 @@ use std::{
     },
 };
 
-use axum::{body::Body, extract::Request, response::Response};
+use axum::{Extension, body::Body, extract::Request, response::Response};
 use futures::{FutureExt, future::BoxFuture};
 use rmcp::{
     ErrorData, RoleServer, ServerHandler,
@@ -46,7 +46,7 @@ use self::{arguments::parsed, tools::McpTool};
 use crate::{
     auth::{Caller, RateClass, Scopes, WorkspaceCaller},
     http::{ApiError, ErrorCode, unsent::ReadOnly},
-    server::{State, caller::workspace_of},
+    server::{State, caller::workspace_of, intake::ReadTurns},
 };
 
 type St = axum::extract::State<State>;
@@ -76,6 +76,7 @@ pub fn router() -> OpenApiRouter<State> {
 async fn serve_mcp(
     axum::extract::State(state): St,
     caller: Caller,
+    Extension(reads): Extension<ReadTurns>,
     request: Request,
 ) -> Result<Response, ApiError> {
     if caller.key().is_none() {
@@ -88,6 +89,7 @@ async fn serve_mcp(
     let server = McpHandler {
         state,
         member: WorkspaceCaller { caller, workspace },
+        reads,
         has_called_write: Arc::clone(&has_called_write),
         span: Span::current(),
     };
@@ -142,6 +144,7 @@ struct McpHandler {
     state: State,
     /// The creator of the key.
     member: WorkspaceCaller,
+    reads: ReadTurns,
     /// Set when a tool that writes is called.
     has_called_write: Arc<AtomicBool>,
     /// Span of the request.
@@ -151,6 +154,7 @@ struct McpHandler {
 impl McpHandler {
     /// Scopes of the key that the role of its creator still includes.
     async fn scopes(&self) -> Result<Scopes, ApiError> {
+        let _reading = self.reads.take(self.member.caller.user).await?;
         let mut c = self.state.db.read().await?;
         let actor = self.member.enter(&mut c).await?;
         Ok(actor.scopes)
@@ -159,10 +163,13 @@ impl McpHandler {
     /// Calls a tool, which checks access itself.
     async fn run(&self, tool: McpTool, arguments: JsonObject) -> Result<Value, ApiError> {
         let (state, member) = (&self.state, &self.member);
-        if !tool.is_read() {
+        let _reading = if tool.is_read() {
+            Some(self.reads.take(member.caller.user).await?)
+        } else {
             self.has_called_write.store(true, Ordering::Relaxed);
             state.limits.act(&member.caller, RateClass::Writing)?;
-        }
+            None
+        };
         match tool {
             McpTool::SearchMessages => {
                 value(read::search_messages(state, member, parsed(arguments)?).await)

@@ -22,7 +22,7 @@ use tokio::{
     time::MissedTickBehavior,
 };
 
-pub use readers::copy_message;
+pub use readers::{copy_message, hold_slow_lane, until_busy};
 
 use crate::support::{Person, id, list, sign_up, within};
 

@@ -102,14 +102,20 @@ async fn readers_of_one_workspace_do_not_delay_another() {
     bystander.stop().await;
 }
 
-/// A search of this user that waits until the returned connections, their share of the slow lane, are dropped.
-async fn stuck_search(app: &TestApp, who: &Person) -> (Vec<Conn>, JoinSet<()>) {
+/// The connections of this user's share of the slow lane: until they are dropped, the user's searches wait.
+pub async fn hold_slow_lane(app: &TestApp, who: &Person) -> Vec<Conn> {
     let user: UserId = who.id.parse().unwrap();
     let scan = || app.db().scan(share(user.0.as_u128(), 1));
     let mut held = Vec::new();
     while let Ok(Ok(c)) = tokio::time::timeout(Duration::from_millis(500), scan()).await {
         held.push(c);
     }
+    held
+}
+
+/// A search of this user that waits until the returned connections are dropped.
+async fn stuck_search(app: &TestApp, who: &Person) -> (Vec<Conn>, JoinSet<()>) {
+    let held = hold_slow_lane(app, who).await;
     let who = who.clone();
     let mut search = JoinSet::new();
     search.spawn(async move {
@@ -119,7 +125,7 @@ async fn stuck_search(app: &TestApp, who: &Person) -> (Vec<Conn>, JoinSet<()>) {
 }
 
 /// Reads until the server is too busy for this user.
-async fn until_busy(who: &Person) {
+pub async fn until_busy(who: &Person) {
     let busy = async {
         while who.get("/v1/auth/me").await.status != 503 {
             tokio::task::yield_now().await;

@@ -1,6 +1,7 @@
 import { ApiError, Unreachable } from '../api/problem';
 import type { Attachment } from '../api/types';
 import { listed } from '../lib/text';
+import type { Net } from './connection.svelte';
 import type { OutItem } from './outbox-item';
 
 const RETRY_MS = 3000;
@@ -30,3 +31,8 @@ export const waitOf = (e: unknown): number | null => {
 export const isSignedOut = (e: unknown): boolean => e instanceof ApiError && e.status === 401;
 /** Waits for a window to send it, or for the response. */
 export const isSendable = (i: OutItem): boolean => i.status === 'sending' || i.status === 'waiting';
+/** Notice of a full outbox. Offline, waiting messages make room by themselves; failed ones never do. */
+export const fullNotice = (items: readonly OutItem[], net: Net): string =>
+  net === 'offline' && items.some((i) => i.status !== 'failed')
+    ? `${items.length} messages are waiting. You can send more when you’re back online.`
+    : `${items.length} messages are not sent. Try again or delete some.`;

@@ -2,6 +2,7 @@ import { afterEach, beforeEach, expect, test, vi } from 'vitest';
 import { ApiError, Unreachable } from '../api/problem';
 import { Browser, store } from '../test/make';
 import type { OutItem } from './outbox-item';
+import { fullNotice } from './outbox-rules';
 import { Outbox, WAITING_MAX, type OutboxWork } from './outbox.svelte';
 
 const inThread = { channel_id: 'chan_1', thread_id: 'thread_1', direct: false };
@@ -274,6 +275,18 @@ test('200 messages wait and all are sent; at 200 the outbox is full', async () =
   await settle();
   expect(post.mock.calls.map(([i]) => i.content)).toEqual(Array.from({ length: 200 }, (_, i) => `${i}`));
   expect(reopened.full).toBe(false);
+});
+test('the notice of a full outbox depends on whether messages wait for the network or failed', async () => {
+  const box = make();
+  post.mockRejectedValue(new ApiError(404, {}, 'gone'));
+  for (let i = 0; i < WAITING_MAX; i++) box.add(inThread, `${i}`, false);
+  const waiting = '200 messages are waiting. You can send more when you’re back online.';
+  const failed = '200 messages are not sent. Try again or delete some.';
+  expect(fullNotice(box.items, 'offline')).toBe(waiting);
+  box.flush();
+  await settle();
+  expect(box.items.every((i) => i.status === 'failed')).toBe(true);
+  expect([fullNotice(box.items, 'online'), fullNotice(box.items, 'offline')]).toEqual([failed, failed]);
 });
 test('a busy server is retried after its delay, and nothing fails', async () => {
   const box = make();

@@ -20,6 +20,7 @@ export type Dialog =
   | { name: 'run-workflow'; message: Message }
   /** `count`: number of its entries in words, such as "4 memories". */
   | { name: 'forget-thread'; thread: Thread; count: string }
+  | { name: 'connect-model' }
   | { name: 'keys' }
   | { name: 'sign-out' }
   | null;

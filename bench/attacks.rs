@@ -1,0 +1,460 @@
+//! Posts and pages of one workspace while another one is attacked, as in the tests of availability: a row for each attack.
+
+use std::{
+    net::IpAddr,
+    sync::{
+        Arc, Mutex, PoisonError,
+        atomic::{AtomicUsize, Ordering},
+    },
+    time::{Duration, Instant},
+};
+
+use anyhow::Context;
+use futures::SinkExt;
+use openvibe::db::Db;
+use serde_json::json;
+use tokio::{
+    io::AsyncWriteExt,
+    net::{TcpSocket, TcpStream},
+    task::JoinSet,
+    time::{sleep, timeout},
+};
+use tokio_tungstenite::tungstenite::Message;
+
+use crate::{
+    client::{self, Http, Team, text},
+    crowd::{self, Size},
+    engine::Engine,
+    model::{Model, Plan},
+    process::{self, Server},
+    report::{Table, median, ms, percentile, say},
+};
+
+/// Rounds of the other workspace before and during each attack: a post, and the page that contains it.
+const QUIET_ROUNDS: usize = 100;
+const ROUNDS: usize = 200;
+const ROUND_EVERY: Duration = Duration::from_millis(20);
+const ROUNDS_PER_HEALTH: usize = 10;
+/// A slow server gets fewer rounds.
+const MEASURED_WITHIN: Duration = Duration::from_secs(15);
+/// Requests that take longer count as failed.
+const REQUEST_WITHIN: Duration = Duration::from_secs(10);
+/// Time for an attack to begin, and for the server to recover from it.
+const SETTLE: Duration = Duration::from_secs(2);
+/// Time after which a client that takes nothing connects again.
+const HELD: Duration = Duration::from_secs(3);
+
+const MEMBERS: usize = 5;
+const CROWD: Size = Size {
+    members: 100,
+    channels: 300,
+};
+/// Messages that are unread for everyone, found by every search, and deleted.
+const UNREAD: usize = 20_000;
+/// Messages of the large page, which the log also contains.
+const LARGE: usize = 100;
+const LARGE_BYTES: usize = 32 * 1024;
+const CHILDREN: usize = 300;
+const INSTRUCTIONS_BYTES: usize = 250_000;
+const MIB: usize = 1024 * 1024;
+/// Receive buffer of clients that do not read.
+const RECEIVE_BYTES: u32 = 4096;
+
+#[derive(Clone, Copy)]
+enum Attack {
+    StuckSockets,
+    CatchUp,
+    UnreadResponses,
+    Pipelined,
+    HalfBodies,
+    Pages,
+    Searches,
+    Opens,
+    LongReplies,
+    Profiles,
+    Deletes,
+}
+
+/// Each attack with its number of clients.
+const ATTACKS: [(&str, Attack, usize); 11] = [
+    (
+        "sockets that resume and do not read",
+        Attack::StuckSockets,
+        24,
+    ),
+    ("sockets that resume from the start", Attack::CatchUp, 16),
+    (
+        "responses of 6 MB that nobody reads",
+        Attack::UnreadResponses,
+        40,
+    ),
+    (
+        "20 pipelined requests, unread, without an account",
+        Attack::Pipelined,
+        60,
+    ),
+    (
+        "bodies of 1 MiB less a byte, and of sign-ins",
+        Attack::HalfBodies,
+        100,
+    ),
+    ("pages of 6 MB for one person", Attack::Pages, 64),
+    ("people who search a prefix", Attack::Searches, 4),
+    (
+        "people who open the app, everything unread",
+        Attack::Opens,
+        4,
+    ),
+    ("people with endless replies", Attack::LongReplies, 4),
+    ("changes of a base of 300 × 250 KB", Attack::Profiles, 1),
+    ("deletions in a thread of 20,000", Attack::Deletes, 4),
+];
+
+/// What the attacks need; made before all of them.
+struct Arena {
+    team: Team,
+    large_page: String,
+    base: String,
+    /// Messages that can still be deleted.
+    messages: Mutex<Vec<String>>,
+    /// Requests of the current attack.
+    requests: AtomicUsize,
+}
+
+/// Measurements of the other workspace, in ms.
+#[derive(Default)]
+struct Found {
+    posts: Vec<f64>,
+    pages: Vec<f64>,
+    health: Vec<f64>,
+    failed: usize,
+    resident_mib: f64,
+}
+
+impl Arena {
+    async fn make(server: &Server, team: Team) -> anyhow::Result<Self> {
+        let mut http = team.http(0).await?;
+        let large = team.thread().await?;
+        let path = format!("/v1/threads/{large}/messages");
+        let content = "x".repeat(LARGE_BYTES);
+        for _ in 0..LARGE {
+            http.post(&path, &json!({"content": content})).await?;
+        }
+        let long_thread = team.thread().await?;
+        let place = server.scratch.place()?;
+        let db = Db::open(&place, Arc::new(|_| {})).await?;
+        crowd::fill(&db, team.workspace.parse()?, CROWD).await?;
+        db.close().await;
+        let engine = Engine::open(&place, Some(&long_thread)).await?;
+        engine.fill(UNREAD).await?;
+        engine.close().await?;
+        let base = json!({"name": "base", "instructions": "Mind the tide."});
+        let base = text(&http.post("/v1/agents", &base).await?, "/id")?;
+        let long = "word ".repeat(INSTRUCTIONS_BYTES / 5);
+        for n in 0..CHILDREN {
+            let name = format!("child-{n}");
+            let child = json!({"name": name, "instructions": format!("{n} {long}"), "base_profile_id": base});
+            http.post("/v1/agents", &child).await?;
+        }
+        Ok(Self {
+            messages: Mutex::new(list_messages(&mut http, &long_thread).await?),
+            large_page: format!("{path}?limit=100"),
+            team,
+            base,
+            requests: AtomicUsize::new(0),
+        })
+    }
+
+    fn count(&self) {
+        self.requests.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// A connection from another address than that of the measured clients. Its receive buffer is small, so that the
+    /// server cannot get rid of a response that nobody reads.
+    async fn connect(&self, n: usize) -> anyhow::Result<TcpStream> {
+        let socket = TcpSocket::new_v4()?;
+        socket.set_recv_buffer_size(RECEIVE_BYTES)?;
+        let own = IpAddr::from([127, 0, 0, 2 + u8::try_from(n % 4)?]);
+        socket.bind((own, 0).into())?;
+        Ok(socket.connect(self.team.host.parse()?).await?)
+    }
+
+    /// Sends a part of a request and reads nothing.
+    async fn hold(&self, n: usize, request: &[u8]) -> anyhow::Result<()> {
+        let mut tcp = self.connect(n).await?;
+        self.count();
+        // The server may close the connection before everything is sent.
+        let _closed = timeout(HELD, tcp.write_all(request)).await;
+        sleep(HELD).await;
+        Ok(())
+    }
+
+    /// One step of a client.
+    async fn step(&self, attack: Attack, n: usize, http: &mut Http) -> anyhow::Result<()> {
+        let (host, cookie) = (&self.team.host, self.team.cookie(n));
+        match attack {
+            Attack::StuckSockets => {
+                let tcp = self.connect(n).await?;
+                let mut ws = client::upgrade(tcp, host, "/v1/ws", cookie).await?;
+                let hello = json!({"type": "hello", "protocol": 1, "since": 0});
+                ws.send(Message::text(hello.to_string())).await?;
+                self.count();
+                sleep(HELD).await;
+            }
+            Attack::CatchUp => {
+                let mut ws = self.team.silent(n).await?;
+                client::read_hello(&mut ws, &json!({"since": 0})).await?;
+                self.count();
+            }
+            Attack::UnreadResponses => {
+                let path = &self.large_page;
+                let request =
+                    format!("GET {path} HTTP/1.1\r\nhost: {host}\r\ncookie: {cookie}\r\n\r\n");
+                self.hold(n, request.as_bytes()).await?;
+            }
+            Attack::Pipelined => {
+                let request = format!("GET /openapi.json HTTP/1.1\r\nhost: {host}\r\n\r\n");
+                self.hold(n, request.repeat(20).as_bytes()).await?;
+            }
+            Attack::HalfBodies => {
+                let (path, length) = if n.is_multiple_of(2) {
+                    ("/v1/workspaces", MIB)
+                } else {
+                    ("/v1/auth/login", 100)
+                };
+                let mut request = format!(
+                    "POST {path} HTTP/1.1\r\nhost: {host}\r\norigin: http://{host}\r\ncookie: {cookie}\r\n\
+                     content-length: {length}\r\n\r\n"
+                );
+                request.push_str(&" ".repeat(length - 1));
+                self.hold(n, request.as_bytes()).await?;
+            }
+            Attack::Pages => self.get(http, &self.large_page).await?,
+            Attack::Searches => {
+                self.get(http, "/v1/search?q=be").await?;
+                self.get(http, "/v1/search?q=so").await?;
+            }
+            Attack::Opens => self.get(http, "/v1/snapshot").await?,
+            Attack::LongReplies => {
+                let path = format!("/v1/channels/{}/threads", self.team.general);
+                http.post(&path, &json!({"content": "@vibe never stop"}))
+                    .await?;
+                self.count();
+                sleep(Duration::from_millis(500)).await;
+            }
+            Attack::Profiles => {
+                let instructions = format!("Mind tide {}.", self.requests.load(Ordering::Relaxed));
+                let path = format!("/v1/agents/{}", self.base);
+                http.patch(&path, &json!({"instructions": instructions}))
+                    .await?;
+                self.count();
+            }
+            Attack::Deletes => {
+                let next = self
+                    .messages
+                    .lock()
+                    .unwrap_or_else(PoisonError::into_inner)
+                    .pop();
+                let path = format!("/v1/messages/{}", next.context("all messages are deleted")?);
+                http.send("DELETE", &path, "").await?.json()?;
+                self.count();
+            }
+        }
+        Ok(())
+    }
+
+    async fn get(&self, http: &mut Http, path: &str) -> anyhow::Result<()> {
+        let reply = http.send("GET", path, "").await?;
+        self.count();
+        if reply.status == 503 {
+            sleep(Duration::from_millis(100)).await;
+        }
+        Ok(())
+    }
+
+    /// Repeats the steps of a client. All clients of `Pages` are the same person.
+    async fn repeat(self: Arc<Self>, attack: Attack, n: usize) {
+        let person = if matches!(attack, Attack::Pages) {
+            1
+        } else {
+            n
+        };
+        loop {
+            let Ok(mut http) = self.team.http(person).await else {
+                sleep(Duration::from_millis(100)).await;
+                continue;
+            };
+            while self.step(attack, n, &mut http).await.is_ok() {}
+            // The server refused something; a client tries again soon.
+            sleep(Duration::from_millis(20)).await;
+        }
+    }
+
+    fn begin(self: &Arc<Self>, attack: Attack, clients: usize) -> JoinSet<()> {
+        self.requests.store(0, Ordering::Relaxed);
+        (0..clients)
+            .map(|n| Arc::clone(self).repeat(attack, n))
+            .collect()
+    }
+}
+
+/// IDs of the messages of a thread, oldest first.
+async fn list_messages(http: &mut Http, thread: &str) -> anyhow::Result<Vec<String>> {
+    let mut all: Vec<String> = Vec::new();
+    loop {
+        let before = all.last().map(|id| format!("&before={id}"));
+        let before = before.unwrap_or_default();
+        let path = format!("/v1/threads/{thread}/messages?limit=100{before}");
+        let page = http.get(&path).await?;
+        let messages = page["data"].as_array().context("no messages")?;
+        for message in messages.iter().rev() {
+            all.push(text(message, "/id")?);
+        }
+        if page["has_more"] != true || all.len() >= UNREAD / 2 {
+            return Ok(all);
+        }
+    }
+}
+
+/// The only member of the other workspace.
+struct Bystander {
+    http: Http,
+    thread: String,
+}
+
+impl Bystander {
+    async fn work(&mut self, server: &Server, rounds: usize) -> anyhow::Result<Found> {
+        let mut found = Found::default();
+        let path = format!("/v1/threads/{}/messages", self.thread);
+        let form = json!({"content": "Work as usual"}).to_string();
+        let mut pace = tokio::time::interval(ROUND_EVERY);
+        pace.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+        let began = Instant::now();
+        for round in 0..rounds {
+            if began.elapsed() > MEASURED_WITHIN {
+                break;
+            }
+            pace.tick().await;
+            for (method, body) in [("POST", form.as_str()), ("GET", "")] {
+                let started = Instant::now();
+                let sent = timeout(REQUEST_WITHIN, self.http.send(method, &path, body)).await;
+                let took = ms(started.elapsed());
+                if !matches!(sent, Ok(Ok(reply)) if reply.status < 300) {
+                    found.failed += 1;
+                    let cookie = self.http.cookie().to_owned();
+                    self.http = Http::connect(&server.process.address, &cookie).await?;
+                }
+                match method {
+                    "POST" => found.posts.push(took),
+                    _ => found.pages.push(took),
+                }
+            }
+            if round % ROUNDS_PER_HEALTH == 0 {
+                let started = Instant::now();
+                let connected = Http::connect(&server.process.address, "");
+                match timeout(REQUEST_WITHIN, connected).await {
+                    Ok(Ok(_)) => found.health.push(ms(started.elapsed())),
+                    _ => found.failed += 1,
+                }
+            }
+            found.resident_mib = found
+                .resident_mib
+                .max(server.process.resident_kib() / 1024.0);
+        }
+        Ok(found)
+    }
+}
+
+pub(crate) async fn run() -> anyhow::Result<()> {
+    let model = Model::start().await?;
+    model.answer(Plan {
+        pieces: 1_000,
+        every: Duration::from_millis(2),
+        text: Some("word ".repeat(200)),
+        is_endless: true,
+        ..Plan::short()
+    });
+    let mut settings = model.settings();
+    settings.extend([("SIGNUP", "open"), ("WORKERS", "16")]);
+    let server = Server::start(&settings).await?;
+    let host = &server.process.address;
+    let arena = Arc::new(Arena::make(&server, Team::make(host, MEMBERS).await?).await?);
+    let other = Team::numbered(host, MEMBERS, 1).await?;
+    let mut bystander = Bystander {
+        thread: other.thread().await?,
+        http: other.http(0).await?,
+    };
+    bystander.work(&server, QUIET_ROUNDS).await?;
+    let mut quiet = Found::default();
+    let mut rows = Vec::new();
+    for (name, attack, clients) in ATTACKS {
+        let before = bystander.work(&server, QUIET_ROUNDS).await?;
+        quiet.resident_mib = quiet.resident_mib.max(before.resident_mib);
+        quiet.failed += before.failed;
+        quiet.posts.extend(before.posts);
+        quiet.pages.extend(before.pages);
+        quiet.health.extend(before.health);
+        let attacking = arena.begin(attack, clients);
+        sleep(SETTLE).await;
+        let found = bystander.work(&server, ROUNDS).await?;
+        drop(attacking);
+        let requests = arena.requests.load(Ordering::Relaxed);
+        say(&format!(
+            "{clients} {name}: {requests} requests, p99 {:.0} and {:.0} ms",
+            percentile(&found.posts, 0.99),
+            percentile(&found.pages, 0.99)
+        ));
+        rows.push((format!("{clients} {name}"), requests, found));
+        sleep(SETTLE).await;
+    }
+    print(&quiet, &rows);
+    Ok(())
+}
+
+fn print(quiet: &Found, rows: &[(String, usize, Found)]) {
+    let mut table = Table::new(
+        "Posts and pages of another workspace during attacks, ms",
+        &[
+            "attack",
+            "its requests",
+            "posts p50",
+            "p99",
+            "of quiet",
+            "pages p50",
+            "p99",
+            "of quiet",
+            "slowest `/healthz`",
+            "failed",
+            "RSS, MiB",
+        ],
+    );
+    let none = ("none".to_owned(), 0, Found::default());
+    for (n, (name, requests, found)) in std::iter::once(&none).chain(rows).enumerate() {
+        let found = if n == 0 { quiet } else { found };
+        let times = [(&found.posts, &quiet.posts), (&found.pages, &quiet.pages)];
+        let times = times.into_iter().flat_map(|(found, quiet)| {
+            let (p99, quiet) = (percentile(found, 0.99), percentile(quiet, 0.99));
+            let ratio = format!("{:.2}", p99 / quiet);
+            let is_missed = p99 > 2.0 * quiet + 20.0;
+            let ratio = if is_missed {
+                format!("**{ratio}**")
+            } else {
+                ratio
+            };
+            [format!("{:.1}", median(found)), format!("{p99:.1}"), ratio]
+        });
+        let before = [name.clone(), requests.to_string()];
+        let after = [
+            format!("{:.1}", percentile(&found.health, 1.0)),
+            found.failed.to_string(),
+            format!("{:.0}", found.resident_mib),
+        ];
+        table.row(before.into_iter().chain(times).chain(after));
+    }
+    table.print();
+    say(&format!(
+        "\n{}. Up to {ROUNDS} rounds of a post and a page during each attack, {QUIET_ROUNDS} before it; bold: more than twice the p99 of all quiet rounds \
+         and 20 ms.",
+        process::engine()
+    ));
+}

@@ -1,0 +1,28 @@
+import { AdminApi } from '../api/admin';
+import { AgentsApi } from '../api/agents';
+import type { WorkspaceState } from '../state/workspace.svelte';
+import { Loaded } from './loaded.svelte';
+import { ModelEdit } from './model-edit.svelte';
+
+/** The model server of a workspace, with the form that changes it. */
+export function modelSettings(ws: WorkspaceState) {
+  const api = ws.api.part(AdminApi);
+  const page = new Loaded(async () => {
+    const connection = await api.model(ws.id);
+    const isNone = connection.source === 'none';
+    const [now, found] = await Promise.all([
+      isNone ? null : api.defaultModel(),
+      // Only an offer: without it, the form works, too.
+      isNone ? api.localModels(ws.id).catch(() => []) : [],
+    ]);
+    return { connection, now, found, edit: new ModelEdit(api, ws.id, connection) };
+  });
+  /** The names of the models that answer change with the connection, everywhere. */
+  const changed = async () => {
+    await page.load();
+    const { agentsById } = ws.people;
+    for (const agent of await ws.api.part(AgentsApi).all())
+      if (agentsById.has(agent.id)) agentsById.set(agent.id, agent);
+  };
+  return { api, page, changed };
+}
