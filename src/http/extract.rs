@@ -39,6 +39,13 @@ impl<S: Send + Sync, T: DeserializeOwned> FromRequest<S> for Body<T> {
     }
 }
 
+/// The body of an action without fields: `{}` or none.
+pub type NoFields = Body<Empty>;
+
+#[derive(serde::Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Empty {}
+
 /// # Errors
 /// 400 for invalid JSON or another shape, 422 for an ID of another kind.
 pub fn parse_json<T: DeserializeOwned>(text: &[u8]) -> Result<T, ApiError> {
@@ -74,6 +81,13 @@ pub fn parse_json<T: DeserializeOwned>(text: &[u8]) -> Result<T, ApiError> {
             "",
         )
     })?;
+    // serde reads the elements of an array as the fields of a struct.
+    if text.trim_ascii_start().first() == Some(&b'[') {
+        return Err(ApiError::malformed_field(
+            "the body is an array: send an object".to_owned(),
+            String::new(),
+        ));
+    }
     Ok(value)
 }
 

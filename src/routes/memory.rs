@@ -14,7 +14,7 @@ use crate::{
     db::Conn,
     http::{
         ApiError, ErrorCode,
-        extract::{Body, IfMatch, Path, Query},
+        extract::{Body, IfMatch, NoFields, Path, Query},
         page::{Limit, List},
     },
     ids::{AgentId, MemoryId, MessageId, ThreadId, UserId},
@@ -427,6 +427,7 @@ async fn publish_memory(
     axum::extract::State(state): St,
     caller: Caller,
     Path(id): Path<MemoryId>,
+    _: NoFields,
 ) -> Result<Response, ApiError> {
     let member = member_of(&mut state.db.read().await?, caller, id).await?;
     let keyring = std::sync::Arc::clone(&state.keyring);

@@ -13,7 +13,7 @@ use crate::{
     db::{Conn, DbError},
     http::{
         ApiError, ErrorCode,
-        extract::{Body, IfMatch, Path, Query},
+        extract::{Body, IfMatch, NoFields, Path, Query},
         page::{List, PageQuery},
     },
     ids::ToolId,
@@ -255,6 +255,7 @@ async fn refresh_tool(
     axum::extract::State(state): St,
     caller: Caller,
     Path(id): Path<ToolId>,
+    _: NoFields,
 ) -> Result<Response, ApiError> {
     let member = member_of(&mut state.db.read().await?, caller, id).await?;
     let tool = state.registry.refresh(member, id).await.map_err(hide)?;

@@ -367,6 +367,41 @@ async fn an_action_accepts_an_empty_object_or_no_body() {
 }
 
 #[tokio::test]
+async fn an_action_without_fields_takes_no_other_body() {
+    let t = team().await;
+    let dive = t.dive().await;
+    let before = t.ada.events().await.len();
+    for action in [
+        format!("/v1/channels/{}/leave", t.general),
+        format!("/v1/channels/{}/archive", t.general),
+        format!("/v1/forks/{}/abandon", dive.fork),
+        "/v1/auth/logout".to_owned(),
+    ] {
+        for body in ["{\"unknown\":1}", "[]", "null", "7", "{"] {
+            t.ada.post_bytes(&action, body).await.refused(400);
+        }
+    }
+    assert_eq!(t.ada.events().await.len(), before);
+}
+
+#[tokio::test]
+async fn an_array_does_not_count_as_the_fields_of_an_object() {
+    let t = team().await;
+    let thread = t.ada.thread(&t.general, "Root").await;
+    let before = t.ada.events().await.len();
+    for body in [json!([]), json!(["Title"]), json!(["Title", null])] {
+        let path = format!("/v1/threads/{thread}");
+        let refused = t.ada.patch(&path, body).await;
+        assert_eq!(refused.refused(400), "invalid_field");
+    }
+    t.ada
+        .put(&format!("/v1/threads/{thread}/read"), json!([0]))
+        .await
+        .refused(400);
+    assert_eq!(t.ada.events().await.len(), before);
+}
+
+#[tokio::test]
 async fn an_error_names_the_field() {
     let t = team().await;
     let thread = t.ada.thread(&t.general, "Root").await;

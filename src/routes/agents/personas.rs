@@ -17,7 +17,7 @@ use crate::{
     db::Conn,
     http::{
         ApiError,
-        extract::{Body, IfMatch, Path, Query},
+        extract::{Body, IfMatch, NoFields, Path, Query},
         page::{Limit, List, PageQuery},
     },
     ids::PersonaId,
@@ -370,6 +370,7 @@ async fn compress_persona(
     axum::extract::State(state): St,
     caller: Caller,
     Path(id): Path<PersonaId>,
+    _: NoFields,
 ) -> Result<Json<CompressedPersona>, ApiError> {
     let mut c = state.db.read().await?;
     let member = member_of(&mut c, caller, id).await?;

@@ -27,7 +27,7 @@ use crate::{
     db::{Conn, DbError},
     http::{
         ApiError, ErrorCode,
-        extract::{Body, IfMatch, Query},
+        extract::{Body, IfMatch, NoFields, Query},
         page::{Limit, List, PageQuery},
         unsent::ReadOnly,
     },
@@ -332,6 +332,7 @@ async fn duplicate_agent(
 async fn make_default(
     axum::extract::State(state): St,
     named: AgentRef,
+    _: NoFields,
 ) -> Result<Response, ApiError> {
     let agent = named
         .write(&state.db, async move |c, actor, reference| {

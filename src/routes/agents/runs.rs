@@ -17,7 +17,7 @@ use crate::{
     db::{Conn, DbError},
     http::{
         ApiError, ErrorCode,
-        extract::{Body, Path, Query},
+        extract::{Body, NoFields, Path, Query},
         page::{Limit, List},
     },
     ids::{ChannelId, RunId, ThreadId, WorkflowId},
@@ -226,6 +226,7 @@ async fn cancel_run(
     axum::extract::State(state): St,
     caller: Caller,
     Path(id): Path<RunId>,
+    _: NoFields,
 ) -> Result<Json<WorkflowRun>, ApiError> {
     let (hub, by) = (Arc::clone(&state.hub), caller.clone());
     let key = key_of(&mut state.db.read().await?, id).await?;
@@ -245,6 +246,7 @@ async fn resume_run(
     axum::extract::State(state): St,
     caller: Caller,
     Path(id): Path<RunId>,
+    _: NoFields,
 ) -> Result<Json<WorkflowRun>, ApiError> {
     let by = caller.clone();
     let key = key_of(&mut state.db.read().await?, id).await?;

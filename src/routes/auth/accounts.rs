@@ -28,7 +28,7 @@ use crate::{
     db::Conn,
     http::{
         ApiError,
-        extract::{Body, Path, Query},
+        extract::{Body, NoFields, Path, Query},
         page::{Limit, List, PageQuery},
     },
     ids::{AuthEventId, SessionId, UserId},
@@ -302,7 +302,11 @@ fn note_failure(state: &State, user: UserId, device: Device) {
 #[utoipa::path(post, path = "/v1/auth/logout", tag = "accounts",
     security(("session" = ["viewer"])),
     responses((status = 204)))]
-async fn logout(axum::extract::State(state): St, caller: Caller) -> Result<Response, ApiError> {
+async fn logout(
+    axum::extract::State(state): St,
+    caller: Caller,
+    _: NoFields,
+) -> Result<Response, ApiError> {
     let (user, id) = (caller.user, caller.require_session()?);
     caller
         .write(&state.db, async move |c: &mut Conn| {

@@ -18,7 +18,7 @@ use crate::{
     db::Conn,
     http::{
         ApiError,
-        extract::{Body, Path, Query},
+        extract::{Body, NoFields, Path, Query},
         page::{Limit, List, PageQuery},
     },
     ids::{AuditEntryId, InviteId, UserId, WorkspaceId},
@@ -289,6 +289,7 @@ async fn accept_invite(
     axum::extract::State(state): St,
     caller: Caller,
     Path(token): Path<String>,
+    _: NoFields,
 ) -> Result<Json<Accepted>, ApiError> {
     caller.require_session()?;
     let max = state.config.workspaces_per_user;

@@ -11,7 +11,7 @@ use crate::{
     db::Conn,
     http::{
         ApiError, ErrorCode,
-        extract::{Path, Query},
+        extract::{NoFields, Path, Query},
     },
     ids::ThreadId,
     replies::compaction::catch_up::{CatchUp, read, start},
@@ -76,6 +76,7 @@ async fn write_catch_up(
     caller: Caller,
     Path(id): Path<ThreadId>,
     Query(query): Query<CatchUpQuery>,
+    _: NoFields,
 ) -> Result<(StatusCode, Json<WritingCatchUp>), ApiError> {
     let mut c = state.db.read().await?;
     let access = access::thread(&mut c, &caller, id).await?.reading()?;

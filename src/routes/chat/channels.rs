@@ -15,7 +15,7 @@ use crate::{
     db::Conn,
     http::{
         ApiError, ErrorCode,
-        extract::{Body, Path, Query},
+        extract::{Body, NoFields, Path, Query},
         page::{List, PageQuery},
     },
     ids::{AgentId, ChannelId, UserId},
@@ -245,6 +245,7 @@ async fn archive_channel(
     axum::extract::State(state): St,
     caller: Caller,
     Path(id): Path<ChannelId>,
+    _: NoFields,
 ) -> Result<Json<MyChannel>, ApiError> {
     let set = async move |c: &mut Conn| channels::set_archived(c, &caller, id, true).await;
     Ok(Json(
@@ -262,6 +263,7 @@ async fn unarchive_channel(
     axum::extract::State(state): St,
     caller: Caller,
     Path(id): Path<ChannelId>,
+    _: NoFields,
 ) -> Result<Json<MyChannel>, ApiError> {
     let set = async move |c: &mut Conn| channels::set_archived(c, &caller, id, false).await;
     Ok(Json(
@@ -277,6 +279,7 @@ async fn join_channel(
     axum::extract::State(state): St,
     caller: Caller,
     Path(id): Path<ChannelId>,
+    _: NoFields,
 ) -> Result<Json<MyChannel>, ApiError> {
     let join = async move |c: &mut Conn| channels::join_self(c, &caller, id).await;
     Ok(Json(
@@ -292,6 +295,7 @@ async fn leave_channel(
     axum::extract::State(state): St,
     caller: Caller,
     Path(id): Path<ChannelId>,
+    _: NoFields,
 ) -> Result<Json<MyChannel>, ApiError> {
     let leave = async move |c: &mut Conn| channels::leave(c, &caller, id).await;
     Ok(Json(
@@ -307,6 +311,7 @@ async fn read_channel(
     axum::extract::State(state): St,
     caller: Caller,
     Path(id): Path<ChannelId>,
+    _: NoFields,
 ) -> Result<Json<MyChannel>, ApiError> {
     let user = caller.user;
     let read = async move |c: &mut Conn| channels::read_all(c, &caller, id).await;

@@ -12,7 +12,7 @@ use crate::{
     db::Conn,
     http::{
         ApiError, ErrorCode,
-        extract::{Body, Path},
+        extract::{Body, NoFields, Path},
         page::List,
     },
     ids::{CompactionId, ForkId, ThreadId},
@@ -211,6 +211,7 @@ async fn expand_compaction(
     axum::extract::State(state): St,
     caller: Caller,
     Path(id): Path<CompactionId>,
+    _: NoFields,
 ) -> Result<Json<CompactionRecord>, ApiError> {
     let expand = async move |c: &mut Conn| {
         record::set_expanded(c, &caller, id, CompactionState::Expanded).await
@@ -228,6 +229,7 @@ async fn collapse_compaction(
     axum::extract::State(state): St,
     caller: Caller,
     Path(id): Path<CompactionId>,
+    _: NoFields,
 ) -> Result<Json<CompactionRecord>, ApiError> {
     let collapse = async move |c: &mut Conn| {
         record::set_expanded(c, &caller, id, CompactionState::Active).await
@@ -246,6 +248,7 @@ async fn redo_compaction(
     axum::extract::State(state): St,
     caller: Caller,
     Path(id): Path<CompactionId>,
+    _: NoFields,
 ) -> Result<(StatusCode, Json<Compacting>), ApiError> {
     require_on(&state)?;
     let redo = async move |c: &mut Conn| record::redo(c, &caller, id).await;

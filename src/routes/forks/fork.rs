@@ -22,7 +22,7 @@ use crate::{
     },
     http::{
         ApiError,
-        extract::{Body, Path, Query},
+        extract::{Body, NoFields, Path, Query},
         page::{List, PageQuery},
     },
     ids::{AgentId, ForkId, MessageId, ThreadId, WorkspaceId},
@@ -315,6 +315,7 @@ async fn abandon_fork(
     axum::extract::State(state): St,
     caller: Caller,
     Path(id): Path<ForkId>,
+    _: NoFields,
 ) -> Result<Json<OneFork>, ApiError> {
     let hub = std::sync::Arc::clone(&state.hub);
     let abandon = async move |c: &mut Conn| start::abandon(c, &caller, id, &hub).await;
@@ -330,6 +331,7 @@ async fn reopen_fork(
     axum::extract::State(state): St,
     caller: Caller,
     Path(id): Path<ForkId>,
+    _: NoFields,
 ) -> Result<Json<OneFork>, ApiError> {
     let reopen = async move |c: &mut Conn| start::reopen(c, &caller, id).await;
     let fork = write_for(&state, WhichObject::Fork(id), reopen).await?;
