@@ -206,8 +206,14 @@ impl Server {
         self.list.get_since(&self.http, base, since).await
     }
 
-    /// Chooses a model. `age` is that of the cached model list.
+    /// Chooses a model, and loads what was learned about it for `takes_tools`. `age` is that of the cached model list.
     async fn choose(&self, wanted: Option<&str>, age: Age) -> String {
+        let model = self.chosen(wanted, age).await;
+        self.learned.of(&model).await;
+        model
+    }
+
+    async fn chosen(&self, wanted: Option<&str>, age: Age) -> String {
         if let Some(model) = &self.endpoint.model {
             return model.clone();
         }
