@@ -126,7 +126,7 @@ pub(super) type ByteStream = Pin<Box<dyn Stream<Item = reqwest::Result<Bytes>> +
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Phase {
     Open,
-    /// `Delta::Stop` was returned; only usage can follow.
+    /// The text is complete; only usage can follow.
     Stopped,
     /// The stream has ended, except for items in `ready`.
     Ended,
@@ -367,18 +367,19 @@ impl Answer {
         }
         if self.has_output() {
             self.ready.push_back(Ok(Delta::Stop(reason)));
-            self.phase = Phase::Stopped;
-            self.usage_until = Some(Instant::now() + self.usage_within);
         } else {
             self.is_ended = true;
-            self.fail(ModelError::Empty);
         }
+        self.phase = Phase::Stopped;
+        self.usage_until = Some(Instant::now() + self.usage_within);
     }
 
-    /// Ends the stream with an error. After `Delta::Stop` the response is complete, so errors are ignored.
+    /// Ends the stream with an error. After the last piece the response is complete, so errors are ignored; it failed if it was empty.
     fn fail(&mut self, error: ModelError) {
-        if self.phase == Phase::Open {
-            self.ready.push_back(Err(error));
+        match self.phase {
+            Phase::Open => self.ready.push_back(Err(error)),
+            Phase::Stopped if !self.has_output() => self.ready.push_back(Err(ModelError::Empty)),
+            Phase::Stopped | Phase::Ended => {}
         }
         self.phase = Phase::Ended;
     }
