@@ -483,7 +483,7 @@ impl Server {
 
     /// Learns from the failure of a response, and finds out whether an empty one was an overflow.
     async fn explained(&self, error: ModelError, end: Ending, call: &Call) -> ModelError {
-        if matches!(error, ModelError::Broken(_)) {
+        if end.is_cut_off {
             self.note_cut_off(&call.place);
         }
         if let (ModelError::ContextTooLarge, Some(overflow)) = (&error, end.overflow) {
