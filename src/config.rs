@@ -475,8 +475,8 @@ impl Config {
             web_allow: s.list("WEB_ALLOW", Exemption::parse_list)?,
             workers: s.number("WORKERS", 16, 1024)?,
             retry_delays: s.parsed("RETRY_DELAYS", retry_delays(), parse_durations)?,
-            task_timeout: s.duration("TASK_TIMEOUT", Duration::from_mins(2))?,
-            attempt_max: s.duration("ATTEMPT_MAX", Duration::from_mins(15))?,
+            task_timeout: s.parsed("TASK_TIMEOUT", Duration::from_mins(2), parse_limit)?,
+            attempt_max: s.parsed("ATTEMPT_MAX", Duration::from_mins(15), parse_limit)?,
             event_retention: s.duration("EVENT_RETENTION", Duration::from_hours(168))?,
             context_retention: s.parsed(
                 "CONTEXT_RETENTION",
@@ -527,10 +527,13 @@ fn is_of_aws(name: &str) -> bool {
 }
 
 fn parse_public_url(text: &str) -> Result<Option<String>, String> {
-    if text.starts_with("http://") || text.starts_with("https://") {
+    let url = Url::parse(text).ok();
+    if url.is_some_and(|url| matches!(url.scheme(), "http" | "https") && url.has_host()) {
         Ok(Some(text.trim_end_matches('/').to_owned()))
     } else {
-        Err(format!("`{text}` does not start with http:// or https://"))
+        Err(format!(
+            "`{text}` is not a URL such as https://chat.example.org"
+        ))
     }
 }
 
@@ -548,6 +551,14 @@ fn parse_window(text: &str) -> Result<Option<u64>, String> {
         .filter(|n| (512..=100_000_000).contains(n));
     let invalid = || format!("`{text}` is not a number of tokens from 512 to 100000000");
     tokens.ok_or_else(invalid).map(Some)
+}
+
+fn parse_limit(text: &str) -> Result<Duration, String> {
+    let limit = parse_duration(text)?;
+    if limit.is_zero() {
+        return Err(format!("`{text}` leaves no time for a reply"));
+    }
+    Ok(limit)
 }
 
 fn parse_retention(text: &str) -> Result<Duration, String> {
@@ -723,6 +734,9 @@ mod tests {
             ("SOCKETS_MAX", "0"),
             ("WORKSPACES_PER_USER", "many"),
             ("PUBLIC_URL", "chat.example"),
+            ("PUBLIC_URL", "https://"),
+            ("ATTEMPT_MAX", "0s"),
+            ("TASK_TIMEOUT", "0"),
             ("DATABASE_URL", "mysql://x"),
             ("DATABASE_CONNECTIONS", "0"),
             ("DATABASE_FAILOVER", "never"),

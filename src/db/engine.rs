@@ -39,7 +39,7 @@ impl DatabaseUrl {
         } else if url.starts_with("postgres://") || url.starts_with("postgresql://") {
             Ok(Self::Postgres(url.to_owned()))
         } else {
-            Err("OPENVIBE_DATABASE_URL must start with sqlite:// or postgres://".to_owned())
+            Err("the URL must start with sqlite:// or postgres://".to_owned())
         }
     }
 }

@@ -1,7 +1,7 @@
 //! Drafts a resolution with a model: calls, repair, and fallback.
 //!
 //! ```text
-//! briefs ── concurrent calls ──► one answer ─────────────► parse ► check ─► faults? ── one repair ──► trim
+//! briefs ── concurrent calls ──► one answer ─► parse, or ask again ► check ─► faults? ── one repair ──► trim
 //!                            └─► several: parse ► check ► merge: one more call ──▲
 //! ```
 
@@ -247,9 +247,8 @@ impl Calls<'_> {
             let answer = self.ask(std::slice::from_ref(&merge)).await?.remove(0);
             (merge, answer)
         };
-        let checked = self
-            .checked(draft::parse(&answer.text, &self.ids())?)
-            .await?;
+        let (answer, raw) = self.parsed(&brief, answer).await?;
+        let checked = self.checked(raw).await?;
         let checked = if checked.faults.is_empty() {
             checked
         } else {
@@ -257,6 +256,21 @@ impl Calls<'_> {
         };
         let trimmed = self.apart(move |read| draft::trim(checked, &read.dive.material));
         Ok(trimmed.await??)
+    }
+
+    /// Parses an answer; an unreadable one is requested once more.
+    async fn parsed(
+        &mut self,
+        brief: &Brief,
+        answer: Collected,
+    ) -> Result<(Collected, Raw), Failed> {
+        if let Ok(raw) = draft::parse(&answer.text, &self.ids()) {
+            return Ok((answer, raw));
+        }
+        self.step_done().await?;
+        let answer = self.ask(std::slice::from_ref(brief)).await?.remove(0);
+        let raw = draft::parse(&answer.text, &self.ids())?;
+        Ok((answer, raw))
     }
 
     /// Asks for a repair and returns the better of both answers, or the original if the repair

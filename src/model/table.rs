@@ -14,7 +14,7 @@ const BUILT_IN: &str = include_str!("models.toml");
 /// Error in a model table.
 #[derive(Debug, thiserror::Error)]
 pub enum TableError {
-    #[error("could not read the model table {path}: {source}")]
+    #[error("could not read the model table {path}")]
     Unreadable {
         path: String,
         source: std::io::Error,

@@ -315,6 +315,20 @@ async fn an_unparsable_response_ends_with_an_extracted_draft() {
 }
 
 #[tokio::test]
+async fn an_unparsable_response_is_requested_once_more() {
+    let t = team().await;
+    let (dive, said) = settled(&t).await;
+    let prose = Answer::text("Sure, the result is Monday.");
+    let (draft, task, asked) = draft_of(&t, &dive, [prose, drafting(&right())]).await;
+    assert_eq!(asked.len(), 2);
+    assert_eq!(asked[0].body["messages"], asked[1].body["messages"]);
+    assert_eq!(draft["generated_by"], t.ada.agent("vibe").await["id"]);
+    assert_eq!(draft["headline"], "Ship on Monday");
+    assert_eq!(task["token_usage"]["input_tokens"], 22);
+    check(&t, &dive, &said, &draft);
+}
+
+#[tokio::test]
 async fn a_response_of_3_megabytes_is_aborted() {
     let t = team().await;
     let (dive, said) = settled(&t).await;

@@ -126,7 +126,7 @@ pub(super) type ByteStream = Pin<Box<dyn Stream<Item = reqwest::Result<Bytes>> +
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Phase {
     Open,
-    /// `Delta::Stop` was returned; only usage can follow.
+    /// The text is complete; only usage can follow.
     Stopped,
     /// The stream has ended, except for items in `ready`.
     Ended,
@@ -146,6 +146,8 @@ pub(super) struct Answer {
     has_events: bool,
     /// The server ended the stream; false if the connection broke.
     is_ended: bool,
+    /// The response stopped before its end, not because of its content.
+    is_cut_off: bool,
     /// Sizes in an error that the server sent instead of the rest.
     overflow: Option<Overflow>,
     phase: Phase,
@@ -159,6 +161,8 @@ pub(super) struct Answer {
 pub(super) struct Ending {
     /// The server ended the stream; false if the connection broke.
     pub(super) is_clean: bool,
+    /// It stopped before its end, not because of its content.
+    pub(super) is_cut_off: bool,
     /// It contained an event other than `[DONE]`.
     pub(super) has_events: bool,
     /// It contained text or calls.
@@ -179,6 +183,7 @@ impl Answer {
             has_words: false,
             has_events: false,
             is_ended: false,
+            is_cut_off: false,
             overflow: None,
             phase: Phase::Open,
             usage_within: USAGE_TIMEOUT,
@@ -227,7 +232,7 @@ impl Answer {
                 Some(Ok(bytes)) => self.reader.feed(&bytes),
                 Some(Err(error)) => {
                     let cause = clean(&root_cause(error), self.api_key.as_deref());
-                    self.fail(ModelError::Broken(cause));
+                    self.break_off(cause);
                 }
                 None => {
                     if let Some(item) = self.reader.finish() {
@@ -367,26 +372,34 @@ impl Answer {
         }
         if self.has_output() {
             self.ready.push_back(Ok(Delta::Stop(reason)));
-            self.phase = Phase::Stopped;
-            self.usage_until = Some(Instant::now() + self.usage_within);
         } else {
             self.is_ended = true;
-            self.fail(ModelError::Empty);
         }
+        self.phase = Phase::Stopped;
+        self.usage_until = Some(Instant::now() + self.usage_within);
     }
 
-    /// Ends the stream with an error. After `Delta::Stop` the response is complete, so errors are ignored.
+    /// Ends the stream with an error. After the last piece the response is complete, so errors are ignored; it failed if it was empty.
     fn fail(&mut self, error: ModelError) {
-        if self.phase == Phase::Open {
-            self.ready.push_back(Err(error));
+        match self.phase {
+            Phase::Open => self.ready.push_back(Err(error)),
+            Phase::Stopped if !self.has_output() => self.ready.push_back(Err(ModelError::Empty)),
+            Phase::Stopped | Phase::Ended => {}
         }
         self.phase = Phase::Ended;
+    }
+
+    /// Ends a stream that stopped early.
+    fn break_off(&mut self, cause: String) {
+        self.is_cut_off = self.phase == Phase::Open;
+        self.fail(ModelError::Broken(cause));
     }
 
     /// End of the response.
     pub(super) fn ending(&self) -> Ending {
         Ending {
             is_clean: self.is_ended,
+            is_cut_off: self.is_cut_off,
             has_events: self.has_events,
             has_output: self.has_output(),
             overflow: self.overflow,
@@ -401,11 +414,11 @@ impl Answer {
     /// Handles `[DONE]` or the end of the stream.
     pub(super) fn end(&mut self) {
         self.is_ended = true;
-        self.fail(if self.has_events {
-            ModelError::Broken("it ended without a finish reason".to_owned())
+        if self.has_events {
+            self.break_off("it ended without a finish reason".to_owned());
         } else {
-            ModelError::Empty
-        });
+            self.fail(ModelError::Empty);
+        }
     }
 }
 

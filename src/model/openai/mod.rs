@@ -206,8 +206,14 @@ impl Server {
         self.list.get_since(&self.http, base, since).await
     }
 
-    /// Chooses a model. `age` is that of the cached model list.
+    /// Chooses a model, and loads what was learned about it for `takes_tools`. `age` is that of the cached model list.
     async fn choose(&self, wanted: Option<&str>, age: Age) -> String {
+        let model = self.chosen(wanted, age).await;
+        self.learned.of(&model).await;
+        model
+    }
+
+    async fn chosen(&self, wanted: Option<&str>, age: Age) -> String {
         if let Some(model) = &self.endpoint.model {
             return model.clone();
         }
@@ -477,7 +483,7 @@ impl Server {
 
     /// Learns from the failure of a response, and finds out whether an empty one was an overflow.
     async fn explained(&self, error: ModelError, end: Ending, call: &Call) -> ModelError {
-        if matches!(error, ModelError::Broken(_)) {
+        if end.is_cut_off {
             self.note_cut_off(&call.place);
         }
         if let (ModelError::ContextTooLarge, Some(overflow)) = (&error, end.overflow) {

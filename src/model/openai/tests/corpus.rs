@@ -1,6 +1,5 @@
 //! Responses as servers send them, complete and broken, in chunks of any size.
 
-use bytes::Bytes;
 use proptest::prelude::*;
 
 use super::{super::calls::CALLS_MAX, *};

@@ -19,6 +19,7 @@ use super::{
     refusal::retry_after,
     *,
 };
+use bytes::Bytes;
 use serde_json::Value;
 
 type Check<'a> = &'a dyn Fn(&ModelError) -> bool;
@@ -291,6 +292,26 @@ async fn nonstandard_servers_are_supported() {
     for (reply, wanted) in rows {
         let shown = String::from_utf8_lossy(&reply).into_owned();
         assert_eq!(deltas_of(reply).await.unwrap(), wanted, "{shown}");
+    }
+}
+
+#[tokio::test]
+async fn only_a_stream_that_stops_early_is_cut_off() {
+    let too_long = format!("data: {}", "x".repeat(LINE_BYTES_MAX + 2));
+    for (body, is_cut_off) in [
+        (said("Hi"), true),
+        ([said("Hi"), finished("stop")].concat(), false),
+        (finished("stop"), false),
+        (finished("error"), false),
+        (too_long, false),
+        ("data: <html>\n\n".to_owned(), false),
+        (String::new(), false),
+    ] {
+        let shown: String = body.chars().take(80).collect();
+        let bytes = futures::stream::iter([Ok(Bytes::from(body))]);
+        let mut answer = Answer::new(bytes.boxed(), None);
+        while answer.next().await.is_some() {}
+        assert_eq!(answer.ending().is_cut_off, is_cut_off, "{shown}");
     }
 }
 

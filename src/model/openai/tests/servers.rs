@@ -132,6 +132,34 @@ async fn a_model_without_tools_is_called_without_them_unless_the_client_needs_th
 }
 
 #[tokio::test]
+async fn a_refusal_of_tools_is_known_after_a_restart() {
+    let refused = json("400 Bad Request", r#"{"error":"m does not support tools"}"#);
+    let script = Script::new(vec![refused, ok()]).await;
+    let store: Arc<dyn FactStore> = Arc::new(Stored::default());
+    let start = || {
+        let store = Arc::clone(&store);
+        let model = Some("m".to_owned());
+        OpenAi::new(Endpoint {
+            store,
+            model,
+            ..endpoint(&script.url)
+        })
+        .unwrap()
+    };
+    let tools = vec![super::super::super::FunctionTool {
+        name: "f".to_owned(),
+        description: None,
+        parameters: None,
+        strict: None,
+    }];
+    let request = ChatRequest { tools, ..request() };
+    run(&start(), request).await.unwrap();
+    let restarted = start();
+    let model = restarted.choose_model(None).await;
+    assert!(!restarted.takes_tools(&model));
+}
+
+#[tokio::test]
 async fn a_model_that_the_server_lacks_is_reported_after_asking_for_the_list_again() {
     let missing = json(
         "404 Not Found",
