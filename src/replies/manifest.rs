@@ -341,7 +341,7 @@ impl Block {
     const WHOLE_SYSTEM: &str = "system";
 
     /// Value of the column `context_parts.name`.
-    fn text(self) -> &'static str {
+    pub fn name(self) -> &'static str {
         match self {
             Self::System(name) => name.as_str(),
             Self::Conversation => "conversation",
@@ -366,7 +366,7 @@ impl Block {
 
     fn parse(text: &str, is_system: bool) -> Option<Self> {
         if !is_system {
-            return Self::DATA.into_iter().find(|block| block.text() == text);
+            return Self::DATA.into_iter().find(|block| block.name() == text);
         }
         if text == Self::WHOLE_SYSTEM {
             return Some(Self::System(SystemPartName::Instructions));
@@ -582,7 +582,7 @@ async fn cite_brief(c: &mut Conn, task: TaskId, brief: Uuid) -> Result<(), DbErr
     let part: Option<(Uuid,)> = c
         .q("select text_id from context_parts where task_id = $1 and name = $2 limit 1")
         .bind(task)
-        .bind(Block::Brief.text())
+        .bind(Block::Brief.name())
         .opt()
         .await?;
     match part {
@@ -629,7 +629,7 @@ async fn put_parts(
         }));
         part_rows.push(PartRow {
             position,
-            name: part.block.text(),
+            name: part.block.name(),
             source_type: part.source.map(SourceId::kind),
             source_id: part.source.map(SourceId::uuid),
             role: match part.role {

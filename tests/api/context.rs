@@ -86,9 +86,33 @@ async fn the_stored_context_is_what_was_sent() {
         json!({"type": "human", "id": t.ada.id, "name": "Ada"})
     );
     assert_eq!(seen["left_out"], json!([]));
-    let segments = list(&seen, "/budget/segments");
-    let used: i64 = segments.iter().map(|s| number(s, "/tokens")).sum();
-    assert_eq!(used, number(&seen, "/budget/used"));
+    let mut segments = list(&seen, "/budget/segments");
+    let reserve = segments.pop().unwrap();
+    assert_eq!(
+        reserve,
+        json!({"name": "reserve", "tokens": seen["budget"]["reserve"], "parts": []})
+    );
+    let sum = |parts: &[Value]| {
+        parts
+            .iter()
+            .map(|part| number(part, "/tokens"))
+            .sum::<i64>()
+    };
+    assert_eq!(sum(&segments), number(&seen, "/budget/used"));
+    for segment in &segments {
+        assert_eq!(sum(&list(segment, "/parts")), number(segment, "/tokens"));
+    }
+    let parts = |name: &str| {
+        let segment = segments.iter().find(|segment| segment["name"] == name);
+        let parts = list(segment.unwrap(), "/parts");
+        parts
+            .iter()
+            .map(|part| text(part, "/name"))
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(parts("system"), ["preamble", "instructions"]);
+    assert_eq!(parts("workspace"), ["conversation"]);
+    assert_eq!(parts("trigger"), ["requester", "trigger"]);
     assert_eq!(seen["budget"]["context_window"], 200_000);
     let attempts = list(&seen, "/attempts");
     assert_eq!(attempts.len(), 1);

@@ -104,12 +104,37 @@ text_enum! {
         Trigger = "trigger",
         /// Definitions of tools, calls, and their results.
         Tools = "tools",
+        /// Room for the reply.
+        Reserve = "reserve",
+    }
+}
+
+impl SegmentName {
+    fn of(block: Block) -> Self {
+        match block {
+            Block::System(_) => Self::System,
+            Block::Conversation | Block::Workspace => Self::Workspace,
+            Block::Notes | Block::About | Block::Memories => Self::Memory,
+            Block::Summary => Self::Summary,
+            Block::Messages | Block::ForkHeader | Block::LeftOut => Self::Messages,
+            Block::Trigger | Block::Requester | Block::Files | Block::Brief => Self::Trigger,
+            Block::Tools | Block::Round | Block::Call | Block::Result => Self::Tools,
+        }
     }
 }
 
 #[derive(Serialize, utoipa::ToSchema)]
 struct Segment {
     name: SegmentName,
+    tokens: u64,
+    /// Blocks in the order of the prompt.
+    parts: Vec<SegmentPart>,
+}
+
+#[derive(Serialize, utoipa::ToSchema)]
+struct SegmentPart {
+    /// Name of the block, such as `memories`, or of the part of the system text.
+    name: &'static str,
     tokens: u64,
 }
 
@@ -356,52 +381,27 @@ fn seen(part: &SentPart) -> Option<MessageSeen> {
     })
 }
 
-/// Tokens of a prompt by segment.
-#[derive(Default)]
-struct SegmentTokens {
-    system: u64,
-    workspace: u64,
-    memory: u64,
-    summary: u64,
-    messages: u64,
-    trigger: u64,
-    tools: u64,
-}
-
-impl SegmentTokens {
-    fn of(parts: &[SentPart]) -> Self {
-        let mut sums = Self::default();
-        for part in parts {
-            *match part.block {
-                Block::System(_) => &mut sums.system,
-                Block::Conversation | Block::Workspace => &mut sums.workspace,
-                Block::Notes | Block::About | Block::Memories => &mut sums.memory,
-                Block::Summary => &mut sums.summary,
-                Block::Messages | Block::ForkHeader | Block::LeftOut => &mut sums.messages,
-                Block::Trigger | Block::Requester | Block::Files | Block::Brief => {
-                    &mut sums.trigger
-                }
-                Block::Tools | Block::Round | Block::Call | Block::Result => &mut sums.tools,
-            } += part.tokens;
+/// Segments of a prompt in order, without empty ones.
+fn segments_of(parts: &[SentPart]) -> Vec<Segment> {
+    let mut segments = BTreeMap::<SegmentName, Segment>::new();
+    for part in parts.iter().filter(|part| part.tokens > 0) {
+        let name = SegmentName::of(part.block);
+        let segment = segments.entry(name).or_insert_with(|| Segment {
+            name,
+            tokens: 0,
+            parts: Vec::new(),
+        });
+        segment.tokens += part.tokens;
+        let name = part.block.name();
+        match segment.parts.iter_mut().find(|known| known.name == name) {
+            Some(known) => known.tokens += part.tokens,
+            None => segment.parts.push(SegmentPart {
+                name,
+                tokens: part.tokens,
+            }),
         }
-        sums
     }
-
-    /// Segments in order, without empty ones.
-    fn segments(&self) -> Vec<Segment> {
-        let all = [
-            (SegmentName::System, self.system),
-            (SegmentName::Workspace, self.workspace),
-            (SegmentName::Memory, self.memory),
-            (SegmentName::Summary, self.summary),
-            (SegmentName::Messages, self.messages),
-            (SegmentName::Trigger, self.trigger),
-            (SegmentName::Tools, self.tools),
-        ];
-        let sent = all.into_iter().filter(|(_, tokens)| *tokens > 0);
-        sent.map(|(name, tokens)| Segment { name, tokens })
-            .collect()
-    }
+    segments.into_values().collect()
 }
 
 /// The system text of a prompt.
@@ -445,7 +445,13 @@ fn memories_of(sent: &Sent, caller: UserId, hidden: Vec<HiddenMemories>) -> Memo
 /// A prompt as the caller sees it.
 fn show(mut sent: Sent, caller: UserId, readable: &HashSet<ActionId>) -> ContextSeen {
     let hidden = hide_personal(&mut sent.parts, caller, readable);
-    let tokens = SegmentTokens::of(&sent.parts);
+    let mut segments = segments_of(&sent.parts);
+    let used = segments.iter().map(|segment| segment.tokens).sum();
+    segments.push(Segment {
+        name: SegmentName::Reserve,
+        tokens: sent.reserve,
+        parts: Vec::new(),
+    });
     let text = system_of(&sent.parts);
     let texts = sent
         .parts
@@ -453,7 +459,6 @@ fn show(mut sent: Sent, caller: UserId, readable: &HashSet<ActionId>) -> Context
         .filter(|p| !matches!(p.block, Block::System(_) | Block::Tools))
         .filter(|p| !p.text.shown().is_empty());
     let turns = prompt::joined(texts.map(|part| (part.role, part.text.shown())));
-    let segments = tokens.segments();
     ContextSeen {
         turns: turns
             .into_iter()
@@ -468,13 +473,13 @@ fn show(mut sent: Sent, caller: UserId, readable: &HashSet<ActionId>) -> Context
         budget: Budget {
             context_window: sent.context_window,
             reserve: sent.reserve,
-            used: segments.iter().map(|segment| segment.tokens).sum(),
+            used,
             segments,
         },
         system: SystemSeen {
             text: text.text(),
             hidden: false,
-            tokens: tokens.system,
+            tokens: text.parts.iter().map(|part| part.tokens).sum(),
             parts: text.parts,
         },
         model: sent.model,
@@ -484,12 +489,16 @@ fn show(mut sent: Sent, caller: UserId, readable: &HashSet<ActionId>) -> Context
     }
 }
 
-impl SystemSeen {
-    /// Removes the text, which contains the agent's instructions.
-    fn hide(&mut self) {
-        self.text.clear();
-        self.parts.clear();
-        self.hidden = true;
+impl ContextSeen {
+    /// Removes the system text, which contains the agent's instructions, and the list of its parts.
+    fn hide_system(&mut self) {
+        self.system.text.clear();
+        self.system.parts.clear();
+        self.system.hidden = true;
+        let mut segments = self.budget.segments.iter_mut();
+        if let Some(system) = segments.find(|segment| segment.name == SegmentName::System) {
+            system.parts.clear();
+        }
     }
 }
 
@@ -524,7 +533,7 @@ async fn get_task_context(
         None => false,
     };
     if is_hidden || !actor.scopes.has(Scope::AgentsRead) {
-        context.system.hide();
+        context.hide_system();
     }
     Ok(Json(TaskContext {
         task_id: id,
@@ -631,7 +640,7 @@ async fn next_context(
     let estimate = estimate(&*provider, &agent, &manifest, shows_costs);
     let mut context = show(Sent::preview(&manifest), actor.user, &HashSet::new());
     if !actor.scopes.has(Scope::AgentsRead) {
-        context.system.hide();
+        context.hide_system();
     }
     Ok(Json(NextContext {
         dry_run: true,

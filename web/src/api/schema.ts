@@ -8662,12 +8662,22 @@ export interface components {
             name: components["schemas"]["SegmentName"];
             /** Format: int64 */
             tokens: number;
+            /** @description Blocks in the order of the prompt. */
+            parts: components["schemas"]["SegmentPart"][];
         };
         /**
          * @description `tools`: Definitions of tools, calls, and their results.
+         *
+         *     `reserve`: Room for the reply.
          * @enum {string}
          */
-        SegmentName: "system" | "workspace" | "memory" | "summary" | "messages" | "trigger" | "tools";
+        SegmentName: "system" | "workspace" | "memory" | "summary" | "messages" | "trigger" | "tools" | "reserve";
+        SegmentPart: {
+            /** @description Name of the block, such as `memories`, or of the part of the system text. */
+            name: string;
+            /** Format: int64 */
+            tokens: number;
+        };
         /** @description A segment as events show it, without texts. */
         SegmentState: {
             id: components["schemas"]["CompactionId"];
