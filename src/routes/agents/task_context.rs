@@ -115,8 +115,8 @@ impl SegmentName {
             Block::System(_) => Self::System,
             Block::Conversation | Block::Workspace => Self::Workspace,
             Block::Notes | Block::About | Block::Memories => Self::Memory,
-            Block::Summary => Self::Summary,
-            Block::Messages | Block::ForkHeader | Block::LeftOut => Self::Messages,
+            Block::Summary | Block::LeftOut => Self::Summary,
+            Block::Messages | Block::ForkHeader => Self::Messages,
             Block::Trigger | Block::Requester | Block::Files | Block::Brief => Self::Trigger,
             Block::Tools | Block::Round | Block::Call | Block::Result => Self::Tools,
         }
