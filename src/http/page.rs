@@ -150,10 +150,10 @@ pub struct List<T> {
     pub has_more: bool,
     pub first_id: Option<String>,
     pub last_id: Option<String>,
-    /// Only in lists with another sort order: send it as `cursor` to get the next page.
+    /// Only in lists with another sort order: send it as `cursor` to get the next page; null on the last one.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(nullable = false)]
-    pub next_cursor: Option<String>,
+    #[schema(value_type = Option<String>)]
+    next_cursor: Option<Option<String>>,
 }
 
 /// The items, by reference.
@@ -181,6 +181,13 @@ impl<T> List<T> {
             last_id,
             next_cursor: None,
         }
+    }
+
+    /// Turns it into a page of a list with another sort order, before the page at `next`.
+    pub fn continued_at(mut self, next: Option<String>) -> Self {
+        self.has_more = next.is_some();
+        self.next_cursor = Some(next);
+        self
     }
 }
 

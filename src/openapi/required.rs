@@ -1,8 +1,8 @@
 //! Fields of responses that are always there. The server omits only fields with `skip_serializing_if`; without a value,
 //! other fields are null. The derive of `ToSchema` makes each `Option` optional, because it may be omitted in a request.
 //!
-//! A field that is omitted instead of null has `#[schema(nullable = false)]`. The fuzzer (`tests/fuzz`) checks that
-//! responses have all required fields.
+//! A field that is omitted instead of null has `#[schema(nullable = false)]`; `next_cursor` is only in some lists, and null on
+//! their last page. The fuzzer (`tests/fuzz`) checks that responses have all required fields.
 
 use std::collections::BTreeSet;
 
@@ -70,7 +70,8 @@ fn require_nullable(schema: &mut RefOr<Schema>) {
     };
     if let Schema::Object(object) = schema {
         for (name, property) in &object.properties {
-            if is_nullable(property) && !object.required.contains(name) {
+            let is_always_there = is_nullable(property) && name != "next_cursor";
+            if is_always_there && !object.required.contains(name) {
                 object.required.push(name.clone());
             }
         }

@@ -145,10 +145,8 @@ async fn list_memories(
         query: query.q,
     };
     let (entries, next_cursor) = list::list(&mut c, &actor, &filter, before, limit).await?;
-    let mut list = List::new(entries, limit, false, |entry: &Entry| entry.id.to_string());
-    list.has_more = next_cursor.is_some();
-    list.next_cursor = next_cursor;
-    Ok(Json(list))
+    let list = List::new(entries, limit, false, |entry: &Entry| entry.id.to_string());
+    Ok(Json(list.continued_at(next_cursor)))
 }
 
 #[derive(Deserialize, utoipa::ToSchema)]

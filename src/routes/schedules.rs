@@ -239,12 +239,10 @@ async fn list_slots(
     let mut list = List::new(rows, limit, false, |slot: &ScheduleSlot| {
         cursor::write(CURSOR, &[slot.slot_at.unix_s()])
     });
-    if list.has_more {
-        list.next_cursor.clone_from(&list.last_id);
-    }
+    let next = list.last_id.take().filter(|_| list.has_more);
     // Slots have no IDs.
-    (list.first_id, list.last_id) = (None, None);
-    Ok(Json(list))
+    list.first_id = None;
+    Ok(Json(list.continued_at(next)))
 }
 
 #[derive(Debug, Default, Deserialize, utoipa::ToSchema)]

@@ -162,11 +162,11 @@ async fn list_actions(
         .then(|| found.get(shown - 1).map(|action| action.id))
         .flatten();
     let objects = approvals::objects(&mut c, caller, found).await?;
-    let mut list = List::new(objects, limit, false, |action: &ActionObject| {
+    let list = List::new(objects, limit, false, |action: &ActionObject| {
         action.id.to_string()
     });
-    list.next_cursor = next.map(|id| cursor::write_id(CURSOR, id.0));
-    Ok(Json(list))
+    let next = next.map(|id| cursor::write_id(CURSOR, id.0));
+    Ok(Json(list.continued_at(next)))
 }
 
 /// Get an action

@@ -89,7 +89,10 @@ async fn threads_are_listed_by_latest_activity() {
         seen.extend(list(&page, "/data").iter().map(id));
         let cursor = page["next_cursor"].as_str();
         assert_eq!(page["has_more"], cursor.is_some());
-        let Some(cursor) = cursor else { break };
+        let Some(cursor) = cursor else {
+            assert_eq!(page.get("next_cursor"), Some(&Value::Null));
+            break;
+        };
         query = format!("?limit=2&cursor={cursor}");
     }
     assert_eq!(seen.iter().collect::<Vec<_>>(), expected);

@@ -66,6 +66,7 @@ pub struct SearchPage {
     pub data: Vec<SearchHit>,
     pub has_more: bool,
     /// Pass it as `cursor` to get the next page.
+    #[schema(required)]
     pub next_cursor: Option<String>,
 }
 

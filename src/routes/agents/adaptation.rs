@@ -206,9 +206,7 @@ async fn list_states(
     });
     // States have no IDs of their own.
     (list.first_id, list.last_id) = (None, None);
-    list.has_more = next_cursor.is_some();
-    list.next_cursor = next_cursor;
-    Ok(Json(list))
+    Ok(Json(list.continued_at(next_cursor)))
 }
 
 /// Number of states that were deleted.

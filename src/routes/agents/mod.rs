@@ -89,12 +89,10 @@ fn version_before(cursor: Option<String>) -> Result<Option<i64>, ApiError> {
 /// Builds a page of versions from up to `limit + 1` rows.
 fn list_of_versions<T>(rows: Vec<T>, limit: i64, version: impl Fn(&T) -> i64) -> List<T> {
     let mut list = List::new(rows, limit, false, |row| version(row).to_string());
-    if list.has_more {
-        list.next_cursor.clone_from(&list.last_id);
-    }
+    let next = list.last_id.take().filter(|_| list.has_more);
     // Version numbers are not IDs that a client can page by.
-    (list.first_id, list.last_id) = (None, None);
-    list
+    list.first_id = None;
+    list.continued_at(next)
 }
 
 /// Calls of the workspace's small model for a person who waits. `otherwise` is the alternative without one.

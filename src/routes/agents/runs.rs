@@ -162,9 +162,9 @@ async fn list_runs(
     for run in rows {
         shown.push(seen_by(&mut c, &actor, run).await?);
     }
-    let mut list = List::new(shown, limit, false, |run: &WorkflowRun| run.id.to_string());
-    list.next_cursor = next.filter(|_| list.has_more);
-    Ok(Json(list))
+    let list = List::new(shown, limit, false, |run: &WorkflowRun| run.id.to_string());
+    let next = next.filter(|_| list.has_more);
+    Ok(Json(list.continued_at(next)))
 }
 
 /// Get a run

@@ -448,11 +448,9 @@ async fn list_auth_events(
     let limit = Limit::or(query.limit, 20);
     let mut c = state.db.read().await?;
     let rows = events::list(&mut c, caller.user, query.cursor, limit + 1).await?;
-    let mut list = List::new(rows, limit, false, |event: &AuthEvent| event.id.to_string());
-    if list.has_more {
-        list.next_cursor.clone_from(&list.last_id);
-    }
-    Ok(Json(list))
+    let list = List::new(rows, limit, false, |event: &AuthEvent| event.id.to_string());
+    let next = list.last_id.clone().filter(|_| list.has_more);
+    Ok(Json(list.continued_at(next)))
 }
 
 /// A session in the list of its owner.

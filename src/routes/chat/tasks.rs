@@ -195,11 +195,15 @@ async fn list_tasks(
             if !costs::are_visible(c, actor.workspace, reader_of(&actor)).await? {
                 rows = rows.into_iter().map(Task::without_cost).collect();
             }
-            let mut list = List::new(rows, page.limit, page.before.is_some(), |task: &Task| {
+            let list = List::new(rows, page.limit, page.before.is_some(), |task: &Task| {
                 task.id.to_string()
             });
-            list.next_cursor = cursor.filter(|_| is_newest && list.has_more);
-            Ok::<_, ApiError>(list)
+            let next = cursor.filter(|_| list.has_more);
+            Ok::<_, ApiError>(if is_newest {
+                list.continued_at(next)
+            } else {
+                list
+            })
         }
         .boxed()
     });

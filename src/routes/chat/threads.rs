@@ -80,12 +80,10 @@ pub(in crate::routes) async fn list_threads(
         .boxed()
     });
     let (rows, next_cursor) = read.await?;
-    let mut list = List::new(rows, limit, false, |thread: &MyThread| {
+    let list = List::new(rows, limit, false, |thread: &MyThread| {
         thread.thread.id.to_string()
     });
-    list.has_more = next_cursor.is_some();
-    list.next_cursor = next_cursor;
-    Ok(Json(list))
+    Ok(Json(list.continued_at(next_cursor)))
 }
 
 #[derive(Deserialize, utoipa::ToSchema)]

@@ -97,9 +97,8 @@ pub(in crate::routes) async fn list_decisions(
                 })
                 .flatten();
             let rows = found.into_iter().map(|(_, result)| result).collect();
-            let mut list = List::new(rows, limit, false, |r: &Resolution| r.id.to_string());
-            list.next_cursor = next_cursor;
-            Ok::<_, ApiError>(list)
+            let list = List::new(rows, limit, false, |r: &Resolution| r.id.to_string());
+            Ok::<_, ApiError>(list.continued_at(next_cursor))
         }
         .boxed()
     });

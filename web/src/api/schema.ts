@@ -5897,8 +5897,8 @@ export interface components {
             has_more: boolean;
             first_id: string | null;
             last_id: string | null;
-            /** @description Only in lists with another sort order: send it as `cursor` to get the next page. */
-            next_cursor?: string;
+            /** @description Only in lists with another sort order: send it as `cursor` to get the next page; null on the last one. */
+            next_cursor?: string | null;
         };
         /** @description A page of a list. */
         List_ActionItem: {
@@ -5909,8 +5909,8 @@ export interface components {
             has_more: boolean;
             first_id: string | null;
             last_id: string | null;
-            /** @description Only in lists with another sort order: send it as `cursor` to get the next page. */
-            next_cursor?: string;
+            /** @description Only in lists with another sort order: send it as `cursor` to get the next page; null on the last one. */
+            next_cursor?: string | null;
         };
         /** @description A page of a list. */
         List_AdaptationState: {
@@ -5921,8 +5921,8 @@ export interface components {
             has_more: boolean;
             first_id: string | null;
             last_id: string | null;
-            /** @description Only in lists with another sort order: send it as `cursor` to get the next page. */
-            next_cursor?: string;
+            /** @description Only in lists with another sort order: send it as `cursor` to get the next page; null on the last one. */
+            next_cursor?: string | null;
         };
         /** @description A page of a list. */
         List_AgentSummary: {
@@ -5933,8 +5933,8 @@ export interface components {
             has_more: boolean;
             first_id: string | null;
             last_id: string | null;
-            /** @description Only in lists with another sort order: send it as `cursor` to get the next page. */
-            next_cursor?: string;
+            /** @description Only in lists with another sort order: send it as `cursor` to get the next page; null on the last one. */
+            next_cursor?: string | null;
         };
         /** @description A page of a list. */
         List_ApiKey: {
@@ -5945,8 +5945,8 @@ export interface components {
             has_more: boolean;
             first_id: string | null;
             last_id: string | null;
-            /** @description Only in lists with another sort order: send it as `cursor` to get the next page. */
-            next_cursor?: string;
+            /** @description Only in lists with another sort order: send it as `cursor` to get the next page; null on the last one. */
+            next_cursor?: string | null;
         };
         /** @description A page of a list. */
         List_AuditEntry: {
@@ -5957,8 +5957,8 @@ export interface components {
             has_more: boolean;
             first_id: string | null;
             last_id: string | null;
-            /** @description Only in lists with another sort order: send it as `cursor` to get the next page. */
-            next_cursor?: string;
+            /** @description Only in lists with another sort order: send it as `cursor` to get the next page; null on the last one. */
+            next_cursor?: string | null;
         };
         /** @description A page of a list. */
         List_AuthEvent: {
@@ -5969,8 +5969,8 @@ export interface components {
             has_more: boolean;
             first_id: string | null;
             last_id: string | null;
-            /** @description Only in lists with another sort order: send it as `cursor` to get the next page. */
-            next_cursor?: string;
+            /** @description Only in lists with another sort order: send it as `cursor` to get the next page; null on the last one. */
+            next_cursor?: string | null;
         };
         /** @description A page of a list. */
         List_CompactionRecord: {
@@ -5981,8 +5981,8 @@ export interface components {
             has_more: boolean;
             first_id: string | null;
             last_id: string | null;
-            /** @description Only in lists with another sort order: send it as `cursor` to get the next page. */
-            next_cursor?: string;
+            /** @description Only in lists with another sort order: send it as `cursor` to get the next page; null on the last one. */
+            next_cursor?: string | null;
         };
         /** @description A page of a list. */
         List_Entry: {
@@ -5993,8 +5993,8 @@ export interface components {
             has_more: boolean;
             first_id: string | null;
             last_id: string | null;
-            /** @description Only in lists with another sort order: send it as `cursor` to get the next page. */
-            next_cursor?: string;
+            /** @description Only in lists with another sort order: send it as `cursor` to get the next page; null on the last one. */
+            next_cursor?: string | null;
         };
         /** @description A page of a list. */
         List_FileSummary: {
@@ -6005,8 +6005,8 @@ export interface components {
             has_more: boolean;
             first_id: string | null;
             last_id: string | null;
-            /** @description Only in lists with another sort order: send it as `cursor` to get the next page. */
-            next_cursor?: string;
+            /** @description Only in lists with another sort order: send it as `cursor` to get the next page; null on the last one. */
+            next_cursor?: string | null;
         };
         /** @description A page of a list. */
         List_Fork: {
@@ -6017,8 +6017,8 @@ export interface components {
             has_more: boolean;
             first_id: string | null;
             last_id: string | null;
-            /** @description Only in lists with another sort order: send it as `cursor` to get the next page. */
-            next_cursor?: string;
+            /** @description Only in lists with another sort order: send it as `cursor` to get the next page; null on the last one. */
+            next_cursor?: string | null;
         };
         /** @description A page of a list. */
         List_InputItem: {
@@ -6029,8 +6029,8 @@ export interface components {
             has_more: boolean;
             first_id: string | null;
             last_id: string | null;
-            /** @description Only in lists with another sort order: send it as `cursor` to get the next page. */
-            next_cursor?: string;
+            /** @description Only in lists with another sort order: send it as `cursor` to get the next page; null on the last one. */
+            next_cursor?: string | null;
         };
         /** @description A page of a list. */
         List_Invite: {
@@ -6041,8 +6041,8 @@ export interface components {
             has_more: boolean;
             first_id: string | null;
             last_id: string | null;
-            /** @description Only in lists with another sort order: send it as `cursor` to get the next page. */
-            next_cursor?: string;
+            /** @description Only in lists with another sort order: send it as `cursor` to get the next page; null on the last one. */
+            next_cursor?: string | null;
         };
         /** @description A page of a list. */
         List_ListedChannel: {
@@ -6053,8 +6053,8 @@ export interface components {
             has_more: boolean;
             first_id: string | null;
             last_id: string | null;
-            /** @description Only in lists with another sort order: send it as `cursor` to get the next page. */
-            next_cursor?: string;
+            /** @description Only in lists with another sort order: send it as `cursor` to get the next page; null on the last one. */
+            next_cursor?: string | null;
         };
         /** @description A page of a list. */
         List_LocalServer: {
@@ -6065,8 +6065,8 @@ export interface components {
             has_more: boolean;
             first_id: string | null;
             last_id: string | null;
-            /** @description Only in lists with another sort order: send it as `cursor` to get the next page. */
-            next_cursor?: string;
+            /** @description Only in lists with another sort order: send it as `cursor` to get the next page; null on the last one. */
+            next_cursor?: string | null;
         };
         /** @description A page of a list. */
         List_Member: {
@@ -6077,8 +6077,8 @@ export interface components {
             has_more: boolean;
             first_id: string | null;
             last_id: string | null;
-            /** @description Only in lists with another sort order: send it as `cursor` to get the next page. */
-            next_cursor?: string;
+            /** @description Only in lists with another sort order: send it as `cursor` to get the next page; null on the last one. */
+            next_cursor?: string | null;
         };
         /** @description A page of a list. */
         List_Message: {
@@ -6089,8 +6089,8 @@ export interface components {
             has_more: boolean;
             first_id: string | null;
             last_id: string | null;
-            /** @description Only in lists with another sort order: send it as `cursor` to get the next page. */
-            next_cursor?: string;
+            /** @description Only in lists with another sort order: send it as `cursor` to get the next page; null on the last one. */
+            next_cursor?: string | null;
         };
         /** @description A page of a list. */
         List_MySession: {
@@ -6101,8 +6101,8 @@ export interface components {
             has_more: boolean;
             first_id: string | null;
             last_id: string | null;
-            /** @description Only in lists with another sort order: send it as `cursor` to get the next page. */
-            next_cursor?: string;
+            /** @description Only in lists with another sort order: send it as `cursor` to get the next page; null on the last one. */
+            next_cursor?: string | null;
         };
         /** @description A page of a list. */
         List_MyThread: {
@@ -6113,8 +6113,8 @@ export interface components {
             has_more: boolean;
             first_id: string | null;
             last_id: string | null;
-            /** @description Only in lists with another sort order: send it as `cursor` to get the next page. */
-            next_cursor?: string;
+            /** @description Only in lists with another sort order: send it as `cursor` to get the next page; null on the last one. */
+            next_cursor?: string | null;
         };
         /** @description A page of a list. */
         List_MyWorkspace: {
@@ -6125,8 +6125,8 @@ export interface components {
             has_more: boolean;
             first_id: string | null;
             last_id: string | null;
-            /** @description Only in lists with another sort order: send it as `cursor` to get the next page. */
-            next_cursor?: string;
+            /** @description Only in lists with another sort order: send it as `cursor` to get the next page; null on the last one. */
+            next_cursor?: string | null;
         };
         /** @description A page of a list. */
         List_Persona: {
@@ -6137,8 +6137,8 @@ export interface components {
             has_more: boolean;
             first_id: string | null;
             last_id: string | null;
-            /** @description Only in lists with another sort order: send it as `cursor` to get the next page. */
-            next_cursor?: string;
+            /** @description Only in lists with another sort order: send it as `cursor` to get the next page; null on the last one. */
+            next_cursor?: string | null;
         };
         /** @description A page of a list. */
         List_PersonaVersion: {
@@ -6149,8 +6149,8 @@ export interface components {
             has_more: boolean;
             first_id: string | null;
             last_id: string | null;
-            /** @description Only in lists with another sort order: send it as `cursor` to get the next page. */
-            next_cursor?: string;
+            /** @description Only in lists with another sort order: send it as `cursor` to get the next page; null on the last one. */
+            next_cursor?: string | null;
         };
         /** @description A page of a list. */
         List_RegisteredTool: {
@@ -6161,8 +6161,8 @@ export interface components {
             has_more: boolean;
             first_id: string | null;
             last_id: string | null;
-            /** @description Only in lists with another sort order: send it as `cursor` to get the next page. */
-            next_cursor?: string;
+            /** @description Only in lists with another sort order: send it as `cursor` to get the next page; null on the last one. */
+            next_cursor?: string | null;
         };
         /** @description A page of a list. */
         List_Resolution: {
@@ -6173,8 +6173,8 @@ export interface components {
             has_more: boolean;
             first_id: string | null;
             last_id: string | null;
-            /** @description Only in lists with another sort order: send it as `cursor` to get the next page. */
-            next_cursor?: string;
+            /** @description Only in lists with another sort order: send it as `cursor` to get the next page; null on the last one. */
+            next_cursor?: string | null;
         };
         /** @description A page of a list. */
         List_SandboxPolicy: {
@@ -6185,8 +6185,8 @@ export interface components {
             has_more: boolean;
             first_id: string | null;
             last_id: string | null;
-            /** @description Only in lists with another sort order: send it as `cursor` to get the next page. */
-            next_cursor?: string;
+            /** @description Only in lists with another sort order: send it as `cursor` to get the next page; null on the last one. */
+            next_cursor?: string | null;
         };
         /** @description A page of a list. */
         List_Schedule: {
@@ -6197,8 +6197,8 @@ export interface components {
             has_more: boolean;
             first_id: string | null;
             last_id: string | null;
-            /** @description Only in lists with another sort order: send it as `cursor` to get the next page. */
-            next_cursor?: string;
+            /** @description Only in lists with another sort order: send it as `cursor` to get the next page; null on the last one. */
+            next_cursor?: string | null;
         };
         /** @description A page of a list. */
         List_ScheduleSlot: {
@@ -6209,8 +6209,8 @@ export interface components {
             has_more: boolean;
             first_id: string | null;
             last_id: string | null;
-            /** @description Only in lists with another sort order: send it as `cursor` to get the next page. */
-            next_cursor?: string;
+            /** @description Only in lists with another sort order: send it as `cursor` to get the next page; null on the last one. */
+            next_cursor?: string | null;
         };
         /** @description A page of a list. */
         List_Task: {
@@ -6221,8 +6221,8 @@ export interface components {
             has_more: boolean;
             first_id: string | null;
             last_id: string | null;
-            /** @description Only in lists with another sort order: send it as `cursor` to get the next page. */
-            next_cursor?: string;
+            /** @description Only in lists with another sort order: send it as `cursor` to get the next page; null on the last one. */
+            next_cursor?: string | null;
         };
         /** @description A page of a list. */
         List_Template: {
@@ -6233,8 +6233,8 @@ export interface components {
             has_more: boolean;
             first_id: string | null;
             last_id: string | null;
-            /** @description Only in lists with another sort order: send it as `cursor` to get the next page. */
-            next_cursor?: string;
+            /** @description Only in lists with another sort order: send it as `cursor` to get the next page; null on the last one. */
+            next_cursor?: string | null;
         };
         /** @description A page of a list. */
         List_VersionSummary: {
@@ -6245,8 +6245,8 @@ export interface components {
             has_more: boolean;
             first_id: string | null;
             last_id: string | null;
-            /** @description Only in lists with another sort order: send it as `cursor` to get the next page. */
-            next_cursor?: string;
+            /** @description Only in lists with another sort order: send it as `cursor` to get the next page; null on the last one. */
+            next_cursor?: string | null;
         };
         /** @description A page of a list. */
         List_Workflow: {
@@ -6257,8 +6257,8 @@ export interface components {
             has_more: boolean;
             first_id: string | null;
             last_id: string | null;
-            /** @description Only in lists with another sort order: send it as `cursor` to get the next page. */
-            next_cursor?: string;
+            /** @description Only in lists with another sort order: send it as `cursor` to get the next page; null on the last one. */
+            next_cursor?: string | null;
         };
         /** @description A page of a list. */
         List_WorkflowRecipe: {
@@ -6269,8 +6269,8 @@ export interface components {
             has_more: boolean;
             first_id: string | null;
             last_id: string | null;
-            /** @description Only in lists with another sort order: send it as `cursor` to get the next page. */
-            next_cursor?: string;
+            /** @description Only in lists with another sort order: send it as `cursor` to get the next page; null on the last one. */
+            next_cursor?: string | null;
         };
         /** @description A page of a list. */
         List_WorkflowRun: {
@@ -6281,8 +6281,8 @@ export interface components {
             has_more: boolean;
             first_id: string | null;
             last_id: string | null;
-            /** @description Only in lists with another sort order: send it as `cursor` to get the next page. */
-            next_cursor?: string;
+            /** @description Only in lists with another sort order: send it as `cursor` to get the next page; null on the last one. */
+            next_cursor?: string | null;
         };
         /** @description A page of a list. */
         List_WorkflowVersion: {
@@ -6293,8 +6293,8 @@ export interface components {
             has_more: boolean;
             first_id: string | null;
             last_id: string | null;
-            /** @description Only in lists with another sort order: send it as `cursor` to get the next page. */
-            next_cursor?: string;
+            /** @description Only in lists with another sort order: send it as `cursor` to get the next page; null on the last one. */
+            next_cursor?: string | null;
         };
         /** @description A channel as the list of channels shows it. */
         ListedChannel: components["schemas"]["MyChannel"] & {
