@@ -292,7 +292,7 @@ pub struct Context {
 pub struct OldMessage {
     pub message: HistoryMessage,
     pub text: String,
-    /// Number of words in common with the question.
+    /// Number of words in common with the question; 0 for a message that is sent because it follows one with such words.
     pub matched: i64,
 }
 
