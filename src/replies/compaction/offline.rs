@@ -1,6 +1,6 @@
 //! Items without a model, by the extractor.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 
 use chrono::NaiveDate;
 use openvibe_extract::{
@@ -27,6 +27,10 @@ const DECISION_WORDS_MIN: usize = 4;
 const QUOTED_WORDS_MIN: usize = 3;
 /// Number of content words, besides values, that a message shares with an earlier one whose value it changes.
 const SHARED_WORDS_MIN: usize = 2;
+/// Maximum number of texts with such a value and a word that alone identifies its subject: one value and two corrections.
+const SUBJECT_TEXTS_MAX: usize = 3;
+/// Minimum number of letters of a word that is the beginning of another one.
+const PART_LETTERS_MIN: usize = 5;
 /// Maximum number of characters read from a message.
 const LINE_CHARS_MAX: usize = 8_000;
 
@@ -74,31 +78,29 @@ pub(super) fn draft(reading: &Reading, lines: &[SourceLine]) -> RawDraft {
             quotes.extend(quote(reading, at, line));
         }
     }
-    let claim = |text: &str, at: usize| Claim::of(text, reading.language(), lines[at].day);
-    let claims: Vec<Option<Claim>> = lines
-        .iter()
-        .enumerate()
-        .map(|(at, line)| {
-            let is_clear = line.person.is_some() && !is_doubtful(reading, at);
-            is_clear.then(|| claim(&line.text, at))
-        })
-        .collect();
+    let claims = claims(reading, lines);
+    let subjects = Subjects::of(claims.iter().flatten());
     quotes.retain(|quote| {
         let last = quote.sources.iter().copied().max().unwrap_or_default();
-        let quoted = claim(&quote.text, last);
+        let quoted = Claim::of(&quote.text, reading.language(), lines[last].day);
         let mut later = claims.iter().skip(last + 1).flatten();
-        !later.any(|later| quoted.is_changed_by(later))
+        !later.any(|later| quoted.is_changed_by(later, &subjects))
     });
-    let outline = reading.outline();
     RawDraft {
-        gist: format!(
-            "{}. {}",
-            outline.headline.trim_end_matches('.'),
-            outline.conclusion
-        ),
+        // The headline repeats its end.
+        gist: reading.outline().conclusion,
         items: quotes.into_iter().map(raw).collect(),
         is_prose: false,
     }
+}
+
+/// Returns the values that people state, by line; `None` for lines of agents and doubtful ones.
+pub(super) fn claims(reading: &Reading, lines: &[SourceLine]) -> Vec<Option<Claim>> {
+    let claims = lines.iter().enumerate().map(|(at, line)| {
+        let is_clear = line.person.is_some() && !is_doubtful(reading, at);
+        is_clear.then(|| Claim::of(&line.text, reading.language(), line.day))
+    });
+    claims.collect()
 }
 
 fn raw(quote: Quote) -> RawItem {
@@ -229,6 +231,7 @@ pub(super) fn is_corrected(reading: &Reading, text: &str, lines: &[usize]) -> bo
 pub(super) struct Claim {
     values: Vec<Value>,
     subject: HashSet<String>,
+    language: Language,
 }
 
 impl Claim {
@@ -239,21 +242,79 @@ impl Claim {
             .collect();
         let words = content_words(text, language).into_iter();
         let subject = words.filter(|word| !of_values.contains(word)).collect();
-        Self { values, subject }
+        Self {
+            values,
+            subject,
+            language,
+        }
     }
 
-    /// Checks whether a later text states another value about the same thing.
-    pub(super) fn is_changed_by(&self, later: &Self) -> bool {
-        let is_changed = |value: &Value| {
+    /// Checks whether a later text states another value about the same thing: the texts have two words in common, or one that
+    /// few texts with such a value have.
+    pub(super) fn is_changed_by(&self, later: &Self, subjects: &Subjects) -> bool {
+        let mut changed = self.values.iter().filter(|value| {
             value.kind != ValueKind::Identifier
                 && has_value(std::slice::from_ref(value))
                 && !(later.values.iter())
                     .any(|other| other.kind == value.kind && other.key == value.key)
-                && (later.values.iter())
-                    .any(|other| other.kind == value.kind && other.unit == value.unit)
-        };
-        self.values.iter().any(is_changed)
-            && self.subject.intersection(&later.subject).count() >= SHARED_WORDS_MIN
+                && later.values.iter().any(|other| is_alike(value, other))
+        });
+        changed.any(|value| {
+            let shared = |word: &&String| {
+                later.subject.iter().any(|other| is_part(word, other)) && !self.is_unit(word, value)
+            };
+            let shared: Vec<&String> = self.subject.iter().filter(shared).collect();
+            shared.len() >= SHARED_WORDS_MIN
+                || shared.iter().any(|word| subjects.is_rare(value, word))
+        })
+    }
+
+    /// Checks whether a word is the unit of a value, as in `20 euros`.
+    fn is_unit(&self, word: &str, value: &Value) -> bool {
+        let counted = values(&format!("2 {word}"), self.language, NaiveDate::default());
+        !value.unit.is_empty() && counted.iter().any(|counted| counted.unit == value.unit)
+    }
+}
+
+/// Checks whether one value can replace another.
+fn is_alike(one: &Value, other: &Value) -> bool {
+    let has_digit = |value: &Value| value.text.contains(|c: char| c.is_ascii_digit());
+    one.kind == other.kind && one.unit == other.unit && has_digit(one) == has_digit(other)
+}
+
+/// Checks whether two words are equal, or one begins with the other, as `Konzertbeginn` with `Konzert`.
+fn is_part(one: &str, other: &str) -> bool {
+    let (short, long) = if one.len() <= other.len() {
+        (one, other)
+    } else {
+        (other, one)
+    };
+    short == long || short.chars().count() >= PART_LETTERS_MIN && long.starts_with(short)
+}
+
+/// Number of texts with a word and a value of a kind and unit.
+pub(super) struct Subjects(HashMap<(ValueKind, String, String), usize>);
+
+impl Subjects {
+    pub(super) fn of<'a>(claims: impl Iterator<Item = &'a Claim>) -> Self {
+        let mut counts: HashMap<(ValueKind, String, String), usize> = HashMap::new();
+        for claim in claims {
+            let kinds: HashSet<(ValueKind, &str)> = (claim.values.iter())
+                .map(|value| (value.kind, &*value.unit))
+                .collect();
+            for (kind, unit) in kinds {
+                for word in &claim.subject {
+                    let key = (kind, unit.to_owned(), word.clone());
+                    *counts.entry(key).or_default() += 1;
+                }
+            }
+        }
+        Self(counts)
+    }
+
+    fn is_rare(&self, value: &Value, word: &str) -> bool {
+        let key = (value.kind, value.unit.clone(), word.to_owned());
+        (self.0.get(&key)).is_none_or(|count| *count <= SUBJECT_TEXTS_MAX)
     }
 }
 
@@ -313,7 +374,14 @@ mod tests {
     fn values_of_different_subjects_do_not_change_each_other() {
         let day = NaiveDate::default();
         let claim = |text| Claim::of(text, Language::English, day);
-        let changes = |old, new| claim(old).is_changed_by(&claim(new));
+        let all = [
+            "The rye for the bakery costs $18.",
+            "We sold bread from rye for $26.",
+            "A bag of rye is $12 at the mill.",
+            "The rye flour was $9.",
+        ];
+        let subjects = Subjects::of(all.map(claim).iter());
+        let changes = |old, new| claim(old).is_changed_by(&claim(new), &subjects);
         assert!(!changes(
             "The hall costs 500 € a night.",
             "Our bus leaves with 40 € in the till."
@@ -326,5 +394,16 @@ mod tests {
             "The hall rent costs 500 €.",
             "The hall rent costs 500 €, not 700 €."
         ));
+        // One word is sufficient if few texts with an amount in this currency have it.
+        assert!(changes(
+            "A ticket costs $18.",
+            "So the new ticket price is $26."
+        ));
+        assert!(!changes(all[0], all[1]));
+        assert!(!changes(
+            "The party is on 16 May.",
+            "The party needs a list by Friday."
+        ));
+        assert!(is_part("konzert", "konzertbeginn") && !is_part("tick", "ticket"));
     }
 }
