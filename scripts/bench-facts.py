@@ -97,7 +97,7 @@ def main():
                     if not hit:
                         print("missed:", json.dumps(fact, ensure_ascii=False))
     print(f"facts found: {found} of {facts} ({found / facts:.2f})")
-    print(f"memories: {made}; of a labeled fact {of_facts}, of a trap {of_traps}, with a superseded value {old}")
+    print(f"memories: {made}; of a labeled fact {of_facts} ({of_facts / max(1, made):.2f}), of a trap {of_traps}, with a superseded value {old}")
 
 
 main()
