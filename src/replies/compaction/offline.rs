@@ -27,6 +27,10 @@ const DECISION_WORDS_MIN: usize = 4;
 const QUOTED_WORDS_MIN: usize = 3;
 /// Number of content words, besides values, that a message shares with an earlier one whose value it changes.
 const SHARED_WORDS_MIN: usize = 2;
+/// Minimum number of content words, besides values, of a short message in the gist; its maximum size, and that of the gist.
+const SUBJECT_WORDS_MIN: usize = 2;
+const SHORT_CHARS_MAX: usize = 160;
+const GIST_CHARS_MAX: usize = 600;
 /// Maximum number of texts with such a value and a word that alone identifies its subject: one value and two corrections.
 const SUBJECT_TEXTS_MAX: usize = 3;
 /// Minimum number of letters of a word that is the beginning of another one.
@@ -87,11 +91,62 @@ pub(super) fn draft(reading: &Reading, lines: &[SourceLine]) -> RawDraft {
         !later.any(|later| quoted.is_changed_by(later, &subjects))
     });
     RawDraft {
-        // The headline repeats its end.
-        gist: reading.outline().conclusion,
+        gist: gist(reading, lines, &quotes, &claims, &subjects),
         items: quotes.into_iter().map(raw).collect(),
-        is_prose: false,
+        is_prose: true,
     }
+}
+
+/// Returns what is no entry: other decisions, and short messages with a value, oldest first. They are only in the summary.
+fn gist(
+    reading: &Reading,
+    lines: &[SourceLine],
+    quotes: &[Quote],
+    claims: &[Option<Claim>],
+    subjects: &Subjects,
+) -> String {
+    let is_usable = |at: &usize| !is_guess(reading, *at) && !has_quotation(&lines[*at].text);
+    let mut said: Vec<(usize, String)> = reading
+        .decisions()
+        .into_iter()
+        .filter(|point| point.sources.iter().all(is_usable))
+        .filter(|point| !quotes.iter().any(|quote| quote.text.contains(&point.text)))
+        .filter_map(|point| Some((*point.sources.iter().max()?, point.text)))
+        .collect();
+    for (at, line) in lines.iter().enumerate() {
+        let is_told = quotes.iter().any(|quote| quote.sources.contains(&at))
+            || (said.iter()).any(|(_, text)| text.contains(line.text.trim_end_matches('.')));
+        let claim = Claim::of(&line.text, reading.language(), line.day);
+        if line.person.is_some()
+            && !line.is_resolution
+            && line.asks.is_none()
+            && !is_told
+            && is_usable(&at)
+            && !reading.acts(at).contains(&Act::Question)
+            && !reading.is_rejected(at)
+            && !is_corrected(reading, &line.text, &[at])
+            && has_value(&claim.values)
+            && claim.subject.len() >= SUBJECT_WORDS_MIN
+            && line.text.chars().count() <= SHORT_CHARS_MAX
+        {
+            said.push((at, plain_sentences(&line.text).join(" ")));
+        }
+    }
+    said.retain(|(at, text)| {
+        let claim = Claim::of(text, reading.language(), lines[*at].day);
+        let mut later = claims.iter().skip(at + 1).flatten();
+        !looks_like_secret(text) && !later.any(|later| claim.is_changed_by(later, subjects))
+    });
+    said.sort_by_key(|(at, _)| *at);
+    let sentences = said.into_iter().map(|(_, text)| {
+        if text.ends_with(['.', '!', '?', '…']) {
+            text
+        } else {
+            format!("{text}.")
+        }
+    });
+    let sentences: Vec<String> = sentences.collect();
+    shortened(sentences.iter().map(String::as_str), GIST_CHARS_MAX)
 }
 
 /// Returns the values that people state, by line; `None` for lines of agents and doubtful ones.
@@ -322,8 +377,8 @@ impl Subjects {
 mod tests {
     use super::*;
 
-    fn quotes(texts: &[&str]) -> Vec<(String, String)> {
-        let lines: Vec<SourceLine> = texts
+    fn lines_of(texts: &[&str]) -> Vec<SourceLine> {
+        texts
             .iter()
             .enumerate()
             .map(|(at, text)| SourceLine {
@@ -334,7 +389,11 @@ mod tests {
                 is_resolution: false,
                 asks: None,
             })
-            .collect();
+            .collect()
+    }
+
+    fn quotes(texts: &[&str]) -> Vec<(String, String)> {
+        let lines = lines_of(texts);
         let reading = Reading::new(&material(&lines, &[]));
         let items = draft(&reading, &lines).items.into_iter();
         items.map(|item| (item.kind, item.text)).collect()
@@ -367,6 +426,26 @@ mod tests {
         assert!(
             !kept.iter().any(|(_, text)| text.contains("17:30")),
             "{kept:?}"
+        );
+    }
+
+    #[test]
+    fn the_gist_has_short_messages_with_a_value_and_no_jokes_questions_or_quotations() {
+        let said = [
+            "Pump quote: $3,900 plus labor",
+            "nice",
+            "doors open at 7:15 pm, the sound check needs that",
+            "does the pump cost $4,100?",
+            "a sticky note: \"the cctv admin is on 3 May\" and no more",
+            "maybe the pump costs $4,200",
+            "doors open at 6:45 pm now",
+            "+1",
+        ];
+        let lines = lines_of(&said);
+        let reading = Reading::new(&material(&lines, &[]));
+        assert_eq!(
+            draft(&reading, &lines).gist,
+            "Pump quote: $3,900 plus labor. doors open at 6:45 pm now."
         );
     }
 

@@ -41,7 +41,7 @@ use super::{
     draft::{self, RawDraft},
     item::{Item, SegmentPerson, SourceLine},
     offline,
-    settle::{self, Settled},
+    settle::{self, Gist, Settled},
     store::{self, Key},
 };
 use crate::replies::{
@@ -455,8 +455,15 @@ impl Compactor {
         let mut c = self.utility.db.read().await?;
         let mut entries = older(&mut c, id, first).await?;
         let since = store::list_since(&mut c, id, first).await?;
-        let since = since.iter().map(|segment| segment.id);
-        entries.extend(automatic::list(&mut c, since, COMPARED_MAX).await?);
+        let ids = since.iter().map(|segment| segment.id);
+        entries.extend(automatic::list(&mut c, ids, COMPARED_MAX).await?);
+        let before = store::list_before(&mut c, id, first, COMPARED_SEGMENTS_MAX).await?;
+        let gists = since.into_iter().chain(before).map(|segment| Gist {
+            segment: segment.id,
+            to_seq: segment.to_seq,
+            text: segment.gist,
+        });
+        let gists: Vec<Gist> = gists.collect();
         let range = SeqRange {
             from: first,
             to: i64::MAX,
@@ -465,7 +472,7 @@ impl Compactor {
         drop(c);
         let (lines, people) = lines_of(&rows);
         let seqs: Vec<i64> = rows.iter().map(|row| row.seq).collect();
-        let work = move || settle::changed(&entries, &lines, &seqs, &people);
+        let work = move || settle::changed(&entries, gists, &lines, &seqs, &people);
         let settled = tokio::task::spawn_blocking(work).await;
         self.retire(pass, settled.unwrap_or_default()).await
     }
@@ -484,6 +491,9 @@ impl Compactor {
                 }
                 for old in &settled.outdated {
                     automatic::archive(c, *old).await?;
+                }
+                for gist in &settled.gists {
+                    store::shorten_gist(c, gist).await?;
                 }
                 Ok::<_, LeaseLost>(())
             })

@@ -2,9 +2,13 @@
 
 use std::collections::HashSet;
 
-use openvibe_extract::{Reading, content_words, detect};
+use openvibe_extract::{Reading, content_words, detect, plain_sentences};
 
-use crate::{ids::MemoryId, memory::automatic::SegmentEntry, time::Timestamp};
+use crate::{
+    ids::{CompactionId, MemoryId},
+    memory::automatic::SegmentEntry,
+    time::Timestamp,
+};
 
 use super::{
     check::has_text,
@@ -26,6 +30,24 @@ pub(super) struct Settled {
     pub superseded: Vec<(MemoryId, MemoryId)>,
     /// Those that no entry replaces.
     pub outdated: Vec<MemoryId>,
+    pub gists: Vec<ShortenedGist>,
+}
+
+/// Gist that loses sentences that are no longer current.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct ShortenedGist {
+    pub segment: CompactionId,
+    pub before: String,
+    pub after: String,
+}
+
+/// Gist of a segment.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Gist {
+    pub segment: CompactionId,
+    /// Position of the last message of the segment.
+    pub to_seq: i64,
+    pub text: String,
 }
 
 /// Finds older entries that a correction in these messages concerns, each with the new entry that states the corrected value.
@@ -76,11 +98,12 @@ pub(super) fn corrected(
     settled
 }
 
-/// Finds entries whose value a later entry or message about the same thing changes.
+/// Finds entries and sentences of gists whose value a later entry or message about the same thing changes.
 ///
 /// The messages are oldest first, `seqs` are their positions.
 pub(super) fn changed(
     entries: &[SegmentEntry],
+    gists: Vec<Gist>,
     lines: &[SourceLine],
     seqs: &[i64],
     people: &[SegmentPerson],
@@ -110,6 +133,23 @@ pub(super) fn changed(
             settled.outdated.push(entry.id);
         }
     }
+    let day = lines.first().map(|line| line.day).unwrap_or_default();
+    for gist in gists {
+        let mut sentences = plain_sentences(&gist.text);
+        let count = sentences.len();
+        sentences.retain(|sentence| {
+            let old = Claim::of(sentence, reading.language(), day);
+            let mut later = said.iter().filter(|(seq, _)| *seq > gist.to_seq);
+            !later.any(|(_, new)| old.is_changed_by(new, &subjects))
+        });
+        if sentences.len() < count {
+            settled.gists.push(ShortenedGist {
+                segment: gist.segment,
+                before: gist.text,
+                after: sentences.join(" "),
+            });
+        }
+    }
     settled
 }
 
@@ -127,7 +167,7 @@ fn is_edited(reading: &Reading, entry: &SegmentEntry, seqs: &[i64]) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{ids::CompactionId, memory::entry::MemoryKind};
+    use crate::memory::entry::MemoryKind;
 
     fn entry(seq: i64, text: &str) -> SegmentEntry {
         SegmentEntry {
@@ -158,7 +198,12 @@ mod tests {
         let entries: Vec<SegmentEntry> = (remembered.iter())
             .map(|at| entry(seqs[*at], said[*at]))
             .collect();
-        let found = changed(&entries, &lines, &seqs, &[]);
+        let gist = Gist {
+            segment: CompactionId::new(),
+            to_seq: seqs[0],
+            text: format!("{}. Other talk.", said[0].trim_end_matches('.')),
+        };
+        let found = changed(&entries, vec![gist], &lines, &seqs, &[]);
         (entries, found)
     }
 
@@ -197,8 +242,7 @@ mod tests {
         ] {
             let (entries, found) = settled(&[old, "ok", new], &[0]);
             assert_eq!(found.outdated, [entries[0].id], "{new}");
-            let (_, found) = settled(&[new, "ok", old], &[0]);
-            assert_eq!(found.superseded, [], "{new}");
+            assert_eq!(found.gists[0].after, "Other talk.", "{new}");
         }
     }
 
