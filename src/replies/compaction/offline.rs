@@ -31,8 +31,8 @@ const SHARED_WORDS_MIN: usize = 2;
 const SUBJECT_WORDS_MIN: usize = 2;
 const SHORT_CHARS_MAX: usize = 160;
 const GIST_CHARS_MAX: usize = 600;
-/// Maximum number of texts with such a value and a word that alone identifies its subject: one value and two corrections.
-const SUBJECT_TEXTS_MAX: usize = 3;
+/// Maximum number of texts with such a value and a word that alone identifies its subject: a value and its correction.
+const SUBJECT_TEXTS_MAX: usize = 2;
 /// Minimum number of letters of a word that is the beginning of another one.
 const PART_LETTERS_MIN: usize = 5;
 /// Maximum number of characters read from a message.
