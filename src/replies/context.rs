@@ -800,8 +800,8 @@ fn remembered(entry: &RecalledEntry) -> Memory {
 }
 
 /// Maximum number of old messages that match the question, and of those that are read for them.
-const OLD_MESSAGES_MAX: usize = 8;
-const OLD_READ_MAX: usize = 24;
+const OLD_MESSAGES_MAX: usize = 4;
+const OLD_READ_MAX: usize = 12;
 /// Maximum number of messages that are added to such a message.
 const NEXT_MESSAGES_MAX: usize = 2;
 /// Maximum size of such a message in the prompt, with those that are added to it.

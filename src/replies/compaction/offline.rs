@@ -106,10 +106,15 @@ fn gist(
     subjects: &Subjects,
 ) -> String {
     let is_usable = |at: &usize| !is_guess(reading, *at) && !has_quotation(&lines[*at].text);
+    let is_suggested = |at: &usize| {
+        let acts = reading.acts(*at);
+        acts.contains(&Act::Decision) || acts.contains(&Act::Proposal)
+    };
     let mut said: Vec<(usize, String)> = reading
         .decisions()
         .into_iter()
         .filter(|point| point.sources.iter().all(is_usable))
+        .filter(|point| point.sources.iter().any(is_suggested))
         .filter(|point| !quotes.iter().any(|quote| quote.text.contains(&point.text)))
         .filter_map(|point| Some((*point.sources.iter().max()?, point.text)))
         .collect();
