@@ -7,7 +7,7 @@ A thread is a file `NAME.json`: {"title", "messages": [{"id", "author", "kind": 
 "sources": [id], "values": [text], "superseded": [text]}], "never": [{"text", "message": id}]}. Messages of agents are left out.
 A fact is found if an active memory has one of its sources and its values (agents also see the author), and does not state
 a superseded value. `--list` also
-prints each memory, for people who judge them.
+prints each memory, for people who judge them. The summary of a thread states a fact if one of its lines has all values.
 """
 
 import json
@@ -31,7 +31,7 @@ def has(text, value):
 
 
 def memories(admin, number, sample):
-    """Posts a thread, compacts it, and returns its memories as (text, kind, IDs of sources in the sample, authors)."""
+    """Posts a thread, and compacts it. Returns its memories as (text, kind, IDs of sources in the sample, authors), and its summary."""
     spoken = [message for message in sample["messages"] if message["kind"] == "person"]
     people = admin.workspace(f"Thread {number}", sorted({message["author"] for message in spoken}))
     first = next(iter(people.values()))
@@ -56,7 +56,8 @@ def memories(admin, number, sample):
     for memory in listed:
         sources = [ids[source] for source in memory["source_message_ids"]]
         found.append((memory["text"], memory["kind"], sources, sorted({authors[source] for source in sources})))
-    return found
+    records = first.call("GET", f"/v1/threads/{thread}/compactions")["data"]
+    return found, "\n".join(record["summary_markdown"] for record in records)
 
 
 def states(memory, fact):
@@ -76,12 +77,15 @@ def main():
     if not names:
         sys.exit(__doc__)
     binary = names[1] if len(names) > 1 else "target/release/openvibe"
-    facts = found = made = of_facts = of_traps = old = 0
+    facts = found = made = of_facts = of_traps = old = summarized = quoted = 0
     with founder(binary) as admin:
         for number, path in enumerate(sorted(pathlib.Path(names[0]).glob("*.json"))):
             sample = json.loads(path.read_text())
-            all_memories = memories(admin, number, sample)
+            all_memories, summary = memories(admin, number, sample)
             traps = {trap["message"] for trap in sample["never"]}
+            texts = [message["text"] for message in sample["messages"] if message["id"] in traps]
+            quoted += sum(has(summary, text) for text in texts)
+            summarized += sum(any(all(has(line, value) for value in fact["values"]) for line in summary.splitlines()) for fact in sample["facts"])
             facts += len(sample["facts"])
             hits = [any(states(memory, fact) and not is_old(memory, fact) for memory in all_memories) for fact in sample["facts"]]
             found += sum(hits)
@@ -97,7 +101,8 @@ def main():
                     if not hit:
                         print("missed:", json.dumps(fact, ensure_ascii=False))
     print(f"facts found: {found} of {facts} ({found / facts:.2f})")
-    print(f"memories: {made}; of a labeled fact {of_facts}, of a trap {of_traps}, with a superseded value {old}")
+    print(f"memories: {made}; of a labeled fact {of_facts} ({of_facts / max(1, made):.2f}), of a trap {of_traps}, with a superseded value {old}")
+    print(f"summaries: with the values of {summarized} facts, {quoted} traps quoted")
 
 
 main()

@@ -285,10 +285,11 @@ pub struct SegmentEntry {
     pub compaction_id: CompactionId,
     pub kind: MemoryKind,
     pub text: String,
-    /// Author and time of its first source.
+    /// Author, time, and position of its first source.
     pub author_id: Option<Uuid>,
     pub author_name: Option<String>,
     pub said_at: Option<Timestamp>,
+    pub said_seq: Option<i64>,
 }
 
 /// Lists the newest active entries of segments, oldest first.
@@ -300,7 +301,7 @@ pub async fn list(
     let sql = sql_with_ids!(
         c,
         "select e.id, e.compaction_id, e.kind, e.text, m.author_id, \
-         coalesce(u.name, a.summary ->> 'display_name', a.name) as author_name, m.created_at as said_at \
+         coalesce(u.name, a.summary ->> 'display_name', a.name) as author_name, m.created_at as said_at, m.seq as said_seq \
          from memories e left join messages m on m.id = (select x.source_id from citations x join messages s on s.id = x.source_id \
            where x.owner_type = 'memory' and x.owner_id = e.id and x.source_type = 'message' order by s.seq limit 1) \
          left join users u on m.author_type = 'human' and u.id = m.author_id \

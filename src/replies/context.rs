@@ -34,7 +34,7 @@ use crate::{
             view::{self, View},
         },
         delegation::options::DelegateOptions,
-        history::{self, Row, author, before, row_sql, said, told},
+        history::{self, Row, SeqRange, author, before, row_sql, said, told},
         manifest::{LEFT_OUT_IDS_MAX, LeftOut, LeftOutReason},
         preset::ReplyPreset,
         prompt::{
@@ -630,7 +630,8 @@ async fn load_before(
         .chain(start.root.as_ref().map(|root| root.message_id))
         .collect();
     let found = &recalled.messages;
-    let old_messages = old_messages(c, conversation, found, &trigger.content, &shown).await?;
+    let old = old_messages(c, conversation, found, &trigger.content, &shown).await?;
+    let old_messages = with_next(c, conversation, old, trigger.seq, &shown).await?;
     let around = Surroundings::load(c, of, agent, &trigger).await?;
     let readable = attached::readable(c, &trigger.attachments.0).await?;
     let left_out = sent.older();
@@ -730,7 +731,7 @@ async fn old_messages(
     found: &[OldMatch],
     question: &str,
     shown: &HashSet<MessageId>,
-) -> Result<Vec<OldMessage>, DbError> {
+) -> Result<Vec<(i64, OldMessage)>, DbError> {
     let best = &found[..found.len().min(OLD_READ_MAX)];
     if best.is_empty() {
         return Ok(Vec::new());
@@ -739,13 +740,50 @@ async fn old_messages(
     rows.retain(|row| !shown.contains(&row.id));
     let old = best.iter().filter_map(|found| {
         let row = rows.iter().find(|row| row.seq == found.seq)?;
-        Some(OldMessage {
+        let old = OldMessage {
             matched: found.matched,
             text: highlight::passage(&row.shown(), question, OLD_MESSAGE_CHARS_MAX),
             message: row.clone().history_message(),
-        })
+        };
+        Some((row.seq, old))
     });
     Ok(old.take(OLD_MESSAGES_MAX).collect())
+}
+
+/// Adds the messages that follow the short ones of old messages with these seqs, because an answer often lacks the words of
+/// its question. Each message and those added to it have as much room as a passage.
+async fn with_next(
+    c: &mut Conn,
+    conversation: Conversation,
+    old: Vec<(i64, OldMessage)>,
+    trigger_seq: i64,
+    shown: &HashSet<MessageId>,
+) -> Result<Vec<OldMessage>, DbError> {
+    let mut known = shown.clone();
+    known.extend(old.iter().map(|(_, old)| old.message.message_id));
+    let mut all = Vec::with_capacity(old.len());
+    for (seq, message) in old {
+        let mut room = OLD_MESSAGE_CHARS_MAX.saturating_sub(message.text.chars().count());
+        all.push(message);
+        let range = SeqRange {
+            from: seq + 1,
+            to: trigger_seq - 1,
+        };
+        for row in history::between(c, conversation, range, NEXT_MESSAGES_MAX).await? {
+            let text = row.shown();
+            let size = text.chars().count();
+            if size > room || !known.insert(row.id) {
+                break;
+            }
+            room -= size;
+            all.push(OldMessage {
+                matched: 0,
+                text,
+                message: row.history_message(),
+            });
+        }
+    }
+    Ok(all)
 }
 
 /// Loads USER.md of the requester, if the agent may read it there.
@@ -771,7 +809,9 @@ fn remembered(entry: &RecalledEntry) -> Memory {
 /// Maximum number of old messages that match the question, and of those that are read for them.
 const OLD_MESSAGES_MAX: usize = 4;
 const OLD_READ_MAX: usize = 12;
-/// Maximum size of such a message in the prompt.
+/// Maximum number of messages that are added to such a message.
+const NEXT_MESSAGES_MAX: usize = 2;
+/// Maximum size of such a message in the prompt, with those that are added to it.
 const OLD_MESSAGE_CHARS_MAX: usize = 300;
 /// Number of the newest messages whose authors count as participants.
 const PARTICIPANTS_AMONG: i64 = 1_000;

@@ -292,7 +292,7 @@ pub struct Context {
 pub struct OldMessage {
     pub message: HistoryMessage,
     pub text: String,
-    /// Number of words in common with the question.
+    /// Number of words in common with the question; 0 for a message that is sent because it follows one with such words.
     pub matched: i64,
 }
 
@@ -703,6 +703,9 @@ impl Blocks<'_> {
             };
             self.ours(source, &memory_line(memory));
         }
+        // Oldest first, so that a correction follows what it corrects.
+        let mut old_messages: Vec<&OldMessage> = old_messages.iter().collect();
+        old_messages.sort_by_key(|old| (old.message.posted_at, old.message.message_id));
         for old in old_messages {
             let source = Source::OldMessage {
                 message_id: old.message.message_id,

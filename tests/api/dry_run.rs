@@ -205,6 +205,38 @@ async fn old_messages_that_match_the_question_are_sent() {
 }
 
 #[tokio::test]
+async fn the_message_after_an_old_one_that_matches_is_sent() {
+    let t = team_with(&[("RATE_LIMITS", "off")]).await;
+    let thread = t.ada.thread(&t.general, "Root").await;
+    t.bo.say(&thread, "who has the number of the Zanzibar claim?")
+        .await;
+    let answer = t.ada.tell(&thread, "FL-0633").await;
+    t.bo.say(&thread, "thanks").await;
+    t.bo.say(&thread, "bye").await;
+    for n in 0..60 {
+        t.ada.say(&thread, &format!("filler {n}")).await;
+    }
+    let task = t
+        .ada
+        .ask(&thread, "@vibe what about the Zanzibar claim?")
+        .await;
+    t.ada.completed(&task).await;
+    let prompt = t.model().asked_once("vibe").await.all();
+    assert!(!prompt.contains(") bye"), "{prompt}");
+    let seen = t.ada.task_context(&task).await;
+    let messages = list(&seen, "/memories/messages");
+    let reasons: Vec<String> = messages.iter().map(|old| text(old, "/reason")).collect();
+    let next = "after a matching message";
+    assert_eq!(reasons, ["2 matching words", next, next]);
+    assert!(text(&messages[1], "/text").ends_with(") FL-0633"), "{seen}");
+    t.ada
+        .delete(&format!("/v1/messages/{answer}"))
+        .await
+        .is(200);
+    assert_eq!(t.app.place.places_of("FL-0633").await, Vec::<String>::new());
+}
+
+#[tokio::test]
 async fn old_messages_are_not_sent_where_memory_is_off_or_they_are_sent_anyway() {
     let t = team_with(&[("RATE_LIMITS", "off")]).await;
     let thread = t.ada.thread(&t.general, "The Zanzibar depot burned").await;

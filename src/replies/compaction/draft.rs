@@ -94,7 +94,7 @@ pub(super) struct RawItem {
 pub(super) struct RawDraft {
     pub gist: String,
     pub items: Vec<RawItem>,
-    /// True if the gist is an answer without JSON that was checked already.
+    /// True if the gist needs no check: it consists of quotes, or is an answer without JSON that was checked already.
     pub is_prose: bool,
 }
 

@@ -29,8 +29,9 @@ use crate::{
 
 use super::{
     check::position,
-    pass::{BUILT_IN, COMMON_WORDS_MIN, COMPARED_MAX, Compactor, Pass, Passed, older},
+    pass::{BUILT_IN, COMPARED_MAX, Compactor, Pass, Passed, older},
     render::entry_name,
+    settle::COMMON_WORDS_MIN,
     store,
 };
 
@@ -295,6 +296,7 @@ mod tests {
             author_id: None,
             author_name: Some("Ada".to_owned()),
             said_at: None,
+            said_seq: None,
         }
     }
 

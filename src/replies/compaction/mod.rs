@@ -23,6 +23,7 @@ pub mod quiet;
 pub mod record;
 pub mod remember;
 pub mod render;
+mod settle;
 pub mod store;
 pub(in crate::replies) mod support;
 pub mod view;

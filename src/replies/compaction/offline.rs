@@ -1,6 +1,6 @@
 //! Items without a model, by the extractor.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 
 use chrono::NaiveDate;
 use openvibe_extract::{
@@ -27,6 +27,14 @@ const DECISION_WORDS_MIN: usize = 4;
 const QUOTED_WORDS_MIN: usize = 3;
 /// Number of content words, besides values, that a message shares with an earlier one whose value it changes.
 const SHARED_WORDS_MIN: usize = 2;
+/// Minimum number of content words, besides values, of a short message in the gist; its maximum size, and that of the gist.
+const SUBJECT_WORDS_MIN: usize = 2;
+const SHORT_CHARS_MAX: usize = 160;
+const GIST_CHARS_MAX: usize = 600;
+/// Maximum number of texts with such a value and a word that alone identifies its subject: a value and its correction.
+const SUBJECT_TEXTS_MAX: usize = 2;
+/// Minimum number of letters of a word that is the beginning of another one.
+const PART_LETTERS_MIN: usize = 5;
 /// Maximum number of characters read from a message.
 const LINE_CHARS_MAX: usize = 8_000;
 
@@ -74,31 +82,85 @@ pub(super) fn draft(reading: &Reading, lines: &[SourceLine]) -> RawDraft {
             quotes.extend(quote(reading, at, line));
         }
     }
-    let claim = |text: &str, at: usize| Claim::of(text, reading.language(), lines[at].day);
-    let claims: Vec<Option<Claim>> = lines
-        .iter()
-        .enumerate()
-        .map(|(at, line)| {
-            let is_clear = line.person.is_some() && !is_doubtful(reading, at);
-            is_clear.then(|| claim(&line.text, at))
-        })
-        .collect();
+    let claims = claims(reading, lines);
+    let subjects = Subjects::of(claims.iter().flatten());
     quotes.retain(|quote| {
         let last = quote.sources.iter().copied().max().unwrap_or_default();
-        let quoted = claim(&quote.text, last);
+        let quoted = Claim::of(&quote.text, reading.language(), lines[last].day);
         let mut later = claims.iter().skip(last + 1).flatten();
-        !later.any(|later| quoted.is_changed_by(later))
+        !later.any(|later| quoted.is_changed_by(later, &subjects))
     });
-    let outline = reading.outline();
     RawDraft {
-        gist: format!(
-            "{}. {}",
-            outline.headline.trim_end_matches('.'),
-            outline.conclusion
-        ),
+        gist: gist(reading, lines, &quotes, &claims, &subjects),
         items: quotes.into_iter().map(raw).collect(),
-        is_prose: false,
+        is_prose: true,
     }
+}
+
+/// Returns what is no entry: other decisions, and short messages with a value, oldest first. They are only in the summary.
+fn gist(
+    reading: &Reading,
+    lines: &[SourceLine],
+    quotes: &[Quote],
+    claims: &[Option<Claim>],
+    subjects: &Subjects,
+) -> String {
+    let is_usable = |at: &usize| !is_guess(reading, *at) && !has_quotation(&lines[*at].text);
+    let is_suggested = |at: &usize| {
+        let acts = reading.acts(*at);
+        acts.contains(&Act::Decision) || acts.contains(&Act::Proposal)
+    };
+    let mut said: Vec<(usize, String)> = reading
+        .decisions()
+        .into_iter()
+        .filter(|point| point.sources.iter().all(is_usable))
+        .filter(|point| point.sources.iter().any(is_suggested))
+        .filter(|point| !quotes.iter().any(|quote| quote.text.contains(&point.text)))
+        .filter_map(|point| Some((*point.sources.iter().max()?, point.text)))
+        .collect();
+    for (at, line) in lines.iter().enumerate() {
+        let is_told = quotes.iter().any(|quote| quote.sources.contains(&at))
+            || (said.iter()).any(|(_, text)| text.contains(line.text.trim_end_matches('.')));
+        let claim = Claim::of(&line.text, reading.language(), line.day);
+        if line.person.is_some()
+            && !line.is_resolution
+            && line.asks.is_none()
+            && !is_told
+            && is_usable(&at)
+            && !reading.acts(at).contains(&Act::Question)
+            && !reading.is_rejected(at)
+            && !is_corrected(reading, &line.text, &[at])
+            && has_value(&claim.values)
+            && claim.subject.len() >= SUBJECT_WORDS_MIN
+            && line.text.chars().count() <= SHORT_CHARS_MAX
+        {
+            said.push((at, plain_sentences(&line.text).join(" ")));
+        }
+    }
+    said.retain(|(at, text)| {
+        let claim = Claim::of(text, reading.language(), lines[*at].day);
+        let mut later = claims.iter().skip(at + 1).flatten();
+        !looks_like_secret(text) && !later.any(|later| claim.is_changed_by(later, subjects))
+    });
+    said.sort_by_key(|(at, _)| *at);
+    let sentences = said.into_iter().map(|(_, text)| {
+        if text.ends_with(['.', '!', '?', '…']) {
+            text
+        } else {
+            format!("{text}.")
+        }
+    });
+    let sentences: Vec<String> = sentences.collect();
+    shortened(sentences.iter().map(String::as_str), GIST_CHARS_MAX)
+}
+
+/// Returns the values that people state, by line; `None` for lines of agents and doubtful ones.
+pub(super) fn claims(reading: &Reading, lines: &[SourceLine]) -> Vec<Option<Claim>> {
+    let claims = lines.iter().enumerate().map(|(at, line)| {
+        let is_clear = line.person.is_some() && !is_doubtful(reading, at);
+        is_clear.then(|| Claim::of(&line.text, reading.language(), line.day))
+    });
+    claims.collect()
 }
 
 fn raw(quote: Quote) -> RawItem {
@@ -229,6 +291,9 @@ pub(super) fn is_corrected(reading: &Reading, text: &str, lines: &[usize]) -> bo
 pub(super) struct Claim {
     values: Vec<Value>,
     subject: HashSet<String>,
+    /// The first of these words that is not a unit.
+    first: Option<String>,
+    language: Language,
 }
 
 impl Claim {
@@ -237,23 +302,91 @@ impl Claim {
         let of_values: HashSet<String> = (values.iter())
             .flat_map(|value| content_words(&value.text, language))
             .collect();
-        let words = content_words(text, language).into_iter();
-        let subject = words.filter(|word| !of_values.contains(word)).collect();
-        Self { values, subject }
+        let mut words = content_words(text, language);
+        words.retain(|word| !of_values.contains(word));
+        let is_unit = |word: &&String| {
+            let mut values = values.iter();
+            values.any(|value| is_unit(word, value, language))
+        };
+        Self {
+            first: words.iter().find(|word| !is_unit(word)).cloned(),
+            subject: words.into_iter().collect(),
+            values,
+            language,
+        }
     }
 
-    /// Checks whether a later text states another value about the same thing.
-    pub(super) fn is_changed_by(&self, later: &Self) -> bool {
-        let is_changed = |value: &Value| {
+    /// Checks whether a later text states another value about the same thing: the texts have two words in common, or one with
+    /// which one of them begins, and that few texts with such a value have.
+    pub(super) fn is_changed_by(&self, later: &Self, subjects: &Subjects) -> bool {
+        let mut changed = self.values.iter().filter(|value| {
             value.kind != ValueKind::Identifier
                 && has_value(std::slice::from_ref(value))
                 && !(later.values.iter())
                     .any(|other| other.kind == value.kind && other.key == value.key)
-                && (later.values.iter())
-                    .any(|other| other.kind == value.kind && other.unit == value.unit)
+                && later.values.iter().any(|other| is_alike(value, other))
+        });
+        let is_first = |word: &String| {
+            let mut firsts = self.first.iter().chain(&later.first);
+            firsts.any(|first| is_part(first, word))
         };
-        self.values.iter().any(is_changed)
-            && self.subject.intersection(&later.subject).count() >= SHARED_WORDS_MIN
+        changed.any(|value| {
+            let shared = |word: &&String| {
+                later.subject.iter().any(|other| is_part(word, other))
+                    && !is_unit(word, value, self.language)
+            };
+            let shared: Vec<&String> = self.subject.iter().filter(shared).collect();
+            shared.len() >= SHARED_WORDS_MIN
+                || (shared.iter()).any(|&word| is_first(word) && subjects.is_rare(value, word))
+        })
+    }
+}
+
+/// Checks whether a word is the unit of a value, as in `20 euros`.
+fn is_unit(word: &str, value: &Value, language: Language) -> bool {
+    let counted = values(&format!("2 {word}"), language, NaiveDate::default());
+    !value.unit.is_empty() && counted.iter().any(|counted| counted.unit == value.unit)
+}
+
+/// Checks whether one value can replace another.
+fn is_alike(one: &Value, other: &Value) -> bool {
+    let has_digit = |value: &Value| value.text.contains(|c: char| c.is_ascii_digit());
+    one.kind == other.kind && one.unit == other.unit && has_digit(one) == has_digit(other)
+}
+
+/// Checks whether two words are equal, or one begins with the other, as `Konzertbeginn` with `Konzert`.
+fn is_part(one: &str, other: &str) -> bool {
+    let (short, long) = if one.len() <= other.len() {
+        (one, other)
+    } else {
+        (other, one)
+    };
+    short == long || short.chars().count() >= PART_LETTERS_MIN && long.starts_with(short)
+}
+
+/// Number of texts with a word and a value of a kind and unit.
+pub(super) struct Subjects(HashMap<(ValueKind, String, String), usize>);
+
+impl Subjects {
+    pub(super) fn of<'a>(claims: impl Iterator<Item = &'a Claim>) -> Self {
+        let mut counts: HashMap<(ValueKind, String, String), usize> = HashMap::new();
+        for claim in claims {
+            let kinds: HashSet<(ValueKind, &str)> = (claim.values.iter())
+                .map(|value| (value.kind, &*value.unit))
+                .collect();
+            for (kind, unit) in kinds {
+                for word in &claim.subject {
+                    let key = (kind, unit.to_owned(), word.clone());
+                    *counts.entry(key).or_default() += 1;
+                }
+            }
+        }
+        Self(counts)
+    }
+
+    fn is_rare(&self, value: &Value, word: &str) -> bool {
+        let key = (value.kind, value.unit.clone(), word.to_owned());
+        (self.0.get(&key)).is_none_or(|count| *count <= SUBJECT_TEXTS_MAX)
     }
 }
 
@@ -261,8 +394,8 @@ impl Claim {
 mod tests {
     use super::*;
 
-    fn quotes(texts: &[&str]) -> Vec<(String, String)> {
-        let lines: Vec<SourceLine> = texts
+    fn lines_of(texts: &[&str]) -> Vec<SourceLine> {
+        texts
             .iter()
             .enumerate()
             .map(|(at, text)| SourceLine {
@@ -273,7 +406,11 @@ mod tests {
                 is_resolution: false,
                 asks: None,
             })
-            .collect();
+            .collect()
+    }
+
+    fn quotes(texts: &[&str]) -> Vec<(String, String)> {
+        let lines = lines_of(texts);
         let reading = Reading::new(&material(&lines, &[]));
         let items = draft(&reading, &lines).items.into_iter();
         items.map(|item| (item.kind, item.text)).collect()
@@ -310,10 +447,37 @@ mod tests {
     }
 
     #[test]
+    fn the_gist_has_short_messages_with_a_value_and_no_jokes_questions_or_quotations() {
+        let said = [
+            "Pump quote: $3,900 plus labor",
+            "nice",
+            "doors open at 7:15 pm, the sound check needs that",
+            "does the pump cost $4,100?",
+            "a sticky note: \"the cctv admin is on 3 May\" and no more",
+            "maybe the pump costs $4,200",
+            "doors open at 6:45 pm now",
+            "+1",
+        ];
+        let lines = lines_of(&said);
+        let reading = Reading::new(&material(&lines, &[]));
+        assert_eq!(
+            draft(&reading, &lines).gist,
+            "Pump quote: $3,900 plus labor. doors open at 6:45 pm now."
+        );
+    }
+
+    #[test]
     fn values_of_different_subjects_do_not_change_each_other() {
         let day = NaiveDate::default();
         let claim = |text| Claim::of(text, Language::English, day);
-        let changes = |old, new| claim(old).is_changed_by(&claim(new));
+        let all = [
+            "The rye for the bakery costs $18.",
+            "We sold bread from rye for $26.",
+            "A bag of rye is $12 at the mill.",
+            "The rye flour was $9.",
+        ];
+        let subjects = Subjects::of(all.map(claim).iter());
+        let changes = |old, new| claim(old).is_changed_by(&claim(new), &subjects);
         assert!(!changes(
             "The hall costs 500 € a night.",
             "Our bus leaves with 40 € in the till."
@@ -326,5 +490,20 @@ mod tests {
             "The hall rent costs 500 €.",
             "The hall rent costs 500 €, not 700 €."
         ));
+        // One word is sufficient if few texts with an amount in this currency have it.
+        assert!(changes(
+            "A ticket costs $18.",
+            "So the new ticket price is $26."
+        ));
+        assert!(!changes(all[0], all[1]));
+        assert!(!changes(
+            "The pump for the cellar costs 3,900 €.",
+            "A rope for the cellar is 40 €."
+        ));
+        assert!(!changes(
+            "The party is on 16 May.",
+            "The party needs a list by Friday."
+        ));
+        assert!(is_part("konzert", "konzertbeginn") && !is_part("tick", "ticket"));
     }
 }

@@ -1,12 +1,9 @@
 //! One pass: reads messages, makes segments, and stores them.
 
-use std::{
-    collections::{BTreeMap, HashSet},
-    sync::Arc,
-};
+use std::{collections::BTreeMap, sync::Arc};
 
 use futures::{FutureExt, StreamExt, future::BoxFuture};
-use openvibe_extract::{Reading, content_words, detect};
+use openvibe_extract::Reading;
 use uuid::Uuid;
 
 use crate::{
@@ -22,7 +19,7 @@ use crate::{
     chat::{messages::AuthorKind, presets},
     db::{Conn, DbError, Json, dialect::hexadecimal_ids, now},
     failpoint,
-    ids::{AgentId, CompactionId, MemoryId, MessageId, UserId},
+    ids::{AgentId, CompactionId, MessageId, UserId},
     memory::{
         automatic::{self, NewItem, PersonalOwner, SegmentEntry},
         content::Content,
@@ -40,11 +37,11 @@ use crate::{
 };
 
 use super::{
-    check::{Source, has_text},
+    check::Source,
     draft::{self, RawDraft},
     item::{Item, SegmentPerson, SourceLine},
-    offline::{self, Claim},
-    render::entry_name,
+    offline,
+    settle::{self, Gist, Settled},
     store::{self, Key},
 };
 use crate::replies::{
@@ -68,8 +65,6 @@ const REMADE_MAX: usize = 3;
 /// Limits for older entries that are compared with corrections.
 pub(super) const COMPARED_MAX: i64 = 200;
 const COMPARED_SEGMENTS_MAX: i64 = 20;
-/// Minimum number of common words of an older entry and one that may concern it.
-pub(super) const COMMON_WORDS_MIN: usize = 2;
 /// Value of `model` without a model.
 pub const BUILT_IN: &str = builtin::NAME;
 
@@ -422,7 +417,8 @@ impl Compactor {
         }))
     }
 
-    /// Marks older entries whose value a new segment corrects as superseded.
+    /// Retires entries whose value is no longer current: older ones that a new segment corrects and, without a model, those that
+    /// a later message changes.
     async fn settle(
         &self,
         pass: &Pass,
@@ -430,11 +426,13 @@ impl Compactor {
         stored: &[CompactionId],
     ) -> Result<(), LeaseLost> {
         let (conversation, id) = (pass.lease.target.conversation(), shared.key.id());
+        let mut first: Option<i64> = None;
         for segment in stored {
             let mut c = self.utility.db.read().await?;
             let Some(segment) = segments::find_segment(&mut c, *segment).await? else {
                 continue;
             };
+            first = Some(first.map_or(segment.from_seq, |first| first.min(segment.from_seq)));
             let older = older(&mut c, id, segment.from_seq).await?;
             if older.is_empty() {
                 continue;
@@ -447,31 +445,59 @@ impl Compactor {
             let rows = history::between(&mut c, conversation, range, MESSAGES_READ_MAX).await?;
             drop(c);
             let (lines, people) = lines_of(&rows);
-            let is_quoted = shared.model.is_none();
-            let work = tokio::task::spawn_blocking(move || {
-                let mut pairs = superseded(&older, &new, lines, &people);
-                if is_quoted {
-                    pairs.extend(changed(&older, &new));
-                }
-                pairs
-            });
-            let pairs = work.await.unwrap_or_default();
-            if pairs.is_empty() {
-                continue;
-            }
-            let lease = pass.lease;
-            self.utility
-                .db
-                .write(lease.workspace.0, async move |c: &mut Conn| {
-                    queue::lock_lease(c, &lease).await?;
-                    for (old, new) in &pairs {
-                        automatic::supersede(c, *old, *new).await?;
-                    }
-                    Ok::<_, LeaseLost>(())
-                })
-                .await?;
+            let work = move || settle::corrected(&older, &new, lines, &people);
+            let settled = tokio::task::spawn_blocking(work).await;
+            self.retire(pass, settled.unwrap_or_default()).await?;
         }
-        Ok(())
+        let Some(first) = first.filter(|_| shared.model.is_none()) else {
+            return Ok(());
+        };
+        let mut c = self.utility.db.read().await?;
+        let mut entries = older(&mut c, id, first).await?;
+        let since = store::list_since(&mut c, id, first).await?;
+        let ids = since.iter().map(|segment| segment.id);
+        entries.extend(automatic::list(&mut c, ids, COMPARED_MAX).await?);
+        let before = store::list_before(&mut c, id, first, COMPARED_SEGMENTS_MAX).await?;
+        let gists = since.into_iter().chain(before).map(|segment| Gist {
+            segment: segment.id,
+            to_seq: segment.to_seq,
+            text: segment.gist,
+        });
+        let gists: Vec<Gist> = gists.collect();
+        let range = SeqRange {
+            from: first,
+            to: i64::MAX,
+        };
+        let rows = history::between(&mut c, conversation, range, MESSAGES_READ_MAX).await?;
+        drop(c);
+        let (lines, people) = lines_of(&rows);
+        let seqs: Vec<i64> = rows.iter().map(|row| row.seq).collect();
+        let work = move || settle::changed(&entries, gists, &lines, &seqs, &people);
+        let settled = tokio::task::spawn_blocking(work).await;
+        self.retire(pass, settled.unwrap_or_default()).await
+    }
+
+    async fn retire(&self, pass: &Pass, settled: Settled) -> Result<(), LeaseLost> {
+        if settled == Settled::default() {
+            return Ok(());
+        }
+        let lease = pass.lease;
+        self.utility
+            .db
+            .write(lease.workspace.0, async move |c: &mut Conn| {
+                queue::lock_lease(c, &lease).await?;
+                for (old, new) in &settled.superseded {
+                    automatic::supersede(c, *old, *new).await?;
+                }
+                for old in &settled.outdated {
+                    automatic::archive(c, *old).await?;
+                }
+                for gist in &settled.gists {
+                    store::shorten_gist(c, gist).await?;
+                }
+                Ok::<_, LeaseLost>(())
+            })
+            .await
     }
 }
 
@@ -770,71 +796,6 @@ async fn put(
     };
     segments::announce(c, &segment, kind, lease.audience).await?;
     Ok(Some(Some(segment.id)))
-}
-
-/// Finds older entries that a correction in these messages concerns, each with the new entry that states the corrected value.
-fn superseded(
-    older: &[SegmentEntry],
-    new: &[SegmentEntry],
-    lines: Vec<SourceLine>,
-    people: &[SegmentPerson],
-) -> Vec<(MemoryId, MemoryId)> {
-    let Some(day) = lines.first().map(|line| line.day) else {
-        return Vec::new();
-    };
-    let offset = older.len();
-    let before = older.iter().map(|entry| SourceLine {
-        person: (people.iter())
-            .position(|person| Some(person.id.0) == entry.author_id)
-            .or(Some(0)),
-        name: entry_name(entry),
-        text: entry.text.clone(),
-        day: entry.said_at.map_or(day, crate::time::Timestamp::day),
-        is_resolution: false,
-        asks: None,
-    });
-    let all: Vec<SourceLine> = before.chain(lines).collect();
-    let reading = Reading::new(&offline::material(&all, people));
-    let words =
-        |text: &str| -> HashSet<String> { content_words(text, detect(text)).into_iter().collect() };
-    let mut pairs = Vec::new();
-    for value in reading
-        .superseded()
-        .iter()
-        .filter(|value| value.line >= offset)
-    {
-        for old in older
-            .iter()
-            .filter(|old| has_text(&old.text, &value.old) && !has_text(&old.text, &value.new))
-        {
-            let of_old = words(&old.text);
-            let is_about = |entry: &&SegmentEntry| {
-                has_text(&entry.text, &value.new)
-                    && words(&entry.text).intersection(&of_old).count() >= COMMON_WORDS_MIN
-            };
-            if let Some(by) = new.iter().find(is_about) {
-                pairs.push((old.id, by.id));
-            }
-        }
-    }
-    pairs
-}
-
-/// Finds older entries whose value a new entry about the same thing changes, each with that entry.
-fn changed(older: &[SegmentEntry], new: &[SegmentEntry]) -> Vec<(MemoryId, MemoryId)> {
-    let claim = |entry: &SegmentEntry| {
-        let day = entry.said_at.map(crate::time::Timestamp::day);
-        let language = detect(&entry.text);
-        Claim::of(&entry.text, language, day.unwrap_or_default())
-    };
-    let new: Vec<(MemoryId, Claim)> = new.iter().map(|new| (new.id, claim(new))).collect();
-    let pairs = older.iter().filter_map(|old| {
-        let stated = claim(old);
-        let mut newest_first = new.iter().rev();
-        let (by, _) = newest_first.find(|(_, new)| stated.is_changed_by(new))?;
-        Some((old.id, *by))
-    });
-    pairs.collect()
 }
 
 /// Returns the options of a `compact` task; `None` for other tasks.

@@ -13,6 +13,8 @@ use crate::{
     time::Timestamp,
 };
 
+use super::settle::ShortenedGist;
+
 /// Lists segments with text that contain a message from this seq on, oldest first.
 pub async fn list_since(
     c: &mut Conn,
@@ -330,6 +332,17 @@ pub async fn put(c: &mut Conn, segment: &Segment) -> Result<(), DbError> {
         .bind(segment.created_by)
         .bind(segment.created_at)
         .bind(segment.version)
+        .run()
+        .await?;
+    Ok(())
+}
+
+/// Shortens the gist of a segment, unless it changed since it was read.
+pub(super) async fn shorten_gist(c: &mut Conn, gist: &ShortenedGist) -> Result<(), DbError> {
+    c.q("update compactions set gist = $3, version = version + 1 where id = $1 and gist = $2")
+        .bind(gist.segment)
+        .bind(gist.before.clone())
+        .bind(gist.after.clone())
         .run()
         .await?;
     Ok(())

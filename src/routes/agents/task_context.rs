@@ -240,7 +240,7 @@ struct MemorySeen {
 #[derive(Serialize, utoipa::ToSchema)]
 struct OldMessageSeen {
     message_id: MessageId,
-    /// Cause of its use, such as `3 matching words`.
+    /// Cause of its use, such as `3 matching words` or `after a matching message`.
     reason: String,
     /// Age of the message at that time.
     age_days: i64,
@@ -277,7 +277,10 @@ fn memory_seen(memory: &MemoryFacts, part: &SentPart) -> MemorySeen {
 fn old_message_seen(message: &OldMessageFacts, part: &SentPart) -> OldMessageSeen {
     OldMessageSeen {
         message_id: message.id,
-        reason: reason(message.matched),
+        reason: match message.matched {
+            0 => "after a matching message".to_owned(),
+            matched => reason(matched),
+        },
         age_days: age_days(message.posted_at, message.used_at),
         text: kept_text(part),
     }

@@ -7199,7 +7199,7 @@ export interface components {
         };
         OldMessageSeen: {
             message_id: components["schemas"]["MessageId"];
-            /** @description Cause of its use, such as `3 matching words`. */
+            /** @description Cause of its use, such as `3 matching words` or `after a matching message`. */
             reason: string;
             /**
              * Format: int64
