@@ -122,6 +122,7 @@ const MIGRATIONS: &[(i64, &str, Text)] = &[
     common!(20_261_124_204_000, "create_revocations"),
     common!(20_261_124_204_500, "create_login_attempts"),
     per_engine!(20_261_124_205_000, "add_store_to_blobs"),
+    common!(20_261_125_200_000, "share_texts_of_versions"),
 ];
 
 pub(super) fn migrator(engine: Engine) -> Migrator {
