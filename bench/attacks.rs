@@ -89,7 +89,7 @@ const ATTACKS: [(&str, Attack, usize); 11] = [
         40,
     ),
     (
-        "20 pipelined requests, unread, without an account",
+        "connections with 20 unread requests, without an account",
         Attack::Pipelined,
         60,
     ),
@@ -106,8 +106,16 @@ const ATTACKS: [(&str, Attack, usize); 11] = [
         4,
     ),
     ("people with endless replies", Attack::LongReplies, 4),
-    ("changes of a base of 300 × 250 KB", Attack::Profiles, 1),
-    ("deletions in a thread of 20,000", Attack::Deletes, 4),
+    (
+        "person who changes a base of 300 × 250 KB",
+        Attack::Profiles,
+        1,
+    ),
+    (
+        "people who delete in a thread of 20,000",
+        Attack::Deletes,
+        4,
+    ),
 ];
 
 /// What the attacks need; made before all of them.

@@ -124,6 +124,7 @@ const MIGRATIONS: &[(i64, &str, Text)] = &[
     per_engine!(20_261_124_205_000, "add_store_to_blobs"),
     per_engine!(20_261_125_190_000, "create_action_needs"),
     common!(20_261_125_190_500, "drop_schema_version_from_nodes"),
+    common!(20_261_125_200_000, "share_texts_of_versions"),
 ];
 
 pub(super) fn migrator(engine: Engine) -> Migrator {

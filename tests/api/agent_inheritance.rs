@@ -1310,22 +1310,21 @@ async fn stored_bytes(person: &Person) -> i64 {
 
 #[tokio::test]
 async fn a_base_change_is_rejected_if_its_children_would_exceed_the_quota() {
-    const MAX: i64 = 2400 * 1024;
-    let t = crate::support::team_with(&[("WORKSPACE_BYTES_MAX", "2400KiB")]).await;
+    const MAX: i64 = 2000 * 1024;
+    let t = crate::support::team_with(&[("WORKSPACE_BYTES_MAX", "2000KiB")]).await;
     let base = make(&t.ada, "base", None, json!({})).await;
-    let long = json!({"instructions": "word ".repeat(4000)});
     let mut children = Vec::new();
     for n in 0..25 {
-        children.push(make(&t.ada, &format!("child-{n}"), Some(&base), long.clone()).await);
+        children.push(make(&t.ada, &format!("child-{n}"), Some(&base), json!({})).await);
     }
     // 25 versions of 40 KB each, and the same again after one change.
+    let long = |start: &str| json!({"instructions": format!("{start}{}", " word".repeat(8000))});
     let before = stored_bytes(&t.ada).await;
-    change(&t.ada, &base, json!({"instructions": "Mind the tide."})).await;
+    change(&t.ada, &base, long("Mind the tide.")).await;
     let reserved = stored_bytes(&t.ada).await - before;
     assert!((900_000..1_300_000).contains(&reserved), "{reserved}");
     all_follow(&t, &children, "Mind the tide.").await;
-    let grown = json!({"instructions": "Mind the tide, too."});
-    let code = code_of(&t.ada, &base, grown).await;
+    let code = code_of(&t.ada, &base, long("Mind the tide, too.")).await;
     assert_eq!(code, "quota_exceeded");
     for agent in children.iter().chain([&base]) {
         assert_eq!(t.ada.get(&path(agent)).await.ok()["version"], 2);
@@ -1348,12 +1347,12 @@ async fn grandchildren_count_before_a_base_changes() {
     let t = crate::support::team_with(&[("WORKSPACE_BYTES_MAX", "1MiB")]).await;
     let top = make(&t.ada, "top", None, json!({})).await;
     let middle = make(&t.ada, "middle", Some(&top), json!({})).await;
-    let long = json!({"instructions": "word ".repeat(4000)});
     let mut last = String::new();
-    for n in 0..15 {
-        last = make(&t.ada, &format!("leaf-{n}"), Some(&middle), long.clone()).await;
+    for n in 0..30 {
+        last = make(&t.ada, &format!("leaf-{n}"), Some(&middle), json!({})).await;
     }
-    let code = code_of(&t.ada, &top, json!({"instructions": "Mind the tide."})).await;
+    let long = json!({"instructions": "word ".repeat(8000)});
+    let code = code_of(&t.ada, &top, long).await;
     assert_eq!(code, "quota_exceeded");
     assert_eq!(t.ada.get(&path(&middle)).await.ok()["version"], 1);
     assert_eq!(t.ada.get(&path(&last)).await.ok()["version"], 1);
@@ -1427,4 +1426,49 @@ async fn approvals_of_a_base_bind_agents_that_were_merged_without_them() {
     .await;
     let merged = resolved(&ada, &child).await;
     assert_eq!(merged["trust"]["escalate"], json!(["search", "read"]));
+}
+
+#[tokio::test]
+async fn a_text_is_stored_once_for_an_agent_whatever_the_number_of_its_versions() {
+    let t = team().await;
+    let base = make(
+        &t.ada,
+        "base",
+        None,
+        json!({"instructions": "Mind the tide."}),
+    )
+    .await;
+    let (first, second) = ("word ".repeat(4000), "tide ".repeat(4000));
+    let child = make(&t.ada, "child", Some(&base), json!({"instructions": first})).await;
+    for n in 0..3 {
+        let fields = json!({"instructions": format!("Mind tide {n}.")});
+        change(&t.ada, &base, fields).await;
+    }
+    change(&t.ada, &child, json!({"instructions": second})).await;
+    change(&t.ada, &base, json!({"instructions": "Mind the ebb."})).await;
+    let long = "agent_versions where length(cast(profile as text)) + length(cast(resolved as text)) > 20000";
+    assert_eq!(t.app.place.count(long).await, 2);
+    let both = "agent_versions where length(cast(profile as text)) + length(cast(resolved as text)) > 40000";
+    assert_eq!(t.app.place.count(both).await, 0);
+    let of_base = [
+        "Mind the tide.",
+        "Mind tide 0.",
+        "Mind tide 1.",
+        "Mind tide 2.",
+        "Mind tide 2.",
+        "Mind the ebb.",
+    ];
+    for (n, inherited) in of_base.into_iter().enumerate() {
+        let version = format!("{}/versions/{}", path(&child), n + 1);
+        let version = t.ada.get(&version).await.ok();
+        let own = if n < 4 { &first } else { &second };
+        assert_eq!(text(&version, "/snapshot/instructions"), *own, "{n}");
+        let whole = format!("{inherited}\n\n{own}");
+        assert_eq!(text(&version, "/resolved/instructions"), whole, "{n}");
+    }
+    let usage = stored_bytes(&t.ada).await;
+    let gone = format!("{}?permanent=true", path(&child));
+    t.ada.delete(&gone).await.is(200);
+    let freed = usage - stored_bytes(&t.ada).await;
+    assert!((40_000..70_000).contains(&freed), "{freed}");
 }

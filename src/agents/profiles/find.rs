@@ -2,7 +2,10 @@
 
 use uuid::Uuid;
 
-use super::{AccessControl, Agent, AgentStatus, Brief, Profile, Row, parts, tools::NamedTools};
+use super::{
+    AccessControl, Agent, AgentStatus, Brief, Profile, Row, merged_columns::MergedColumns, parts,
+    tools::NamedTools,
+};
 use crate::agents::AgentError;
 use crate::{
     auth::{Actor, Role, Scope, handles::OwnerType},
@@ -300,20 +303,33 @@ pub async fn find_resolved(
     id: AgentId,
     version: i64,
 ) -> Result<Option<Resolved>, DbError> {
-    let found: Option<(String, String, Json<Profile>)> = c
-        .q("select a.name, coalesce(a.summary ->> 'display_name', a.name), v.resolved from agent_versions v \
-            join agents a on a.id = v.agent_id where v.agent_id = $1 and v.version = $2")
+    let found: Option<ResolvedRow> = c
+        .q(concat!(
+            "select a.name, coalesce(a.summary ->> 'display_name', a.name) as shown_name, ",
+            merged_sql!(),
+            " from agent_versions v join agents a on a.id = v.agent_id",
+            profile_row_sql!(),
+            "where v.agent_id = $1 and v.version = $2"
+        ))
         .bind(id)
         .bind(version)
         .opt()
         .await?;
-    Ok(found.map(|(name, shown_name, profile)| Resolved {
+    Ok(found.map(|row| Resolved {
         agent: id,
         version,
-        name,
-        shown_name,
-        profile: profile.0,
+        name: row.name,
+        shown_name: row.shown_name,
+        profile: row.merged.profile(),
     }))
+}
+
+#[derive(sqlx::FromRow)]
+struct ResolvedRow {
+    name: String,
+    shown_name: String,
+    #[sqlx(flatten)]
+    merged: MergedColumns,
 }
 
 /// Display name of an agent, including one that was permanently deleted.

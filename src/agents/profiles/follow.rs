@@ -90,7 +90,7 @@ async fn bytes_after(
     let json = serde_json::to_string(&text).map_or(0, |json| json.len());
     let more = quota::ROW_BYTES + 2 * i64::try_from(json).unwrap_or_default();
     c.q("select cast(coalesce(sum(x.bytes + $3), 0) as bigint) from ( \
-           select v.bytes as bytes from agents a join agent_versions v on v.agent_id = a.id and v.version = a.version \
+           select v.bytes + a.profile_bytes as bytes from agents a join agent_versions v on v.agent_id = a.id and v.version = a.version \
            where a.persona_id = $1 and a.id > $2 \
            union all select v.bytes as bytes from agents a join agents b on b.base_id = a.id \
            join agent_versions v on v.agent_id = b.id and v.version = b.version where a.persona_id = $1 and a.id > $2 \

@@ -2,7 +2,9 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{AgentStatus, Profile, Trust, form::INSTRUCTIONS_BYTES_MAX};
+use super::{
+    AgentStatus, Profile, Trust, form::INSTRUCTIONS_BYTES_MAX, merged_columns::MergedColumns,
+};
 use crate::agents::AgentError;
 use crate::{
     db::{Conn, DbError, Json},
@@ -120,7 +122,8 @@ struct BaseRow {
     name: String,
     version: i64,
     status: AgentStatus,
-    resolved: Json<Profile>,
+    #[sqlx(flatten)]
+    merged: MergedColumns,
     bases: Option<Json<Vec<Base>>>,
 }
 
@@ -146,8 +149,13 @@ pub(super) async fn resolve(
         return Err(AgentError::Cycle);
     }
     let row: Option<BaseRow> = c
-        .q("select a.id, a.name, a.version, a.status, v.resolved, v.bases from agents a \
-            join agent_versions v on v.agent_id = a.id and v.version = a.version where a.workspace_id = $1 and a.id = $2")
+        .q(concat!(
+            "select a.id, a.name, a.version, a.status, ",
+            merged_sql!(),
+            ", v.bases from agents a join agent_versions v on v.agent_id = a.id and v.version = a.version",
+            profile_row_sql!(),
+            "where a.workspace_id = $1 and a.id = $2"
+        ))
         .bind(workspace)
         .bind(base)
         .opt()
@@ -176,7 +184,7 @@ pub(super) async fn resolve(
         return Err(AgentError::TooDeep);
     }
     Ok(Merged {
-        profile: merge(&row.resolved.0, profile),
+        profile: merge(&row.merged.profile(), profile),
         bases,
     })
 }

@@ -1,7 +1,7 @@
 //! Agent profiles: the stored configuration of agents. An agent does not have any other state between calls.
 //!
-//! Every change creates a version: `agent_versions` stores each state in full, both as written and with its bases
-//! merged in, and tasks record the version that they use. A change to a base creates a new version of each agent that
+//! Every change creates a version: `agent_versions` stores each state, both as written and with its bases merged in,
+//! and tasks record the version that they use. A change to a base creates a new version of each agent that
 //! inherits from it, so the content of a version never changes.
 
 /// Selects agents with agents as `a`, workspaces as `w`, policies as `p`, and personas as `ps`; the argument continues the query.
@@ -17,15 +17,30 @@ macro_rules! agent_sql {
     };
 }
 
-/// Selects agents like `agent_sql!`, plus `resolved` and `bases` of the current version.
+/// Selects `MergedColumns` of the version `v`; `profile_row_sql!` has to follow in the query.
+macro_rules! merged_sql {
+    () => {
+        "v.resolved, case when v.is_split then coalesce(o.profile, v.profile) ->> 'instructions' end as own_text, \
+         case when v.is_split then coalesce(o.profile, v.profile) -> 'files' end as own_files"
+    };
+}
+
+/// Joins the row `o` that stores the profile of the version `v`, if it is another one.
+macro_rules! profile_row_sql {
+    () => {
+        " left join agent_versions o on o.agent_id = v.agent_id and o.version = v.profile_of "
+    };
+}
+
+/// Selects agents like `agent_sql!`, plus the profile as written, the merged profile, and `bases` of the current version.
 macro_rules! child_sql {
     ($tail:literal) => {
         concat!(
             "select a.id, a.workspace_id, a.name, a.status, a.is_system, a.mentionable, a.version, a.profile, a.summary, a.access, \
              a.created_by, a.created_at, a.updated_at, w.default_agent_id, p.allowed_tools, ps.name as persona_name, \
-             ps.pipeline_status as persona_status, v.resolved, v.bases from agents a join workspaces w on w.id = a.workspace_id \
+             ps.pipeline_status as persona_status, ", merged_sql!(), ", coalesce(o.profile, v.profile) as written, v.bases from agents a join workspaces w on w.id = a.workspace_id \
              left join workspace_policies p on p.workspace_id = a.workspace_id left join personas ps on ps.id = a.persona_id \
-             join agent_versions v on v.agent_id = a.id and v.version = a.version ",
+             join agent_versions v on v.agent_id = a.id and v.version = a.version", profile_row_sql!(),
             $tail
         )
     };
@@ -42,6 +57,7 @@ mod form;
 mod identity;
 mod inherit;
 mod list;
+mod merged_columns;
 mod parts;
 mod preset;
 mod refresh;

@@ -13,6 +13,7 @@ use super::{
     find::find_row,
     form::INSTRUCTIONS_BYTES_MAX,
     inherit::{self, Merged},
+    merged_columns::MergedColumns,
     version_rows::{Version, insert_version, stored_bytes},
 };
 use crate::{
@@ -56,13 +57,16 @@ struct ParentRow {
     id: AgentId,
     name: String,
     version: i64,
-    resolved: Json<Profile>,
+    #[sqlx(flatten)]
+    merged: MergedColumns,
     bases: Option<Json<Vec<Base>>>,
 }
 
 #[derive(sqlx::FromRow)]
 struct ChildRow {
-    resolved: Json<Profile>,
+    #[sqlx(flatten)]
+    merged: MergedColumns,
+    written: Json<Profile>,
     bases: Option<Json<Vec<Base>>>,
     #[sqlx(flatten)]
     row: Row,
@@ -131,7 +135,8 @@ pub(super) async fn plan(
 }
 
 /// Maximum size of the next versions of the children of an agent, from `after` on, and of the children's children.
-/// `inherited` is the part of the agent's profile that they inherit: a merged profile is at most as long as both parts.
+/// `inherited` is the part of the agent's profile that they inherit: a merged profile is at most as long as both parts, and
+/// is stored without the own instructions, like the profile itself.
 async fn bytes_below(
     c: &mut Conn,
     base: AgentId,
@@ -141,7 +146,7 @@ async fn bytes_below(
     let each = quota::ROW_BYTES + stored_bytes(inherited);
     let children: i64 = c
         .q(
-            "select cast(coalesce(sum($3 + 2 * profile_bytes), 0) as bigint) from agents \
+            "select cast(coalesce(sum($3 + profile_bytes - instructions_bytes), 0) as bigint) from agents \
             where base_id = $1 and id > $2",
         )
         .bind(base)
@@ -154,7 +159,7 @@ async fn bytes_below(
     }
     let grandchildren: i64 = c
         .q(
-            "select cast(coalesce(sum($3 + a.profile_bytes + 2 * g.profile_bytes), 0) as bigint) from agents a \
+            "select cast(coalesce(sum($3 + a.profile_bytes + g.profile_bytes - g.instructions_bytes), 0) as bigint) from agents a \
             join agents g on g.base_id = a.id where a.base_id = $1 and a.id > $2",
         )
         .bind(base)
@@ -280,10 +285,13 @@ async fn set_position(
 
 async fn get_parent(c: &mut Conn, id: AgentId) -> Result<Parent, DbError> {
     let row: ParentRow = c
-        .q(
-            "select a.id, a.name, a.version, v.resolved, v.bases from agents a \
-            join agent_versions v on v.agent_id = a.id and v.version = a.version where a.id = $1",
-        )
+        .q(concat!(
+            "select a.id, a.name, a.version, ",
+            merged_sql!(),
+            ", v.bases from agents a join agent_versions v on v.agent_id = a.id and v.version = a.version",
+            profile_row_sql!(),
+            "where a.id = $1"
+        ))
         .bind(id)
         .one()
         .await?;
@@ -294,7 +302,7 @@ async fn get_parent(c: &mut Conn, id: AgentId) -> Result<Parent, DbError> {
             version: row.version,
         },
         merged: Merged {
-            profile: row.resolved.0,
+            profile: row.merged.profile(),
             bases: row.bases.map(|bases| bases.0).unwrap_or_default(),
         },
     })
@@ -333,7 +341,8 @@ async fn refresh_child(
     people: &mut Option<People>,
 ) -> Result<(), DbError> {
     let ChildRow {
-        resolved,
+        merged: current,
+        written,
         bases: known,
         row,
     } = child;
@@ -347,7 +356,7 @@ async fn refresh_child(
         bases,
     };
     // Its own children also record the versions of their bases.
-    let is_unchanged = merged.profile == resolved.0;
+    let is_unchanged = merged.profile == current.profile();
     let bytes_below = if is_unchanged {
         0
     } else {
@@ -379,6 +388,7 @@ async fn refresh_child(
         mentionable: row.mentionable,
         profile: &row.profile.0,
         merged: &merged,
+        has_same_profile: written.0 == row.profile.0,
     };
     let summary = format!(
         "base {} changed to version {}",

@@ -74,6 +74,7 @@ pub async fn insert_agent(
         mentionable: first.mentionable,
         profile: &first.profile,
         merged: &merged,
+        has_same_profile: false,
     };
     insert_version(c, workspace, &version, first.created_by, &first.summary).await?;
     index_metadata(c, workspace, id, &first.profile).await?;
@@ -161,6 +162,7 @@ pub(super) async fn store(
         mentionable: wanted.mentionable,
         profile: &wanted.profile,
         merged: &merged,
+        has_same_profile: false,
     };
     insert_version(c, row.workspace_id, &stored, Some(by), &summary).await?;
     if wanted.profile.metadata != row.profile.0.metadata {

@@ -1,6 +1,11 @@
 //! Rows of versions, and their size.
+//!
+//! A text is stored once for each agent: a version that a change of a base made refers to the version with its profile, and
+//! the merged profile does not contain the agent's own instructions and files again.
 
-use super::{AgentStatus, Profile, inherit::Merged};
+use std::{borrow::Cow, collections::BTreeMap};
+
+use super::{AgentStatus, Profile, inherit::Merged, merged_columns::without_start};
 use crate::{
     auth::quota,
     db::{Conn, DbError, Json, now},
@@ -15,6 +20,22 @@ pub(super) struct Version<'a> {
     pub(super) mentionable: bool,
     pub(super) profile: &'a Profile,
     pub(super) merged: &'a Merged,
+    /// The profile is that of the agent's previous version.
+    pub(super) has_same_profile: bool,
+}
+
+/// A merged profile without the instructions and files of the profile; `None` if it has no bases.
+fn split(profile: &Profile, merged: &Merged) -> Option<Profile> {
+    if merged.bases.is_empty() {
+        return None;
+    }
+    let own = without_start(&profile.instructions);
+    let inherited = merged.profile.instructions.strip_suffix(own)?;
+    Some(Profile {
+        instructions: inherited.to_owned(),
+        files: BTreeMap::new(),
+        ..merged.profile.clone()
+    })
 }
 
 pub(super) async fn insert_version(
@@ -24,29 +45,43 @@ pub(super) async fn insert_version(
     changed_by: Option<UserId>,
     summary: &str,
 ) -> Result<(), DbError> {
+    let split = split(stored.profile, stored.merged);
+    let is_split = split.is_some();
+    let resolved = split.map_or(Cow::Borrowed(&stored.merged.profile), Cow::Owned);
+    let mut bytes = quota::ROW_BYTES + stored_bytes(&resolved);
+    let profile = if stored.has_same_profile {
+        serde_json::json!({})
+    } else {
+        bytes += stored_bytes(stored.profile);
+        serde_json::to_value(stored.profile).unwrap_or_default()
+    };
     c.q("insert into agent_versions (agent_id, version, name, status, mentionable, profile, resolved, bases, change_summary, \
-         changed_by, changed_at, bytes) values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)")
+         changed_by, changed_at, bytes, is_split, profile_of) values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, \
+         case when $14 then (select coalesce(profile_of, version) from agent_versions where agent_id = $1 and version = $2 - 1) end)")
         .bind(stored.agent)
         .bind(stored.version)
         .bind(stored.name.to_owned())
         .bind(stored.status)
         .bind(stored.mentionable)
-        .bind(Json(stored.profile.clone()))
-        .bind(Json(stored.merged.profile.clone()))
+        .bind(Json(profile))
+        .bind(Json(resolved.into_owned()))
         .bind(Json(stored.merged.bases.clone()))
         .bind(summary.to_owned())
         .bind(changed_by)
         .bind(now())
-        .bind(size_of(stored.profile, stored.merged))
+        .bind(bytes)
+        .bind(is_split)
+        .bind(stored.has_same_profile)
         .run()
         .await?;
-    let bytes = size_of(stored.profile, stored.merged);
     quota::count_agent_bytes(c, workspace, bytes).await
 }
 
-/// Stored size of a version: the profile as written, plus the profile merged with its bases.
+/// Stored size of a version with a new profile: the profile as written, plus the rest of the merged profile.
 pub(super) fn size_of(profile: &Profile, merged: &Merged) -> i64 {
-    quota::ROW_BYTES + stored_bytes(profile) + stored_bytes(&merged.profile)
+    let resolved = split(profile, merged);
+    let resolved = resolved.as_ref().unwrap_or(&merged.profile);
+    quota::ROW_BYTES + stored_bytes(profile) + stored_bytes(resolved)
 }
 
 /// Length of a profile as JSON.

@@ -5,7 +5,10 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 use serde_json::Value;
 
-use super::{AgentStatus, Base, NewAgent, Profile, Row, find::get_visible_row, tools::NamedTools};
+use super::{
+    AgentStatus, Base, NewAgent, Profile, Row, find::get_visible_row,
+    merged_columns::MergedColumns, tools::NamedTools,
+};
 use crate::agents::{AgentError, files::SHARED, personas::find_named};
 use crate::{
     auth::Actor,
@@ -75,7 +78,8 @@ pub(super) struct Stored {
     pub(super) mentionable: Option<bool>,
     status: Option<AgentStatus>,
     pub(super) profile: Json<Profile>,
-    resolved: Json<Profile>,
+    #[sqlx(flatten)]
+    merged: MergedColumns,
     bases: Option<Json<Vec<Base>>>,
     change_summary: Option<String>,
     changed_by: Option<UserId>,
@@ -85,12 +89,12 @@ pub(super) struct Stored {
 impl Stored {
     /// A profile of this version with the fields stored in its row. Older versions without these fields use the
     /// agent's current name.
-    fn form(&self, row: &Row, profile: &Profile) -> NewAgent {
+    fn form(&self, row: &Row, profile: Profile) -> NewAgent {
         NewAgent {
             name: self.name.clone().unwrap_or_else(|| row.name.clone()),
             mentionable: Some(self.mentionable.unwrap_or(row.mentionable)),
             status: self.status,
-            ..NewAgent::of_profile(profile.clone())
+            ..NewAgent::of_profile(profile)
         }
     }
 
@@ -140,8 +144,13 @@ pub async fn list_versions(
 }
 
 async fn find(c: &mut Conn, agent: AgentId, version: i64) -> Result<Option<Stored>, DbError> {
-    c.q("select version, name, mentionable, status, profile, resolved, bases, change_summary, changed_by, changed_at \
-         from agent_versions where agent_id = $1 and version = $2")
+    c.q(concat!(
+        "select v.version, v.name, v.mentionable, v.status, coalesce(o.profile, v.profile) as profile, ",
+        merged_sql!(),
+        ", v.bases, v.change_summary, v.changed_by, v.changed_at from agent_versions v",
+        profile_row_sql!(),
+        "where v.agent_id = $1 and v.version = $2"
+    ))
         .bind(agent)
         .bind(version)
         .opt()
@@ -166,8 +175,8 @@ pub async fn get_version(
     let stored = stored(c, &row, version).await?;
     Ok(AgentVersion {
         summary: stored.summary(row.id),
-        snapshot: stored.form(&row, &stored.profile.0),
-        resolved: stored.form(&row, &stored.resolved.0),
+        snapshot: stored.form(&row, stored.profile.0.clone()),
+        resolved: stored.form(&row, stored.merged.profile()),
         resolved_from: stored.bases.map(|bases| bases.0).unwrap_or_default(),
         files: stored.profile.0.files,
     })
@@ -187,7 +196,7 @@ pub async fn diff(
     let row = get_visible_row(c, actor, reference).await?;
     let (old, new) = (stored(c, &row, from).await?, stored(c, &row, to).await?);
     let fields = |stored: &Stored| {
-        let form = stored.form(&row, &stored.profile.0);
+        let form = stored.form(&row, stored.profile.0.clone());
         let mut fields = match serde_json::to_value(form) {
             Ok(Value::Object(fields)) => fields,
             _ => serde_json::Map::new(),
@@ -236,7 +245,7 @@ pub async fn get_resolved_agent(
         name: row.name.clone(),
         version: row.version,
     });
-    let mut profile = stored.resolved.0;
+    let mut profile = stored.merged.profile();
     profile.max_output_tokens = Some(profile.output_tokens_max());
     let is_sent = profile.persona_text.is_some();
     row.servers = NamedTools::read(c, actor.workspace, &profile.tools).await?;

@@ -65,5 +65,5 @@ export const runLines = lazyComponent(() => import('../runs/RunLines.svelte'));
 export const messageEdit = lazyComponent(() => import('./MessageEdit.svelte'));
 /** Loaded by the shell before anyone opens it. */
 export const quickSwitcher = lazyComponent(() => import('./QuickSwitcher.svelte'));
-/** Offer to connect a model, in an empty channel. */
-export const modelOffer = lazyComponent(() => import('./ModelOffer.svelte'));
+/** Page of an empty channel. */
+export const channelIntro = lazyComponent(() => import('./ChannelIntro.svelte'));

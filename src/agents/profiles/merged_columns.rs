@@ -1,0 +1,32 @@
+//! Columns of a version with the profile that its bases are merged into.
+
+use std::collections::BTreeMap;
+
+use super::Profile;
+use crate::db::Json;
+
+/// A profile with its bases merged in, as selected by `merged_sql!`.
+#[derive(sqlx::FromRow)]
+pub(super) struct MergedColumns {
+    resolved: Json<Profile>,
+    own_text: Option<String>,
+    own_files: Option<Json<BTreeMap<String, String>>>,
+}
+
+impl MergedColumns {
+    pub(super) fn profile(&self) -> Profile {
+        let mut profile = self.resolved.0.clone();
+        if let Some(own) = &self.own_text {
+            profile.instructions.push_str(without_start(own));
+        }
+        if let Some(own) = &self.own_files {
+            profile.files.clone_from(&own.0);
+        }
+        profile
+    }
+}
+
+/// The part of a profile's own instructions that merging keeps.
+pub(super) fn without_start(instructions: &str) -> &str {
+    instructions.trim_start_matches('\n')
+}
