@@ -85,7 +85,7 @@ impl Default for BodyBounds {
             },
             anonymous_within: Duration::from_secs(10),
             handled_max: 1024,
-            handled_reads: 8,
+            handled_reads: 4,
             handled_within: Duration::from_secs(10),
         }
     }

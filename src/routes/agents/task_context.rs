@@ -134,6 +134,7 @@ struct Segment {
 #[derive(Serialize, utoipa::ToSchema)]
 struct SegmentPart {
     /// Name of the block, such as `memories`, or of the part of the system text.
+    #[schema(example = "memories")]
     name: &'static str,
     tokens: u64,
 }

@@ -8673,7 +8673,10 @@ export interface components {
          */
         SegmentName: "system" | "workspace" | "memory" | "summary" | "messages" | "trigger" | "tools" | "reserve";
         SegmentPart: {
-            /** @description Name of the block, such as `memories`, or of the part of the system text. */
+            /**
+             * @description Name of the block, such as `memories`, or of the part of the system text.
+             * @example memories
+             */
             name: string;
             /** Format: int64 */
             tokens: number;
@@ -16800,6 +16803,12 @@ export interface operations {
                      *         "segments": [
                      *           {
                      *             "name": "system",
+                     *             "parts": [
+                     *               {
+                     *                 "name": "memories",
+                     *                 "tokens": 0
+                     *               }
+                     *             ],
                      *             "tokens": 0
                      *           }
                      *         ],
@@ -23294,6 +23303,12 @@ export interface operations {
                      *         "segments": [
                      *           {
                      *             "name": "system",
+                     *             "parts": [
+                     *               {
+                     *                 "name": "memories",
+                     *                 "tokens": 0
+                     *               }
+                     *             ],
                      *             "tokens": 0
                      *           }
                      *         ],
@@ -24195,6 +24210,12 @@ export interface operations {
                      *         "segments": [
                      *           {
                      *             "name": "system",
+                     *             "parts": [
+                     *               {
+                     *                 "name": "memories",
+                     *                 "tokens": 0
+                     *               }
+                     *             ],
                      *             "tokens": 0
                      *           }
                      *         ],
