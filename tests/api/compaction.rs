@@ -470,8 +470,6 @@ async fn without_a_model_later_messages_retire_old_values() {
     let general = id(&ada.channel("general").await);
     let pump = "The pump for the new cellar costs 3,900 euros at the shop beside the old bridge.";
     let thread = ada.thread(&general, pump).await;
-    // Short values are in the summary only.
-    ada.say(&thread, "rope for the cellar: 40 euros").await;
     let filler = ada.tell(&thread, "message 0").await;
     for n in 1..25 {
         ada.say(&thread, &format!("message {n}")).await;
@@ -485,23 +483,19 @@ async fn without_a_model_later_messages_retire_old_values() {
             .filter(|text| text.contains("euros"))
             .collect::<Vec<_>>()
     };
-    let summary = async || ada.get(&path).await.ok()["data"].to_string();
     let compact = async || {
         let queued = ada.post(&path, json!({"keep": 10})).await.is(202);
         ada.completed(&text(&queued, "/task/id")).await;
     };
     compact().await;
     assert_eq!(values("active").await, [pump]);
-    assert!(summary().await.contains("rope for the cellar: 40 euros"));
     for n in 25..40 {
         ada.say(&thread, &format!("message {n}")).await;
     }
-    // These messages stay in the window.
+    // Its message stays in the window.
     ada.say(&thread, "pump: 3,500 euros now, they had a sale")
         .await;
-    ada.say(&thread, "rope is 45 euros").await;
     compact().await;
-    assert!(!summary().await.contains("40 euros"));
     assert_eq!(values("active").await, Vec::<String>::new());
     assert_eq!(values("archived").await, [pump]);
     // The first segment is made again, after the newer one.
