@@ -595,7 +595,7 @@ async fn an_erased_person_is_on_no_card_and_has_no_permissions() {
     assert!(left.is_empty(), "{left:?}");
     let path = format!("/v1/actions/{}", id(&p.action));
     let denied = p.t.bo.get(&path).await.ok();
-    let by = text(&denied, "/needs/0/by");
+    let by = text(&denied, "/needs/1/by");
     assert!(by.starts_with("user_") && by != cat.id, "{denied}");
     let path = format!("/v1/actions/{}", id(&action));
     let action = p.t.bo.get(&path).await.ok();

@@ -324,7 +324,7 @@ async fn a_draft_of_the_extractor_names_the_failure_of_the_model() {
     let dive = t.dive().await;
     t.ada.tell_in(&dive.fork, "Let's ship on Monday.").await;
     t.bo.tell_in(&dive.fork, "Agreed, Monday.").await;
-    // A failure that may pass is retried.
+    // A failure that may pass is retried, and an unreadable answer is requested once more.
     t.model().script("resolver", [Answer::status(503, "busy")]);
     for (answers, by_model, reason) in [
         (vec![Answer::status(400, "{}")], false, json!("bad_request")),
@@ -338,5 +338,5 @@ async fn a_draft_of_the_extractor_names_the_failure_of_the_model() {
         assert_eq!(draft["generated_by"] != "builtin", by_model, "{draft}");
         assert_eq!(draft["fallback_reason"], reason, "{draft}");
     }
-    assert_eq!(t.model().asked("resolver", 4).await.len(), 4);
+    assert_eq!(t.model().asked("resolver", 5).await.len(), 5);
 }
