@@ -182,13 +182,12 @@ impl Maker<'_> {
         let before = self
             .thread
             .before(at)
-            .filter(|before| unit.terms() < 2 && extra.is_none() && !self.thread.rejected[*before]);
+            .filter(|before| unit.terms() < 2 && extra.is_none() && self.is_context(*before));
         let mut context: Vec<usize> = topic.or(before).into_iter().collect();
         if let Some(first) = context.first().copied()
             && unit.terms() + self.unit(first).terms() < SHORT_WORDS
         {
-            let more = self.thread.before(first).filter(|at| !self.thread.rejected[*at]);
-            context.extend(more);
+            context.extend(self.thread.before(first).filter(|at| self.is_context(*at)));
         }
         for before in context.into_iter().rev() {
             parts.push(self.quote(before, QUOTE_WORDS));
@@ -203,6 +202,11 @@ impl Maker<'_> {
         }
         sources.sort_unstable();
         Point { text: parts.join(" "), sources }
+    }
+
+    /// Checks whether a sentence can be quoted before another one: it was not rejected, and is no result itself, which would be told twice.
+    fn is_context(&self, at: usize) -> bool {
+        !self.thread.rejected[at] && !self.thread.has_role(at, Role::Decision)
     }
 
     /// Checks whether a text has a value that was corrected in this line or later, without the correction.

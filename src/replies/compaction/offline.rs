@@ -199,8 +199,11 @@ fn results(reading: &Reading, lines: &[SourceLine]) -> Vec<Quote> {
         .collect();
     for task in reading.tasks() {
         let is_told = |at: &usize| quotes.iter().any(|quote| quote.sources.contains(at));
+        // The context of a task can be a result.
+        let repeats = quotes.iter().any(|quote| task.text.contains(&quote.text));
         if is_clear(&task.text, &task.sources, task.due.is_some())
             && !task.sources.iter().all(is_told)
+            && !repeats
         {
             quotes.push(Quote {
                 kind: MemoryKind::Todo,
