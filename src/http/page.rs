@@ -184,6 +184,7 @@ impl<T> List<T> {
     }
 
     /// Turns it into a page of a list with another sort order, before the page at `next`.
+    #[must_use]
     pub fn continued_at(mut self, next: Option<String>) -> Self {
         self.has_more = next.is_some();
         self.next_cursor = Some(next);

@@ -133,6 +133,7 @@ enum Phase {
 }
 
 /// Response that is being received: bytes in, deltas out.
+#[expect(clippy::struct_excessive_bools, reason = "independent facts")]
 pub(super) struct Answer {
     bytes: ByteStream,
     api_key: Option<String>,
@@ -158,6 +159,7 @@ pub(super) struct Answer {
 
 /// End of a response that failed.
 #[derive(Debug, Clone, Copy)]
+#[expect(clippy::struct_excessive_bools, reason = "independent facts")]
 pub(super) struct Ending {
     /// The server ended the stream; false if the connection broke.
     pub(super) is_clean: bool,

@@ -140,8 +140,8 @@ async fn a_refusal_of_tools_is_known_after_a_restart() {
         let store = Arc::clone(&store);
         let model = Some("m".to_owned());
         OpenAi::new(Endpoint {
-            store,
             model,
+            store,
             ..endpoint(&script.url)
         })
         .unwrap()
