@@ -64,9 +64,9 @@ audit: node ## Check licenses, sources, and known vulnerabilities of dependencie
 test-rust: export RUST_TEST_THREADS ?= $(shell echo $$(($$(nproc) + 4)))
 test-rust: node test-tools ## Run the Rust tests, on SQLite and on PostgreSQL
 	$(CLEAN) cargo test --no-run
-	$(CLEAN) OPENVIBE_TEST_DATABASE=sqlite cargo test --quiet
-	$(CLEAN) cargo test --quiet -p openvibe-extract -p openvibe-responder -p openvibe-sqlite
-	$(CLEAN) OPENVIBE_TEST_DATABASE=postgres scripts/with-postgres.sh cargo test --quiet --test api
+	$(CLEAN) OPENVIBE_TEST_DATABASE=sqlite scripts/cargo-test.sh --quiet
+	$(CLEAN) scripts/cargo-test.sh --quiet -p openvibe-extract -p openvibe-responder -p openvibe-sqlite
+	$(CLEAN) OPENVIBE_TEST_DATABASE=postgres scripts/with-postgres.sh scripts/cargo-test.sh --quiet --test api
 
 .PHONY: test-web
 test-web: test-units test-browser ## Run the unit tests and browser tests of the web client

@@ -1,0 +1,43 @@
+// Runs the browser tests, two files at a time. A few files that fail are run again, one after another, as scripts/cargo-test.sh
+// does with tests: the suite passes if they pass alone, and their names are its last lines.
+import { spawnSync } from 'node:child_process';
+import { mkdtempSync, readFileSync, readdirSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+
+const AGAIN_MAX = 3;
+
+const tests = fileURLToPath(new URL('..', import.meta.url));
+const reporter = fileURLToPath(new URL('failed-files.mjs', import.meta.url));
+const dir = mkdtempSync(join(tmpdir(), 'openvibe-e2e.'));
+process.on('exit', () => rmSync(dir, { recursive: true, force: true }));
+
+function run(files, concurrency) {
+  const list = join(dir, 'failed');
+  const { status } = spawnSync(
+    process.execPath,
+    [
+      '--test',
+      `--test-concurrency=${concurrency}`,
+      '--test-reporter=spec',
+      '--test-reporter-destination=stdout',
+      `--test-reporter=${reporter}`,
+      `--test-reporter-destination=${list}`,
+      ...files,
+    ],
+    { stdio: 'inherit' },
+  );
+  return { passed: status === 0, failed: readFileSync(list, 'utf8').split('\n').filter(Boolean) };
+}
+
+const given = process.argv.slice(2);
+const all = readdirSync(tests).filter((name) => name.endsWith('.test.mjs'));
+const files = given.length > 0 ? given : all.sort().map((name) => join(tests, name));
+const first = run(files, 2);
+if (!first.passed) {
+  if (first.failed.length === 0 || first.failed.length > AGAIN_MAX) process.exit(1);
+  console.error(`Running ${first.failed.length} failed files again, one after another ...`);
+  if (!run(first.failed, 1).passed) process.exit(1);
+  console.error(`UNSTEADY: failed beside other files, and passed alone: ${first.failed.join(', ')}`);
+}
