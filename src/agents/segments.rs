@@ -17,7 +17,7 @@ use crate::{
         WorkspaceId,
     },
     realtime::{Audience, EventData, EventType, NewEvent, hub::Conversation, log},
-    tasks::{Lane, NewTask, TaskKind, queue},
+    tasks::{NewTask, TaskKind, queue},
     text_enum::text_enum,
     time::Timestamp,
 };
@@ -366,24 +366,14 @@ pub async fn queue_redo(c: &mut Conn, segment: &Segment) -> Result<(), DbError> 
         model: options.and_then(|o| o.model),
     };
     let new = NewTask {
-        workspace: segment.workspace_id,
-        kind: TaskKind::Compact,
-        agent: target.agent,
-        agent_version: target.agent_version,
-        channel: target.channel,
-        thread: target.thread,
-        fork: target.fork,
-        trigger: None,
-        requested_by: made_by.requested_by,
-        retry_of: None,
         parent: made_by.parent_task_id,
-        link: None,
-        child_key: None,
-        before_seq: None,
-        api_key: None,
-        lane: Lane::Background,
-        prompt: String::new(),
         options: serde_json::to_value(options).ok(),
+        ..NewTask::new(
+            segment.workspace_id,
+            TaskKind::Compact,
+            made_by.requested_by,
+            target,
+        )
     };
     if let Some(task) = queue::insert(c, &new, None).await? {
         let audience = queue::audience_of(c, target.channel).await?;

@@ -19,7 +19,9 @@ use crate::{
     db::Conn,
     ids::{AgentId, ApiKeyId, TaskId, UserId},
     realtime::{Audience, log},
-    tasks::{COLLABORATION_TURNS, COLLABORATORS, Lane, NewTask, Task, TaskKind, TaskStatus, queue},
+    tasks::{
+        COLLABORATION_TURNS, COLLABORATORS, NewTask, Task, TaskKind, TaskStatus, TaskTarget, queue,
+    },
 };
 
 const GOAL_UNITS_MAX: usize = 4000;
@@ -155,24 +157,24 @@ pub async fn start_collaboration(
     let (parent, child_key) = new.parent.clone().unzip();
     let fork = new.fork;
     let task = NewTask {
-        workspace: fork.workspace_id,
-        kind: TaskKind::Collaborate,
-        agent: first,
-        agent_version: version.ok_or(ForkError::NoSuchCollaborator(first))?,
-        channel: fork.channel_id,
-        thread: fork.thread_id,
-        fork: Some(fork.id),
         trigger: Some(new.goal.id),
-        requested_by: new.requester,
-        retry_of: None,
         parent,
-        link: None,
         child_key,
-        before_seq: None,
         api_key: new.api_key,
-        lane: Lane::Foreground,
         prompt: new.goal.content.clone(),
         options: serde_json::to_value(new.plan).ok(),
+        ..NewTask::new(
+            fork.workspace_id,
+            TaskKind::Collaborate,
+            new.requester,
+            TaskTarget {
+                agent: first,
+                agent_version: version.ok_or(ForkError::NoSuchCollaborator(first))?,
+                channel: fork.channel_id,
+                thread: fork.thread_id,
+                fork: Some(fork.id),
+            },
+        )
     };
     let full = if queue::free_slots(c, fork.workspace_id).await? <= 0 {
         Some(post::queue_full(c, first, &[]).await?)

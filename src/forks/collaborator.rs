@@ -26,8 +26,8 @@ use crate::{
     model::Provider,
     realtime::log,
     tasks::{
-        FailCode, Lane, Lease, LeaseLost, NewTask, Task, TaskError, TaskKind, TaskOutput,
-        TaskStatus, WaitReason, notice_text,
+        FailCode, Lease, LeaseLost, NewTask, Task, TaskError, TaskKind, TaskOutput, TaskStatus,
+        TaskTarget, WaitReason, notice_text,
         queue::{self, End},
         worker::{Handler, Run},
     },
@@ -191,24 +191,22 @@ impl Work {
             turns_max: self.plan.turns_max,
         };
         NewTask {
-            workspace: root.workspace_id,
-            kind: TaskKind::Reply,
-            agent,
-            agent_version,
-            channel: lease.target.channel,
-            thread: lease.target.thread,
-            fork: Some(self.fork),
             trigger: root.trigger_message_id,
-            requested_by: root.requested_by,
-            retry_of: None,
             parent: Some(root.id),
-            link: None,
             child_key: Some(format!("turn.{turn}")),
             before_seq: Some(seq),
-            api_key: None,
-            lane: Lane::Foreground,
             prompt: root.input.0.prompt.clone(),
             options: serde_json::to_value(options).ok(),
+            ..NewTask::new(
+                root.workspace_id,
+                TaskKind::Reply,
+                root.requested_by,
+                TaskTarget {
+                    agent,
+                    agent_version,
+                    ..lease.target
+                },
+            )
         }
     }
 }

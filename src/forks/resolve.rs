@@ -14,7 +14,7 @@ use crate::{
     db::{Conn, DbError},
     ids::{AgentId, ForkId, TaskId, WorkspaceId},
     realtime::{Audience, log},
-    tasks::{Lane, NewTask, Task, TaskKind, queue},
+    tasks::{NewTask, Task, TaskKind, TaskTarget, queue},
 };
 
 const GUIDANCE_UNITS_MAX: usize = 2000;
@@ -109,24 +109,20 @@ pub async fn resolve(
         draft_revision: draft.map_or(0, |draft| draft.revision),
     };
     let new = NewTask {
-        workspace: actor.workspace,
-        kind: TaskKind::Resolve,
-        agent,
-        agent_version,
-        channel: access.channel_access.channel,
-        thread: access.thread,
-        fork: Some(id),
-        trigger: None,
-        requested_by: actor.user,
-        retry_of: None,
-        parent: None,
-        link: None,
-        child_key: None,
-        before_seq: None,
-        api_key: None,
-        lane: Lane::Foreground,
         prompt: wish.guidance.clone().unwrap_or_default(),
         options: serde_json::to_value(options).ok(),
+        ..NewTask::new(
+            actor.workspace,
+            TaskKind::Resolve,
+            actor.user,
+            TaskTarget {
+                agent,
+                agent_version,
+                channel: access.channel_access.channel,
+                thread: access.thread,
+                fork: Some(id),
+            },
+        )
     };
     let full = if queue::free_slots(c, actor.workspace).await? <= 0 {
         Some(post::queue_full(c, agent, &[]).await?)
@@ -156,24 +152,21 @@ pub(super) async fn child_draft(
         draft_revision: draft.map_or(0, |draft| draft.revision),
     };
     Ok(NewTask {
-        workspace: parent.workspace_id,
-        kind: TaskKind::Resolve,
-        agent,
-        agent_version,
-        channel: fork.channel_id,
-        thread: fork.thread_id,
-        fork: Some(fork.id),
-        trigger: None,
-        requested_by: parent.requested_by,
-        retry_of: None,
         parent: Some(parent.id),
-        link: None,
         child_key: Some("resolve".to_owned()),
-        before_seq: None,
-        api_key: None,
-        lane: Lane::Foreground,
-        prompt: String::new(),
         options: serde_json::to_value(options).ok(),
+        ..NewTask::new(
+            parent.workspace_id,
+            TaskKind::Resolve,
+            parent.requested_by,
+            TaskTarget {
+                agent,
+                agent_version,
+                channel: fork.channel_id,
+                thread: fork.thread_id,
+                fork: Some(fork.id),
+            },
+        )
     })
 }
 

@@ -20,7 +20,7 @@ use crate::{
         start::{RunFork, open_for_run},
     },
     ids::{AgentId, ForkId, MessageId, TaskId},
-    tasks::{COLLABORATION_TURNS, Lane, NewTask, Task, TaskKind, queue},
+    tasks::{COLLABORATION_TURNS, NewTask, Task, TaskKind, TaskTarget, queue},
     time::Timestamp,
     tools::taint,
     workflows::{
@@ -177,24 +177,22 @@ impl Work {
         agent_version: i64,
     ) -> Result<(), DbError> {
         let new = NewTask {
-            workspace: goal.workspace_id,
-            kind: TaskKind::Reply,
-            agent,
-            agent_version,
-            channel: goal.channel_id,
-            thread: goal.thread_id,
-            fork: Some(fork),
             trigger: Some(goal.id),
-            requested_by: self.run.requested_by,
-            retry_of: None,
             parent: Some(self.run.root()),
-            link: None,
-            child_key: None,
-            before_seq: None,
             api_key: queue::key_of(c, self.run.root()).await?,
-            lane: Lane::Foreground,
             prompt: goal.content.clone(),
-            options: None,
+            ..NewTask::new(
+                goal.workspace_id,
+                TaskKind::Reply,
+                self.run.requested_by,
+                TaskTarget {
+                    agent,
+                    agent_version,
+                    channel: goal.channel_id,
+                    thread: goal.thread_id,
+                    fork: Some(fork),
+                },
+            )
         };
         if let Some(task) = queue::insert(c, &new, None).await? {
             taint::pass_on(c, self.run.root(), task.id).await?;

@@ -56,6 +56,24 @@ impl TaskKind {
             Self::Reflect | Self::Utility | Self::CatchUp | Self::Replay
         )
     }
+
+    /// Lane of a new task. A retry is always in the foreground: somebody waits for it.
+    pub fn lane(self) -> Lane {
+        match self {
+            Self::Reply
+            | Self::Resolve
+            | Self::Collaborate
+            | Self::Delegate
+            | Self::Workflow
+            | Self::Response => Lane::Foreground,
+            Self::Compact
+            | Self::Reflect
+            | Self::Utility
+            | Self::CatchUp
+            | Self::Replay
+            | Self::Schedule => Lane::Background,
+        }
+    }
 }
 
 text_enum! {

@@ -14,7 +14,8 @@ use crate::{
     ids::{AgentId, ApiKeyId, TaskId},
     realtime::{Audience, log},
     tasks::{
-        FailCode, Lane, NewLink, NewTask, Task, TaskError, TaskKind, TaskStatus, notice_text,
+        FailCode, Lane, NewLink, NewTask, Task, TaskError, TaskKind, TaskStatus, TaskTarget,
+        notice_text,
         queue::{self, GUARD_OPTION},
     },
 };
@@ -185,24 +186,25 @@ async fn enqueue_again(
         let newest = profiles::newest_version(c, target.agent).await?;
         let newest = newest.or_else(|| before.map(|_| target.agent_version));
         let new = NewTask {
-            workspace: task.workspace_id,
-            kind: task.kind,
-            agent: target.agent,
-            agent_version: newest.ok_or(ChatError::NotRetryable)?,
-            channel: target.channel,
-            thread: target.thread,
-            fork: target.fork,
             trigger: task.trigger_message_id,
-            requested_by: task.requested_by,
             retry_of: Some(task.id),
             parent: first.as_ref().map(|first| first.id),
             link,
-            child_key: None,
             before_seq,
             api_key: key.filter(|_| link.is_some() || task.kind == TaskKind::Collaborate),
-            lane: Lane::Foreground,
             prompt: task.input.0.prompt.clone(),
             options,
+            lane: Lane::Foreground,
+            ..NewTask::new(
+                task.workspace_id,
+                task.kind,
+                task.requested_by,
+                TaskTarget {
+                    agent: target.agent,
+                    agent_version: newest.ok_or(ChatError::NotRetryable)?,
+                    ..target
+                },
+            )
         };
         let full = full.clone().filter(|_| before.is_none());
         let again = enqueue(c, seq, &new, full, audience).await?;

@@ -33,7 +33,7 @@ use crate::{
     files,
     ids::{AgentId, ForkId, MessageId, TaskId, ThreadId, WorkspaceId},
     realtime::{EventType, NewEvent, hub::Conversation, log},
-    tasks::{ChainStep, Lane, NewLink, NewTask, Task, TaskKind, TaskStatus, queue},
+    tasks::{ChainStep, NewLink, NewTask, Task, TaskKind, TaskStatus, TaskTarget, queue},
     workflows::on_message::{self, PostedIn},
 };
 
@@ -508,25 +508,25 @@ async fn enqueue_invoked(
         let link = link_at(chain, n);
         let is_parked = link.is_some_and(|link| link.after.is_some());
         let new = NewTask {
-            workspace: access.actor.workspace,
-            kind: TaskKind::Reply,
-            agent: invocation.agent,
-            agent_version: invocation.version,
-            channel: access.channel,
-            thread: draft.access.thread,
-            fork: draft.access.fork_id(),
             trigger: Some(draft.message),
-            requested_by: access.actor.user,
-            retry_of: None,
             parent: chain.first().copied().filter(|_| is_parked),
             link,
-            child_key: None,
             // The first link reads the message.
             before_seq: link.filter(|link| link.after.is_none()).map(|_| seq + 1),
             api_key: access.actor.key.filter(|_| link.is_some()),
-            lane: Lane::Foreground,
             prompt: invocation.prompt.clone(),
-            options: None,
+            ..NewTask::new(
+                access.actor.workspace,
+                TaskKind::Reply,
+                access.actor.user,
+                TaskTarget {
+                    agent: invocation.agent,
+                    agent_version: invocation.version,
+                    channel: access.channel,
+                    thread: draft.access.thread,
+                    fork: draft.access.fork_id(),
+                },
+            )
         };
         free -= i64::from(!is_parked);
         let full = if free < 0 && !is_parked {

@@ -8,7 +8,7 @@ use crate::{
     db::{Conn, DbError, Json, now},
     ids::{ChannelId, TaskId},
     realtime::Audience,
-    tasks::{Lane, Lease, NewTask, Task, TaskKind, TaskTarget, queue},
+    tasks::{Lease, NewTask, Task, TaskKind, TaskTarget, queue},
     time::Timestamp,
 };
 
@@ -319,24 +319,9 @@ pub(super) async fn insert_task(
 ) -> Result<Option<Task>, DbError> {
     let target = origin.target;
     let new = NewTask {
-        workspace: key.workspace,
-        kind,
-        agent: target.agent,
-        agent_version: target.agent_version,
-        channel: target.channel,
-        thread: target.thread,
-        fork: target.fork,
-        trigger: None,
-        requested_by: key.user,
-        retry_of: None,
         parent: origin.parent,
-        link: None,
-        child_key: None,
-        before_seq: None,
-        api_key: None,
-        lane: Lane::Background,
-        prompt: String::new(),
         options: serde_json::to_value(options).ok(),
+        ..NewTask::new(key.workspace, kind, key.user, target)
     };
     let task = queue::insert(c, &new, None).await?;
     if let Some(task) = &task {

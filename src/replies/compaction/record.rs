@@ -28,7 +28,7 @@ use crate::{
         sources::sources_of,
     },
     realtime::{EventType, hub::Conversation},
-    tasks::{Lane, NewTask, Task, TaskKind, queue},
+    tasks::{NewTask, Task, TaskKind, TaskTarget, queue},
     text_enum::constant,
     time::Timestamp,
 };
@@ -388,24 +388,19 @@ pub async fn start(
         model: None,
     };
     let new = NewTask {
-        workspace,
-        kind: TaskKind::Compact,
-        agent,
-        agent_version,
-        channel: access.channel_access.channel,
-        thread: access.thread,
-        fork: access.fork_id(),
-        trigger: None,
-        requested_by: access.channel_access.actor.user,
-        retry_of: None,
-        parent: None,
-        link: None,
-        child_key: None,
-        before_seq: None,
-        api_key: None,
-        lane: Lane::Background,
-        prompt: String::new(),
         options: serde_json::to_value(options).ok(),
+        ..NewTask::new(
+            workspace,
+            TaskKind::Compact,
+            access.channel_access.actor.user,
+            TaskTarget {
+                agent,
+                agent_version,
+                channel: access.channel_access.channel,
+                thread: access.thread,
+                fork: access.fork_id(),
+            },
+        )
     };
     let task = queue::insert(c, &new, None).await?;
     let task = task.ok_or(CompactionError::Running)?;

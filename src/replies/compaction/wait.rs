@@ -13,8 +13,8 @@ use crate::{
     ids::TaskId,
     realtime::Audience,
     tasks::{
-        FailCode, Lane, Lease, LeaseLost, NewTask, Task, TaskError, TaskKind, TaskOutput,
-        TaskStatus, TaskTarget, WaitReason,
+        FailCode, Lease, LeaseLost, NewTask, Task, TaskError, TaskKind, TaskOutput, TaskStatus,
+        TaskTarget, WaitReason,
         calls::CallError,
         notice_text,
         queue::{self, End},
@@ -393,24 +393,14 @@ pub(super) async fn insert(
     options: &PassOptions,
 ) -> Result<Option<Task>, DbError> {
     let new = NewTask {
-        workspace: parent.workspace_id,
-        kind: TaskKind::Compact,
-        agent: target.agent,
-        agent_version: target.agent_version,
-        channel: target.channel,
-        thread: target.thread,
-        fork: target.fork,
-        trigger: None,
-        requested_by: parent.requested_by,
-        retry_of: None,
         parent: Some(parent.id),
-        link: None,
-        child_key: None,
-        before_seq: None,
-        api_key: None,
-        lane: Lane::Background,
-        prompt: String::new(),
         options: serde_json::to_value(options).ok(),
+        ..NewTask::new(
+            parent.workspace_id,
+            TaskKind::Compact,
+            parent.requested_by,
+            target,
+        )
     };
     let task = queue::insert(c, &new, None).await?;
     if let Some(task) = &task {

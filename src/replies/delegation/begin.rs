@@ -22,8 +22,8 @@ use crate::{
     realtime::EventType,
     replies::{compaction::support::sources_of, history},
     tasks::{
-        BriefContext, BriefFact, DELEGATIONS_IN_ROUND_MAX, Lane, Lease, NewTask, TREE_DEPTH_MAX,
-        TREE_TASKS_MAX, Task, TaskBrief, TaskKind,
+        BriefContext, BriefFact, DELEGATIONS_IN_ROUND_MAX, Lease, NewTask, TREE_DEPTH_MAX,
+        TREE_TASKS_MAX, Task, TaskBrief, TaskKind, TaskTarget,
         actions::{self, Action, Ending, texts},
         briefs, queue,
     },
@@ -153,24 +153,23 @@ async fn start(
         usd_max: tool.usd_max,
     };
     let new = NewTask {
-        workspace: lease.workspace,
-        kind: TaskKind::Delegate,
-        agent: target.id,
-        agent_version: target.version,
-        channel: lease.target.channel,
-        thread: lease.target.thread,
-        fork: lease.target.fork,
         trigger: caller.trigger_message_id,
-        requested_by: caller.requested_by,
-        retry_of: None,
         parent: Some(caller.id),
-        link: None,
         child_key: Some(child_key(action)),
         before_seq: queue::before_seq(c, caller.id).await?,
         api_key: requests.task.api_key,
-        lane: Lane::Foreground,
         prompt: caller.input.0.prompt.clone(),
         options: serde_json::to_value(options).ok(),
+        ..NewTask::new(
+            lease.workspace,
+            TaskKind::Delegate,
+            caller.requested_by,
+            TaskTarget {
+                agent: target.id,
+                agent_version: target.version,
+                ..lease.target
+            },
+        )
     };
     let Some(child) = queue::insert(c, &new, None).await? else {
         let stopped = "the work was stopped";

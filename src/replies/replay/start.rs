@@ -8,7 +8,7 @@ use crate::{
     auth::Actor,
     db::{Conn, DbError, dialect},
     ids::TaskId,
-    tasks::{Lane, NewTask, Task, TaskKind, TaskTarget, queue},
+    tasks::{NewTask, Task, TaskKind, TaskTarget, queue},
 };
 
 use super::{Case, store};
@@ -113,24 +113,19 @@ async fn insert(
     child: Option<ChildPlace>,
 ) -> Result<Task, DbError> {
     let new = NewTask {
-        workspace: actor.workspace,
-        kind: TaskKind::Replay,
-        agent: agent.agent,
-        agent_version: agent.version,
-        channel: target.channel,
-        thread: target.thread,
-        fork: target.fork,
-        trigger: None,
-        requested_by: actor.user,
-        retry_of: None,
         parent: child.as_ref().map(|child| child.parent),
-        link: None,
         child_key: child.map(|child| child.key),
-        before_seq: None,
         api_key: actor.key,
-        lane: Lane::Background,
-        prompt: String::new(),
-        options: None,
+        ..NewTask::new(
+            actor.workspace,
+            TaskKind::Replay,
+            actor.user,
+            TaskTarget {
+                agent: agent.agent,
+                agent_version: agent.version,
+                ..target
+            },
+        )
     };
     let task = queue::insert(c, &new, None).await?;
     let task = task.ok_or(sqlx::Error::RowNotFound)?;

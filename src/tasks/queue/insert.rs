@@ -4,14 +4,14 @@ use super::{Wake, tree};
 
 use crate::{
     db::{Conn, DbError, Json, now},
-    ids::{AgentId, ApiKeyId, ChannelId, ForkId, MessageId, TaskId, ThreadId, UserId, WorkspaceId},
+    ids::{AgentId, ApiKeyId, ChannelId, MessageId, TaskId, ThreadId, UserId, WorkspaceId},
     realtime::{
         Audience, EventType, NewEvent,
         log::{self, Recipients},
     },
     tasks::{
-        ChainStep, Lane, Task, TaskError, TaskEvent, TaskInput, TaskKind, TaskStatus, WaitReason,
-        calls,
+        ChainStep, Lane, Task, TaskError, TaskEvent, TaskInput, TaskKind, TaskStatus, TaskTarget,
+        WaitReason, calls,
         costs::{self, CostReader},
         usage::{self, Ended},
     },
@@ -36,14 +36,10 @@ pub struct NewLink {
 pub struct NewTask {
     pub workspace: WorkspaceId,
     pub kind: TaskKind,
-    pub agent: AgentId,
-    pub agent_version: i64,
-    pub channel: ChannelId,
-    /// Stored once it exists: the reply of a schedule can start it after its task has delegated.
-    pub thread: ThreadId,
-    pub fork: Option<ForkId>,
-    pub trigger: Option<MessageId>,
     pub requested_by: UserId,
+    /// Its thread is stored once it exists: the reply of a schedule can start it after its task has delegated.
+    pub target: TaskTarget,
+    pub trigger: Option<MessageId>,
     pub retry_of: Option<TaskId>,
     /// The task that asks for this one.
     pub parent: Option<TaskId>,
@@ -60,6 +56,31 @@ pub struct NewTask {
 }
 
 impl NewTask {
+    /// A task with an empty prompt that nothing triggered, in the lane of its kind.
+    pub fn new(
+        workspace: WorkspaceId,
+        kind: TaskKind,
+        requested_by: UserId,
+        target: TaskTarget,
+    ) -> Self {
+        Self {
+            workspace,
+            kind,
+            requested_by,
+            target,
+            trigger: None,
+            retry_of: None,
+            parent: None,
+            link: None,
+            child_key: None,
+            before_seq: None,
+            api_key: None,
+            lane: kind.lane(),
+            prompt: String::new(),
+            options: None,
+        }
+    }
+
     /// Key among the children of `parent`: that of the child, or the step of the link.
     fn key(&self) -> Option<String> {
         self.parent?;
@@ -137,11 +158,11 @@ pub async fn insert(
     .bind(new.workspace)
     .bind(new.kind)
     .bind(if full.is_some() { TaskStatus::Failed } else { TaskStatus::Queued })
-    .bind(new.agent)
-    .bind(new.agent_version)
-    .bind(new.channel)
-    .bind(new.thread)
-    .bind(new.fork)
+    .bind(new.target.agent)
+    .bind(new.target.agent_version)
+    .bind(new.target.channel)
+    .bind(new.target.thread)
+    .bind(new.target.fork)
     .bind(new.trigger)
     .bind(new.requested_by)
     .bind(new.retry_of)
@@ -211,7 +232,7 @@ pub async fn insert_scheduled(
         .bind(new.channel)
         .bind(new.thread)
         .bind(new.requested_by)
-        .bind(Lane::Background)
+        .bind(TaskKind::Schedule.lane())
         .bind(Json(serde_json::json!({})))
         .bind(Json(TaskInput {
             prompt: new.prompt.clone(),

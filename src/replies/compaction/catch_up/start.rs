@@ -9,7 +9,7 @@ use crate::{
     http::error::{ApiError, ErrorCode, StatusCode},
     ids::ThreadId,
     replies::compaction::record::last_agent,
-    tasks::{Lane, NewTask, Task, TaskKind, queue},
+    tasks::{NewTask, Task, TaskKind, TaskTarget, queue},
 };
 
 use super::range::Range;
@@ -107,24 +107,19 @@ pub async fn start(
     let (agent, agent_version) =
         agent.ok_or_else(|| ChatError::NoSuchAgent("default".to_owned()))?;
     let new = NewTask {
-        workspace: actor.workspace,
-        kind: TaskKind::CatchUp,
-        agent,
-        agent_version,
-        channel: access.channel_access.channel,
-        thread,
-        fork: None,
-        trigger: None,
-        requested_by: actor.user,
-        retry_of: None,
-        parent: None,
-        link: None,
-        child_key: None,
-        before_seq: None,
-        api_key: None,
-        lane: Lane::Background,
-        prompt: String::new(),
         options: serde_json::to_value(options).ok(),
+        ..NewTask::new(
+            actor.workspace,
+            TaskKind::CatchUp,
+            actor.user,
+            TaskTarget {
+                agent,
+                agent_version,
+                channel: access.channel_access.channel,
+                thread,
+                fork: None,
+            },
+        )
     };
     let task = queue::insert(c, &new, None).await?;
     let task = task.ok_or(ChatError::ThreadNotFound)?;
