@@ -322,6 +322,10 @@ async fn the_people_of_a_direct_channel_cannot_change() {
         .await
         .refused(422);
     t.ada
+        .act(&format!("/v1/channels/{direct}/archive"))
+        .await
+        .refused(422);
+    t.ada
         .post("/v1/direct", json!({"member_ids": [unknown_id("user")]}))
         .await
         .refused(404);

@@ -267,10 +267,10 @@ async fn announce_update(c: &mut Conn, id: ChannelId) -> Result<(), ChatError> {
     announce(c, &channel, EventType::ChannelUpdated, None).await
 }
 
-/// Archives or unarchives a channel. Allowed for its creator and for admins.
+/// Archives or unarchives a channel. Allowed for its creator and for admins. Direct channels cannot be archived.
 ///
 /// # Errors
-/// `ChannelNotFound`, or any error of `Actor::require`.
+/// `ChannelNotFound`, `DirectIsFixed`, or any error of `Actor::require`.
 pub async fn set_archived(
     c: &mut Conn,
     caller: &Caller,
@@ -282,6 +282,9 @@ pub async fn set_archived(
     let channel = get_channel(c, id).await?;
     if channel.created_by != Some(caller.user) {
         access.actor.require(Scope::WorkspaceAdmin)?;
+    }
+    if archived && access.kind == ChannelKind::Direct {
+        return Err(ChatError::DirectIsFixed);
     }
     if channel.archived_at.is_some() == archived {
         return get_mine(c, caller.user, id).await;
