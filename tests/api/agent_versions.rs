@@ -332,6 +332,13 @@ async fn a_rollback_creates_a_version_and_keeps_the_history() {
         (&forward["version"], &forward["description"]),
         (&json!(5), &json!("3"))
     );
+    let log = t.ada.get("/v1/audit-log?limit=100").await.ok();
+    let versions: Vec<Value> = list(&log, "/data")
+        .iter()
+        .filter(|entry| entry["action"] == "agent.updated")
+        .map(|entry| entry["data"]["version"].clone())
+        .collect();
+    assert_eq!(versions, [2, 3, 4, 5]);
 }
 
 #[tokio::test]

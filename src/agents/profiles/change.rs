@@ -400,11 +400,7 @@ pub(in crate::agents) async fn put_file(
         origin: Origin::Edit,
     };
     let agent = Box::pin(store(c, actor.user, &row, wanted)).await?;
-    if agent.summary.version != row.version {
-        let data =
-            serde_json::json!({"name": agent.summary.name, "version": agent.summary.version});
-        audit(c, actor, auth::AuditAction::AgentUpdated, row.id, data).await?;
-    }
+    audit_change(c, actor, &row, &agent).await?;
     Ok(agent)
 }
 
@@ -579,5 +575,7 @@ pub async fn rollback_agent(
     };
     check_default(c, actor, &row, &wanted).await?;
     check_own_access(c, actor, &wanted.profile, Some(&row)).await?;
-    Box::pin(store(c, actor.user, &row, wanted)).await
+    let agent = Box::pin(store(c, actor.user, &row, wanted)).await?;
+    audit_change(c, actor, &row, &agent).await?;
+    Ok(agent)
 }
