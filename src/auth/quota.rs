@@ -1,4 +1,4 @@
-//! Storage limits of a workspace: messages, uploads, and agents with their versions and files.
+//! Storage limits of a workspace: messages, uploads, stored responses, and agents with their versions and files.
 //!
 //! The limits are rows in `meta`, written at startup, so that each transaction can check them.
 
@@ -21,7 +21,7 @@ const RESERVE_FRACTION: i64 = 10;
 /// Storage use of a workspace and its limit.
 #[derive(Debug, Clone, Copy, serde::Serialize, utoipa::ToSchema)]
 pub struct Storage {
-    /// Messages, uploads, agents, their versions, and their files.
+    /// Messages, uploads, stored responses, agents, their versions, and their files.
     pub bytes: i64,
     pub bytes_max: i64,
     pub agents: i64,
@@ -51,14 +51,56 @@ async fn limit(c: &mut Conn, key: &'static str) -> Result<i64, DbError> {
         .unwrap_or(i64::MAX))
 }
 
+/// Bytes reserved in workspace `$1` for the versions that outdated agents will get.
+macro_rules! reserved_bytes {
+    () => {
+        "coalesce((select sum(reserved_bytes) from agent_refreshes where workspace_id = $1), 0) \
+         + coalesce((select sum(reserved_bytes) from persona_refreshes where workspace_id = $1), 0)"
+    };
+}
+
 /// Storage use, including the versions that outdated agents will get.
 async fn stored_bytes(c: &mut Conn, workspace: WorkspaceId) -> Result<i64, DbError> {
-    c.q("select cast(coalesce((select agent_bytes + message_bytes + file_bytes from workspace_sizes where workspace_id = $1), 0) \
-         + coalesce((select sum(reserved_bytes) from agent_refreshes where workspace_id = $1), 0) \
-         + coalesce((select sum(reserved_bytes) from persona_refreshes where workspace_id = $1), 0) as bigint)")
-        .bind(workspace)
-        .value()
-        .await
+    c.q(concat!(
+        "select cast(coalesce((select agent_bytes + message_bytes + file_bytes + response_bytes \
+         from workspace_sizes where workspace_id = $1), 0) + ",
+        reserved_bytes!(),
+        " as bigint)"
+    ))
+    .bind(workspace)
+    .value()
+    .await
+}
+
+/// Bytes to add to the storage use of a workspace; negative for deletions.
+#[derive(Debug, Clone, Copy, Default)]
+struct Added {
+    agents: i64,
+    messages: i64,
+    files: i64,
+    responses: i64,
+}
+
+/// Adds to the storage use, and returns its new total.
+async fn add(c: &mut Conn, workspace: WorkspaceId, added: Added) -> Result<i64, DbError> {
+    c.q(concat!(
+        "insert into workspace_sizes as s (workspace_id, agent_bytes, message_bytes, file_bytes, response_bytes) \
+         values ($1, $2, $3, $4, $5) on conflict (workspace_id) do update set \
+         agent_bytes = s.agent_bytes + excluded.agent_bytes, \
+         message_bytes = s.message_bytes + excluded.message_bytes, \
+         file_bytes = s.file_bytes + excluded.file_bytes, \
+         response_bytes = s.response_bytes + excluded.response_bytes \
+         returning cast(agent_bytes + message_bytes + file_bytes + response_bytes + ",
+        reserved_bytes!(),
+        " as bigint)"
+    ))
+    .bind(workspace)
+    .bind(added.agents)
+    .bind(added.messages)
+    .bind(added.files)
+    .bind(added.responses)
+    .value()
+    .await
 }
 
 async fn agents(c: &mut Conn, workspace: WorkspaceId) -> Result<i64, DbError> {
@@ -117,7 +159,7 @@ async fn check_against(
 
 fn bytes_exceeded(max: i64) -> AuthError {
     AuthError::QuotaExceeded(format!(
-        "this workspace has reached its storage limit of {max} bytes: delete messages, uploads, or agents, or ask the operator for more"
+        "this workspace has reached its storage limit of {max} bytes: delete messages, uploads, stored responses, or agents, or ask the operator for more"
     ))
 }
 
@@ -146,30 +188,22 @@ pub fn message_bytes(content: &str, plain: &str) -> i64 {
     MESSAGE_ROW_BYTES.saturating_add(i64::try_from(texts).unwrap_or(i64::MAX))
 }
 
-/// Adds to the storage use of messages, and returns that of the workspace.
-async fn count_message_bytes(
-    c: &mut Conn,
-    workspace: WorkspaceId,
-    more: i64,
-) -> Result<i64, DbError> {
-    c.q("insert into workspace_sizes (workspace_id, agent_bytes, message_bytes) values ($1, 0, $2) \
-         on conflict (workspace_id) do update set message_bytes = workspace_sizes.message_bytes + excluded.message_bytes \
-         returning cast(agent_bytes + message_bytes + file_bytes \
-         + coalesce((select sum(reserved_bytes) from agent_refreshes where workspace_id = $1), 0) \
-         + coalesce((select sum(reserved_bytes) from persona_refreshes where workspace_id = $1), 0) as bigint)")
-        .bind(workspace)
-        .bind(more)
-        .value()
-        .await
-}
-
 /// Counts a new message that is stored even beyond the limit: a notice or the start of a reply.
 pub async fn count_message(
     c: &mut Conn,
     workspace: WorkspaceId,
     bytes: i64,
 ) -> Result<(), DbError> {
-    count_message_bytes(c, workspace, bytes).await?;
+    let messages = bytes;
+    add(
+        c,
+        workspace,
+        Added {
+            messages,
+            ..Added::default()
+        },
+    )
+    .await?;
     Ok(())
 }
 
@@ -182,7 +216,16 @@ pub async fn count_message_within_limit(
     workspace: WorkspaceId,
     more: i64,
 ) -> Result<(), AuthError> {
-    let stored = count_message_bytes(c, workspace, more).await?;
+    let messages = more;
+    let stored = add(
+        c,
+        workspace,
+        Added {
+            messages,
+            ..Added::default()
+        },
+    )
+    .await?;
     if more <= 0 {
         return Ok(());
     }
@@ -263,14 +306,17 @@ pub async fn check_agents(c: &mut Conn, workspace: WorkspaceId) -> Result<(), Au
 pub async fn count_agent_bytes(
     c: &mut Conn,
     workspace: WorkspaceId,
-    more: i64,
+    agents: i64,
 ) -> Result<(), DbError> {
-    c.q("insert into workspace_sizes (workspace_id, agent_bytes) values ($1, $2) \
-         on conflict (workspace_id) do update set agent_bytes = workspace_sizes.agent_bytes + excluded.agent_bytes")
-        .bind(workspace)
-        .bind(more)
-        .run()
-        .await?;
+    add(
+        c,
+        workspace,
+        Added {
+            agents,
+            ..Added::default()
+        },
+    )
+    .await?;
     Ok(())
 }
 
@@ -283,13 +329,39 @@ pub fn file_bytes(files: i64, content_bytes: i64) -> i64 {
 pub async fn count_file_bytes(
     c: &mut Conn,
     workspace: WorkspaceId,
-    more: i64,
+    files: i64,
 ) -> Result<(), DbError> {
-    c.q("insert into workspace_sizes (workspace_id, agent_bytes, file_bytes) values ($1, 0, $2) \
-         on conflict (workspace_id) do update set file_bytes = workspace_sizes.file_bytes + excluded.file_bytes")
-        .bind(workspace)
-        .bind(more)
-        .run()
-        .await?;
+    add(
+        c,
+        workspace,
+        Added {
+            files,
+            ..Added::default()
+        },
+    )
+    .await?;
+    Ok(())
+}
+
+/// Counted size of a stored response with its input.
+pub fn response_bytes(texts_bytes: usize) -> i64 {
+    ROW_BYTES.saturating_add(i64::try_from(texts_bytes).unwrap_or(i64::MAX))
+}
+
+/// Adds to the storage use of stored responses; negative for deletions.
+pub async fn count_response_bytes(
+    c: &mut Conn,
+    workspace: WorkspaceId,
+    responses: i64,
+) -> Result<(), DbError> {
+    add(
+        c,
+        workspace,
+        Added {
+            responses,
+            ..Added::default()
+        },
+    )
+    .await?;
     Ok(())
 }

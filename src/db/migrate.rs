@@ -125,6 +125,7 @@ const MIGRATIONS: &[(i64, &str, Text)] = &[
     per_engine!(20_261_125_190_000, "create_action_needs"),
     common!(20_261_125_190_500, "drop_schema_version_from_nodes"),
     common!(20_261_125_200_000, "share_texts_of_versions"),
+    common!(20_261_126_040_000, "count_responses"),
 ];
 
 pub(super) fn migrator(engine: Engine) -> Migrator {

@@ -35,7 +35,7 @@ use crate::{
     memory::forget,
     realtime::Hub,
     replies::{compaction::catch_up, manifest, replay},
-    schedules,
+    responses, schedules,
     tasks::{TaskKind, actions, budgets, queue, usage},
 };
 
@@ -347,6 +347,7 @@ impl Eraser {
         self.step(e, async move |c: &mut Conn| {
             catch_up::store::forget_person(c, workspace, user).await?;
             replay::store::forget_person(c, workspace, user).await?;
+            responses::forget_person(c, workspace, user).await?;
             Ok(derived::changed(c, SourceId::User(user), Change::Deleted).await?)
         })
         .await
@@ -845,7 +846,7 @@ async fn scrub_record(
 }
 
 /// Rows of user `$2` in workspace `$1` that are deleted at the end.
-const DELETED_AT_END: [&str; 10] = [
+const DELETED_AT_END: [&str; 9] = [
     "delete from message_mentions where target_id = $2 and channel_id in (select id from channels where workspace_id = $1)",
     "delete from reads where user_id = $2 and channel_id in (select id from channels where workspace_id = $1)",
     "delete from direct_members where user_id = $2 and channel_id in (select id from channels where workspace_id = $1)",
@@ -853,7 +854,6 @@ const DELETED_AT_END: [&str; 10] = [
     "delete from memory_settings where workspace_id = $1 and user_id = $2",
     "delete from adaptation_states where workspace_id = $1 and user_id = $2",
     "delete from user_files where workspace_id = $1 and user_id = $2",
-    "delete from responses where workspace_id = $1 and user_id = $2",
     "delete from client_ids where workspace_id = $1 and user_id = $2",
     "delete from invites where workspace_id = $1 and (created_by = $2 or email = (select email from users where id = $2))",
 ];

@@ -45,7 +45,7 @@ pub use models::{Model, find_model, list_models};
 pub use object::{Fault, Response};
 pub use plan::Plan;
 pub use slots::{CallPermit, CallSlots};
-pub use store::{DeletedResponse, cleanup, delete, get};
+pub use store::{DeletedResponse, cleanup, delete, forget_person, get};
 
 /// Dependencies and settings of calls.
 #[derive(Clone)]

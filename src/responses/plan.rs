@@ -10,6 +10,7 @@ use super::{
     items::Item,
     object::{Response, ResponseObject, Status, TextConfig},
     parsed::Parsed,
+    store,
     tools::{self, Tool, offer},
 };
 use crate::{
@@ -17,7 +18,7 @@ use crate::{
         policy::{self, Policy},
         profiles::{self, tools::ToolKind},
     },
-    auth::{Actor, Caller, Scope, WorkspaceCaller},
+    auth::{Actor, Caller, Scope, WorkspaceCaller, quota},
     db::{Conn, now},
     ids::{AgentId, ResponseId, WorkspaceId},
     model::{ChatRequest, RequiredFormat},
@@ -206,12 +207,16 @@ impl ResponsesService {
         let asked = choose_agent(&mut c, actor, form, previous.as_ref()).await?;
         let tenancy = tenancy(&mut c).await?;
         let policy = policy::find(&mut c, actor.workspace).await?;
-        // The provider may have to be asked for its models, so the connection is released first.
-        drop(c);
         if asked.is_none() && !policy.bare_model {
             return Err(ResponseError::BareModelOff);
         }
         let kept = kept(form, asked.as_ref())?;
+        if kept.is_some() {
+            let bytes = store::counted_bytes(&parsed.items, None);
+            quota::check_bytes(&mut c, actor.workspace, bytes).await?;
+        }
+        // The provider may have to be asked for its models, so the connection is released first.
+        drop(c);
         let (model, wish) = self.choose_model(form, asked.as_ref()).await?;
         let required_format = self.required_format(&parsed, &model)?;
         let previous_id = previous.as_ref().map(|previous| previous.id);

@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use super::{ResponseError, items::Item, object::ResponseObject};
 use crate::{
-    auth::{Actor, AuthError, Caller, Scope},
+    auth::{Actor, AuthError, Caller, Scope, quota},
     db::{Conn, Db, DbError, Json, now},
     ids::{AgentId, ResponseId, UserId, WorkspaceId},
     tasks::queue::{self, Call},
@@ -44,8 +44,11 @@ pub(super) async fn record(
         Err(refused) => return Ok(Err(refused)),
     }
     let at = now();
-    c.q("insert into responses (id, workspace_id, user_id, previous_id, agent_id, agent_version, task_id, input, response, created_at, expires_at) \
-         values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)")
+    let counted_bytes = counted_bytes(&row.input, Some(&row.response));
+    // The limit was checked before the call: what a model has answered is stored in full.
+    quota::count_response_bytes(c, call.workspace, counted_bytes).await?;
+    c.q("insert into responses (id, workspace_id, user_id, previous_id, agent_id, agent_version, task_id, input, response, created_at, expires_at, \
+         counted_bytes) values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)")
         .bind(row.id)
         .bind(call.workspace)
         .bind(call.requested_by)
@@ -57,9 +60,58 @@ pub(super) async fn record(
         .bind(Json(row.response.clone()))
         .bind(at)
         .bind(at + row.kept)
+        .bind(counted_bytes)
         .run()
         .await?;
     Ok(Ok(()))
+}
+
+/// Size of a response with its input in the storage quota; of the input alone before there is a response.
+pub(super) fn counted_bytes(input: &[Item], response: Option<&Value>) -> i64 {
+    let input = serde_json::to_vec(input).map_or(0, |json| json.len());
+    let response = response.map_or(0, |response| response.to_string().len());
+    quota::response_bytes(input + response)
+}
+
+#[derive(sqlx::FromRow)]
+struct Removed {
+    counted_bytes: i64,
+}
+
+async fn uncount(
+    c: &mut Conn,
+    workspace: WorkspaceId,
+    removed: Vec<Removed>,
+) -> Result<(), DbError> {
+    let bytes: i64 = removed.iter().map(|row| row.counted_bytes).sum();
+    if bytes == 0 {
+        return Ok(());
+    }
+    quota::count_response_bytes(c, workspace, -bytes).await
+}
+
+async fn remove(c: &mut Conn, workspace: WorkspaceId, id: ResponseId) -> Result<(), DbError> {
+    let removed = c
+        .q("delete from responses where id = $1 returning counted_bytes")
+        .bind(id)
+        .all()
+        .await?;
+    uncount(c, workspace, removed).await
+}
+
+/// Deletes all stored responses of a person in a workspace.
+pub async fn forget_person(
+    c: &mut Conn,
+    workspace: WorkspaceId,
+    user: UserId,
+) -> Result<(), DbError> {
+    let removed = c
+        .q("delete from responses where workspace_id = $1 and user_id = $2 returning counted_bytes")
+        .bind(workspace)
+        .bind(user)
+        .all()
+        .await?;
+    uncount(c, workspace, removed).await
 }
 
 /// A stored response as a link in a conversation.
@@ -175,11 +227,8 @@ pub async fn delete(
     let (_, row) = find_own(&mut db.read().await?, &caller, &reference).await?;
     let id = db
         .write(row.workspace_id.0, async move |c: &mut Conn| {
-            let (id, _) = find_own(c, &caller, &reference).await?;
-            c.q("delete from responses where id = $1")
-                .bind(id)
-                .run()
-                .await?;
+            let (id, row) = find_own(c, &caller, &reference).await?;
+            remove(c, row.workspace_id, id).await?;
             Ok::<_, ResponseError>(id)
         })
         .await?;
@@ -208,10 +257,7 @@ pub async fn cleanup(db: &Db) -> Result<(), DbError> {
     }
     for (id, workspace) in due {
         db.write(workspace.0, async move |c: &mut Conn| {
-            c.q("delete from responses where id = $1")
-                .bind(id)
-                .run()
-                .await
+            remove(c, workspace, id).await
         })
         .await?;
     }

@@ -283,6 +283,45 @@ async fn expired_uploads_no_longer_count_in_the_quota() {
 }
 
 #[tokio::test]
+async fn stored_responses_count_in_the_quota_until_they_are_deleted() {
+    let t = team_with(&[("WORKSPACE_BYTES_MAX", "512KiB")]).await;
+    let (robot, _) = t.bo.make_key(&["agents:use"]).await;
+    let long = "x".repeat(30_000);
+    let before = stored_bytes(&t.ada).await;
+    let first = robot.post("/v1/responses", json!({"input": long})).await;
+    let first = id(&first.is(200));
+    let after_first = stored_bytes(&t.ada).await;
+    assert!((30_000..40_000).contains(&(after_first - before)));
+    let unstored = json!({"input": long, "store": false});
+    robot.post("/v1/responses", unstored.clone()).await.is(200);
+    assert_eq!(stored_bytes(&t.ada).await, after_first);
+    robot
+        .delete(&format!("/v1/responses/{first}"))
+        .await
+        .is(200);
+    assert_eq!(stored_bytes(&t.ada).await, before);
+    let mut stored = 0;
+    let rejected = loop {
+        let reply = robot.post("/v1/responses", json!({"input": long})).await;
+        if reply.status != 200 {
+            break reply;
+        }
+        stored += 1;
+        assert!(stored < 20, "the quota was not reached");
+    };
+    assert_eq!(rejected.status, 422);
+    assert_eq!(rejected.json()["error"]["code"], "quota_exceeded");
+    // What is not stored does not need room.
+    robot.post("/v1/responses", unstored).await.is(200);
+    let erase = format!("/v1/members/{}/erase", t.bo.id);
+    t.ada
+        .post(&erase, json!({"handle": t.bo.handle}))
+        .await
+        .is(200);
+    assert_eq!(stored_bytes(&t.ada).await, before);
+}
+
+#[tokio::test]
 async fn many_small_uploads_reach_the_quota() {
     let t = team_with(&[("WORKSPACE_BYTES_MAX", "64KiB")]).await;
     let disposition = "name=\"file\"; filename=\"a.txt\"";

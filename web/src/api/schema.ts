@@ -9147,7 +9147,7 @@ export interface components {
         Storage: {
             /**
              * Format: int64
-             * @description Messages, uploads, agents, their versions, and their files.
+             * @description Messages, uploads, stored responses, agents, their versions, and their files.
              */
             bytes: number;
             /** Format: int64 */
