@@ -12,6 +12,8 @@ pub enum AuthError {
     WrongPassword,
     #[error("the current password is wrong")]
     WrongCurrentPassword,
+    #[error("the server checks many passwords at the moment: try again in a few seconds")]
+    HasherBusy,
     #[error("too many sign-in attempts: try again in {0} s")]
     TooManyAttempts(u64),
     #[error("too many requests: try again in {0} s")]
@@ -83,6 +85,8 @@ impl AuthError {
     }
 }
 
+/// `Retry-After` when too many passwords wait to be hashed.
+const HASHER_AFTER_S: u64 = 5;
 /// `Retry-After` when there is no room for another socket.
 const SOCKET_AFTER_S: u64 = 10;
 
@@ -108,6 +112,9 @@ impl From<AuthError> for ApiError {
                 .retry_after(SOCKET_AFTER_S),
             E::NoMoreSockets => make(StatusCode::SERVICE_UNAVAILABLE, ErrorCode::TooManySockets)
                 .retry_after(SOCKET_AFTER_S)
+                .logged(),
+            E::HasherBusy => make(StatusCode::SERVICE_UNAVAILABLE, ErrorCode::Overloaded)
+                .retry_after(HASHER_AFTER_S)
                 .logged(),
             E::QuotaExceeded(_) => make(StatusCode::UNPROCESSABLE_ENTITY, ErrorCode::QuotaExceeded),
             E::TooManyWorkspaces(_) => make(StatusCode::CONFLICT, ErrorCode::TooManyWorkspaces),

@@ -1,7 +1,10 @@
 //! Password rules and hashing: argon2id with the default parameters of the library (19 MiB), on blocking threads, with
 //! one hash at a time per core.
 
-use std::sync::{Arc, LazyLock};
+use std::{
+    sync::{Arc, LazyLock},
+    time::Duration,
+};
 
 use argon2::{
     Argon2,
@@ -10,6 +13,7 @@ use argon2::{
 use tokio::sync::Semaphore;
 
 use super::AuthError;
+use crate::{db::Conn, ids::UserId};
 
 pub(super) const PASSWORD_CHARS_MIN: usize = 8;
 pub(super) const PASSWORD_BYTES_MAX: usize = 1024;
@@ -17,10 +21,14 @@ pub(super) const PASSWORD_BYTES_MAX: usize = 1024;
 /// Hash that matches no password: verified for unknown addresses, so that the response takes equally long.
 const NOBODY: &str = "$argon2id$v=19$m=19456,t=2,p=1$AAAAAAAAAAAAAAAAAAAAAA$AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA";
 
+/// Longest wait for a place to hash: a sign-in waits behind those of others, and holds a turn of all requests meanwhile.
+const WAIT_MAX: Duration = Duration::from_secs(10);
+
 #[derive(Clone)]
 pub struct Hasher {
     argon2: Argon2<'static>,
     places: Arc<Semaphore>,
+    wait_max: Duration,
 }
 
 /// Shorter parts of a name or address occur in good passwords by chance.
@@ -67,6 +75,37 @@ pub(crate) fn check_password(password: &str, name: &str, email: &str) -> Result<
     Ok(())
 }
 
+/// The password of an account as it was read. Verifying takes long, so the transaction that acts on the result checks that the
+/// password has not been changed meanwhile.
+#[derive(Debug, Clone, sqlx::FromRow)]
+pub struct StoredPassword {
+    pub user_id: UserId,
+    hash: String,
+}
+
+impl StoredPassword {
+    /// Finds the password of an account by email address.
+    pub async fn find(c: &mut Conn, email: &str) -> Result<Option<Self>, AuthError> {
+        Ok(
+            c.q("select id as user_id, password_hash as hash from users where email = $1")
+                .bind(email.to_owned())
+                .opt()
+                .await?,
+        )
+    }
+
+    /// Checks in a writing transaction, and locks the account until its end.
+    pub async fn is_current(&self, c: &mut Conn) -> Result<bool, AuthError> {
+        let same = c
+            .q("update users set password_hash = password_hash where id = $1 and password_hash = $2")
+            .bind(self.user_id)
+            .bind(self.hash.clone())
+            .run()
+            .await?;
+        Ok(same > 0)
+    }
+}
+
 impl Hasher {
     pub fn new(cost: argon2::Params) -> Self {
         let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
@@ -77,6 +116,7 @@ impl Hasher {
                 cost,
             ),
             places: Arc::new(Semaphore::new(cores)),
+            wait_max: WAIT_MAX,
         }
     }
 
@@ -84,7 +124,9 @@ impl Hasher {
         &self,
         work: impl FnOnce() -> T + Send + 'static,
     ) -> Result<T, AuthError> {
-        let _permit = self.places.acquire().await.map_err(|_| AuthError::Hash)?;
+        let permit = tokio::time::timeout(self.wait_max, self.places.acquire());
+        let permit = permit.await.map_err(|_| AuthError::HasherBusy)?;
+        let _permit = permit.map_err(|_| AuthError::Hash)?;
         tokio::task::spawn_blocking(work)
             .await
             .map_err(|_| AuthError::Hash)
@@ -106,11 +148,11 @@ impl Hasher {
     pub async fn verify(
         &self,
         password: String,
-        stored: Option<String>,
+        stored: Option<StoredPassword>,
     ) -> Result<bool, AuthError> {
         self.run(move || {
             let known = stored.is_some();
-            let text = stored.unwrap_or_else(|| NOBODY.to_owned());
+            let text = stored.map_or_else(|| NOBODY.to_owned(), |stored| stored.hash);
             let right = PasswordHash::new(&text).is_ok_and(|hash| {
                 Argon2::default()
                     .verify_password(password.as_bytes(), &hash)
@@ -125,6 +167,26 @@ impl Hasher {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[tokio::test]
+    async fn a_hash_that_waits_too_long_for_others_is_refused() {
+        let cost = argon2::Params::new(8, 1, 1, None).unwrap();
+        let hasher = Hasher {
+            wait_max: Duration::from_millis(1),
+            ..Hasher::new(cost)
+        };
+        let places = u32::try_from(hasher.places.available_permits()).unwrap();
+        let held = hasher.places.acquire_many(places).await.unwrap();
+        let refused = hasher.verify("correct horse".to_owned(), None).await;
+        assert!(matches!(refused, Err(AuthError::HasherBusy)));
+        drop(held);
+        assert!(
+            !hasher
+                .verify("correct horse".to_owned(), None)
+                .await
+                .unwrap()
+        );
+    }
 
     #[test]
     fn the_common_password_list_is_sorted_lowercase_and_long_enough() {

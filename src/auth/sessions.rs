@@ -21,6 +21,8 @@ pub const SESSION_COOKIE: &str = "openvibe_session";
 pub(crate) const SESSION_LIFETIME: Duration = Duration::from_hours(30 * 24);
 /// Maximum age of a session, regardless of use.
 const SESSION_AGE_MAX: Duration = Duration::from_hours(180 * 24);
+/// Sessions of a person; starting another one ends the oldest.
+const SESSIONS_MAX: i64 = 100;
 /// Maximum staleness of `last_seen_at`, so that not every request writes.
 pub(super) const SEEN_STALE_AFTER: Duration = Duration::from_mins(10);
 
@@ -34,7 +36,8 @@ pub struct Session {
     pub address: Option<String>,
 }
 
-/// Starts a session and returns the token for its cookie. Ends the browser's previous session (token `instead_of`).
+/// Starts a session and returns the token for its cookie. Ends the browser's previous session (token `instead_of`), whoever's
+/// it is, and the oldest sessions of the person beyond `SESSIONS_MAX`.
 pub(crate) async fn start(
     c: &mut Conn,
     user: UserId,
@@ -42,11 +45,23 @@ pub(crate) async fn start(
     instead_of: Option<&str>,
 ) -> Result<String, AuthError> {
     if let Some(old) = instead_of {
-        c.q("delete from sessions where token_hash = $1")
+        let ended = c
+            .q("delete from sessions where token_hash = $1 returning id")
             .bind(hash_token(old))
-            .run()
+            .all()
             .await?;
+        record_ended(c, ended).await?;
     }
+    let ended = c
+        .q(
+            "delete from sessions where id in (select id from sessions where user_id = $1 \
+            order by id desc limit 1000000 offset $2) returning id",
+        )
+        .bind(user)
+        .bind(SESSIONS_MAX - 1)
+        .all()
+        .await?;
+    record_ended(c, ended).await?;
     let token = new_token();
     c.q("insert into sessions (id, user_id, token_hash, user_agent, address, created_at, last_seen_at, expires_at) \
          values ($1, $2, $3, $4, $5, $6, $6, $7)")
@@ -191,34 +206,45 @@ pub async fn touch(c: &mut Conn, credential: &Credential) -> Result<(), AuthErro
     Ok(())
 }
 
-/// Lists sessions, oldest first; only the newest 1,000.
+/// Lists sessions, oldest first.
 pub(crate) async fn list(c: &mut Conn, user: UserId) -> Result<Vec<Session>, AuthError> {
-    let mut sessions: Vec<Session> = c
+    let sessions: Vec<Session> = c
         .q(
             "select id, created_at, last_seen_at, expires_at, user_agent, address from sessions \
-            where user_id = $1 and expires_at > $2 order by id desc limit 1000",
+            where user_id = $1 and expires_at > $2 order by id limit $3",
         )
         .bind(user)
         .bind(now())
+        .bind(SESSIONS_MAX)
         .all()
         .await?;
-    sessions.reverse();
     Ok(sessions)
 }
 
 /// Ends a session; false if this person has no such session.
 pub(crate) async fn end(c: &mut Conn, user: UserId, id: SessionId) -> Result<bool, AuthError> {
-    let ended = c
-        .q("delete from sessions where user_id = $1 and id = $2")
+    let ended: Vec<EndedSession> = c
+        .q("delete from sessions where user_id = $1 and id = $2 returning id")
         .bind(user)
         .bind(id)
-        .run()
+        .all()
         .await?;
-    if ended == 0 {
-        return Ok(false);
+    let has_ended = !ended.is_empty();
+    record_ended(c, ended).await?;
+    Ok(has_ended)
+}
+
+#[derive(sqlx::FromRow)]
+struct EndedSession {
+    id: SessionId,
+}
+
+/// Records the revocation of deleted sessions, which closes their sockets.
+async fn record_ended(c: &mut Conn, ended: Vec<EndedSession>) -> Result<(), AuthError> {
+    for session in ended {
+        revocations::record(c, Revocation::Session(session.id)).await?;
     }
-    revocations::record(c, Revocation::Session(id)).await?;
-    Ok(true)
+    Ok(())
 }
 
 /// Ends all sessions of a person, except for one.

@@ -6,7 +6,7 @@ use super::{
     AuthError, Caller, DisplayName, Hasher,
     events::{self, AuthEventKind, Device},
     invites, keys,
-    password::check_password,
+    password::{StoredPassword, check_password},
     sessions, workspaces,
 };
 use crate::{
@@ -52,17 +52,6 @@ pub async fn name_of(c: &mut Conn, id: UserId) -> Result<Option<String>, AuthErr
         .opt()
         .await?;
     Ok(row.map(|row| row.0))
-}
-
-/// Finds the ID and password hash of an account by email address.
-pub(crate) async fn find_password(
-    c: &mut Conn,
-    email: &str,
-) -> Result<Option<(UserId, String)>, AuthError> {
-    Ok(c.q("select id, password_hash from users where email = $1")
-        .bind(email.to_owned())
-        .opt()
-        .await?)
 }
 
 pub async fn any_account(c: &mut Conn) -> Result<bool, AuthError> {
@@ -200,6 +189,11 @@ pub async fn create_account(
     .await
 }
 
+async fn find_by_email(c: &mut Conn, email: &str) -> Result<UserId, AuthError> {
+    let stored = StoredPassword::find(c, email).await?;
+    Ok(stored.ok_or(AuthError::NotFound("account"))?.user_id)
+}
+
 /// Fate of an account's API keys after a password reset.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum KeysAfterReset {
@@ -220,16 +214,13 @@ pub async fn reset_password(
 ) -> Result<(), AuthError> {
     let email = parse_email(email)?;
     let mut c = db.read().await?;
-    let known = find_password(&mut c, &email).await?;
-    let (user, _) = known.ok_or(AuthError::NotFound("account"))?;
+    let user = find_by_email(&mut c, &email).await?;
     let name = get_user(&mut c, user).await?.name;
     drop(c);
     check_password(&password, &name, &email)?;
     let hash = hasher.hash(password).await?;
     db.write(uuid::Uuid::nil(), async move |c: &mut Conn| {
-        let (user, _) = find_password(c, &email)
-            .await?
-            .ok_or(AuthError::NotFound("account"))?;
+        let user = find_by_email(c, &email).await?;
         set_password(c, user, &hash).await?;
         let device = Device::OPERATOR;
         events::record(c, user, AuthEventKind::PasswordChanged, None, &device).await?;

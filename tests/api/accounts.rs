@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use crate::support::{
-    ModelServer, TestApp, TestDatabase, TestProcess, id, list, sign_up, team, text, visitor,
+    Hold, ModelServer, TestApp, TestDatabase, TestProcess, id, list, sign_up, team, text, visitor,
 };
 
 const PASSWORD: &str = "correct horse";
@@ -291,6 +291,55 @@ async fn all_other_sessions_are_ended_at_once_with_their_sockets() {
     let left = list(&t.ada.get("/v1/auth/sessions").await.ok(), "/data");
     assert_eq!(left.len(), 1);
     t.bo.get("/v1/auth/me").await.is(200);
+}
+
+#[tokio::test]
+async fn a_person_has_a_hundred_sessions_and_another_one_ends_the_oldest() {
+    let t = team().await;
+    let mut oldest = t.ada.socket().await;
+    let second = t.ada.log_in().await;
+    for _ in 2..100 {
+        t.ada.log_in().await;
+    }
+    t.ada.get("/v1/auth/me").await.is(200);
+    let newest = t.ada.log_in().await;
+    assert_eq!(oldest.closed().await, 4001);
+    t.ada.get("/v1/auth/me").await.refused(401);
+    second.get("/v1/auth/me").await.is(200);
+    let page = newest.get("/v1/auth/sessions?limit=100").await.ok();
+    assert_eq!(list(&page, "/data").len(), 100);
+    assert_eq!(page["has_more"], false);
+    t.bo.get("/v1/auth/me").await.is(200);
+}
+
+#[tokio::test]
+async fn logging_in_again_in_a_browser_closes_the_sockets_of_its_previous_session() {
+    let t = team().await;
+    let browser = t.ada.log_in().await;
+    let mut socket = browser.socket().await;
+    let login = json!({"email": "ada@example.org", "password": PASSWORD});
+    browser.post("/v1/auth/login", login).await.is(200);
+    assert_eq!(socket.closed().await, 4001);
+    browser.get("/v1/auth/me").await.refused(401);
+    t.ada.get("/v1/auth/me").await.is(200);
+}
+
+#[tokio::test]
+async fn a_password_that_changes_while_it_is_verified_does_not_log_in() {
+    let (place, model) = (TestDatabase::new().await, ModelServer::start().await);
+    let hold = Hold::new().await;
+    let failpoint = hold.at("login_verified:1");
+    let server = TestProcess::start(&place, &model, &[("FAILPOINT", &failpoint)]).await;
+    let ada = sign_up(&server.base, "Ada", None).await;
+    let who = visitor(&server.base);
+    let old = json!({"email": "ada@example.org", "password": PASSWORD});
+    let log_in = tokio::spawn(async move { who.post("/v1/auth/login", old).await });
+    let held = hold.reached().await;
+    let change = json!({"current_password": PASSWORD, "new_password": "battery staple"});
+    ada.post("/v1/auth/password", change).await.is(204);
+    drop(held);
+    log_in.await.unwrap().refused(401);
+    ada.get("/v1/auth/me").await.is(200);
 }
 
 #[tokio::test]

@@ -22,10 +22,13 @@ use crate::{
         Token, User,
         clients::{self, Client},
         events::{self, AuthEventKind, Device},
-        keys, sessions, users, workspaces,
+        keys,
+        password::{StoredPassword, check_password},
+        sessions, users, workspaces,
     },
     config::Signup,
     db::Conn,
+    failpoint,
     http::{
         ApiError,
         extract::{Body, NoFields, Path, Query},
@@ -151,11 +154,20 @@ fn client(headers: &HeaderMap, address: &Address) -> Client {
     }
 }
 
+/// Who signs in: a new account, or the owner of a verified password.
+enum SignIn {
+    New(UserId),
+    Verified(StoredPassword),
+}
+
 /// Starts a session and responds with its cookie.
+///
+/// # Errors
+/// `WrongPassword` if the password was changed since it was verified.
 async fn signed_in(
     state: &State,
     status: StatusCode,
-    user: UserId,
+    sign_in: SignIn,
     headers: &HeaderMap,
     address: &Address,
 ) -> Result<Response, ApiError> {
@@ -166,9 +178,18 @@ async fn signed_in(
         Token::Session(token) => Some(token),
         Token::Key(_) => None,
     });
+    let user = match &sign_in {
+        SignIn::New(user) => *user,
+        SignIn::Verified(password) => password.user_id,
+    };
     let token = state
         .db
         .write(Uuid::nil(), async move |c: &mut Conn| {
+            if let SignIn::Verified(password) = &sign_in
+                && !password.is_current(c).await?
+            {
+                return Err(AuthError::WrongPassword);
+            }
             let old = instead_of.as_deref();
             clients::remember(c, user, &client).await?;
             sessions::start(c, user, &device, old).await
@@ -232,7 +253,8 @@ async fn signup(
     )
     .await?;
     state.limits.logged_in(&email, address.0, attempt).await;
-    signed_in(&state, StatusCode::CREATED, new.user.id, &headers, &address).await
+    let sign_in = SignIn::New(new.user.id);
+    signed_in(&state, StatusCode::CREATED, sign_in, &headers, &address).await
 }
 
 #[derive(Deserialize, utoipa::ToSchema)]
@@ -258,11 +280,11 @@ async fn login(
     let email = form.email.trim().to_lowercase();
     let attempt = state.limits.log_in(&email, address.0).await?;
     let mut c = state.db.read().await?;
-    let found = users::find_password(&mut c, &email).await?;
+    let stored = StoredPassword::find(&mut c, &email).await?;
     if attempt == Attempt::Guarded {
         let client = client(&headers, &address);
-        let is_known = match &found {
-            Some((user, _)) => clients::is_known(&mut c, *user, &client).await?,
+        let is_known = match &stored {
+            Some(stored) => clients::is_known(&mut c, stored.user_id, &client).await?,
             None => false,
         };
         if !is_known {
@@ -270,16 +292,17 @@ async fn login(
         }
     }
     drop(c);
-    let (user, hash) = found.unzip();
-    let right = state.hasher.verify(form.password, hash).await?;
-    let Some(user) = user.filter(|_| right) else {
-        if let Some(user) = user {
-            note_failure(&state, user, device_of(&headers, &address));
+    let right = state.hasher.verify(form.password, stored.clone()).await?;
+    failpoint!("login_verified");
+    let Some(password) = stored.clone().filter(|_| right) else {
+        if let Some(stored) = stored {
+            note_failure(&state, stored.user_id, device_of(&headers, &address));
         }
         return Err(AuthError::WrongPassword.into());
     };
     state.limits.logged_in(&email, address.0, attempt).await;
-    signed_in(&state, StatusCode::OK, user, &headers, &address).await
+    let sign_in = SignIn::Verified(password);
+    signed_in(&state, StatusCode::OK, sign_in, &headers, &address).await
 }
 
 /// Records a failed sign-in in the background, so that the response takes as long as for an unknown address.
@@ -398,21 +421,24 @@ async fn password(
 ) -> Result<StatusCode, ApiError> {
     let (user, session) = (caller.user, caller.require_session()?);
     let User { name, email, .. } = users::get_user(&mut state.db.read().await?, user).await?;
-    crate::auth::password::check_password(&form.new_password, &name, &email)?;
+    check_password(&form.new_password, &name, &email)?;
     state.limits.change_password(session).await?;
-    let found = users::find_password(&mut state.db.read().await?, &email).await?;
-    if !state
+    let stored = StoredPassword::find(&mut state.db.read().await?, &email).await?;
+    let right = state
         .hasher
-        .verify(form.current_password, found.map(|(_, hash)| hash))
-        .await?
-    {
-        return Err(AuthError::WrongCurrentPassword.into());
-    }
+        .verify(form.current_password, stored.clone())
+        .await?;
+    let stored = stored
+        .filter(|_| right)
+        .ok_or(AuthError::WrongCurrentPassword)?;
     state.limits.changed_password(session).await;
     let hash = state.hasher.hash(form.new_password).await?;
     let (revoke_keys, device) = (form.revoke_keys, device_of(&headers, &address));
     caller
         .write(&state.db, async move |c: &mut Conn| {
+            if !stored.is_current(c).await? {
+                return Err(AuthError::WrongCurrentPassword);
+            }
             users::set_password(c, user, &hash).await?;
             events::record(c, user, AuthEventKind::PasswordChanged, None, &device).await?;
             if revoke_keys {
