@@ -1,5 +1,6 @@
 //! Accounts, log-in, sessions, and client addresses.
 
+use futures::future::join;
 use serde_json::{Value, json};
 
 use crate::support::{
@@ -333,12 +334,15 @@ async fn a_password_that_changes_while_it_is_verified_does_not_log_in() {
     let ada = sign_up(&server.base, "Ada", None).await;
     let who = visitor(&server.base);
     let old = json!({"email": "ada@example.org", "password": PASSWORD});
-    let log_in = tokio::spawn(async move { who.post("/v1/auth/login", old).await });
-    let held = hold.reached().await;
-    let change = json!({"current_password": PASSWORD, "new_password": "battery staple"});
-    ada.post("/v1/auth/password", change).await.is(204);
-    drop(held);
-    log_in.await.unwrap().refused(401);
+    let log_in = who.post("/v1/auth/login", old);
+    let change_meanwhile = async {
+        let held = hold.reached().await;
+        let change = json!({"current_password": PASSWORD, "new_password": "battery staple"});
+        ada.post("/v1/auth/password", change).await.is(204);
+        drop(held);
+    };
+    let (reply, ()) = join(log_in, change_meanwhile).await;
+    reply.refused(401);
     ada.get("/v1/auth/me").await.is(200);
 }
 
