@@ -72,17 +72,18 @@ async fn stored_bytes(c: &mut Conn, workspace: WorkspaceId) -> Result<i64, DbErr
     .await
 }
 
-/// Bytes to add to the storage use of a workspace; negative for deletions.
-#[derive(Debug, Clone, Copy, Default)]
-struct Added {
-    agents: i64,
-    messages: i64,
-    files: i64,
-    responses: i64,
+/// A part of the storage use that is counted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Part {
+    Agents,
+    Messages,
+    Files,
+    Responses,
 }
 
-/// Adds to the storage use, and returns its new total.
-async fn add(c: &mut Conn, workspace: WorkspaceId, added: Added) -> Result<i64, DbError> {
+/// Adds to a part of the storage use, and returns the new total; negative for deletions.
+async fn add(c: &mut Conn, workspace: WorkspaceId, part: Part, bytes: i64) -> Result<i64, DbError> {
+    let added = |to: Part| if to == part { bytes } else { 0 };
     c.q(concat!(
         "insert into workspace_sizes as s (workspace_id, agent_bytes, message_bytes, file_bytes, response_bytes) \
          values ($1, $2, $3, $4, $5) on conflict (workspace_id) do update set \
@@ -95,10 +96,10 @@ async fn add(c: &mut Conn, workspace: WorkspaceId, added: Added) -> Result<i64, 
         " as bigint)"
     ))
     .bind(workspace)
-    .bind(added.agents)
-    .bind(added.messages)
-    .bind(added.files)
-    .bind(added.responses)
+    .bind(added(Part::Agents))
+    .bind(added(Part::Messages))
+    .bind(added(Part::Files))
+    .bind(added(Part::Responses))
     .value()
     .await
 }
@@ -194,16 +195,7 @@ pub async fn count_message(
     workspace: WorkspaceId,
     bytes: i64,
 ) -> Result<(), DbError> {
-    let messages = bytes;
-    add(
-        c,
-        workspace,
-        Added {
-            messages,
-            ..Added::default()
-        },
-    )
-    .await?;
+    add(c, workspace, Part::Messages, bytes).await?;
     Ok(())
 }
 
@@ -216,16 +208,7 @@ pub async fn count_message_within_limit(
     workspace: WorkspaceId,
     more: i64,
 ) -> Result<(), AuthError> {
-    let messages = more;
-    let stored = add(
-        c,
-        workspace,
-        Added {
-            messages,
-            ..Added::default()
-        },
-    )
-    .await?;
+    let stored = add(c, workspace, Part::Messages, more).await?;
     if more <= 0 {
         return Ok(());
     }
@@ -306,17 +289,9 @@ pub async fn check_agents(c: &mut Conn, workspace: WorkspaceId) -> Result<(), Au
 pub async fn count_agent_bytes(
     c: &mut Conn,
     workspace: WorkspaceId,
-    agents: i64,
+    more: i64,
 ) -> Result<(), DbError> {
-    add(
-        c,
-        workspace,
-        Added {
-            agents,
-            ..Added::default()
-        },
-    )
-    .await?;
+    add(c, workspace, Part::Agents, more).await?;
     Ok(())
 }
 
@@ -329,17 +304,9 @@ pub fn file_bytes(files: i64, content_bytes: i64) -> i64 {
 pub async fn count_file_bytes(
     c: &mut Conn,
     workspace: WorkspaceId,
-    files: i64,
+    more: i64,
 ) -> Result<(), DbError> {
-    add(
-        c,
-        workspace,
-        Added {
-            files,
-            ..Added::default()
-        },
-    )
-    .await?;
+    add(c, workspace, Part::Files, more).await?;
     Ok(())
 }
 
@@ -352,16 +319,8 @@ pub fn response_bytes(texts_bytes: usize) -> i64 {
 pub async fn count_response_bytes(
     c: &mut Conn,
     workspace: WorkspaceId,
-    responses: i64,
+    more: i64,
 ) -> Result<(), DbError> {
-    add(
-        c,
-        workspace,
-        Added {
-            responses,
-            ..Added::default()
-        },
-    )
-    .await?;
+    add(c, workspace, Part::Responses, more).await?;
     Ok(())
 }

@@ -517,11 +517,13 @@ impl Job {
             ..self.task(TaskStatus::Completed)
         };
         let row = self.plan.kept.and_then(|kept| {
+            let stored = serde_json::to_value(&response).ok()?;
             Some(NewRow {
                 id: response.id,
                 previous: response.previous_response_id,
+                counted_bytes: store::counted_bytes(&self.plan.input, Some(&stored)),
                 input: self.plan.input.clone(),
-                response: serde_json::to_value(&response).ok()?,
+                response: stored,
                 kept,
             })
         });

@@ -23,6 +23,8 @@ pub(super) struct NewRow {
     pub previous: Option<ResponseId>,
     pub input: Vec<Item>,
     pub response: Value,
+    /// Size in the storage quota.
+    pub counted_bytes: i64,
     /// Retention of the response.
     pub kept: Duration,
 }
@@ -44,9 +46,8 @@ pub(super) async fn record(
         Err(refused) => return Ok(Err(refused)),
     }
     let at = now();
-    let counted_bytes = counted_bytes(&row.input, Some(&row.response));
     // The limit was checked before the call: what a model has answered is stored in full.
-    quota::count_response_bytes(c, call.workspace, counted_bytes).await?;
+    quota::count_response_bytes(c, call.workspace, row.counted_bytes).await?;
     c.q("insert into responses (id, workspace_id, user_id, previous_id, agent_id, agent_version, task_id, input, response, created_at, expires_at, \
          counted_bytes) values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)")
         .bind(row.id)
@@ -60,7 +61,7 @@ pub(super) async fn record(
         .bind(Json(row.response.clone()))
         .bind(at)
         .bind(at + row.kept)
-        .bind(counted_bytes)
+        .bind(row.counted_bytes)
         .run()
         .await?;
     Ok(Ok(()))

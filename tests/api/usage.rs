@@ -311,7 +311,7 @@ async fn stored_responses_count_in_the_quota_until_they_are_deleted() {
     };
     assert_eq!(rejected.status, 422);
     assert_eq!(rejected.json()["error"]["code"], "quota_exceeded");
-    // What is not stored does not need room.
+    // A full workspace can still use responses that are not stored.
     robot.post("/v1/responses", unstored).await.is(200);
     let erase = format!("/v1/members/{}/erase", t.bo.id);
     t.ada
