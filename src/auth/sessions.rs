@@ -54,8 +54,8 @@ pub(crate) async fn start(
     }
     let ended = c
         .q(
-            "delete from sessions where id in (select id from sessions where user_id = $1 \
-            order by id desc limit 1000000 offset $2) returning id",
+            "delete from sessions where user_id = $1 and id <= (select id from sessions where user_id = $1 \
+            order by id desc limit 1 offset $2) returning id",
         )
         .bind(user)
         .bind(SESSIONS_MAX - 1)

@@ -200,7 +200,6 @@ async fn enqueue_again(
                 task.kind,
                 task.requested_by,
                 TaskTarget {
-                    agent: target.agent,
                     agent_version: newest.ok_or(ChatError::NotRetryable)?,
                     ..target
                 },

@@ -5,7 +5,7 @@ use crate::{
     db::{Conn, DbError, Json, now},
     ids::{AgentId, ApiKeyId, ChannelId, MessageId, RunId, TaskId, ThreadId, UserId, WorkspaceId},
     realtime::Audience,
-    tasks::{Lane, Task, TaskInput, TaskKind, TaskStatus},
+    tasks::{Task, TaskInput, TaskKind, TaskStatus},
 };
 
 /// The root task of a run, or a task of one of its steps.
@@ -63,7 +63,7 @@ pub async fn insert_of_run(
         .bind(parent)
         .bind(root)
         .bind(i64::from(parent.is_some()))
-        .bind(Lane::Foreground)
+        .bind(new.kind.lane())
         .bind(Json(serde_json::json!({})))
         .bind(Json(new.input.clone()))
         .bind(now())
