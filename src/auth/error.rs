@@ -12,7 +12,7 @@ pub enum AuthError {
     WrongPassword,
     #[error("the current password is wrong")]
     WrongCurrentPassword,
-    #[error("the server checks many passwords at the moment: try again in a few seconds")]
+    #[error("the server is checking too many passwords: try again in a few seconds")]
     HasherBusy,
     #[error("too many sign-in attempts: try again in {0} s")]
     TooManyAttempts(u64),

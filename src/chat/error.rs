@@ -58,7 +58,9 @@ pub enum ChatError {
     MessageDeleted,
     #[error("notices and unfinished replies cannot be edited")]
     NotEditable,
-    #[error("you can't change who is in a direct message: start a new one")]
+    #[error(
+        "a direct message can't be renamed or archived, and its people can't change: start a new one"
+    )]
     DirectIsFixed,
     #[error("{0} has left this workspace and can't read messages here.")]
     MemberLeft(String),

@@ -154,9 +154,11 @@ fn client(headers: &HeaderMap, address: &Address) -> Client {
     }
 }
 
-/// Who signs in: a new account, or the owner of a verified password.
+/// Account that signs in.
 enum SignIn {
+    /// It was just created.
     New(UserId),
+    /// Its password was verified.
     Verified(StoredPassword),
 }
 
