@@ -201,7 +201,6 @@ impl Resolver {
         let stored = serde_json::to_value(counts).unwrap_or_default();
         let delay = with_jitter(delay);
         let waited_ms = i64::try_from(delay.as_millis()).unwrap_or(i64::MAX);
-        let retry_at = now() + delay;
         self.db
             .write(lease.workspace.0, async move |c: &mut Conn| {
                 queue::lock_lease(c, &lease).await?;
@@ -215,7 +214,7 @@ impl Resolver {
                     now(),
                 )
                 .await?;
-                queue::requeue(c, &lease, stored.clone(), retry_at, reason, true).await?;
+                queue::requeue(c, &lease, stored.clone(), delay, reason, true).await?;
                 Ok::<_, LeaseLost>(())
             })
             .await?;

@@ -17,7 +17,7 @@ use super::{
     queue::{self, Claimer, Tenancy, lease_length},
 };
 use crate::{
-    db::{Conn, Db, DbError, now},
+    db::{Conn, Db, DbError},
     failpoint,
     tasks::TaskKind,
     telemetry,
@@ -129,9 +129,9 @@ impl Worker {
     }
 
     async fn until_next(&self) -> Duration {
-        let next = async { queue::next_due_at(&mut self.db.read().await?).await }.await;
+        let next = async { queue::next_due_in(&mut self.db.read().await?).await }.await;
         match next {
-            Ok(Some(at)) => at.since(now()).clamp(Duration::from_millis(5), POLL),
+            Ok(Some(wait)) => wait.clamp(Duration::from_millis(5), POLL),
             _ => POLL,
         }
     }

@@ -367,3 +367,42 @@ async fn a_client_that_resumes_after_a_crash_misses_nothing() {
         (cursor + 1, "missed".to_owned())
     );
 }
+
+/// Nodes of two versions share a database during an upgrade, and the newer one can queue work that the older one cannot run.
+#[tokio::test]
+async fn tasks_of_a_kind_of_a_newer_version_do_not_stop_the_others() {
+    let p = prepared().await;
+    p.model
+        .script("vibe", std::iter::repeat_n(Answer::status(503, "busy"), 3));
+    let (server, ada) = p.start(&[("RETRY_DELAYS", "60s")]).await;
+    let general = id(&ada.channel("general").await);
+    let mut tasks = vec![ada.ask(&p.thread, "@vibe hi").await];
+    for _ in 0..2 {
+        let started = ada.start(&general, "@vibe hi").await;
+        tasks.push(text(&started, "/tasks/0/id"));
+    }
+    for task in &tasks {
+        ada.event_where("the wait", |event| {
+            event["data"]["task"]["id"] == json!(task)
+                && event["data"]["task"]["wait_reason"] == "unavailable"
+        })
+        .await;
+    }
+    server.kill().await;
+    // In the order of their start: one waits, one has lost its node, and so has one of a known kind.
+    p.place
+        .run(&[
+            "update tasks set retry_at = null where status = 'queued'",
+            "update tasks set status = 'running', lease_token = id, lease_until = '2020-01-01 00:00:00+00:00' \
+             where id > (select id from tasks order by id limit 1)",
+            "update tasks set kind = 'of_a_newer_version' where id < (select id from tasks order by id desc limit 1)",
+        ])
+        .await;
+    let (server, ada) = p.start(&[]).await;
+    ada.completed(&tasks[2]).await;
+    let started = ada.start(&general, "@vibe hello").await;
+    ada.completed(&text(&started, "/tasks/0/id")).await;
+    let others = "select status from tasks where kind = 'of_a_newer_version' order by id";
+    assert_eq!(p.place.texts(others).await, ["queued", "running"]);
+    server.kill().await;
+}

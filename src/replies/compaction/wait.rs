@@ -167,15 +167,7 @@ impl Compactor {
                 0
             };
             counts["failed"] = failed.into();
-            queue::requeue(
-                c,
-                &lease,
-                counts,
-                now() + delay,
-                WaitReason::Unavailable,
-                false,
-            )
-            .await?;
+            queue::requeue(c, &lease, counts, delay, WaitReason::Unavailable, false).await?;
             Ok(())
         })
         .await?;

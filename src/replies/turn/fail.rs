@@ -166,7 +166,6 @@ impl ReplyHandler {
     ) -> Result<(), Abort> {
         let stored = serde_json::to_value(counts).unwrap_or_default();
         let delay = with_jitter(delay);
-        let retry_at = now() + delay;
         let waited_ms = i64::try_from(delay.as_millis()).unwrap_or(i64::MAX);
         let error = AttemptError::from(&failed.failure);
         failpoint!("turn_wait");
@@ -183,7 +182,7 @@ impl ReplyHandler {
                     now(),
                 )
                 .await?;
-                queue::requeue(c, &lease, stored.clone(), retry_at, reason, keeps_slot).await?;
+                queue::requeue(c, &lease, stored.clone(), delay, reason, keeps_slot).await?;
                 Ok::<_, LeaseLost>(())
             })
             .await?;

@@ -2,7 +2,7 @@
 
 use super::{budget::BudgetEvent, version::find_version};
 use crate::{
-    db::{Conn, DbError, now},
+    db::{Conn, DbError, dialect},
     ids::{UserId, WorkspaceId},
     realtime::{
         Audience, EventType, NewEvent,
@@ -39,11 +39,12 @@ pub(super) async fn announce(c: &mut Conn, workspace: WorkspaceId) -> Result<(),
 
 /// Makes the oldest tasks that wait for a budget due.
 pub(super) async fn wake(c: &mut Conn, workspace: WorkspaceId) -> Result<(), DbError> {
+    let at = dialect::clock(c).await?;
     let woken = c
         .q("update tasks set retry_at = $2 where id in (select id from tasks where workspace_id = $1 and status = 'queued' \
             and wait_reason = 'budget' and retry_at > $2 order by id limit $3)")
         .bind(workspace)
-        .bind(now())
+        .bind(at)
         .bind(WOKEN_MAX)
         .run()
         .await?;

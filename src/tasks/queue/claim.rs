@@ -8,9 +8,10 @@ use uuid::Uuid;
 use super::{LOST_MAX, Lease, LeaseLost, Wake, announce, lease_length};
 use crate::tasks::{Task, TaskTarget, calls};
 use crate::{
-    db::{Conn, DbError, Json, dialect, now},
+    db::{Conn, DbError, Json, dialect},
     ids::{AgentId, ChannelId, ForkId, TaskId, ThreadId, WorkspaceId},
     realtime::Audience,
+    sql_with_texts,
     tasks::TaskKind,
 };
 
@@ -138,8 +139,12 @@ fn half(share: i64) -> i64 {
 /// Tasks that this worker can run now: first those of workspaces for which it runs nothing, then by
 /// least recent claim of the workspace, then by age. At most one task of an agent runs in a
 /// conversation, no child starts while five tasks of its tree run, and no task overtakes one that waits briefly. Work in the background comes last.
+/// Tasks of kinds that only a newer version knows are left to its nodes.
 pub async fn due(c: &mut Conn, claimer: Claimer, limit: i64) -> Result<Vec<Due>, DbError> {
-    c.q(concat!("select t.id, t.workspace_id from tasks t join workspaces w on w.id = t.workspace_id \
+    let at = dialect::clock(c).await?;
+    let sql = sql_with_texts!(
+        c,
+        "select t.id, t.workspace_id from tasks t join workspaces w on w.id = t.workspace_id \
          left join (select workspace_id, count(*) as running from tasks \
            where status = 'running' and worker_id = $3 group by workspace_id) of_workspace on of_workspace.workspace_id = t.workspace_id \
          left join (select requested_by, count(*) as running from tasks \
@@ -150,9 +155,13 @@ pub async fn due(c: &mut Conn, claimer: Claimer, limit: i64) -> Result<Vec<Due>,
            and (t.lane = 'foreground' or $6 > (select count(*) from tasks b where b.status = 'running' and b.worker_id = $3 \
              and b.lane = 'background')) \
            and (t.parent_task_id is null or $9 > (select count(*) from tasks r where r.root_task_id = t.root_task_id and r.status = 'running')) \
-           and ", has_turn!("t", "$1"), " \
-         order by case t.lane when 'foreground' then 0 else 1 end, case when of_workspace.running is null then 0 else 1 end, w.last_claim, t.id limit $2"))
-        .bind(now())
+           and t.kind in",
+        10,
+        concat!("and ", has_turn!("t", "$1"), " \
+         order by case t.lane when 'foreground' then 0 else 1 end, case when of_workspace.running is null then 0 else 1 end, w.last_claim, t.id limit $2")
+    );
+    c.q(sql)
+        .bind(at)
         .bind(limit)
         .bind(claimer.worker)
         .bind(claimer.workspace_max())
@@ -161,16 +170,25 @@ pub async fn due(c: &mut Conn, claimer: Claimer, limit: i64) -> Result<Vec<Due>,
         .bind(half(claimer.workspace_max()))
         .bind(half(claimer.person_max()))
         .bind(RUNNING_IN_TREE_MAX)
+        .bind(known_kinds())
         .all()
         .await
 }
 
-/// Time when the next waiting task becomes due.
-pub async fn next_due_at(c: &mut Conn) -> Result<Option<Timestamp>, DbError> {
-    c.q("select min(retry_at) from tasks where status = 'queued' and retry_at > $1")
-        .bind(now())
+/// Kinds of tasks that this version can run. A newer node that shares the database can queue others.
+fn known_kinds() -> Json<&'static [TaskKind]> {
+    Json(TaskKind::ALL)
+}
+
+/// Time until the next waiting task becomes due; `None` if no task waits.
+pub async fn next_due_in(c: &mut Conn) -> Result<Option<Duration>, DbError> {
+    let at = dialect::clock(c).await?;
+    let next: Option<Timestamp> = c
+        .q("select min(retry_at) from tasks where status = 'queued' and retry_at > $1")
+        .bind(at)
         .value()
-        .await
+        .await?;
+    Ok(next.map(|next| next.since(at)))
 }
 
 /// Recipients of events in a channel.
@@ -203,8 +221,7 @@ pub async fn claim(
     claimer: Claimer,
 ) -> Result<Option<(Task, Lease)>, DbError> {
     dialect::lock_workspace(c, due.workspace_id.0).await?;
-    let lease_from = dialect::clock(c).await?;
-    let at = now();
+    let at = dialect::clock(c).await?;
     let token = Uuid::now_v7();
     let task: Option<Task> = c
         .q(task_sql!(
@@ -226,7 +243,7 @@ pub async fn claim(
         .bind(due.id)
         .bind(claimer.worker)
         .bind(token)
-        .bind(lease_from + lease_length())
+        .bind(at + lease_length())
         .bind(at)
         .bind(claimer.workspace_max())
         .bind(claimer.person_max())
@@ -276,8 +293,7 @@ pub async fn take(
     id: TaskId,
     time_max: Duration,
 ) -> Result<Option<(Task, Lease)>, DbError> {
-    let lease_from = dialect::clock(c).await?;
-    let at = now();
+    let at = dialect::clock(c).await?;
     let token = Uuid::now_v7();
     let task: Option<Task> = c
         .q(task_sql!(
@@ -287,7 +303,7 @@ pub async fn take(
         ))
         .bind(id)
         .bind(token)
-        .bind(lease_from + time_max)
+        .bind(at + time_max)
         .bind(at)
         .bind(at.unix_ms())
         .opt()
@@ -323,11 +339,14 @@ impl Lost {
 pub async fn lost(c: &mut Conn) -> Result<Vec<Lost>, DbError> {
     let at = dialect::clock(c).await?;
     // As `Task::queued_target`.
-    c.q("select id, workspace_id, lease_token, kind, agent_id, agent_version, channel_id, coalesce(thread_id, root_task_id) as thread_id, \
-            nullif(conversation_id, thread_id) as fork_id from tasks where status = 'running' and lease_until < $1 order by lease_until limit 100")
-        .bind(at)
-        .all()
-        .await
+    let sql = sql_with_texts!(
+        c,
+        "select id, workspace_id, lease_token, kind, agent_id, agent_version, channel_id, coalesce(thread_id, root_task_id) as thread_id, \
+         nullif(conversation_id, thread_id) as fork_id from tasks where status = 'running' and lease_until < $1 and kind in",
+        2,
+        "order by lease_until limit 100"
+    );
+    c.q(sql).bind(at).bind(known_kinds()).all().await
 }
 
 /// Requeues a lost task and counts the loss. Returns `false` if it was lost too often; then the

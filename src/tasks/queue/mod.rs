@@ -61,7 +61,7 @@ mod waking;
 
 pub use claim::{
     Claimer, Due, Lost, Tenancy, audience_in, audience_of, claim, due, expire_leases, lost,
-    next_due_at, owned, recover, take, tenancy,
+    next_due_in, owned, recover, take, tenancy,
 };
 pub use find::{
     Active, Filter, Range, Reader, active, active_catch_up, active_compact, active_in_fork,

@@ -3,7 +3,7 @@
 
 use super::{Lease, Wake, announce, counts_of};
 use crate::{
-    db::{Conn, DbError, Json, is_reader, now},
+    db::{Conn, DbError, Json, dialect, is_reader},
     ids::WorkspaceId,
     tasks::{Task, WaitReason},
 };
@@ -41,6 +41,7 @@ pub async fn park(
 ) -> Result<Task, DbError> {
     let mut counts = counts_of(c, lease.task).await?;
     counts["ran_ms"] = ran_ms.into();
+    let at = dialect::clock(c).await?;
     let task: Task = c
         .q(task_sql!(
             concat!(
@@ -55,7 +56,7 @@ pub async fn park(
         .bind(lease.token)
         .bind(reason)
         .bind(Json(counts))
-        .bind(now().unix_ms())
+        .bind(at.unix_ms())
         .one()
         .await?;
     announce(c, &task, lease.audience).await?;

@@ -1,6 +1,9 @@
 //! Writes of the worker that runs a task, under its lease; also cancellation and records of ended work.
 
-use std::collections::{HashMap, HashSet, hash_map::Entry};
+use std::{
+    collections::{HashMap, HashSet, hash_map::Entry},
+    time::Duration,
+};
 
 use crate::time::Timestamp;
 
@@ -17,7 +20,11 @@ use crate::tasks::{
     calls, usage,
 };
 use crate::{
-    db::{Conn, DbError, Json, dialect::hexadecimal_ids, now},
+    db::{
+        Conn, DbError, Json,
+        dialect::{self, hexadecimal_ids},
+        now,
+    },
     ids::{AgentId, MessageId, TaskId, ThreadId, UserId, WorkspaceId},
     realtime::{Audience, log},
     sql_with_ids,
@@ -73,7 +80,7 @@ pub enum End {
 
 /// Ends a running task and appends the event. The caller has checked the lease in this transaction.
 pub async fn finish(c: &mut Conn, lease: &Lease, end: &End) -> Result<Task, DbError> {
-    let at = now();
+    let at = dialect::clock(c).await?;
     let (status, output, unused, error, notice) = match end {
         End::Completed { output, model } => (
             TaskStatus::Completed,
@@ -206,16 +213,17 @@ async fn end_rounds(c: &mut Conn, task: &Task, audience: Audience) -> Result<(),
     delete_rounds(c, &[task.id]).await
 }
 
-/// Requeues a running task until `retry_at` and stores its counts. The task keeps its slot only for
-/// a short wait. Without budget no call was made, so the attempt is not counted.
+/// Requeues a running task for another attempt after `delay`, by the clock of the database, and stores its counts. The task keeps
+/// its slot only for a short wait. Without budget no call was made, so the attempt is not counted.
 pub async fn requeue(
     c: &mut Conn,
     lease: &Lease,
     counts: serde_json::Value,
-    retry_at: Timestamp,
+    delay: Duration,
     reason: WaitReason,
     keeps_slot: bool,
 ) -> Result<Task, DbError> {
+    let at = dialect::clock(c).await?;
     let task: Task = c
         .q(task_sql!(
             concat!(
@@ -228,11 +236,11 @@ pub async fn requeue(
         ))
         .bind(lease.task)
         .bind(lease.token)
-        .bind(retry_at)
+        .bind(at + delay)
         .bind(reason)
         .bind(keeps_slot)
         .bind(Json(counts))
-        .bind(now().unix_ms())
+        .bind(at.unix_ms())
         .one()
         .await?;
     announce(c, &task, lease.audience).await?;
@@ -242,7 +250,8 @@ pub async fn requeue(
 
 /// Requeues a running task immediately because its process is shutting down. Not counted as lost.
 pub async fn requeue_on_shutdown(c: &mut Conn, lease: &Lease) -> Result<Option<Task>, DbError> {
-    crate::db::dialect::lock_workspace(c, lease.workspace.0).await?;
+    dialect::lock_workspace(c, lease.workspace.0).await?;
+    let at = dialect::clock(c).await?;
     let task: Option<Task> = c
         .q(task_sql!(
             concat!(
@@ -254,7 +263,7 @@ pub async fn requeue_on_shutdown(c: &mut Conn, lease: &Lease) -> Result<Option<T
         ))
         .bind(lease.task)
         .bind(lease.token)
-        .bind(now().unix_ms())
+        .bind(at.unix_ms())
         .opt()
         .await?;
     if let Some(task) = &task {
@@ -391,7 +400,7 @@ pub async fn cancel_all(
     if tasks.is_empty() {
         return Ok(Vec::new());
     }
-    let at = now();
+    let at = dialect::clock(c).await?;
     let sql = sql_with_ids!(
         c,
         concat!(
@@ -426,7 +435,7 @@ pub async fn fail(
     notice: Option<MessageId>,
     audience: Audience,
 ) -> Result<(), DbError> {
-    let at = now();
+    let at = dialect::clock(c).await?;
     let task: Option<Task> = c
         .q(task_sql!(
             concat!(

@@ -1,7 +1,7 @@
 //! Trees: a root task and everything that was started for it. Chains: tasks that run one after the other.
 
 use crate::{
-    db::{Conn, DbError, now},
+    db::{Conn, DbError, dialect, now},
     ids::{AgentId, ApiKeyId, MessageId, TaskId},
     tasks::{TREE_CALLS_MAX, TREE_RUN_MAX, Task, budgets},
     time::Timestamp,
@@ -158,7 +158,7 @@ pub async fn use_of(c: &mut Conn, root: TaskId) -> Result<TreeUse, DbError> {
         .bind(root)
         .all()
         .await?;
-    let at = now();
+    let at = dialect::clock(c).await?;
     let running_ms = running
         .into_iter()
         .map(|(since, lease_until)| at.min(lease_until).unix_ms() - since);
