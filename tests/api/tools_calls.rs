@@ -282,7 +282,7 @@ async fn the_deadline_of_a_call_covers_its_list() {
     let deadline = Instant::now() + Duration::from_millis(200);
     let called = w.call_until(&w.t.general, "create", deadline).await;
     assert_eq!(called.unwrap_err().code, ToolErrorCode::ToolTimeout);
-    assert!(begun.elapsed() < Duration::from_secs(5));
+    assert!(begun.elapsed() < Duration::from_secs(20));
 }
 
 #[tokio::test]

@@ -30,10 +30,10 @@ impl TestApp {
         node
     }
 
-    /// Waits until this node and the other one know of each other.
+    /// Waits until this node knows that another one is ready.
     pub async fn knows_peers(&self) {
         super::within("the nodes to find each other", async {
-            while !self.has_peers() {
+            while !self.has_ready_peer() {
                 tokio::time::sleep(Duration::from_millis(20)).await;
             }
         })
