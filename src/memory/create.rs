@@ -175,6 +175,9 @@ pub async fn create(
     dialect::lock_workspace(c, actor.workspace.0).await?;
     check_place(c, caller, actor, new).await?;
     settings::check_on(c, actor, scope).await?;
+    if let Some(thread) = new.thread {
+        settings::check_thread_on(c, thread).await?;
+    }
     let id = MemoryId::new();
     let claimed =
         post::claim_client_id(c, actor, new.client_id.as_deref(), "memories", id.0).await?;

@@ -6,8 +6,9 @@ use super::change::require_own;
 use crate::{
     agents::policy::{self, MemoryPolicy},
     auth::{Actor, Scope},
+    chat::threads::ThreadMemory,
     db::{Conn, DbError, dialect::memory::UseScopes, now},
-    ids::{UserId, WorkspaceId},
+    ids::{ThreadId, UserId, WorkspaceId},
     memory::{MemoryError, entry::MemoryScope},
     patch::present,
 };
@@ -136,6 +137,20 @@ pub async fn is_quiet_on(c: &mut Conn, workspace: WorkspaceId) -> Result<bool, D
         .await?;
     let policy = policy::find(c, workspace).await?.memory;
     Ok(is_on && policy.enabled && policy.quiet)
+}
+
+/// # Errors
+/// `Off` if memories of the thread are not used.
+pub(super) async fn check_thread_on(c: &mut Conn, thread: ThreadId) -> Result<(), MemoryError> {
+    let memory: ThreadMemory = c
+        .q("select memory from threads where id = $1")
+        .bind(thread)
+        .value()
+        .await?;
+    match memory {
+        ThreadMemory::On => Ok(()),
+        ThreadMemory::Off => Err(MemoryError::Off("memory of this thread")),
+    }
 }
 
 /// # Errors

@@ -440,7 +440,7 @@ impl SentMessages {
             Some(start) => view::summary(c, conversation, start).await?,
             None => (None, Vec::new()),
         };
-        let left_out = left_out(c, conversation, trigger_seq, &rows, &view).await?;
+        let left_out = left_out(c, conversation, trigger_seq, &rows, &expanded, &view).await?;
         let oldest = rows.iter().map(|row| row.seq).min();
         let window_start = view.start.or(oldest).unwrap_or(trigger_seq);
         let has_older = left_out.iter().any(|left| {
@@ -1047,13 +1047,14 @@ async fn origin(c: &mut Conn, fork: ForkId, strategy: Strategy) -> Result<Origin
     Ok(origin)
 }
 
-/// Lists messages before the trigger message that are not sent, grouped by reason. The cost does not depend on the length
+/// Lists messages before the trigger message that are not sent, grouped by reason; those of `expanded` segments are sent. The cost does not depend on the length
 /// of the thread.
 async fn left_out(
     c: &mut Conn,
     conversation: Conversation,
     trigger_seq: i64,
     used: &[Row],
+    expanded: &[Row],
     view: &View,
 ) -> Result<Vec<LeftOut>, DbError> {
     let oldest = used.iter().map(|row| row.seq).min();
@@ -1064,14 +1065,15 @@ async fn left_out(
         .await?
         .into_iter()
         .map(|row| row.id)
+        .filter(|id| !expanded.iter().any(|row| row.id == *id))
         .collect();
     if !older.is_empty() {
         let named = i64::try_from(older.len()).unwrap_or(0);
         let said = said_before(c, conversation, trigger_seq).await?;
-        let sent = used.iter().filter(|row| row.seq < trigger_seq).count();
+        let sent = used.iter().filter(|row| row.seq < trigger_seq).count() + expanded.len();
         let count = (said - i64::try_from(sent).unwrap_or(0)).max(named);
         let covered = match view.start {
-            Some(start) => store::count_covered(c, conversation.id(), start)
+            Some(start) => store::count_summarized(c, conversation.id(), start)
                 .await?
                 .min(count),
             None => 0,

@@ -20,7 +20,11 @@ pub fn segment(gist: &str, items: &[(&str, &str, &[&str])]) -> Answer {
 
 /// A team with an agent that is sent 20 messages: a pass is due with 44.
 pub async fn sage_team() -> Team {
-    let t = team_with(&[("COMPACTION_INTERVAL", "0s"), ("RATE_LIMITS", "off")]).await;
+    sage_team_with("0s").await
+}
+
+async fn sage_team_with(interval: &str) -> Team {
+    let t = team_with(&[("COMPACTION_INTERVAL", interval), ("RATE_LIMITS", "off")]).await;
     let sage = id(&t.ada.make_agent("sage").await);
     t.ada
         .patch(
@@ -124,6 +128,27 @@ async fn a_burst_of_200_messages_is_covered_by_the_next_question() {
         .map(|e| number(e, "/data/compaction/message_count"))
         .collect();
     assert_eq!((counts.len(), counts.iter().sum::<i64>()), (4, 150));
+}
+
+#[tokio::test]
+async fn a_gap_is_summarized_before_the_first_question_after_the_interval() {
+    let mut t = sage_team_with("1h").await;
+    let (thread, _) = long_thread(&t.ada, &t.general, 60).await;
+    answered(&t.ada, &thread, "@sage one").await;
+    for n in 60..110 {
+        t.ada.tell(&thread, &format!("message {n}")).await;
+    }
+    answered(&t.ada, &thread, "@sage two").await;
+    let prompts = t.model().asked("sage", 2).await;
+    assert!(prompts[1].all().contains("not summarized yet"));
+    t.app.stop().await;
+    let ended = "update conversations set last_compacted_at = null";
+    t.app.place.run(&[ended]).await;
+    t.app.restart(&[]).await;
+    let ada = t.ada.at(&t.app.base);
+    answered(&ada, &thread, "@sage three").await;
+    let prompts = t.model().asked("sage", 3).await;
+    assert!(!prompts[2].all().contains("not summarized yet"));
 }
 
 /// Length of the common beginning of two requests.
@@ -544,6 +569,45 @@ async fn without_a_model_the_extractor_makes_the_entries() {
 }
 
 #[tokio::test]
+async fn only_corrections_retire_what_a_model_found() {
+    let t = team().await;
+    let thread = t.ada.thread(&t.general, "Table 1 seats 4 guests").await;
+    for said in [
+        "Table 2 seats 6 guests",
+        "We deploy on web-2 first, decided.",
+        "The van has 2 seats.",
+        "Sorry, the van has 3 seats.",
+    ] {
+        t.ada.say(&thread, said).await;
+    }
+    for n in 0..10 {
+        t.bo.say(&thread, &format!("chat {n}")).await;
+    }
+    let kept = [
+        ("Deploy on web-2 first.", "decision", &["m3"][..]),
+        ("Table 1 seats 4 guests", "fact", &["m1"][..]),
+        ("Table 2 seats 6 guests", "fact", &["m2"][..]),
+        ("The van has 3 seats.", "fact", &["m5"][..]),
+    ];
+    let mut items = kept.to_vec();
+    items.push(("The van has 2 seats.", "fact", &["m4"][..]));
+    t.model().script("summary", [segment("", &items)]);
+    let path = format!("/v1/threads/{thread}/compactions");
+    let queued = t.ada.post(&path, json!({"keep": 10})).await.is(202);
+    t.ada.completed(&text(&queued, "/task/id")).await;
+    let entries = t.ada.get(&format!("/v1/memories?thread_id={thread}")).await;
+    let mut texts: Vec<String> = list(&entries.ok(), "/data")
+        .iter()
+        .filter(|entry| entry["kind"] != "reference")
+        .map(|entry| text(entry, "/text"))
+        .collect();
+    texts.sort();
+    assert_eq!(texts, kept.map(|(text, ..)| text));
+    let record = list(&t.ada.get(&path).await.ok(), "/data").remove(0);
+    assert_eq!(record["left_out"], json!({"fact": 1}));
+}
+
+#[tokio::test]
 async fn compaction_can_be_turned_off() {
     let off = team_with(&[("COMPACTION", "off"), ("RATE_LIMITS", "off")]).await;
     let (thread, _) = long_thread(&off.ada, &off.general, 80).await;
@@ -700,7 +764,8 @@ async fn people_compact_show_expand_and_delete() {
     let expanded = t.bo.act(&format!("{one}/expand")).await.is(200);
     assert_eq!(expanded["state"], "expanded");
     assert!(expanded["expanded_at"].is_string());
-    answered(&t.ada, &thread, "@vibe sum up").await;
+    let task = answered(&t.ada, &thread, "@vibe sum up").await;
+    assert_eq!(t.ada.task_context(&task).await["left_out"], json!([]));
     let prompt = t.model().requests().pop().unwrap().all();
     assert!(!prompt.contains("Summary of"), "{prompt}");
     assert_eq!(sent(&prompt), 24, "{prompt}");

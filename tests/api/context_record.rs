@@ -89,6 +89,7 @@ async fn a_deleted_message_is_removed_from_every_record() {
         let seen = t.ada.task_context(task).await;
         assert!(!seen.to_string().contains(SECRET), "{seen}");
         assert_eq!(seen["expired"], false);
+        assert_eq!(seen["estimated"], false);
     }
     let seen = t.ada.task_context(&in_thread).await;
     let gone = shown(&seen, &message);

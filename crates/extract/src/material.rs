@@ -80,6 +80,10 @@ pub enum Owner {
 pub struct Superseded {
     pub old: String,
     pub new: String,
+    /// Line that states the old value.
+    pub of: usize,
     /// Line of the correction.
     pub line: usize,
+    /// True if the line says that it corrects something ("no, 14:30"); false for a decision that overrules an earlier one.
+    pub is_explicit: bool,
 }

@@ -236,7 +236,8 @@ impl Matters<'_> {
             // A fact that names a value is not corrected by a decision.
             if matter.weight > 0 || matter.is_accepted {
                 let (old, new) = (said.values[from].text.clone(), now.values[to].text.clone());
-                self.thread.supersede(Superseded { old, new, line });
+                let of = said.line;
+                self.thread.supersede(Superseded { old, new, of, line, is_explicit: false });
             }
             self.thread.rejected[old] |= !matter.is_repeated;
         }
@@ -268,10 +269,34 @@ fn has_value(said: &Unit, unit: &Unit) -> bool {
     unit.values.iter().any(|value| said.values.iter().any(|old| value.is_same(old)))
 }
 
+/// Checks whether two amounts number things: "ticket 11 is fixed" and "ticket 12 is fixed" are both true.
+fn are_numbers_of_things(old: &Unit, value: &Value, new: &Unit, other: &Value) -> bool {
+    let before = |unit: &Unit, value: &Value| {
+        let word = &unit.tokens[value.from.checked_sub(1)?].word;
+        unit.words.iter().any(|stem| word.starts_with(stem.as_str())).then(|| word.clone())
+    };
+    value.kind == ValueKind::Amount
+        && value.unit.is_empty()
+        && other.unit.is_empty()
+        && before(old, value).is_some_and(|word| before(new, other) == Some(word))
+}
+
+/// Checks whether two amounts with units differ: "table 1 seats 4 guests" and "table 2 seats 6 guests" are about two tables.
+fn have_two_other_amounts(old: &Unit, new: &Unit) -> bool {
+    let is_amount = |value: &&Value| value.kind == ValueKind::Amount && !value.unit.is_empty();
+    let differs = |value: &&Value| {
+        new.values.iter().any(|other| other.is_like(value) && other.unit == value.unit)
+    };
+    old.values.iter().filter(is_amount).filter(differs).count() > 1
+}
+
 /// Positions of two values of one kind that differ, if the new text does not repeat any old value.
 fn clash(old: &Unit, new: &Unit) -> Option<(usize, usize)> {
     // "Friday or Monday?" is not corrected by "Monday".
     if old.values.iter().any(|value| new.values.iter().any(|other| other.is_same(value))) {
+        return None;
+    }
+    if have_two_other_amounts(old, new) {
         return None;
     }
     // Of "access stays at 90, and debug drops to 14?", the last one.
@@ -279,7 +304,12 @@ fn clash(old: &Unit, new: &Unit) -> Option<(usize, usize)> {
         let is_plain = |other: &Value| {
             value.kind != ValueKind::Amount || other.unit == value.unit || new.words.len() <= 3
         };
-        let to = new.values.iter().position(|other| other.is_like(value) && is_plain(other))?;
+        let is_other = |other: &Value| {
+            other.is_like(value)
+                && is_plain(other)
+                && !are_numbers_of_things(old, value, new, other)
+        };
+        let to = new.values.iter().position(is_other)?;
         Some((from, to))
     })
 }

@@ -137,6 +137,11 @@ impl Reading {
         &self.thread.superseded
     }
 
+    /// Stems of the words of a line that name its subject: without its values.
+    pub fn subject(&self, line: usize) -> impl Iterator<Item = &str> {
+        self.units(line).flat_map(|unit| &unit.subject).map(String::as_str)
+    }
+
     /// Checks whether a person agreed to an agent's statement in this line.
     pub fn is_adopted(&self, line: usize) -> bool {
         self.thread.adopted.contains(&line)

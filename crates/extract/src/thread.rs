@@ -281,7 +281,15 @@ impl Thread {
         let Some((before, value)) = target else { return };
         let old = self.units[before].values[value].clone();
         let (line, text) = (unit.line, new.text.clone());
-        self.supersede(Superseded { old: old.text.clone(), new: text.clone(), line });
+        let of = self.units[before].line;
+        let new_text = text.clone();
+        self.supersede(Superseded {
+            old: old.text.clone(),
+            new: new_text,
+            of,
+            line,
+            is_explicit: true,
+        });
         let unit = &mut self.units[before];
         unit.edits.retain(|edit| edit.from != old.from);
         unit.edits.push(Edit { from: old.from, to: old.to, new: text, line });

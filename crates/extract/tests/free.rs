@@ -235,3 +235,25 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn numbered_things_do_not_correct_each_other() {
+    for lines in [
+        &["Table 1 seats 4 guests", "Cy: Table 2 seats 6 guests", "Table 3 seats 8 guests"][..],
+        &["Ticket 11 is fixed", "Cy: Ticket 12 is fixed", "Ticket 13 is fixed"],
+        &["Decided: table 1 seats 4 guests.", "Cy: Decided: table 2 seats 6 guests."],
+    ] {
+        assert_eq!(Reading::new(&material(lines)).superseded(), [], "{lines:?}");
+    }
+}
+
+#[test]
+fn a_correction_names_the_line_of_the_old_value() {
+    let reading = Reading::new(&material(&[
+        "We deploy on web-2 first, decided.",
+        "Cy: The van has 2 seats.",
+        "Sorry, the van has 3 seats.",
+    ]));
+    let [value] = reading.superseded() else { panic!("{:?}", reading.superseded()) };
+    assert_eq!((&*value.old, value.of, value.line, value.is_explicit), ("2", 1, 2, true));
+}

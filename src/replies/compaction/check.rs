@@ -70,6 +70,20 @@ pub(super) struct Checked {
     pub left_out: BTreeMap<String, i64>,
 }
 
+impl Checked {
+    /// Drops items and counts them.
+    pub(super) fn leave_out(&mut self, is_dropped: impl Fn(&Item) -> bool) {
+        let (dropped, kept) = std::mem::take(&mut self.items)
+            .into_iter()
+            .partition(|item| is_dropped(item));
+        self.items = kept;
+        let dropped: Vec<Item> = dropped;
+        for item in dropped {
+            *self.left_out.entry(item.kind.to_string()).or_default() += 1;
+        }
+    }
+}
+
 impl<'a> Source<'a> {
     /// Indexes the messages; `recalled` are texts of memory that an agent knew when it wrote the message at a position.
     pub(super) fn new(
@@ -461,10 +475,12 @@ pub(super) fn has_word(text: &str, word: &str) -> bool {
     })
 }
 
-/// Checks whether a text contains a value as a whole: `200` is not in `4,200`, and `web-2` is not in `web-21`.
+/// Checks whether a text contains a value as a whole, both in lowercase: `200` is not in `4,200`, and `web-2` is not in
+/// `web-21`, nor `2` in `web-2`.
 fn has_value(text: &str, value: &str) -> bool {
     let is_part = |c: Option<char>| c.is_some_and(char::is_alphanumeric);
     let joins = |c: Option<char>| c.is_some_and(|c| ".,:/-_@".contains(c));
+    let joins_words = |c: Option<char>| c.is_some_and(|c| "-_".contains(c));
     let is_digit = |c: Option<char>| c.is_some_and(char::is_numeric);
     let (starts, ends) = (value.chars().next(), value.chars().next_back());
     text.match_indices(value).any(|(at, found)| {
@@ -472,16 +488,17 @@ fn has_value(text: &str, value: &str) -> bool {
         let mut after = text[at + found.len()..].chars();
         let (previous, second_last) = (before.next(), before.next());
         let (next, second) = (after.next(), after.next());
-        let is_joined =
-            is_part(previous) || (joins(previous) && is_digit(second_last) && is_digit(starts));
+        let is_joined = is_part(previous)
+            || (joins(previous) && is_digit(second_last) && is_digit(starts))
+            || (joins_words(previous) && is_part(second_last) && is_digit(starts));
         let goes_on = is_part(next) || (joins(next) && is_digit(second) && is_part(ends));
         !is_joined && !goes_on
     })
 }
 
-/// Checks whether a text contains a word or phrase, in any case.
-pub(super) fn has_text(text: &str, phrase: &str) -> bool {
-    has_word(&text.to_lowercase(), &phrase.to_lowercase())
+/// Checks whether a text states a value as a whole, in any case.
+pub(super) fn states(text: &str, value: &str) -> bool {
+    has_value(&text.to_lowercase(), &value.to_lowercase())
 }
 
 /// Joins the first sentences that fit into one line.
@@ -619,6 +636,8 @@ mod tests {
                 false,
             ),
             ("in /etc/hosts", "/hosts", false),
+            ("restart web-2", "2", false),
+            ("version 4.2", "4", false),
             ("fixes #12, #123", "#12", true),
             ("fixes #123", "#12", false),
             ("we need 3.", "3", true),

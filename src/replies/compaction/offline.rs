@@ -4,14 +4,14 @@ use std::collections::{HashMap, HashSet};
 
 use chrono::NaiveDate;
 use openvibe_extract::{
-    Act, Language, Line, Material, Person, Reading, Speaker, Value, ValueKind, content_words,
-    plain_sentences, values,
+    Act, Language, Line, Material, Person, Reading, Speaker, Superseded, Value, ValueKind,
+    content_words, plain_sentences, values,
 };
 
 use crate::memory::{content::looks_like_secret, entry::MemoryKind};
 
 use super::{
-    check::{ITEM_CHARS_MAX, has_text, shortened},
+    check::{ITEM_CHARS_MAX, shortened, states},
     draft::{RawDraft, RawItem},
     item::{SegmentPerson, SourceLine},
 };
@@ -281,13 +281,36 @@ fn has_value(values: &[Value]) -> bool {
     })
 }
 
-/// Checks whether a message after these lines corrects the value that a text states.
+/// Checks whether a message after these lines corrects or overrules the value that a text from them states.
 pub(super) fn is_corrected(reading: &Reading, text: &str, lines: &[usize]) -> bool {
-    reading.superseded().iter().any(|value| {
-        has_text(text, &value.old)
-            && !has_text(text, &value.new)
+    corrections(reading, text, lines).next().is_some()
+}
+
+/// Checks whether a message after these lines says that it corrects the value that a text from them states.
+pub(super) fn is_explicitly_corrected(reading: &Reading, text: &str, lines: &[usize]) -> bool {
+    corrections(reading, text, lines).any(|value| value.is_explicit)
+}
+
+fn corrections<'r>(
+    reading: &'r Reading,
+    text: &str,
+    lines: &[usize],
+) -> impl Iterator<Item = &'r Superseded> {
+    reading.superseded().iter().filter(move |value| {
+        states(text, &value.old)
+            && !states(text, &value.new)
             && lines.iter().all(|line| *line < value.line)
+            && (lines.contains(&value.of) || is_about(reading, text, value))
     })
+}
+
+/// Checks whether a text has two words in common with the line of a corrected value, besides the value.
+pub(super) fn is_about(reading: &Reading, text: &str, value: &Superseded) -> bool {
+    let words = content_words(text, reading.language());
+    let shared = reading
+        .subject(value.of)
+        .filter(|word| words.iter().any(|other| other == word));
+    shared.collect::<HashSet<&str>>().len() >= SHARED_WORDS_MIN
 }
 
 /// The values of a text, and its other content words, which identify their subject.
@@ -315,14 +338,21 @@ impl Claim {
     /// Checks whether a later text states another value about the same thing: the texts have two words in common, or one that
     /// few texts with such a value have.
     pub(super) fn is_changed_by(&self, later: &Self, subjects: &Subjects) -> bool {
-        let mut changed = self.values.iter().filter(|value| {
-            value.kind != ValueKind::Identifier
-                && has_value(std::slice::from_ref(value))
-                && !(later.values.iter())
-                    .any(|other| other.kind == value.kind && other.key == value.key)
-                && later.values.iter().any(|other| is_alike(value, other))
-        });
-        changed.any(|value| {
+        let changed: Vec<&Value> = (self.values.iter())
+            .filter(|value| {
+                value.kind != ValueKind::Identifier
+                    && has_value(std::slice::from_ref(*value))
+                    && !(later.values.iter())
+                        .any(|other| other.kind == value.kind && other.key == value.key)
+                    && later.values.iter().any(|other| is_alike(value, other))
+            })
+            .collect();
+        // "Table 1 seats 4 guests" and "Table 2 seats 6 guests" are about two tables.
+        let is_amount = |value: &&&Value| value.kind == ValueKind::Amount;
+        if changed.iter().filter(is_amount).count() > 1 {
+            return false;
+        }
+        changed.into_iter().any(|value| {
             let shared = |word: &&String| {
                 later.subject.iter().any(|other| is_part(word, other)) && !self.is_unit(word, value)
             };
@@ -490,6 +520,10 @@ mod tests {
         assert!(!changes(
             "The party is on 16 May.",
             "The party needs a list by Friday."
+        ));
+        assert!(!changes(
+            "Table 1 seats 4 guests.",
+            "Table 2 seats 6 guests."
         ));
         assert!(is_part("konzert", "konzertbeginn") && !is_part("tick", "ticket"));
     }

@@ -381,6 +381,7 @@ impl Compactor {
         let tokens_max = pass.options.max_tokens;
         let (rows, keyring) = (rows.to_vec(), Arc::clone(&self.keyring));
         let workspace = shared.key.workspace;
+        let has_model = shared.model.is_some();
         // The extractor and the checks read all of the messages.
         let work = tokio::task::spawn_blocking(move || {
             let reading = Reading::new(&offline::material(&lines, &people));
@@ -394,9 +395,13 @@ impl Compactor {
                 };
             }
             let mut checked = source.check(&raw, &system, tokens_max);
-            let is_corrected =
-                |item: &Item| offline::is_corrected(&reading, &item.text, &item.sources);
-            checked.items.retain(|item| !is_corrected(item));
+            // If there is a model, it decides later which entries a decision overrules.
+            let is_corrected = if has_model {
+                offline::is_explicitly_corrected
+            } else {
+                offline::is_corrected
+            };
+            checked.leave_out(|item| is_corrected(&reading, &item.text, &item.sources));
             let items = checked.items.iter().filter_map(|item| {
                 // The checks have dropped what cannot be an entry.
                 let content = Content::parse(&item.text, workspace, &keyring).ok()?;

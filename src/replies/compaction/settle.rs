@@ -11,7 +11,7 @@ use crate::{
 };
 
 use super::{
-    check::has_text,
+    check::states,
     item::{SegmentPerson, SourceLine},
     offline::{self, Claim, Subjects},
     render::entry_name,
@@ -76,18 +76,17 @@ pub(super) fn corrected(
     let words =
         |text: &str| -> HashSet<String> { content_words(text, detect(text)).into_iter().collect() };
     let mut settled = Settled::default();
-    for value in reading
-        .superseded()
-        .iter()
-        .filter(|value| value.line >= offset)
-    {
-        for old in older
-            .iter()
-            .filter(|old| has_text(&old.text, &value.old) && !has_text(&old.text, &value.new))
-        {
+    let told =
+        (reading.superseded().iter()).filter(|value| value.is_explicit && value.line >= offset);
+    for value in told {
+        for (at, old) in older.iter().enumerate() {
+            let is_of_old = value.of == at || offline::is_about(&reading, &old.text, value);
+            if !is_of_old || !states(&old.text, &value.old) || states(&old.text, &value.new) {
+                continue;
+            }
             let of_old = words(&old.text);
             let is_about = |entry: &&SegmentEntry| {
-                has_text(&entry.text, &value.new)
+                states(&entry.text, &value.new)
                     && words(&entry.text).intersection(&of_old).count() >= COMMON_WORDS_MIN
             };
             if let Some(by) = new.iter().find(is_about) {
@@ -160,7 +159,7 @@ fn is_edited(reading: &Reading, entry: &SegmentEntry, seqs: &[i64]) -> bool {
     source.is_some_and(|source| {
         edits
             .filter(|edit| (source + 1..=source + EDITED_LINES_MAX).contains(&edit.line))
-            .any(|edit| has_text(&entry.text, &edit.old) && !has_text(&entry.text, &edit.new))
+            .any(|edit| states(&entry.text, &edit.old) && !states(&entry.text, &edit.new))
     })
 }
 
@@ -258,6 +257,44 @@ mod tests {
             let (entries, found) = settled(&[old, new, "ok"], &[0]);
             assert_eq!(found.outdated, [entries[0].id], "{new}");
         }
+    }
+
+    #[test]
+    fn numbered_things_do_not_replace_each_other() {
+        for [one, other] in [
+            ["Table 1 seats 4 guests.", "Table 2 seats 6 guests."],
+            ["Ticket 11 is fixed.", "Ticket 12 is fixed."],
+        ] {
+            let (_, found) = settled(&[one, "ok", other], &[0, 2]);
+            assert_eq!(found, Settled::default(), "{other}");
+        }
+    }
+
+    #[test]
+    fn only_a_correction_of_their_subject_replaces_older_entries() {
+        let line = |text: &str| SourceLine {
+            person: Some(0),
+            name: "Ada".to_owned(),
+            text: text.to_owned(),
+            day: chrono::NaiveDate::default(),
+            is_resolution: false,
+            asks: None,
+        };
+        let older = [
+            entry(1, "We deploy on web-2 first."),
+            entry(2, "The van of the team has 2 seats."),
+            entry(3, "Ticket 2 of the van is fixed."),
+        ];
+        let new = [
+            entry(4, "The van of the team has 3 seats."),
+            entry(5, "Ticket 3 of the van is fixed."),
+        ];
+        let said = [
+            "Sorry, the van of the team has 3 seats.",
+            "Ticket 3 of the van is fixed.",
+        ];
+        let found = corrected(&older, &new, said.map(line).to_vec(), &[]);
+        assert_eq!(found.superseded, [(older[1].id, new[0].id)]);
     }
 
     #[test]

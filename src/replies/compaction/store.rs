@@ -192,20 +192,38 @@ pub async fn move_starts(
 
 /// Counts messages before a seq that are in segments.
 pub async fn count_covered(c: &mut Conn, conversation: Uuid, seq: i64) -> Result<i64, DbError> {
+    count(c, conversation, seq, true).await
+}
+
+/// Counts messages before a seq for which the summary of their segment is sent.
+pub async fn count_summarized(c: &mut Conn, conversation: Uuid, seq: i64) -> Result<i64, DbError> {
+    count(c, conversation, seq, false).await
+}
+
+async fn count(
+    c: &mut Conn,
+    conversation: Uuid,
+    seq: i64,
+    with_expanded: bool,
+) -> Result<i64, DbError> {
     let whole: i64 = c
-        .q("select cast(coalesce(sum(message_count), 0) as bigint) from compactions where conversation_id = $1 and to_seq < $2 and state <> 'blank'")
+        .q("select cast(coalesce(sum(message_count), 0) as bigint) from compactions where conversation_id = $1 and to_seq < $2 and state <> 'blank' \
+            and ($3 or state <> 'expanded')")
         .bind(conversation)
         .bind(seq)
+        .bind(with_expanded)
         .value()
         .await?;
     let part: i64 = c
         .q(concat!(
             "select count(*) from compactions k join messages m on m.conversation_id = k.conversation_id and m.seq >= k.from_seq \
-             and m.seq < $2 where k.conversation_id = $1 and k.from_seq < $2 and k.to_seq >= $2 and k.state <> 'blank'",
+             and m.seq < $2 where k.conversation_id = $1 and k.from_seq < $2 and k.to_seq >= $2 and k.state <> 'blank' \
+             and ($3 or k.state <> 'expanded')",
             said!()
         ))
         .bind(conversation)
         .bind(seq)
+        .bind(with_expanded)
         .value()
         .await?;
     Ok(whole + part)

@@ -43,6 +43,11 @@ pub struct View {
 }
 
 impl View {
+    /// Start of the agent's next window; `None` if messages before this one are in no segment yet.
+    pub fn next_start(&self) -> Option<i64> {
+        self.start.filter(|_| !self.is_due)
+    }
+
     /// Selects the messages before the trigger that are sent.
     pub async fn find(
         c: &mut Conn,
@@ -202,7 +207,7 @@ pub(in crate::replies) async fn summary(
     let day = |at: Timestamp| at.day().to_string();
     let summary = Summary {
         of: Summarized::Conversation,
-        count: store::count_covered(c, id, start).await?,
+        count: store::count_summarized(c, id, start).await?,
         from: dates
             .iter()
             .map(|date| date.from)

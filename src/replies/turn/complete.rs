@@ -245,7 +245,7 @@ impl ReplyHandler {
             cited: reply.cited,
             truncated: reply.truncated,
             is_done: reply.is_done,
-            start: loaded.view.start,
+            start: loaded.view.next_start(),
             preset: loaded.preset.stored.clone(),
             strategy: loaded.strategy,
             options: reply.options,

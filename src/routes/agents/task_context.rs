@@ -157,6 +157,8 @@ struct TaskContext {
     #[serde(flatten)]
     context: ContextSeen,
     attempts: Vec<AttemptRecord>,
+    /// True if the provider did not report the usage of all calls. Numbers of tokens of parts and messages are always estimates.
+    estimated: bool,
     /// Texts are missing because they were not used for `OPENVIBE_CONTEXT_RETENTION`.
     expired: bool,
 }
@@ -166,6 +168,8 @@ struct TaskContext {
 struct NextContext {
     /// Always true.
     dry_run: bool,
+    /// Always true: no provider has counted the tokens.
+    estimated: bool,
     /// True if the caller can post here and invoke the agent.
     may_ask: bool,
     compaction: CompactionOutlook,
@@ -544,6 +548,7 @@ async fn get_task_context(
         attempt,
         context,
         attempts,
+        estimated: task.token_usage.is_none_or(|usage| usage.estimated),
         expired,
     }))
 }
@@ -648,6 +653,7 @@ async fn next_context(
     }
     Ok(Json(NextContext {
         dry_run: true,
+        estimated: true,
         may_ask,
         compaction,
         estimate,

@@ -157,8 +157,12 @@ pub async fn due(c: &mut Conn, claimer: Claimer, limit: i64) -> Result<Vec<Due>,
            and (t.parent_task_id is null or $9 > (select count(*) from tasks r where r.root_task_id = t.root_task_id and r.status = 'running')) \
            and t.kind in",
         10,
-        concat!("and ", has_turn!("t", "$1"), " \
-         order by case t.lane when 'foreground' then 0 else 1 end, case when of_workspace.running is null then 0 else 1 end, w.last_claim, t.id limit $2")
+        concat!(
+            "and ",
+            has_turn!("t", "$1"),
+            " \
+         order by case t.lane when 'foreground' then 0 else 1 end, case when of_workspace.running is null then 0 else 1 end, w.last_claim, t.id limit $2"
+        )
     );
     c.q(sql)
         .bind(at)

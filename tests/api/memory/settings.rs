@@ -142,15 +142,17 @@ async fn a_thread_that_is_not_remembered_keeps_its_entries_to_itself() {
     let off = text(&started, "/thread/id");
     let other = t.ada.thread(&t.general, "Root").await;
     let fields = json!({"thread_id": off, "visibility": "workspace"});
+    assert_eq!(refused(&t.ada, fields.clone()).await, "409 memory_off");
+    let switch = async |memory: &str| {
+        let path = format!("/v1/threads/{off}");
+        t.ada.patch(&path, json!({"memory": memory})).await.is(200)
+    };
+    switch("on").await;
     let made = remember(&t.ada, "The harbor ferry starts at Pier 4711", fields).await;
+    switch("off").await;
     assert!(!is_used(&t, &off, 1).await);
     assert!(!is_used(&t, &other, 2).await);
-    let on = t
-        .ada
-        .patch(&format!("/v1/threads/{off}"), json!({"memory": "on"}))
-        .await
-        .is(200);
-    assert_eq!(on["memory"], "on");
+    assert_eq!(switch("on").await["memory"], "on");
     assert!(is_used(&t, &other, 3).await);
     // Sources in such a thread count as the entry itself.
     let source = text(&t.ada.start(&t.general, "Pier 4711").await, "/message/id");

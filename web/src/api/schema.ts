@@ -7126,6 +7126,8 @@ export interface components {
         NextContext: components["schemas"]["ContextSeen"] & {
             /** @description Always true. */
             dry_run: boolean;
+            /** @description Always true: no provider has counted the tokens. */
+            estimated: boolean;
             /** @description True if the caller can post here and invoke the agent. */
             may_ask: boolean;
             compaction: components["schemas"]["CompactionOutlook"];
@@ -9320,6 +9322,8 @@ export interface components {
             /** Format: int64 */
             attempt: number;
             attempts: components["schemas"]["AttemptRecord"][];
+            /** @description True if the provider did not report the usage of all calls. Numbers of tokens of parts and messages are always estimates. */
+            estimated: boolean;
             /** @description Texts are missing because they were not used for `OPENVIBE_CONTEXT_RETENTION`. */
             expired: boolean;
         };
@@ -16826,6 +16830,7 @@ export interface operations {
                      *         "cost_usd_max": null,
                      *         "input_tokens": 0
                      *       },
+                     *       "estimated": false,
                      *       "left_out": [
                      *         {
                      *           "count": 0,
@@ -23314,6 +23319,7 @@ export interface operations {
                      *         ],
                      *         "used": 0
                      *       },
+                     *       "estimated": false,
                      *       "expired": false,
                      *       "left_out": [
                      *         {
@@ -24233,6 +24239,7 @@ export interface operations {
                      *         "cost_usd_max": null,
                      *         "input_tokens": 0
                      *       },
+                     *       "estimated": false,
                      *       "left_out": [
                      *         {
                      *           "count": 0,
