@@ -30,7 +30,7 @@ struct AgentDraftForm {
 
 /// Draft an agent from a description; stores nothing
 ///
-/// `POST /v1/agents` takes the draft as it is. A person can draft 10 agents per hour.
+/// The draft can be sent to `POST /v1/agents` unchanged. Each person can draft 10 agents per hour.
 #[utoipa::path(post, path = "/v1/agents/draft", tag = "agents",
     security(("session" = ["member"]), ("key" = ["agents:write"])),
     request_body(content = AgentDraftForm,

@@ -12,7 +12,7 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * Checks that the process is running
+         * Check that the process is running
          * @description **Access:** anyone.
          */
         get: operations["healthz"];
@@ -35,8 +35,8 @@ export interface paths {
         put?: never;
         /**
          * Send a request of the Model Context Protocol
-         * @description Streamable HTTP without sessions, in the revisions 2026-07-28 and 2025-11-25. Responses are JSON. The tools depend on the
-         *     scopes of the key, and act like the routes of this API.
+         * @description Streamable HTTP without sessions, revisions 2026-07-28 and 2025-11-25. Responses are JSON. The offered tools depend on
+         *     the scopes of the key, and behave like the routes of this API.
          *
          *     **Access:** no sessions; with any key.
          */
@@ -55,8 +55,8 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * Metrics for Prometheus
-         * @description With the token, if one is set; otherwise only from the same machine.
+         * Get metrics for Prometheus
+         * @description Requires the metrics token if one is set; without one, only requests from the same machine are accepted.
          *
          *     **Access:** anyone.
          */
@@ -77,7 +77,7 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * Checks that the server is ready for requests
+         * Check that the server is ready for requests
          * @description **Access:** anyone.
          */
         get: operations["readyz"];
@@ -97,7 +97,7 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * Action items of published resolutions that the caller can see, oldest first
+         * List the action items of published resolutions that the caller can see, oldest first
          * @description **Access:** every role; keys need `chat:read`.
          */
         get: operations["list_action_items"];
@@ -137,8 +137,8 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * Actions in conversations that the caller can see, newest first
-         * @description Arguments and results are null unless the caller asked the agent, decides, or is an admin.
+         * List the actions in conversations that the caller can see, newest first
+         * @description Arguments and results are null unless the caller is the requester, can decide the action, or is an admin.
          *
          *     **Access:** every role; keys need `chat:read`.
          */
@@ -182,7 +182,7 @@ export interface paths {
         put?: never;
         /**
          * Approve an action
-         * @description Fills all needs of the caller; the action starts once all needs are filled.
+         * @description Gives every approval that the caller can give; the action starts once no approval is missing.
          *
          *     **Access:** members and admins; with a session only, not a key.
          */
@@ -204,7 +204,7 @@ export interface paths {
         put?: never;
         /**
          * Deny an action
-         * @description Everyone who can approve it can deny it. The agent goes on without it.
+         * @description Everyone who can approve it can deny it. The agent continues without it.
          *
          *     **Access:** members and admins; with a session only, not a key.
          */
@@ -226,8 +226,8 @@ export interface paths {
         put?: never;
         /**
          * Report whether an action happened
-         * @description Only for the person who asked the agent, and for admins once that person can no longer read the conversation. The agent goes on
-         *     with this result.
+         * @description Allowed for the requester, and for admins once the requester can no longer read the conversation. The agent continues with
+         *     this result.
          *
          *     **Access:** every role; with a session only, not a key.
          */
@@ -272,7 +272,7 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * List agent templates: post the fields of one to create that agent
+         * List agent templates; post the fields of a template to create the agent
          * @description **Access:** every role; keys need `agents:read`.
          */
         get: operations["list_templates"];
@@ -319,7 +319,7 @@ export interface paths {
         put?: never;
         /**
          * Draft an agent from a description; stores nothing
-         * @description `POST /v1/agents` takes the draft as it is. A person can draft 10 agents per hour.
+         * @description The draft can be sent to `POST /v1/agents` unchanged. Each person can draft 10 agents per hour.
          *
          *     **Access:** members and admins; keys need `agents:write`.
          */
@@ -390,7 +390,7 @@ export interface paths {
         post?: never;
         /**
          * Archive an agent, or permanently delete it
-         * @description To delete permanently: `agents:admin`.
+         * @description To delete permanently, keys need `agents:admin`.
          *
          *     **Access:** admins; keys need `agents:delete`.
          */
@@ -399,7 +399,7 @@ export interface paths {
         head?: never;
         /**
          * Change an agent; each change creates a version
-         * @description For its status, and for the default agent: an admin, `agents:admin`.
+         * @description To change the status, or the default agent: admins; keys need `agents:admin`.
          *
          *     **Access:** members and admins; keys need `agents:write`.
          */
@@ -527,8 +527,8 @@ export interface paths {
         put?: never;
         /**
          * Start a reflection on your adaptation state in a conversation
-         * @description Requires `adaptation_allowed` in the policy, `reflection` of the agent, and `adapt` in your memory settings. While the same
-         *     reflection is queued or running, it is returned.
+         * @description Requires `adaptation_allowed` in the policy, `reflection` of the agent, and `adapt` in your memory settings. If the same
+         *     reflection is already queued or running, its task is returned.
          *
          *     **Access:** members and admins; keys need `chat:write` and `agents:use`.
          */
@@ -550,8 +550,8 @@ export interface paths {
         put?: never;
         /**
          * Write the newest replies of an agent again with a draft, for the caller only
-         * @description Of the newest completed replies in conversations that the caller can read. Nothing is posted, no tool runs, and the caller's budgets
-         *     apply. One replay of an agent runs for a person at a time.
+         * @description Covers the newest completed replies in conversations that the caller can read. Nothing is posted, no tools run, and the
+         *     caller's budgets apply. Each person can run one replay per agent at a time.
          *
          *     **Access:** members and admins; keys need `agents:write`.
          */
@@ -591,7 +591,7 @@ export interface paths {
         };
         /**
          * Get your adaptation state with an agent in a conversation
-         * @description Only your own state, neutral if there is none. It is deleted 30 days after your last message to the agent there.
+         * @description Neutral if no state is stored. A state is deleted 30 days after your last message to the agent in that conversation.
          *
          *     **Access:** every role; keys need `chat:read`.
          */
@@ -636,7 +636,7 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * Get a version as written and with its bases merged in
+         * Get a version, both as written and with its bases merged in
          * @description **Access:** every role; keys need `agents:read`.
          */
         get: operations["get_version"];
@@ -656,7 +656,7 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * Get the changes in a version
+         * Compare two versions
          * @description **Access:** every role; keys need `agents:read`.
          */
         get: operations["diff_versions"];
@@ -677,7 +677,7 @@ export interface paths {
         };
         /**
          * List your keys in this workspace, or everyone's
-         * @description With `all`: an admin.
+         * @description With `all`: admins.
          *
          *     **Access:** every role; keys need `workspace:admin`.
          */
@@ -685,7 +685,7 @@ export interface paths {
         put?: never;
         /**
          * Create an API key
-         * @description A key cannot have scopes that its creator lacks.
+         * @description A key cannot have a scope that its creator does not have.
          *
          *     **Access:** every role; keys need `workspace:admin`.
          */
@@ -708,7 +708,7 @@ export interface paths {
         post?: never;
         /**
          * Delete an API key
-         * @description A key can always revoke itself. For another person's key: an admin.
+         * @description A key can always revoke itself. For another person's key: admins.
          *
          *     **Access:** every role; keys need `workspace:admin`.
          */
@@ -936,16 +936,16 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * Get the budgets of the workspace, with what was used in the present day or month (UTC)
-         * @description Without `mine`: an admin, `workspace:admin`.
+         * Get the budgets of the workspace, with the usage of the current day or month (UTC)
+         * @description Without `mine`: admins; keys need `workspace:admin`.
          *
          *     **Access:** every role; keys need `chat:read`.
          */
         get: operations["get_budgets"];
         /**
          * Replace the budgets of the workspace
-         * @description A model call reserves 1.5 times its estimated input and its output limit in every budget that covers it, and is refused if one of
-         *     them has no room. New budgets start with what was used in the present day or month (UTC).
+         * @description A model call reserves 1.5 times its estimated input and its output limit in every budget that covers it, and is rejected if
+         *     one of them has too little left. New budgets start with the usage of the current day or month (UTC).
          *
          *     **Access:** admins; keys need `workspace:admin`.
          */
@@ -965,7 +965,7 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * Channels that the caller can see, oldest first
+         * List the channels that the caller can see, oldest first
          * @description **Access:** every role; keys need `chat:read`.
          */
         get: operations["list_channels"];
@@ -1000,7 +1000,7 @@ export interface paths {
         head?: never;
         /**
          * Change a channel's name, topic, or agent
-         * @description To set an agent: also `agents:use`.
+         * @description To set an agent, keys also need `agents:use`.
          *
          *     **Access:** members and admins; keys need `chat:write`.
          */
@@ -1018,7 +1018,7 @@ export interface paths {
         put?: never;
         /**
          * Archive a channel
-         * @description For a channel that someone else created: an admin, `workspace:admin`.
+         * @description For a channel that someone else created: admins; keys need `workspace:admin`.
          *
          *     **Access:** members and admins; keys need `chat:write`.
          */
@@ -1077,7 +1077,7 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * Members of a channel, in the order in which they joined
+         * List the members of a channel, in the order in which they joined
          * @description **Access:** every role; keys need `chat:read`.
          */
         get: operations["list_channel_members"];
@@ -1105,7 +1105,8 @@ export interface paths {
         post?: never;
         /**
          * Remove someone from a channel
-         * @description To remove someone else from a channel that you did not create: an admin, `workspace:admin`.
+         * @description To remove someone else from a channel that you did not create: admins; keys need
+         *     `workspace:admin`.
          *
          *     **Access:** members and admins; keys need `chat:write`.
          */
@@ -1143,14 +1144,14 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * Threads of a channel, latest activity first
+         * List the threads of a channel, latest activity first
          * @description **Access:** every role; keys need `chat:read`.
          */
         get: operations["list_threads"];
         put?: never;
         /**
          * Start a thread
-         * @description With an agent: also `agents:use`.
+         * @description With an agent, keys also need `agents:use`.
          *
          *     **Access:** members and admins; keys need `chat:write`.
          */
@@ -1172,7 +1173,7 @@ export interface paths {
         put?: never;
         /**
          * Unarchive a channel
-         * @description For a channel that someone else created: an admin, `workspace:admin`.
+         * @description For a channel that someone else created: admins; keys need `workspace:admin`.
          *
          *     **Access:** members and admins; keys need `chat:write`.
          */
@@ -1194,10 +1195,10 @@ export interface paths {
         put?: never;
         /**
          * Create a chat completion from an agent or the model, compatible with clients of the `OpenAI` Chat Completions API
-         * @description As `/v1/responses`, without storing anything. With `stream`, the response is an event stream of `chat.completion.chunk`
-         *     objects that ends with `[DONE]`, or with an object that has an `error`. The model is stopped if the client disconnects.
-         *     Fields that are not listed here are accepted if their values have no effect (`n: 1`, null), and otherwise rejected with
-         *     `unsupported_parameter`.
+         * @description Like `/v1/responses`, but stores nothing. With `stream`, the response is an event stream of `chat.completion.chunk`
+         *     objects that ends with `[DONE]`, or with an object that has an `error`. If the client disconnects, the model call is
+         *     canceled. Fields that are not listed here are accepted if their values have no effect (`n: 1`, null), and otherwise
+         *     rejected with `unsupported_parameter`.
          *
          *     **Access:** members and admins; keys need `agents:use`.
          */
@@ -1224,7 +1225,7 @@ export interface paths {
         post?: never;
         /**
          * Delete a record with the sentences made from it
-         * @description Its messages are compacted again by the next pass. For someone else's record: an admin.
+         * @description Its messages are compacted again by the next pass. For someone else's record: admins.
          *
          *     **Access:** members and admins; keys need `chat:write`.
          */
@@ -1244,7 +1245,7 @@ export interface paths {
         get?: never;
         put?: never;
         /**
-         * Send the summary instead of the messages again
+         * Send agents the summary again instead of the messages
          * @description **Access:** members and admins; keys need `chat:write`.
          */
         post: operations["collapse_compaction"];
@@ -1264,7 +1265,7 @@ export interface paths {
         get?: never;
         put?: never;
         /**
-         * Send the messages instead of their summary, as many as fit
+         * Send agents the messages instead of their summary, as many as fit
          * @description **Access:** members and admins; keys need `chat:write`.
          */
         post: operations["expand_compaction"];
@@ -1302,7 +1303,7 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * Published resolutions that the caller can see, newest first
+         * List the published resolutions that the caller can see, newest first
          * @description **Access:** every role; keys need `chat:read`.
          */
         get: operations["list_decisions"];
@@ -1325,7 +1326,7 @@ export interface paths {
         put?: never;
         /**
          * Open the direct channel of these people and this agent; the same participants share one channel
-         * @description With an agent: also `agents:use`.
+         * @description With an agent, keys also need `agents:use`.
          *
          *     **Access:** members and admins; keys need `chat:write`.
          */
@@ -1388,7 +1389,7 @@ export interface paths {
          * @description Supports `Range` with a single range, and `If-None-Match`. Types that browsers could run are served as plain text
          *     or bytes, and as a download.
          *
-         *     Before it is attached to a message: only its uploader.
+         *     Until the file is attached to a message, only its uploader can access it.
          *
          *     **Access:** every role; keys need `chat:read`.
          */
@@ -1396,8 +1397,8 @@ export interface paths {
         put?: never;
         post?: never;
         /**
-         * Delete an upload of your own that is not attached to a message
-         * @description Only its uploader, and only before it is attached to a message.
+         * Delete your own upload that is not attached to a message yet
+         * @description Allowed only for its uploader, before it is attached to a message.
          *
          *     **Access:** members and admins; keys need `chat:write`.
          */
@@ -1416,7 +1417,7 @@ export interface paths {
         };
         /**
          * Get the metadata of a file
-         * @description Before it is attached to a message: only its uploader.
+         * @description Until the file is attached to a message, only its uploader can access it.
          *
          *     **Access:** every role; keys need `chat:read`.
          */
@@ -1448,7 +1449,7 @@ export interface paths {
         head?: never;
         /**
          * Change the title, description, agent, or context of an active fork
-         * @description To bind an agent: also `agents:use`.
+         * @description To bind an agent, keys also need `agents:use`.
          *
          *     **Access:** members and admins; keys need `chat:write`.
          */
@@ -1483,7 +1484,7 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * Records of compacted messages of a fork, in creation order
+         * List the records of compacted messages of a fork, in creation order
          * @description **Access:** every role; keys need `chat:read`.
          */
         get: operations["list_fork_compactions"];
@@ -1529,7 +1530,7 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * Messages of a fork, oldest first; without a cursor, the newest page
+         * List the messages of a fork, oldest first; without a cursor, the newest page
          * @description **Access:** every role; keys need `chat:read`.
          */
         get: operations["list_fork_messages"];
@@ -1560,7 +1561,8 @@ export interface paths {
         put: operations["choose_in_fork"];
         post?: never;
         /**
-         * Remove the chosen reply style in a fork, so that the agent, the rules, and the defaults apply
+         * Remove the chosen reply style in a fork, so that the agent's own style, the rules, and the
+         *     defaults apply
          * @description **Access:** members and admins; keys need `chat:write`.
          */
         delete: operations["reset_in_fork"];
@@ -1617,7 +1619,7 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * Get the draft of a fork's resolution, or the published one; changing it requires the `ETag`
+         * Get the draft of a fork's resolution, or the published resolution; its `ETag` is needed to change it
          * @description **Access:** every role; keys need `chat:read`.
          */
         get: operations["get_resolution"];
@@ -1627,7 +1629,7 @@ export interface paths {
         options?: never;
         head?: never;
         /**
-         * Edit the draft, or create one: from the published resolution, or empty with `If-Match: "0"`
+         * Edit the draft; without one, create it from the published resolution, or empty with `If-Match: "0"`
          * @description **Access:** members and admins; keys need `chat:write`.
          */
         patch: operations["edit_resolution"];
@@ -1641,7 +1643,7 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * Every published version of a fork's resolution, oldest first
+         * List every published version of a fork's resolution, oldest first
          * @description **Access:** every role; keys need `chat:read`.
          */
         get: operations["list_resolutions"];
@@ -1684,7 +1686,7 @@ export interface paths {
         put?: never;
         post?: never;
         /**
-         * Revoke an own permission
+         * Revoke one of your own permissions
          * @description **Access:** every role; with a session only, not a key.
          */
         delete: operations["delete_grant"];
@@ -1769,7 +1771,7 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * List members, sorted by when they joined
+         * List members in the order in which they joined
          * @description **Access:** every role; keys need `chat:read`.
          */
         get: operations["list_members"];
@@ -1790,15 +1792,15 @@ export interface paths {
         };
         /**
          * Get the caller's USER.md
-         * @description Text in which the caller tells agents about themselves in this workspace; empty if it was never written, or deleted.
+         * @description Text in which the caller tells agents about themselves in this workspace; empty if it was never written or was deleted.
          *
          *     **Access:** every role; keys need `chat:read`.
          */
         get: operations["get_user_file"];
         /**
          * Write the caller's USER.md
-         * @description Agents read it when the caller asks: with `direct` only in direct messages with agents, and records of prompts show it to the
-         *     caller only.
+         * @description Agents read it when they reply to the caller; with `direct`, only in direct messages with agents. Records of prompts show it
+         *     only to the caller.
          *
          *     **Access:** every role; keys need `chat:write`.
          */
@@ -1830,7 +1832,7 @@ export interface paths {
         post?: never;
         /**
          * Remove a member from the workspace, or leave it
-         * @description For another person: an admin.
+         * @description For another person: admins.
          *
          *     **Access:** every role; keys need `workspace:admin`.
          */
@@ -1839,7 +1841,7 @@ export interface paths {
         head?: never;
         /**
          * Change a member's role or handle
-         * @description For a role, or another person's handle: an admin, `workspace:admin`.
+         * @description To change a role, or another person's handle: admins; keys need `workspace:admin`.
          *
          *     **Access:** members and admins; keys need `chat:write`.
          */
@@ -1876,13 +1878,13 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * Export everything that the workspace stores about a user, for that user and for admins
+         * Export everything that the workspace stores about a user
          * @description `profile`, `membership`, and the lists `channels`, `messages`, `reactions`, `files`, `api_keys` (without secrets),
          *     `sessions` (only your own), `tasks`, `model_calls`, `action_items`, `memories`, `user_files`, `adaptation` (only your own),
-         *     `responses`, `audit_log`. Tasks of the kinds `reflect` and `utility` are also only in your own export. An interrupted export
-         *     is not valid JSON.
+         *     `responses`, `audit_log`. Tasks of the kinds `reflect` and `utility` are likewise included only in your own export. An
+         *     interrupted export is not valid JSON.
          *
-         *     For another person: an admin.
+         *     For another person: admins.
          *
          *     **Access:** every role; keys need `workspace:admin`.
          */
@@ -1904,7 +1906,7 @@ export interface paths {
         };
         /**
          * List the memory entries that the caller can see, newest first
-         * @description With an API key, `chat:read` lists everything but entries of the scope `agent`, which need `agents:read`.
+         * @description With an API key, `chat:read` lists all entries except those of the scope `agent`, which require `agents:read`.
          *
          *     **Access:** every role; keys need `chat:read`.
          */
@@ -1912,14 +1914,15 @@ export interface paths {
         put?: never;
         /**
          * Remember something
-         * @description An equal text with the same owner and visibility is stored once: status 200. Scope `agent`: also `agents:write`.
+         * @description An identical text with the same owner and visibility is stored only once; repeating it returns 200. For the scope `agent`,
+         *     keys also need `agents:write`.
          *
          *     **Access:** members and admins; keys need `chat:write`.
          */
         post: operations["create_memory"];
         /**
          * Forget everything about the caller, in a thread, or of an agent
-         * @description Requires exactly one parameter. For `agent_id`: `agents:write` instead.
+         * @description Requires exactly one parameter. For `agent_id`, keys need `agents:write` instead.
          *
          *     **Access:** every role; keys need `chat:write`.
          */
@@ -1938,7 +1941,7 @@ export interface paths {
         };
         /**
          * Get a memory entry
-         * @description Scope `agent`: `agents:read` instead.
+         * @description For the scope `agent`, keys need `agents:read` instead.
          *
          *     **Access:** every role; keys need `chat:read`.
          */
@@ -1947,8 +1950,8 @@ export interface paths {
         post?: never;
         /**
          * Forget a memory entry
-         * @description Removes its text from the memory, the index, and the records of prompts, and copies that were published from it.
-         *     Anyone who can change the entry can do this, and so can the person whom it is about.
+         * @description Removes its text from memory, the index, and the records of prompts, together with copies that were published from it. Anyone
+         *     who can change the entry can do this, and so can the person whom it is about.
          *
          *     **Access:** every role; keys need `chat:write`.
          */
@@ -1957,8 +1960,8 @@ export interface paths {
         head?: never;
         /**
          * Change a memory entry
-         * @description Scope `conversation`: anyone who can post there. `user` and `persona`: the person. `agent`: `agents:write`.
-         *     `organization`: admins.
+         * @description Allowed by scope: `conversation`, anyone who can post there; `user` and `persona`, that person; `agent`, callers with
+         *     `agents:write`; `organization`, admins.
          *
          *     **Access:** every role; keys need `chat:write`.
          */
@@ -2006,8 +2009,8 @@ export interface paths {
         head?: never;
         /**
          * Change the caller's memory switches
-         * @description Turning one off stops writing and use at once; existing memories stay until they are forgotten. `adapt` lets agents adapt to
-         *     the caller, if the workspace allows it.
+         * @description A switch that is turned off stops writing and use immediately; existing memories remain until they are forgotten. `adapt`
+         *     lets agents adapt to the caller, if the workspace allows it.
          *
          *     **Access:** every role; keys need `chat:write`.
          */
@@ -2029,8 +2032,8 @@ export interface paths {
         put?: never;
         post?: never;
         /**
-         * Delete a message: a tombstone stays, and its text is deleted everywhere
-         * @description For someone else's message: an admin, `workspace:admin`.
+         * Delete a message: its text is deleted everywhere, and a tombstone remains
+         * @description For someone else's message: admins; keys need `workspace:admin`.
          *
          *     **Access:** members and admins; keys need `chat:write`.
          */
@@ -2139,7 +2142,7 @@ export interface paths {
         };
         /**
          * List the nodes that share the database, by name
-         * @description Only for admins of the oldest workspace, which is that of the operator. For all others, the route does not exist.
+         * @description Only for admins of the oldest workspace, which belongs to the operator. All others get 404.
          *
          *     **Access:** admins; keys need `workspace:admin`.
          */
@@ -2190,14 +2193,14 @@ export interface paths {
         get: operations["get_persona"];
         /**
          * Replace a persona except for its status; omitted fields become blank
-         * @description A change of a text makes an approved persona `refined`: agents keep the approved text until the next approval.
+         * @description Changing a text sets an approved persona to `refined`; agents keep the approved text until the next approval.
          *
          *     **Access:** members and admins; keys need `agents:write`.
          */
         put: operations["put_persona"];
         post?: never;
         /**
-         * Delete a persona that no agent names, with its versions
+         * Delete a persona that no agent uses, with its versions
          * @description **Access:** members and admins; keys need `agents:write`.
          */
         delete: operations["delete_persona"];
@@ -2205,7 +2208,7 @@ export interface paths {
         head?: never;
         /**
          * Change a persona or its status; each change creates a version
-         * @description An approval creates a version of every agent that names the persona, directly or through its base.
+         * @description Approval creates a new version of every agent that uses the persona, directly or through its base.
          *
          *     **Access:** members and admins; keys need `agents:write`.
          */
@@ -2262,7 +2265,7 @@ export interface paths {
         get?: never;
         put?: never;
         /**
-         * Restore an earlier version as a new one, which is `refined`
+         * Restore an earlier version as a new one with the status `refined`
          * @description **Access:** members and admins; keys need `agents:write`.
          */
         post: operations["roll_back_persona"];
@@ -2306,7 +2309,7 @@ export interface paths {
         get: operations["get_prompt_profiles"];
         /**
          * Replace the reply styles of the workspace
-         * @description Agents and conversations with a preset that no longer exists are left without one.
+         * @description Agents and conversations whose preset no longer exists lose it.
          *
          *     **Access:** admins; keys need `workspace:admin`.
          */
@@ -2331,7 +2334,7 @@ export interface paths {
          * Create a response from an agent or the model, compatible with clients of the `OpenAI` Responses API
          * @description With `stream`, the response is an event stream: `response.created`, `response.in_progress`, then items and their
          *     deltas, and finally `response.completed`, `response.incomplete`, or `response.failed`; each with an increasing
-         *     `sequence_number`. The model is stopped if the client disconnects. Failed responses are not stored.
+         *     `sequence_number`. If the client disconnects, the model call is canceled. Failed responses are not stored.
          *
          *     **Access:** members and admins; keys need `agents:use`.
          */
@@ -2351,7 +2354,7 @@ export interface paths {
         };
         /**
          * Get a stored response of your own
-         * @description Only the caller's own.
+         * @description Responses of other people are not found.
          *
          *     **Access:** members and admins; keys need `agents:use`.
          */
@@ -2360,7 +2363,7 @@ export interface paths {
         post?: never;
         /**
          * Delete a stored response and its input
-         * @description Only the caller's own.
+         * @description Responses of other people are not found.
          *
          *     **Access:** members and admins; keys need `agents:use`.
          */
@@ -2379,7 +2382,7 @@ export interface paths {
         };
         /**
          * List the input of a stored response of your own
-         * @description Only the caller's own. The items of its request; those of the responses that it continues are theirs.
+         * @description Contains the items of its own request, not those of the responses that it continues.
          *
          *     **Access:** members and admins; keys need `agents:use`.
          */
@@ -2408,7 +2411,8 @@ export interface paths {
          *     `agents.files.set {agent_id,path,content}`, `agent.identity.get {thread_id?}`, `agent.identity.update {thread_id?,identity}`,
          *     `agent.identity.update_soul {thread_id?,soul}`, `agent.toggleActive {agent_id}`.
          *
-         *     Depends on the method: `agents:read`, `agents:write`, `agents:delete`, or `agents:admin`, as for the corresponding route.
+         *     The required scope depends on the method, as for the corresponding route: `agents:read`, `agents:write`, `agents:delete`, or
+         *     `agents:admin`.
          *
          *     **Access:** every role; keys need `agents:read`.
          */
@@ -2428,7 +2432,8 @@ export interface paths {
         };
         /**
          * List the runs that you can see, newest first
-         * @description Those in channels that you can read; without a channel, those that you started, those of your workflows, and for admins all.
+         * @description Includes runs in channels that you can read. Runs without a channel are visible to their requester, the workflow's owner, and
+         *     admins.
          *
          *     **Access:** every role; keys need `chat:read`.
          */
@@ -2472,7 +2477,7 @@ export interface paths {
         put?: never;
         /**
          * Cancel a run and its tasks; one that has ended is returned unchanged
-         * @description Its requester, the workflow's owner, and admins, also with `agents:admin`.
+         * @description Allowed for its requester, the workflow's owner, and admins, whose keys need `agents:admin`.
          *
          *     **Access:** members and admins; keys need `chat:write`.
          */
@@ -2494,7 +2499,8 @@ export interface paths {
         put?: never;
         /**
          * Resume a failed run with the step that failed; completed steps keep their outputs
-         * @description Its requester, the workflow's owner, and admins, also with `agents:admin`. It goes on with the requester's rights.
+         * @description Allowed for its requester, the workflow's owner, and admins, whose keys need `agents:admin`. The run continues with the
+         *     requester's rights.
          *
          *     **Access:** members and admins; keys need `agents:use` and `chat:write`.
          */
@@ -2617,7 +2623,7 @@ export interface paths {
         post?: never;
         /**
          * Delete a schedule with its slots
-         * @description The owner or an admin.
+         * @description Allowed for the owner and for admins.
          *
          *     **Access:** members and admins; keys need `chat:write`.
          */
@@ -2626,7 +2632,7 @@ export interface paths {
         head?: never;
         /**
          * Change, pause, or resume a schedule
-         * @description The owner; admins can pause it, and resume one that an admin paused.
+         * @description Allowed for the owner. Admins can pause any schedule, and resume one that an admin paused.
          *
          *     **Access:** members and admins; keys need `chat:write`.
          */
@@ -2644,7 +2650,7 @@ export interface paths {
         put?: never;
         /**
          * Run a schedule now
-         * @description Only the owner.
+         * @description Allowed only for the owner.
          *
          *     **Access:** members and admins; keys need `chat:write` and `agents:use`.
          */
@@ -2663,7 +2669,7 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * List the slots of a schedule that came, newest first
+         * List the past slots of a schedule, newest first
          * @description **Access:** every role; keys need `chat:read`.
          */
         get: operations["list_slots"];
@@ -2684,8 +2690,7 @@ export interface paths {
         };
         /**
          * Search messages, resolutions, and thread titles
-         * @description Returns messages that the caller can see now; never deleted messages, notices, or unfinished
-         *     replies.
+         * @description Returns messages that the caller can currently see, but never deleted messages, notices, or unfinished replies.
          *
          *     **Access:** every role; keys need `chat:read`.
          */
@@ -2706,7 +2711,7 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * Initial state of a client, at exactly one sequence number of the event log
+         * Get the initial state of a client, as of a single sequence number of the event log
          * @description **Access:** every role; keys need `chat:read`.
          */
         get: operations["get_snapshot"];
@@ -2726,7 +2731,7 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * Tasks in conversations that the caller can see, and the caller's own tasks of `/v1/responses`
+         * List the tasks in conversations that the caller can see, and the caller's own tasks from `/v1/responses`
          * @description Tasks of the kinds `reflect`, `utility`, `catch_up`, and `replay` are listed for their requester only.
          *
          *     **Access:** every role; keys need `chat:read`.
@@ -2749,8 +2754,8 @@ export interface paths {
         };
         /**
          * Get a task
-         * @description For a task of the Responses API: its requester or an admin. A delegated task, or one of a run, has its brief and answer for those who
-         *     may see them.
+         * @description A task of the Responses API is visible to its requester and to admins. Delegated tasks and tasks of runs include the brief and
+         *     the answer if the caller can see them.
          *
          *     **Access:** every role; keys need `chat:read`.
          */
@@ -2773,8 +2778,8 @@ export interface paths {
         get?: never;
         put?: never;
         /**
-         * Cancel a task or its tree; partial replies stay
-         * @description For a task of the Responses API: its requester or an admin.
+         * Cancel a task or its tree; partial replies are kept
+         * @description A task of the Responses API can be canceled by its requester and by admins.
          *
          *     **Access:** members and admins; keys need `chat:write`.
          */
@@ -2813,7 +2818,7 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * Get the cases of a replay, for 7 days
+         * Get the cases of a replay, which are kept for 7 days
          * @description Only for its requester. Replies in conversations that the caller can no longer read are skipped.
          *
          *     **Access:** every role; keys need `chat:read`.
@@ -2838,7 +2843,7 @@ export interface paths {
         put?: never;
         /**
          * Retry a failed or canceled task
-         * @description For someone else's task: an admin, `workspace:admin`.
+         * @description For someone else's task: admins; keys need `workspace:admin`.
          *
          *     **Access:** members and admins; keys need `chat:write` and `agents:use`.
          */
@@ -2891,7 +2896,7 @@ export interface paths {
         head?: never;
         /**
          * Change the title, agent, status, or memory of a thread
-         * @description To bind an agent: also `agents:use`.
+         * @description To bind an agent, keys also need `agents:use`.
          *
          *     **Access:** members and admins; keys need `chat:write`.
          */
@@ -2906,9 +2911,9 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * Summary of the newest messages of a thread, written without a model
-         * @description After `POST`, what the model wrote for the caller, until a message is added, edited, or deleted, at most for 24 hours. Reads up to
-         *     500 messages. Forks are summarized by their results.
+         * Get a summary of the newest messages of a thread, written without a model
+         * @description After `POST`, returns the summary that the model wrote for the caller, until a message is added, edited, or deleted, and for
+         *     at most 24 hours. Reads up to 500 messages. Forks are summarized by their results.
          *
          *     **Access:** every role; keys need `chat:read`.
          */
@@ -2916,8 +2921,8 @@ export interface paths {
         put?: never;
         /**
          * Have a model write the summary, for the caller only
-         * @description For 20 or more messages. `GET` returns the result. A person can request 20 per hour; an active task for the same messages is
-         *     returned again.
+         * @description Requires 20 or more messages. `GET` returns the result. Each person can request 20 per hour; if a task for the same messages
+         *     is active, it is returned.
          *
          *     **Access:** every role; keys need `chat:read` and `agents:use`.
          */
@@ -2936,7 +2941,7 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * Records of compacted messages of a thread, in creation order
+         * List the records of compacted messages of a thread, in creation order
          * @description **Access:** every role; keys need `chat:read`.
          */
         get: operations["list_thread_compactions"];
@@ -2989,7 +2994,7 @@ export interface paths {
         put: operations["follow_thread"];
         post?: never;
         /**
-         * Reset the follow level to mentions only
+         * Reset the follow level of a thread to mentions only
          * @description **Access:** every role; keys need `chat:write`.
          */
         delete: operations["unfollow_thread"];
@@ -3006,15 +3011,15 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * Forks of a thread, oldest first
+         * List the forks of a thread, oldest first
          * @description **Access:** every role; keys need `chat:read`.
          */
         get: operations["list_forks"];
         put?: never;
         /**
          * Fork a thread at a message; at most 7 forks of a thread can be active
-         * @description With an agent or `collaborators`: also `agents:use`. With `collaborators`, the agents work on the goal, and the draft of the
-         *     result waits for the caller.
+         * @description With an agent or `collaborators`, keys also need `agents:use`. Collaborators work on the goal, and then the draft of the
+         *     result waits for the caller's review.
          *
          *     **Access:** members and admins; keys need `chat:write`.
          */
@@ -3033,7 +3038,7 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * Messages of a thread's main line, oldest first; without a cursor, the newest page
+         * List the messages of a thread's main line, oldest first; without a cursor, the newest page
          * @description **Access:** every role; keys need `chat:read`.
          */
         get: operations["list_messages"];
@@ -3064,7 +3069,8 @@ export interface paths {
         put: operations["choose_in_thread"];
         post?: never;
         /**
-         * Remove the chosen reply style in a thread, so that the agent, the rules, and the defaults apply
+         * Remove the chosen reply style in a thread, so that the agent's own style, the rules, and the
+         *     defaults apply
          * @description **Access:** members and admins; keys need `chat:write`.
          */
         delete: operations["reset_in_thread"];
@@ -3102,14 +3108,14 @@ export interface paths {
         };
         /**
          * List the tools of the workspace, oldest first
-         * @description `config` is only in the response to callers with `agents:admin`.
+         * @description `config` is returned only to callers with `agents:admin`.
          *
          *     **Access:** every role; keys need `agents:read`.
          */
         get: operations["list_tools"];
         put?: never;
         /**
-         * Register a tool: a server of the Model Context Protocol, or a function of clients
+         * Register a tool: a server of the Model Context Protocol, or a function that clients run
          * @description The functions of a server are not read yet: store its secret, then refresh it.
          *
          *     **Access:** admins; keys need `agents:admin`.
@@ -3130,7 +3136,7 @@ export interface paths {
         };
         /**
          * Get a tool
-         * @description `config` is only in the response to callers with `agents:admin`.
+         * @description `config` is returned only to callers with `agents:admin`.
          *
          *     **Access:** every role; keys need `agents:read`.
          */
@@ -3138,14 +3144,14 @@ export interface paths {
         put?: never;
         post?: never;
         /**
-         * Delete a tool that no agent names, with its secret
+         * Delete a tool that no agent uses, with its secret
          * @description **Access:** admins; keys need `agents:admin`.
          */
         delete: operations["delete_tool"];
         options?: never;
         head?: never;
         /**
-         * Change a tool; takes effect with the next call
+         * Change a tool; changes apply from the next call
          * @description **Access:** admins; keys need `agents:admin`.
          */
         patch: operations["patch_tool"];
@@ -3161,14 +3167,14 @@ export interface paths {
         get?: never;
         /**
          * Accept a function as it is defined now, so that agents can use it
-         * @description Another definition than the one with this hash is a 409 with the current tool.
+         * @description If the definition no longer has this hash, the response is 409 with the current tool.
          *
          *     **Access:** admins; keys need `agents:admin`.
          */
         put: operations["accept_tool_function"];
         post?: never;
         /**
-         * Withdraw a function: agents cannot use it any longer
+         * Withdraw a function, so that agents can no longer use it
          * @description **Access:** admins; keys need `agents:admin`.
          */
         delete: operations["withdraw_tool_function"];
@@ -3232,7 +3238,7 @@ export interface paths {
         };
         /**
          * Get the usage of agents and models by person, agent, month, or model
-         * @description For other people, or for everyone: an admin, `workspace:admin`. Costs are null for people to whom the policy does not show them.
+         * @description For the usage of other people: admins; keys need `workspace:admin`. Costs are null if the policy hides them from the caller.
          *
          *     **Access:** every role; keys need `chat:read`.
          */
@@ -3253,7 +3259,7 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * List what waits for the caller: actions to decide, drafts to review, own permissions, and warnings for admins
+         * List the items that wait for the caller: actions to decide, drafts to review, active permissions, and warnings for admins
          * @description **Access:** every role; keys need `chat:read`.
          */
         get: operations["get_waiting"];
@@ -3273,7 +3279,7 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * List workflows to begin with: post one to create it
+         * List workflow templates; post one to create the workflow
          * @description **Access:** every role; keys need `agents:read`.
          */
         get: operations["list_recipes"];
@@ -3323,15 +3329,15 @@ export interface paths {
         get: operations["get_workflow"];
         /**
          * Replace a workflow except for its status; omitted fields are reset to their defaults
-         * @description Its owner; for workflows of others: an admin, also with `agents:admin`.
+         * @description For another person's workflow: admins; keys need `agents:admin`.
          *
          *     **Access:** members and admins; keys need `agents:write`.
          */
         put: operations["put_workflow"];
         post?: never;
         /**
-         * Archive a workflow: it starts no runs
-         * @description Its owner; for workflows of others: an admin, also with `agents:admin`. `PATCH` with the status `active` brings it back.
+         * Archive a workflow, so that it starts no more runs
+         * @description For another person's workflow: admins; keys need `agents:admin`. `PATCH` with the status `active` restores it.
          *
          *     **Access:** members and admins; keys need `agents:write`.
          */
@@ -3340,8 +3346,8 @@ export interface paths {
         head?: never;
         /**
          * Change a workflow; each change creates a version
-         * @description Its owner; for workflows of others: an admin, also with `agents:admin`. An admin takes a workflow over with the own ID as
-         *     `owner_id`.
+         * @description For another person's workflow: admins; keys need `agents:admin`. Admins take over a workflow by setting `owner_id` to
+         *     their own ID.
          *
          *     **Access:** members and admins; keys need `agents:write`.
          */
@@ -3359,7 +3365,7 @@ export interface paths {
         put?: never;
         /**
          * Restore an earlier version as a new one; name, owner, and status are unchanged
-         * @description Its owner; for workflows of others: an admin, also with `agents:admin`.
+         * @description For another person's workflow: admins; keys need `agents:admin`.
          *
          *     **Access:** members and admins; keys need `agents:write`.
          */
@@ -3534,7 +3540,7 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * List model servers that answer on the usual ports of the server's machine
+         * List model servers that respond on the usual ports of the server's machine
          * @description Empty if a server is connected already, or if the workspace may not use local addresses.
          *
          *     **Access:** admins; keys need `workspace:admin`.
@@ -3562,7 +3568,8 @@ export interface paths {
         get: operations["get_model_connection"];
         /**
          * Connect a model server: test the settings, then store them
-         * @description They take effect with the next call. A failed test is a 422 with the cause, unless `force` is true.
+         * @description The settings apply from the next call. If the test fails, the response is 422 with the cause,
+         *     unless `force` is true.
          *
          *     **Access:** admins; keys need `workspace:admin`.
          */
@@ -4119,7 +4126,7 @@ export interface components {
          */
         ApprovalTerm: "hour";
         ApproveForm: {
-            /** @description Hash of the action that the caller saw. */
+            /** @description `arguments_hash` of the action that the caller reviewed. */
             arguments_hash: string;
             for?: components["schemas"]["ApprovalTerm"] | null;
         };
@@ -4263,25 +4270,25 @@ export interface components {
                 version: number;
             };
         };
-        /** @description Fields that only the server sets are ignored, so that a list can be sent back. */
+        /** @description Fields that only the server sets are ignored, so the list from `GET` can be sent back. */
         BudgetForm: {
             scope: components["schemas"]["BudgetScope"];
-            /** @description `user_…` or `agent_…`; null for each person or agent, and for the workspace. */
+            /** @description `user_…` or `agent_…`; null for a limit on each person or agent, or on the workspace. */
             subject_id?: string | null;
             period: components["schemas"]["BudgetPeriod"];
             /**
              * Format: double
-             * @description In US dollars. A budget has exactly one of the two limits.
+             * @description Limit in US dollars; a budget has either this or `limit_tokens`.
              */
             limit_usd?: number | null;
             /**
              * Format: int64
-             * @description Input and output together.
+             * @description Limit on input and output tokens together.
              */
             limit_tokens?: number | null;
             /**
              * Format: double
-             * @description Part of the limit from which on admins are warned; 0.8 by default.
+             * @description Fraction of the limit at which admins are warned; 0.8 by default.
              */
             warn_at?: number | null;
             /** Format: double */
@@ -4820,7 +4827,7 @@ export interface components {
             prompt_tokens_details: components["schemas"]["PromptTokensDetails"];
             completion_tokens_details: components["schemas"]["CompletionTokensDetails"];
         };
-        /** @description A drafted text of a persona. */
+        /** @description Drafted text of a persona. */
         CompressedPersona: {
             compressed: string;
             /**
@@ -5170,13 +5177,16 @@ export interface components {
          */
         DeltaFormat: "full" | "compact";
         DenyForm: {
-            /** @description Hash of the action that the caller saw. */
+            /** @description `arguments_hash` of the action that the caller reviewed. */
             arguments_hash: string;
-            /** @description For the agent; at most 500 characters are kept. */
+            /** @description Note for the agent; truncated to 500 characters. */
             note?: string | null;
         };
         DirectForm: {
-            /** @description Members besides the caller. Empty, or omitted with `agent_id`, for only the caller. */
+            /**
+             * @description Members besides the caller. Empty, or omitted with `agent_id`, if the caller is the only
+             *     person.
+             */
             member_ids?: components["schemas"]["UserId"][] | null;
             agent_id?: components["schemas"]["AgentId"] | null;
         };
@@ -5234,7 +5244,7 @@ export interface components {
             updated_at: components["schemas"]["Timestamp"];
         };
         EraseForm: {
-            /** @description The user's handle, as confirmation. */
+            /** @description The user's handle, as a confirmation. */
             handle: string;
         };
         /** @description Result of an erasure. */
@@ -5291,8 +5301,8 @@ export interface components {
             input_tokens: number;
             /**
              * Format: double
-             * @description Reservation of the call in budgets in US dollars: 1.5 times the prompt, and the output limit. Null without a known price,
-             *     or if the policy does not show costs to the caller.
+             * @description Amount in US dollars that the call reserves in budgets: 1.5 times the prompt plus the output limit. Null if the price is
+             *     unknown or the policy hides costs from the caller.
              */
             cost_usd_max: number | null;
         };
@@ -5552,7 +5562,7 @@ export interface components {
             context?: components["schemas"]["ForkContext"];
             /** @description Instead of `agent_id`: 2 to 4 agents that work on `goal` in turns, in this order. */
             collaborators?: components["schemas"]["AgentId"][];
-            /** @description With `collaborators`: what they work on, 1 to 4,000 characters; posted as the caller's message. */
+            /** @description With `collaborators`: their goal in 1 to 4,000 characters; posted as the caller's message. */
             goal?: string;
             /**
              * Format: int64
@@ -5784,12 +5794,12 @@ export interface components {
             role?: components["schemas"]["Role"] | null;
             /**
              * Format: int64
-             * @description Unlimited by default.
+             * @description Maximum number of uses; unlimited by default.
              */
             max_uses?: number | null;
             /**
              * Format: int64
-             * @description A week by default.
+             * @description Lifetime in seconds; a week by default.
              */
             expires_in_s?: number | null;
         };
@@ -5835,7 +5845,7 @@ export interface components {
             scopes: components["schemas"]["Scope"][];
             /**
              * Format: int64
-             * @description The key does not expire by default.
+             * @description Lifetime in seconds; by default, the key does not expire.
              */
             expires_in_s?: number | null;
         };
@@ -6398,9 +6408,9 @@ export interface components {
                 [key: string]: number;
             };
             used: components["schemas"]["MemorySeen"][];
-            /** @description Old messages of the conversation of which passages were sent. */
+            /** @description Old messages of the conversation from which passages were sent. */
             messages: components["schemas"]["OldMessageSeen"][];
-            /** @description Personal entries of other people, whose texts are replaced by a line. */
+            /** @description Counts of other people's personal entries, whose texts are hidden. */
             hidden: components["schemas"]["HiddenMemories"][];
         };
         /** @description Data that the agent stores. */
@@ -6430,7 +6440,7 @@ export interface components {
          */
         MemoryAction: "created" | "updated" | "deleted";
         MemoryChange: {
-            /** @description Sets the origin to `hand`, and confirms a stale entry. */
+            /** @description New text; sets the origin to `hand` and confirms a stale entry. */
             text?: string;
             kind?: components["schemas"]["MemoryKind"];
             visibility?: components["schemas"]["Visibility"];
@@ -6464,15 +6474,18 @@ export interface components {
             text: string;
             kind: components["schemas"]["MemoryKind"];
             /**
-             * @description `conversation` with `thread_id`, else `user`; `persona` and `agent` need `agent_id`. The owner of `user` and
-             *     `persona` is the caller.
+             * @description Defaults to `conversation` with `thread_id`, otherwise to `user`. `persona` and `agent` require `agent_id`. The owner of
+             *     `user` and `persona` is the caller.
              */
             scope?: components["schemas"]["MemoryScope"];
             agent_id?: components["schemas"]["AgentId"];
             thread_id?: components["schemas"]["ThreadId"];
-            /** @description Messages that the caller can read: the entry becomes stale when one is edited, and is forgotten with the last one. */
+            /**
+             * @description Messages that the caller can read: the entry becomes stale when one is edited, and is forgotten when the last one is
+             *     deleted.
+             */
             source_message_ids?: components["schemas"]["MessageId"][];
-            /** @description `channel` for a conversation; otherwise `workspace`, if everyone can read the sources. */
+            /** @description Defaults to `channel` for a conversation, otherwise to `workspace` if everyone can read the sources. */
             visibility?: components["schemas"]["Visibility"];
             /** @description A repeated ID returns the first entry with status 200. */
             client_id?: string | null;
@@ -6572,14 +6585,14 @@ export interface components {
         MemorySeen: {
             id: components["schemas"]["MemoryId"];
             scope: components["schemas"]["MemoryScope"];
-            /** @description Cause of its use, such as `3 matching words`. */
+            /** @description Reason for including the entry, such as `3 matching words`. */
             reason: string;
             /**
              * Format: int64
-             * @description Age of the entry at that time.
+             * @description Age of the entry when it was sent.
              */
             age_days: number;
-            /** @description As sent; null if it was forgotten since. */
+            /** @description Text as sent; null if the entry was forgotten since. */
             text: string | null;
         };
         /** @description Switches of the caller for memory in this workspace. */
@@ -6955,7 +6968,7 @@ export interface components {
         };
         /** @description A session in the list of its owner. */
         MySession: components["schemas"]["Session"] & {
-            /** @description The session of this request. */
+            /** @description True for the session of this request. */
             current: boolean;
         };
         /** @description A thread as one person sees it. */
@@ -7104,12 +7117,12 @@ export interface components {
             } | null;
             status?: components["schemas"]["AgentStatus"] | null;
         };
-        /** @description A started fork, and what agents work on in it. */
+        /** @description A new fork, with the goal and the task of a collaboration. */
         NewForkSeen: {
             fork: components["schemas"]["Fork"];
-            /** @description The goal, with `collaborators`. */
+            /** @description Message with the goal; present if `collaborators` were given. */
             message?: components["schemas"]["Message"];
-            /** @description The task of the agents, with `collaborators`. */
+            /** @description First task of the collaboration; present if `collaborators` were given. */
             task?: components["schemas"]["Task"];
         };
         /** @description An invite with its link, which is shown only once. */
@@ -7122,7 +7135,7 @@ export interface components {
             /** @description `ov_…` */
             key: string;
         };
-        /** @description The context that an agent would be sent if the caller posted now; the message itself is missing. */
+        /** @description The context that an agent would be sent if the caller posted now, without that message. */
         NextContext: components["schemas"]["ContextSeen"] & {
             /** @description Always true. */
             dry_run: boolean;
@@ -7199,14 +7212,14 @@ export interface components {
         };
         OldMessageSeen: {
             message_id: components["schemas"]["MessageId"];
-            /** @description Cause of its use, such as `3 matching words` or `after a matching message`. */
+            /** @description Reason for including the message, such as `3 matching words` or `after a matching message`. */
             reason: string;
             /**
              * Format: int64
-             * @description Age of the message at that time.
+             * @description Age of the message when it was sent.
              */
             age_days: number;
-            /** @description As sent; null if the message was deleted since. */
+            /** @description Text as sent; null if the message was deleted since. */
             text: string | null;
         };
         /**
@@ -7337,7 +7350,7 @@ export interface components {
             current_password: string;
             /** @description At least 8 characters. */
             new_password: string;
-            /** @description Also deletes all API keys of the account. */
+            /** @description `true` also deletes all API keys of the account. */
             revoke_keys?: boolean;
         };
         /** @description A schedule or a workflow that was paused. */
@@ -7907,7 +7920,7 @@ export interface components {
             database: components["schemas"]["Healthy"];
             /** @description The schema has the version that this server needs. */
             migrations: components["schemas"]["Healthy"];
-            /** @description Way in which nodes learn of each other's changes; `degraded` while the database is polled because the bus is unavailable. */
+            /** @description State of the bus between nodes; `degraded` while nodes poll the database because the bus is unavailable. */
             bus: components["schemas"]["ReadyBus"];
             node: components["schemas"]["ReadyNode"];
         };
@@ -7940,7 +7953,7 @@ export interface components {
             /** @description A metaprompt of the agent with the trigger `manual`. */
             metaprompt_id: string;
         };
-        /** @description The task of a reflection; only you can see it. */
+        /** @description The task that runs the reflection; visible only to you. */
         Reflecting: {
             task: components["schemas"]["Task"];
         };
@@ -8115,7 +8128,7 @@ export interface components {
              */
             cost_usd_max: number | null;
         };
-        /** @description Fields of `POST /v1/agents/{id}/replays`: either `draft` or `version`. */
+        /** @description Fields of `POST /v1/agents/{id}/replays`; requires either `draft` or `version`. */
         ReplayForm: {
             draft?: components["schemas"]["AgentPatch"] | null;
             /**
@@ -8327,7 +8340,7 @@ export interface components {
         RetryForm: {
             /**
              * Format: int64
-             * @description Score from 4 to 8 at which agents that repeat themselves are stopped; 4 by default.
+             * @description Loop guard score at which agents that repeat themselves are stopped: 4 (default) to 8.
              */
             guard?: number | null;
         };
@@ -8377,11 +8390,11 @@ export interface components {
             };
         };
         RunForm: {
-            /** @description At most 8 KiB; `{{input}}` in the texts of steps. */
+            /** @description Value of `{{input}}` in the texts of steps; at most 8 KiB. */
             input?: string;
             thread_id?: components["schemas"]["ThreadId"] | null;
             channel_id?: components["schemas"]["ChannelId"] | null;
-            /** @description A resend with the same one returns the first run. */
+            /** @description A repeated ID returns the first run. */
             client_id?: string | null;
         };
         /** @description ID of a run of a workflow: `run_` and 26 base-32 characters */
@@ -8546,14 +8559,14 @@ export interface components {
             /** @description The next five slots. */
             next: components["schemas"]["PreviewedSlot"][];
         };
-        /** @description Times of a schedule. */
+        /** @description Fields of `POST /v1/schedules/preview`. */
         SchedulePreviewForm: {
-            /** @description Five fields in local time. */
+            /** @description Cron expression with five fields, in local time of `timezone`. */
             cron: string;
             /** @description IANA name. */
             timezone: string;
         };
-        /** @description Task of a schedule that was started by hand. */
+        /** @description A task of a schedule that a person started manually. */
         ScheduleRun: {
             task: components["schemas"]["Task"];
         };
@@ -8827,11 +8840,11 @@ export interface components {
         Settlement: "happened" | "did_not_happen";
         /** @description Server settings that clients need before sign-in. */
         Setup: {
-            /** @description No account exists yet. */
+            /** @description True if no account exists yet. */
             needs_setup: boolean;
             /** @description `first`, `open`, or `invite`. */
             signup: components["schemas"]["Signup"];
-            /** @description The first account needs the token from the link that the server printed at startup. */
+            /** @description True if creating the first account requires the token from the link that the server printed at startup. */
             setup_token_required: boolean;
         };
         /** @description A tool, and whether replies can use it. */
@@ -9024,7 +9037,7 @@ export interface components {
          */
         StartedBy: "people" | "keys" | "any";
         StartedReplay: {
-            /** @description The root; `GET /v1/tasks/{id}/replay` returns its cases. */
+            /** @description Root task of the replay; `GET /v1/tasks/{id}/replay` returns its cases. */
             task: components["schemas"]["Task"];
         };
         /** @description A run that was started, and its root task. */
@@ -9217,7 +9230,7 @@ export interface components {
          */
         SystemPartName: "preamble" | "required" | "base" | "instructions" | "identity" | "persona" | "agency" | "files" | "addons" | "adaptation";
         SystemSeen: {
-            /** @description Empty if `hidden`. */
+            /** @description Text of the system prompt; empty if `hidden`. */
             text: string;
             /** @description True if the text belongs to an agent that the caller cannot see. */
             hidden: boolean;
@@ -9320,7 +9333,7 @@ export interface components {
             /** Format: int64 */
             attempt: number;
             attempts: components["schemas"]["AttemptRecord"][];
-            /** @description Texts are missing because they were not used for `OPENVIBE_CONTEXT_RETENTION`. */
+            /** @description True if texts were deleted because nothing used them for `OPENVIBE_CONTEXT_RETENTION`. */
             expired: boolean;
         };
         TaskError: {
@@ -9426,7 +9439,7 @@ export interface components {
             object: "task_tree";
             root_task_id: components["schemas"]["TaskId"];
             status: components["schemas"]["TreeStatus"];
-            /** @description By creation, at most 200. */
+            /** @description At most 200 tasks, in the order of their creation. */
             tasks: components["schemas"]["TreeTask"][];
             spent: components["schemas"]["TreeSpent"];
             limits: components["schemas"]["TreeLimits"];
@@ -9839,7 +9852,7 @@ export interface components {
             depth: number;
             /**
              * Format: int64
-             * @description Delegations in a round.
+             * @description Delegations per round.
              */
             delegations: number;
         };
@@ -9847,24 +9860,24 @@ export interface components {
         TreeSpent: {
             /**
              * Format: int64
-             * @description Model calls whose records are still kept.
+             * @description Number of model calls whose records are still stored.
              */
             calls: number;
             /**
              * Format: int64
-             * @description Tokens and costs of tasks that the caller sees and that have ended.
+             * @description Input tokens of ended tasks that the caller can see.
              */
             input_tokens: number;
             /** Format: int64 */
             output_tokens: number;
             /**
              * Format: double
-             * @description In US dollars; null if a price is not known, or the policy does not show costs to the caller.
+             * @description Costs in US dollars; null if a price is unknown or the policy hides costs from the caller.
              */
             cost_usd: number | null;
             /**
              * Format: int64
-             * @description Time for which its tasks ran.
+             * @description Total run time of the tasks in milliseconds.
              */
             run_ms: number;
         };
@@ -10068,7 +10081,7 @@ export interface components {
             from: string;
             to: string;
             group_by: components["schemas"]["GroupBy"];
-            /** @description Months in chronological order; everything else by total tokens, descending, at most 1,000. */
+            /** @description At most 1,000 entries: months in chronological order, all others by total tokens, highest first. */
             data: components["schemas"]["Used"][];
             /** @description Total over all entries. */
             total: components["schemas"]["Sums"];
@@ -10105,8 +10118,8 @@ export interface components {
         /** @description Usage of one person, agent, month, or model. */
         Used: components["schemas"]["Sums"] & {
             /**
-             * @description `user_…`; `agent_…`, or `none` if only a model was used; `YYYY-MM`; or the name of a model, or `none` if the
-             *     task failed before a model replied.
+             * @description `user_…`; `agent_…`, or `none` if only a model was used; `YYYY-MM`; or the name of a model, with `none` if the task failed
+             *     before a model replied.
              */
             key: string;
             /** @description Display name. */
@@ -10191,21 +10204,21 @@ export interface components {
          * @enum {string}
          */
         WaitReason: "rate_limited" | "unavailable" | "budget" | "approval" | "chain" | "children";
-        /** @description Things to decide, and the caller's permissions. */
+        /** @description Items that wait for the caller, and the caller's active permissions. */
         WaitingSeen: {
             /** @description Actions that the caller can approve, deny, or settle; oldest first. */
             actions: components["schemas"]["Action"][];
-            /** @description The caller's own permissions that still hold. */
+            /** @description The caller's own permissions that have not expired. */
             grants: components["schemas"]["Grant"][];
             /** @description Results that agents drafted for the caller, to review and publish; oldest first. */
             drafts: components["schemas"]["Resolution"][];
             /** @description For people who manage agents: servers whose changed functions must be accepted again. */
             tools: components["schemas"]["ChangedTool"][];
-            /** @description For admins: budgets that have reached their warning. */
+            /** @description For admins: budgets that have reached their warning threshold. */
             budgets: components["schemas"]["UsageBudget"][];
             /** @description Paused schedules and workflows: the caller's own that failed, and for admins those whose owner is gone. */
             paused: components["schemas"]["PausedItem"][];
-            /** @description Number of things to decide. */
+            /** @description Number of items to decide. */
             count: number;
         };
         /** @description A list of steps that people, messages, and schedules start. */
@@ -11113,7 +11126,7 @@ export interface operations {
                 thread_id?: components["schemas"]["ThreadId"];
                 /** @description Only actions in this state. */
                 state?: "waiting" | "approved" | "denied" | "expired" | "cancelled" | "running" | "done" | "failed" | "unknown";
-                /** @description `true`: only actions for the caller. */
+                /** @description `true` returns only actions that the caller can decide. */
                 mine?: boolean;
                 /** @description 1 to 100; 20 by default. */
                 limit?: number;
@@ -12105,7 +12118,7 @@ export interface operations {
     get_agent: {
         parameters: {
             query?: {
-                /** @description `true` merges in the bases, as the agent runs. */
+                /** @description `true` merges in the bases and returns the profile with which the agent runs. */
                 resolve?: boolean;
             };
             header?: never;
@@ -12933,7 +12946,7 @@ export interface operations {
     start_replay: {
         parameters: {
             query?: {
-                /** @description `true` returns what the replay would use, and starts nothing. */
+                /** @description `true` returns the estimated usage without starting the replay. */
                 estimate?: boolean;
             };
             header?: never;
@@ -13135,9 +13148,9 @@ export interface operations {
     get_state: {
         parameters: {
             query?: {
-                /** @description The main line of a thread; this or `fork_id`. */
+                /** @description Thread, for a state on its main line; exactly one of `thread_id` and `fork_id` is required. */
                 thread_id?: components["schemas"]["ThreadId"];
-                /** @description A deep dive; this or `thread_id`. */
+                /** @description Deep dive; exactly one of `thread_id` and `fork_id` is required. */
                 fork_id?: components["schemas"]["ForkId"];
             };
             header?: never;
@@ -13191,9 +13204,9 @@ export interface operations {
     delete_state: {
         parameters: {
             query?: {
-                /** @description The main line of a thread; this or `fork_id`. */
+                /** @description Thread, for a state on its main line; exactly one of `thread_id` and `fork_id` is required. */
                 thread_id?: components["schemas"]["ThreadId"];
-                /** @description A deep dive; this or `thread_id`. */
+                /** @description Deep dive; exactly one of `thread_id` and `fork_id` is required. */
                 fork_id?: components["schemas"]["ForkId"];
             };
             header?: never;
@@ -13554,7 +13567,7 @@ export interface operations {
                 actor_id?: components["schemas"]["UserId"];
                 /** @description Only this action, such as `member.role_changed`. */
                 action?: string;
-                /** @description `oldest` first by default. */
+                /** @description Order of the entries; `oldest` by default. */
                 order?: "oldest" | "newest";
                 /** @description 1 to 100; 20 by default. */
                 limit?: number;
@@ -14100,7 +14113,7 @@ export interface operations {
     get_budgets: {
         parameters: {
             query?: {
-                /** @description True for the budgets that limit only you, with what you have used; this does not require an admin. */
+                /** @description `true` returns the budgets that limit you, with your own usage; this does not require the admin role. */
                 mine?: boolean;
             };
             header?: {
@@ -15896,7 +15909,7 @@ export interface operations {
         parameters: {
             query?: {
                 /**
-                 * @description Words that the resolution must all contain.
+                 * @description Words, all of which the resolution must contain.
                  * @example launch
                  */
                 q?: string;
@@ -16231,7 +16244,7 @@ export interface operations {
     serve: {
         parameters: {
             query?: {
-                /** @description `1` serves the file as a download, whatever its type. */
+                /** @description `1` serves the file as a download, regardless of its type. */
                 download?: string;
             };
             header?: {
@@ -19086,11 +19099,11 @@ export interface operations {
     forget_memories: {
         parameters: {
             query?: {
-                /** @description `me`, or as an admin any `user_…`: everything of the scopes `user` and `persona`. */
+                /** @description `me`, or for admins any `user_…`: forgets all entries of the scopes `user` and `persona`. */
                 user_id?: string;
-                /** @description Everything of the thread and its deep dives. */
+                /** @description Forgets all entries of the thread and its deep dives. */
                 thread_id?: components["schemas"]["ThreadId"];
-                /** @description Everything of the scope `agent`, except for files. */
+                /** @description Forgets all entries of the scope `agent`, except for files. */
                 agent_id?: components["schemas"]["AgentId"];
             };
             header?: {
@@ -22685,11 +22698,11 @@ export interface operations {
                  */
                 q?: string;
                 /**
-                 * @description `all` words must match (default), or `any` of them, in any of their forms: the best 200 hits, ranked by
-                 *     relevance; names of authors count as words.
+                 * @description `all` (default): every word must match. `any`: at least one word must match, in any of its forms; returns the
+                 *     best 200 hits by relevance, and names of authors count as words.
                  */
                 match?: "all" | "any";
-                /** @description `thread`: only the best hit of each thread; with `match=any` or `order=relevance`. */
+                /** @description `thread` returns only the best hit of each thread; requires `match=any` or `order=relevance`. */
                 group?: "thread";
                 /** @description Only in this channel. */
                 channel_id?: components["schemas"]["ChannelId"];
@@ -25784,13 +25797,13 @@ export interface operations {
                 to?: string;
                 /** @description `person` by default. */
                 group_by?: "person" | "agent" | "month" | "model";
-                /** @description Only the usage of this user; `me` for your own, which does not require an admin. */
+                /** @description Only the usage of this user; `me` for your own, which does not require the admin role. */
                 user_id?: string;
-                /** @description Only this task, with those that it asked for. For everyone in the conversation; all months by default. */
+                /** @description Only this task and the tasks that it started. Available to everyone in the conversation; covers all months by default. */
                 task_id?: components["schemas"]["TaskId"];
-                /** @description Only the tasks of this thread and of its forks. For everyone who can read it; all months by default. */
+                /** @description Only the tasks of this thread and of its forks. Available to everyone who can read it; covers all months by default. */
                 thread_id?: components["schemas"]["ThreadId"];
-                /** @description Only the tasks of this fork. For everyone who can read it; all months by default. */
+                /** @description Only the tasks of this fork. Available to everyone who can read it; covers all months by default. */
                 fork_id?: components["schemas"]["ForkId"];
             };
             header?: {
@@ -27086,7 +27099,7 @@ export interface operations {
     get_workspace_context: {
         parameters: {
             query?: {
-                /** @description The channel in which an agent would reply; without one, only what everyone can read. */
+                /** @description The channel in which an agent would reply; if omitted, only what everyone can read. */
                 channel_id?: components["schemas"]["ChannelId"];
             };
             header?: never;
