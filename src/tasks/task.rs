@@ -115,7 +115,7 @@ text_enum! {
 /// Position of a link in its chain.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct ChainStep {
-    /// The first is 1.
+    /// Number of the turn, starting at 1.
     pub step: i64,
     pub steps: i64,
 }

@@ -1561,8 +1561,7 @@ export interface paths {
         put: operations["choose_in_fork"];
         post?: never;
         /**
-         * Remove the chosen reply style in a fork, so that the agent's own style, the rules, and the
-         *     defaults apply
+         * Remove the chosen reply style in a fork, so that the agent, the rules, and the defaults decide
          * @description **Access:** members and admins; keys need `chat:write`.
          */
         delete: operations["reset_in_fork"];
@@ -3069,8 +3068,7 @@ export interface paths {
         put: operations["choose_in_thread"];
         post?: never;
         /**
-         * Remove the chosen reply style in a thread, so that the agent's own style, the rules, and the
-         *     defaults apply
+         * Remove the chosen reply style in a thread, so that the agent, the rules, and the defaults decide
          * @description **Access:** members and admins; keys need `chat:write`.
          */
         delete: operations["reset_in_thread"];
@@ -4332,7 +4330,7 @@ export interface components {
         /**
          * @description Extent of a cancellation.
          *
-         *     `task`: The task, everything that it asked for, and the later links of its chain.
+         *     `task`: The task, the tasks that it started, and the later links of its chain.
          *
          *     `tree`: Everything active in the tree of the task, even if the root has ended.
          * @enum {string}
@@ -4395,7 +4393,7 @@ export interface components {
         ChainStep: {
             /**
              * Format: int64
-             * @description The first is 1.
+             * @description Number of the turn, starting at 1.
              */
             step: number;
             /** Format: int64 */
@@ -4415,7 +4413,7 @@ export interface components {
         Channel: {
             id: components["schemas"]["ChannelId"];
             workspace_id: components["schemas"]["WorkspaceId"];
-            /** @description Never changes. */
+            /** @description Kind of the channel; never changes. */
             kind: components["schemas"]["ChannelKind"];
             /** @description Null for direct channels. */
             name: string | null;
@@ -4450,13 +4448,14 @@ export interface components {
         /**
          * @description Messages that the agent of a channel replies to.
          *
-         *     `off`: None in this channel: its mention there is text.
+         *     `off`: No messages; a mention of the agent in the channel is plain text.
          *
          *     `mentions`: Mentions.
          *
-         *     `roots`: Also the first message of each thread, if it mentions nobody.
+         *     `roots`: Mentions, and the first message of each thread if it mentions nobody.
          *
-         *     `all`: Also every message without a mention in threads that start in this mode.
+         *     `all`: As for `roots`, and every message without a mention in threads that were started in this
+         *     mode.
          * @enum {string}
          */
         ChannelAgentMode: "off" | "mentions" | "roots" | "all";
@@ -4588,7 +4587,7 @@ export interface components {
             /** @enum {string} */
             type: "typing";
         };
-        /** @description Agents that work on a goal in a fork, in turns. */
+        /** @description Collaboration of agents that take turns working on a goal in a fork. */
         Collaboration: {
             /** @description In the order of their turns. */
             agents: components["schemas"]["AgentId"][];
@@ -6306,7 +6305,7 @@ export interface components {
             /** @description Only in lists with another sort order: send it as `cursor` to get the next page; null on the last one. */
             next_cursor?: string | null;
         };
-        /** @description A channel as the list of channels shows it. */
+        /** @description A channel as returned in the list of channels. */
         ListedChannel: components["schemas"]["MyChannel"] & {
             /** Format: int64 */
             member_count: number;
@@ -6651,11 +6650,11 @@ export interface components {
             parent_id: components["schemas"]["MessageId"] | null;
             /**
              * Format: int64
-             * @description Sequence number of its `message.created` event; conversations are sorted by it.
+             * @description Sequence number of the message's `message.created` event; messages of a conversation are sorted by this number.
              */
             seq: number;
             author: components["schemas"]["MessageAuthor"];
-            /** @description `resolution` is the message that publishes the resolution of a fork. */
+            /** @description Kind of the message; `resolution` for a message that publishes the resolution of a fork. */
             kind: components["schemas"]["MessageKind"];
             state: components["schemas"]["MessageState"];
             /** @description Markdown. */
@@ -6719,11 +6718,11 @@ export interface components {
             /** Format: int64 */
             agent_version?: number;
             task_id?: components["schemas"]["TaskId"];
-            /** @description The reply was cut off at the model's output limit. */
+            /** @description True if the reply was cut off at the model's output limit. */
             truncated?: boolean;
             /** @description Tasks of the chain that the message started, in order. */
             chain?: components["schemas"]["TaskId"][];
-            /** @description The schedule at whose time the agent replied. */
+            /** @description The schedule that started the reply. */
             schedule_id?: components["schemas"]["ScheduleId"];
             /** @description API key that posted the message. */
             api_key_id?: components["schemas"]["ApiKeyId"];
@@ -6744,7 +6743,7 @@ export interface components {
             sources_removed?: number;
             /** @description Run of a workflow that posted the message. */
             run_id?: components["schemas"]["RunId"];
-            /** @description The fork of the resolution that this message publishes. */
+            /** @description The fork whose resolution this message publishes. */
             fork_id?: components["schemas"]["ForkId"];
             /** @description Users notified of a resolution message as if mentioned. */
             notify_user_ids?: components["schemas"]["UserId"][];
@@ -6951,12 +6950,12 @@ export interface components {
             is_member: boolean;
             /**
              * Format: int64
-             * @description Unread messages; counting stops at 1,000.
+             * @description Unread messages; at most 1,000.
              */
             unread_count: number;
             /**
              * Format: int64
-             * @description Unread mentions; counting stops at 1,000.
+             * @description Unread mentions; at most 1,000.
              */
             mention_count: number;
             /**
@@ -6978,12 +6977,12 @@ export interface components {
             active_tasks: components["schemas"]["Task"][];
             /**
              * Format: int64
-             * @description Unread messages; counting stops at 1,000.
+             * @description Unread messages; at most 1,000.
              */
             unread_count: number;
             /**
              * Format: int64
-             * @description Unread mentions; counting stops at 1,000.
+             * @description Unread mentions; at most 1,000.
              */
             mention_count: number;
             /**
@@ -7341,7 +7340,7 @@ export interface components {
         Participant: {
             type: components["schemas"]["ParticipantKind"];
             id: string;
-            /** @description Name at the time of the first message. */
+            /** @description Name of the participant when they first posted in the thread. */
             name: string;
         };
         /** @enum {string} */
@@ -7905,12 +7904,12 @@ export interface components {
             seq: number;
             /**
              * Format: int64
-             * @description Unread messages; counting stops at 1,000.
+             * @description Unread messages; at most 1,000.
              */
             unread_count: number;
             /**
              * Format: int64
-             * @description Unread mentions; counting stops at 1,000.
+             * @description Unread mentions; at most 1,000.
              */
             mention_count: number;
         };
@@ -8993,7 +8992,7 @@ export interface components {
          */
         SlotReason: "still_running" | "empty" | "agent_off" | "owner_gone" | "workflow_off" | "too_many_runs";
         Snapshot: {
-            /** @description Changes when a backup is restored: sequence numbers of another epoch are invalid. */
+            /** @description Changes when a backup is restored; sequence numbers of other epochs are invalid. */
             epoch: string;
             /**
              * Format: int64
@@ -9011,7 +9010,7 @@ export interface components {
             agents_truncated: boolean;
             /** @description Active forks, at most 500. */
             open_forks: components["schemas"]["Fork"][];
-            /** @description Threads that the caller muted: the newest 1,000. */
+            /** @description Threads that the caller has muted; only the newest 1,000. */
             muted_threads: components["schemas"]["ThreadId"][];
             active_tasks: components["schemas"]["Task"][];
             presence: components["schemas"]["Presence"][];
@@ -9556,7 +9555,7 @@ export interface components {
             id: components["schemas"]["ThreadId"];
             workspace_id: components["schemas"]["WorkspaceId"];
             channel_id: components["schemas"]["ChannelId"];
-            /** @description Null unless someone set a title. */
+            /** @description Title that someone has set, or null. */
             title: string | null;
             status: components["schemas"]["ThreadStatus"];
             agent_id: components["schemas"]["AgentId"] | null;
