@@ -82,7 +82,7 @@ impl ReplyHandler {
             return Ok(self.fail(lease, FailCode::QuotaExceeded, None).await?);
         }
         if is_offline && scheduled::is_heartbeat(&task) {
-            // The built-in responder would repeat itself at each slot.
+            // The built-in responder would post the same reply at each slot.
             return Ok(self.report_nothing(lease).await?);
         }
         let ready = match offline {

@@ -3838,7 +3838,7 @@ export interface components {
             user_skill: components["schemas"]["UserSkill"];
             task_complexity: components["schemas"]["TaskComplexity"];
             last_event: components["schemas"]["LastEvent"] | null;
-            /** @description Scores of the caller's newest messages that asked the agent, oldest first. */
+            /** @description Scores of the caller's newest messages to the agent, oldest first. */
             scores: components["schemas"]["MessageScore"][];
         };
         /** @description The agent's responsibilities; included in the system prompt. */
@@ -3900,9 +3900,9 @@ export interface components {
             to: number;
             changes: components["schemas"]["FieldChange"][];
         };
-        /** @description Fields of an agent that is not stored. `POST /v1/agents` takes them as they are. */
+        /** @description Fields of an agent that is not stored. They can be sent to `POST /v1/agents` unchanged. */
         AgentDraft: {
-            /** @description A free handle of the workspace. */
+            /** @description A handle that is not taken in the workspace. */
             name: string;
             display_name: string | null;
             description: string | null;
@@ -4345,7 +4345,7 @@ export interface components {
             from_seq: number | null;
             /**
              * Format: int64
-             * @description `seq` of the last one.
+             * @description `seq` of the last message that was read; null if there is none.
              */
             to_seq: number | null;
             /**
@@ -4362,16 +4362,16 @@ export interface components {
             by: string;
             left_out: components["schemas"]["CatchUpLeftOut"];
         };
-        /** @description Parts of the range that the lines do not cover. */
+        /** @description Parts of the range that are not covered by the lines. */
         CatchUpLeftOut: {
             /**
              * Format: int64
-             * @description Sentences for which there was no room in 12 lines.
+             * @description Number of sentences for which there was no room in 12 lines.
              */
             lines: number;
             /**
              * Format: int64
-             * @description Older messages that were not read; counting stops at 10,000.
+             * @description Number of older messages that were not read, at most 10,000.
              */
             messages: number;
         };
@@ -4667,7 +4667,7 @@ export interface components {
             sources: components["schemas"]["MessageId"][];
         };
         CompactionItems: {
-            /** @description Also preferences. */
+            /** @description Facts and preferences. */
             facts: components["schemas"]["CompactionItem"][];
             people: components["schemas"]["CompactionItem"][];
             projects: components["schemas"]["CompactionItem"][];
@@ -4687,8 +4687,8 @@ export interface components {
             task_id: components["schemas"]["TaskId"] | null;
             last_compacted_at: components["schemas"]["Timestamp"] | null;
             /**
-             * @description Number of unsummarized messages at which the older ones are summarized before a reply; null if this is turned
-             *     off.
+             * @description Number of unsummarized messages at which the older ones are summarized before a reply; null if compaction is
+             *     turned off.
              */
             threshold: number | null;
         };
@@ -4725,7 +4725,7 @@ export interface components {
             message_count: number;
             /**
              * Format: int64
-             * @description Estimated tokens of the messages, and of the sentences that replace them.
+             * @description Estimated size of the messages in tokens; `tokens_after` is the size of the sentences that replace them.
              */
             tokens_before: number;
             /** Format: int64 */
@@ -4733,7 +4733,7 @@ export interface components {
             agents: components["schemas"]["CompactedAuthor"][];
             summary_markdown: string;
             memory_json: components["schemas"]["CompactionItems"];
-            /** @description Number of sentences that were not kept, by kind. */
+            /** @description Number of sentences that were dropped, by kind. */
             left_out: Record<string, unknown>;
             /**
              * @description `builtin` without a model.
@@ -5848,7 +5848,7 @@ export interface components {
              */
             expires_in_s?: number | null;
         };
-        /** @description The newest event of a conversation with a person. */
+        /** @description The newest adaptation event in a conversation with a person. */
         LastEvent: {
             event: components["schemas"]["AdaptationEvent"];
             at: components["schemas"]["Timestamp"];
@@ -5875,17 +5875,17 @@ export interface components {
         /**
          * @description Reason why messages are not in the prompt.
          *
-         *     `streaming`: The reply was not complete.
+         *     `streaming`: The reply was incomplete.
          *
          *     `superseded`: Resolution messages replaced by a newer version.
          *
-         *     `context_budget`: The window has no room.
+         *     `context_budget`: The window had no room for the messages.
          *
-         *     `context_too_large`: Left out after the provider's error.
+         *     `context_too_large`: Left out after the provider reported that the context was too large.
          *
-         *     `summarised`: A summary replaces them.
+         *     `summarised`: A summary replaces the messages.
          *
-         *     `not_summarized`: In no summary yet.
+         *     `not_summarized`: No summary contains the messages yet.
          * @enum {string}
          */
         LeftOutReason: "older_than_newest_50" | "deleted" | "notice" | "streaming" | "superseded" | "context_budget" | "context_too_large" | "summarised" | "not_summarized";
@@ -7330,7 +7330,7 @@ export interface components {
             /**
              * @description Part of the workspace context.
              *
-             *     `text`: Text of the admins.
+             *     `text`: Text that admins wrote.
              * @enum {string}
              */
             name: "text" | "decisions" | "action_items" | "members" | "memories";
@@ -8057,26 +8057,29 @@ export interface components {
             /** @description Time when it ended, or started if nobody knows its end. */
             at: components["schemas"]["Timestamp"];
         };
-        /** @description Newest replies of an agent beside those of a draft */
+        /** @description Newest replies of an agent, compared with replies of a draft. */
         Replay: {
             /** @description Newest reply first. */
             cases: components["schemas"]["ReplayCase"][];
             skipped: components["schemas"]["SkippedReply"][];
         };
-        /** @description A reply as the draft writes it. */
+        /** @description A reply that was written with the draft. */
         ReplayAfter: {
-            /** @description Text before the call, if there is one. Null after an error, or if a message of the prompt was deleted since. */
+            /**
+             * @description Text of the reply, or the text before a call. Null after an error, or if a message of the prompt was deleted
+             *     since.
+             */
             text: string | null;
             would_call: components["schemas"]["WouldCall"] | null;
             model: string | null;
             /**
              * Format: int64
-             * @description Tokens of all calls of the case.
+             * @description Number of tokens of all calls for the case.
              */
             tokens: number;
             /**
              * Format: int64
-             * @description Time for which the case ran.
+             * @description Run time of the case in milliseconds.
              */
             ms: number;
             error: components["schemas"]["TaskError"] | null;
@@ -8088,12 +8091,12 @@ export interface components {
             model: string | null;
             /**
              * Format: int64
-             * @description Tokens of all calls of the reply.
+             * @description Number of tokens of all calls for the reply.
              */
             tokens: number;
             /**
              * Format: int64
-             * @description Time for which its task ran; 0 if it is not known.
+             * @description Run time of the reply's task in milliseconds; 0 if unknown.
              */
             ms: number;
         };
@@ -8106,7 +8109,7 @@ export interface components {
             asked: string | null;
             before: components["schemas"]["ReplayBefore"];
             after: components["schemas"]["ReplayAfter"] | null;
-            /** @description Parts of the prompt were left out because they belong to other people. */
+            /** @description True if parts of the prompt were left out because they belong to other people. */
             partial: boolean;
         };
         /** @description Estimated usage of a replay. */
@@ -8122,8 +8125,8 @@ export interface components {
             input_tokens: number;
             /**
              * Format: double
-             * @description Reservation of the calls in budgets in US dollars: 1.5 times the prompts, and the output limits. Null without a known price,
-             *     or if the policy does not show costs to the caller.
+             * @description Amount in US dollars that the calls reserve in budgets: 1.5 times the prompts plus the output limits. Null if the price is
+             *     unknown or the policy hides costs from the caller.
              */
             cost_usd_max: number | null;
         };
@@ -8707,16 +8710,16 @@ export interface components {
             /** Format: int64 */
             version: number;
         };
-        /** @description Messages that the agent with the latest reply is sent with the next question. */
+        /** @description Messages that the agent with the latest reply will receive with the next question. */
         SentWindow: {
             /**
              * Format: int64
-             * @description Sequence number of the first one.
+             * @description Sequence number of the first message.
              */
             from_seq: number;
             /**
              * Format: int64
-             * @description Number of older messages that are in segments.
+             * @description Number of older messages that are summarized in segments.
              */
             message_count: number;
             /** @description These segments, oldest first. */
@@ -8780,7 +8783,7 @@ export interface components {
             presets?: components["schemas"]["SentimentPreset"][] | null;
         };
         /**
-         * @description Class of a message by the thresholds of the agent.
+         * @description Class of a message according to the agent's thresholds.
          * @enum {string}
          */
         SentimentClass: "negative" | "neutral" | "positive";
@@ -10415,7 +10418,7 @@ export interface components {
         };
         /** @description A call of a tool that was not run. */
         WouldCall: {
-            /** @description Function. */
+            /** @description Name of the function. */
             name: string;
             /** @description Usually an object; a string if the model did not write JSON. */
             arguments: Record<string, unknown>;
