@@ -3687,37 +3687,40 @@ export interface components {
             requested_by: components["schemas"]["UserId"];
             /**
              * Format: int64
-             * @description Counted from 1.
+             * @description Number of the round, starting at 1.
              */
             round: number;
             /**
              * Format: int64
-             * @description Position in its round, from 1.
+             * @description Position in the round, starting at 1.
              */
             call: number;
             /** @description Name for approval rules, such as `search` or `mcp:LABEL.NAME`. */
             name: string;
-            /** @description Name by which the model called it, such as `search_messages`. */
+            /** @description Name by which the model called the function, such as `search_messages`. */
             function: string;
             /** @description Name for people, such as `Create an issue`. */
             title: string;
             tool: components["schemas"]["ToolId"] | null;
             effect: components["schemas"]["Effect"];
             state: components["schemas"]["ActionState"];
-            /** @description Only for the requester, deciders, and admins who can read the conversation; null for others, in events, and once removed. */
+            /**
+             * @description Arguments, for the requester, for people who can decide, and for admins who can read the conversation; null for others, in
+             *     events, and once removed.
+             */
             arguments: Record<string, unknown> | null;
             /**
-             * @description Send it back to approve or deny. Only for those who can see the arguments, even once these were removed: it would
-             *     confirm guesses.
+             * @description Hash to send back when approving or denying. Only for people who can see the arguments, even after the arguments were
+             *     removed, because the hash would confirm guesses.
              */
             arguments_hash: string | null;
-            /** @description Sources that the agent had seen, besides the requester's own messages; empty in events. */
+            /** @description Sources that the agent had seen in addition to the requester's own messages; empty in events. */
             sources: components["schemas"]["SourceLabel"][];
             needs: components["schemas"]["Need"][];
             granted_by: components["schemas"]["GrantedBy"] | null;
-            /** @description The requester can approve it for an hour. */
+            /** @description True if the requester can approve the function for an hour. */
             grantable: boolean;
-            /** @description Like `arguments`. */
+            /** @description Result, with the same visibility as `arguments`. */
             result: string | null;
             /**
              * Format: int64
@@ -3808,13 +3811,13 @@ export interface components {
          *
          *     `waiting`: People must decide.
          *
-         *     `approved`: It can start.
+         *     `approved`: The action can start.
          *
-         *     `expired`: Nobody decided in time, or it did not start in time.
+         *     `expired`: Nobody decided in time, or the action did not start in time.
          *
-         *     `cancelled`: Its task was stopped or has ended, or a condition of its approval no longer holds.
+         *     `cancelled`: The task was stopped or has ended, or a condition of its approval no longer holds.
          *
-         *     `unknown`: It started, and nobody knows whether it happened; a person settles it.
+         *     `unknown`: The action started, but its result is unknown; a person settles it.
          * @enum {string}
          */
         ActionState: "waiting" | "approved" | "denied" | "expired" | "cancelled" | "running" | "done" | "failed" | "unknown";
@@ -4144,7 +4147,7 @@ export interface components {
             message: string;
         };
         /**
-         * @description Result of a model call; `retry` if another call followed.
+         * @description Result of a model call; `retry` if another attempt followed.
          * @enum {string}
          */
         AttemptOutcome: "running" | "completed" | "failed" | "cancelled" | "retry";
@@ -4158,7 +4161,7 @@ export interface components {
             error: components["schemas"]["AttemptError"] | null;
             /**
              * Format: int64
-             * @description Wait after this attempt, before the next one.
+             * @description Delay between this attempt and the next one, in milliseconds.
              */
             waited_ms: number;
         };
@@ -4219,7 +4222,7 @@ export interface components {
             version: number;
         };
         /**
-         * @description Context that the agent of a delegated task gets.
+         * @description Context that the agent of a delegated task receives.
          *
          *     `brief`: The brief alone.
          *
@@ -4227,10 +4230,10 @@ export interface components {
          * @enum {string}
          */
         BriefContext: "brief" | "conversation";
-        /** @description A statement of a brief. */
+        /** @description A fact stated in a brief. */
         BriefFact: {
             text: string;
-            /** @description Messages that say it; empty if none was found, and then the agent is told so. */
+            /** @description Messages that state the fact; if empty, the agent sees the fact as not verified. */
             sources: components["schemas"]["MessageId"][];
         };
         /** @description Token budget of the prompt. */
@@ -4259,11 +4262,11 @@ export interface components {
             channel_id: components["schemas"]["ChannelId"] | null;
             thread_id: components["schemas"]["ThreadId"] | null;
             fork_id: components["schemas"]["ForkId"] | null;
-            /** @description An admin changed the budgets, or a call brought some to their warning or limit. */
+            /** @description An admin changed the budgets, or the usage of some reached their warning or limit. */
             data: {
                 /**
                  * Format: int64
-                 * @description Version of the list.
+                 * @description Version of the list of budgets.
                  */
                 version: number;
             };
@@ -4303,7 +4306,7 @@ export interface components {
             data: components["schemas"]["UsageBudget"][];
         };
         /**
-         * @description Time after which a budget starts again, in UTC.
+         * @description Period after which a budget is reset, in UTC.
          * @enum {string}
          */
         BudgetPeriod: "day" | "month";
@@ -4970,7 +4973,7 @@ export interface components {
             display_name?: string | null;
         };
         /**
-         * @description People who see what replies cost.
+         * @description People who can see the costs of replies.
          *
          *     `off`: Nobody sees the costs of replies. Admins still see those of the workspace.
          * @enum {string}
@@ -5171,7 +5174,8 @@ export interface components {
          *
          *     `full`: Objects.
          *
-         *     `compact`: Arrays of stream number, offset, and text, after an object that gives the number.
+         *     `compact`: Arrays of stream number, offset, and text, after an object that announces the stream
+         *     number.
          * @enum {string}
          */
         DeltaFormat: "full" | "compact";
@@ -5651,7 +5655,7 @@ export interface components {
         /**
          * @description Basis on which an action is allowed.
          *
-         *     `policy`: No question was needed.
+         *     `policy`: No approval was needed.
          *
          *     `grant`: A permission for an hour.
          * @enum {string}
@@ -6310,11 +6314,11 @@ export interface components {
             /** Format: int64 */
             member_count: number;
         };
-        /** @description A frame to many people, encoded once. */
+        /** @description An ephemeral frame to many people, encoded once. */
         LiveFrame: {
             /**
              * Format: int64
-             * @description Only with `deltas: compact`: number of the stream in later deltas.
+             * @description Number of the stream in later deltas; only with `deltas: compact`.
              */
             stream?: number;
             task_id: components["schemas"]["TaskId"];
@@ -7163,9 +7167,9 @@ export interface components {
             /**
              * @description State of a node.
              *
-             *     `draining`: It is stopping, and serves what is open.
+             *     `draining`: The node is stopping, and still serves open connections.
              *
-             *     `lost`: Its lease has expired.
+             *     `lost`: The lease of the node has expired.
              * @enum {string}
              */
             state: "starting" | "ready" | "draining" | "lost";
@@ -7933,9 +7937,9 @@ export interface components {
             /**
              * @description State of a node.
              *
-             *     `draining`: It is stopping, and serves what is open.
+             *     `draining`: The node is stopping, and still serves open connections.
              *
-             *     `lost`: Its lease has expired.
+             *     `lost`: The lease of the node has expired.
              * @enum {string}
              */
             state: "starting" | "ready" | "draining" | "lost";
@@ -8051,10 +8055,10 @@ export interface components {
             /** @description Name of the header, with `auth: header`. */
             header?: string | null;
         };
-        /** @description An earlier equal call of a task that this one retries. */
+        /** @description An earlier identical call of a task that the action's task retries. */
         Repeated: {
             action_id: components["schemas"]["ActionId"];
-            /** @description Time when it ended, or started if nobody knows its end. */
+            /** @description Time when the call ended, or when it started if its end is unknown. */
             at: components["schemas"]["Timestamp"];
         };
         /** @description Newest replies of an agent, compared with replies of a draft. */
@@ -9190,7 +9194,7 @@ export interface components {
             tasks: number;
             /**
              * Format: int64
-             * @description Failed tasks among them.
+             * @description Failed tasks, which are included in `tasks`.
              */
             failed: number;
             /** Format: int64 */
@@ -9199,7 +9203,7 @@ export interface components {
             output_tokens: number;
             /**
              * Format: double
-             * @description US dollars for calls with a known price; null if there are none.
+             * @description Costs in US dollars of calls with a known price; null if there are none.
              */
             cost_usd: number | null;
         };
@@ -9263,9 +9267,9 @@ export interface components {
             workspace_id: components["schemas"]["WorkspaceId"];
             /**
              * @description `collaborate` runs the turns of several agents; `compact` makes summaries of older messages; `reflect`, `utility`,
-             *     `catch_up`, and `replay` are visible to their requester only;
-             *     `delegate` is work that an agent passed on to another one, or an agent's in a step of a run; `workflow` is a run;
-             *     `response` is a call of `/v1/responses` or `/v1/chat/completions`, recorded after it has ended.
+             *     `catch_up`, and `replay` are visible to their requester only; `delegate` is work that an agent delegated to another one,
+             *     or an agent's work in a step of a run; `workflow` is a run; `response` is a call of `/v1/responses` or
+             *     `/v1/chat/completions`, recorded after it has ended.
              */
             kind: components["schemas"]["TaskKind"];
             status: components["schemas"]["TaskStatus"];
@@ -9280,15 +9284,15 @@ export interface components {
             requested_by: components["schemas"]["UserId"];
             retry_of: components["schemas"]["TaskId"] | null;
             parent_task_id: components["schemas"]["TaskId"] | null;
-            /** @description The first task of the line of parents; the task itself if it has no parent. */
+            /** @description The topmost parent task, or the task itself if it has no parent. */
             root_task_id: components["schemas"]["TaskId"];
             after_task_id: components["schemas"]["TaskId"] | null;
             run_id: components["schemas"]["RunId"] | null;
-            /** @description Step of the run that it works for; null for the run itself. */
+            /** @description Step of the run to which the task belongs; null for the run itself. */
             step_id: string | null;
             /**
              * Format: int64
-             * @description Number of parents above.
+             * @description Number of parents above the task.
              */
             depth: number;
             /**
@@ -9298,7 +9302,7 @@ export interface components {
             attempt: number;
             /**
              * Format: int64
-             * @description Number of model calls that were followed by calls of tools.
+             * @description Number of model calls that were followed by tool calls.
              */
             round: number;
             retry_at: components["schemas"]["Timestamp"] | null;
@@ -9316,11 +9320,11 @@ export interface components {
             message: string;
             facts: components["schemas"]["BriefFact"][];
             constraints: string[];
-            /** @description The wanted answer. */
+            /** @description Description of the expected answer. */
             output: string | null;
             /**
              * Format: int64
-             * @description Number of facts whose sources not every reader of the conversation can read.
+             * @description Number of facts that were left out, because not every reader of the conversation can read their sources.
              */
             left_out: number;
         };
@@ -9340,7 +9344,7 @@ export interface components {
         };
         TaskError: {
             code: components["schemas"]["FailCode"];
-            /** @description Description for people: what happened and what to do. */
+            /** @description Description for people: the cause, and what to do. */
             message: string;
         };
         /** @description An event as it is stored and sent. */
@@ -9368,7 +9372,7 @@ export interface components {
              *     the draft; for a `delegate`, that of its root; blank for a heartbeat.
              */
             prompt: string;
-            /** @description Set for a link of a chain. */
+            /** @description Position in the chain, for a link of one. */
             chain?: components["schemas"]["ChainStep"];
             /**
              * @description Further options by kind; for a `resolve`: `publish` and `replace_draft`; for a `schedule`: `schedule_id`, `name`, and
@@ -9386,25 +9390,25 @@ export interface components {
          *
          *     `resolve`: Draft of a resolution.
          *
-         *     `collaborate`: Work of several agents on a goal in a fork; its children are their turns and the draft.
+         *     `collaborate`: Work of several agents on a goal in a fork; the children of the task are the turns and the draft.
          *
          *     `compact`: Summaries of older messages.
          *
-         *     `reflect`: Adjustment of an agent to a person; only that person sees it.
+         *     `reflect`: Reflection of an agent on a person; visible only to that person.
          *
-         *     `utility`: Other work of a small model, such as the tone of a message; only the requester sees it.
+         *     `utility`: Other work of a small model, such as the tone of a message; visible only to the requester.
          *
-         *     `catch_up`: A summary of new messages of a thread, for the requester only.
+         *     `catch_up`: A summary of new messages in a thread, only for the requester.
          *
-         *     `replay`: Replies of an agent, written again with a draft for the requester only; a child for each reply.
+         *     `replay`: Replies of an agent, written again with a draft, only for the requester; each reply is a child.
          *
-         *     `schedule`: Run of an agent at a time of a schedule.
+         *     `schedule`: Run of an agent in a slot of a schedule.
          *
          *     `response`: Call of `/v1/responses` or `/v1/chat/completions`, recorded after it has ended; it is never queued.
          *
          *     `delegate`: Work that an agent passed on to another one, or the prompt of a run's step. It takes no conversation's turn and posts nothing.
          *
-         *     `workflow`: Run of a workflow. It has no agent.
+         *     `workflow`: Run of a workflow; the task has no agent.
          * @enum {string}
          */
         TaskKind: "reply" | "resolve" | "collaborate" | "compact" | "reflect" | "utility" | "catch_up" | "replay" | "schedule" | "response" | "delegate" | "workflow";
@@ -9424,13 +9428,13 @@ export interface components {
             response_length: number;
             /** @description Number of memory entries that the reply used, with personal ones; omitted if 0. */
             memories?: number;
-            /** @description A turn of a collaboration whose agent proposed to end the work. */
+            /** @description True for a turn of a collaboration in which the agent proposed to end the work. */
             done?: boolean;
-            /** @description The agent of a reply passed on work; omitted if false. */
+            /** @description True if the agent of a reply delegated work; omitted if false. */
             delegated?: boolean;
-            /** @description The answer of a `delegate` was cut at its limit; omitted if false. */
+            /** @description True if the answer of a `delegate` was cut off at its limit; omitted if false. */
             truncated?: boolean;
-            /** @description The answer of a `delegate`, for those who may see it. Not in events and lists. */
+            /** @description Answer of a `delegate`, for those who can see it. Not in events and lists. */
             answer?: string;
         };
         /** @enum {string} */
@@ -9642,7 +9646,7 @@ export interface components {
         ThreadStatus: "open" | "archived";
         /** Format: date-time */
         Timestamp: string;
-        /** @description Usage of all model calls of a task that have ended, also of canceled and failed attempts. */
+        /** @description Usage of all ended model calls of a task, including canceled and failed attempts. */
         TokenUsage: {
             /** Format: int64 */
             input_tokens: number;
@@ -9652,7 +9656,7 @@ export interface components {
             model: string;
             /**
              * Format: double
-             * @description In US dollars, if the model table has prices and the policy shows costs to the reader.
+             * @description Costs in US dollars, if the model table has prices and the policy shows costs to the reader.
              */
             cost_usd: number | null;
             /** @description True if some of the counts are estimates because the provider sent none. */
@@ -10089,32 +10093,35 @@ export interface components {
             total: components["schemas"]["Sums"];
             storage: components["schemas"]["Storage"] | null;
         };
-        /** @description Limit of what model calls use in a day or a month. */
+        /** @description Limit on the tokens or costs of model calls in a day or a month. */
         UsageBudget: {
             scope: components["schemas"]["BudgetScope"];
-            /** @description The person or the agent; null for a budget of each person or agent, and for that of the workspace. */
+            /** @description The person or the agent; null for a limit on each person or agent, or on the workspace. */
             subject_id: string | null;
             period: components["schemas"]["BudgetPeriod"];
             /**
              * Format: double
-             * @description In US dollars, or null. Calls of models without a known price do not count.
+             * @description Limit in US dollars, or null. Calls of models without a known price do not count.
              */
             limit_usd: number | null;
             /**
              * Format: int64
-             * @description Input and output together, or null.
+             * @description Limit on input and output tokens together, or null.
              */
             limit_tokens: number | null;
             /**
              * Format: double
-             * @description Part of the limit from which on admins are warned.
+             * @description Fraction of the limit at which admins are warned.
              */
             warn_at: number;
-            /** @description Used in the present period, in the unit of the limit. In a budget of each person or agent, the highest usage of one. */
+            /**
+             * @description Usage in the current period, in the unit of the limit. In a budget for each person or agent, the highest usage of any of
+             *     them.
+             */
             spent: components["schemas"]["Amount"];
-            /** @description Reserved by running calls, for the same person or agent. */
+            /** @description Amount reserved by running calls of the same person or agent. */
             reserved: components["schemas"]["Amount"];
-            /** @description The person or agent who used most, in a budget of each; null if nobody used anything. */
+            /** @description In a budget for each person or agent, the one with the highest usage; null if there is no usage. */
             top_subject_id: string | null;
         };
         /** @description Usage of one person, agent, month, or model. */
@@ -10198,11 +10205,11 @@ export interface components {
          *
          *     `budget`: Running calls have reserved the rest of a budget.
          *
-         *     `approval`: People must decide about its actions; `retry_at` is null.
+         *     `approval`: People must decide about actions of the task; `retry_at` is null.
          *
-         *     `chain`: The link before it in its chain has not completed; `retry_at` is null.
+         *     `chain`: The previous link of the chain has not completed; `retry_at` is null.
          *
-         *     `children`: Tasks that it started have not ended; `retry_at` is null.
+         *     `children`: Tasks that this one started have not ended; `retry_at` is null.
          * @enum {string}
          */
         WaitReason: "rate_limited" | "unavailable" | "budget" | "approval" | "chain" | "children";
