@@ -24,7 +24,7 @@ pub struct Invite {
     /// If set, only this email address can use the invite.
     pub email: Option<String>,
     pub role: Role,
-    /// Unlimited if null.
+    /// Maximum number of uses; unlimited if null.
     pub max_uses: Option<i64>,
     pub uses: i64,
     pub created_by: UserId,

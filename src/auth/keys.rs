@@ -47,8 +47,8 @@ pub(crate) async fn create(
     expires_in_s: Option<i64>,
     device: &Device,
 ) -> Result<(ApiKey, String), AuthError> {
-    // A password change that revokes keys runs in another writer. It either waits until this key exists and deletes
-    // it, or has already ended this session.
+    // A password change that revokes keys runs in another write queue. With this lock, the change either waits until this key
+    // exists and deletes it, or has already ended this session.
     dialect::lock_account(c, actor.user.0).await?;
     caller.check_credential(c).await?;
     if actor.key.is_some() {
