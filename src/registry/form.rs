@@ -44,7 +44,7 @@ pub struct ToolForm {
     pub trusted_reads: bool,
 }
 
-/// Fields of `PATCH`: omitted fields are unchanged.
+/// Fields of `PATCH` requests; omitted fields are unchanged.
 #[derive(Debug, Clone, Default, Deserialize, utoipa::ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ToolPatch {

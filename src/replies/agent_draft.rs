@@ -71,7 +71,7 @@ pub struct AgentDraft {
     /// Markdown.
     pub instructions: String,
     pub capabilities: Vec<String>,
-    /// Never `primary`.
+    /// Role; never `primary`.
     pub role: AgentRole,
 }
 

@@ -3866,7 +3866,7 @@ export interface components {
             identity: string | null;
             /**
              * Format: int32
-             * @description 4096 if unset; null if inherited from a base.
+             * @description Output limit in tokens; 4096 if unset, null if inherited from a base.
              */
             max_output_tokens: number | null;
             /** Format: double */
@@ -3888,7 +3888,7 @@ export interface components {
             metadata: {
                 [key: string]: string;
             };
-            /** @description Fields that are stored but not yet in use. */
+            /** @description Fields that are stored but have no effect yet. */
             not_in_force: string[];
             created_by: components["schemas"]["UserId"] | null;
         };
@@ -3912,7 +3912,7 @@ export interface components {
             /** @description Markdown. */
             instructions: string;
             capabilities: string[];
-            /** @description Never `primary`. */
+            /** @description Role; never `primary`. */
             role: components["schemas"]["AgentRole"];
         };
         /** @description Fields of `POST /v1/agents/draft`. */
@@ -3934,7 +3934,7 @@ export interface components {
             thread_id: components["schemas"]["ThreadId"] | null;
             fork_id: components["schemas"]["ForkId"] | null;
             data: {
-                /** @description Complete, except for an agent with more than 16 KiB that changed with its base: that comes as in lists. */
+                /** @description The complete agent. An agent of more than 16 KiB that changed with its base is included in the form used in lists. */
                 agent: components["schemas"]["AgentSummary"];
             };
         };
@@ -3981,11 +3981,11 @@ export interface components {
             instructions?: string;
             /** @description Markdown, at most 256 KiB: the text of IDENTITY.md. */
             identity?: string | null;
-            /** @description Null: the base's model, or else the server's default. */
+            /** @description Model; null for the base's model, or otherwise the server's default. */
             model?: string | null;
             /**
              * Format: int32
-             * @description 1 to 1000000; 4096 by default.
+             * @description Output limit in tokens, 1 to 1000000; 4096 by default.
              */
             max_output_tokens?: number | null;
             /**
@@ -4011,13 +4011,13 @@ export interface components {
             reflection?: components["schemas"]["Reflection"] | null;
             trust?: components["schemas"]["Trust"] | null;
             persona_id?: components["schemas"]["PersonaId"] | null;
-            /** @description Its last approved text when the version was made. Set by the server; ignored in requests. */
+            /** @description The persona's last approved text when the version was made. Set by the server; ignored in requests. */
             persona_text?: string | null;
             base_profile_id?: components["schemas"]["AgentId"] | null;
             access_control?: components["schemas"]["AccessControl"] | null;
-            /** @description True if `/v1/responses` stores responses if the request does not set `store`. */
+            /** @description Whether `/v1/responses` stores responses by default, for requests that do not set `store`. */
             store?: boolean | null;
-            /** @description Requests cannot opt out of `store`. */
+            /** @description True if requests cannot opt out of storing responses. */
             store_required?: boolean | null;
             /** @description True by default; false for an agent that only serves as a base. */
             mentionable?: boolean | null;
@@ -4056,9 +4056,9 @@ export interface components {
             capabilities: string[];
             /** @description `primary` is the workspace's default agent. */
             role: components["schemas"]["AgentRole"];
-            /** @description Null: the base's model, or else the server's default. */
+            /** @description Model; null for the base's model, or otherwise the server's default. */
             model: string | null;
-            /** @description Omitted in events, because it depends on the server's settings. */
+            /** @description The model that replies. Omitted in events, because it depends on the server's settings. */
             effective_model?: components["schemas"]["EffectiveModel"];
             /** @description False for an agent that only serves as a base. */
             mentionable: boolean;
@@ -4098,7 +4098,8 @@ export interface components {
         ApiKeyId: string;
         ApprovalRule: {
             /**
-             * @description `search`, `read`, `remember`, `web_fetch`, `code`, `delegate`, `post_elsewhere`, `mcp:LABEL.NAME`, or `mcp:LABEL.*`.
+             * @description Action: `search`, `read`, `remember`, `web_fetch`, `code`, `delegate`, `post_elsewhere`, `mcp:LABEL.NAME`, or
+             *     `mcp:LABEL.*`.
              * @example search
              */
             action: string;
@@ -4106,7 +4107,7 @@ export interface components {
             user_id?: components["schemas"]["UserId"] | null;
             /**
              * Format: int32
-             * @description Seconds; 1 to 604800.
+             * @description Time in seconds within which the action must be approved; 1 to 604800.
              */
             timeout_s?: number | null;
         };
@@ -4210,7 +4211,7 @@ export interface components {
         AuthorKind: "human" | "agent" | "system";
         Avatar: {
             emoji?: string | null;
-            /** @description `#rrggbb` */
+            /** @description Color as `#rrggbb`. */
             color?: string | null;
             file_id?: components["schemas"]["FileId"] | null;
         };
@@ -4632,7 +4633,7 @@ export interface components {
              */
             max_tokens?: number | null;
         };
-        /** @description Number of messages of an agent; of all people if `agent_id` is null. */
+        /** @description Number of messages by an agent, or by all people if `agent_id` is null. */
         CompactedAuthor: {
             agent_id: components["schemas"]["AgentId"] | null;
             /** Format: int64 */
@@ -4695,19 +4696,20 @@ export interface components {
              */
             threshold: number | null;
         };
-        /** @description Compaction of conversations, for agents that set none. */
+        /** @description Compaction of conversations, for agents that do not set a strategy. */
         CompactionPolicy: {
             /** @default standard */
             default: components["schemas"]["Compaction"];
             /**
-             * @description By part of the mode: `thread:NAME`, `direct:NAME`, or `fork:NAME`, with the agent's name. The longest match wins.
+             * @description Strategy by prefix of the mode: `thread:NAME`, `direct:NAME`, or `fork:NAME`, with the agent's name. The longest match
+             *     wins.
              * @default {}
              */
             by_mode: {
                 [key: string]: components["schemas"]["Compaction"];
             };
         };
-        /** @description Fields of `PolicyPatch::compaction`: omitted ones stay, and a null removes a mode. */
+        /** @description Fields of `PolicyPatch::compaction`; omitted fields are unchanged, and null removes a mode. */
         CompactionPolicyPatch: {
             default?: components["schemas"]["Compaction"];
             /** @description At most 100 modes. */
@@ -4753,20 +4755,21 @@ export interface components {
         /**
          * @description State of a segment.
          *
-         *     `active`: Its summary is sent.
+         *     `active`: The summary of the segment is sent.
          *
-         *     `stale`: A message was edited: only sentences that do not depend on it are sent until the segment is rebuilt.
+         *     `stale`: A message was edited: until the segment is rebuilt, only sentences that do not depend on that message are
+         *     sent.
          *
-         *     `blank`: A message was deleted: the texts are gone until the segment is rebuilt.
+         *     `blank`: A message was deleted: the texts of the segment were removed until it is rebuilt.
          *
-         *     `expanded`: Its messages are sent, as many as fit.
+         *     `expanded`: The messages are sent instead of the summary, as many as fit.
          * @enum {string}
          */
         CompactionState: "active" | "stale" | "blank" | "expanded";
         /**
          * @description Reason for a pass.
          *
-         *     `auto`: Many messages are older than those that are sent.
+         *     `auto`: Many messages precede the window of messages that are sent.
          *
          *     `quiet`: Nobody has posted for a while.
          *
@@ -4864,12 +4867,12 @@ export interface components {
         /** @description Text and sections about the workspace that agents receive in every conversation. */
         ContextPolicy: {
             /**
-             * @description True if it is sent.
+             * @description True if agents receive the workspace context.
              * @default false
              */
             enabled: boolean;
             /**
-             * @description Text of the admins; may be empty.
+             * @description Text that admins wrote; may be empty.
              * @default
              */
             text: string;
@@ -4884,7 +4887,7 @@ export interface components {
              */
             sections: components["schemas"]["ContextSection"][];
         };
-        /** @description Fields of `PolicyPatch::workspace_context`: omitted ones stay. */
+        /** @description Fields of `PolicyPatch::workspace_context`; omitted fields are unchanged. */
         ContextPolicyPatch: {
             enabled?: boolean;
             /** @description At most 8 KiB. */
@@ -4968,7 +4971,7 @@ export interface components {
         };
         /** @description Fields of `POST /v1/agents/{id}/duplicate`. */
         CopyForm: {
-            /** @description `NAME-copy` by default, with a number if that is taken. */
+            /** @description Name of the copy; `NAME-copy` by default, with a number if that is taken. */
             name?: string | null;
             display_name?: string | null;
         };
@@ -5205,7 +5208,10 @@ export interface components {
          * @enum {string}
          */
         Effect: "read" | "write" | "destructive";
-        /** @description The model that replies: `model` if the server has it, otherwise the server's default. Null without a language model. */
+        /**
+         * @description The model that replies: `model` if the server has that model, otherwise the server's default. Null without a
+         *     language model.
+         */
         EffectiveModel: string | null;
         /** @description A sentence that agents remember. */
         Entry: {
@@ -5352,8 +5358,8 @@ export interface components {
             format: number;
             /**
              * @description Fields of `POST /v1/agents`, without those that refer to users, sandbox policies, registered tools, or other agents;
-             *     `base` is the base's name. Rules that require a person require an admin, and channels of searches are left out, so that
-             *     the copy finds nothing until others are chosen.
+             *     `base` is the base's name. Rules that require a specific person require an admin instead, and the channels of
+             *     restricted searches are removed, so that the copy finds nothing until channels are chosen.
              */
             agent: components["schemas"]["PortableAgent"];
             /** @description File contents by path; SOUL.md and IDENTITY.md are part of `agent`. */
@@ -5393,7 +5399,7 @@ export interface components {
         File: components["schemas"]["FileSummary"] & {
             content: string;
         };
-        /** @description Use of a file of an agent. */
+        /** @description Effect of an agent's file. */
         FileEffect: {
             path: string;
             /** @description Completes a sentence about the file, such as `the first 2,000 tokens are sent with every reply`. */
@@ -5410,7 +5416,7 @@ export interface components {
          *
          *     `profile`: View of the agent's profile.
          *
-         *     `workspace`: Used if the agent does not have its own.
+         *     `workspace`: File of the workspace, used if the agent does not have its own.
          * @enum {string}
          */
         FileSource: "profile" | "agent" | "workspace";
@@ -5423,14 +5429,14 @@ export interface components {
             size_bytes: number;
             /**
              * Format: int64
-             * @description For `profile`, the agent's version. 0 if the file was never written.
+             * @description Version of the file, or of the agent for `profile`; 0 if the file was never written.
              */
             version: number;
             updated_at: components["schemas"]["Timestamp"] | null;
             updated_by: components["schemas"]["UserId"] | null;
         };
         /**
-         * @description From strictest to most permissive.
+         * @description File system access, from strictest to most permissive.
          * @enum {string}
          */
         Filesystem: "none" | "read_only" | "read_write";
@@ -5782,7 +5788,7 @@ export interface components {
             role: components["schemas"]["Role"];
             /**
              * Format: int64
-             * @description Unlimited if null.
+             * @description Maximum number of uses; unlimited if null.
              */
             max_uses: number | null;
             /** Format: int64 */
@@ -6416,7 +6422,7 @@ export interface components {
             /** @description Counts of other people's personal entries, whose texts are hidden. */
             hidden: components["schemas"]["HiddenMemories"][];
         };
-        /** @description Data that the agent stores. */
+        /** @description Settings for the data that the agent stores. */
         Memory: {
             /**
              * Format: int32
@@ -6465,7 +6471,10 @@ export interface components {
             channel_id: components["schemas"]["ChannelId"] | null;
             thread_id: components["schemas"]["ThreadId"] | null;
             fork_id: components["schemas"]["ForkId"] | null;
-            /** @description Without the text, so that the log has nothing to forget. */
+            /**
+             * @description Payload of `memory.changed`. Omits the text, so that forgetting an entry does not have to change
+             *     the log.
+             */
             data: {
                 memory_id: components["schemas"]["MemoryId"];
                 scope: components["schemas"]["MemoryScope"];
@@ -6513,27 +6522,27 @@ export interface components {
          * @enum {string}
          */
         MemoryOrigin: "hand" | "auto" | "file" | "published";
-        /** @description Rules of memory. Agents and people can turn off more. */
+        /** @description Rules for memory. Agents and people can turn off more. */
         MemoryPolicy: {
             /** @default true */
             enabled: boolean;
             /**
-             * @description Entries about people.
+             * @description Whether entries about people are allowed.
              * @default true
              */
             user: boolean;
             /**
-             * @description Entries about people for a single agent.
+             * @description Whether entries about people for a single agent are allowed.
              * @default true
              */
             persona: boolean;
             /**
-             * @description Entries published for the workspace.
+             * @description Whether entries can be published for the workspace.
              * @default true
              */
             organization: boolean;
             /**
-             * @description Summaries of conversations in which nobody has posted for a while.
+             * @description Whether conversations in which nobody has posted for a while are summarized.
              * @default true
              */
             quiet: boolean;
@@ -6544,7 +6553,7 @@ export interface components {
              */
             retention_days: number | null;
         };
-        /** @description Fields of `PolicyPatch::memory`: omitted ones stay, and a null removes the limit. */
+        /** @description Fields of `PolicyPatch::memory`; omitted fields are unchanged, and null removes the limit. */
         MemoryPolicyPatch: {
             enabled?: boolean;
             user?: boolean;
@@ -6558,7 +6567,7 @@ export interface components {
             retention_days?: number | null;
         };
         /**
-         * @description Scope of a memory entry: what it belongs to.
+         * @description Scope of a memory entry: the object to which it belongs.
          *
          *     `conversation`: A thread or a deep dive.
          *
@@ -6830,7 +6839,7 @@ export interface components {
             type: components["schemas"]["TriggerType"];
             /**
              * Format: int32
-             * @description 2 to 100; required for `turn_interval`, not allowed otherwise.
+             * @description Number of replies, 2 to 100; required for `turn_interval`, not allowed otherwise.
              */
             interval_turns?: number | null;
             event?: components["schemas"]["AdaptationEvent"] | null;
@@ -7004,12 +7013,15 @@ export interface components {
             slug: string;
             role: components["schemas"]["Role"];
         };
-        /** @description The persona that an agent names. */
+        /** @description The persona that an agent uses. */
         NamedPersona: {
             id: components["schemas"]["PersonaId"];
             name: string;
             pipeline_status: components["schemas"]["PipelineStatus"];
-            /** @description True if the agent receives an approved text of the persona. After an edit, this is the last approved one. */
+            /**
+             * @description True if the agent receives an approved text of the persona. After an edit, this is the last approved
+             *     text.
+             */
             is_sent: boolean;
         };
         /** @description An approval that an action needs, and the person who gave it or denied the action. */
@@ -7029,11 +7041,11 @@ export interface components {
          */
         NeededPerson: "requester" | "admin" | "user" | "any_member";
         /**
-         * @description From strictest to most permissive.
+         * @description Network access, from strictest to most permissive.
          * @enum {string}
          */
         Network: "none" | "allowlist" | "full";
-        /** @description Fields of `POST` and `PUT`; omitted fields get their defaults. */
+        /** @description Fields of `POST` and `PUT` requests for agents; omitted fields get their defaults. */
         NewAgent: {
             /** @description Set by the server; ignored in requests. */
             id?: unknown;
@@ -7074,11 +7086,11 @@ export interface components {
             instructions: string;
             /** @description Markdown, at most 256 KiB: the text of IDENTITY.md. */
             identity?: string | null;
-            /** @description Null: the base's model, or else the server's default. */
+            /** @description Model; null for the base's model, or otherwise the server's default. */
             model?: string | null;
             /**
              * Format: int32
-             * @description 1 to 1000000; 4096 by default.
+             * @description Output limit in tokens, 1 to 1000000; 4096 by default.
              */
             max_output_tokens?: number | null;
             /**
@@ -7104,13 +7116,13 @@ export interface components {
             reflection?: components["schemas"]["Reflection"] | null;
             trust?: components["schemas"]["Trust"] | null;
             persona_id?: components["schemas"]["PersonaId"] | null;
-            /** @description Its last approved text when the version was made. Set by the server; ignored in requests. */
+            /** @description The persona's last approved text when the version was made. Set by the server; ignored in requests. */
             persona_text?: string | null;
             base_profile_id?: components["schemas"]["AgentId"] | null;
             access_control?: components["schemas"]["AccessControl"] | null;
-            /** @description True if `/v1/responses` stores responses if the request does not set `store`. */
+            /** @description Whether `/v1/responses` stores responses by default, for requests that do not set `store`. */
             store?: boolean | null;
-            /** @description Requests cannot opt out of `store`. */
+            /** @description True if requests cannot opt out of storing responses. */
             store_required?: boolean | null;
             /** @description True by default; false for an agent that only serves as a base. */
             mentionable?: boolean | null;
@@ -7392,7 +7404,7 @@ export interface components {
             pipeline_status: components["schemas"]["PipelineStatus"];
             /**
              * Format: int64
-             * @description Number of agents that name the persona, directly or through a base.
+             * @description Number of agents that use the persona, directly or through a base.
              */
             used_by: number;
             /** Format: int64 */
@@ -7401,7 +7413,7 @@ export interface components {
             created_at: components["schemas"]["Timestamp"];
             updated_at: components["schemas"]["Timestamp"];
         };
-        /** @description Fields of a persona besides its name. */
+        /** @description Fields of a persona except for its name. */
         PersonaContent: {
             /** @description At most 1,024 characters; not sent to agents. */
             description: string;
@@ -7424,7 +7436,7 @@ export interface components {
             /** @description 1 to 80 characters, unique in the workspace. */
             name: string;
         };
-        /** @description Fields of `POST` and `PUT`; omitted fields are blank. */
+        /** @description Fields of `POST` and `PUT` requests for personas; omitted fields become blank. */
         PersonaForm: {
             /** @description 1 to 80 characters, unique in the workspace. */
             name: string;
@@ -7438,7 +7450,7 @@ export interface components {
             /** @description At most 8 KiB. */
             compressed?: string;
             avatar?: components["schemas"]["Avatar"] | null;
-            /** @description Ignored: `PATCH` changes it. */
+            /** @description Ignored; `PATCH` changes the status. */
             pipeline_status?: unknown;
             /** @description Set by the server; ignored, as are the following fields. */
             id?: unknown;
@@ -7451,7 +7463,7 @@ export interface components {
         };
         /** @description ID of a persona: `persona_` and 26 base-32 characters */
         PersonaId: string;
-        /** @description Fields of `PATCH`: omitted fields are unchanged. */
+        /** @description Fields of `PATCH` requests; omitted fields are unchanged. */
         PersonaPatch: {
             /** @description 1 to 80 characters, unique in the workspace. */
             name?: string;
@@ -7465,7 +7477,7 @@ export interface components {
             /** @description At most 8 KiB. */
             compressed?: string;
             avatar?: components["schemas"]["Avatar"] | null;
-            /** @description `approved` requires a `compressed` text. If omitted, a change of a text makes an approved persona `refined`. */
+            /** @description `approved` requires a `compressed` text. If omitted, changing a text sets an approved persona to `refined`. */
             pipeline_status?: components["schemas"]["PipelineStatus"];
         };
         PersonaRollbackForm: {
@@ -7504,13 +7516,13 @@ export interface components {
             snapshot: components["schemas"]["PersonaSnapshot"];
         };
         /**
-         * @description Status of a persona on its way to agents.
+         * @description Status of a persona before and after its approval.
          *
-         *     `draft`: Being written.
+         *     `draft`: The persona is being written.
          *
-         *     `refined`: Edited since it was approved, or ready for approval.
+         *     `refined`: The persona is ready for approval, or was edited after its approval.
          *
-         *     `approved`: Agents receive its text.
+         *     `approved`: Agents receive the persona's text.
          * @enum {string}
          */
         PipelineStatus: "draft" | "refined" | "approved";
@@ -7532,20 +7544,20 @@ export interface components {
             adaptation_allowed: boolean;
             /** @description True if API clients can call the model without an agent. */
             bare_model: boolean;
-            /** @description People who see what replies cost: `everyone`, `admins`, or nobody (`off`). */
+            /** @description People who see the costs of replies: `everyone`, `admins`, or nobody (`off`). */
             show_costs: components["schemas"]["CostVisibility"];
             memory: components["schemas"]["MemoryPolicy"];
             compaction: components["schemas"]["CompactionPolicy"];
             workspace_context: components["schemas"]["ContextPolicy"];
             /**
              * Format: int64
-             * @description 0: no tools; 1: only functions that read; 2: as set for each function; 3: as 2, but writes inside of the workspace
-             *     need no approval.
+             * @description 0: no tools; 1: only functions that read; 2: approvals as set for each function; 3: like 2, but writes inside the
+             *     workspace need no approval.
              */
             trust_level: number;
-            /** @description Required approvers of actions; the agent's own rules are added. */
+            /** @description Required approvers of actions; rules of an agent apply in addition. */
             approval_rules: components["schemas"]["ApprovalRule"][];
-            /** @description Domains, with their subdomains, from which agents can read pages without a question. */
+            /** @description Domains, with their subdomains, from which agents can read pages without an approval. */
             trusted_domains: string[];
         };
         /** @description Fields of `PATCH /v1/workspaces/{id}/policy`: omitted fields are unchanged, `null` clears a field. */
@@ -7555,7 +7567,7 @@ export interface components {
             allowed_tools?: components["schemas"]["ToolKind"][] | null;
             sandbox_policy_id?: components["schemas"]["SandboxPolicyId"] | null;
             members_write_agents?: boolean;
-            /** @description Agents and people can turn it off, too. */
+            /** @description Whether agents can adapt to people who allow it; agents and people can also turn this off. */
             adaptation_allowed?: boolean;
             bare_model?: boolean;
             show_costs?: components["schemas"]["CostVisibility"];
@@ -7613,11 +7625,11 @@ export interface components {
             instructions?: string;
             /** @description Markdown, at most 256 KiB: the text of IDENTITY.md. */
             identity?: string | null;
-            /** @description Null: the base's model, or else the server's default. */
+            /** @description Model; null for the base's model, or otherwise the server's default. */
             model?: string | null;
             /**
              * Format: int32
-             * @description 1 to 1000000; 4096 by default.
+             * @description Output limit in tokens, 1 to 1000000; 4096 by default.
              */
             max_output_tokens?: number | null;
             /**
@@ -7643,13 +7655,13 @@ export interface components {
             reflection?: components["schemas"]["Reflection"] | null;
             trust?: components["schemas"]["Trust"] | null;
             persona_id?: components["schemas"]["PersonaId"] | null;
-            /** @description Its last approved text when the version was made. Set by the server; ignored in requests. */
+            /** @description The persona's last approved text when the version was made. Set by the server; ignored in requests. */
             persona_text?: string | null;
             base_profile_id?: components["schemas"]["AgentId"] | null;
             access_control?: components["schemas"]["AccessControl"] | null;
-            /** @description True if `/v1/responses` stores responses if the request does not set `store`. */
+            /** @description Whether `/v1/responses` stores responses by default, for requests that do not set `store`. */
             store?: boolean | null;
-            /** @description Requests cannot opt out of `store`. */
+            /** @description True if requests cannot opt out of storing responses. */
             store_required?: boolean | null;
             /** @description True by default; false for an agent that only serves as a base. */
             mentionable?: boolean | null;
@@ -7689,7 +7701,10 @@ export interface components {
         };
         /** @description A rule for agents whose profile is `auto`. It matches if all of its conditions hold. */
         PresetRule: {
-            /** @description At least one of these must occur in the message as whole words; an empty list sets no condition. At most 20 of 1 to 60 characters. */
+            /**
+             * @description Keywords, at least one of which must occur in the message as whole words; an empty list sets no condition. At most 20, of
+             *     1 to 60 characters.
+             */
             keywords?: string[];
             /**
              * Format: int32
@@ -7704,7 +7719,7 @@ export interface components {
             preset: string;
             /**
              * Format: int32
-             * @description −1000 to 1000; the rule with the highest number wins, then the first.
+             * @description Priority, −1000 to 1000; the highest one wins, and among equals the first rule.
              */
             priority?: number;
         };
@@ -7723,9 +7738,9 @@ export interface components {
             tokens: number;
             /** @description Sources of the system text, in order. */
             segments: components["schemas"]["SystemPart"][];
-            /** @description The model that the draft or its base asks for; null for the server's default. */
+            /** @description The model that the draft or its base sets; null for the server's default. */
             model: string | null;
-            /** @description The model that would reply; null without one. */
+            /** @description The model that would reply; null without a language model. */
             effective_model: string | null;
             /** Format: int32 */
             max_output_tokens: number;
@@ -7809,14 +7824,14 @@ export interface components {
         PromptRouting: {
             /**
              * Format: int64
-             * @description 1 to 100: rules are evaluated in the turns 1, 1 + n, 1 + 2n, and so on.
+             * @description Interval n, 1 to 100: rules are evaluated in turns 1, 1 + n, 1 + 2n, and so on.
              */
             review_every_n_turns: number;
             /** @description True if rules are also evaluated after messages are summarized. */
             force_review_on_compaction: boolean;
             /**
-             * @description Preset by part of the mode: `thread:NAME`, `direct:NAME`, or `fork:NAME`, with the agent's name. The longest match
-             *     wins. At most 100.
+             * @description Preset by prefix of the mode: `thread:NAME`, `direct:NAME`, or `fork:NAME`, with the agent's name. The longest match wins.
+             *     At most 100.
              */
             default_preset_by_mode: {
                 [key: string]: string;
@@ -7826,7 +7841,7 @@ export interface components {
             /** Format: int64 */
             cached_tokens: number;
         };
-        /** @description Reply style and compaction strategy. */
+        /** @description Settings for the prompt: reply style and compaction strategy. */
         Prompting: {
             /**
              * @description ID of a preset, `none`, or `auto` for the rules of the workspace; null for its default for the mode.
@@ -8434,46 +8449,46 @@ export interface components {
         SandboxForm: {
             /** @description 1 to 64 characters, unique in the workspace. */
             name: string;
-            /** @description A container image. */
+            /** @description Container image. */
             image: string;
             /**
              * Format: double
-             * @description Cores; 0.1 to 64.
+             * @description Number of CPU cores; 0.1 to 64.
              */
             cpu_max: number;
             /**
              * Format: int32
-             * @description MiB; 16 to 1048576.
+             * @description Memory in MiB; 16 to 1048576.
              */
             memory_mb_max: number;
             network: components["schemas"]["Network"];
-            /** @description Only for `allowlist`; at most 100. */
+            /** @description Allowed hosts, only for `allowlist`; at most 100. */
             allowed_hosts?: string[];
             /**
              * Format: int32
-             * @description Seconds; 1 to 86400.
+             * @description Timeout in seconds; 1 to 86400.
              */
             timeout_s_max: number;
             filesystem: components["schemas"]["Filesystem"];
         };
         SandboxLimits: {
-            /** @description A container image. */
+            /** @description Container image. */
             image: string;
             /**
              * Format: double
-             * @description Cores; 0.1 to 64.
+             * @description Number of CPU cores; 0.1 to 64.
              */
             cpu_max: number;
             /**
              * Format: int32
-             * @description MiB; 16 to 1048576.
+             * @description Memory in MiB; 16 to 1048576.
              */
             memory_mb_max: number;
             network: components["schemas"]["Network"];
             allowed_hosts?: string[];
             /**
              * Format: int32
-             * @description Seconds; 1 to 86400.
+             * @description Timeout in seconds; 1 to 86400.
              */
             timeout_s_max: number;
             filesystem: components["schemas"]["Filesystem"];
@@ -8700,7 +8715,7 @@ export interface components {
             /** Format: int64 */
             tokens: number;
         };
-        /** @description A segment as events show it, without texts. */
+        /** @description A segment in events, without texts. */
         SegmentState: {
             id: components["schemas"]["CompactionId"];
             thread_id: components["schemas"]["ThreadId"];
@@ -8740,7 +8755,10 @@ export interface components {
             tokens: number;
             parts: components["schemas"]["PartSize"][];
         };
-        /** @description Scores of the messages of people who allow it. A field that is null has the value of `profile`, otherwise its default. */
+        /**
+         * @description Scores of the messages of people who allow it. A null field has the value from `profile`, or its default without a
+         *     profile.
+         */
         Sentiment: {
             /**
              * @description False by default; true with a profile other than `off`.
@@ -8764,13 +8782,13 @@ export interface components {
             history_window?: number | null;
             /**
              * Format: double
-             * @description A message below it is negative: −1 to 0; −0.3 by default.
+             * @description Score below which a message is negative, −1 to 0; −0.3 by default.
              * @default null
              */
             frustration_threshold?: number | null;
             /**
              * Format: double
-             * @description A message above it is positive: 0 to 1; 0.3 by default.
+             * @description Score above which a message is positive, 0 to 1; 0.3 by default.
              * @default null
              */
             satisfaction_threshold?: number | null;
@@ -8781,7 +8799,8 @@ export interface components {
              */
             consecutive_turns?: number | null;
             /**
-             * @description Events that the server reacts to; all by default, none with an empty list. `all` is stored as all five.
+             * @description Presets for events to which the server reacts: all by default, none if the list is empty. `all` is stored as all
+             *     five.
              * @default null
              */
             presets?: components["schemas"]["SentimentPreset"][] | null;
@@ -8803,14 +8822,14 @@ export interface components {
         /**
          * @description Reflection of the server for an event.
          *
-         *     `all`: Stored as the five others.
+         *     `all`: All of the others; stored as the five presets.
          * @enum {string}
          */
         SentimentPreset: "frustration_recovery" | "confusion_clarification" | "satisfaction_reinforcement" | "error_recovery" | "engagement_boost" | "all";
         /**
          * @description Values for the fields of `sentiment` that are not set.
          *
-         *     `off`: No scores.
+         *     `off`: Messages are not scored.
          *
          *     `basic`: Word list; reacts to frustration and confusion.
          *
@@ -8861,7 +8880,7 @@ export interface components {
             /** @description JSON schema of the arguments. */
             parameters?: Record<string, unknown> | null;
             strict?: boolean | null;
-            /** @description A tool of the workspace that this one refers to. */
+            /** @description The registered tool of the workspace to which this one refers. */
             registry_id?: string | null;
             /** @description True if replies can use it. */
             available: boolean;
@@ -8875,7 +8894,7 @@ export interface components {
             server_description?: string | null;
             allowed_tools?: string[] | null;
             require_approval?: components["schemas"]["RequireApproval"] | null;
-            /** @description A tool of the workspace that this one refers to. */
+            /** @description The registered tool of the workspace to which this one refers. */
             registry_id?: string | null;
             /** @description True if replies can use it. */
             available: boolean;
@@ -8893,7 +8912,7 @@ export interface components {
             ranking_options?: components["schemas"]["RankingOptions"] | null;
             /** @description `{"channel_ids": […]}`: only these channels are searched and read. */
             filters?: Record<string, unknown> | null;
-            /** @description A tool of the workspace that this one refers to. */
+            /** @description The registered tool of the workspace to which this one refers. */
             registry_id?: string | null;
             /** @description True if replies can use it. */
             available: boolean;
@@ -8901,11 +8920,11 @@ export interface components {
             /** @enum {string} */
             type: "file_search";
         } | {
-            /** @description An ID, or an object such as `{"type":"auto"}`. */
+            /** @description Container: an ID, or an object such as `{"type":"auto"}`. */
             container?: string | Record<string, unknown> | null;
-            /** @description Overrides the agent's own. */
+            /** @description Sandbox policy that overrides the agent's own. */
             sandbox_policy_id?: string | null;
-            /** @description A tool of the workspace that this one refers to. */
+            /** @description The registered tool of the workspace to which this one refers. */
             registry_id?: string | null;
             /** @description True if replies can use it. */
             available: boolean;
@@ -8917,7 +8936,7 @@ export interface components {
             blocked_domains?: string[] | null;
             /** Format: int32 */
             max_uses?: number | null;
-            /** @description A tool of the workspace that this one refers to. */
+            /** @description The registered tool of the workspace to which this one refers. */
             registry_id?: string | null;
             /** @description True if replies can use it. */
             available: boolean;
@@ -8925,7 +8944,7 @@ export interface components {
             /** @enum {string} */
             type: "web_fetch";
         } | {
-            /** @description Names of agents that can be invoked; if absent, all agents that the requester can use. */
+            /** @description Names of the agents to which the agent can delegate; if absent, all agents that the requester can invoke. */
             agents?: string[] | null;
             description?: string | null;
             context?: components["schemas"]["BriefContext"] | null;
@@ -8936,11 +8955,11 @@ export interface components {
             rounds_max?: number | null;
             /**
              * Format: double
-             * @description US dollars that all tasks below a reply may cost together; their calls fail above it. Models without a known price are
-             *     not covered.
+             * @description Maximum total costs in US dollars of all tasks below a reply; calls beyond this limit fail. Models without a known
+             *     price are not limited.
              */
             usd_max?: number | null;
-            /** @description A tool of the workspace that this one refers to. */
+            /** @description The registered tool of the workspace to which this one refers. */
             registry_id?: string | null;
             /** @description True if replies can use it. */
             available: boolean;
@@ -9452,7 +9471,7 @@ export interface components {
             /** Format: int64 */
             score: number;
         };
-        /** @description Fields of `POST /v1/agents`, filled in. */
+        /** @description Fields of `POST /v1/agents`, ready to be posted. */
         Template: {
             /** @description Set by the server; ignored in requests. */
             id?: unknown;
@@ -9493,11 +9512,11 @@ export interface components {
             instructions: string;
             /** @description Markdown, at most 256 KiB: the text of IDENTITY.md. */
             identity?: string | null;
-            /** @description Null: the base's model, or else the server's default. */
+            /** @description Model; null for the base's model, or otherwise the server's default. */
             model?: string | null;
             /**
              * Format: int32
-             * @description 1 to 1000000; 4096 by default.
+             * @description Output limit in tokens, 1 to 1000000; 4096 by default.
              */
             max_output_tokens?: number | null;
             /**
@@ -9523,13 +9542,13 @@ export interface components {
             reflection?: components["schemas"]["Reflection"] | null;
             trust?: components["schemas"]["Trust"] | null;
             persona_id?: components["schemas"]["PersonaId"] | null;
-            /** @description Its last approved text when the version was made. Set by the server; ignored in requests. */
+            /** @description The persona's last approved text when the version was made. Set by the server; ignored in requests. */
             persona_text?: string | null;
             base_profile_id?: components["schemas"]["AgentId"] | null;
             access_control?: components["schemas"]["AccessControl"] | null;
-            /** @description True if `/v1/responses` stores responses if the request does not set `store`. */
+            /** @description Whether `/v1/responses` stores responses by default, for requests that do not set `store`. */
             store?: boolean | null;
-            /** @description Requests cannot opt out of `store`. */
+            /** @description True if requests cannot opt out of storing responses. */
             store_required?: boolean | null;
             /** @description True by default; false for an agent that only serves as a base. */
             mentionable?: boolean | null;
@@ -9670,7 +9689,7 @@ export interface components {
             /** @description JSON schema of the arguments. */
             parameters?: Record<string, unknown> | null;
             strict?: boolean | null;
-            /** @description A tool of the workspace that this one refers to. */
+            /** @description The registered tool of the workspace to which this one refers. */
             registry_id?: string | null;
             /** @description Set by the server; ignored in requests. */
             available?: unknown;
@@ -9685,7 +9704,7 @@ export interface components {
             server_description?: string | null;
             allowed_tools?: string[] | null;
             require_approval?: components["schemas"]["RequireApproval"] | null;
-            /** @description A tool of the workspace that this one refers to. */
+            /** @description The registered tool of the workspace to which this one refers. */
             registry_id?: string | null;
             /** @description Set by the server; ignored in requests. */
             available?: unknown;
@@ -9704,7 +9723,7 @@ export interface components {
             ranking_options?: components["schemas"]["RankingOptions"] | null;
             /** @description `{"channel_ids": […]}`: only these channels are searched and read. */
             filters?: Record<string, unknown> | null;
-            /** @description A tool of the workspace that this one refers to. */
+            /** @description The registered tool of the workspace to which this one refers. */
             registry_id?: string | null;
             /** @description Set by the server; ignored in requests. */
             available?: unknown;
@@ -9713,11 +9732,11 @@ export interface components {
             /** @enum {string} */
             type: "file_search";
         } | {
-            /** @description An ID, or an object such as `{"type":"auto"}`. */
+            /** @description Container: an ID, or an object such as `{"type":"auto"}`. */
             container?: string | Record<string, unknown> | null;
-            /** @description Overrides the agent's own. */
+            /** @description Sandbox policy that overrides the agent's own. */
             sandbox_policy_id?: string | null;
-            /** @description A tool of the workspace that this one refers to. */
+            /** @description The registered tool of the workspace to which this one refers. */
             registry_id?: string | null;
             /** @description Set by the server; ignored in requests. */
             available?: unknown;
@@ -9730,7 +9749,7 @@ export interface components {
             blocked_domains?: string[] | null;
             /** Format: int32 */
             max_uses?: number | null;
-            /** @description A tool of the workspace that this one refers to. */
+            /** @description The registered tool of the workspace to which this one refers. */
             registry_id?: string | null;
             /** @description Set by the server; ignored in requests. */
             available?: unknown;
@@ -9739,7 +9758,7 @@ export interface components {
             /** @enum {string} */
             type: "web_fetch";
         } | {
-            /** @description Names of agents that can be invoked; if absent, all agents that the requester can use. */
+            /** @description Names of the agents to which the agent can delegate; if absent, all agents that the requester can invoke. */
             agents?: string[] | null;
             description?: string | null;
             context?: components["schemas"]["BriefContext"] | null;
@@ -9750,11 +9769,11 @@ export interface components {
             rounds_max?: number | null;
             /**
              * Format: double
-             * @description US dollars that all tasks below a reply may cost together; their calls fail above it. Models without a known price are
-             *     not covered.
+             * @description Maximum total costs in US dollars of all tasks below a reply; calls beyond this limit fail. Models without a known
+             *     price are not limited.
              */
             usd_max?: number | null;
-            /** @description A tool of the workspace that this one refers to. */
+            /** @description The registered tool of the workspace to which this one refers. */
             registry_id?: string | null;
             /** @description Set by the server; ignored in requests. */
             available?: unknown;
@@ -9824,7 +9843,7 @@ export interface components {
         ToolId: string;
         /** @enum {string} */
         ToolKind: "function" | "mcp" | "file_search" | "code_interpreter" | "web_fetch" | "delegate";
-        /** @description Fields of `PATCH`: omitted fields are unchanged. */
+        /** @description Fields of `PATCH` requests; omitted fields are unchanged. */
         ToolPatch: {
             enabled?: boolean;
             /** @description 1 to 80 characters. */
@@ -9900,9 +9919,9 @@ export interface components {
          *
          *     `turn_interval`: Every `interval_turns` replies.
          *
-         *     `event_based`: The `event`.
+         *     `event_based`: The event in `event`.
          *
-         *     `manual`: `POST /v1/agents/{id}/reflect`.
+         *     `manual`: A request to `POST /v1/agents/{id}/reflect`.
          * @enum {string}
          */
         TriggerType: "turn_interval" | "event_based" | "manual";
@@ -9916,23 +9935,23 @@ export interface components {
          */
         Truncation: "auto" | "disabled";
         /**
-         * @description Actions that need an approval, by the names of `ApprovalRule`. The strictest of a function, these lists, and the rules
-         *     counts.
+         * @description Actions that need an approval, named as in `ApprovalRule`. The strictest requirement of the function, these lists, and
+         *     the rules applies.
          */
         Trust: {
             /**
-             * @description Actions for which the agent adds no question, also `respond`. It permits nothing that another list, a rule, or the
-             *     function asks about.
+             * @description Actions for which the agent requires no approval; can also contain `respond`. Approvals that another list, a rule,
+             *     or the function requires are still needed.
              * @default []
              */
             autonomous?: string[];
             /**
-             * @description Actions that the requester approves.
+             * @description Actions that the requester must approve.
              * @default []
              */
             approve?: string[];
             /**
-             * @description Actions that the requester and an admin approve.
+             * @description Actions that both the requester and an admin must approve.
              * @default []
              */
             escalate?: string[];
@@ -9947,21 +9966,21 @@ export interface components {
         /**
          * @description Reason why replies of an agent cannot use a tool.
          *
-         *     `client_only`: The client of `/v1/responses` runs it.
+         *     `client_only`: Only clients of `/v1/responses` run the tool.
          *
-         *     `no_runner`: The operator named no server that runs code.
+         *     `no_runner`: The operator configured no server that runs code.
          *
-         *     `not_registered`: The server is not in the registry.
+         *     `not_registered`: The tool refers to no server in the registry.
          *
          *     `not_allowed`: The workspace does not allow this type.
          *
-         *     `not_accepted`: No function of the server is accepted, or none of those that the agent may use.
+         *     `not_accepted`: None of the server's functions that the agent may use is accepted.
          *
          *     `disabled`: An admin turned the tool off.
          * @enum {string}
          */
         UnavailableBecause: "client_only" | "no_runner" | "not_registered" | "not_allowed" | "not_accepted" | "disabled";
-        /** @description Fields of `POST` and `PUT`; omitted fields get their defaults. */
+        /** @description Fields of `POST` and `PUT` requests for agents; omitted fields get their defaults. */
         UnnamedAgent: {
             /** @description Set by the server; ignored in requests. */
             id?: unknown;
@@ -10002,11 +10021,11 @@ export interface components {
             instructions: string;
             /** @description Markdown, at most 256 KiB: the text of IDENTITY.md. */
             identity?: string | null;
-            /** @description Null: the base's model, or else the server's default. */
+            /** @description Model; null for the base's model, or otherwise the server's default. */
             model?: string | null;
             /**
              * Format: int32
-             * @description 1 to 1000000; 4096 by default.
+             * @description Output limit in tokens, 1 to 1000000; 4096 by default.
              */
             max_output_tokens?: number | null;
             /**
@@ -10032,13 +10051,13 @@ export interface components {
             reflection?: components["schemas"]["Reflection"] | null;
             trust?: components["schemas"]["Trust"] | null;
             persona_id?: components["schemas"]["PersonaId"] | null;
-            /** @description Its last approved text when the version was made. Set by the server; ignored in requests. */
+            /** @description The persona's last approved text when the version was made. Set by the server; ignored in requests. */
             persona_text?: string | null;
             base_profile_id?: components["schemas"]["AgentId"] | null;
             access_control?: components["schemas"]["AccessControl"] | null;
-            /** @description True if `/v1/responses` stores responses if the request does not set `store`. */
+            /** @description Whether `/v1/responses` stores responses by default, for requests that do not set `store`. */
             store?: boolean | null;
-            /** @description Requests cannot opt out of `store`. */
+            /** @description True if requests cannot opt out of storing responses. */
             store_required?: boolean | null;
             /** @description True by default; false for an agent that only serves as a base. */
             mentionable?: boolean | null;
@@ -18886,7 +18905,7 @@ export interface operations {
         parameters: {
             query?: {
                 /**
-                 * @description Scope of a memory entry: what it belongs to.
+                 * @description Scope of a memory entry: the object to which it belongs.
                  *
                  *     `conversation`: A thread or a deep dive.
                  *
