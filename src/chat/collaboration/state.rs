@@ -25,7 +25,7 @@ text_enum! {
 /// Collaboration of agents that take turns working on a goal in a fork.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct Collaboration {
-    /// In the order of their turns.
+    /// Agents in the order of their turns.
     pub agents: Vec<AgentId>,
     /// Number of turns that have been started.
     pub turns: i64,

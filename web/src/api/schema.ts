@@ -3757,12 +3757,12 @@ export interface components {
         ActionId: string;
         /** @description An action item and its resolution. */
         ActionItem: {
-            /** @description Stays the same across versions of the resolution. */
+            /** @description ID of the item, which stays the same across versions of the resolution. */
             id: components["schemas"]["ActionItemId"];
             text: string;
             owner_id: components["schemas"]["UserId"] | null;
             owner_name: string | null;
-            /** @description `YYYY-MM-DD` */
+            /** @description Due date as `YYYY-MM-DD`. */
             due: string | null;
             done: boolean;
             sources: components["schemas"]["MessageId"][];
@@ -4593,7 +4593,7 @@ export interface components {
         };
         /** @description Collaboration of agents that take turns working on a goal in a fork. */
         Collaboration: {
-            /** @description In the order of their turns. */
+            /** @description Agents in the order of their turns. */
             agents: components["schemas"]["AgentId"][];
             /**
              * Format: int64
@@ -5129,7 +5129,7 @@ export interface components {
             /** @description Must be null. */
             prompt?: Record<string, unknown> | null;
         };
-        /** @description `YYYY-MM-DD` */
+        /** @description Due date as `YYYY-MM-DD`. */
         Day: string;
         DeletedCompaction: {
             id: components["schemas"]["CompactionId"];
@@ -7869,7 +7869,7 @@ export interface components {
             resolution: components["schemas"]["Resolution"];
         };
         Publisher: {
-            /** @description `agent` if nobody reviewed it. */
+            /** @description Kind of the publisher; `agent` if nobody reviewed the draft. */
             type: components["schemas"]["ParticipantKind"];
             id: string;
             name: string;
@@ -8185,17 +8185,17 @@ export interface components {
             fork_title: string;
             /**
              * Format: int64
-             * @description Starts at 1; a draft has the version that publishing gives it.
+             * @description Version number, starting at 1; a draft has the number that it will get when it is published.
              */
             version: number;
             status: components["schemas"]["ResolutionStatus"];
             /**
-             * @description The agent that drafted it, `builtin` if it was extracted without a model, or null if a
-             *     person wrote it.
+             * @description The agent that wrote the draft, `builtin` if it was extracted without a model, or null if a person wrote
+             *     it.
              */
             generated_by: string | null;
             fallback_reason: components["schemas"]["FailCode"] | null;
-            /** @description People who edited it, in the order of their first edit. */
+            /** @description People who edited the draft, in the order of their first edit. */
             edited_by: components["schemas"]["UserId"][];
             /** @description At most 120 characters; can be blank only in a draft. */
             headline: string;
@@ -8206,12 +8206,12 @@ export interface components {
             deferred_items: components["schemas"]["SourcedText"][];
             /**
              * Format: int64
-             * @description `seq` of the newest message of the fork that it was made from.
+             * @description `seq` of the newest message of the fork from which the resolution was made.
              */
             covers_seq: number;
             /**
              * Format: int64
-             * @description The revision in its `ETag`.
+             * @description Revision, which is also the `ETag`.
              */
             revision: number;
             message_id: components["schemas"]["MessageId"] | null;
@@ -8239,7 +8239,7 @@ export interface components {
         };
         /**
          * @description Changes to a draft; each list is replaced as a whole. Fields that only the server sets are
-         *     ignored, so a resolution can be sent back as it was read.
+         *     ignored, so a resolution from `GET` can be sent back.
          */
         ResolutionForm: {
             /** @description One line, at most 120 characters. */
@@ -8259,13 +8259,13 @@ export interface components {
         ResolutionId: string;
         /** @description An action item as part of a resolution. */
         ResolutionItem: {
-            /** @description Stays the same across versions. */
+            /** @description ID of the item, which stays the same across versions. */
             id: components["schemas"]["ActionItemId"];
             text: string;
             owner_id: components["schemas"]["UserId"] | null;
             /** @description The name of the member; otherwise the name as it was mentioned. */
             owner_name: string | null;
-            /** @description `YYYY-MM-DD` */
+            /** @description Due date as `YYYY-MM-DD`. */
             due: string | null;
             done: boolean;
             sources: components["schemas"]["MessageId"][];
