@@ -15,7 +15,7 @@ use crate::{
 /// Maximum number of changes in one statement.
 const CHANGES_AT_ONCE: usize = 1000;
 
-/// Stores who came and left on this node since the last call, and tells the other nodes.
+/// Stores the presence changes on this node since the last call, and announces them to other nodes.
 ///
 /// # Errors
 /// If the database fails; the changes are kept.
