@@ -66,7 +66,7 @@ struct WithoutRoutes;
 
 pub fn empty() -> OpenApi {
     let mut api = WithoutRoutes::openapi();
-    // The derive takes them from the manifest.
+    // The derive copies these from the Cargo manifest.
     (api.info.license, api.info.contact) = (None, None);
     api
 }
@@ -172,7 +172,7 @@ impl Access {
         access
     }
 
-    /// The access in words.
+    /// Describes the access for people.
     fn describe(&self) -> String {
         let mut text = match self.role {
             None if self.scopes.is_some() => "**Access:** no sessions".to_owned(),
@@ -196,7 +196,7 @@ impl Access {
     }
 }
 
-/// Adds the required access to the description.
+/// Adds the required access to the description of an operation.
 fn add_access(method: &str, path: &str, operation: &mut Operation) {
     let text = Access::of(method, path, operation).describe();
     operation.description = Some(match operation.description.take() {

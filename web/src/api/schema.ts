@@ -1345,7 +1345,7 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * Durable events after a sequence number, oldest first
+         * List the durable events after a sequence number, oldest first
          * @description **Access:** every role; keys need `chat:read`.
          */
         get: operations["list_events"];
@@ -3615,7 +3615,7 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * Opens a WebSocket for live events
+         * Open a WebSocket for live events
          * @description **Access:** every role; keys need `chat:read`.
          */
         get: operations["open_socket"];
@@ -4927,7 +4927,7 @@ export interface components {
             window_source: ("table" | "setting" | "provider" | "error" | "assumed") | null;
             budget: components["schemas"]["Budget"];
         };
-        /** @description A frame to one socket about its connection. */
+        /** @description A frame to a single socket about its connection. */
         ControlFrame: {
             /** Format: int32 */
             protocol: number;
@@ -5227,7 +5227,7 @@ export interface components {
             thread_id: components["schemas"]["ThreadId"] | null;
             fork_id: components["schemas"]["ForkId"] | null;
             compaction_id: components["schemas"]["CompactionId"] | null;
-            /** @description Messages that it was taken from; it is forgotten with the last one. */
+            /** @description Messages from which the entry was made; it is forgotten when the last one is deleted. */
             source_message_ids: components["schemas"]["MessageId"][];
             visibility: components["schemas"]["Visibility"];
             channel_id: components["schemas"]["ChannelId"] | null;
@@ -5235,13 +5235,13 @@ export interface components {
             origin: components["schemas"]["MemoryOrigin"];
             status: components["schemas"]["MemoryStatus"];
             superseded_by: components["schemas"]["MemoryId"] | null;
-            /** @description Admins who can read the entry may publish it. */
+            /** @description True if admins who can read the entry can publish it. */
             share_with_organization: boolean;
-            /** @description Someone considers it wrong; it is used less. */
+            /** @description True if someone considers the entry wrong; it is then used less. */
             flagged: boolean;
             /**
              * Format: int64
-             * @description Number of completed replies that used it.
+             * @description Number of completed replies that used the entry.
              */
             uses: number;
             last_used_at: components["schemas"]["Timestamp"] | null;
@@ -5268,7 +5268,7 @@ export interface components {
              * @description Deleted uploads.
              */
             files: number;
-            /** @description True if the account was deleted too, because it was not in any other workspace. */
+            /** @description True if the account was also deleted, because it was not in any other workspace. */
             account_deleted: boolean;
         };
         /** @description Body of every error. */
@@ -5333,7 +5333,7 @@ export interface components {
         Events: {
             /** @enum {string} */
             object: "list";
-            /** @description The same frames as on the WebSocket. */
+            /** @description Frames, as on the WebSocket. */
             data: components["schemas"]["ServerEvent"][];
             has_more: boolean;
             first_id: string | null;
@@ -5344,7 +5344,10 @@ export interface components {
              */
             seq: number;
             epoch: string;
-            /** @description `after` is older than the retained events or newer than the newest event: load the snapshot. */
+            /**
+             * @description True if `after` is older than the retained events or newer than the newest event; the client has to
+             *     load the snapshot.
+             */
             resync?: boolean;
         };
         /** @description Response of `GET /v1/agents/{id}/export`. */
@@ -5677,7 +5680,10 @@ export interface components {
         };
         /** @enum {string} */
         Healthy: "ok";
-        /** @description The first frame of a client. To resume, it has the `epoch` and the cursor of the last connection. */
+        /**
+         * @description The first frame of a client. To resume, the frame contains the `epoch` and the cursor of the last
+         *     connection.
+         */
         Hello: {
             /** @enum {string} */
             type: "hello";
@@ -5691,7 +5697,10 @@ export interface components {
             /** Format: int64 */
             since?: number | null;
             scope?: components["schemas"]["EventScope"] | null;
-            /** @description With `scope: joined`, channels that are open from the start, as after `subscribe`. */
+            /**
+             * @description With `scope: joined`, channels that are open from the start, as if the client had sent
+             *     `subscribe`.
+             */
             channels?: components["schemas"]["ChannelId"][];
             deltas?: components["schemas"]["DeltaFormat"] | null;
         };
@@ -5912,11 +5921,14 @@ export interface components {
             /** @enum {string} */
             object: "list";
             data: components["schemas"]["Action"][];
-            /** @description More objects follow in the requested direction. */
+            /** @description True if more objects follow in the requested direction. */
             has_more: boolean;
             first_id: string | null;
             last_id: string | null;
-            /** @description Only in lists with another sort order: send it as `cursor` to get the next page; null on the last one. */
+            /**
+             * @description Value to send as `cursor` to get the next page; null on the last page. Only in lists that are not sorted by
+             *     creation time.
+             */
             next_cursor?: string | null;
         };
         /** @description A page of a list. */
@@ -5924,11 +5936,14 @@ export interface components {
             /** @enum {string} */
             object: "list";
             data: components["schemas"]["ActionItem"][];
-            /** @description More objects follow in the requested direction. */
+            /** @description True if more objects follow in the requested direction. */
             has_more: boolean;
             first_id: string | null;
             last_id: string | null;
-            /** @description Only in lists with another sort order: send it as `cursor` to get the next page; null on the last one. */
+            /**
+             * @description Value to send as `cursor` to get the next page; null on the last page. Only in lists that are not sorted by
+             *     creation time.
+             */
             next_cursor?: string | null;
         };
         /** @description A page of a list. */
@@ -5936,11 +5951,14 @@ export interface components {
             /** @enum {string} */
             object: "list";
             data: components["schemas"]["AdaptationState"][];
-            /** @description More objects follow in the requested direction. */
+            /** @description True if more objects follow in the requested direction. */
             has_more: boolean;
             first_id: string | null;
             last_id: string | null;
-            /** @description Only in lists with another sort order: send it as `cursor` to get the next page; null on the last one. */
+            /**
+             * @description Value to send as `cursor` to get the next page; null on the last page. Only in lists that are not sorted by
+             *     creation time.
+             */
             next_cursor?: string | null;
         };
         /** @description A page of a list. */
@@ -5948,11 +5966,14 @@ export interface components {
             /** @enum {string} */
             object: "list";
             data: components["schemas"]["AgentSummary"][];
-            /** @description More objects follow in the requested direction. */
+            /** @description True if more objects follow in the requested direction. */
             has_more: boolean;
             first_id: string | null;
             last_id: string | null;
-            /** @description Only in lists with another sort order: send it as `cursor` to get the next page; null on the last one. */
+            /**
+             * @description Value to send as `cursor` to get the next page; null on the last page. Only in lists that are not sorted by
+             *     creation time.
+             */
             next_cursor?: string | null;
         };
         /** @description A page of a list. */
@@ -5960,11 +5981,14 @@ export interface components {
             /** @enum {string} */
             object: "list";
             data: components["schemas"]["ApiKey"][];
-            /** @description More objects follow in the requested direction. */
+            /** @description True if more objects follow in the requested direction. */
             has_more: boolean;
             first_id: string | null;
             last_id: string | null;
-            /** @description Only in lists with another sort order: send it as `cursor` to get the next page; null on the last one. */
+            /**
+             * @description Value to send as `cursor` to get the next page; null on the last page. Only in lists that are not sorted by
+             *     creation time.
+             */
             next_cursor?: string | null;
         };
         /** @description A page of a list. */
@@ -5972,11 +5996,14 @@ export interface components {
             /** @enum {string} */
             object: "list";
             data: components["schemas"]["AuditEntry"][];
-            /** @description More objects follow in the requested direction. */
+            /** @description True if more objects follow in the requested direction. */
             has_more: boolean;
             first_id: string | null;
             last_id: string | null;
-            /** @description Only in lists with another sort order: send it as `cursor` to get the next page; null on the last one. */
+            /**
+             * @description Value to send as `cursor` to get the next page; null on the last page. Only in lists that are not sorted by
+             *     creation time.
+             */
             next_cursor?: string | null;
         };
         /** @description A page of a list. */
@@ -5984,11 +6011,14 @@ export interface components {
             /** @enum {string} */
             object: "list";
             data: components["schemas"]["AuthEvent"][];
-            /** @description More objects follow in the requested direction. */
+            /** @description True if more objects follow in the requested direction. */
             has_more: boolean;
             first_id: string | null;
             last_id: string | null;
-            /** @description Only in lists with another sort order: send it as `cursor` to get the next page; null on the last one. */
+            /**
+             * @description Value to send as `cursor` to get the next page; null on the last page. Only in lists that are not sorted by
+             *     creation time.
+             */
             next_cursor?: string | null;
         };
         /** @description A page of a list. */
@@ -5996,11 +6026,14 @@ export interface components {
             /** @enum {string} */
             object: "list";
             data: components["schemas"]["CompactionRecord"][];
-            /** @description More objects follow in the requested direction. */
+            /** @description True if more objects follow in the requested direction. */
             has_more: boolean;
             first_id: string | null;
             last_id: string | null;
-            /** @description Only in lists with another sort order: send it as `cursor` to get the next page; null on the last one. */
+            /**
+             * @description Value to send as `cursor` to get the next page; null on the last page. Only in lists that are not sorted by
+             *     creation time.
+             */
             next_cursor?: string | null;
         };
         /** @description A page of a list. */
@@ -6008,11 +6041,14 @@ export interface components {
             /** @enum {string} */
             object: "list";
             data: components["schemas"]["Entry"][];
-            /** @description More objects follow in the requested direction. */
+            /** @description True if more objects follow in the requested direction. */
             has_more: boolean;
             first_id: string | null;
             last_id: string | null;
-            /** @description Only in lists with another sort order: send it as `cursor` to get the next page; null on the last one. */
+            /**
+             * @description Value to send as `cursor` to get the next page; null on the last page. Only in lists that are not sorted by
+             *     creation time.
+             */
             next_cursor?: string | null;
         };
         /** @description A page of a list. */
@@ -6020,11 +6056,14 @@ export interface components {
             /** @enum {string} */
             object: "list";
             data: components["schemas"]["FileSummary"][];
-            /** @description More objects follow in the requested direction. */
+            /** @description True if more objects follow in the requested direction. */
             has_more: boolean;
             first_id: string | null;
             last_id: string | null;
-            /** @description Only in lists with another sort order: send it as `cursor` to get the next page; null on the last one. */
+            /**
+             * @description Value to send as `cursor` to get the next page; null on the last page. Only in lists that are not sorted by
+             *     creation time.
+             */
             next_cursor?: string | null;
         };
         /** @description A page of a list. */
@@ -6032,11 +6071,14 @@ export interface components {
             /** @enum {string} */
             object: "list";
             data: components["schemas"]["Fork"][];
-            /** @description More objects follow in the requested direction. */
+            /** @description True if more objects follow in the requested direction. */
             has_more: boolean;
             first_id: string | null;
             last_id: string | null;
-            /** @description Only in lists with another sort order: send it as `cursor` to get the next page; null on the last one. */
+            /**
+             * @description Value to send as `cursor` to get the next page; null on the last page. Only in lists that are not sorted by
+             *     creation time.
+             */
             next_cursor?: string | null;
         };
         /** @description A page of a list. */
@@ -6044,11 +6086,14 @@ export interface components {
             /** @enum {string} */
             object: "list";
             data: components["schemas"]["InputItem"][];
-            /** @description More objects follow in the requested direction. */
+            /** @description True if more objects follow in the requested direction. */
             has_more: boolean;
             first_id: string | null;
             last_id: string | null;
-            /** @description Only in lists with another sort order: send it as `cursor` to get the next page; null on the last one. */
+            /**
+             * @description Value to send as `cursor` to get the next page; null on the last page. Only in lists that are not sorted by
+             *     creation time.
+             */
             next_cursor?: string | null;
         };
         /** @description A page of a list. */
@@ -6056,11 +6101,14 @@ export interface components {
             /** @enum {string} */
             object: "list";
             data: components["schemas"]["Invite"][];
-            /** @description More objects follow in the requested direction. */
+            /** @description True if more objects follow in the requested direction. */
             has_more: boolean;
             first_id: string | null;
             last_id: string | null;
-            /** @description Only in lists with another sort order: send it as `cursor` to get the next page; null on the last one. */
+            /**
+             * @description Value to send as `cursor` to get the next page; null on the last page. Only in lists that are not sorted by
+             *     creation time.
+             */
             next_cursor?: string | null;
         };
         /** @description A page of a list. */
@@ -6068,11 +6116,14 @@ export interface components {
             /** @enum {string} */
             object: "list";
             data: components["schemas"]["ListedChannel"][];
-            /** @description More objects follow in the requested direction. */
+            /** @description True if more objects follow in the requested direction. */
             has_more: boolean;
             first_id: string | null;
             last_id: string | null;
-            /** @description Only in lists with another sort order: send it as `cursor` to get the next page; null on the last one. */
+            /**
+             * @description Value to send as `cursor` to get the next page; null on the last page. Only in lists that are not sorted by
+             *     creation time.
+             */
             next_cursor?: string | null;
         };
         /** @description A page of a list. */
@@ -6080,11 +6131,14 @@ export interface components {
             /** @enum {string} */
             object: "list";
             data: components["schemas"]["LocalServer"][];
-            /** @description More objects follow in the requested direction. */
+            /** @description True if more objects follow in the requested direction. */
             has_more: boolean;
             first_id: string | null;
             last_id: string | null;
-            /** @description Only in lists with another sort order: send it as `cursor` to get the next page; null on the last one. */
+            /**
+             * @description Value to send as `cursor` to get the next page; null on the last page. Only in lists that are not sorted by
+             *     creation time.
+             */
             next_cursor?: string | null;
         };
         /** @description A page of a list. */
@@ -6092,11 +6146,14 @@ export interface components {
             /** @enum {string} */
             object: "list";
             data: components["schemas"]["Member"][];
-            /** @description More objects follow in the requested direction. */
+            /** @description True if more objects follow in the requested direction. */
             has_more: boolean;
             first_id: string | null;
             last_id: string | null;
-            /** @description Only in lists with another sort order: send it as `cursor` to get the next page; null on the last one. */
+            /**
+             * @description Value to send as `cursor` to get the next page; null on the last page. Only in lists that are not sorted by
+             *     creation time.
+             */
             next_cursor?: string | null;
         };
         /** @description A page of a list. */
@@ -6104,11 +6161,14 @@ export interface components {
             /** @enum {string} */
             object: "list";
             data: components["schemas"]["Message"][];
-            /** @description More objects follow in the requested direction. */
+            /** @description True if more objects follow in the requested direction. */
             has_more: boolean;
             first_id: string | null;
             last_id: string | null;
-            /** @description Only in lists with another sort order: send it as `cursor` to get the next page; null on the last one. */
+            /**
+             * @description Value to send as `cursor` to get the next page; null on the last page. Only in lists that are not sorted by
+             *     creation time.
+             */
             next_cursor?: string | null;
         };
         /** @description A page of a list. */
@@ -6116,11 +6176,14 @@ export interface components {
             /** @enum {string} */
             object: "list";
             data: components["schemas"]["MySession"][];
-            /** @description More objects follow in the requested direction. */
+            /** @description True if more objects follow in the requested direction. */
             has_more: boolean;
             first_id: string | null;
             last_id: string | null;
-            /** @description Only in lists with another sort order: send it as `cursor` to get the next page; null on the last one. */
+            /**
+             * @description Value to send as `cursor` to get the next page; null on the last page. Only in lists that are not sorted by
+             *     creation time.
+             */
             next_cursor?: string | null;
         };
         /** @description A page of a list. */
@@ -6128,11 +6191,14 @@ export interface components {
             /** @enum {string} */
             object: "list";
             data: components["schemas"]["MyThread"][];
-            /** @description More objects follow in the requested direction. */
+            /** @description True if more objects follow in the requested direction. */
             has_more: boolean;
             first_id: string | null;
             last_id: string | null;
-            /** @description Only in lists with another sort order: send it as `cursor` to get the next page; null on the last one. */
+            /**
+             * @description Value to send as `cursor` to get the next page; null on the last page. Only in lists that are not sorted by
+             *     creation time.
+             */
             next_cursor?: string | null;
         };
         /** @description A page of a list. */
@@ -6140,11 +6206,14 @@ export interface components {
             /** @enum {string} */
             object: "list";
             data: components["schemas"]["MyWorkspace"][];
-            /** @description More objects follow in the requested direction. */
+            /** @description True if more objects follow in the requested direction. */
             has_more: boolean;
             first_id: string | null;
             last_id: string | null;
-            /** @description Only in lists with another sort order: send it as `cursor` to get the next page; null on the last one. */
+            /**
+             * @description Value to send as `cursor` to get the next page; null on the last page. Only in lists that are not sorted by
+             *     creation time.
+             */
             next_cursor?: string | null;
         };
         /** @description A page of a list. */
@@ -6152,11 +6221,14 @@ export interface components {
             /** @enum {string} */
             object: "list";
             data: components["schemas"]["Persona"][];
-            /** @description More objects follow in the requested direction. */
+            /** @description True if more objects follow in the requested direction. */
             has_more: boolean;
             first_id: string | null;
             last_id: string | null;
-            /** @description Only in lists with another sort order: send it as `cursor` to get the next page; null on the last one. */
+            /**
+             * @description Value to send as `cursor` to get the next page; null on the last page. Only in lists that are not sorted by
+             *     creation time.
+             */
             next_cursor?: string | null;
         };
         /** @description A page of a list. */
@@ -6164,11 +6236,14 @@ export interface components {
             /** @enum {string} */
             object: "list";
             data: components["schemas"]["PersonaVersion"][];
-            /** @description More objects follow in the requested direction. */
+            /** @description True if more objects follow in the requested direction. */
             has_more: boolean;
             first_id: string | null;
             last_id: string | null;
-            /** @description Only in lists with another sort order: send it as `cursor` to get the next page; null on the last one. */
+            /**
+             * @description Value to send as `cursor` to get the next page; null on the last page. Only in lists that are not sorted by
+             *     creation time.
+             */
             next_cursor?: string | null;
         };
         /** @description A page of a list. */
@@ -6176,11 +6251,14 @@ export interface components {
             /** @enum {string} */
             object: "list";
             data: components["schemas"]["RegisteredTool"][];
-            /** @description More objects follow in the requested direction. */
+            /** @description True if more objects follow in the requested direction. */
             has_more: boolean;
             first_id: string | null;
             last_id: string | null;
-            /** @description Only in lists with another sort order: send it as `cursor` to get the next page; null on the last one. */
+            /**
+             * @description Value to send as `cursor` to get the next page; null on the last page. Only in lists that are not sorted by
+             *     creation time.
+             */
             next_cursor?: string | null;
         };
         /** @description A page of a list. */
@@ -6188,11 +6266,14 @@ export interface components {
             /** @enum {string} */
             object: "list";
             data: components["schemas"]["Resolution"][];
-            /** @description More objects follow in the requested direction. */
+            /** @description True if more objects follow in the requested direction. */
             has_more: boolean;
             first_id: string | null;
             last_id: string | null;
-            /** @description Only in lists with another sort order: send it as `cursor` to get the next page; null on the last one. */
+            /**
+             * @description Value to send as `cursor` to get the next page; null on the last page. Only in lists that are not sorted by
+             *     creation time.
+             */
             next_cursor?: string | null;
         };
         /** @description A page of a list. */
@@ -6200,11 +6281,14 @@ export interface components {
             /** @enum {string} */
             object: "list";
             data: components["schemas"]["SandboxPolicy"][];
-            /** @description More objects follow in the requested direction. */
+            /** @description True if more objects follow in the requested direction. */
             has_more: boolean;
             first_id: string | null;
             last_id: string | null;
-            /** @description Only in lists with another sort order: send it as `cursor` to get the next page; null on the last one. */
+            /**
+             * @description Value to send as `cursor` to get the next page; null on the last page. Only in lists that are not sorted by
+             *     creation time.
+             */
             next_cursor?: string | null;
         };
         /** @description A page of a list. */
@@ -6212,11 +6296,14 @@ export interface components {
             /** @enum {string} */
             object: "list";
             data: components["schemas"]["Schedule"][];
-            /** @description More objects follow in the requested direction. */
+            /** @description True if more objects follow in the requested direction. */
             has_more: boolean;
             first_id: string | null;
             last_id: string | null;
-            /** @description Only in lists with another sort order: send it as `cursor` to get the next page; null on the last one. */
+            /**
+             * @description Value to send as `cursor` to get the next page; null on the last page. Only in lists that are not sorted by
+             *     creation time.
+             */
             next_cursor?: string | null;
         };
         /** @description A page of a list. */
@@ -6224,11 +6311,14 @@ export interface components {
             /** @enum {string} */
             object: "list";
             data: components["schemas"]["ScheduleSlot"][];
-            /** @description More objects follow in the requested direction. */
+            /** @description True if more objects follow in the requested direction. */
             has_more: boolean;
             first_id: string | null;
             last_id: string | null;
-            /** @description Only in lists with another sort order: send it as `cursor` to get the next page; null on the last one. */
+            /**
+             * @description Value to send as `cursor` to get the next page; null on the last page. Only in lists that are not sorted by
+             *     creation time.
+             */
             next_cursor?: string | null;
         };
         /** @description A page of a list. */
@@ -6236,11 +6326,14 @@ export interface components {
             /** @enum {string} */
             object: "list";
             data: components["schemas"]["Task"][];
-            /** @description More objects follow in the requested direction. */
+            /** @description True if more objects follow in the requested direction. */
             has_more: boolean;
             first_id: string | null;
             last_id: string | null;
-            /** @description Only in lists with another sort order: send it as `cursor` to get the next page; null on the last one. */
+            /**
+             * @description Value to send as `cursor` to get the next page; null on the last page. Only in lists that are not sorted by
+             *     creation time.
+             */
             next_cursor?: string | null;
         };
         /** @description A page of a list. */
@@ -6248,11 +6341,14 @@ export interface components {
             /** @enum {string} */
             object: "list";
             data: components["schemas"]["Template"][];
-            /** @description More objects follow in the requested direction. */
+            /** @description True if more objects follow in the requested direction. */
             has_more: boolean;
             first_id: string | null;
             last_id: string | null;
-            /** @description Only in lists with another sort order: send it as `cursor` to get the next page; null on the last one. */
+            /**
+             * @description Value to send as `cursor` to get the next page; null on the last page. Only in lists that are not sorted by
+             *     creation time.
+             */
             next_cursor?: string | null;
         };
         /** @description A page of a list. */
@@ -6260,11 +6356,14 @@ export interface components {
             /** @enum {string} */
             object: "list";
             data: components["schemas"]["VersionSummary"][];
-            /** @description More objects follow in the requested direction. */
+            /** @description True if more objects follow in the requested direction. */
             has_more: boolean;
             first_id: string | null;
             last_id: string | null;
-            /** @description Only in lists with another sort order: send it as `cursor` to get the next page; null on the last one. */
+            /**
+             * @description Value to send as `cursor` to get the next page; null on the last page. Only in lists that are not sorted by
+             *     creation time.
+             */
             next_cursor?: string | null;
         };
         /** @description A page of a list. */
@@ -6272,11 +6371,14 @@ export interface components {
             /** @enum {string} */
             object: "list";
             data: components["schemas"]["Workflow"][];
-            /** @description More objects follow in the requested direction. */
+            /** @description True if more objects follow in the requested direction. */
             has_more: boolean;
             first_id: string | null;
             last_id: string | null;
-            /** @description Only in lists with another sort order: send it as `cursor` to get the next page; null on the last one. */
+            /**
+             * @description Value to send as `cursor` to get the next page; null on the last page. Only in lists that are not sorted by
+             *     creation time.
+             */
             next_cursor?: string | null;
         };
         /** @description A page of a list. */
@@ -6284,11 +6386,14 @@ export interface components {
             /** @enum {string} */
             object: "list";
             data: components["schemas"]["WorkflowRecipe"][];
-            /** @description More objects follow in the requested direction. */
+            /** @description True if more objects follow in the requested direction. */
             has_more: boolean;
             first_id: string | null;
             last_id: string | null;
-            /** @description Only in lists with another sort order: send it as `cursor` to get the next page; null on the last one. */
+            /**
+             * @description Value to send as `cursor` to get the next page; null on the last page. Only in lists that are not sorted by
+             *     creation time.
+             */
             next_cursor?: string | null;
         };
         /** @description A page of a list. */
@@ -6296,11 +6401,14 @@ export interface components {
             /** @enum {string} */
             object: "list";
             data: components["schemas"]["WorkflowRun"][];
-            /** @description More objects follow in the requested direction. */
+            /** @description True if more objects follow in the requested direction. */
             has_more: boolean;
             first_id: string | null;
             last_id: string | null;
-            /** @description Only in lists with another sort order: send it as `cursor` to get the next page; null on the last one. */
+            /**
+             * @description Value to send as `cursor` to get the next page; null on the last page. Only in lists that are not sorted by
+             *     creation time.
+             */
             next_cursor?: string | null;
         };
         /** @description A page of a list. */
@@ -6308,11 +6416,14 @@ export interface components {
             /** @enum {string} */
             object: "list";
             data: components["schemas"]["WorkflowVersion"][];
-            /** @description More objects follow in the requested direction. */
+            /** @description True if more objects follow in the requested direction. */
             has_more: boolean;
             first_id: string | null;
             last_id: string | null;
-            /** @description Only in lists with another sort order: send it as `cursor` to get the next page; null on the last one. */
+            /**
+             * @description Value to send as `cursor` to get the next page; null on the last page. Only in lists that are not sorted by
+             *     creation time.
+             */
             next_cursor?: string | null;
         };
         /** @description A channel as returned in the list of channels. */
@@ -6613,12 +6724,15 @@ export interface components {
             enabled: boolean;
             /** @description True if individual agents remember how the caller wants to be treated. */
             persona: boolean;
-            /** @description True if agents that support it adapt to the caller; off by default. It does not depend on the other switches. */
+            /**
+             * @description True if agents that support it adapt to the caller; off by default. This does not depend on the other
+             *     switches.
+             */
             adapt: boolean;
             /** @description False if `OPENVIBE_MEMORY` turns everything off. */
             server_enabled: boolean;
         };
-        /** @description Fields of `PATCH /v1/memory-settings`; omitted ones stay. */
+        /** @description Fields of `PATCH /v1/memory-settings`; omitted fields are unchanged. */
         MemorySettingsPatch: {
             enabled?: boolean;
             persona?: boolean;
@@ -6627,16 +6741,17 @@ export interface components {
         /**
          * @description Status of a memory entry. Agents use active entries only.
          *
-         *     `stale`: A source was edited since; not used until someone confirms it by setting `active`.
+         *     `stale`: A source was edited since; the entry is not used until someone confirms it by setting
+         *     `active`.
          *
-         *     `superseded`: A newer entry replaces it.
+         *     `superseded`: A newer entry replaces this one.
          *
-         *     `archived`: Not used.
+         *     `archived`: The entry is not used.
          * @enum {string}
          */
         MemoryStatus: "active" | "stale" | "superseded" | "archived";
         /**
-         * @description Trust in a memory entry: that of its least trusted source.
+         * @description Trust in a memory entry, which is that of its least trusted source.
          * @enum {string}
          */
         MemoryTrust: "person" | "agent";
@@ -7159,7 +7274,7 @@ export interface components {
             compaction: components["schemas"]["CompactionOutlook"];
             estimate: components["schemas"]["Estimate"];
         };
-        /** @description A node as admins see it. */
+        /** @description A node in the list for admins. */
         Node: {
             id: components["schemas"]["NodeId"];
             /** @description `OPENVIBE_NODE_NAME`, otherwise the address that the node listens on. */
@@ -7188,21 +7303,21 @@ export interface components {
             /** @description True for the node that responds. */
             is_this: boolean;
             started_at: components["schemas"]["Timestamp"];
-            /** @description Open sockets. */
+            /** @description Number of open sockets. */
             sockets: number;
-            /** @description Running tasks. */
+            /** @description Number of running tasks. */
             tasks: number;
-            /** @description Writes that wait for the database. */
+            /** @description Number of writes that wait for the database. */
             queued_writes: number;
             /**
              * Format: double
-             * @description Mean time that recent messages of other nodes took; null if there were none.
+             * @description Mean delay of recent messages from other nodes in milliseconds; null if there were none.
              */
             bus_delay_ms: number | null;
             last_gap_at: components["schemas"]["Timestamp"] | null;
             /**
              * Format: int64
-             * @description Difference between the clock of the node's machine and that of the database.
+             * @description Difference between the clocks of the node's machine and the database, in milliseconds.
              */
             clock_skew_ms: number;
             /** @description Settings that differ from those of the node that responds, by name. */
@@ -8045,17 +8160,17 @@ export interface components {
         Remaining: {
             /**
              * Format: int64
-             * @description Entries: this one, and copies made from it.
+             * @description Number of entries: this one, and copies that were made from it.
              */
             rows: number;
             /**
              * Format: int64
-             * @description Words in the index.
+             * @description Number of words in the index.
              */
             index: number;
             /**
              * Format: int64
-             * @description Texts in records of prompts.
+             * @description Number of texts in records of prompts.
              */
             contexts: number;
         };
@@ -10083,13 +10198,13 @@ export interface components {
             id: components["schemas"]["FileId"];
             workspace_id: components["schemas"]["WorkspaceId"];
             name: string;
-            /** @description Detected from the bytes; `text/plain` for all kinds of text. */
+            /** @description Content type, detected from the bytes; `text/plain` for all kinds of text. */
             content_type: string;
             /** Format: int64 */
             size_bytes: number;
             /**
              * Format: int64
-             * @description For images, in pixels.
+             * @description Width in pixels, for images.
              */
             width: number | null;
             /** Format: int64 */
@@ -10158,7 +10273,7 @@ export interface components {
             id: string;
             chosen_by: components["schemas"]["ChosenBy"];
         };
-        /** @description USER.md of a person in a workspace; empty if it was never written, or deleted. */
+        /** @description USER.md of a person in a workspace; empty if it was never written or was deleted. */
         UserFile: {
             /** @enum {string} */
             object: "user_file";
@@ -10168,7 +10283,7 @@ export interface components {
             visibility: components["schemas"]["UserFileVisibility"];
             /**
              * Format: int64
-             * @description 0 if the file was never written.
+             * @description Version of the file; 0 if it was never written.
              */
             version: number;
             updated_at: components["schemas"]["Timestamp"] | null;
@@ -10177,15 +10292,15 @@ export interface components {
         UserFileForm: {
             /** @description At most 16 KiB. */
             content: string;
-            /** @description `direct` by default. */
+            /** @description Visibility; `direct` by default. */
             visibility?: components["schemas"]["UserFileVisibility"];
         };
         /**
-         * @description Conversations in which agents read USER.md when its person asks, and who sees it in records of prompts.
+         * @description Conversations in which agents read a requester's USER.md, and people who see it in records of prompts.
          *
-         *     `direct`: Direct messages of the person with agents, without other people; only the person.
+         *     `direct`: Read in direct messages of the person with agents, without other people; only the person sees it.
          *
-         *     `workspace`: All conversations of the workspace; everyone who can read the conversation.
+         *     `workspace`: Read in all conversations of the workspace; everyone who can read the conversation sees it.
          * @enum {string}
          */
         UserFileVisibility: "direct" | "workspace";
@@ -10209,7 +10324,8 @@ export interface components {
             changed_at: components["schemas"]["Timestamp"];
         };
         /**
-         * @description Conversations in which agents can use a memory entry, if everyone there can read its sources.
+         * @description Conversations in which agents can use a memory entry, provided that everyone there can read
+         *     its sources.
          *
          *     `workspace`: All conversations of the workspace.
          *
@@ -16130,7 +16246,7 @@ export interface operations {
     list_events: {
         parameters: {
             query?: {
-                /** @description Return events after this sequence number. */
+                /** @description Only events after this sequence number. */
                 after?: number;
                 /** @description 1 to 100. */
                 limit?: number;
