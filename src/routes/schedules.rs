@@ -106,7 +106,7 @@ async fn create_schedule(
 struct SchedulePreviewForm {
     /// Cron expression with five fields, in local time of `timezone`.
     cron: String,
-    /// IANA name.
+    /// IANA name of the time zone.
     timezone: String,
 }
 

@@ -3643,9 +3643,9 @@ export interface components {
             /** @description Hash of the definition that the admin has read. */
             definition_hash: string;
             effect: components["schemas"]["Effect"];
-            /** @description At least `approve` for a destructive function. */
+            /** @description Required approval; at least `approve` for a destructive function. */
             risk: components["schemas"]["Risk"];
-            /** @description For people, 1 to 80 characters; by default the server's. */
+            /** @description Title for people, 1 to 80 characters; the server's by default. */
             title?: string | null;
         };
         Accepted: {
@@ -4040,7 +4040,7 @@ export interface components {
         AgentStep: {
             agent_id: components["schemas"]["AgentId"] | null;
             prompt: string;
-            /** @description The answer is a reply in the run's thread. */
+            /** @description True if the answer is posted as a reply in the run's thread. */
             post: boolean;
         };
         /** @description An agent with the fields included in lists and events. */
@@ -4117,13 +4117,13 @@ export interface components {
             user_id: components["schemas"]["UserId"] | null;
             /** Format: int32 */
             timeout_s: number;
-            /** @description A later step, or `end`, if it is denied or expires; the run is canceled if null. */
+            /** @description A later step, or `end`, to which the run jumps if the approval is denied or expires; null cancels the run. */
             else: string | null;
         };
         /**
          * @description Time for which an approval holds.
          *
-         *     `hour`: Further calls of the function in this conversation need no question for an hour.
+         *     `hour`: Further calls of the function in this conversation need no approval for an hour.
          * @enum {string}
          */
         ApprovalTerm: "hour";
@@ -4201,9 +4201,9 @@ export interface components {
         /**
          * @description Header that contains the secret.
          *
-         *     `bearer`: `Authorization: Bearer SECRET`
+         *     `bearer`: Header `Authorization: Bearer SECRET`.
          *
-         *     `header`: In the header `header`.
+         *     `header`: The header named in `header`.
          * @enum {string}
          */
         AuthKind: "none" | "bearer" | "header";
@@ -4387,7 +4387,7 @@ export interface components {
             sources: components["schemas"]["MessageId"][];
         };
         /**
-         * @description Kind of cause of a run.
+         * @description Kind of the cause of a run.
          *
          *     `manual`: A person.
          * @enum {string}
@@ -4409,7 +4409,7 @@ export interface components {
             title: string;
             /**
              * Format: int64
-             * @description Number of functions that are not offered until an admin accepts the difference.
+             * @description Number of functions that are not offered until an admin accepts the change.
              */
             changed_functions: number;
         };
@@ -4458,8 +4458,7 @@ export interface components {
          *
          *     `roots`: Mentions, and the first message of each thread if it mentions nobody.
          *
-         *     `all`: As for `roots`, and every message without a mention in threads that were started in this
-         *     mode.
+         *     `all`: As for `roots`, and every message without a mention in threads that were started in this mode.
          * @enum {string}
          */
         ChannelAgentMode: "off" | "mentions" | "roots" | "all";
@@ -4518,18 +4517,18 @@ export interface components {
         };
         /** @description A chat completion. */
         ChatCompletion: {
-            /** @description `chatcmpl-…` */
+            /** @description ID of the completion: `chatcmpl-…`. */
             id: string;
             /** @enum {string} */
             object: "chat.completion";
             /**
              * Format: int64
-             * @description Seconds since 1970.
+             * @description Creation time, in seconds since 1970.
              */
             created: number;
             /** @description The model that was used, which may differ from the requested one. */
             model: string;
-            /** @description Exactly one. */
+            /** @description Choices; always exactly one. */
             choices: components["schemas"]["CompletionChoice"][];
             usage: components["schemas"]["CompletionUsage"] | null;
         };
@@ -4757,8 +4756,7 @@ export interface components {
          *
          *     `active`: The summary of the segment is sent.
          *
-         *     `stale`: A message was edited: until the segment is rebuilt, only sentences that do not depend on that message are
-         *     sent.
+         *     `stale`: A message was edited: until the segment is rebuilt, only sentences that do not depend on that message are sent.
          *
          *     `blank`: A message was deleted: the texts of the segment were removed until it is rebuilt.
          *
@@ -4796,7 +4794,7 @@ export interface components {
         };
         CompletionFunction: {
             name: string;
-            /** @description JSON as written by the model; may be invalid. */
+            /** @description Arguments as JSON, as written by the model; may be invalid. */
             arguments: string;
         };
         CompletionMessage: {
@@ -4806,7 +4804,7 @@ export interface components {
             content: string | null;
             /** @description Always null. */
             refusal: Record<string, unknown> | null;
-            /** @description Omitted if the model called none. */
+            /** @description Function calls; omitted if there are none. */
             tool_calls?: components["schemas"]["CompletionToolCall"][];
         };
         CompletionTokensDetails: {
@@ -4815,13 +4813,16 @@ export interface components {
         };
         /** @description A function call for the client to run. */
         CompletionToolCall: {
-            /** @description Return it as the `tool_call_id` of the result. */
+            /** @description ID of the call, to be returned as the `tool_call_id` of the result. */
             id: string;
             /** @enum {string} */
             type: "function";
             function: components["schemas"]["CompletionFunction"];
         };
-        /** @description In tokens; estimated if the provider does not report usage. Details that it does not report are 0. */
+        /**
+         * @description Usage in tokens; estimated if the provider does not report it. Details that the provider does not
+         *     report are 0.
+         */
         CompletionUsage: {
             /** Format: int64 */
             prompt_tokens: number;
@@ -4851,7 +4852,7 @@ export interface components {
          *
          *     `matches`: The regular expression `with` matches a part of the value.
          *
-         *     `model_says`: A model answers the question `with` about the value.
+         *     `model_says`: A model answers the yes-or-no question `with` about the value.
          * @enum {string}
          */
         ConditionOp: "contains" | "equals" | "matches" | "model_says";
@@ -4859,9 +4860,9 @@ export interface components {
             value: string;
             op: components["schemas"]["ConditionOp"];
             with: string;
-            /** @description A later step, or `end`. */
+            /** @description Next step if the condition holds: a later step, or `end`. */
             then: string;
-            /** @description A later step, or `end`. */
+            /** @description Next step if the condition does not hold: a later step, or `end`. */
             else: string;
         };
         /** @description Text and sections about the workspace that agents receive in every conversation. */
@@ -4989,7 +4990,8 @@ export interface components {
         CreateChatCompletion: {
             /**
              * @description Messages with `role` (`system`, `developer`, `user`, `assistant`, or `tool`) and `content` (a text, or text parts);
-             *     `tool_calls`, `tool_call_id`. The leading system and developer messages replace the agent's own instructions.
+             *     and optionally `tool_calls` or `tool_call_id`. The leading system and developer messages replace the agent's own
+             *     instructions.
              */
             messages: Record<string, unknown>[];
             /** @description A model, or `agent:NAME`. Overrides the agent's model; without either, the server's default is used. */
@@ -5013,7 +5015,7 @@ export interface components {
             top_p?: number | null;
             /**
              * Format: int32
-             * @description 1 to 1,000,000.
+             * @description Output limit in tokens, 1 to 1,000,000.
              */
             max_completion_tokens?: number | null;
             /**
@@ -5021,10 +5023,10 @@ export interface components {
              * @description Older name of `max_completion_tokens`.
              */
             max_tokens?: number | null;
-            /** @description One to four texts; the reply ends before the first of them. */
+            /** @description One to four stop sequences; the reply ends before the first one that occurs. */
             stop?: string | string[] | null;
             /**
-             * @description `{"type":"text"}`, `{"type":"json_object"}`, or `{"type":"json_schema","json_schema":{"name":…,"schema":…}}` with at
+             * @description `{"type":"text"}`, `{"type":"json_object"}`, or `{"type":"json_schema","json_schema":{"name":…,"schema":…}}` of at
              *     most 32 KiB.
              */
             response_format?: Record<string, unknown> | null;
@@ -5033,7 +5035,7 @@ export interface components {
             /** @description `{"include_usage":true}` adds a chunk with the usage. */
             stream_options?: Record<string, unknown> | null;
             truncation?: components["schemas"]["Truncation"] | null;
-            /** @description Accepted without effect: at most 16 pairs; keys and values of at most 512 characters. */
+            /** @description Accepted without effect; at most 16 pairs, keys and values of at most 512 characters. */
             metadata?: {
                 [key: string]: string;
             } | null;
@@ -5048,7 +5050,10 @@ export interface components {
             /** @description Accepted without effect. */
             prompt_cache_retention?: string | null;
         };
-        /** @description A request of the Responses API. Fields marked as accepted have no effect here; other values of them are rejected. */
+        /**
+         * @description A request of the Responses API. Fields that are marked as accepted have no effect; all other unsupported values are
+         *     rejected.
+         */
         CreateResponse: {
             /** @description A text, or a list of items: messages (`role`, `content`), `function_call`, `function_call_output`; `reasoning` is ignored. Images and files are rejected. */
             input?: string | Record<string, unknown>[] | null;
@@ -5075,13 +5080,16 @@ export interface components {
             top_p?: number | null;
             /**
              * Format: int32
-             * @description 1 to 1,000,000.
+             * @description Output limit in tokens, 1 to 1,000,000.
              */
             max_output_tokens?: number | null;
             stream?: boolean | null;
             /** @description Accepted without effect. */
             stream_options?: Record<string, unknown> | null;
-            /** @description True if the response is stored, so that it can be retrieved and continued; true unless the agent disables it. */
+            /**
+             * @description Whether the response is stored, so that it can be retrieved and continued; by default true, unless the agent
+             *     disables it.
+             */
             store?: boolean | null;
             /**
              * @description The response to continue: its conversation comes first, and its agent and version reply again unless the
@@ -5098,7 +5106,7 @@ export interface components {
              *     most 32 KiB.
              */
             text?: Record<string, unknown> | null;
-            /** @description Returned unchanged. */
+            /** @description Identifier of the end user; returned unchanged. */
             user?: string | null;
             /** @description Must be false. */
             background?: boolean | null;
@@ -5116,7 +5124,7 @@ export interface components {
             prompt_cache_retention?: string | null;
             /**
              * Format: int32
-             * @description Accepted without effect: it limits server-side tools, which this server does not have.
+             * @description Accepted without effect, because it limits server-side tools, which this server does not have.
              */
             max_tool_calls?: number | null;
             /**
@@ -5161,13 +5169,13 @@ export interface components {
             /** Format: int64 */
             deleted: number;
         };
-        /** @description Place of the replies. */
+        /** @description Location of the replies. */
         Delivery: {
             channel_id: components["schemas"]["ChannelId"];
         } | {
             thread_id: components["schemas"]["ThreadId"];
         };
-        /** @description Exactly one of the IDs. */
+        /** @description Location of the replies: exactly one of the IDs. */
         DeliveryForm: {
             channel_id?: components["schemas"]["ChannelId"];
             thread_id?: components["schemas"]["ThreadId"];
@@ -5177,8 +5185,7 @@ export interface components {
          *
          *     `full`: Objects.
          *
-         *     `compact`: Arrays of stream number, offset, and text, after an object that announces the stream
-         *     number.
+         *     `compact`: Arrays of stream number, offset, and text, after an object that announces the stream number.
          * @enum {string}
          */
         DeltaFormat: "full" | "compact";
@@ -5448,7 +5455,7 @@ export interface components {
          *
          *     `length`: The output limit cut off the reply.
          *
-         *     `tool_calls`: The client is to call functions.
+         *     `tool_calls`: The client has to run function calls.
          * @enum {string}
          */
         FinishReason: "stop" | "length" | "tool_calls";
@@ -5596,27 +5603,27 @@ export interface components {
         /** @enum {string} */
         ForkStatus: "active" | "resolved" | "abandoned";
         ForkStep: {
-            /** @description Two or more collaborate. */
+            /** @description Agents of the deep dive; two or more collaborate. */
             agent_ids: components["schemas"]["AgentId"][];
             goal: string;
             /**
              * Format: int64
-             * @description Turns of agents that collaborate.
+             * @description Maximum number of turns of a collaboration.
              */
             turns_max: number | null;
             /**
              * Format: int32
-             * @description Time after which the resolution is drafted.
+             * @description Time in seconds after which the resolution is drafted.
              */
             close_after_s: number | null;
             publish: components["schemas"]["ForkPublisher"];
             /**
              * Format: int32
-             * @description Time after which the step fails.
+             * @description Time in seconds after which the step fails.
              */
             wait_s: number;
         };
-        /** @description A function of clients. */
+        /** @description A function that clients run. */
         FunctionConfig: {
             /** @description At most 4,096 characters. */
             description?: string | null;
@@ -5629,13 +5636,13 @@ export interface components {
          *
          *     `accepted`: Offered to agents.
          *
-         *     `changed`: The server changed the definition: not offered until an admin accepts the difference.
+         *     `changed`: The server changed the definition; the function is not offered until an admin accepts the change.
          *
          *     `removed`: Accepted, but no longer listed by the server.
          * @enum {string}
          */
         FunctionState: "new" | "accepted" | "changed" | "removed";
-        /** @description A permission as clients see it. */
+        /** @description A permission, in the form in which clients see it. */
         Grant: {
             id: components["schemas"]["GrantId"];
             /** @enum {string} */
@@ -5647,9 +5654,9 @@ export interface components {
             tool: components["schemas"]["ToolId"] | null;
             function: string;
             title: string;
-            /** @description Only calls to this host. */
+            /** @description Host to which calls are restricted, if any. */
             host: string | null;
-            /** @description For writes: the task may have seen only texts with these labels. */
+            /** @description For writes, labels of the only texts that the task may have seen. */
             labels: string[];
             /**
              * Format: int64
@@ -5754,7 +5761,10 @@ export interface components {
             /** @enum {string} */
             type: "output_text";
         };
-        /** @description A message, a function call, or its output. Its ID is made of the response's ID and the position. */
+        /**
+         * @description A message, a function call, or its output. Its ID consists of the response's ID and the
+         *     position.
+         */
         InputItem: {
             /** @description `msg_…`; not the ID of a message in a thread. */
             id: string;
@@ -5765,7 +5775,7 @@ export interface components {
             /** @enum {string} */
             type: "message";
         } | {
-            /** @description `fc_…` */
+            /** @description ID of the item: `fc_…`. */
             id: string;
             call_id: string;
             name: string;
@@ -5775,7 +5785,7 @@ export interface components {
             /** @enum {string} */
             type: "function_call";
         } | {
-            /** @description `fco_…` */
+            /** @description ID of the item: `fco_…`. */
             id: string;
             call_id: string;
             output: string;
@@ -5854,7 +5864,7 @@ export interface components {
         /**
          * @description Author of a message.
          *
-         *     `system`: Also for developer messages.
+         *     `system`: System; also used for developer messages.
          * @enum {string}
          */
         ItemRole: "user" | "assistant" | "system";
@@ -5872,13 +5882,13 @@ export interface components {
             event: components["schemas"]["AdaptationEvent"];
             at: components["schemas"]["Timestamp"];
         };
-        /** @description The newest slot that came. */
+        /** @description The newest past slot. */
         LastSlot: {
             at: components["schemas"]["Timestamp"];
             /**
-             * @description `fired`: It started a task.
+             * @description `fired`: The slot started a task.
              *
-             *     `missed`: The server was down.
+             *     `missed`: The server was down at the time of the slot.
              * @enum {string}
              */
             state: "fired" | "skipped" | "missed";
@@ -6472,7 +6482,7 @@ export interface components {
         /** @description A model server that was found on this machine. */
         LocalServer: {
             base_url: string;
-            /** @description Names of its models, at most 50. */
+            /** @description Names of the server's models, at most 50. */
             models: string[];
         };
         LoginForm: {
@@ -6741,8 +6751,7 @@ export interface components {
         /**
          * @description Status of a memory entry. Agents use active entries only.
          *
-         *     `stale`: A source was edited since; the entry is not used until someone confirms it by setting
-         *     `active`.
+         *     `stale`: A source was edited since; the entry is not used until someone confirms it by setting `active`.
          *
          *     `superseded`: A newer entry replaces this one.
          *
@@ -6960,7 +6969,7 @@ export interface components {
             event?: components["schemas"]["AdaptationEvent"] | null;
         };
         /**
-         * @description Slots that were due while the server was down.
+         * @description Handling of slots that were due while the server was down.
          *
          *     `run_once`: The newest one fires if it is less than an hour old.
          * @enum {string}
@@ -6968,13 +6977,13 @@ export interface components {
         MissedPolicy: "run_once" | "skip";
         /** @description A model of the Models API. */
         Model: {
-            /** @description `agent:NAME`, or the provider's name for a model. */
+            /** @description ID: `agent:NAME`, or the provider's name of a model. */
             id: string;
             /** @enum {string} */
             object: "model";
             /**
              * Format: int64
-             * @description Seconds since 1970; 0 for a provider's model.
+             * @description Creation time, in seconds since 1970; 0 for a provider's model.
              */
             created: number;
             /**
@@ -6983,15 +6992,15 @@ export interface components {
              */
             owned_by: string;
             /**
-             * @description True if every agent uses it, whatever its profile asks for (`OPENVIBE_MODEL`, or the model in the workspace's
-             *     settings).
+             * @description True if every agent uses this model, regardless of its profile (`OPENVIBE_MODEL`, or the model in the
+             *     workspace's settings).
              */
             overrides_agents: boolean;
         };
         /** @description The model server of a workspace. */
         ModelConnection: {
             provider: components["schemas"]["ProviderKind"] | null;
-            /** @description Null if no server is connected. */
+            /** @description Base URL; null if no server is connected. */
             base_url: string | null;
             /** @description Model that every agent uses; null if agents choose. */
             model: string | null;
@@ -6999,9 +7008,12 @@ export interface components {
             utility_model: string | null;
             /** @description True if an API key is stored. The key itself is never returned. */
             key_set: boolean;
-            /** @description Settings from the environment apply to all workspaces and cannot be changed here. */
+            /**
+             * @description Origin of the settings. Settings from the environment apply to all workspaces and cannot be changed
+             *     here.
+             */
             source: components["schemas"]["ModelSource"];
-            /** @description `no_model` if no server is connected. */
+            /** @description Result of the latest test; `no_model` if no server is connected. */
             status: components["schemas"]["ModelStatus"];
             checked_at: components["schemas"]["Timestamp"] | null;
             /**
@@ -7021,7 +7033,7 @@ export interface components {
             utility_model?: string | null;
             /** @description API key, at most 8 KiB. If omitted, the stored key is kept, unless the server changes; null removes it. */
             api_key?: string | null;
-            /** @description Stores the settings even if the test fails. */
+            /** @description `true` stores the settings even if the test fails. */
             force?: boolean;
         };
         /**
@@ -7353,7 +7365,7 @@ export interface components {
             text: string | null;
         };
         /**
-         * @description Effect of a failed step on its run.
+         * @description Effect of a failed step on the run.
          *
          *     `stop`: The run fails.
          * @enum {string}
@@ -7363,9 +7375,12 @@ export interface components {
         OnMessage: {
             channel_id: components["schemas"]["ChannelId"];
             from?: components["schemas"]["StartedBy"];
-            /** @description Only the first message of a thread. */
+            /** @description True if only the first message of a thread starts a run. */
             new_threads_only?: boolean;
-            /** @description Whole words, any of which must occur; at most 10 of 1 to 60 characters. None: every message. */
+            /**
+             * @description Words, any of which must occur as a whole word; at most 10, of 1 to 60 characters. If empty, every message
+             *     starts a run.
+             */
             words?: string[];
         };
         /** @description Response of an action on a fork. */
@@ -7405,12 +7420,12 @@ export interface components {
             /** @enum {string} */
             type: "message";
         } | {
-            /** @description `fc_…` */
+            /** @description ID of the item: `fc_…`. */
             id: string;
             /** @description Return it in the `function_call_output`. */
             call_id: string;
             name: string;
-            /** @description JSON as written by the model; may be invalid. */
+            /** @description Arguments as JSON, as written by the model; may be invalid. */
             arguments: string;
             status: components["schemas"]["Status"];
             /** @enum {string} */
@@ -7491,7 +7506,7 @@ export interface components {
             /**
              * @description Reason why a schedule or a workflow is paused.
              *
-             *     `owner_gone`: The owner left, or can no longer post there or invoke the agent. The only reason of workflows.
+             *     `owner_gone`: The owner left, or can no longer post in the channel or invoke the agent. The only possible reason for workflows.
              *
              *     `failing`: Five tasks in a row failed.
              * @enum {string}
@@ -7504,7 +7519,7 @@ export interface components {
         /**
          * @description Reason why a schedule or a workflow is paused.
          *
-         *     `owner_gone`: The owner left, or can no longer post there or invoke the agent. The only reason of workflows.
+         *     `owner_gone`: The owner left, or can no longer post in the channel or invoke the agent. The only possible reason for workflows.
          *
          *     `failing`: Five tasks in a row failed.
          * @enum {string}
@@ -7872,7 +7887,7 @@ export interface components {
             /** @description As for `POST /v1/agents`; the name is optional. */
             agent: components["schemas"]["UnnamedAgent"];
         };
-        /** @description A slot, as a preview shows it. */
+        /** @description A slot in a preview. */
         PreviewedSlot: {
             at: components["schemas"]["Timestamp"];
             /** @description The local time with its offset, such as `2026-11-24T09:00:00+01:00`. */
@@ -7880,7 +7895,7 @@ export interface components {
         };
         /** @description A server that the operator configured as a process. */
         ProcessToolConfig: {
-            /** @description NAME of `[mcp.NAME]` in `openvibe.toml`. */
+            /** @description `NAME` of the table `[mcp.NAME]` in `openvibe.toml`. */
             stdio: string;
         };
         /** @description A text for the system prompt. */
@@ -8108,7 +8123,7 @@ export interface components {
         /** @description A function of a server. */
         RegisteredFunction: {
             name: string;
-            /** @description For people. */
+            /** @description Title for people. */
             title: string;
             state: components["schemas"]["FunctionState"];
             /** @description Accepted effect, or the one that the server's annotations suggest; the stricter one for a changed function. */
@@ -8129,19 +8144,19 @@ export interface components {
             kind: components["schemas"]["RegisteredToolKind"];
             /** @description Label of its functions for agents, unique in the workspace: `[a-z0-9][a-z0-9_-]{0,23}`. */
             name: string;
-            /** @description For people. */
+            /** @description Title for people. */
             title: string;
             enabled: boolean;
-            /** @description Only with `agents:admin`. */
+            /** @description Settings; returned only with `agents:admin`. */
             config?: components["schemas"]["ToolConfig"];
             /** @description True if a secret is stored. The secret itself is never returned. */
             secret_set: boolean;
-            /** @description Channels in which it can be used; null for all. Without `agents:admin`, only those that you can see. */
+            /** @description Channels in which the tool can be used; null for all. Without `agents:admin`, only those that you can see. */
             channel_ids: components["schemas"]["ChannelId"][] | null;
-            /** @description Results of its reads do not cause questions. */
+            /** @description True if reads need no approval even if the task is tainted. */
             trusted_reads: boolean;
             status: components["schemas"]["ToolStatus"];
-            /** @description In order of their names. */
+            /** @description Functions of the server, sorted by name. */
             functions: components["schemas"]["RegisteredFunction"][];
             /**
              * Format: int64
@@ -8406,7 +8421,7 @@ export interface components {
             object: "response";
             /**
              * Format: int64
-             * @description Seconds since 1970.
+             * @description Creation time, in seconds since 1970.
              */
             created_at: number;
             /**
@@ -8419,7 +8434,7 @@ export interface components {
             background: boolean;
             error: components["schemas"]["Fault"] | null;
             incomplete_details: components["schemas"]["IncompleteDetails"] | null;
-            /** @description As in the request; an agent's own instructions are not included. */
+            /** @description Instructions from the request; an agent's own instructions are not included. */
             instructions: string | null;
             /** Format: int32 */
             max_output_tokens: number | null;
@@ -8462,7 +8477,10 @@ export interface components {
         };
         /** @description ID of a response: `resp_` and 26 base-32 characters */
         ResponseId: string;
-        /** @description In tokens; estimated if the provider does not report usage. Details that it does not report are 0. */
+        /**
+         * @description Usage in tokens; estimated if the provider does not report it. Details that the provider does not
+         *     report are 0.
+         */
         ResponseUsage: {
             /** Format: int64 */
             input_tokens: number;
@@ -8505,7 +8523,7 @@ export interface components {
         /** @description Cause of a run. */
         RunCause: {
             type: components["schemas"]["CauseType"];
-            /** @description The message or the schedule; null for a person. */
+            /** @description ID of the message or the schedule; null for a person. */
             id: string | null;
         };
         /** @description An event as it is stored and sent. */
@@ -8536,9 +8554,9 @@ export interface components {
         /** @description ID of a run of a workflow: `run_` and 26 base-32 characters */
         RunId: string;
         /**
-         * @description Status of a run, which follows from its root task.
+         * @description Status of a run, which is derived from its root task.
          *
-         *     `waiting`: A person is needed.
+         *     `waiting`: The run waits for a person.
          * @enum {string}
          */
         RunStatus: "queued" | "running" | "waiting" | "completed" | "failed" | "cancelled";
@@ -8551,8 +8569,8 @@ export interface components {
             fork_id: components["schemas"]["ForkId"] | null;
             action_id: components["schemas"]["ActionId"] | null;
             /**
-             * @description Null in events, once it was removed, for a message in a channel that you cannot read, and, for an agent's answer, to people who
-             *     must not see what its tools returned.
+             * @description Output of the step. Null in events, once it was removed, for a message in a channel that you cannot read, and for an
+             *     agent's answer if you cannot see its tool results.
              */
             output: string | null;
             /** @description Cause of a failure, for people. */
@@ -8629,7 +8647,7 @@ export interface components {
             target: components["schemas"]["ScheduleTarget"];
             deliver: components["schemas"]["Delivery"] | null;
             /**
-             * @description Slots that were due while the server was down.
+             * @description Handling of slots that were due while the server was down.
              *
              *     `run_once`: The newest one fires if it is less than an hour old.
              * @enum {string}
@@ -8639,7 +8657,7 @@ export interface components {
             status: "active" | "paused";
             paused_reason: components["schemas"]["PausedReason"] | null;
             owner_id: components["schemas"]["UserId"];
-            /** @description Also set after the owner has left the workspace. */
+            /** @description Name of the owner, even after the owner has left the workspace. */
             owner_name: string | null;
             next_run_at: components["schemas"]["Timestamp"] | null;
             last_slot: components["schemas"]["LastSlot"] | null;
@@ -8667,9 +8685,12 @@ export interface components {
         ScheduleForm: {
             /** @description 1 to 80 characters. */
             name: string;
-            /** @description Five fields in local time: minute, hour, day of the month, month, day of the week. */
+            /**
+             * @description Cron expression with five fields in local time: minute, hour, day of the month, month, day of the
+             *     week.
+             */
             cron: string;
-            /** @description IANA name. */
+            /** @description IANA name of the time zone. */
             timezone: string;
             target: components["schemas"]["ScheduleTargetForm"];
             deliver?: components["schemas"]["DeliveryForm"] | null;
@@ -8679,7 +8700,7 @@ export interface components {
         };
         /** @description ID of a schedule: `sched_` and 26 base-32 characters */
         ScheduleId: string;
-        /** @description Changes of a schedule. Others than its owner can only set `status`. */
+        /** @description Changes to a schedule. People other than its owner can only set `status`. */
         SchedulePatch: {
             /** @description 1 to 80 characters. */
             name?: string;
@@ -8688,7 +8709,10 @@ export interface components {
             target?: components["schemas"]["ScheduleTargetForm"];
             deliver?: components["schemas"]["DeliveryForm"] | null;
             missed?: components["schemas"]["MissedPolicy"];
-            /** @description `paused` by the owner or an admin; `active` by the owner, after a pause by an admin only by admins. */
+            /**
+             * @description The owner and admins can set `paused`. The owner can set `active`, but only an admin can after a
+             *     pause by an admin.
+             */
             status?: components["schemas"]["StatusForm"];
         };
         SchedulePreview: {
@@ -8699,7 +8723,7 @@ export interface components {
         SchedulePreviewForm: {
             /** @description Cron expression with five fields, in local time of `timezone`. */
             cron: string;
-            /** @description IANA name. */
+            /** @description IANA name of the time zone. */
             timezone: string;
         };
         /** @description A task of a schedule that a person started manually. */
@@ -8710,14 +8734,14 @@ export interface components {
             /** @description A repeated ID returns the first task with status 200. */
             client_id?: string | null;
         };
-        /** @description A slot that came. */
+        /** @description A past slot. */
         ScheduleSlot: {
-            /** @description For `missed`, the first of them. */
+            /** @description Time of the slot; for `missed`, of the first one. */
             slot_at: components["schemas"]["Timestamp"];
             /**
-             * @description `fired`: It started a task.
+             * @description `fired`: The slot started a task.
              *
-             *     `missed`: The server was down.
+             *     `missed`: The server was down at the time of the slot.
              * @enum {string}
              */
             state: "fired" | "skipped" | "missed";
@@ -8737,7 +8761,7 @@ export interface components {
             type: "agent";
         } | {
             workflow_id: components["schemas"]["WorkflowId"];
-            /** @description Blank without one. */
+            /** @description Input of the run; blank without an input. */
             input: string;
             /** @enum {string} */
             type: "workflow";
@@ -8748,13 +8772,13 @@ export interface components {
         };
         ScheduleTargetForm: {
             agent_id?: components["schemas"]["AgentId"] | null;
-            /** @description At most 8 KiB. */
+            /** @description Prompt, at most 8 KiB. */
             prompt: string;
             /** @enum {string} */
             type: "agent";
         } | {
             workflow_id: components["schemas"]["WorkflowId"];
-            /** @description At most 8 KiB. */
+            /** @description Input of the run, at most 8 KiB. */
             input?: string;
             /** @enum {string} */
             type: "workflow";
@@ -8799,7 +8823,7 @@ export interface components {
         };
         /** @description The secret of a tool. */
         SecretForm: {
-            /** @description ASCII text in one line, at most 8 KiB. */
+            /** @description The secret: ASCII text in one line, at most 8 KiB. */
             value: string;
         };
         SeenAuthor: {
@@ -9085,7 +9109,7 @@ export interface components {
         /**
          * @description Sign-up policy.
          *
-         *     `first`: Anyone until the first account exists, then invited people.
+         *     `first`: Anyone until the first account exists, then only invited people.
          * @enum {string}
          */
         Signup: "first" | "open" | "invite";
@@ -9124,9 +9148,9 @@ export interface components {
          *
          *     `agent_off`: The agent is turned off.
          *
-         *     `owner_gone`: The owner left, or can no longer post there or invoke the agent.
+         *     `owner_gone`: The owner left, or can no longer post in the channel or invoke the agent.
          *
-         *     `workflow_off`: The workflow is paused or archived, or has got a step that posts, and the schedule has no channel.
+         *     `workflow_off`: The workflow is paused or archived, or now has a step that posts although the schedule has no channel.
          *
          *     `too_many_runs`: The workflow has too many active runs.
          * @enum {string}
@@ -9207,50 +9231,50 @@ export interface components {
             title?: string | null;
             on_error?: components["schemas"]["OnError"] | null;
             agent_id?: components["schemas"]["AgentId"] | null;
-            /** @description `agent`: at most 8 KiB. */
+            /** @description `agent`: prompt, at most 8 KiB. */
             prompt?: string | null;
-            /** @description `agent`: the answer is a reply in the run's thread. */
+            /** @description `agent`: true if the answer is posted as a reply in the run's thread. */
             post?: boolean | null;
-            /** @description `fork`: at most 4; two or more collaborate. */
+            /** @description `fork`: at most 4 agents; two or more collaborate. */
             agent_ids?: components["schemas"]["AgentId"][] | null;
-            /** @description `fork`: 1 to 4,000 characters. */
+            /** @description `fork`: goal of 1 to 4,000 characters. */
             goal?: string | null;
             /**
              * Format: int64
-             * @description `fork`: turns of agents that collaborate, 2 to 8 (default).
+             * @description `fork`: maximum number of turns of a collaboration, 2 to 8 (default).
              */
             turns_max?: number | null;
             /**
              * Format: int32
-             * @description `fork`: time after which the resolution is drafted, 300 to 604,800.
+             * @description `fork`: time in seconds after which the resolution is drafted, 300 to 604,800.
              */
             close_after_s?: number | null;
             publish?: components["schemas"]["ForkPublisher"] | null;
             /**
              * Format: int32
-             * @description `fork`: time after which the step fails, 60 to 604,800 (default).
+             * @description `fork`: time in seconds after which the step fails, 60 to 604,800 (default).
              */
             wait_s?: number | null;
-            /** @description `approval`: 1 to 4,000 characters. */
+            /** @description `approval`: text of 1 to 4,000 characters. */
             text?: string | null;
             who?: components["schemas"]["NeededPerson"] | null;
             user_id?: components["schemas"]["UserId"] | null;
             /**
              * Format: int32
-             * @description `approval`: 60 to 604,800; a day by default.
+             * @description `approval`: time in seconds for a decision, 60 to 604,800; one day by default.
              */
             timeout_s?: number | null;
-            /** @description `condition` */
+            /** @description `condition`: value to test; can contain variables. */
             value?: string | null;
             op?: components["schemas"]["ConditionOp"] | null;
-            /** @description `condition`: 1 to 500 characters. */
+            /** @description `condition`: operand of the test, 1 to 500 characters. */
             with?: string | null;
-            /** @description `condition`: a later step, or `end`. */
+            /** @description `condition`: next step if the condition holds: a later step, or `end`. */
             then?: string | null;
-            /** @description `condition`, `approval`: a later step, or `end`. */
+            /** @description `condition`, `approval`: next step otherwise: a later step, or `end`. */
             else?: string | null;
             branches?: components["schemas"]["StepForm"][][];
-            /** @description `output`: at most 32 KiB. */
+            /** @description `output`: text of the message, at most 32 KiB. */
             content?: string | null;
             channel_id?: components["schemas"]["ChannelId"] | null;
         };
@@ -9263,16 +9287,16 @@ export interface components {
          *
          *     `approval`: People decide.
          *
-         *     `parallel`: Lists of steps that run at the same time.
+         *     `parallel`: Several lists of steps run at the same time.
          *
-         *     `output`: A message.
+         *     `output`: A message is posted.
          * @enum {string}
          */
         StepKind: "agent" | "fork" | "approval" | "condition" | "parallel" | "output";
         /**
-         * @description `waiting`: A person is needed.
+         * @description `waiting`: The step waits for a person.
          *
-         *     `skipped`: A jump left it out.
+         *     `skipped`: A jump skipped the step.
          * @enum {string}
          */
         StepState: "pending" | "running" | "waiting" | "completed" | "failed" | "skipped" | "cancelled";
@@ -9540,7 +9564,7 @@ export interface components {
          *
          *     `response`: Call of `/v1/responses` or `/v1/chat/completions`, recorded after it has ended; it is never queued.
          *
-         *     `delegate`: Work that an agent passed on to another one, or the prompt of a run's step. It takes no conversation's turn and posts nothing.
+         *     `delegate`: Work that an agent delegated to another one, or the prompt of a run's step. The task takes no turn in a conversation and posts nothing.
          *
          *     `workflow`: Run of a workflow; the task has no agent.
          * @enum {string}
@@ -9687,7 +9711,7 @@ export interface components {
             name: string;
             description: string | null;
             schema: Record<string, unknown>;
-            /** @description True if the schema must be matched exactly; null means the provider's default. */
+            /** @description Whether the schema must be matched exactly; null for the provider's default. */
             strict: boolean | null;
             /** @enum {string} */
             type: "json_schema";
@@ -9900,20 +9924,20 @@ export interface components {
         /**
          * @description Change of a tool.
          *
-         *     `updated`: Its settings, its secret, its status, or a function.
+         *     `updated`: The settings, the secret, the status, or a function of the tool changed.
          * @enum {string}
          */
         ToolChange: "created" | "updated" | "deleted";
         /** @description Settings of a tool, which depend on its kind. */
         ToolConfig: components["schemas"]["RemoteConfig"] | components["schemas"]["ProcessToolConfig"] | components["schemas"]["FunctionConfig"];
         /**
-         * @description Cause of an error that a tool call ended with.
+         * @description Cause of the error with which a tool call ended.
          *
-         *     `cancelled`: Its task was stopped or has ended.
+         *     `cancelled`: The task of the call was stopped or has ended.
          *
-         *     `repeated_call`: The third identical call.
+         *     `repeated_call`: The call is the third identical one.
          *
-         *     `input_not_supported`: The server asked for input, which nobody can give here.
+         *     `input_not_supported`: The server requested input, which nobody can provide.
          * @enum {string}
          */
         ToolErrorCode: "bad_arguments" | "no_such_function" | "not_allowed" | "not_found" | "unreadable" | "denied" | "expired" | "cancelled" | "definition_changed" | "tool_unreachable" | "tool_timeout" | "tool_failed" | "too_many_calls" | "repeated_call" | "rate_limited" | "input_not_supported" | "no_approver";
@@ -9930,12 +9954,12 @@ export interface components {
             channel_id: components["schemas"]["ChannelId"] | null;
             thread_id: components["schemas"]["ThreadId"] | null;
             fork_id: components["schemas"]["ForkId"] | null;
-            /** @description A change to a tool, without texts of people, its settings, and its definitions, which can be large. */
+            /** @description A change to a tool. Omits texts written by people, settings, and definitions, which can be large. */
             data: {
                 tool_id: components["schemas"]["ToolId"];
                 action: components["schemas"]["ToolChange"];
                 status: components["schemas"]["ToolStatus"];
-                /** @description Number of functions that the server changed, and that wait for an admin to accept the difference. */
+                /** @description Number of functions that the server has changed and whose change no admin has accepted yet. */
                 changed_functions: number;
             };
         };
@@ -9944,14 +9968,14 @@ export interface components {
             kind: components["schemas"]["RegisteredToolKind"];
             /** @description `[a-z0-9][a-z0-9_-]{0,23}`, unique in the workspace; it cannot be changed. */
             name: string;
-            /** @description 1 to 80 characters; by default the name. */
+            /** @description Title for people, 1 to 80 characters; the name by default. */
             title?: string | null;
-            /** @description True by default. */
+            /** @description Whether the tool is turned on; true by default. */
             enabled?: boolean | null;
             config: components["schemas"]["ToolConfig"];
-            /** @description Channels in which it can be used, at most 100; by default all. */
+            /** @description Channels in which the tool can be used, at most 100; all by default. */
             channel_ids?: components["schemas"]["ChannelId"][] | null;
-            /** @description False by default. */
+            /** @description True if reads need no approval even if the task is tainted; false by default. */
             trusted_reads?: boolean;
         };
         /** @description ID of a tool of the registry: `tool_` and 26 base-32 characters */
@@ -9963,10 +9987,10 @@ export interface components {
             enabled?: boolean;
             /** @description 1 to 80 characters. */
             title?: string;
-            /** @description Null for all channels. */
+            /** @description Channels in which the tool can be used; null for all. */
             channel_ids?: components["schemas"]["ChannelId"][] | null;
             trusted_reads?: boolean;
-            /** @description Replaces the settings. Another host deletes the secret. */
+            /** @description Replaces the settings. If the host changes, the secret is deleted. */
             config?: components["schemas"]["ToolConfig"];
         };
         /**
@@ -9974,7 +9998,7 @@ export interface components {
          *
          *     `auth_failed`: The server rejected the credential.
          *
-         *     `secret_unreadable`: The stored credential cannot be decrypted: enter it again.
+         *     `secret_unreadable`: The stored credential cannot be decrypted and has to be entered again.
          * @enum {string}
          */
         ToolStatus: "ok" | "unreachable" | "auth_failed" | "secret_unreadable";
@@ -10043,7 +10067,7 @@ export interface components {
         /**
          * @description Handling of a conversation that does not fit into the context window.
          *
-         *     `auto`: Drops the oldest part.
+         *     `auto`: Drops the oldest part of the conversation.
          *
          *     `disabled`: Rejects the request.
          * @enum {string}
@@ -10324,8 +10348,7 @@ export interface components {
             changed_at: components["schemas"]["Timestamp"];
         };
         /**
-         * @description Conversations in which agents can use a memory entry, provided that everyone there can read
-         *     its sources.
+         * @description Conversations in which agents can use a memory entry, provided that everyone there can read its sources.
          *
          *     `workspace`: All conversations of the workspace.
          *
@@ -10377,7 +10400,8 @@ export interface components {
             paused_reason: components["schemas"]["PausedReason"] | null;
             /**
              * Format: int64
-             * @description Number of messages that started no run, because too many others had in their minute.
+             * @description Number of messages that started no run because too many others had already done so in the same
+             *     minute.
              */
             dropped: number;
             /** Format: int64 */
@@ -10385,13 +10409,13 @@ export interface components {
             created_at: components["schemas"]["Timestamp"];
             updated_at: components["schemas"]["Timestamp"];
         };
-        /** @description Fields of a workflow besides its name and its state. */
+        /** @description Fields of a workflow except for its name and state. */
         WorkflowContent: {
             /** @description At most 1,024 characters. */
             description: string;
-            /** @description Author of its messages, and agent of steps that name none. */
+            /** @description Author of the workflow's messages, and agent of steps that do not set one. */
             default_agent_id: components["schemas"]["AgentId"];
-            /** @description Agents that its steps can name, besides the default agent. */
+            /** @description Agents that steps can use, in addition to the default agent. */
             agents: components["schemas"]["AgentId"][];
             on_message: components["schemas"]["OnMessage"] | null;
             steps: components["schemas"]["Step"][];
@@ -10413,17 +10437,17 @@ export interface components {
                 workflow: components["schemas"]["Workflow"];
             };
         };
-        /** @description Fields of `POST` and `PUT`; omitted fields are reset to their defaults. */
+        /** @description Fields of `POST` and `PUT` requests for workflows; omitted fields get their defaults. */
         WorkflowForm: {
             /** @description A handle, unique among the workflows of the workspace. */
             name: string;
             /** @description At most 1,024 characters. */
             description?: string;
             default_agent_id?: components["schemas"]["AgentId"] | null;
-            /** @description At most 20. Steps can name these and the default agent. */
+            /** @description At most 20 agents. Steps can use these and the default agent. */
             agents?: components["schemas"]["AgentId"][];
             on_message?: components["schemas"]["OnMessage"] | null;
-            /** @description 1 to 30, with those of branches. */
+            /** @description 1 to 30 steps, including those of branches. */
             steps: components["schemas"]["StepForm"][];
             /** @description Set by the server; ignored, as are the following fields. */
             id?: unknown;
@@ -10438,28 +10462,28 @@ export interface components {
         };
         /** @description ID of a workflow: `flow_` and 26 base-32 characters */
         WorkflowId: string;
-        /** @description Fields of `PATCH`: omitted fields are unchanged; `steps` is replaced as a whole. */
+        /** @description Fields of `PATCH` requests for workflows: omitted fields are unchanged; `steps` is replaced as a whole. */
         WorkflowPatch: {
             /** @description A handle, unique among the workflows of the workspace. */
             name?: string;
             /** @description At most 1,024 characters. */
             description?: string;
             default_agent_id?: components["schemas"]["AgentId"];
-            /** @description At most 20. */
+            /** @description At most 20 agents. */
             agents?: components["schemas"]["AgentId"][];
             on_message?: components["schemas"]["OnMessage"] | null;
-            /** @description 1 to 30, with those of branches. */
+            /** @description 1 to 30 steps, including those of branches. */
             steps?: components["schemas"]["StepForm"][];
             status?: components["schemas"]["WorkflowStatus"];
-            /** @description The own ID: an admin takes the workflow over. */
+            /** @description The admin's own ID, with which an admin takes over the workflow. */
             owner_id?: components["schemas"]["UserId"];
         };
-        /** @description Fields of `POST /v1/workflows`, filled in. */
+        /** @description Fields of `POST /v1/workflows`, ready to be posted. */
         WorkflowRecipe: {
             /** @enum {string} */
             object: "workflow_recipe";
             name: string;
-            /** @description It also says how the workflow is started. */
+            /** @description Description, which also states how the workflow is started. */
             description: string;
             default_agent_id: components["schemas"]["AgentId"];
             agents: components["schemas"]["AgentId"][];
@@ -10484,10 +10508,10 @@ export interface components {
             requested_by: components["schemas"]["UserId"];
             channel_id: components["schemas"]["ChannelId"] | null;
             thread_id: components["schemas"]["ThreadId"] | null;
-            /** @description Blank in events. */
+            /** @description Input of the run; blank in events. */
             input: string;
             root_task_id: components["schemas"]["TaskId"];
-            /** @description In the workflow's order, those of branches after their `parallel` step. */
+            /** @description Steps in the workflow's order; those of branches follow their `parallel` step. */
             steps: components["schemas"]["RunStep"][];
             /** @description Cause of a failure, for people. */
             error: string | null;
@@ -10502,7 +10526,7 @@ export interface components {
         /**
          * @description Status of a workflow.
          *
-         *     `paused`: It starts no runs.
+         *     `paused`: The workflow starts no runs.
          * @enum {string}
          */
         WorkflowStatus: "active" | "paused" | "archived";
