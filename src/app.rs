@@ -860,7 +860,7 @@ async fn leave(state: &State) {
     let left = tokio::time::timeout(CLOSE_WITHIN, nodes::leave(&state.nodes)).await;
     if !matches!(left, Ok(Ok(()))) {
         tracing::warn!(
-            "the other nodes will notice only by the expired lease that this one has stopped"
+            "the other nodes will treat this node as stopped only when its lease expires"
         );
     }
     if tokio::time::timeout(CLOSE_WITHIN, state.db.close())

@@ -160,7 +160,7 @@ impl Fetcher {
             }
             if !permits(&shown(&next)) {
                 let text = format!(
-                    "{} redirects to {next}, which this call may not read",
+                    "{} redirects to {next}, which this call is not allowed to read",
                     shown(&url)
                 );
                 return Err(ToolFault::new(ToolErrorCode::NotAllowed, text));
@@ -374,7 +374,7 @@ fn denied(denied: &Denied) -> ToolFault {
         ),
         Denied::NotFound(host) => (
             ToolErrorCode::ToolUnreachable,
-            format!("there is no host {host}"),
+            format!("could not find the host {host}"),
         ),
     };
     ToolFault::new(code, text)

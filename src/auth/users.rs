@@ -150,7 +150,7 @@ async fn may_sign_up(
     }
     if mode == Signup::Invite {
         return Err(AuthError::SignupClosed(
-            "sign-up needs an invite link here: ask an admin for one",
+            "sign-up requires an invite link on this server: ask an admin for one",
         ));
     }
     if any_account(c).await? {

@@ -237,7 +237,7 @@ pub(crate) async fn update(
         check_not_named(slug, named)?;
         if named.contains(&before.slug) {
             let problem = format!(
-                "the operator of this server named the slug `{}` in its configuration: ask the operator to remove it first",
+                "the slug `{}` is used in the configuration of this server: ask the operator to remove it there first",
                 before.slug
             );
             return Err(AuthError::Invalid(problem, "slug"));

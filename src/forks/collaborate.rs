@@ -82,13 +82,13 @@ impl Goal {
         let distinct: HashSet<AgentId> = agents.iter().copied().collect();
         if distinct.len() != agents.len() || !COLLABORATORS.contains(&agents.len()) {
             let (min, max) = COLLABORATORS.into_inner();
-            let rule = format!("name {min} to {max} different agents");
+            let rule = format!("choose {min} to {max} different agents");
             return Err(invalid(rule, "collaborators"));
         }
         let (turns_min, most_turns) = COLLABORATION_TURNS.into_inner();
         let turns_max = turns_max.unwrap_or(most_turns);
         if !COLLABORATION_TURNS.contains(&turns_max) {
-            let rule = format!("{turns_min} to {most_turns} turns are possible");
+            let rule = format!("turns_max must be from {turns_min} to {most_turns}");
             return Err(invalid(rule, "turns_max"));
         }
         let goal = goal.unwrap_or_default();
@@ -154,7 +154,12 @@ pub async fn start_collaboration(
     audience: Audience,
 ) -> Result<Option<Task>, ForkError> {
     let first = new.plan.agents.first().copied();
-    let first = first.ok_or_else(|| invalid("name the agents".to_owned(), "collaborators"))?;
+    let first = first.ok_or_else(|| {
+        invalid(
+            "choose the agents that work together".to_owned(),
+            "collaborators",
+        )
+    })?;
     let version = profiles::newest_version(c, first).await?;
     let (parent, child_key) = new.parent.clone().unzip();
     let fork = new.fork;

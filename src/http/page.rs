@@ -77,7 +77,7 @@ impl<Id: utoipa::ToSchema> PageQuery<Id> {
         if self.after.is_some() && self.before.is_some() {
             return Err(ApiError::invalid(
                 ErrorCode::InvalidCursor,
-                "give `after` or `before`, not both".to_owned(),
+                "send either `after` or `before`, not both".to_owned(),
                 "before",
             ));
         }

@@ -210,7 +210,7 @@ impl Guarded {
         self.gate.check().await.map_err(|denied| {
             let cause = match denied {
                 Denied::NotFound(host) => {
-                    RequestFailure::NotSent(format!("there is no host {host}"))
+                    RequestFailure::NotSent(format!("could not find the host {host}"))
                 }
                 Denied::OwnServer(host) => {
                     RequestFailure::NotAllowed(format!("{host} is the address of this server"))
@@ -239,7 +239,7 @@ impl Guarded {
             let cause = if e.is_connect() {
                 RequestFailure::NotSent("no connection could be made".to_owned())
             } else {
-                RequestFailure::Unreachable("the connection broke".to_owned())
+                RequestFailure::Unreachable("the connection was lost".to_owned())
             };
             self.fail(cause, HttpFault::Request)
         })?;
@@ -256,8 +256,8 @@ impl Guarded {
         let mut body = Vec::new();
         loop {
             let piece = response.chunk().await;
-            let piece =
-                piece.map_err(|_| self.unreachable("the connection broke", HttpFault::Request))?;
+            let piece = piece
+                .map_err(|_| self.unreachable("the connection was lost", HttpFault::Request))?;
             let Some(piece) = piece else {
                 return Ok(body);
             };
@@ -393,7 +393,7 @@ fn events_of(response: Response, event_max: usize) -> BoxStream<'static, Result<
             let admitted = limit.as_mut().map(|open| match piece {
                 Ok(piece) if open.admits(&piece) => Ok(piece),
                 Ok(_) => Err(std::io::Error::other("an event is too large")),
-                Err(_) => Err(std::io::Error::other("the connection broke")),
+                Err(_) => Err(std::io::Error::other("the connection was lost")),
             });
             if matches!(admitted, Some(Err(_))) {
                 *limit = None;
@@ -429,7 +429,7 @@ impl Watched {
             return None;
         }
         if self.has_asked {
-            return Some(self.cut("it asked for something"));
+            return Some(self.cut("it sent a request"));
         }
         let next = self.events.next().await;
         match &next {
@@ -440,7 +440,7 @@ impl Watched {
                     return Some(self.cut("it sent too many messages"));
                 }
             }
-            Some(Err(_)) | None => self.end("the connection broke"),
+            Some(Err(_)) | None => self.end("the connection was lost"),
         }
         next
     }

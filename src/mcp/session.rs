@@ -135,7 +135,7 @@ impl Session {
                 let served =
                     serve_client_with_lifecycle(handler, (output, input), lifecycle()).await;
                 let served =
-                    served.map_err(|_| unreachable(server, "its process does not answer"))?;
+                    served.map_err(|_| unreachable(server, "its process does not respond"))?;
                 Ok(Self::new(server, served, causes, Some(running)))
             }
         }
@@ -171,7 +171,10 @@ impl Session {
                 Some(RequestFailure::NotSent(why) | RequestFailure::Unreachable(why)) => {
                     unreachable(server, &why)
                 }
-                None => unreachable(server, "it does not use a known version of the protocol"),
+                None => unreachable(
+                    server,
+                    "it does not support a known version of the protocol",
+                ),
             }),
         }
     }
@@ -291,7 +294,7 @@ impl Session {
             None if matches!(error, ServiceError::McpError(_)) => {
                 self.unreachable("it does not list its functions")
             }
-            None => self.unreachable("the connection broke"),
+            None => self.unreachable("the connection was lost"),
         }
     }
 
@@ -378,7 +381,7 @@ impl Session {
             }
             None => {
                 let ServiceError::McpError(error) = error else {
-                    let why = "the connection broke".to_owned();
+                    let why = "the connection was lost".to_owned();
                     let fault = ToolFault::from(ServerFault::Unreachable(title, why));
                     return fault.with_unknown_outcome();
                 };

@@ -51,7 +51,7 @@ use crate::http::error::{ErrorBody, OpenAiErrorBody, is_openai};
         (name = "forks", description = "Deep dives: side conversations of a thread, and their results."),
         (name = "outcomes", description = "Results of deep dives: decisions and action items."),
         (name = "tasks", description = "Work of agents: requests, context, and status."),
-        (name = "actions", description = "Calls of tools by agents: what they did, and what waits for somebody's approval."),
+        (name = "actions", description = "Tool calls by agents, and the approvals that they need."),
         (name = "agents", description = "Agent profiles, their versions, and files."),
         (name = "workflows", description = "Lists of steps that agents and people work through."),
         (name = "schedules", description = "Agents and workflows that run at certain times."),

@@ -124,11 +124,11 @@ pub(super) fn parse_title(title: &str) -> Result<String, ToolError> {
 pub(super) fn check_channels(channels: Option<&[ChannelId]>) -> Result<(), ToolError> {
     match channels {
         Some([]) => Err(invalid(
-            "no channel is named: name at least one, or use null for all",
+            "the list of channels is empty: add at least one, or use null for all",
             "channel_ids",
         )),
         Some(channels) if channels.len() > CHANNELS_MAX => {
-            let problem = format!("at most {CHANNELS_MAX} channels can be named");
+            let problem = format!("at most {CHANNELS_MAX} channels are allowed");
             Err(invalid(&problem, "channel_ids"))
         }
         _ => Ok(()),
@@ -217,7 +217,7 @@ pub(super) fn parse_header(text: &str) -> Result<HeaderName, ToolError> {
         .filter(|name| name.as_str().len() <= HEADER_CHARS_MAX && mcp::can_be_credential(name))
         .ok_or_else(|| {
             let problem = format!(
-                "the header must have 1 to {HEADER_CHARS_MAX} letters, digits, or `-`, and no meaning of its own: try X-Api-Key"
+                "the header must have 1 to {HEADER_CHARS_MAX} letters, digits, or `-`, and must not be a standard header: use, for example, X-Api-Key"
             );
             invalid(&problem, "config.header")
         })

@@ -176,8 +176,10 @@ impl std::fmt::Display for Failure {
                 write!(f, "the older messages could not be summarized: {cause}")
             }
             Self::OverBudget(over) => over.fmt(f),
-            Self::OverDelegation { .. } => f.write_str("the delegations have used their usd_max"),
-            Self::TreeLimit => f.write_str("the tasks have used their model calls or run time"),
+            Self::OverDelegation { .. } => {
+                f.write_str("the delegations have used up their usd_max")
+            }
+            Self::TreeLimit => f.write_str("the tasks have used up their model calls or run time"),
         }
     }
 }

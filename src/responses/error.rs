@@ -40,7 +40,7 @@ pub enum ResponseError {
     #[error("this value of `{0}` is not supported: omit it")]
     UnsupportedParameter(String),
     #[error(
-        "this workspace does not allow calls of the model without an agent: name one in `model`, such as agent:vibe, or ask an admin to allow it"
+        "this workspace does not allow model calls without an agent: specify one in `model`, such as agent:vibe, or ask an admin to allow it"
     )]
     BareModelOff,
     #[error("{0}")]

@@ -259,7 +259,7 @@ impl Work {
     /// Starts a step; `Err` if the step failed immediately.
     async fn start(&mut self, c: &mut Conn, id: &str) -> Result<Result<(), Fault>, DbError> {
         let Some(step) = self.step(id) else {
-            return Ok(Err("the workflow does not have it".to_owned()));
+            return Ok(Err("the workflow does not have this step".to_owned()));
         };
         match &step.work {
             StepWork::Agent(agent) => self.start_agent(c, &step, agent).await,

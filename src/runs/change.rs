@@ -112,7 +112,7 @@ async fn place(
 ) -> Result<Option<ChannelId>, RunsError> {
     match (wish.thread, wish.channel) {
         (Some(_), Some(_)) => Err(invalid(
-            "name a thread or a channel, not both",
+            "specify either a thread or a channel, not both",
             "channel_id",
         )),
         (Some(thread), None) => {

@@ -89,7 +89,7 @@ pub struct DeliveryForm {
 
 /// Error for a schedule without a location for its messages.
 pub(super) fn no_place() -> ScheduleError {
-    let text = "name where replies are posted: either a channel_id or a thread_id";
+    let text = "specify where replies are posted: either a channel_id or a thread_id";
     ScheduleError::Invalid(text.to_owned(), "deliver")
 }
 

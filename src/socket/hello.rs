@@ -77,7 +77,7 @@ impl Hello {
         if self.protocol != 1 {
             return Err(ApiError::invalid(
                 ErrorCode::UnknownProtocol,
-                "this server supports protocol 1 only".to_owned(),
+                "this server supports only protocol 1".to_owned(),
                 "protocol",
             ));
         }
@@ -91,7 +91,7 @@ impl Hello {
         if self.channels.len() > SUBSCRIPTIONS_MAX {
             return Err(ApiError::invalid(
                 ErrorCode::TooManySubscriptions,
-                format!("a hello can name at most {SUBSCRIPTIONS_MAX} channels"),
+                format!("a hello can list at most {SUBSCRIPTIONS_MAX} channels"),
                 "channels",
             ));
         }

@@ -115,7 +115,7 @@ pub const METRICS: &[Metric] = &[
         &["bus"],
         Kind::Gauge,
         Unit::Count,
-        "1 while events of all nodes arrive at once: in this process (`local`), over `notify`, or over `nats`",
+        "1 while events of all nodes arrive immediately: in this process (`local`), over `notify`, or over `nats`",
     ),
     metric(
         "openvibe_bus_messages_total",
@@ -138,7 +138,7 @@ pub const METRICS: &[Metric] = &[
         &[],
         Kind::Histogram(SHORT),
         Unit::Seconds,
-        "time that signs of life of other nodes took",
+        "delay of the heartbeats of other nodes",
     )
     .there_from_start(ONCE),
     metric(
@@ -146,7 +146,7 @@ pub const METRICS: &[Metric] = &[
         &["cause"],
         Kind::Counter,
         Unit::Count,
-        "events that had to be read because the bus did not bring them: `poll`, `slow_consumer`",
+        "events that had to be read because the bus did not deliver them: `poll`, `slow_consumer`",
     )
     .there_from_start(&[&["poll"], &["slow_consumer"]]),
     metric(

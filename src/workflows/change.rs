@@ -84,7 +84,7 @@ pub async fn create_workflow(
 async fn main_agent(c: &mut Conn, actor: &Actor<'_>) -> Result<AgentId, WorkflowError> {
     let main = profiles::find_default(c, actor.workspace).await?;
     main.map(|agent| agent.id).ok_or_else(|| {
-        let rule = "this workspace has no default agent: name one";
+        let rule = "this workspace has no default agent: choose an agent";
         WorkflowError::Invalid(rule.to_owned(), "default_agent_id".to_owned())
     })
 }
@@ -344,7 +344,7 @@ async fn check_names(
             _ if has(&old.people, &user) => continue,
             None => format!("member {user} is not in this workspace"),
             Some(member) if member.role == Role::Viewer => {
-                format!("{user} is a viewer, who cannot approve: name somebody else")
+                format!("{user} is a viewer, who cannot approve: choose someone else")
             }
             Some(_) => continue,
         };

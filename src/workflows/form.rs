@@ -288,7 +288,7 @@ fn check(content: &WorkflowContent) -> Result<(), WorkflowError> {
     let fits = |word: &String| !word.trim().is_empty() && units(word) <= WORD_UNITS_MAX;
     if words.len() > WORDS_MAX || !words.iter().all(fits) {
         let rule =
-            format!("at most {WORDS_MAX} words of 1 to {WORD_UNITS_MAX} characters are compared");
+            format!("at most {WORDS_MAX} words of 1 to {WORD_UNITS_MAX} characters are allowed");
         return Err(invalid("on_message.words", rule));
     }
     for (path, step) in with_paths(&content.steps) {
@@ -299,7 +299,7 @@ fn check(content: &WorkflowContent) -> Result<(), WorkflowError> {
                 StepWork::Fork(_) => "agent_ids",
                 _ => "agent_id",
             };
-            let rule = "steps can only name the agents of the workflow: add it to `agents` first";
+            let rule = "steps can only use agents of the workflow: add the agent to `agents` first";
             return Err(invalid(format!("{path}.{field}"), rule));
         }
     }
@@ -325,8 +325,9 @@ fn ids_of(forms: &[StepForm]) -> Vec<String> {
 pub(super) fn parse_steps(forms: &[StepForm]) -> Result<Vec<Step>, WorkflowError> {
     let count = ids_of(forms).len();
     if !(1..=STEPS_MAX).contains(&count) {
-        let rule =
-            format!("a workflow has 1 to {STEPS_MAX} steps, with those of branches, not {count}");
+        let rule = format!(
+            "a workflow must have 1 to {STEPS_MAX} steps, including those of branches, not {count}"
+        );
         return Err(invalid("steps", rule));
     }
     let mut seen = HashSet::new();
@@ -411,7 +412,7 @@ impl StepParser<'_> {
         if title.as_deref().is_some_and(|title| {
             units(title) > TITLE_UNITS_MAX || title.chars().any(char::is_control)
         }) {
-            let rule = format!("a title is one line of at most {TITLE_UNITS_MAX} characters");
+            let rule = format!("a title must be one line of at most {TITLE_UNITS_MAX} characters");
             return Err(self.invalid("title", rule));
         }
         Ok(Step {
@@ -531,7 +532,8 @@ impl StepParser<'_> {
         let fits = |turns: i64| collaborate && COLLABORATION_TURNS.contains(&turns);
         if form.turns_max.is_some_and(|turns| !fits(turns)) {
             let (min, max) = COLLABORATION_TURNS.into_inner();
-            let rule = format!("agents that collaborate can have {min} to {max} turns");
+            let rule =
+                format!("turns_max must be from {min} to {max}, and needs at least two agents");
             return Err(self.invalid("turns_max", rule));
         }
         let goal = self.template("goal", form.goal.as_deref(), PROMPT_BYTES_MAX)?;
@@ -552,7 +554,7 @@ impl StepParser<'_> {
         let form = self.form;
         let who = form.who.ok_or_else(|| self.missing("who"))?;
         if (who == NeededPerson::User) != form.user_id.is_some() {
-            let rule = "`user_id` names the person if, and only if, `who` is `user`";
+            let rule = "`user_id` is required if `who` is `user`, and not allowed otherwise";
             return Err(self.invalid("user_id", rule));
         }
         let text = self.template("text", form.text.as_deref(), PROMPT_BYTES_MAX)?;
@@ -574,7 +576,7 @@ impl StepParser<'_> {
         let fits = |branch: &Vec<StepForm>| BRANCH_STEPS.contains(&branch.len());
         if !BRANCHES.contains(&forms.len()) || !forms.iter().all(fits) {
             let rule = format!(
-                "a parallel step has {} to {} branches of {} to {} steps",
+                "a parallel step must have {} to {} branches of {} to {} steps",
                 BRANCHES.start(),
                 BRANCHES.end(),
                 BRANCH_STEPS.start(),

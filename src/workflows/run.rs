@@ -546,7 +546,7 @@ pub async fn check_start(
 ) -> Result<(), WorkflowError> {
     check_active(c, workflow).await?;
     if workflow.content.posts() && channel.is_none() {
-        let text = "a step of this workflow posts: name a thread or a channel";
+        let text = "a step of this workflow posts a message: specify a thread or a channel";
         return Err(WorkflowError::Invalid(
             text.to_owned(),
             "channel_id".to_owned(),

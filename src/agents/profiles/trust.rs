@@ -48,7 +48,7 @@ fn check_action(action: &str, known: &[ActionName], param: &'static str) -> Resu
     let known: Vec<&str> = known.iter().map(|action| action.as_str()).collect();
     let known = known.join("`, `");
     let text = format!(
-        "`{action}` is not an action here: use `{known}`, `mcp:LABEL.NAME`, or `mcp:LABEL.*`"
+        "`{action}` is not a valid action: use `{known}`, `mcp:LABEL.NAME`, or `mcp:LABEL.*`"
     );
     Err(AgentError::Invalid(text, param))
 }
@@ -101,7 +101,7 @@ pub(in crate::agents) async fn check_new_rules(
             .await?;
         match role {
             Some((Role::Viewer,)) => {
-                let text = format!("{user} is a viewer, who cannot approve: name somebody else");
+                let text = format!("{user} is a viewer, who cannot approve: choose someone else");
                 return Err(AgentError::Invalid(text, param));
             }
             Some(_) => {}

@@ -145,7 +145,7 @@ pub(super) struct Answer {
     has_words: bool,
     /// True if an event other than `[DONE]` was received.
     has_events: bool,
-    /// True if the server ended the stream; false if the connection broke.
+    /// True if the server ended the stream; false if the connection was lost.
     is_ended: bool,
     /// True if the response stopped before its end, but not because of its content.
     is_cut_off: bool,
@@ -161,7 +161,7 @@ pub(super) struct Answer {
 #[derive(Debug, Clone, Copy)]
 #[expect(clippy::struct_excessive_bools, reason = "independent facts")]
 pub(super) struct Ending {
-    /// True if the server ended the stream; false if the connection broke.
+    /// True if the server ended the stream; false if the connection was lost.
     pub(super) is_clean: bool,
     /// True if the response stopped before its end, but not because of its content.
     pub(super) is_cut_off: bool,

@@ -114,7 +114,7 @@ pub enum CompactionError {
     Running,
     #[error("the operator of this server has turned compaction off")]
     Off,
-    #[error("there is nothing to compact: all older messages are compacted already")]
+    #[error("there is nothing to compact: all older messages are already compacted")]
     Nothing,
     #[error("only its creator or an admin can delete a compaction")]
     NotYours,

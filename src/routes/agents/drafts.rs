@@ -50,7 +50,7 @@ async fn draft_agent(
     let description = form.description.trim();
     if !(1..=DESCRIPTION_UNITS_MAX).contains(&description.encode_utf16().count()) {
         let text = format!(
-            "the description must have 1 to {DESCRIPTION_UNITS_MAX} characters: say what the agent should do"
+            "the description must have 1 to {DESCRIPTION_UNITS_MAX} characters: describe what the agent should do"
         );
         return Err(ApiError::unprocessable(ErrorCode::InvalidValue, text).param("description"));
     }

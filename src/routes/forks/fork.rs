@@ -141,7 +141,7 @@ impl ForkForm {
             let has_parts =
                 self.goal.is_some() || self.turns_max.is_some() || self.auto_publish.is_some();
             return if has_parts {
-                invalid("name the agents that work together", "collaborators")
+                invalid("choose the agents that work together", "collaborators")
             } else {
                 Ok(None)
             };

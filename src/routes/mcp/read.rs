@@ -462,7 +462,7 @@ pub(super) async fn read_file(
     let stored = files::readable(state, &member.caller, form.file).await?;
     let part = read_part(&state.blobs, &stored, form.offset).await;
     let part = part.map_err(|_| {
-        let text = "the file is not a text in UTF-8, or its bytes are missing".to_owned();
+        let text = "the file is not UTF-8 text, or its bytes are missing".to_owned();
         ApiError::unprocessable(ErrorCode::Unreadable, text).param("file")
     })?;
     Ok(McpFileText {
