@@ -441,7 +441,7 @@ impl Config {
     /// Builds the configuration from the given values; the names do not include the prefix.
     ///
     /// # Errors
-    /// As `load`.
+    /// Same as `load`.
     pub fn from_values(values: BTreeMap<String, String>) -> Result<Self, ConfigError> {
         let s = Source(values);
         let data_dir = s.path("DATA_DIR").unwrap_or_else(|| "openvibe-data".into());

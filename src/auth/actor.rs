@@ -229,7 +229,7 @@ impl WorkspaceCaller {
     }
 
     /// # Errors
-    /// As `Caller::enter`.
+    /// Same as `Caller::enter`.
     pub async fn enter(&self, c: &mut Conn) -> Result<Actor<'_>, AuthError> {
         self.caller.enter(c, self.workspace).await
     }
@@ -237,7 +237,7 @@ impl WorkspaceCaller {
     /// Runs a command in the workspace's write queue, with the rights that this person has when it runs.
     ///
     /// # Errors
-    /// As `Caller::enter`, or an error of the command.
+    /// Same as `Caller::enter`, or an error of the command.
     pub async fn write<T, E, F>(self, db: &Db, command: F) -> Result<T, E>
     where
         T: Send + 'static,

@@ -227,7 +227,7 @@ impl Attempts {
     /// Counts a login attempt.
     ///
     /// # Errors
-    /// `TooManyAttempts`, or an error of the database.
+    /// `TooManyAttempts`, or a database error.
     pub(super) async fn log_in(&self, email: &str, address: IpAddr) -> Result<Attempt, AuthError> {
         let keys = LoginKeys::new(email, address);
         let (account, from) = (&self.account_logins, &self.address_logins);
@@ -300,7 +300,7 @@ impl Attempts {
     /// Counts an attempt on a guarded account by a client that has never signed in to it.
     ///
     /// # Errors
-    /// `TooManyAttempts`, or an error of the database.
+    /// `TooManyAttempts`, or a database error.
     pub(super) async fn unknown_client(
         &self,
         email: &str,
@@ -314,7 +314,7 @@ impl Attempts {
     /// Counts a password change attempt in a session.
     ///
     /// # Errors
-    /// `TooManyAttempts`, or an error of the database.
+    /// `TooManyAttempts`, or a database error.
     pub(super) async fn change_password(&self, session: SessionId) -> Result<(), AuthError> {
         self.take(&self.password_changes, &hash_token(&session.to_string()))
             .await

@@ -42,7 +42,7 @@ pub(crate) struct NewInvite {
 /// Creates an invite; returns it with the token for its link.
 ///
 /// # Errors
-/// `Invalid`, or as `Actor::require`.
+/// `Invalid`, or an error from `Actor::require`.
 pub(crate) async fn create(
     c: &mut Conn,
     actor: &Actor<'_>,
@@ -193,7 +193,7 @@ pub(crate) async fn list(
 }
 
 /// # Errors
-/// `NotFound`, or as `Actor::require`.
+/// `NotFound`, or an error from `Actor::require`.
 pub(crate) async fn withdraw(
     c: &mut Conn,
     actor: &Actor<'_>,

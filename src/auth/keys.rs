@@ -153,7 +153,7 @@ pub(crate) async fn list(c: &mut Conn, actor: &Actor<'_>) -> Result<Vec<ApiKey>,
 /// Lists everyone's keys in this workspace after `after` or before `before`, oldest first.
 ///
 /// # Errors
-/// As `Actor::require`.
+/// Same as `Actor::require`.
 pub(crate) async fn list_all(
     c: &mut Conn,
     actor: &Actor<'_>,

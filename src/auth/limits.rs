@@ -212,7 +212,7 @@ impl Limits {
     /// Counts an attempt on a guarded account by a client that has never signed in to it.
     ///
     /// # Errors
-    /// As `log_in`.
+    /// Same as `log_in`.
     pub async fn unknown_client(&self, email: &str, address: IpAddr) -> Result<(), AuthError> {
         if !self.on {
             return Ok(());
@@ -231,7 +231,7 @@ impl Limits {
     /// someone else's password change.
     ///
     /// # Errors
-    /// As `log_in`.
+    /// Same as `log_in`.
     pub async fn change_password(&self, session: SessionId) -> Result<(), AuthError> {
         if !self.on {
             return Ok(());

@@ -205,7 +205,7 @@ pub async fn check_not_last_admin(
 /// Changes a role or handle. Admins can change both for anyone; people can change their own handle.
 ///
 /// # Errors
-/// `MemberNotFound`, `LastAdmin`, `HandleTaken`, `Invalid`, or as `Actor::require`.
+/// `MemberNotFound`, `LastAdmin`, `HandleTaken`, `Invalid`, or an error from `Actor::require`.
 pub(crate) async fn update(
     c: &mut Conn,
     actor: &Actor<'_>,

@@ -223,7 +223,7 @@ pub async fn may_create(c: &mut Conn, user: UserId) -> Result<bool, AuthError> {
 /// changed nor taken.
 ///
 /// # Errors
-/// `SlugTaken`, `Invalid`, or as `Actor::require`.
+/// `SlugTaken`, `Invalid`, or an error from `Actor::require`.
 pub(crate) async fn update(
     c: &mut Conn,
     actor: &Actor<'_>,

@@ -96,7 +96,7 @@ fn packed(entries: &[(String, Vec<u8>)]) -> Vec<u8> {
         let mut header = tar::Header::new_gnu();
         header.set_size(bytes.len() as u64);
         header.set_mode(0o600);
-        // `append_data` rejects names that leave the directory, so they are written as they are.
+        // `append_data` rejects names that point outside of the directory, so they are written directly.
         let raw = name.as_bytes();
         let room = &mut header.as_old_mut().name;
         let len = raw.len().min(room.len());

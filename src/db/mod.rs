@@ -125,7 +125,7 @@ impl Db {
     /// Opens the database with the default options. See `open_with`.
     ///
     /// # Errors
-    /// As `open_with`.
+    /// Same as `open_with`.
     pub async fn open(place: &DatabaseUrl, listener: Listener) -> Result<Self, DbError> {
         Self::open_with(place, Options::default(), listener).await
     }
@@ -256,7 +256,7 @@ impl Db {
     /// A connection that receives notifications.
     ///
     /// # Errors
-    /// As `bus_connection`.
+    /// Same as `bus_connection`.
     pub async fn bus_listener(&self) -> Result<PgListener, DbError> {
         match &*self.readers {
             Readers::Lite { .. } => Err(no_notifications()),

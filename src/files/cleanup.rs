@@ -19,7 +19,7 @@ const AT_ONCE: i64 = 1000;
 pub enum CleanupScope {
     /// Only files whose rows show that they are unreferenced.
     Rows,
-    /// Also data that was stored without a row, which requires a scan of all stored data.
+    /// Also deletes data that was stored without a row, which requires a scan of all stored data.
     CompleteUpload,
 }
 

@@ -55,7 +55,7 @@ pub struct Definition {
     hash: String,
 }
 
-/// Claims of a server about a function. They only prefill the form of an admin.
+/// Claims of a server about a function. They only prefill an admin's form.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Hints {
     pub effect: Effect,

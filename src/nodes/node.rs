@@ -57,7 +57,7 @@ impl Node {
         })
     }
 
-    /// Names a node without a configured name by its address.
+    /// Names the node after its address if no name is configured.
     pub fn name_after(&mut self, address: std::net::SocketAddr) {
         if self.name.is_empty() {
             self.name = address.to_string();

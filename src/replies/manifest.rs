@@ -309,7 +309,7 @@ pub enum Block {
     Brief,
     /// Definitions of the tools that are offered.
     Tools,
-    /// Text of the agent before its calls of tools.
+    /// Text that the agent wrote before its tool calls.
     Round,
     /// Arguments of a call.
     Call,

@@ -1,4 +1,4 @@
-//! Drafts the text that agents receive for a persona from the persona's steps.
+//! From the steps of a persona, drafts the text that agents receive.
 
 use crate::{
     agents::personas::{COMPRESSED_BYTES_MAX, Persona},

@@ -64,7 +64,7 @@ impl UtilityModel {
 pub enum Patience {
     /// A reply waits for the call: one retry.
     ReplyWaits,
-    /// Retries as for replies.
+    /// Retries like a reply.
     Background,
 }
 
@@ -150,7 +150,7 @@ impl Utility {
     /// small model, and `main`.
     ///
     /// # Errors
-    /// If the database fails.
+    /// Only database errors.
     pub async fn model(
         &self,
         workspace: WorkspaceId,

@@ -150,7 +150,7 @@ pub struct ItemPage {
 /// Lists the items that the request of a stored response sent, without those of earlier responses.
 ///
 /// # Errors
-/// As `store::get`, and `ItemNotFound`.
+/// Same as `store::get`, and `ItemNotFound`.
 pub async fn list_input_items(
     c: &mut Conn,
     caller: &Caller,

@@ -191,7 +191,7 @@ pub async fn get(c: &mut Conn, caller: &Caller, reference: &str) -> Result<Value
 /// Returns the items that the request of a stored response sent, and the response's ID.
 ///
 /// # Errors
-/// As `get`.
+/// Same as `get`.
 pub(super) async fn get_input(
     c: &mut Conn,
     caller: &Caller,
@@ -219,7 +219,7 @@ pub struct DeletedResponse {
 /// the deleted one.
 ///
 /// # Errors
-/// As `get`.
+/// Same as `get`.
 pub async fn delete(
     db: &Db,
     caller: Caller,

@@ -142,7 +142,7 @@ async fn stored(c: &mut Conn, id: RunId) -> Result<(WorkflowRun, Task), RunsErro
 /// The run, if the caller has these scopes and can see and change it. Its requester, the workflow's owner, and admins can change
 /// a run.
 ///
-/// An action on somebody else's run is recorded.
+/// An action on another person's run is recorded.
 async fn locked(
     c: &mut Conn,
     caller: &Caller,

@@ -94,7 +94,7 @@ impl Came {
 /// Fires the schedules that are due, at most 500. Returns whether there may be more.
 ///
 /// # Errors
-/// If the database fails. A schedule that cannot be fired is tried again in the next pass.
+/// Only database errors. A schedule that cannot be fired is tried again in the next pass.
 pub async fn fire_due(db: &Db) -> Result<bool, DbError> {
     let mut c = db.read().await?;
     let at = clock(&mut c).await?;
@@ -324,7 +324,7 @@ async fn is_running(c: &mut Conn, row: &Row) -> Result<bool, DbError> {
     Ok(task.is_some_and(|task| task.is_active()))
 }
 
-/// Checks for a heartbeat without a prompt.
+/// Checks whether the schedule is a heartbeat without a prompt.
 async fn is_empty(c: &mut Conn, row: &Row) -> Result<bool, DbError> {
     match row.target() {
         ScheduleTarget::Heartbeat { agent_id } => Ok(heartbeat(c, agent_id).await?.is_none()),

@@ -1,4 +1,4 @@
-//! Tasks of schedules: their options, the checks whether they can run, and the effects of their end.
+//! Tasks of schedules: their options, the checks before they run, and the effects of their end.
 
 use serde::{Deserialize, Serialize};
 

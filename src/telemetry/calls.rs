@@ -60,7 +60,7 @@ impl Meter {
     }
 }
 
-/// Names of the models of all providers that were seen so far.
+/// Names of all models seen so far, of all providers.
 #[derive(Clone, Default)]
 struct Models(Arc<Mutex<HashSet<String>>>);
 

@@ -48,7 +48,7 @@ pub async fn create_persona(
 /// Creates a draft with the fields of another persona.
 ///
 /// # Errors
-/// `PersonaNotFound`, or as for `create_persona`.
+/// `PersonaNotFound`, or an error from `create_persona`.
 pub async fn duplicate_persona(
     c: &mut Conn,
     actor: &Actor<'_>,

@@ -153,7 +153,7 @@ pub async fn patch_agent(
 /// Replaces an agent: omitted fields are reset to their defaults, except for the status.
 ///
 /// # Errors
-/// As `patch_agent`.
+/// Same as `patch_agent`.
 pub async fn put_agent(
     c: &mut Conn,
     actor: &Actor<'_>,

@@ -291,7 +291,7 @@ pub async fn refresh_first(
 /// Like `refresh_first`, for an ID, a name, or `main` from a client. Does nothing for an unknown agent.
 ///
 /// # Errors
-/// As `Actor::require`.
+/// Same as `Actor::require`.
 pub async fn refresh_named(db: &Db, member: &WorkspaceCaller, name: &str) -> Result<(), AuthError> {
     let mut c = db.read().await?;
     let actor = member.enter(&mut c).await?;

@@ -75,7 +75,7 @@ pub struct Blobs {
     pub(super) directory: Arc<Path>,
     /// Directory of incomplete files of this process.
     incomplete: Arc<Path>,
-    /// The bucket of the settings.
+    /// The configured bucket, if any.
     pub(super) bucket: Option<Bucket>,
     /// The bucket that still contains blobs after the setting was removed.
     former_bucket: Arc<OnceCell<Bucket>>,
@@ -164,7 +164,7 @@ impl Blobs {
         self.incomplete.join(upload.simple().to_string())
     }
 
-    /// Directories whose incomplete files are removed by age.
+    /// Directory of the incomplete files of a process that moves blobs; they are removed by age.
     pub(super) fn moving_directory(&self) -> PathBuf {
         self.directory.join(MOVING)
     }

@@ -383,7 +383,8 @@ fn has_numbered_link(text: &str) -> bool {
     false
 }
 
-/// Extends the range of a mark to remove by brackets that contain nothing else and by the spaces before it.
+/// Extends the range of a mark that will be removed, so that it includes the spaces before it and brackets that contain
+/// nothing else.
 fn without_traces(text: &str, range: Range<usize>) -> Range<usize> {
     let (mut start, mut end) = (range.start, range.end);
     for _ in 0..3 {

@@ -1,9 +1,4 @@
-//! Selects the messages that are sent when older ones are in segments.
-//!
-//! ```text
-//! … covered │ covered … uncovered │ newest N │ trigger
-//!           └ start: moves only when N + STEP messages follow it, so that consecutive prompts share their beginning
-//! ```
+//! Number of messages beyond the newest N that can follow the start before it moves.
 
 /// Number of messages that follow the start before it moves, in addition to the newest N.
 pub const STEP: usize = 24;

@@ -198,7 +198,7 @@ fn outcome_of(
 }
 
 impl ReplyHandler {
-    /// Reserves the budget and stores the manifest, then calls the model once and streams the reply. After calls of tools, the model
+    /// Reserves the budget and stores the manifest, then calls the model once and streams the reply. After tool calls, the model
     /// call is left open.
     pub(super) async fn call(
         &self,

@@ -4,7 +4,7 @@
 //! context ─► prompt ─► model ─► first text: the reply's row, `streaming` ─► deltas · checkpoints ─► one transaction ends
 //!              ▲                                                   │                   reply and task
 //!              ├── shorter, or after a wait: `retry::next_step`    │
-//!              └── results ◄──────── `rounds` ◄──────────────── calls of tools
+//!              └── results ◄──────── `rounds` ◄──────────────────── tool calls
 //! ```
 //!
 //! Every write checks the lease, so that a turn whose task was canceled or requeued does not change anything.

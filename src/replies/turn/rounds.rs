@@ -1,5 +1,5 @@
-//! Rounds of a reply: calls of tools between model calls. Their state is stored in rows, so that another worker can continue at
-//! any point (docs/adr/0013-actions-are-rows.md).
+//! Rounds of a reply: tool calls between model calls. Their state is stored in rows, so that another worker can continue at any
+//! point (docs/adr/0013-actions-are-rows.md).
 //!
 //! ```text
 //! answer with calls ─► store_round ─► finish_round ─┬─► next model call

@@ -19,7 +19,7 @@ impl ResponsesService {
     /// Plans the call for a request. Errors contain the field names of the Responses API.
     ///
     /// # Errors
-    /// As `plan`, and `UnsupportedParameter`.
+    /// Same as `plan`, and `UnsupportedParameter`.
     pub async fn plan_completion(
         &self,
         member: &WorkspaceCaller,

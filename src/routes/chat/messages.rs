@@ -319,7 +319,7 @@ struct MessagePatch {
 
 /// Edit your own message; an edit triggers no agent
 ///
-/// Only its author.
+/// Only the author can edit a message.
 #[utoipa::path(patch, path = "/v1/messages/{id}", tag = "messages",
     security(("session" = ["member"]), ("key" = ["chat:write"])),
     params(("id" = MessageId, Path)),

@@ -27,7 +27,7 @@ pub(super) fn router() -> OpenApiRouter<State> {
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 struct SearchQuery {
-    /// Words that all must match (the last one also matches longer words), `"phrases"`, `-without`,
+    /// Words that must all match (the last one also matches longer words), `"phrases"`, `-without`,
     /// and filters: `from:HANDLE` or `from:me`, `in:CHANNEL`, `has:file|link|code|reaction|result`,
     /// `before:YYYY-MM-DD`, `after:YYYY-MM-DD`. Case and accents are ignored. At most 500
     /// characters.

@@ -109,7 +109,7 @@ impl McpMessage {
 /// Enters the workspace as a reader.
 ///
 /// # Errors
-/// As `Caller::enter`; `ScopeMissing`.
+/// Same as `Caller::enter`; `ScopeMissing`.
 async fn reader<'a>(c: &mut Conn, member: &'a WorkspaceCaller) -> Result<Actor<'a>, ApiError> {
     let actor = member.enter(c).await?;
     actor.require(Scope::ChatRead)?;

@@ -1,4 +1,4 @@
-//! Actions: calls of tools by tasks, as rows with states. Their texts are context texts.
+//! Actions: tool calls of tasks, as rows with states. Their texts are context texts.
 //!
 //! `state` defines the state machine, `texts` stores arguments and results, and `approval` requests approvals for runs. This
 //! module does not decide or run anything.

@@ -113,7 +113,7 @@ pub struct Action {
     /// True if the first term has passed, so that admins can decide as well.
     pub is_extended: bool,
     pub expires_at: Option<Timestamp>,
-    /// Time when the action became startable.
+    /// Time at which the action could first start.
     pub granted_at: Option<Timestamp>,
     pub repeats: Option<Json<Repeated>>,
     /// The task that a delegation started.

@@ -257,7 +257,7 @@ pub(super) async fn count(c: &mut Conn, task: &Task) -> Result<(), DbError> {
     usage::count(c, &[Ended::new(task, model.unwrap_or_default())]).await
 }
 
-/// As `count`, for several tasks.
+/// Like `count`, for several tasks.
 pub(super) async fn count_all(c: &mut Conn, tasks: &[Task]) -> Result<(), DbError> {
     let without_usage = tasks.iter().filter(|task| task.token_usage.is_none());
     let without_usage: Vec<TaskId> = without_usage.map(|task| task.id).collect();

@@ -2041,7 +2041,7 @@ export interface paths {
         head?: never;
         /**
          * Edit your own message; an edit triggers no agent
-         * @description Only its author.
+         * @description Only the author can edit a message.
          *
          *     **Access:** members and admins; keys need `chat:write`.
          */
@@ -22858,7 +22858,7 @@ export interface operations {
         parameters: {
             query?: {
                 /**
-                 * @description Words that all must match (the last one also matches longer words), `"phrases"`, `-without`,
+                 * @description Words that must all match (the last one also matches longer words), `"phrases"`, `-without`,
                  *     and filters: `from:HANDLE` or `from:me`, `in:CHANNEL`, `has:file|link|code|reaction|result`,
                  *     `before:YYYY-MM-DD`, `after:YYYY-MM-DD`. Case and accents are ignored. At most 500
                  *     characters.
