@@ -89,7 +89,7 @@ use crate::{
 const NOTICES_MAX: usize = 4096;
 /// Time limit for ending open work at shutdown.
 const SHUTDOWN_WITHIN: Duration = Duration::from_secs(7);
-/// Maximum time for which a stopping node is not ready but serves as before.
+/// Maximum time for which a stopping node reports that it is not ready but still serves as before.
 const UNREADY_FOR_MAX: Duration = Duration::from_secs(5);
 /// Time limit for closing the database.
 const CLOSE_WITHIN: Duration = Duration::from_secs(2);
@@ -117,12 +117,12 @@ pub struct App {
     files: FileLocks,
     /// The lease of this node, if it shares its database.
     lease: Option<Lease>,
-    /// Stops claims of tasks before everything else.
+    /// Stops the claiming of tasks before anything else.
     draining: CancellationToken,
     bounds: Bounds,
 }
 
-/// File locks held while the server runs: the data belongs to this process.
+/// File locks that are held while the server runs, so that only this process uses the data.
 struct FileLocks(
     #[expect(dead_code, reason = "held, not used")] std::fs::File,
     #[expect(dead_code, reason = "held, not used")] Option<std::fs::File>,
@@ -141,8 +141,8 @@ fn lock_files(config: &Config) -> anyhow::Result<FileLocks> {
     Ok(FileLocks(directory, Some(lock::lock_database_file(path)?)))
 }
 
-/// Passes commits on to the hub and the queue, in commit order, from its own task so that writers do not wait for
-/// sockets. It is a task of the runtime because waking a socket's task from there is cheaper than from another thread
+/// Passes commits on to the hub and the queue, in commit order, from its own task so that writers do not wait for sockets. This
+/// is a task of the runtime and not a thread, because waking a socket's task from another thread takes longer
 /// (docs/performance.md).
 fn dispatch(
     hub: Arc<Hub>,
@@ -219,7 +219,7 @@ fn data_directories(config: &Config) -> Vec<PathBuf> {
     vec![config.data_dir.clone(), beside]
 }
 
-/// The token that the first account needs: a new one for each start, or for nodes that share a database, a row.
+/// The token that is needed for the first account: a new one for each start, or a stored one for nodes that share a database.
 async fn setup_token(db: &Db, node: &Node) -> anyhow::Result<String> {
     if !node.is_shared() || auth::any_account(&mut db.read().await?).await? {
         return Ok(auth::new_token());
@@ -244,7 +244,7 @@ fn read_seeds(path: &Path) -> anyhow::Result<String> {
     read.map_err(|e| anyhow::anyhow!("OPENVIBE_SEEDS_FILE: {}: {e}", path.display()))
 }
 
-/// Keys that encrypt what workspaces store; a server on `SQLite` can create its own.
+/// Keys that encrypt the secrets of workspaces; a server on `SQLite` can create its own key.
 fn keyring(config: &Config) -> Keyring {
     let is_local = matches!(config.database, DatabaseUrl::Sqlite(_));
     let directory = is_local.then_some(config.data_dir.as_path());
@@ -417,7 +417,7 @@ impl HandlerParts<'_> {
         })
     }
 
-    /// Handler of `utility` tasks: those of runs are conditions.
+    /// Handler of `utility` tasks, which are conditions if they belong to runs.
     fn conditions(&self, others: Arc<dyn Handler>) -> Arc<dyn Handler> {
         let conditions = ConditionHandler {
             utility: self.utility(),
@@ -446,7 +446,7 @@ impl HandlerParts<'_> {
     }
 }
 
-/// A port, and a database that is ready.
+/// A bound port, and a database that is ready to use.
 struct Opened {
     files: FileLocks,
     listener: TcpListener,
@@ -502,7 +502,7 @@ impl Opened {
         prepare(&links, config, agents)
             .await
             .map_err(|e| describe(&config.database, "could not be prepared", e))?;
-        // No socket is open yet.
+        // No socket is open yet, so the result is ignored.
         let mut c = links.db.read().await?;
         links.revocations.read_new(&mut c).await?;
         drop(c);
@@ -806,7 +806,7 @@ impl App {
             &bounds,
             shutdown.clone(),
         );
-        // Not on the tracker, because the end of a request may start work there.
+        // Not spawned on the tracker, because the end of a request may start work there.
         let mut serving = std::pin::pin!(serving);
         let has_ended = tokio::select! {
             // This happens if the database was taken over and no client is connected.
@@ -855,12 +855,12 @@ fn spawn_loops(state: &State) {
         .spawn(socket::check_access_forever(state.clone()));
 }
 
-/// Leaves the other nodes and closes the database.
+/// Removes this node from the list of nodes, and closes the database.
 async fn leave(state: &State) {
     let left = tokio::time::timeout(CLOSE_WITHIN, nodes::leave(&state.nodes)).await;
     if !matches!(left, Ok(Ok(()))) {
         tracing::warn!(
-            "the other nodes will notice only by the expired lease that this one has stopped"
+            "the other nodes will treat this node as stopped only when its lease expires"
         );
     }
     if tokio::time::timeout(CLOSE_WITHIN, state.db.close())
@@ -877,8 +877,8 @@ async fn bind(listen: &str) -> anyhow::Result<TcpListener> {
     })
 }
 
-/// Waits for `stop`. If another node is ready, then hands the clients over: takes no more tasks, is not ready for some seconds, so
-/// that load balancers notice, and closes the sockets one after the other.
+/// Waits for `stop`. Then, if another node is ready, hands over the clients: stops claiming tasks, reports for some seconds that
+/// it is not ready, so that load balancers react, and closes the sockets one after the other.
 async fn stop_gently(state: &State, draining: &CancellationToken, stop: impl Future<Output = ()>) {
     stop.await;
     tracing::info!("stopping");
@@ -893,7 +893,7 @@ async fn stop_gently(state: &State, draining: &CancellationToken, stop: impl Fut
     hub.close_gradually(Close::GoingAway, drain).await;
 }
 
-/// Closes all sockets when another log begins, and sends nothing more to them: their clients load everything again.
+/// Stops sending to all sockets and closes them when a new epoch starts, so that their clients load everything again.
 async fn follow_epochs(state: State) {
     let mut epoch = state.db.epoch();
     state.hub.set_epoch(&epoch.borrow_and_update().id);
@@ -906,7 +906,7 @@ async fn follow_epochs(state: State) {
         metrics::counter!("openvibe_epoch_changes_total").increment(1);
         state.hub.start_over(&epoch.borrow_and_update().id);
         let (hub, drain) = (Arc::clone(&state.hub), state.config.drain);
-        // A further epoch does not wait for this.
+        // Another new epoch does not have to wait for this.
         state.tracker.spawn(async move {
             hub.close_gradually(Close::GoingAway, drain).await;
         });
@@ -926,7 +926,7 @@ pub fn describe(url: &DatabaseUrl, what: &str, error: DbError) -> anyhow::Error 
         DatabaseUrl::Postgres(_) => "the PostgreSQL database".to_owned(),
     };
     match error.fault() {
-        // The error itself describes what did not respond.
+        // The error itself states what did not respond.
         Some(DatabaseFault::Away | DatabaseFault::Unknown) | None => {
             anyhow::Error::new(error).context(format!("{database} {what}"))
         }
@@ -956,7 +956,7 @@ async fn prepare(links: &Links, config: &Config, agents: Option<String>) -> Resu
         seeds::set_seeds(c, agents.as_deref()).await?;
         memory::settings::set_server(c, is_remembering).await?;
         if is_alone {
-            // Also tasks without a worker's place, which only the process that took them runs.
+            // This includes tasks without a worker slot, which only the process that took them can run.
             queue::expire_leases(c, None).await?;
         }
         Ok::<_, DbError>(())
@@ -1095,8 +1095,8 @@ async fn cleanup_files_loop(state: State) {
     }
 }
 
-/// Deletes expired texts of context records, expired rows of model calls and of slots, expired runs, and counters of past budgets, at the
-/// start and then daily.
+/// Deletes expired texts of context records, expired rows of model calls and of slots, expired runs, and counters of past
+/// budgets, at startup and then daily.
 async fn remove_contexts_forever(state: State) {
     while wait_for_jobs(&state).await.is_some() {
         let retention = state.config.context_retention;
@@ -1138,7 +1138,7 @@ async fn announce_edits_forever(state: State) {
     }
 }
 
-/// Ends actions and parked tasks that nobody can decide about anymore, and wakes runs whose steps have waited for their time.
+/// Ends actions and parked tasks about which nobody can decide anymore, and wakes runs with steps that are due.
 async fn expire_approvals_forever(state: State) {
     loop {
         tokio::select! {

@@ -16,7 +16,7 @@ use crate::{
 text_enum! {
     /// Sign-up policy.
     pub enum Signup {
-        /// Anyone until the first account exists, then invited people.
+        /// Anyone until the first account exists, then only invited people.
         First = "first",
         Open = "open",
         Invite = "invite",
@@ -29,7 +29,7 @@ pub enum LogFormat {
     Json,
 }
 
-/// A text that is never logged.
+/// A setting whose value is never logged.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Secret(pub String);
 
@@ -42,7 +42,7 @@ impl fmt::Debug for Secret {
 /// Addresses and credentials of NATS.
 #[derive(Debug, Clone)]
 pub struct NatsConfig {
-    /// `nats://` and `tls://` URLs separated by commas; they can contain a password.
+    /// `nats://` and `tls://` URLs, separated by commas; they can contain a password.
     pub urls: Secret,
     /// Path of a `.creds` file.
     pub credentials: Option<PathBuf>,
@@ -50,9 +50,9 @@ pub struct NatsConfig {
 
 #[derive(Debug, Clone)]
 pub struct Config {
-    /// `HOST:PORT`; port 0 picks a free one.
+    /// Address to listen on, `HOST:PORT`; port 0 picks a free port.
     pub listen: String,
-    /// Without a trailing slash; `None` derives the URL from the bound address.
+    /// Public URL without a trailing slash; `None` derives the URL from the bound address.
     pub public_url: Option<String>,
     pub trusted_proxies: TrustedProxies,
     pub data_dir: PathBuf,
@@ -66,7 +66,7 @@ pub struct Config {
     pub database_connections: u32,
     pub database_failover: Failover,
     pub model: ModelSettings,
-    /// Cost of password hashes: not a setting, but lower in tests, which create thousands of accounts.
+    /// Cost of password hashes. Not a setting, but lower in tests, which create thousands of accounts.
     pub password_cost: argon2::Params,
     /// Addresses that model servers of workspaces may have, in addition to public ones.
     pub model_allow: Vec<Exemption>,
@@ -76,11 +76,11 @@ pub struct Config {
     pub mcp_allow: Vec<Exemption>,
     /// Tool servers that run as processes.
     pub mcp: LocalServers,
-    /// Slugs and IDs of the workspaces that can use these processes. No other workspace can take one of these slugs.
+    /// Slugs and IDs of the workspaces that can use these processes. No other workspace can use one of these slugs.
     pub mcp_workspaces: Vec<String>,
-    /// The MCP server that runs code of agents.
+    /// URL of the MCP server that runs agents' code.
     pub sandbox_url: Option<Url>,
-    /// Web pages that agents can read although they are local, use http, or have another port.
+    /// Web pages that agents can read even if they are local, use http, or use a non-standard port.
     pub web_allow: Vec<Exemption>,
     /// Maximum number of concurrent model calls in this process.
     pub workers: usize,
@@ -92,7 +92,7 @@ pub struct Config {
     pub event_retention: Duration,
     /// Retention of texts sent to models, after their last use.
     pub context_retention: Duration,
-    /// False if older messages are never compacted, whatever agents and policies specify.
+    /// False if older messages are never compacted, regardless of agents and policies.
     pub compaction: bool,
     /// Minimum time between two automatic passes of a conversation.
     pub compaction_interval: Duration,
@@ -100,26 +100,26 @@ pub struct Config {
     pub upload_bytes_max: u64,
     /// Retention of unattached uploads.
     pub upload_orphan_after: Duration,
-    /// Bucket of uploads above 64 KiB.
+    /// Bucket for uploads larger than 64 KiB.
     pub blobs_url: Option<BucketUrl>,
     /// Credentials and options of S3.
     pub aws: AwsVariables,
     pub signup: Signup,
     pub rate_limits: bool,
-    /// True if agents remember anything.
+    /// True if agents can have memory.
     pub memory: bool,
     /// Maximum number of open HTTP connections in this process.
     pub connections_max: usize,
     /// Maximum number of open sockets in this process.
     pub sockets_max: usize,
     pub sockets_per_user: usize,
-    /// Maximum number of waiting tasks per workspace; further tasks fail immediately.
+    /// Maximum number of waiting tasks per workspace; any more fail immediately.
     pub tasks_queued_max: i64,
     pub workspaces_per_user: i64,
     /// Maximum total size of messages, uploads, and agents per workspace, in bytes.
     pub workspace_bytes_max: u64,
     pub agents_max: i64,
-    /// Initial agents of new workspaces, replacing the built-in ones.
+    /// File with the initial agents of new workspaces, which replace the built-in ones.
     pub seeds_file: Option<PathBuf>,
     pub metrics_token: Option<Secret>,
     pub log: String,
@@ -192,11 +192,11 @@ const NAMES: &[&str] = &[
     "LOG_FORMAT",
 ];
 
-/// Name of the tables `[mcp.NAME]`, as JSON. They are only in the file: whoever can set an environment variable or has
-/// access to a workspace must not be able to start a process.
+/// Name of the tables `[mcp.NAME]`, as JSON. They can only be set in the file, because people who can set an
+/// environment variable or have access to a workspace must not be able to start a process.
 const PROCESSES: &str = "MCP";
 
-/// `250ms`, `1s`, `15m`, `2h`, `7d`; a number without a unit is in seconds.
+/// Parses a duration such as `250ms`, `1s`, `15m`, `2h`, or `7d`; a number without a unit is in seconds.
 pub fn parse_duration(text: &str) -> Result<Duration, String> {
     let text = text.trim();
     let digits = text
@@ -223,7 +223,7 @@ pub fn parse_duration(text: &str) -> Result<Duration, String> {
         .ok_or_else(|| format!("`{text}` is too long"))
 }
 
-/// `1000000`, `25MiB`, `1GiB`; a number without a unit is in bytes.
+/// Parses a size such as `1000000`, `25MiB`, or `1GiB`; a number without a unit is in bytes.
 pub fn parse_bytes(text: &str) -> Result<u64, String> {
     let text = text.trim();
     let digits = text
@@ -280,7 +280,7 @@ impl Source {
         self.get(name).map(PathBuf::from)
     }
 
-    /// A list, which is empty by default.
+    /// Reads a list, which is empty by default.
     fn list<T: Default>(
         &self,
         name: &str,
@@ -289,7 +289,7 @@ impl Source {
         self.parsed(name, T::default(), parse)
     }
 
-    /// A number from 1 to `max`.
+    /// Reads a number from 1 to `max`.
     fn number<T: TryFrom<u32>>(&self, name: &str, default: T, max: u32) -> Result<T, ConfigError> {
         self.parsed(name, default, |text| number_to(text, max))
     }
@@ -298,7 +298,7 @@ impl Source {
         self.parsed(name, default, parse_duration)
     }
 
-    /// A switch, which is on by default.
+    /// Reads a switch, which is on by default.
     fn is_on(&self, name: &str) -> Result<bool, ConfigError> {
         self.parsed(name, true, |text| {
             one_of(text, &[("on", true), ("off", false)])
@@ -348,10 +348,10 @@ fn one_of<T: Copy>(text: &str, choices: &[(&str, T)]) -> Result<T, String> {
         })
 }
 
-/// Maximum of settings that limit a number.
+/// Maximum value of settings that limit a number.
 const LIMIT_MAX: u32 = 1_000_000;
 
-/// A number from 1 to `max`.
+/// Parses a number from 1 to `max`.
 fn number_to<T: TryFrom<u32>>(text: &str, max: u32) -> Result<T, String> {
     text.trim()
         .parse::<u32>()
@@ -429,7 +429,7 @@ impl Config {
         Self::from_values(values)
     }
 
-    /// Location of uploads.
+    /// Settings for the stores of uploads.
     pub fn blob_settings(&self) -> BlobSettings {
         BlobSettings {
             data_dir: self.data_dir.clone(),
@@ -438,10 +438,10 @@ impl Config {
         }
     }
 
-    /// Builds the configuration from the given values; names are without the prefix.
+    /// Builds the configuration from the given values; the names do not include the prefix.
     ///
     /// # Errors
-    /// As `load`.
+    /// Same as `load`.
     pub fn from_values(values: BTreeMap<String, String>) -> Result<Self, ConfigError> {
         let s = Source(values);
         let data_dir = s.path("DATA_DIR").unwrap_or_else(|| "openvibe-data".into());
@@ -521,7 +521,7 @@ impl Config {
     }
 }
 
-/// Returns true for variables of S3, which are only in the environment.
+/// Returns true for S3 variables, which can be set only in the environment.
 fn is_of_aws(name: &str) -> bool {
     name.starts_with("AWS_")
 }
@@ -569,7 +569,7 @@ fn parse_retention(text: &str) -> Result<Duration, String> {
     Ok(retention)
 }
 
-/// Parses a size from 1 byte to `bytes_max`, which is named `limit` in the error.
+/// Parses a size from 1 byte to `bytes_max`, which the error states as `limit`.
 fn parse_size(text: &str, bytes_max: u64, limit: &str) -> Result<u64, String> {
     let bytes = parse_bytes(text)?;
     if (1..=bytes_max).contains(&bytes) {
@@ -578,7 +578,7 @@ fn parse_size(text: &str, bytes_max: u64, limit: &str) -> Result<u64, String> {
     Err(format!("`{text}` is not a size from 1 to {limit}"))
 }
 
-/// The workspaces that the tables `[mcp.NAME]` name.
+/// The workspaces that are listed in the tables `[mcp.NAME]`.
 fn parse_workspaces(json: &str) -> Result<Vec<String>, String> {
     let table: BTreeMap<String, ProcessConfig> =
         serde_json::from_str(json).map_err(|e| e.to_string())?;
@@ -599,7 +599,7 @@ fn parse_node_name(text: &str) -> Result<Option<String>, String> {
     Ok(Some(name.to_owned()))
 }
 
-/// Longer ones would exceed the time that service managers wait for a process.
+/// Maximum value of the setting `drain`; more would exceed the time that service managers wait for a process.
 const DRAIN_MAX: Duration = Duration::from_secs(15);
 
 fn parse_drain(text: &str) -> Result<Duration, String> {

@@ -8,7 +8,7 @@ use base64::{Engine, engine::general_purpose::URL_SAFE_NO_PAD};
 pub struct PageRange<Id> {
     /// Only objects after this one.
     pub after: Option<Id>,
-    /// Only objects before this one, and the last of them.
+    /// Only the last objects before this one.
     pub before: Option<Id>,
 }
 
@@ -29,7 +29,7 @@ pub fn write(list: &str, place: &[i64]) -> String {
     URL_SAFE_NO_PAD.encode(text)
 }
 
-/// Creates a cursor at an object of a list. Cursors hold 63-bit numbers, so the lower half of the ID is split in two.
+/// Creates a cursor at an object in a list. Cursors hold 63-bit numbers, so the lower half of the ID is split in two.
 pub fn write_id(list: &str, id: uuid::Uuid) -> String {
     let (high, low) = id.as_u64_pair();
     let number = |part: u64| i64::try_from(part).unwrap_or_default();
@@ -39,7 +39,7 @@ pub fn write_id(list: &str, id: uuid::Uuid) -> String {
     )
 }
 
-/// Parses a cursor at an object of this kind of list.
+/// Parses a cursor at an object in this kind of list.
 ///
 /// # Errors
 /// `None` for any text that `write_id` never returns.

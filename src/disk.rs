@@ -1,6 +1,6 @@
 //! Free space on the disks that hold the data.
 //!
-//! Uploads and agent versions are refused before a disk is full, so that the rest of it remains for messages and sign-ins.
+//! Uploads and agent versions are rejected before a disk is full, so that the remaining space is left for messages and sign-ins.
 //! `PostgreSQL` stores both on disks that this process cannot see, so nothing is checked there.
 
 use std::{
@@ -14,10 +14,10 @@ use tokio::sync::Mutex;
 
 /// Free space that uploads and agent versions do not use.
 const RESERVED_BYTES: u64 = 1 << 30;
-/// Lifetime of a measurement.
+/// Time for which a measurement is valid.
 const MEASURED_FOR: Duration = Duration::from_secs(2);
 
-/// `RESERVED_BYTES`; tests of debug builds with small disks set it by `OPENVIBE_DISK_RESERVED_BYTES`.
+/// `RESERVED_BYTES`; in debug builds, tests with small disks can set it with `OPENVIBE_DISK_RESERVED_BYTES`.
 #[cfg(test_hooks)]
 fn reserved_bytes() -> u64 {
     let bytes = std::env::var("OPENVIBE_DISK_RESERVED_BYTES").ok();
@@ -42,11 +42,12 @@ pub struct LowDiskSpace;
 struct Measured {
     at: Option<Instant>,
     is_low: bool,
-    /// A disk that cannot be measured is logged once.
+    /// True after an unmeasurable disk was logged, which happens only once.
     is_unknown: bool,
 }
 
-/// State of the disks: enough free space for more than messages, or not. Measured again at most every 2 s, on request.
+/// State of the disks: whether there is enough free space for uploads and agent versions. Measured on request, at most every 2
+/// s.
 #[derive(Debug)]
 pub struct DiskSpace {
     directories: Arc<[PathBuf]>,
@@ -140,7 +141,7 @@ mod tests {
             reserved_bytes: 1,
             ..DiskSpace::new(vec![std::env::temp_dir(), PathBuf::from("/proc")])
         };
-        // procfs has no free space.
+        // The proc file system has no free space.
         assert!(space.check().await.is_err());
         let space = DiskSpace {
             reserved_bytes: 1,

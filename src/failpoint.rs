@@ -1,4 +1,4 @@
-//! Points in the code at which a debug build can be made to crash or wait, so that tests can verify what survives.
+//! Points in the code at which a debug build can be made to crash or wait, so that tests can verify the consequences.
 //!
 //! `OPENVIBE_FAILPOINT=NAME:N` ends the process, like `kill -9`, when the failpoint `NAME` is reached for the `N`th
 //! time (the first time by default). `NAME:N:pause=MS` blocks for the given number of milliseconds;

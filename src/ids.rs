@@ -1,4 +1,5 @@
-//! Each kind of ID is its own type: a `UUIDv7` internally, `prefix_` and 26 base-32 characters externally (`TypeID`).
+//! IDs, with a separate type for each kind: a `UUIDv7` internally, `prefix_` and 26 base-32 characters externally
+//! (`TypeID`).
 //!
 //! The database stores the bare UUID. IDs of different kinds cannot be mixed up, and parsing fails for a wrong
 //! prefix.
@@ -11,7 +12,7 @@ use uuid::Uuid;
 const ALPHABET: &[u8; 32] = b"0123456789abcdefghjkmnpqrstvwxyz";
 const SUFFIX_LEN: usize = 26;
 
-/// Part of the message of `IdError::OtherKind` only.
+/// Part of a message that only `IdError::OtherKind` contains.
 pub const OTHER_KIND: &str = "is an ID of another kind";
 
 /// Reason why a text is not an ID of the requested kind.

@@ -6,8 +6,8 @@
 //!     ─► realtime, backup, config ─► secrets ─► db ─► mcp, web ─► storage, telemetry, tool_fault ─► model, outbound, ids, time
 //! ```
 //!
-//! A module uses only what stands to the right of it; `model` imports no other module. For the parts and their reasons,
-//! see `docs/architecture.md`.
+//! A module uses only modules to the right of it; `model` imports no other module. `docs/architecture.md` describes the parts and
+//! the reasons for them.
 
 pub mod agents;
 pub mod app;

@@ -1,5 +1,5 @@
 //! Locks that allow only one process at a time to use a data directory or a `SQLite` file. They are released when the process
-//! ends, however it ends.
+//! ends for any reason.
 
 use std::{
     fs::File,
@@ -11,8 +11,8 @@ use std::{
 
 use anyhow::Context;
 
-/// Number of attempts to take a lock, and the time between them. A process that is just being started by the former owner has the
-/// owner's files for a moment, and their locks with them (flock(2)).
+/// Number of attempts to take a lock, and the time between them. A process that the previous owner is just starting briefly
+/// shares the owner's open files and therefore its locks (flock(2)).
 const ATTEMPTS: u32 = 25;
 const RETRY_AFTER: Duration = Duration::from_millis(20);
 
@@ -50,7 +50,7 @@ fn lock_file(path: &Path, what: &str, setting: &str) -> anyhow::Result<File> {
 }
 
 /// # Errors
-/// A sentence for the operator: another process holds the lock, or it cannot be created.
+/// A sentence for the operator, if another process holds the lock or it cannot be created.
 pub fn lock_directory(dir: &Path) -> anyhow::Result<File> {
     std::fs::create_dir_all(dir)
         .with_context(|| format!("cannot create the data directory {}", dir.display()))?;
@@ -61,12 +61,12 @@ pub fn lock_directory(dir: &Path) -> anyhow::Result<File> {
     )
 }
 
-/// Locks a database file. Several data directories may refer to the same file, so its lock is next to it.
+/// Locks a database file. Several data directories may refer to the same file, so the lock is next to the file.
 ///
 /// # Errors
 /// As for `lock_directory`.
 pub fn lock_database_file(path: &Path) -> anyhow::Result<File> {
-    // Resolves links to the actual file.
+    // Symbolic links are resolved to the actual file.
     let real = std::fs::canonicalize(path).unwrap_or_else(|_| {
         let dir = path.parent().and_then(|dir| dir.canonicalize().ok());
         match (dir, path.file_name()) {

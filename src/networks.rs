@@ -31,7 +31,7 @@ impl TrustedProxies {
     }
 }
 
-/// A network of IPv4 addresses that is written as IPv6 (`::ffff:10.0.0.0/104`) as one of IPv4.
+/// Converts a network of IPv4 addresses in IPv6 notation (`::ffff:10.0.0.0/104`) to IPv4.
 fn canonical(network: IpNet) -> IpNet {
     let IpNet::V6(v6) = network else {
         return network;

@@ -1,7 +1,8 @@
-//! Addresses that the server may connect to on behalf of a workspace.
+//! Addresses to which the server may connect on behalf of a workspace.
 //!
-//! The check is part of name resolution: a client gets only permitted addresses, so a name that resolves to another
-//! address later (DNS rebinding) does not help. Clients do not resolve IP addresses, so these are checked separately.
+//! The check is part of name resolution: a client receives only permitted addresses, which prevents attacks with
+//! names that later resolve to other addresses (DNS rebinding). Clients do not resolve IP addresses, so these are
+//! checked separately.
 
 use std::{
     net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket},
@@ -111,7 +112,8 @@ enum Class {
     Global,
     /// This machine or a private network.
     Local,
-    /// Link-local and metadata services, multicast, documentation, Teredo, and everything else.
+    /// All other addresses that are not public: link-local, metadata services, multicast, documentation, Teredo, and
+    /// so on.
     Special,
 }
 
@@ -190,7 +192,7 @@ pub enum Denied {
     NotFound(String),
 }
 
-/// The server itself, which it must not call.
+/// Addresses of this server, to which it must not connect.
 #[derive(Debug, Clone)]
 pub struct OwnServer {
     pub address: SocketAddr,
@@ -229,7 +231,7 @@ impl OwnServer {
 /// Host, port, and scheme of a URL.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Target {
-    /// Lowercase; an IP address without brackets.
+    /// Host in lowercase; an IP address is without brackets.
     host: String,
     port: u16,
     is_encrypted: bool,
@@ -263,7 +265,7 @@ pub struct Gate {
 pub struct Rules {
     pub exempt: Vec<Exemption>,
     pub own: OwnServer,
-    /// Ports of addresses that are not exempt; `None` permits all.
+    /// Permitted ports of addresses that are not exempt; `None` permits all.
     pub ports: Option<&'static [u16]>,
 }
 
@@ -277,7 +279,7 @@ impl Gate {
         })
     }
 
-    /// Checks the address, and resolves it if it is a name.
+    /// Checks the host, after resolving it if it is a name.
     ///
     /// # Errors
     /// `Denied` if no address of the host is permitted.
@@ -288,7 +290,7 @@ impl Gate {
         }
     }
 
-    /// Checks an IP address, which clients connect to without resolving it.
+    /// Checks a host that is an IP address, to which clients connect without resolving it.
     ///
     /// # Errors
     /// `Denied` for a URL with an IP address that is not permitted.
@@ -344,7 +346,7 @@ impl Gate {
 }
 
 impl Resolve for Gate {
-    /// The name is that of the URL: there are no redirects and no proxies.
+    /// The name is always the host of the URL, because redirects and proxies are not used.
     fn resolve(&self, _name: Name) -> Resolving {
         let this = self.clone();
         async move {

@@ -1,11 +1,11 @@
-//! Deserializes fields of a PATCH, where absent, `null`, and a value are distinct.
+//! Deserializes fields of a PATCH, in which an absent field, `null`, and a value are distinct.
 
 use serde::{Deserialize, Deserializer};
 
 /// For a field that can be cleared: absent is `None`, `null` is `Some(None)`.
 ///
 /// # Errors
-/// If the value has another type.
+/// If the value has the wrong type.
 pub fn nullable<'de, T: Deserialize<'de>, D: Deserializer<'de>>(
     d: D,
 ) -> Result<Option<Option<T>>, D::Error> {
@@ -15,7 +15,7 @@ pub fn nullable<'de, T: Deserialize<'de>, D: Deserializer<'de>>(
 /// For a field that cannot be cleared: absent is `None`, `null` is an error.
 ///
 /// # Errors
-/// If the value has another type or is `null`.
+/// If the value has the wrong type or is `null`.
 pub fn present<'de, T: Deserialize<'de>, D: Deserializer<'de>>(
     d: D,
 ) -> Result<Option<T>, D::Error> {

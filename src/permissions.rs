@@ -1,5 +1,5 @@
-//! File permissions of the data. New files get theirs from the umask; older installations left data that other users
-//! of the machine could read.
+//! File permissions of the data. New files get their permissions from the umask, but older installations may have
+//! data that other users of the machine can read.
 
 use std::{
     ffi::OsString,

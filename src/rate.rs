@@ -1,8 +1,8 @@
 //! Rate limits for many keys in bounded memory.
 //!
 //! Each key has a bucket of permits that refills at a constant rate. Only one value is stored per bucket: the time at
-//! which it will be full again (the generic cell rate algorithm). A full bucket is equivalent to none, so it is
-//! removed.
+//! which it will be full again (the generic cell rate algorithm). A full bucket is equivalent to a missing one, so it
+//! is removed.
 
 use std::{
     hash::Hash,
@@ -12,9 +12,9 @@ use std::{
 
 use dashmap::{DashMap, Entry};
 
-/// Maximum number of remembered keys. Further keys share one bucket, so invented keys cannot exhaust memory.
+/// Maximum number of remembered keys. All other keys share one bucket, so that invented keys cannot exhaust memory.
 const KEYS_MAX: usize = 100_000;
-/// Scanning this many keys for full buckets takes time, so it is not done for every new key.
+/// Minimum interval between scans for full buckets, which are too slow to run for every new key.
 const CLEANUP_INTERVAL: Duration = Duration::from_secs(1);
 
 /// Time to wait in whole seconds, rounded up.
@@ -31,14 +31,14 @@ pub struct Buckets<K> {
     keys_max: usize,
     /// Time at which each bucket will be full again.
     full_at: DashMap<K, Instant>,
-    /// The bucket shared by all further keys, and the time of the last scan for room.
+    /// The bucket that all other keys share, and the time of the last scan for full buckets.
     overflow: Mutex<(Option<Instant>, Option<Instant>)>,
 }
 
 /// A rate limit.
 #[derive(Debug, Clone, Copy)]
 pub struct Rate {
-    /// Time until one more permit is allowed.
+    /// Time in which one permit is refilled.
     pub every: Duration,
     pub burst: u32,
 }
@@ -54,7 +54,7 @@ impl<K: Hash + Eq> Buckets<K> {
         Self::new(rate.every, rate.burst)
     }
 
-    /// Allows `burst` permits at once; one is refilled in each `every`.
+    /// Allows `burst` permits at once; one permit is refilled every `every`.
     pub fn new(every: Duration, burst: u32) -> Self {
         Self {
             every,
@@ -68,7 +68,7 @@ impl<K: Hash + Eq> Buckets<K> {
     /// Time at which the bucket will be full if a permit is taken now.
     ///
     /// # Errors
-    /// Time to wait for the next permit.
+    /// If no permit is available: the time until the next one.
     fn next(&self, full_at: Option<Instant>, now: Instant) -> Result<Instant, Duration> {
         let next = full_at.map_or(now, |at| at.max(now)) + self.every;
         match next.checked_duration_since(now + self.whole) {
@@ -80,7 +80,7 @@ impl<K: Hash + Eq> Buckets<K> {
     /// Takes a permit.
     ///
     /// # Errors
-    /// Time to wait for the next permit; none was taken.
+    /// If no permit is available: the time until the next one.
     pub fn take(&self, key: K, now: Instant) -> Result<(), Duration> {
         if let Some(mut full_at) = self.full_at.get_mut(&key) {
             *full_at = self.next(Some(*full_at), now)?;

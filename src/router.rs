@@ -126,7 +126,8 @@ pub fn build(state: State, bounds: &Bounds) -> Router {
         .layer(middleware::from_fn(error::to_openai_errors))
         .layer(set_header("x-content-type-options", "nosniff"))
         .layer(set_header("referrer-policy", "same-origin"))
-        // Pages set their own policy. This one makes API responses inert if a browser is tricked into showing them.
+        // Pages set their own policy. This policy makes API responses inert if a browser is tricked into showing
+        // them.
         .layer(set_header("content-security-policy", API_CSP))
         .layer(option_layer(opener_policy))
         .layer(set_header("cache-control", "no-store"))
@@ -134,7 +135,7 @@ pub fn build(state: State, bounds: &Bounds) -> Router {
         .with_state(state)
 }
 
-/// Applies the rate limits per client address before any other work.
+/// Applies the rate limit per client address before any other work.
 async fn count_address(
     axum::extract::State(state): axum::extract::State<State>,
     Address(address): Address,

@@ -1,8 +1,9 @@
-//! Secrets that workspaces store, such as keys of model servers: encrypted with a key that is not in the database.
+//! Secrets that workspaces store, such as keys of model servers. They are encrypted with a key that is not in the
+//! database.
 //!
-//! `ChaCha20-Poly1305`, with the ID of the owner as associated data, so that a row is useless under another ID. The key
-//! is `OPENVIBE_SECRET_KEY`; without it, and with `SQLite`, it is the file `secret.key` in the data directory, which is
-//! created when the first secret is stored. Backups contain sealed secrets, but not the key.
+//! The cipher is `ChaCha20-Poly1305`, with the ID of the owner as associated data, so that a row is useless under
+//! another ID. The key is `OPENVIBE_SECRET_KEY`; without it, and with `SQLite`, it is the file `secret.key` in the data
+//! directory, which is created when the first secret is stored. Backups contain sealed secrets, but not the key.
 
 use std::{
     collections::HashMap,
@@ -28,7 +29,7 @@ use crate::{
 
 const KEY_BYTES: usize = 32;
 const FILE: &str = "secret.key";
-/// Number of secrets that are resealed in one transaction.
+/// Maximum number of secrets that are resealed per transaction.
 const ROWS_AT_ONCE: i64 = 100;
 
 /// Key of 32 bytes.
@@ -110,7 +111,7 @@ pub struct Keyring {
 }
 
 impl Keyring {
-    /// `data_dir` is where a key may be stored.
+    /// `data_dir` is the directory in which a key file may be stored.
     pub fn new(set: Vec<SecretKey>, data_dir: Option<&Path>) -> Self {
         Self {
             set,
@@ -162,8 +163,8 @@ impl Keyring {
         keys
     }
 
-    /// Keyed hashes of a text, one for each key, that of the encrypting key first. They confirm no guess to someone who
-    /// has only the database. Empty if the server has no key.
+    /// Keyed hashes of a text, one for each key, starting with the encrypting key. Someone who has only the database
+    /// cannot use them to confirm a guess. Empty if the server has no key.
     pub fn hashes(&self, text: &str) -> Vec<String> {
         let first = self
             .sealing()
@@ -235,7 +236,7 @@ fn read_key(path: &Path) -> io::Result<Option<SecretKey>> {
     }
 }
 
-/// Creates the file under another name first, so that a crash leaves no file with half a key.
+/// Creates the file under another name first, so that a crash cannot leave a file with an incomplete key.
 fn create_key(path: &Path) -> io::Result<SecretKey> {
     let mut bytes = [0; KEY_BYTES];
     SystemRandom::new()
@@ -312,10 +313,11 @@ struct Owned {
     sealed: Sealed,
 }
 
-/// Reseals secrets of the second key with the first one, so that the second can be removed from the setting.
+/// Reseals secrets that were encrypted with the second key with the first one, so that the second can be removed from
+/// the setting.
 ///
 /// # Errors
-/// If the database fails.
+/// Only database errors.
 pub async fn reseal(db: &Db, keyring: &Keyring) -> Result<(), SecretError> {
     let Some(first) = keyring.set.first() else {
         return Ok(());

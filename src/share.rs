@@ -1,4 +1,5 @@
-//! Amounts held for a while (bytes, connections), with a total limit and a limit per holder, and turns of a holder.
+//! Pools of amounts that are held for a while, such as bytes or connections, with a total limit and a limit per
+//! holder. Also limits the number of concurrent turns per holder.
 
 use std::{
     collections::HashMap,
@@ -8,7 +9,7 @@ use std::{
 
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-/// Size of the table of turns beyond which idle holders are removed.
+/// Number of holders in the table of turns beyond which idle ones are removed.
 const HOLDERS_KEPT: usize = 1024;
 
 /// Bounds of a [`Pool`].
@@ -27,7 +28,7 @@ pub enum Exhausted {
     Share,
 }
 
-/// A pool of amounts. Its memory is bounded by what is held: a holder without a permit is removed.
+/// A pool of amounts. Its memory is bounded by the held amounts, because a holder without a permit is removed.
 #[derive(Debug)]
 pub struct Pool<K> {
     bounds: PoolBounds,
@@ -55,7 +56,7 @@ impl<K: Hash + Eq + Clone> Pool<K> {
         self.held.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Acquires a permit for `amount`, held until it is dropped.
+    /// Acquires a permit for `amount`, which is held until the permit is dropped.
     ///
     /// # Errors
     /// The bound that would be exceeded.
@@ -65,7 +66,7 @@ impl<K: Hash + Eq + Clone> Pool<K> {
         Ok(permit)
     }
 
-    /// Acquires a permit regardless of the bounds: for something that already exists and can no longer be refused.
+    /// Acquires a permit regardless of the bounds, for something that already exists and can no longer be rejected.
     pub fn force(self: &Arc<Self>, holder: K, amount: u64) -> Permit<K> {
         let permit = Permit {
             pool: Arc::clone(self),
@@ -86,7 +87,7 @@ impl<K: Hash + Eq + Clone> Pool<K> {
     }
 }
 
-/// An amount held until this is dropped.
+/// An amount that is held until this value is dropped.
 #[derive(Debug)]
 pub struct Permit<K: Hash + Eq + Clone> {
     pool: Arc<Pool<K>>,
@@ -135,7 +136,7 @@ impl<K: Hash + Eq + Clone> Drop for Permit<K> {
     }
 }
 
-/// Turns: each holder has a few at a time, and further requests for one wait.
+/// Turns of holders: each holder has a limited number at a time, and other requests wait for one.
 #[derive(Debug)]
 pub struct Turns<K> {
     at_once: usize,
@@ -144,7 +145,7 @@ pub struct Turns<K> {
 }
 
 impl<K: Hash + Eq> Turns<K> {
-    /// Each holder has `at_once` turns; about `waiting_max` requests hold one or wait for one.
+    /// Each holder has `at_once` turns; at most about `waiting_max` requests per holder hold or wait for one.
     pub fn new(at_once: usize, waiting_max: usize) -> Self {
         Self {
             at_once,
@@ -168,14 +169,14 @@ impl<K: Hash + Eq> Turns<K> {
         Arc::clone(semaphore)
     }
 
-    /// Waits for a turn, held until the permit is dropped. Returns `None` at once if too many requests of the holder
-    /// are waiting.
+    /// Waits for a turn, which is held until the permit is dropped. Returns `None` immediately if too many requests
+    /// of the holder are waiting.
     pub async fn take(&self, holder: K) -> Option<OwnedSemaphorePermit> {
         let semaphore = self.of(holder);
         if Arc::strong_count(&semaphore) > self.waiting_max {
             return None;
         }
-        // No semaphore is ever closed.
+        // Fails only if the semaphore is closed, which never happens.
         semaphore.acquire_owned().await.ok()
     }
 }

@@ -1,7 +1,8 @@
-//! Enums that are text in the database, in JSON, and in the API document, and constant texts, each text written once.
+//! Macros for enums that are text in the database, in JSON, and in the API document, and for constant texts, so that
+//! each text is written only once.
 
-/// Defines an enum with a text for each variant: `text_enum! { pub enum Level { High = "high" } }`. Reading another text
-/// from the database or from JSON is an error.
+/// Defines an enum with a text for each variant: `text_enum! { pub enum Level { High = "high" } }`. Reading any other
+/// text from the database or from JSON is an error.
 macro_rules! text_enum {
     ($(#[doc = $doc:literal])* $vis:vis enum $name:ident {
         $($(#[doc = $variant_doc:literal])* $variant:ident = $text:literal,)+
@@ -123,7 +124,7 @@ macro_rules! constant {
 }
 pub(crate) use constant;
 
-/// A text that is none of an enum's.
+/// Error: a text that does not belong to any variant of an enum.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("unknown value `{text}`: use one of `{}`", known.join("`, `"))]
 pub struct UnknownText {
@@ -131,7 +132,7 @@ pub struct UnknownText {
     pub known: &'static [&'static str],
 }
 
-/// Description for the API document, from the doc comments of an enum and of its variants (text and comment).
+/// Description for the API document, built from the doc comments of an enum and of its variants (text and comment).
 pub(crate) fn description(comment: &str, variants: &[(&str, &str)]) -> Option<String> {
     let mut lines = vec![comment.trim().to_owned()];
     for (text, comment) in variants {

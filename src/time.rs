@@ -10,7 +10,7 @@ use chrono::{
 };
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-/// Zero; tests put the clock ahead with `OPENVIBE_CLOCK_AHEAD_MS` in debug builds.
+/// Offset of the clock: zero, except in tests, which set it with `OPENVIBE_CLOCK_AHEAD_MS` in debug builds.
 #[cfg(test_hooks)]
 fn clock_error() -> TimeDelta {
     static AHEAD: std::sync::LazyLock<TimeDelta> = std::sync::LazyLock::new(|| {
@@ -50,8 +50,8 @@ impl Timestamp {
             .then(|| Self(moment.trunc_subsecs(6)))
     }
 
-    /// The time rounded up to a minute, such as `14:35 UTC`; includes the date unless it is the same day for
-    /// `reader`.
+    /// The time rounded up to a minute, such as `14:35 UTC`; includes the date unless it is on the same day
+    /// as `reader`.
     pub fn to_minute_text(self, reader: Self) -> String {
         let minute = TimeDelta::minutes(1);
         let begun = self.0.duration_trunc(minute).unwrap_or(self.0);
@@ -78,7 +78,7 @@ impl Timestamp {
         self.0.timestamp()
     }
 
-    /// The point in time for other crates.
+    /// The point in time as a type of `chrono`.
     pub fn datetime(self) -> DateTime<Utc> {
         self.0
     }

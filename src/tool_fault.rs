@@ -3,7 +3,7 @@
 use crate::text_enum::text_enum;
 
 text_enum! {
-    /// Cause of an error that a tool call ended with.
+    /// Cause of the error with which a tool call ended.
     pub enum ToolErrorCode {
         BadArguments = "bad_arguments",
         NoSuchFunction = "no_such_function",
@@ -12,17 +12,17 @@ text_enum! {
         Unreadable = "unreadable",
         Denied = "denied",
         Expired = "expired",
-        /// Its task was stopped or has ended.
+        /// The task of the call was stopped or has ended.
         Cancelled = "cancelled",
         DefinitionChanged = "definition_changed",
         ToolUnreachable = "tool_unreachable",
         ToolTimeout = "tool_timeout",
         ToolFailed = "tool_failed",
         TooManyCalls = "too_many_calls",
-        /// The third identical call.
+        /// The call is the third identical one.
         RepeatedCall = "repeated_call",
         RateLimited = "rate_limited",
-        /// The server asked for input, which nobody can give here.
+        /// The server requested input, which nobody can provide.
         InputNotSupported = "input_not_supported",
         NoApprover = "no_approver",
     }
@@ -35,7 +35,7 @@ pub struct ToolFault {
     pub code: ToolErrorCode,
     /// Cause for the model and for people; never contains a secret.
     pub message: String,
-    /// The call left this server, and its outcome is unknown.
+    /// True if the call was sent and its outcome is unknown.
     pub may_have_happened: bool,
 }
 
@@ -54,7 +54,7 @@ impl ToolFault {
         }
     }
 
-    /// Marks that the call left this server, and that its outcome is unknown.
+    /// Marks the call as sent, with an unknown outcome.
     #[must_use]
     pub fn with_unknown_outcome(mut self) -> Self {
         self.may_have_happened = true;

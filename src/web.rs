@@ -1,7 +1,7 @@
 //! Web pages that agents read: one GET over a guarded connection.
 //!
-//! Each address, also that of a redirect, is checked when its name is resolved (see `outbound`). Nothing identifies the
-//! workspace to the page: there are no cookies, no credentials, no referrer, and no proxy.
+//! Every address, including that of a redirect, is checked when its name is resolved (see `outbound`). Nothing
+//! identifies the workspace to the web server: requests have no cookies, credentials, or referrer, and use no proxy.
 
 use std::{
     cell::Cell,
@@ -40,24 +40,24 @@ const FETCH_WITHIN: Duration = Duration::from_secs(10);
 const CONNECT_WITHIN: Duration = Duration::from_secs(5);
 const REDIRECTS_MAX: usize = 3;
 const PORTS: &[u16] = &[80, 443];
-/// Concurrent conversions of HTML.
+/// Maximum number of concurrent conversions of HTML.
 const CONVERSIONS_MAX: usize = 2;
-/// Time limit for parsing HTML. A conversion cannot be interrupted, so it ends itself.
+/// Time limit for parsing HTML. A conversion cannot be interrupted from outside, so it checks the limit itself.
 const PARSE_WITHIN: Duration = Duration::from_secs(3);
 /// Length of HTML that is parsed between checks of the limits.
 const PIECE_BYTES: usize = 4096;
 /// Maximum number of start and end tags.
 const TAGS_MAX: usize = 100_000;
-/// Maximum depth of elements; the parser searches all open ones for many tags.
+/// Maximum depth of elements, because the parser searches all open elements for many tags.
 const DEPTH_MAX: usize = 256;
-/// Maximum depth of elements that indent their text; each copies its lines.
+/// Maximum depth of elements that indent their text, because each one copies its lines.
 const INDENTS_MAX: usize = 32;
 const INDENTED: [&str; 4] = ["blockquote", "dd", "ol", "ul"];
-/// Elements that a parser opens again in each block until they are closed. Plain text does not show them.
+/// Elements that an HTML parser reopens in each block until they are closed. They have no effect on plain text.
 const FORMATTING: [&str; 13] = [
     "b", "big", "code", "em", "font", "i", "nobr", "s", "small", "strike", "strong", "tt", "u",
 ];
-/// Width to which the text of HTML is wrapped.
+/// Width, in columns, to which text from HTML is wrapped.
 const COLUMNS: usize = 120;
 
 /// Part of a page as text.
@@ -110,7 +110,7 @@ impl Fetcher {
     ///
     /// # Errors
     /// `BadArguments` for an invalid URL, `NotAllowed` for a forbidden address, `ToolUnreachable`, `ToolTimeout`,
-    /// `ToolFailed` for another status than 2xx, `Unreadable` for a page without text.
+    /// `ToolFailed` for a status other than 2xx, `Unreadable` for a page without text.
     pub async fn fetch(&self, url: &str, offset: usize) -> Result<Page, ToolFault> {
         self.fetch_from(url, offset, |_| true).await
     }
@@ -160,7 +160,7 @@ impl Fetcher {
             }
             if !permits(&shown(&next)) {
                 let text = format!(
-                    "{} redirects to {next}, which this call may not read",
+                    "{} redirects to {next}, which this call is not allowed to read",
                     shown(&url)
                 );
                 return Err(ToolFault::new(ToolErrorCode::NotAllowed, text));
@@ -183,7 +183,7 @@ impl Fetcher {
         }
         let gate = Gate::new(&self.rules, LocalAddresses::Forbidden, url)
             .ok_or_else(|| invalid("the URL has no host"))?;
-        // The resolver checks again when the client connects; this check has a clear error and covers IP addresses.
+        // The resolver checks again when the client connects; this check returns a clear error and covers IP addresses.
         gate.check().await.map_err(|e| denied(&e))?;
         let client = reqwest::Client::builder()
             .user_agent(concat!("openvibe/", env!("CARGO_PKG_VERSION")))
@@ -216,7 +216,7 @@ impl Fetcher {
             drop(permit);
             text
         });
-        // Fails if the conversion panics, as some malformed pages have caused before.
+        // Fails if the conversion panics, which some malformed pages have caused.
         let text = converted.await.ok().flatten().ok_or_else(unreadable)?;
         Ok(clean(&text))
     }
@@ -226,7 +226,7 @@ fn invalid(text: &str) -> ToolFault {
     ToolFault::new(ToolErrorCode::BadArguments, text)
 }
 
-/// Tree of a page within limits: a parser can make a huge tree of a small page.
+/// Tree of a page within limits, because a parser can build a huge tree from a small page.
 struct BoundedTree {
     builder: TreeBuilder<Handle, RcDom>,
     tags: Cell<usize>,
@@ -321,7 +321,8 @@ fn text_of_html(html: &str) -> Option<String> {
         rest = after;
         input.push_back(StrTendril::from(piece));
         while !matches!(tokenizer.feed(&input), TokenizerResult::Done) {}
-        // The time limit stops a tag with very many attributes, which the tokenizer compares with each other.
+        // The time limit stops a tag with very many attributes, because the tokenizer compares all of them with each
+        // other.
         if tokenizer.sink.is_too_large.get() || Instant::now() > until {
             return None;
         }
@@ -333,7 +334,7 @@ fn text_of_html(html: &str) -> Option<String> {
     config.render_to_string(tree, COLUMNS).ok()
 }
 
-/// Host of a URL without the rest, which could contain anything, and without the dot of a fully qualified name.
+/// Host of a URL, without the dot of a fully qualified name. The rest is omitted, because it could contain anything.
 fn shown(url: &Url) -> String {
     let host = url.host_str().unwrap_or_default();
     host.trim_end_matches('.').to_owned()
@@ -373,7 +374,7 @@ fn denied(denied: &Denied) -> ToolFault {
         ),
         Denied::NotFound(host) => (
             ToolErrorCode::ToolUnreachable,
-            format!("there is no host {host}"),
+            format!("could not find the host {host}"),
         ),
     };
     ToolFault::new(code, text)
@@ -391,7 +392,7 @@ fn parse_url(text: &str) -> Result<Url, ToolFault> {
 }
 
 /// # Errors
-/// `BadArguments` for another scheme than http and https, and for a user name or password.
+/// `BadArguments` for schemes other than http and https, and for URLs with a user name or password.
 fn checked(mut url: Url) -> Result<Url, ToolFault> {
     if !matches!(url.scheme(), "http" | "https") || url.host_str().is_none() {
         return Err(invalid("only http and https URLs can be read"));
@@ -406,7 +407,7 @@ fn checked(mut url: Url) -> Result<Url, ToolFault> {
 fn redirect_of(status: StatusCode, headers: &HeaderMap) -> Option<String> {
     let is_redirect = matches!(status.as_u16(), 301 | 302 | 303 | 307 | 308);
     let target = headers.get(LOCATION).filter(|_| is_redirect)?;
-    // Some servers send UTF-8 here.
+    // Some servers send the location as raw UTF-8.
     Some(String::from_utf8_lossy(target.as_bytes()).into_owned())
 }
 
@@ -465,16 +466,16 @@ fn short(text: &str) -> String {
     text.chars().take(80).collect()
 }
 
-/// Decodes text; `None` if the encoding is not supported, or if it is not text.
+/// Decodes text; `None` if the encoding is not supported, or if the body is not text.
 fn decode(body: &[u8], charset: &str) -> Option<String> {
     match charset {
         "utf-8" | "utf8" | "us-ascii" | "ascii" => {
             let text = String::from_utf8_lossy(body);
-            // Binary data with a wrong content type.
+            // Too many invalid characters mean binary data with a wrong content type.
             let faults = text.chars().filter(|c| *c == '\u{fffd}').count();
             (faults * 10 <= text.chars().count()).then(|| text.into_owned())
         }
-        // Browsers read Latin-1 as windows-1252, too.
+        // Like browsers, reads Latin-1 as windows-1252.
         "iso-8859-1" | "latin1" | "windows-1252" => {
             let (text, _) = encoding_rs::WINDOWS_1252.decode_without_bom_handling(body);
             Some(text.into_owned())
@@ -489,7 +490,7 @@ fn clean(text: &str) -> String {
     text.chars().filter(is_kept).collect()
 }
 
-/// The part of a text that starts at `offset`, moved to the start of its character.
+/// The part of a text that starts at `offset`, moved to the start of a character.
 fn part(url: String, text: &str, offset: usize) -> Page {
     let start = text.floor_char_boundary(offset);
     let end = text.floor_char_boundary(start.saturating_add(TEXT_BYTES_MAX));
@@ -614,7 +615,7 @@ mod tests {
         ] {
             assert_eq!(text_of_html(&deep.repeat(100_000)), None, "{deep}");
         }
-        // Each paragraph would get 1000 elements of its own.
+        // Each paragraph would get its own 1000 elements.
         let reopened = format!("<p>{open}one</p>{}", "<p>two".repeat(10_000));
         let text = text_of_html(&reopened).unwrap();
         assert_eq!(text.matches("two").count(), 10_000);

@@ -1,7 +1,7 @@
 //! Texts derived from messages and people, and their removal when the source changes.
 //!
-//! Each derived text cites its sources in the same transaction (`citations`), so that a change finds every such text
-//! by an index, regardless of the thread or fork in which it was used.
+//! Each derived text stores its sources in the same transaction (`citations`), so that after a change, every such text
+//! is found by an index, regardless of the thread or fork in which it was used.
 
 use serde_json::Value;
 use uuid::Uuid;
@@ -34,7 +34,7 @@ pub enum SourceId {
     Memory(MemoryId),
     /// A text that contains the summary of a segment.
     Compaction(CompactionId),
-    /// Arguments or result of an action; deleted with what they cite.
+    /// Arguments or result of an action, which are deleted together with their sources.
     Action(ActionId),
 }
 
@@ -52,7 +52,7 @@ impl SourceId {
         kind.as_str()
     }
 
-    /// Inverse of `kind` and `uuid`.
+    /// Parses the columns that `kind` and `uuid` provide.
     pub fn of(kind: &str, id: Uuid) -> Option<Self> {
         [
             Self::Message(MessageId(id)),
@@ -79,14 +79,15 @@ impl SourceId {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Change {
-    /// Its author changed it: records stay as they were sent, and its segment and memory entries become stale.
+    /// The author edited the source: records of prompts are kept as they were sent, and its segment and memory entries
+    /// become stale.
     Edited,
-    /// The server replaced the text, and the old one must not be kept.
+    /// The server replaced the text of the source, and the old text must not be kept.
     Rewritten,
     Deleted,
 }
 
-/// Removes the texts of these messages that were deleted.
+/// Removes the texts of those of these messages that were deleted.
 pub async fn remove_deleted(
     c: &mut Conn,
     messages: impl IntoIterator<Item = MessageId>,
@@ -108,7 +109,7 @@ pub async fn remove_deleted(
     Ok(())
 }
 
-/// Returns those of these entries that were forgotten or do not exist.
+/// Returns those of the given entries that were forgotten or do not exist.
 pub async fn forgotten_of(c: &mut Conn, entries: &[MemoryId]) -> Result<Vec<MemoryId>, DbError> {
     let sql = sql_with_ids!(
         c,
@@ -128,7 +129,7 @@ pub async fn forgotten_of(c: &mut Conn, entries: &[MemoryId]) -> Result<Vec<Memo
         .collect())
 }
 
-/// Returns those of these people that have no USER.md in the workspace.
+/// Returns those of the given people who have no USER.md in the workspace.
 pub async fn without_file(
     c: &mut Conn,
     workspace: WorkspaceId,
@@ -153,15 +154,15 @@ pub async fn without_file(
         .collect())
 }
 
-/// Applies a change of the source to everything that was derived from it. Costs a fixed number of indexed statements
-/// for prompts, because texts are shared between tasks, and a few for each memory entry.
+/// Applies a change of the source to everything that was derived from it. Runs a fixed number of indexed statements for
+/// prompts, because texts are shared between tasks, and a few statements for each memory entry.
 pub async fn changed(c: &mut Conn, source: SourceId, change: Change) -> Result<(), DbError> {
     if let SourceId::Message(id) = source {
         let state = match change {
             Change::Edited => CompactionState::Stale,
             Change::Rewritten | Change::Deleted => CompactionState::Blank,
         };
-        // One call read all messages of the segment: any of its texts can contain this one.
+        // One call read all messages of the segment, so any of the segment's texts can contain this message.
         if let Some(segment) = segments::message_changed(c, id, state).await? {
             blank_segment(c, segment).await?;
         }
@@ -266,8 +267,8 @@ pub async fn forget_user_file(
     Ok(())
 }
 
-/// Removes the texts of entries everywhere: entry, words, prompts, and copies made from them. The rows keep just
-/// enough to prevent the same entry from being recreated from the same messages.
+/// Removes the texts of entries everywhere: the entries, their words, prompts, and copies that were made from them. The
+/// rows keep just enough to prevent the same entry from being recreated from the same messages.
 async fn forget_all(c: &mut Conn, entries: Vec<MemoryId>) -> Result<(), DbError> {
     let mut open = entries;
     while !open.is_empty() {
@@ -293,7 +294,7 @@ async fn forget_all(c: &mut Conn, entries: Vec<MemoryId>) -> Result<(), DbError>
             ")"
         );
         c.q(sql).bind(ids()).bind(DELETED).run().await?;
-        // A published copy cites the entry that it was made from.
+        // A published copy cites the entry from which it was made.
         let sql = sql_with_ids!(
             c,
             "select distinct owner_id from citations where source_type = 'memory' and owner_type = 'memory' and source_id in",
@@ -313,7 +314,7 @@ async fn forget_all(c: &mut Conn, entries: Vec<MemoryId>) -> Result<(), DbError>
     Ok(())
 }
 
-/// Removes everything that was made from a segment. Segments that share an entry with it are rebuilt.
+/// Removes all texts that were made from a segment. Segments that share an entry with it are rebuilt.
 async fn blank_segment(c: &mut Conn, segment: CompactionId) -> Result<(), DbError> {
     segments::stale_sharers(c, segment).await?;
     let entries = automatic(c, segment).await?;
@@ -421,8 +422,8 @@ pub(super) async fn forget_agent(c: &mut Conn, agent: AgentId) -> Result<(), DbE
     forget_all(c, entries.into_iter().map(|(id,)| id).collect()).await
 }
 
-/// Removes a deleted message from the sources of entries: an entry is removed with its last source, and an automatic one
-/// that belongs to no segment, because an agent made it with a tool, with any of them.
+/// Removes a deleted message from the sources of entries. An entry is removed with its last source. An automatic entry
+/// without a segment, which an agent made with a tool, is removed with any of its sources.
 async fn lose_source(c: &mut Conn, message: Uuid) -> Result<(), DbError> {
     let orphans: Vec<(MemoryId,)> = c
         .q("select e.id from citations k join memories e on e.id = k.owner_id where k.source_type = 'message' and k.source_id = $1 \
@@ -435,7 +436,7 @@ async fn lose_source(c: &mut Conn, message: Uuid) -> Result<(), DbError> {
     forget_all(c, orphans.into_iter().map(|(id,)| id).collect()).await
 }
 
-/// Marks active entries with an edited source as stale: they are not sent until someone confirms them.
+/// Marks active entries with an edited source as stale; stale entries are not sent until someone confirms them.
 async fn become_stale(c: &mut Conn, message: Uuid) -> Result<(), DbError> {
     let stale: Vec<(MemoryId,)> = c
         .q("update memories set status = 'stale', updated_at = $2, version = version + 1 where status = 'active' and id in \

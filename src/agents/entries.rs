@@ -20,7 +20,7 @@ impl MemoryScope {
 }
 
 text_enum! {
-    /// Scope of a memory entry: what it belongs to.
+    /// Scope of a memory entry: the object to which it belongs.
     pub enum MemoryScope {
         /// A thread or a deep dive.
         Conversation = "conversation",
@@ -44,7 +44,8 @@ text_enum! {
     }
 }
 
-/// Without the text, so that the log has nothing to forget.
+/// Payload of `memory.changed`. Omits the text, so that forgetting an entry does not have to change
+/// the log.
 #[derive(Serialize, utoipa::ToSchema)]
 pub struct MemoryEvent {
     memory_id: MemoryId,

@@ -12,10 +12,10 @@ pub enum AgentError {
     NotFound,
     #[error("the name `{0}` is taken by an agent or a member of this workspace: choose another")]
     NameTaken(String),
-    /// A value that violates a rule, and its field.
+    /// Invalid value: the message, and the field.
     #[error("{0}")]
     Invalid(String, &'static str),
-    /// A value of the wrong type for its field, and its path.
+    /// Value of the wrong type: the message, and the path of the field.
     #[error("{0}")]
     Malformed(String, String),
     #[error("the instructions are {0} bytes; the limit is 262144: shorten them")]

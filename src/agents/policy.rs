@@ -18,12 +18,12 @@ use crate::{
     time::Timestamp,
 };
 
-/// In UTF-8 bytes.
+/// Maximum size of the required text in UTF-8 bytes.
 const REQUIRED_TEXT_BYTES_MAX: usize = 32 * 1024;
 const MODES_MAX: usize = 100;
 const MODE_CHARS_MAX: usize = 100;
 const RETENTION_DAYS_MAX: u32 = 36_500;
-/// In UTF-8 bytes.
+/// Maximum size of the text of the workspace context in UTF-8 bytes.
 const CONTEXT_TEXT_BYTES_MAX: usize = 8 * 1024;
 const APPROVAL_RULES_MAX: usize = 50;
 /// Maximum length of an action's name in UTF-16 code units.
@@ -32,18 +32,18 @@ const APPROVAL_TIMEOUT_S_MAX: u32 = 604_800;
 const TRUSTED_DOMAINS_MAX: usize = 200;
 const DOMAIN_CHARS_MAX: usize = 253;
 
-/// Actions that agents of the workspace can run without a question. In the API, a number from 0 to 3.
+/// Actions that agents of the workspace can run without an approval; a number from 0 to 3 in the API.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default, Serialize, Deserialize)]
 #[serde(try_from = "i64", into = "i64")]
 pub enum TrustLevel {
     /// Agents have no tools.
     Off,
-    /// Only functions that read.
+    /// Agents can only call functions that read.
     ReadOnly,
-    /// As set for each function.
+    /// Approvals are required as set for each function.
     #[default]
     PerFunction,
-    /// As set for each function, but writes inside of the workspace need no approval.
+    /// Approvals are required as set for each function, but writes inside the workspace need none.
     NoQuestionsInside,
 }
 
@@ -112,13 +112,14 @@ fn check_domains(domains: &[String]) -> Result<(), AgentError> {
     Err(AgentError::Invalid(text, "trusted_domains"))
 }
 
-/// Compaction of conversations, for agents that set none.
+/// Compaction of conversations, for agents that do not set a strategy.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(default)]
 pub struct CompactionPolicy {
     #[schema(required)]
     pub default: Compaction,
-    /// By part of the mode: `thread:NAME`, `direct:NAME`, or `fork:NAME`, with the agent's name. The longest match wins.
+    /// Strategy by prefix of the mode: `thread:NAME`, `direct:NAME`, or `fork:NAME`, with the agent's name. The longest match
+    /// wins.
     #[schema(required)]
     pub by_mode: BTreeMap<String, Compaction>,
 }
@@ -142,7 +143,7 @@ impl CompactionPolicy {
     }
 }
 
-/// Fields of `PolicyPatch::compaction`: omitted ones stay, and a null removes a mode.
+/// Fields of `PolicyPatch::compaction`; omitted fields are unchanged, and null removes a mode.
 #[derive(Debug, Clone, Default, Deserialize, utoipa::ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct CompactionPolicyPatch {
@@ -175,23 +176,23 @@ impl CompactionPolicyPatch {
     }
 }
 
-/// Rules of memory. Agents and people can turn off more.
+/// Rules for memory. Agents and people can turn off more.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(default)]
 #[expect(clippy::struct_excessive_bools, reason = "independent switches")]
 pub struct MemoryPolicy {
     #[schema(required)]
     pub enabled: bool,
-    /// Entries about people.
+    /// Whether entries about people are allowed.
     #[schema(required)]
     pub user: bool,
-    /// Entries about people for a single agent.
+    /// Whether entries about people for a single agent are allowed.
     #[schema(required)]
     pub persona: bool,
-    /// Entries published for the workspace.
+    /// Whether entries can be published for the workspace.
     #[schema(required)]
     pub organization: bool,
-    /// Summaries of conversations in which nobody has posted for a while.
+    /// Whether conversations in which nobody has posted for a while are summarized.
     #[schema(required)]
     pub quiet: bool,
     /// Number of days without use after which an automatic entry is forgotten; null keeps all entries.
@@ -226,7 +227,7 @@ impl MemoryPolicy {
     }
 }
 
-/// Fields of `PolicyPatch::memory`: omitted ones stay, and a null removes the limit.
+/// Fields of `PolicyPatch::memory`; omitted fields are unchanged, and null removes the limit.
 #[derive(Debug, Clone, Copy, Default, Deserialize, utoipa::ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct MemoryPolicyPatch {
@@ -287,10 +288,10 @@ text_enum! {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(default)]
 pub struct ContextPolicy {
-    /// True if it is sent.
+    /// True if agents receive the workspace context.
     #[schema(required)]
     pub enabled: bool,
-    /// Text of the admins; may be empty.
+    /// Text that admins wrote; may be empty.
     #[schema(required)]
     pub text: String,
     /// Sections after the text; they always have the same order.
@@ -308,7 +309,7 @@ impl Default for ContextPolicy {
     }
 }
 
-/// Fields of `PolicyPatch::workspace_context`: omitted ones stay.
+/// Fields of `PolicyPatch::workspace_context`; omitted fields are unchanged.
 #[derive(Debug, Clone, Default, Deserialize, utoipa::ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ContextPolicyPatch {
@@ -351,7 +352,7 @@ pub struct Policy {
     pub required_text: Option<String>,
     /// Kinds of tools that agents can have; null allows all.
     pub allowed_tools: Option<Vec<ToolKind>>,
-    /// Limits that the sandbox of an agent cannot exceed.
+    /// Policy whose limits no agent's sandbox can exceed.
     pub sandbox_policy_id: Option<SandboxPolicyId>,
     /// True if members can create and change agents; admins always can.
     pub members_write_agents: bool,
@@ -359,18 +360,18 @@ pub struct Policy {
     pub adaptation_allowed: bool,
     /// True if API clients can call the model without an agent.
     pub bare_model: bool,
-    /// People who see what replies cost: `everyone`, `admins`, or nobody (`off`).
+    /// People who see the costs of replies: `everyone`, `admins`, or nobody (`off`).
     pub show_costs: CostVisibility,
     pub memory: MemoryPolicy,
     pub compaction: CompactionPolicy,
     pub workspace_context: ContextPolicy,
-    /// 0: no tools; 1: only functions that read; 2: as set for each function; 3: as 2, but writes inside of the workspace
-    /// need no approval.
+    /// 0: no tools; 1: only functions that read; 2: approvals as set for each function; 3: like 2, but writes inside the
+    /// workspace need no approval.
     #[schema(value_type = i64, minimum = 0, maximum = 3)]
     pub trust_level: TrustLevel,
-    /// Required approvers of actions; the agent's own rules are added.
+    /// Required approvers of actions; rules of an agent apply in addition.
     pub approval_rules: Vec<ApprovalRule>,
-    /// Domains, with their subdomains, from which agents can read pages without a question.
+    /// Domains, with their subdomains, from which agents can read pages without an approval.
     pub trusted_domains: Vec<String>,
 }
 
@@ -418,7 +419,7 @@ pub struct PolicyPatch {
     #[serde(default, deserialize_with = "present")]
     #[schema(nullable = false)]
     pub members_write_agents: Option<bool>,
-    /// Agents and people can turn it off, too.
+    /// Whether agents can adapt to people who allow it; agents and people can also turn this off.
     #[serde(default, deserialize_with = "present")]
     #[schema(nullable = false)]
     pub adaptation_allowed: Option<bool>,
@@ -487,7 +488,7 @@ pub async fn find(c: &mut Conn, workspace: WorkspaceId) -> Result<Policy, DbErro
         memory: row.memory.0,
         compaction: row.compaction.0,
         workspace_context: row.workspace_context.0,
-        // An unknown level of a later version must not grant anything.
+        // A level that only a later version knows must not grant anything.
         trust_level: TrustLevel::try_from(row.trust_level).unwrap_or(TrustLevel::Off),
         approval_rules: row.approval_rules.0,
         trusted_domains: row.trusted_domains.0,

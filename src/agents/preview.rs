@@ -56,9 +56,9 @@ pub struct Preview {
     pub tokens: u64,
     /// Sources of the system text, in order.
     pub segments: Vec<SystemPart>,
-    /// The model that the draft or its base asks for; null for the server's default.
+    /// The model that the draft or its base sets; null for the server's default.
     pub model: Option<String>,
-    /// The model that would reply; null without one.
+    /// The model that would reply; null without a language model.
     pub effective_model: Option<String>,
     pub max_output_tokens: u32,
     pub temperature: Option<f64>,
@@ -68,13 +68,13 @@ pub struct Preview {
 }
 
 impl Preview {
-    /// Finds out which model would reply.
+    /// Determines which model would reply.
     pub async fn set_effective_model(&mut self, provider: &dyn Provider) {
         self.effective_model = provider.effective_model(self.model.as_deref()).await;
     }
 }
 
-/// The model that would reply is not looked up here.
+/// Previews a draft, without determining the model that would reply.
 ///
 /// # Errors
 /// The errors of creating such an agent, except those about its name, or an error from `Actor::require`.

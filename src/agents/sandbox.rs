@@ -1,5 +1,5 @@
-//! Sandbox policies: limits for code that agents run. The runner that the operator named enforces them; the limits that apply
-//! are returned with the agent.
+//! Sandbox policies: limits for code that agents run. The code runner that the operator configured enforces them; the
+//! effective limits are returned with the agent.
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -16,22 +16,22 @@ use crate::{
 const NAME_UNITS_MAX: usize = 64;
 const IMAGE_UNITS_MAX: usize = 256;
 const HOSTS_MAX: usize = 100;
-/// Maximum number per workspace.
+/// Maximum number of sandbox policies per workspace.
 const POLICIES_MAX: i64 = 200;
 
-/// From strictest to most permissive.
+/// Network access, from strictest to most permissive.
 #[derive(
     Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, utoipa::ToSchema,
 )]
 #[serde(rename_all = "snake_case")]
 pub enum Network {
     None,
-    /// Only `allowed_hosts`.
+    /// Access only to `allowed_hosts`.
     Allowlist,
     Full,
 }
 
-/// From strictest to most permissive.
+/// File system access, from strictest to most permissive.
 #[derive(
     Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, utoipa::ToSchema,
 )]
@@ -44,22 +44,22 @@ pub enum Filesystem {
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct SandboxLimits {
-    /// A container image.
+    /// Container image.
     pub image: String,
-    /// Cores; 0.1 to 64.
+    /// Number of CPU cores; 0.1 to 64.
     pub cpu_max: f64,
-    /// MiB; 16 to 1048576.
+    /// Memory in MiB; 16 to 1048576.
     pub memory_mb_max: u32,
     pub network: Network,
     #[serde(default)]
     pub allowed_hosts: Vec<String>,
-    /// Seconds; 1 to 86400.
+    /// Timeout in seconds; 1 to 86400.
     pub timeout_s_max: u32,
     pub filesystem: Filesystem,
 }
 
 impl SandboxLimits {
-    /// The stricter value of both in each field; the image is the other's.
+    /// Combines both policies: the stricter value of each field, and the image of `other`.
     #[must_use]
     pub fn within(&self, other: &Self) -> Self {
         let network = self.network.min(other.network);
@@ -106,17 +106,17 @@ pub struct SandboxPolicy {
 pub struct SandboxForm {
     /// 1 to 64 characters, unique in the workspace.
     pub name: String,
-    /// A container image.
+    /// Container image.
     pub image: String,
-    /// Cores; 0.1 to 64.
+    /// Number of CPU cores; 0.1 to 64.
     pub cpu_max: f64,
-    /// MiB; 16 to 1048576.
+    /// Memory in MiB; 16 to 1048576.
     pub memory_mb_max: u32,
     pub network: Network,
-    /// Only for `allowlist`; at most 100.
+    /// Allowed hosts, only for `allowlist`; at most 100.
     #[serde(default)]
     pub allowed_hosts: Vec<String>,
-    /// Seconds; 1 to 86400.
+    /// Timeout in seconds; 1 to 86400.
     pub timeout_s_max: u32,
     pub filesystem: Filesystem,
 }
@@ -206,8 +206,8 @@ pub async fn find_limits(
     Ok(row.map(|row| row.0.0))
 }
 
-/// Limits that apply to code run by an agent: the stricter of its own policy and the workspace's. `None` if neither
-/// has one.
+/// Limits that apply to code that an agent runs: for each field, the stricter one of the agent's own policy and the
+/// workspace's. `None` if neither has one.
 pub async fn effective(
     c: &mut Conn,
     workspace: WorkspaceId,

@@ -1,5 +1,5 @@
 //! Initial agents of a new workspace: `seeds/agents.yaml`, or the operator's file (`OPENVIBE_SEEDS_FILE`), which is
-//! stored in `meta` at startup. Once a workspace exists, only its rows count.
+//! stored in `meta` at startup. Existing workspaces are not affected.
 
 use std::{collections::HashSet, path::Path, sync::LazyLock};
 
@@ -31,7 +31,7 @@ struct Seed {
     agent: serde_json::Value,
 }
 
-/// Built-in agents: true if active, and the parts. The first one is the default.
+/// Built-in agents, each with true if it is active. The first one is the default agent.
 static SEEDS: LazyLock<Vec<(bool, Parts)>> = LazyLock::new(|| {
     parse(include_str!("../../seeds/agents.yaml")).unwrap_or_else(|e| {
         tracing::error!(
@@ -85,7 +85,7 @@ fn parse(text: &str) -> Result<Vec<(bool, Parts)>, String> {
     Ok(seeds)
 }
 
-/// Line of the nth entry of the list, starting from 1.
+/// Line of the `n`th entry of the list; both are counted from 1.
 fn line_of_agent(text: &str, n: usize) -> usize {
     let is_entry = |line: &str| line.trim_start().starts_with("- ");
     let indent = |line: &str| line.len() - line.trim_start().len();
@@ -103,7 +103,7 @@ fn line_of_agent(text: &str, n: usize) -> usize {
 /// Reads the operator's seed file.
 ///
 /// # Errors
-/// A message with the problem and its line.
+/// A message that describes the problem and its line.
 pub fn read_file(path: &Path) -> Result<String, String> {
     let text = std::fs::read_to_string(path).map_err(|e| e.to_string())?;
     if text.len() > FILE_BYTES_MAX {

@@ -25,7 +25,7 @@ use crate::{
 text_enum! {
     /// Reason for a pass.
     pub enum CompactionTrigger {
-        /// Many messages are older than those that are sent.
+        /// Many messages precede the window of messages that are sent.
         Auto = "auto",
         /// Nobody has posted for a while.
         Quiet = "quiet",
@@ -43,13 +43,14 @@ text_enum! {
 text_enum! {
     /// State of a segment.
     pub enum CompactionState {
-        /// Its summary is sent.
+        /// The summary of the segment is sent.
         Active = "active",
-        /// A message was edited: only sentences that do not depend on it are sent until the segment is rebuilt.
+        /// A message was edited: until the segment is rebuilt, only sentences that do not depend on that message are
+        /// sent.
         Stale = "stale",
-        /// A message was deleted: the texts are gone until the segment is rebuilt.
+        /// A message was deleted: the texts of the segment were removed until it is rebuilt.
         Blank = "blank",
-        /// Its messages are sent, as many as fit.
+        /// The messages are sent instead of the summary, as many as fit.
         Expanded = "expanded",
     }
 }
@@ -60,20 +61,20 @@ pub struct PassOptions {
     pub trigger: CompactionTrigger,
     /// Number of newest messages that are not compacted.
     pub keep: i64,
-    /// Message before which the newest ones are counted; the newest message of the conversation if it is missing.
+    /// Sequence number before which the newest messages are counted; by default, all messages count.
     #[serde(default)]
     pub before_seq: Option<i64>,
     /// Maximum size of a segment's entries.
     #[serde(default)]
     pub max_tokens: Option<u64>,
-    /// The agent's model for summaries, and its model for replies.
+    /// The agent's model for summaries; `model` is its model for replies.
     #[serde(default)]
     pub summary_model: Option<String>,
     #[serde(default)]
     pub model: Option<String>,
 }
 
-/// Number of messages of an agent; of all people if `agent_id` is null.
+/// Number of messages by an agent, or by all people if `agent_id` is null.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct CompactedAuthor {
     pub agent_id: Option<AgentId>,
@@ -105,12 +106,12 @@ pub struct Segment {
     pub created_by: UserId,
     pub created_at: Timestamp,
     pub expanded_at: Option<Timestamp>,
-    /// Number of times that its texts were removed.
+    /// Number of times that the texts of the segment were removed.
     pub blanked: i64,
     pub version: i64,
 }
 
-/// Columns of a `Segment` from compactions as `k`.
+/// Selects the columns of a `Segment` from compactions as `k`.
 #[macro_export]
 macro_rules! segment_sql {
     ($tail:expr) => {
@@ -130,7 +131,7 @@ impl Segment {
     }
 }
 
-/// A segment as events show it, without texts.
+/// A segment in events, without texts.
 #[derive(Serialize, utoipa::ToSchema)]
 struct SegmentState {
     id: CompactionId,
@@ -236,8 +237,8 @@ pub async fn set_state(
     Ok(segment)
 }
 
-/// Applies the change of a message to the segment that contains it, which becomes stale or blank, and queues its redo.
-/// Returns a segment that became blank: its texts must be removed everywhere.
+/// Applies the change of a message to the segment that contains it: the segment becomes stale or blank, and a redo is
+/// queued. Returns a segment that became blank, whose texts must be removed everywhere.
 pub async fn message_changed(
     c: &mut Conn,
     message: MessageId,
@@ -279,7 +280,7 @@ pub async fn message_changed(
     Ok((state == CompactionState::Blank).then_some(segment.id))
 }
 
-/// Segments with messages that an entry of the segment `$1` cites, too.
+/// Selects segments that contain messages that an entry of the segment `$1` also cites.
 macro_rules! sharer_sql {
     ($begin:literal, $end:literal) => {
         concat!(
@@ -294,8 +295,8 @@ macro_rules! sharer_sql {
     };
 }
 
-/// Marks the segments that share an entry with this one as stale: its entries are about to be removed, and theirs state
-/// the same.
+/// Marks the segments that share an entry with this one as stale, because the entries of this segment are about to be
+/// removed.
 pub async fn stale_sharers(c: &mut Conn, segment: CompactionId) -> Result<(), DbError> {
     let sharers: Vec<(CompactionId,)> = c
         .q(sharer_sql!(
@@ -314,7 +315,7 @@ pub async fn stale_sharers(c: &mut Conn, segment: CompactionId) -> Result<(), Db
     Ok(())
 }
 
-/// Moves the entries of a segment that is being rebuilt to other segments that state them as well.
+/// Moves the entries of a segment that is being rebuilt to other segments that share them.
 pub async fn hand_over(c: &mut Conn, segment: CompactionId) -> Result<(), DbError> {
     let shared: Vec<(MemoryId, CompactionId)> = c
         .q(sharer_sql!(
@@ -347,7 +348,7 @@ pub async fn hand_over(c: &mut Conn, segment: CompactionId) -> Result<(), DbErro
     Ok(())
 }
 
-/// Queues a pass that rebuilds stale and blank segments, unless one is active. Its usage counts for the requester of
+/// Queues a pass that rebuilds stale and blank segments, unless one is active. Its usage counts toward the requester of
 /// the segment.
 pub async fn queue_redo(c: &mut Conn, segment: &Segment) -> Result<(), DbError> {
     let Some(made_by) = queue::find_task(c, segment.task_id).await? else {

@@ -127,7 +127,8 @@ pub async fn in_conversation(
     Ok(system)
 }
 
-/// Part `Preamble`: at most 120 tokens, and equal for all conversations of an agent, so that prefix caches hold.
+/// Text of the part `Preamble`: at most 120 tokens, and the same for all conversations of an agent, so that prompt caches
+/// are effective.
 fn preamble(name: &str, handle: &str) -> String {
     format!(
         "You are {name} (@{handle}), taking part in a team chat that several people read. Labels in brackets name \
@@ -155,7 +156,8 @@ pub async fn render(
     Ok(system)
 }
 
-/// The part that precedes every call for an agent of the workspace, even if a request has its own instructions.
+/// The workspace's required text, which starts the system text of every call in the workspace, even if a request has its
+/// own instructions.
 pub async fn required(c: &mut Conn, workspace: WorkspaceId) -> Result<System, DbError> {
     let mut system = System::default();
     let policy = policy::find(c, workspace).await?;

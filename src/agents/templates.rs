@@ -14,7 +14,7 @@ struct File {
 
 constant! { pub TemplateObject = "agent_template" }
 
-/// Fields of `POST /v1/agents`, filled in.
+/// Fields of `POST /v1/agents`, ready to be posted.
 #[derive(Debug, Clone, Serialize, utoipa::ToSchema)]
 pub struct Template {
     #[schema(inline)]

@@ -1,4 +1,4 @@
-//! Export and import of agents: everything except data that only makes sense in their workspace.
+//! Export and import of agents: all data of an agent except for data that is only meaningful in its workspace.
 
 use std::collections::BTreeMap;
 
@@ -42,8 +42,8 @@ pub struct Export {
     /// Always 1.
     pub format: u32,
     /// Fields of `POST /v1/agents`, without those that refer to users, sandbox policies, registered tools, or other agents;
-    /// `base` is the base's name. Rules that require a person require an admin, and channels of searches are left out, so that
-    /// the copy finds nothing until others are chosen.
+    /// `base` is the base's name. Rules that require a specific person require an admin instead, and the channels of
+    /// restricted searches are removed, so that the copy finds nothing until channels are chosen.
     #[schema(value_type = PortableAgent)]
     pub agent: Map<String, Value>,
     /// File contents by path; SOUL.md and IDENTITY.md are part of `agent`.
@@ -76,7 +76,7 @@ pub struct Imported {
     pub effects: Vec<FileEffect>,
 }
 
-/// Use of a file of an agent.
+/// Effect of an agent's file.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, utoipa::ToSchema)]
 pub struct FileEffect {
     pub path: String,
@@ -107,7 +107,7 @@ impl FileEffect {
 struct PortableAgent;
 
 impl utoipa::PartialSchema for PortableAgent {
-    /// The fields of `NewAgent`, and the base. SOUL.md can replace the instructions.
+    /// The fields of `NewAgent` and `base`. SOUL.md can replace the instructions.
     fn schema() -> RefOr<Schema> {
         let mut schema = NewAgent::schema_with_required(&["name"]);
         if let RefOr::T(Schema::AllOf(all)) = &mut schema {
@@ -160,7 +160,7 @@ pub async fn export_agent(
             tool.remove("registry_id");
         }
     }
-    // Other workspaces have presets of their own, and reject unknown ones.
+    // Other workspaces have their own presets and reject unknown ones.
     if let Some(prompting) = fields.get_mut("prompting").and_then(Value::as_object_mut)
         && let Some(Value::String(profile)) = prompting.get("profile")
         && ![AUTO, NONE].contains(&profile.as_str())
@@ -179,8 +179,8 @@ pub async fn export_agent(
     })
 }
 
-/// Replaces what names people and channels of this workspace by something that permits no more: a question to a person becomes
-/// one to an admin, and a search of some channels finds nothing until others are chosen.
+/// Replaces references to people and channels of this workspace without permitting more: an approval by a specific person
+/// becomes one by an admin, and a search that is restricted to channels finds nothing until channels are chosen.
 fn restrict(agent: &mut NewAgent) {
     let trust = agent.trust.iter_mut();
     for rule in trust.flat_map(|trust| trust.approval_rules.iter_mut()) {

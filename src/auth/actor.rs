@@ -46,8 +46,8 @@ pub struct Caller {
 
 /// A person in one workspace, as of the transaction or read that looked them up.
 ///
-/// It borrows the caller, and write commands are `'static`: the compiler rejects a command that captures an actor from
-/// outside, so rights are always checked in the transaction that uses them.
+/// An actor borrows its caller, and write commands are `'static`. The compiler therefore rejects a command that
+/// captures an actor from outside, so that rights are always checked in the transaction that uses them.
 ///
 /// ```compile_fail,E0597
 /// use openvibe::{auth::{AuthError, Caller, Scope}, db::{Conn, Db}, ids::WorkspaceId};
@@ -67,7 +67,7 @@ pub struct Actor<'a> {
     pub key: Option<ApiKeyId>,
 }
 
-/// Snapshot of role and scopes for long-running work; it grants no rights.
+/// Snapshot of role and scopes, for information in long-running work; grants no rights.
 #[derive(Debug, Clone)]
 pub struct ActorSnapshot {
     pub user: UserId,
@@ -77,7 +77,8 @@ pub struct ActorSnapshot {
 }
 
 impl Caller {
-    /// False for a key of another workspace; objects there are reported as missing.
+    /// Checks whether the credential is valid in a workspace. For a key of another workspace, objects are reported as
+    /// missing.
     pub fn may_enter(&self, workspace: WorkspaceId) -> bool {
         match &self.credential {
             Credential::Session(_) => true,
@@ -101,7 +102,7 @@ impl Caller {
     }
 
     /// Builds the actor from a role and the validity of the credential that were just read. Ignores restrictions by the
-    /// workspace policy: they only affect agent routes, which use `enter`.
+    /// workspace policy, which affect only agent routes; those use `enter`.
     ///
     /// # Errors
     /// `NotAuthenticated` if the session or key has ended since the request was authenticated.
@@ -219,7 +220,7 @@ pub struct WorkspaceCaller {
 }
 
 impl WorkspaceCaller {
-    /// Share of the slow database lane for this person's reads in the workspace.
+    /// Share of the lane for slow reads that this person has in the workspace.
     pub fn share(&self) -> Share {
         Share {
             person: self.caller.user.0,
@@ -228,7 +229,7 @@ impl WorkspaceCaller {
     }
 
     /// # Errors
-    /// As `Caller::enter`.
+    /// Same as `Caller::enter`.
     pub async fn enter(&self, c: &mut Conn) -> Result<Actor<'_>, AuthError> {
         self.caller.enter(c, self.workspace).await
     }
@@ -236,7 +237,7 @@ impl WorkspaceCaller {
     /// Runs a command in the workspace's write queue, with the rights that this person has when it runs.
     ///
     /// # Errors
-    /// As `Caller::enter`, or an error of the command.
+    /// Same as `Caller::enter`, or an error of the command.
     pub async fn write<T, E, F>(self, db: &Db, command: F) -> Result<T, E>
     where
         T: Send + 'static,
@@ -252,7 +253,7 @@ impl WorkspaceCaller {
 }
 
 impl ActorSnapshot {
-    /// Rights to compare with those that `auth::doubts` reads later.
+    /// Rights as a number, which is compared with the one that `auth::doubts` reads later.
     pub fn rights(&self) -> u8 {
         self.role.rights(self.scopes.has(Scope::AgentsWrite))
     }
@@ -281,7 +282,7 @@ impl Actor<'_> {
         self.snapshot().visibility()
     }
 
-    /// Guards changes of the person's own membership and keys: API keys need `workspace:admin`.
+    /// Checks the right to change the person's own membership and keys, for which API keys need `workspace:admin`.
     ///
     /// # Errors
     /// `SessionRequired` for a key without `workspace:admin`.

@@ -1,12 +1,13 @@
-//! Limits of failed sign-ins and of wrong current passwords, exact over all nodes.
+//! Limits for failed sign-ins and wrong current passwords, which are exact across all nodes.
 //!
 //! An attempt takes a permit from each of its buckets before the password is verified, so that concurrent attempts
-//! cannot bypass the limits, and returns them if the password was right. `SQLite` has a single node, which keeps the
-//! buckets in memory (see `rate`). On `PostgreSQL`, they are rows that all nodes share, with the same algorithm: a row
-//! holds the time at which its bucket will be full again, by the clock of the database.
+//! cannot bypass the limits, and returns the permits if the password was right. `SQLite` has a single node, which
+//! keeps the buckets in memory (see `rate`). On `PostgreSQL`, they are rows that all nodes share, with the same
+//! algorithm: a row holds the time at which its bucket will be full again, by the clock of the database.
 //!
-//! On `PostgreSQL`, too, the buckets in memory come first. A node thus rejects what exceeds its own limits without a
-//! query, and an attacker with many addresses cannot make it store more buckets than it keeps in memory.
+//! On `PostgreSQL`, the buckets in memory are checked first as well. A node thus rejects attempts beyond its own
+//! limits without a query, and an attacker with many addresses cannot make it store more rows than it keeps buckets in
+//! memory.
 //!
 //! Every attempt has its own transaction, which locks at most one row of each kind, in the order of the kinds, so that
 //! attempts on several nodes never deadlock.
@@ -27,14 +28,14 @@ use crate::{
     text_enum::text_enum,
 };
 
-/// Failed login attempts from one address, to one account and to any account.
+/// Limits of failed login attempts from one address, to one account and to all accounts.
 const LOGINS_OF_ACCOUNT: Rate = Rate::new(Duration::from_secs(6), 10);
 const LOGINS_OF_ADDRESS: Rate = Rate::new(Duration::from_secs(1), 60);
 /// Failed login attempts to one account from anywhere: 100 per hour. Beyond that, clients that have never signed in to
-/// it get one attempt per minute; nobody is locked out.
+/// the account get one attempt per minute, so that nobody is locked out.
 const LOGINS_OF_ACCOUNT_ANYWHERE: Rate = Rate::new(Duration::from_secs(36), 100);
 const LOGINS_OF_UNKNOWN_CLIENT: Rate = Rate::new(Duration::from_mins(1), 1);
-/// Wrong current passwords in one session.
+/// Limit of wrong current passwords in one session.
 const PASSWORD_CHANGES: Rate = Rate::new(Duration::from_secs(6), 10);
 
 /// Result of the rate limit check before the password is verified.
@@ -78,7 +79,7 @@ impl Limit {
     /// Takes a permit in memory.
     ///
     /// # Errors
-    /// Time to wait for the next permit; none was taken.
+    /// If no permit is available: the time until the next one.
     fn take(&self, key: &str) -> Result<(), Duration> {
         self.buckets.take(key.to_owned(), Instant::now())
     }
@@ -102,17 +103,17 @@ impl Limit {
 struct SharedBucket {
     kind: BucketKind,
     key_hash: String,
-    /// Time in which one permit is refilled.
+    /// Time in which one permit is refilled, in microseconds.
     every_us: i64,
-    /// Time in which an empty bucket is completely refilled.
+    /// Time in which an empty bucket is completely refilled, in microseconds.
     whole_us: i64,
 }
 
 impl SharedBucket {
-    /// Takes a permit. The inner error is the time to wait for the next one; none was taken.
+    /// Takes a permit. The inner error is the time until the next one, if none is available.
     async fn take(&self, c: &mut Conn) -> Result<Result<(), Duration>, DbError> {
-        // If the statement waits for another transaction, its time is earlier than the last change of the row. It then
-        // grants less than it could, never more.
+        // If the statement waits for another transaction, its time is earlier than the last change of the row. It may
+        // then grant less than possible, but never more.
         let taken: Option<(bool,)> = c
             .q("insert into login_attempts as b (kind, key_hash, full_at) \
                 values ($1, $2, statement_timestamp() + $3 * interval '1 microsecond') \
@@ -130,7 +131,7 @@ impl SharedBucket {
         if taken.is_some() {
             return Ok(Ok(()));
         }
-        // The row is locked although it was not changed.
+        // The row is already locked by the statement above, although it was not changed.
         let wait_us: i64 = c
             .q("select cast(extract(epoch from full_at - statement_timestamp()) * 1000000 as bigint) + $3 - $4 \
                 from login_attempts where kind = $1 and key_hash = $2")
@@ -159,7 +160,7 @@ impl SharedBucket {
     }
 }
 
-/// Keys of the buckets of a login attempt: hashes, so that nothing stores an address.
+/// Keys of the buckets of a login attempt, which are hashes, so that no address is stored.
 struct LoginKeys {
     account: String,
     address: String,
@@ -218,7 +219,7 @@ impl Default for Attempts {
 }
 
 impl Attempts {
-    /// Counts in the database, if it can have several nodes.
+    /// Makes attempts count in the database, if the database can have several nodes.
     pub(super) fn share(&mut self, db: &Db) {
         self.shared = (db.engine() == Engine::Postgres).then(|| db.clone());
     }
@@ -226,7 +227,7 @@ impl Attempts {
     /// Counts a login attempt.
     ///
     /// # Errors
-    /// `TooManyAttempts`, or an error of the database.
+    /// `TooManyAttempts`, or a database error.
     pub(super) async fn log_in(&self, email: &str, address: IpAddr) -> Result<Attempt, AuthError> {
         let keys = LoginKeys::new(email, address);
         let (account, from) = (&self.account_logins, &self.address_logins);
@@ -258,7 +259,7 @@ impl Attempts {
         let account = self.account_logins.shared(&keys.account_and_address);
         let address = self.address_logins.shared(&keys.address);
         let anywhere = self.account_logins_anywhere.shared(&keys.account);
-        // The key is unique, so that the attempt shares its transaction with no other command.
+        // The key is unique, so that the attempt does not share its transaction with other commands.
         let taken = db.write(Uuid::now_v7(), async move |c: &mut Conn| {
             if let Err(wait) = account.take(c).await? {
                 return Ok(Err((account.kind, wait)));
@@ -273,7 +274,8 @@ impl Attempts {
         Ok(taken.await?.map_err(|(kind, wait)| refused(kind, wait)))
     }
 
-    /// Refunds a successful login attempt. A failure is only logged, because the password was right.
+    /// Refunds the permits of a successful login attempt. If this fails, the error is only logged, because the
+    /// password was right.
     pub(super) async fn logged_in(&self, email: &str, address: IpAddr, attempt: Attempt) {
         let keys = LoginKeys::new(email, address);
         let was_open = attempt == Attempt::Open;
@@ -298,7 +300,7 @@ impl Attempts {
     /// Counts an attempt on a guarded account by a client that has never signed in to it.
     ///
     /// # Errors
-    /// `TooManyAttempts`, or an error of the database.
+    /// `TooManyAttempts`, or a database error.
     pub(super) async fn unknown_client(
         &self,
         email: &str,
@@ -312,13 +314,13 @@ impl Attempts {
     /// Counts a password change attempt in a session.
     ///
     /// # Errors
-    /// `TooManyAttempts`, or an error of the database.
+    /// `TooManyAttempts`, or a database error.
     pub(super) async fn change_password(&self, session: SessionId) -> Result<(), AuthError> {
         self.take(&self.password_changes, &hash_token(&session.to_string()))
             .await
     }
 
-    /// Refunds an attempt whose current password was correct.
+    /// Refunds the permit of an attempt whose current password was correct.
     pub(super) async fn changed_password(&self, session: SessionId) {
         let key = hash_token(&session.to_string());
         self.password_changes.give_back(&key);
@@ -357,16 +359,16 @@ impl Attempts {
         }
     }
 
-    /// Deletes rows of full buckets, which are equivalent to none.
+    /// Deletes rows of full buckets, which are equivalent to missing rows.
     ///
     /// # Errors
-    /// If the database fails.
+    /// Only database errors.
     pub(super) async fn delete_expired(&self) -> Result<(), DbError> {
         let Some(db) = &self.shared else {
             return Ok(());
         };
         let before = dialect::clock(&mut db.read().await?).await?;
-        // The time is compared again in case an attempt has changed the row meanwhile.
+        // The time is compared again in case an attempt has changed the row in the meantime.
         db.delete_expired(
             before,
             "select exists (select 1 from login_attempts where full_at < $1)",
@@ -397,7 +399,7 @@ async fn give_back(db: &Db, taken: Vec<SharedBucket>) {
 mod tests {
     use super::*;
 
-    /// Returns the burst, and the wait in seconds after that.
+    /// Returns the number of permits granted at once, and then the wait in seconds for the next one.
     async fn granted(mut ask: impl AsyncFnMut() -> Result<(), AuthError>) -> (u32, u64) {
         let mut n = 0;
         loop {

@@ -94,7 +94,7 @@ pub async fn record(
     record_of(c, actor.workspace, actor.user, action, target, data).await
 }
 
-/// Records an action without an actor, to finish work that an admin started.
+/// Records an action without an actor, for work that continues after an admin started it.
 pub async fn record_of(
     c: &mut Conn,
     workspace: WorkspaceId,

@@ -1,5 +1,5 @@
-//! Known clients, from which a person has signed in before. They are not slowed down while someone guesses the password
-//! of the account.
+//! Known clients, from which a person has signed in before. They are not slowed down while someone else guesses
+//! passwords of the account.
 
 use std::{net::IpAddr, time::Duration};
 

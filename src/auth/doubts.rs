@@ -9,11 +9,11 @@ use crate::{
 
 use super::{Role, sessions::SEEN_STALE_AFTER};
 
-/// Returns the sockets whose session, key, membership, role, or rights are not those that they were opened with, and those
-/// whose session or key has not been marked as used for a while. They have to look up their access.
+/// Returns the sockets whose session, key, membership, role, or rights have changed since they were opened, and the
+/// sockets whose session or key has not been marked as used for a while. These sockets have to check their access.
 ///
 /// # Errors
-/// If the database fails.
+/// Only database errors.
 pub async fn find(c: &mut Conn, sockets: &[Arc<Socket>]) -> Result<Vec<Arc<Socket>>, DbError> {
     let accesses = sockets.iter().map(|socket| dialect::access::Access {
         workspace: socket.workspace.0,
@@ -33,7 +33,7 @@ pub async fn find(c: &mut Conn, sockets: &[Arc<Socket>]) -> Result<Vec<Arc<Socke
     let is_unchanged = |(n, socket): (i64, &Arc<Socket>)| {
         valid.get(&n).is_some_and(|(role, members_write_agents)| {
             let rights = role.rights(role.writes_agents(*members_write_agents));
-            // A key can have fewer rights than its person.
+            // A key can have fewer rights than its owner.
             socket.rights() == rights
                 || socket.key.is_some() && socket.rights() == role.rights(false)
         })

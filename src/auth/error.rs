@@ -75,7 +75,7 @@ pub enum AuthError {
 }
 
 impl AuthError {
-    /// Hides objects from members of other workspaces: reports them as missing.
+    /// Hides the object from non-members of its workspace: reports it as missing.
     #[must_use]
     pub fn hiding(self, what: &'static str) -> Self {
         match self {
@@ -85,9 +85,9 @@ impl AuthError {
     }
 }
 
-/// `Retry-After` when too many passwords wait to be hashed.
+/// `Retry-After` in seconds if too many passwords are waiting to be hashed.
 const HASHER_AFTER_S: u64 = 5;
-/// `Retry-After` when there is no room for another socket.
+/// `Retry-After` in seconds if there are too many sockets.
 const SOCKET_AFTER_S: u64 = 10;
 
 impl From<AuthError> for ApiError {

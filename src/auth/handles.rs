@@ -10,7 +10,7 @@ use crate::{
 };
 
 pub const HANDLE_CHARS_MAX: usize = 64;
-/// Reserved for group mentions and the default agent.
+/// Handles reserved for group mentions and the default agent.
 const RESERVED: &[&str] = &["main", "everyone", "here", "channel"];
 
 text_enum! {
@@ -134,7 +134,7 @@ impl Candidates {
             } else {
                 format!("{base}-{n}")
             };
-            // After a few attempts, numbers are skipped, so that thousands of equal names take few queries.
+            // After a few attempts, numbers are skipped, so that thousands of identical names need only a few queries.
             self.n = if n < 20 {
                 n + 1
             } else {

@@ -24,7 +24,7 @@ pub struct Invite {
     /// If set, only this email address can use the invite.
     pub email: Option<String>,
     pub role: Role,
-    /// Unlimited if null.
+    /// Maximum number of uses; unlimited if null.
     pub max_uses: Option<i64>,
     pub uses: i64,
     pub created_by: UserId,
@@ -42,7 +42,7 @@ pub(crate) struct NewInvite {
 /// Creates an invite; returns it with the token for its link.
 ///
 /// # Errors
-/// `Invalid`, or as `Actor::require`.
+/// `Invalid`, or an error from `Actor::require`.
 pub(crate) async fn create(
     c: &mut Conn,
     actor: &Actor<'_>,
@@ -193,7 +193,7 @@ pub(crate) async fn list(
 }
 
 /// # Errors
-/// `NotFound`, or as `Actor::require`.
+/// `NotFound`, or an error from `Actor::require`.
 pub(crate) async fn withdraw(
     c: &mut Conn,
     actor: &Actor<'_>,

@@ -47,8 +47,8 @@ pub(crate) async fn create(
     expires_in_s: Option<i64>,
     device: &Device,
 ) -> Result<(ApiKey, String), AuthError> {
-    // A password change that revokes keys runs in another writer. It either waits until this key exists and deletes
-    // it, or has already ended this session.
+    // A password change that revokes keys runs in another write queue. With this lock, the change either waits until this key
+    // exists and deletes it, or has already ended this session.
     dialect::lock_account(c, actor.user.0).await?;
     caller.check_credential(c).await?;
     if actor.key.is_some() {
@@ -153,7 +153,7 @@ pub(crate) async fn list(c: &mut Conn, actor: &Actor<'_>) -> Result<Vec<ApiKey>,
 /// Lists everyone's keys in this workspace after `after` or before `before`, oldest first.
 ///
 /// # Errors
-/// As `Actor::require`.
+/// Same as `Actor::require`.
 pub(crate) async fn list_all(
     c: &mut Conn,
     actor: &Actor<'_>,

@@ -23,17 +23,18 @@ use crate::{
 
 const SECOND: Duration = Duration::from_secs(1);
 
-/// Reads and writes of one person, with all sessions and keys together.
+/// Limits of reads and of writes of one person, over all sessions and keys.
 const READS: Rate = Rate::new(Duration::from_millis(20), 1000);
 const WRITES: Rate = Rate::new(Duration::from_millis(50), 400);
-/// Uploads of one person.
+/// Limit of uploads of one person.
 const UPLOADS: Rate = Rate::new(SECOND, 60);
-/// Agents that a model drafts for one person: 10 per hour.
+/// Limit of agents that a model drafts for one person: 10 per hour.
 const AGENT_DRAFTS: Rate = Rate::new(Duration::from_mins(6), 10);
-/// Catch-ups of one person: without a model, which reads up to 500 messages, and 20 per hour by a model.
+/// Limits of catch-ups of one person: without a model, where each one reads up to 500 messages, and by a model, 20
+/// per hour.
 const CATCH_UPS: Rate = Rate::new(Duration::from_secs(2), 30);
 const WRITTEN_CATCH_UPS: Rate = Rate::new(Duration::from_mins(3), 20);
-/// Requests from one address: all, and anonymous ones.
+/// Limits of all requests, and of anonymous requests, from one address.
 const REQUESTS: Rate = Rate::new(Duration::from_millis(2), 5000);
 const ANONYMOUS: Rate = Rate::new(Duration::from_millis(100), 200);
 
@@ -98,7 +99,7 @@ fn refused(limit: &'static str, wait: Duration) -> AuthError {
 }
 
 impl Limits {
-    /// Without `on`, only the total number of sockets is limited.
+    /// If `on` is false, only the total number of sockets is limited.
     pub fn new(on: bool, sockets_max: usize, sockets_per_user: usize) -> Self {
         Self {
             on,
@@ -113,7 +114,7 @@ impl Limits {
             anonymous: Buckets::of(ANONYMOUS),
             sockets: Arc::new(Mutex::new(Sockets {
                 max: sockets_max,
-                // Load tests open thousands of sockets with a few accounts.
+                // Load tests open thousands of sockets with only a few accounts.
                 per_user_max: if on { sockets_per_user } else { usize::MAX },
                 all: 0,
                 of_users: HashMap::new(),
@@ -199,7 +200,8 @@ impl Limits {
     /// Counts a login attempt before the password is verified, so that concurrent attempts cannot bypass the limits.
     ///
     /// # Errors
-    /// `TooManyAttempts`, with the seconds to wait, or an error of the database: without it, nobody can guess.
+    /// `TooManyAttempts`, with the seconds to wait, or a database error, so that passwords cannot be guessed while
+    /// the database is unavailable.
     pub async fn log_in(&self, email: &str, address: IpAddr) -> Result<Attempt, AuthError> {
         if !self.on {
             return Ok(Attempt::Open);
@@ -210,7 +212,7 @@ impl Limits {
     /// Counts an attempt on a guarded account by a client that has never signed in to it.
     ///
     /// # Errors
-    /// As `log_in`.
+    /// Same as `log_in`.
     pub async fn unknown_client(&self, email: &str, address: IpAddr) -> Result<(), AuthError> {
         if !self.on {
             return Ok(());
@@ -218,7 +220,7 @@ impl Limits {
         self.attempts.unknown_client(email, address).await
     }
 
-    /// Refunds a successful attempt.
+    /// Refunds the permits of a successful attempt.
     pub async fn logged_in(&self, email: &str, address: IpAddr, attempt: Attempt) {
         if self.on {
             self.attempts.logged_in(email, address, attempt).await;
@@ -229,7 +231,7 @@ impl Limits {
     /// someone else's password change.
     ///
     /// # Errors
-    /// As `log_in`.
+    /// Same as `log_in`.
     pub async fn change_password(&self, session: SessionId) -> Result<(), AuthError> {
         if !self.on {
             return Ok(());
@@ -237,14 +239,14 @@ impl Limits {
         self.attempts.change_password(session).await
     }
 
-    /// Refunds an attempt whose current password was correct.
+    /// Refunds the permit of an attempt whose current password was correct.
     pub async fn changed_password(&self, session: SessionId) {
         if self.on {
             self.attempts.changed_password(session).await;
         }
     }
 
-    /// Takes a socket slot, also of the person if known.
+    /// Takes a socket slot, and one of the person's slots if the person is known.
     ///
     /// # Errors
     /// `TooManySockets` for the limit per person, `NoMoreSockets` for the total.
@@ -291,7 +293,7 @@ impl Limits {
     /// Deletes expired attempts from the database.
     ///
     /// # Errors
-    /// If the database fails.
+    /// Only database errors.
     pub async fn delete_expired(&self) -> Result<(), DbError> {
         self.attempts.delete_expired().await
     }
@@ -311,7 +313,7 @@ mod tests {
         Limits::new(true, 3, 2)
     }
 
-    /// Returns the burst, and the wait in seconds after that.
+    /// Returns the number of permits granted at once, and then the wait in seconds for the next one.
     fn granted(mut ask: impl FnMut() -> Result<(), AuthError>) -> (u32, u64) {
         let mut n = 0;
         loop {

@@ -61,7 +61,7 @@ pub async fn get_member(
         .ok_or_else(|| AuthError::MemberNotFound(user.to_string()))
 }
 
-/// Lists members, sorted by when they joined; `after` and `before` are members.
+/// Lists members in the order in which they joined, after `after` or before `before`.
 pub async fn list_members(
     c: &mut Conn,
     workspace: WorkspaceId,
@@ -205,7 +205,7 @@ pub async fn check_not_last_admin(
 /// Changes a role or handle. Admins can change both for anyone; people can change their own handle.
 ///
 /// # Errors
-/// `MemberNotFound`, `LastAdmin`, `HandleTaken`, `Invalid`, or as `Actor::require`.
+/// `MemberNotFound`, `LastAdmin`, `HandleTaken`, `Invalid`, or an error from `Actor::require`.
 pub(crate) async fn update(
     c: &mut Conn,
     actor: &Actor<'_>,
@@ -291,8 +291,7 @@ async fn set_handle(
     Ok(())
 }
 
-/// Removes a person from the workspace, with their keys, channel memberships, and what agents remember for them. Their
-/// messages stay.
+/// Removes a person from the workspace, with their keys, channel memberships, and personal memory entries. Their messages stay.
 ///
 /// # Errors
 /// `MemberNotFound`, `LastAdmin`; as `Actor::require` to remove someone else; `SessionRequired` for a key that would
@@ -318,7 +317,8 @@ pub(crate) async fn remove(c: &mut Conn, actor: &Actor<'_>, user: UserId) -> Res
     .map_err(Into::into)
 }
 
-/// Removes a member, with their keys, channel memberships, and what agents remember for them; `shown` is the member in the event for the others.
+/// Removes a member, with their keys, channel memberships, and personal memory entries; `shown` is the member as included in the
+/// event.
 pub async fn remove_member(
     c: &mut Conn,
     workspace: WorkspaceId,
@@ -337,7 +337,7 @@ pub async fn remove_member(
         .bind(user)
         .run()
         .await?;
-    // The cleanup forgets them.
+    // The cleanup forgets expired entries.
     c.q("update memories set expires_at = $3 where workspace_id = $1 and user_id = $2 and forgotten_at is null")
         .bind(workspace)
         .bind(user)

@@ -60,7 +60,7 @@ fn is_mark(c: char) -> bool {
 }
 
 /// # Errors
-/// `Invalid` if it is not an email address.
+/// `Invalid` if the text is not an email address.
 pub(super) fn parse_email(text: &str) -> Result<String, AuthError> {
     let email = text.trim().to_lowercase();
     let well_formed = email.len() <= 254

@@ -1,5 +1,5 @@
-//! Password rules and hashing: argon2id with the default parameters of the library (19 MiB), on blocking threads, with
-//! one hash at a time per core.
+//! Password rules and hashing: argon2id with the default parameters of the library (19 MiB), on blocking threads, one hash per
+//! core at a time.
 
 use std::{
     sync::{Arc, LazyLock},
@@ -21,7 +21,8 @@ pub(super) const PASSWORD_BYTES_MAX: usize = 1024;
 /// Hash that matches no password: verified for unknown addresses, so that the response takes equally long.
 const NOBODY: &str = "$argon2id$v=19$m=19456,t=2,p=1$AAAAAAAAAAAAAAAAAAAAAA$AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA";
 
-/// Longest wait for a place to hash: a sign-in waits behind those of others, and holds a turn of all requests meanwhile.
+/// Maximum wait for a hashing slot. A sign-in queues behind those of others, and occupies one of the server's request slots in
+/// the meantime.
 const WAIT_MAX: Duration = Duration::from_secs(10);
 
 #[derive(Clone)]
@@ -31,7 +32,8 @@ pub struct Hasher {
     wait_max: Duration,
 }
 
-/// Shorter parts of a name or address occur in good passwords by chance.
+/// Minimum length of a part of a name or address that a password must not contain; shorter parts occur in good passwords by
+/// chance.
 const PERSONAL_CHARS_MIN: usize = 3;
 
 /// The 10,000 most common passwords of sufficient length, in lowercase and sorted; for the source see the file header.
@@ -57,7 +59,7 @@ fn is_easy_to_guess(password: &str, name: &str, email: &str) -> bool {
 }
 
 /// # Errors
-/// `Invalid` if it is too short, too long, or easy to guess.
+/// `Invalid` if the password is too short, too long, or easy to guess.
 pub(crate) fn check_password(password: &str, name: &str, email: &str) -> Result<(), AuthError> {
     if password.chars().count() < PASSWORD_CHARS_MIN {
         let text =
@@ -75,8 +77,8 @@ pub(crate) fn check_password(password: &str, name: &str, email: &str) -> Result<
     Ok(())
 }
 
-/// The password of an account as it was read. Verifying takes long, so the transaction that acts on the result checks that the
-/// password has not been changed meanwhile.
+/// The stored password of an account. Verification takes long, so the transaction that acts on the result checks that the
+/// password has not been changed in the meantime.
 #[derive(Debug, Clone, sqlx::FromRow)]
 pub struct StoredPassword {
     pub user_id: UserId,
@@ -94,7 +96,8 @@ impl StoredPassword {
         )
     }
 
-    /// Checks in a writing transaction, and locks the account until its end.
+    /// Checks in a write transaction whether the password is unchanged, and locks the account until the end of the
+    /// transaction.
     pub async fn is_current(&self, c: &mut Conn) -> Result<bool, AuthError> {
         let same = c
             .q("update users set password_hash = password_hash where id = $1 and password_hash = $2")
@@ -144,7 +147,7 @@ impl Hasher {
         .await?
     }
 
-    /// Verifies a password against its stored hash; without a hash, returns false after the same time.
+    /// Verifies a password against its stored hash; without a hash, returns false after the same amount of time.
     pub async fn verify(
         &self,
         password: String,

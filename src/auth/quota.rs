@@ -15,7 +15,7 @@ pub const ROW_BYTES: i64 = 1024;
 /// Approximate size of a message without its texts.
 const MESSAGE_ROW_BYTES: i64 = 512;
 
-/// Divisor of the limit: changes without new text may use this fraction of it in addition.
+/// Divisor: changes without new text may exceed the limit by this fraction (1/n) of it.
 const RESERVE_FRACTION: i64 = 10;
 
 /// Storage use of a workspace and its limit.
@@ -72,7 +72,7 @@ async fn stored_bytes(c: &mut Conn, workspace: WorkspaceId) -> Result<i64, DbErr
     .await
 }
 
-/// A part of the storage use that is counted.
+/// A part of the storage use that is counted separately.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Part {
     Agents,
@@ -81,7 +81,7 @@ enum Part {
     Responses,
 }
 
-/// Adds to a part of the storage use, and returns the new total; negative for deletions.
+/// Adds bytes, which are negative for deletions, to a part of the storage use, and returns the new total.
 async fn add(c: &mut Conn, workspace: WorkspaceId, part: Part, bytes: i64) -> Result<i64, DbError> {
     let added = |to: Part| if to == part { bytes } else { 0 };
     c.q(concat!(
@@ -121,7 +121,7 @@ pub async fn get_storage(c: &mut Conn, workspace: WorkspaceId) -> Result<Storage
     })
 }
 
-/// Fails if this many more bytes would exceed the limit.
+/// Checks that this number of additional bytes does not exceed the limit.
 ///
 /// # Errors
 /// `QuotaExceeded`.
@@ -130,8 +130,8 @@ pub async fn check_bytes(c: &mut Conn, workspace: WorkspaceId, more: i64) -> Res
     check_against(c, workspace, more, max, max).await
 }
 
-/// Like `check_bytes`, for changes that do not add text: they may use a tenth more, so that admins of a full
-/// workspace can still turn agents off and restrict access to them.
+/// Like `check_bytes`, for changes that do not add text: they may exceed the limit by a tenth, so that admins of a
+/// full workspace can still turn agents off and restrict access to them.
 ///
 /// # Errors
 /// `QuotaExceeded`.
@@ -177,7 +177,7 @@ pub async fn check_message(
     check_bytes(c, workspace, message_bytes(content, plain)).await
 }
 
-/// True if the workspace cannot store another reply. Replies that have begun are stored in full.
+/// Checks whether the workspace has no room for another reply. Replies that have started are stored in full.
 pub async fn is_full(c: &mut Conn, workspace: WorkspaceId) -> Result<bool, DbError> {
     let bytes = stored_bytes(c, workspace).await?;
     Ok(bytes.saturating_add(MESSAGE_ROW_BYTES) > limit(c, BYTES_MAX).await?)
@@ -242,7 +242,8 @@ async fn set_message_bytes(
     Ok(bytes - counted)
 }
 
-/// Counts the new texts of a message, which are stored even beyond the limit. The caller has locked the workspace.
+/// Counts the new texts of a message, which are stored even beyond the limit. The caller must have locked the
+/// workspace.
 pub async fn recount_message(
     c: &mut Conn,
     workspace: WorkspaceId,
@@ -256,7 +257,7 @@ pub async fn recount_message(
     }
 }
 
-/// As `recount_message`, for an edit: fails if the message grows beyond the limit.
+/// Like `recount_message`, for an edit; fails if the growth of the message exceeds the limit.
 ///
 /// # Errors
 /// `QuotaExceeded`.
@@ -285,7 +286,7 @@ pub async fn check_agents(c: &mut Conn, workspace: WorkspaceId) -> Result<(), Au
     Ok(())
 }
 
-/// Adds to the storage use of agents; negative for deletions.
+/// Adds bytes, which are negative for deletions, to the storage use of agents.
 pub async fn count_agent_bytes(
     c: &mut Conn,
     workspace: WorkspaceId,
@@ -295,12 +296,12 @@ pub async fn count_agent_bytes(
     Ok(())
 }
 
-/// Counted size of this many uploads with this many bytes of content.
+/// Counted size of a number of uploads with a total number of bytes.
 pub fn file_bytes(files: i64, content_bytes: i64) -> i64 {
     content_bytes.saturating_add(files.saturating_mul(ROW_BYTES))
 }
 
-/// Adds to the storage use of uploads; negative for deletions.
+/// Adds bytes, which are negative for deletions, to the storage use of uploads.
 pub async fn count_file_bytes(
     c: &mut Conn,
     workspace: WorkspaceId,
@@ -315,7 +316,7 @@ pub fn response_bytes(texts_bytes: usize) -> i64 {
     ROW_BYTES.saturating_add(i64::try_from(texts_bytes).unwrap_or(i64::MAX))
 }
 
-/// Adds to the storage use of stored responses; negative for deletions.
+/// Adds bytes, which are negative for deletions, to the storage use of stored responses.
 pub async fn count_response_bytes(
     c: &mut Conn,
     workspace: WorkspaceId,

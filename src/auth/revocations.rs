@@ -6,8 +6,8 @@
 //! ```
 //!
 //! The row is part of the transaction that ends the access, so neither exists without the other. Each node applies a
-//! revocation once, whether it learns of it from its own commit or from the row. `SQLite` has a single node, so there
-//! are no rows. The removal of a member travels with the event log instead.
+//! revocation once, whether it receives it through its own commit or from the row. `SQLite` has a single node, so there are no
+//! rows. The removal of a member is announced by the event log instead.
 
 use std::{
     collections::HashMap,
@@ -25,10 +25,10 @@ use crate::{
     time::Timestamp,
 };
 
-/// Retention of rows. A node that was stopped for longer has closed its sockets.
+/// Retention of rows. A node that was unavailable for longer has closed its sockets.
 const KEPT: Duration = Duration::from_mins(10);
-/// Maximum time from the insertion of a row to its commit. It is far longer than the statement limits of writers permit
-/// for a usual batch; in the worst case, a socket stays open until its next heartbeat.
+/// Maximum time from the insertion of a row to its commit. Far longer than the statement timeouts permit for a usual batch of
+/// writes; in the worst case, a socket stays open until its next heartbeat.
 const COMMIT_WITHIN: Duration = Duration::from_mins(2);
 /// Number of rows per read.
 const PAGE_ROWS: i64 = 500;
@@ -79,8 +79,8 @@ impl Revocation {
         }
     }
 
-    /// Closes the sockets of this node that lose their access. Those of a person check it first: a node may learn of a changed
-    /// password or role after the person has signed in again.
+    /// Closes the sockets of this node that lose their access. Sockets of a person check their access first, because a node
+    /// may receive a password or role change after the person has signed in again.
     pub fn close_sockets(&self, hub: &Hub) {
         match self {
             Self::Session(_) | Self::Key(_) => {
@@ -111,9 +111,9 @@ impl Revocation {
     }
 }
 
-/// Signal of a committed revocation.
+/// Signal that a revocation was committed.
 pub struct Revoked {
-    /// ID of its row; `None` on `SQLite`.
+    /// ID of the row; `None` on `SQLite`.
     pub id: Option<Uuid>,
     pub revocation: Revocation,
 }
@@ -121,7 +121,7 @@ pub struct Revoked {
 /// Records a revocation in the transaction that ends the access, and signals it after the commit.
 ///
 /// # Errors
-/// If the database fails.
+/// Only database errors.
 pub async fn record(c: &mut Conn, revocation: Revocation) -> Result<(), DbError> {
     let id = match c.engine() {
         Engine::Sqlite => None,
@@ -163,7 +163,7 @@ struct RevocationRow {
 }
 
 impl RevocationRow {
-    /// `None` for a kind of a newer version; its sockets close at their next heartbeat.
+    /// The revocation; `None` if only a newer version knows its kind. The sockets then close at their next heartbeat.
     fn revocation(&self) -> Option<Revocation> {
         let user = UserId(self.target);
         Some(match self.kind.parse::<RevocationKind>().ok()? {
@@ -208,7 +208,7 @@ async fn newer_than(c: &mut Conn, since: Timestamp) -> Result<Vec<RevocationRow>
 /// Deletes rows that every node has read.
 ///
 /// # Errors
-/// If the database fails.
+/// Only database errors.
 pub async fn delete_expired(db: &Db) -> Result<(), DbError> {
     if db.engine() == Engine::Sqlite {
         return Ok(());
@@ -226,11 +226,11 @@ pub async fn delete_expired(db: &Db) -> Result<(), DbError> {
 
 /// Revocations of all nodes, each returned once.
 ///
-/// Transactions commit in another order than they insert their rows, so a read cannot continue after the newest row
-/// that it has seen: an older one may appear later. Each read therefore goes back `COMMIT_WITHIN` before the newest
-/// row, by the clock of the database, which sets `created_at`, and skips the IDs that were already applied. IDs are
-/// forgotten when no later read can return them, so their number is limited by that of recent rows. After failed reads,
-/// the next one continues where the last successful one ended.
+/// Transactions may commit in a different order than they insert their rows, so a read cannot simply continue after the newest
+/// known row: an older one may appear later. Each read therefore goes back `COMMIT_WITHIN` before the newest row, by the clock
+/// of the database, which sets `created_at`, and skips the IDs that were already applied. IDs are forgotten once no later read
+/// can return them, so their number is bounded by the number of recent rows. After failed reads, the next one continues where
+/// the last successful one ended.
 #[derive(Default)]
 pub struct RevocationFeed(Mutex<Applied>);
 
@@ -269,7 +269,7 @@ impl RevocationFeed {
     /// and ignores the result.
     ///
     /// # Errors
-    /// If the database fails; nothing counts as applied.
+    /// Only database errors; nothing then counts as applied.
     pub async fn read_new(&self, c: &mut Conn) -> Result<Vec<Revocation>, DbError> {
         if c.engine() == Engine::Sqlite {
             return Ok(Vec::new());
@@ -280,7 +280,7 @@ impl RevocationFeed {
         let mut applied = self.lock();
         let read = applied.reads;
         for row in &rows {
-            // Marked as of the next read, unlike IDs that are no longer returned.
+            // Marked with the number of the next read, unlike IDs that are no longer returned.
             if applied.ids.insert(row.id, read + 1).is_none() {
                 new.extend(row.revocation());
             }

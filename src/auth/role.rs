@@ -26,8 +26,7 @@ impl Role {
         }
     }
 
-    /// The role, and whether the person can write agents, which the workspace policy decides for members, in a number to
-    /// compare.
+    /// Encodes the role, and whether the person can write agents, as a number that can be compared.
     pub fn rights(self, writes_agents: bool) -> u8 {
         let role = match self {
             Self::Admin => 1,

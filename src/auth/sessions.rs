@@ -21,9 +21,9 @@ pub const SESSION_COOKIE: &str = "openvibe_session";
 pub(crate) const SESSION_LIFETIME: Duration = Duration::from_hours(30 * 24);
 /// Maximum age of a session, regardless of use.
 const SESSION_AGE_MAX: Duration = Duration::from_hours(180 * 24);
-/// Sessions of a person; starting another one ends the oldest.
+/// Maximum number of sessions of a person; starting another one ends the oldest.
 const SESSIONS_MAX: i64 = 100;
-/// Maximum staleness of `last_seen_at`, so that not every request writes.
+/// Age after which `last_seen_at` is updated, so that not every request writes.
 pub(super) const SEEN_STALE_AFTER: Duration = Duration::from_mins(10);
 
 #[derive(Debug, Serialize, sqlx::FromRow, utoipa::ToSchema)]
@@ -36,8 +36,8 @@ pub struct Session {
     pub address: Option<String>,
 }
 
-/// Starts a session and returns the token for its cookie. Ends the browser's previous session (token `instead_of`), whoever's
-/// it is, and the oldest sessions of the person beyond `SESSIONS_MAX`.
+/// Starts a session and returns the token for its cookie. Ends the browser's previous session (token `instead_of`), even one
+/// of another person, and the oldest sessions of the person beyond `SESSIONS_MAX`.
 pub(crate) async fn start(
     c: &mut Conn,
     user: UserId,
@@ -103,7 +103,7 @@ struct KeyRow {
     last_used_at: Option<Timestamp>,
 }
 
-/// Caller of a token. If `stale`, the time of last use needs an update (`touch`).
+/// Caller of a token. If `stale`, the time of the last use must be updated with `touch`.
 pub struct FoundCaller {
     pub caller: Caller,
     pub stale: bool,
@@ -112,7 +112,7 @@ pub struct FoundCaller {
 /// Looks up the caller by session token or API key.
 ///
 /// # Errors
-/// `NotAuthenticated` if it is unknown or expired.
+/// `NotAuthenticated` if the token is unknown or has expired.
 pub async fn find_caller(c: &mut Conn, token: &Token) -> Result<FoundCaller, AuthError> {
     match token {
         Token::Session(token) => find_session(c, token).await,

@@ -3,8 +3,8 @@
 use base64::{Engine, engine::general_purpose::URL_SAFE_NO_PAD};
 use sha2::{Digest, Sha256};
 
-/// Secret that a client sends. Only its place in the request shows what it is: the text of a session token is random and can
-/// begin like a key.
+/// Secret that a client sends. Only its position in the request determines its kind, because a session token is random text
+/// that can start like an API key.
 #[derive(Clone)]
 pub enum Token {
     /// From the session cookie.

@@ -25,7 +25,7 @@ pub struct User {
     pub name: String,
     pub avatar_url: Option<String>,
     pub created_at: Timestamp,
-    /// The client suggests deep dives.
+    /// True if the client suggests deep dives.
     pub suggestions: bool,
 }
 
@@ -81,7 +81,7 @@ async fn insert_user(
 
 /// Creates an account as `OPENVIBE_SIGNUP` allows; an invite is always sufficient.
 ///
-/// `setup_token` is the token that the first account needs, if the server requires one.
+/// `setup_token` is the token that is needed for the first account, if the server requires one.
 ///
 /// # Errors
 /// `Invalid`, `EmailTaken`, `SignupClosed`, `SetupToken`, `InviteNotFound`, `InviteForAnother`.
@@ -150,7 +150,7 @@ async fn may_sign_up(
     }
     if mode == Signup::Invite {
         return Err(AuthError::SignupClosed(
-            "sign-up needs an invite link here: ask an admin for one",
+            "sign-up requires an invite link on this server: ask an admin for one",
         ));
     }
     if any_account(c).await? {
@@ -194,7 +194,7 @@ async fn find_by_email(c: &mut Conn, email: &str) -> Result<UserId, AuthError> {
     Ok(stored.ok_or(AuthError::NotFound("account"))?.user_id)
 }
 
-/// Fate of an account's API keys after a password reset.
+/// Whether API keys of the account remain valid after a password reset.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum KeysAfterReset {
     Revoked,
@@ -283,7 +283,8 @@ async fn set_name(c: &mut Conn, user: UserId, name: &DisplayName) -> Result<(), 
     Ok(())
 }
 
-/// Records that names of users have changed. Messages show them also in workspaces that the user has left, where no event announces it.
+/// Records that names of users have changed. Messages also show these names in workspaces that the user has left, where no event
+/// announces the change.
 pub async fn mark_names_changed(c: &mut Conn) -> Result<(), DbError> {
     c.q("insert into meta (key, value) values ('names', $1) on conflict (key) do update set value = $1")
         .bind(uuid::Uuid::now_v7().simple().to_string())

@@ -80,7 +80,7 @@ pub async fn get_workspace(c: &mut Conn, id: WorkspaceId) -> Result<Workspace, A
 }
 
 /// # Errors
-/// `Invalid` if it is not a valid slug.
+/// `Invalid` if the text is not a valid slug.
 pub(crate) fn parse_slug(text: &str) -> Result<String, AuthError> {
     if text.is_empty() || slugify(text, SLUG_CHARS_MAX) != text {
         let problem = "a slug must be 1 to 48 characters of a-z, 0-9, `-`, and `_`, and start and end with a letter or digit";
@@ -95,8 +95,8 @@ pub(crate) fn parse_slug(text: &str) -> Result<String, AuthError> {
     Ok(text.to_owned())
 }
 
-/// A slug that the operator named gives access to processes of the server, so no other workspace can take it, not even
-/// after its own workspace has another one.
+/// Checks that a slug is not one that the operator configured. Such a slug gives access to processes on the server, so
+/// no other workspace can take it, even if its own workspace has changed its slug.
 fn check_not_named(slug: &str, named: &[String]) -> Result<(), AuthError> {
     if named.iter().any(|known| known == slug) {
         let problem =
@@ -120,7 +120,7 @@ async fn insert(c: &mut Conn, id: WorkspaceId, name: &str, slug: &str) -> Result
     Ok(n == 1)
 }
 
-/// The workspace that was created first; `None` before there is one.
+/// The workspace that was created first; `None` if there is none yet.
 pub async fn find_oldest(c: &mut Conn) -> Result<Option<WorkspaceId>, AuthError> {
     let oldest: Option<(WorkspaceId,)> = c
         .q("select id from workspaces order by id limit 1")
@@ -129,8 +129,8 @@ pub async fn find_oldest(c: &mut Conn) -> Result<Option<WorkspaceId>, AuthError>
     Ok(oldest.map(|row| row.0))
 }
 
-/// Inserts an empty workspace; the caller adds its agents, creator, and channels in the same transaction. Only the first
-/// workspace of the server can have a slug that the operator `named` before it existed.
+/// Inserts an empty workspace; the caller must add its agents, creator, and channels in the same transaction. Only the
+/// first workspace of the server can have a slug that the operator `named` before it existed.
 ///
 /// # Errors
 /// `SlugTaken` or `Invalid` for an explicit slug.
@@ -185,7 +185,7 @@ pub async fn add_creator(
 }
 
 /// # Errors
-/// `TooManyWorkspaces` if the person is already in `max` workspaces.
+/// `TooManyWorkspaces` if the person is already a member of `max` workspaces.
 pub async fn check_room(c: &mut Conn, user: UserId, max: i64) -> Result<(), AuthError> {
     let n: i64 = c
         .q("select count(*) from members where user_id = $1")
@@ -206,7 +206,8 @@ async fn has_workspace(c: &mut Conn) -> Result<bool, AuthError> {
     Ok(any.is_some())
 }
 
-/// Checks whether a person can create a workspace while sign-up is not open: for the first workspace, or as an admin.
+/// Checks whether a person can create a workspace while sign-up is not open: only the first workspace, or as an admin of
+/// another one.
 pub async fn may_create(c: &mut Conn, user: UserId) -> Result<bool, AuthError> {
     let none = !has_workspace(c).await?;
     let admin = c
@@ -218,10 +219,11 @@ pub async fn may_create(c: &mut Conn, user: UserId) -> Result<bool, AuthError> {
     Ok(none || admin)
 }
 
-/// Changes the given fields and announces the workspace. A slug that the operator `named` is neither given up nor taken.
+/// Changes the given fields and announces the workspace. A slug that the operator configured (`named`) can be neither
+/// changed nor taken.
 ///
 /// # Errors
-/// `SlugTaken`, `Invalid`, or as `Actor::require`.
+/// `SlugTaken`, `Invalid`, or an error from `Actor::require`.
 pub(crate) async fn update(
     c: &mut Conn,
     actor: &Actor<'_>,
@@ -235,7 +237,7 @@ pub(crate) async fn update(
         check_not_named(slug, named)?;
         if named.contains(&before.slug) {
             let problem = format!(
-                "the operator of this server named the slug `{}` in its configuration: ask the operator to remove it first",
+                "the slug `{}` is used in the configuration of this server: ask the operator to remove it there first",
                 before.slug
             );
             return Err(AuthError::Invalid(problem, "slug"));

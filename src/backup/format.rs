@@ -24,8 +24,8 @@ const INDEX: &str = "index.json";
 const GZIP_HEAD: [u8; 10] = [0x1f, 0x8b, 8, 0, 0, 0, 0, 0, 4, 0xff];
 /// Maximum size of an entry, regardless of the size that its header states.
 const ENTRY_BYTES_MAX: u64 = 256 * 1024 * 1024;
-/// Maximum number of bytes between the contents of two entries and after the last one: headers, long names, and empty
-/// blocks.
+/// Maximum number of bytes between the contents of two entries, and after the last one, for headers, long names, and
+/// empty blocks.
 const BETWEEN_BYTES_MAX: u64 = 64 * 1024;
 /// Entries are padded to a multiple of this size.
 const BLOCK_BYTES: u64 = 512;
@@ -42,7 +42,7 @@ pub struct Manifest {
     pub engine: String,
     pub created_at: String,
     pub epoch: Option<String>,
-    /// Tables in an order in which references come first.
+    /// Tables, ordered so that each one follows the tables that it references.
     #[serde(default)]
     pub tables: Vec<Table>,
 }
@@ -365,7 +365,7 @@ fn difference(told: &[Entry], seen: &[Entry]) -> Option<String> {
         .map(|entry| format!("unexpected entry {}", entry.name))
 }
 
-/// Fields present in every version of the format.
+/// Fields that every version of the format contains.
 #[derive(Deserialize)]
 struct Head {
     format: String,

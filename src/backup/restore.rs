@@ -29,7 +29,8 @@ pub struct Restored {
     /// Number of rows per table.
     pub rows: BTreeMap<String, u64>,
     pub blobs: u64,
-    /// Number of uploads in the bucket of the settings; `None` if the tables of this version cannot name it.
+    /// Number of uploads that were restored to the configured bucket; `None` if the tables of this version cannot refer
+    /// to a bucket.
     pub in_bucket: Option<usize>,
 }
 
@@ -89,7 +90,7 @@ fn require_empty(place: &DatabaseUrl, data_dir: &Path) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Credentials that a restore can skip.
+/// Credentials that a restore can omit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Access {
     Sessions,
@@ -136,7 +137,7 @@ async fn open_target(place: &DatabaseUrl, staging: &Staging, schema: i64) -> any
     })
 }
 
-/// Restores a verified backup, except for the credentials in `ended`. The caller holds the lock on `data_dir`.
+/// Restores a verified backup, except for the credentials in `ended`. The caller must hold the lock on `data_dir`.
 ///
 /// # Errors
 /// If the target is not empty, or if the backup is damaged, newer than this version, or does not match the tables of
@@ -209,21 +210,21 @@ pub async fn restore(
     })
 }
 
-/// Returns true if the tables can say where uploads are. Otherwise, all of them are restored to the local store.
+/// Returns true if the tables record the stores of uploads. Otherwise, all uploads are restored to the local store.
 fn has_stores(tables: &[Table]) -> bool {
     let mut blobs = tables.iter().filter(|table| table.name == "blobs");
     blobs.any(|table| table.columns.iter().any(|column| column.name == "store"))
 }
 
-/// Puts large uploads into the bucket, each when its last piece was read.
+/// Stores large uploads in the bucket, each one after its last piece was read.
 struct BucketTarget {
     bucket: Bucket,
-    /// Sizes of the uploads to put there, by `HASH/UPLOAD`.
+    /// Sizes of the uploads for the bucket, by `HASH/UPLOAD`.
     sizes: HashMap<String, u64>,
-    /// File of the upload that is being read, and its size so far.
+    /// File with the pieces of the upload that is being read.
     spool: PathBuf,
     spooled_bytes: u64,
-    /// Objects of the restored rows. They have new uploads, because those of the backup may still have theirs.
+    /// Objects of the restored rows. They get new upload IDs, because objects with the IDs of the backup may still exist.
     stored: Vec<Blob>,
 }
 
@@ -276,7 +277,8 @@ impl BucketTarget {
         Ok(true)
     }
 
-    /// Deletes the objects of a failed restore. Those that cannot be deleted have no row, so a server deletes them later.
+    /// Deletes the objects of a failed restore. Objects that cannot be deleted now have no row, so a server deletes them
+    /// later.
     async fn discard(&self) {
         for blob in &self.stored {
             if self.bucket.delete(&blob.key()).await.is_err() {
@@ -413,7 +415,7 @@ fn sync_directory(dir: &Path) -> io::Result<()> {
     fs::File::open(dir)?.sync_all()
 }
 
-/// Moves the restored data to its final location, the database last: once it is in place, everything is.
+/// Moves the restored data to its final location. The database is moved last, so that once it is in place, everything is.
 fn publish(staging: &Staging, data_dir: &Path) -> anyhow::Result<()> {
     let Some((from, to)) = &staging.database else {
         return Ok(());

@@ -19,7 +19,7 @@ use crate::{
 const ROWS_BYTES: usize = 2 * 1024 * 1024;
 /// Maximum size of an entry with a chunk of an upload, as for chunks in the database.
 const CHUNK_BYTES: u64 = 1024 * 1024;
-/// An upload that is moved during the backup is looked for in this many places.
+/// Maximum number of stores that are tried for an upload that is moved during the backup.
 const PLACES_MAX: usize = 4;
 
 /// Contents of a backup.
@@ -127,11 +127,11 @@ struct Source<'a> {
     place: &'a DatabaseUrl,
     settings: &'a BlobSettings,
     bucket_url: Option<String>,
-    /// Opened when an upload is in it.
+    /// The bucket, which is opened when an upload is stored in it.
     bucket: &'a mut Option<Bucket>,
 }
 
-/// Reads an upload piece by piece, even if it is moved meanwhile.
+/// Reads an upload piece by piece, even if it is moved in the meantime.
 struct Pieces<'a> {
     source: Source<'a>,
     blob: Blob,
@@ -139,7 +139,8 @@ struct Pieces<'a> {
     file: Option<std::fs::File>,
     /// The state of the database after a move.
     newer: Option<Dump>,
-    /// Deleted since the snapshot, together with the last row that referred to it.
+    /// True if the upload was deleted after the snapshot, together with the last row that referred
+    /// to it.
     is_deleted: bool,
 }
 
@@ -222,7 +223,7 @@ async fn copy_blob<W: Write>(
     }
     let name = &row.blob.hash;
     if n == 0 {
-        // The backup shows an earlier state than that in which it was deleted.
+        // An upload that was deleted after the snapshot needs no warning.
         if !pieces.is_deleted {
             warnings.push(format!("the upload {name} is missing"));
         }

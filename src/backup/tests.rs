@@ -72,7 +72,7 @@ fn every_corpus_archive_is_valid_or_rejected_with_a_reason() {
     }
 }
 
-/// Returns true if the message is meaningful to someone who wants to restore.
+/// Returns true if the message is useful to someone who wants to restore.
 fn is_told(damage: &Damage) -> bool {
     let text = damage.to_string();
     text.contains("backup") || text.contains("cannot be read")
@@ -96,7 +96,7 @@ fn packed(entries: &[(String, Vec<u8>)]) -> Vec<u8> {
         let mut header = tar::Header::new_gnu();
         header.set_size(bytes.len() as u64);
         header.set_mode(0o600);
-        // `append_data` rejects names that leave the directory, so they are written as they are.
+        // `append_data` rejects names that point outside of the directory, so they are written directly.
         let raw = name.as_bytes();
         let room = &mut header.as_old_mut().name;
         let len = raw.len().min(room.len());
@@ -112,7 +112,7 @@ fn packed(entries: &[(String, Vec<u8>)]) -> Vec<u8> {
     tar.into_inner().unwrap().finish().unwrap()
 }
 
-/// Rebuilds the index, as someone who changes a backup on purpose would.
+/// Rebuilds the index, like someone who changes a backup on purpose.
 fn sealed(entries: &mut [(String, Vec<u8>)]) {
     let Some((index, rest)) = entries.split_last_mut() else {
         return;

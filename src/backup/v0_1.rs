@@ -15,7 +15,7 @@ use crate::{
 
 /// Newest migration of version 0.1.
 pub(super) const MIGRATION: i64 = 20_261_121_101_200;
-/// Migration whose schema the rows are converted to; later ones run at the next start.
+/// Migration to whose schema the rows are converted; later migrations run at the next start.
 pub(super) const TARGET: i64 = 20_261_121_164_507;
 
 /// Agents of threads and forks, which are marked in `bindings` once all rows are there.
@@ -99,7 +99,7 @@ fn column(name: &str, kind: Kind) -> Column {
     }
 }
 
-/// The table with its present columns.
+/// The table with its current columns.
 pub(super) fn table(old: &Table) -> Table {
     let mut table = old.clone();
     if let Some(change) = Change::of(old) {
@@ -227,7 +227,7 @@ fn recipients_of(only: &Value) -> anyhow::Result<Option<(BTreeSet<UserId>, bool)
     Ok(Some((users?, only["managers"] == true)))
 }
 
-/// Call it before the first row is inserted.
+/// Must be called before the first row is inserted.
 pub(super) async fn begin(load: &mut Load) -> Result<(), DbError> {
     load.execute(&format!(
         "create temporary table {BOUND} (conversation_id uuid not null, agent_id uuid not null)"
@@ -235,7 +235,7 @@ pub(super) async fn begin(load: &mut Load) -> Result<(), DbError> {
     .await
 }
 
-/// Call it after the last row was inserted.
+/// Must be called after the last row was inserted.
 pub(super) async fn finish(load: &mut Load) -> Result<(), DbError> {
     load.execute(&format!(
         "update bindings set is_bound = TRUE where (conversation_id, agent_id) in (select conversation_id, agent_id from {BOUND})"

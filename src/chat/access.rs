@@ -1,7 +1,6 @@
 //! Access checks. One query finds a conversation and the caller's rights in it.
 //!
-//! A conversation in another workspace, or in a private channel that the caller is not in, is not
-//! found.
+//! Conversations in other workspaces, and in private channels that the caller has not joined, are reported as not found.
 
 use crate::time::Timestamp;
 
@@ -38,7 +37,7 @@ pub struct ThreadAccess<'a> {
     pub channel_access: ChannelAccess<'a>,
     pub thread: ThreadId,
     pub archived: bool,
-    /// True if an agent is bound to the conversation, and no collaboration runs there.
+    /// True if an agent is bound to the conversation and no collaboration is running there.
     pub bound: bool,
     /// `None` for the main line of the thread.
     pub fork: Option<ForkAccess>,
@@ -131,7 +130,7 @@ impl ThreadRow {
     }
 }
 
-/// Selects a thread and the caller's rights in it; the given texts add columns and tables to the statement.
+/// Selects a thread and the caller's rights in it; the arguments add columns and joins to the statement.
 macro_rules! thread_sql {
     ($columns:literal, $tables:literal) => {
         concat!("select t.id as thread_id, t.status, \
@@ -162,14 +161,14 @@ pub async fn thread<'a>(
     row.ok_or(ChatError::ThreadNotFound)?.admit(caller)
 }
 
-/// State of the database when a page was read.
+/// State of the database at which a page was read.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PageVersion {
     /// The newest event of the workspace.
     pub seq: i64,
-    /// The epoch of the database: after a failover or a restore, the same `seq` can be another event.
+    /// The epoch of the database; after a failover or a restore, the same `seq` can refer to another event.
     pub epoch: String,
-    /// Changes with the name of any user, see `auth::mark_names_changed`.
+    /// Value that changes whenever any user is renamed; see `auth::mark_names_changed`.
     pub names: String,
 }
 
@@ -192,9 +191,9 @@ struct PageRow {
     is_quiet: bool,
 }
 
-/// As `thread`, and compares the thread's newest page with the version at which it was read. A page shows nothing that changes without
-/// an event of its channel or of the whole workspace, except for names of people, which `names` covers, and text of a streaming reply.
-/// Far behind the log, a page counts as outdated, so that few events are read.
+/// Like `thread`, and checks whether the thread's newest page is still current at the version at which it was read. Everything on
+/// a page changes only with an event of its channel or of the whole workspace, except for people's names, which `names` covers,
+/// and the text of a streaming reply. A page far behind the log counts as outdated, which limits the number of events to read.
 ///
 /// # Errors
 /// `ThreadNotFound`.
@@ -300,7 +299,7 @@ pub async fn unplaced<'a>(
     }
 }
 
-/// The channel of a task's conversation; `None` if it has none.
+/// The channel of a task's conversation; `None` for a task without a conversation.
 ///
 /// # Errors
 /// `TaskNotFound`.
@@ -313,14 +312,14 @@ pub async fn channel_of_task<'a>(
         (Some(id), _) => thread(c, caller, id)
             .await
             .map(|access| access.channel_access),
-        // The thread of a schedule's reply does not exist yet.
+        // The reply of a schedule starts the thread, so only the channel exists.
         (None, Some(id)) => channel(c, caller, id).await,
         (None, None) => return Ok(None),
     };
     found.map(Some).map_err(|_| ChatError::TaskNotFound)
 }
 
-/// Checks access to a thread that does not exist yet, of a schedule's reply: that to its channel.
+/// Checks access to the thread that a schedule's reply will start, which is access to its channel.
 ///
 /// # Errors
 /// `ChannelNotFound`.
@@ -339,7 +338,7 @@ pub async fn coming_thread<'a>(
     })
 }
 
-/// Checks whether a person can post in a channel now, or in a thread of it.
+/// Checks whether a person can currently post in a channel, or in one of its threads.
 pub async fn can_post(
     c: &mut Conn,
     user: UserId,
@@ -361,8 +360,8 @@ pub async fn can_post(
     Ok(role.is_some_and(|(role,)| role.scopes().has(Scope::ChatWrite)))
 }
 
-/// Checks whether the requester of a task can post in its conversation now, and whether the key that started its chain, if it was
-/// a key, can still post and invoke agents.
+/// Checks whether the requester of a task can currently post in its conversation and, if an API key started its chain, whether
+/// that key can still post and invoke agents.
 pub async fn requester_can_post(c: &mut Conn, task: &Task) -> Result<bool, DbError> {
     let role: Option<(Role,)> = c
         .q(concat!(
@@ -390,7 +389,7 @@ pub async fn requester_can_post(c: &mut Conn, task: &Task) -> Result<bool, DbErr
     }
 }
 
-/// Checks whether the requester of a task can read its conversation now.
+/// Checks whether the requester of a task can currently read its conversation.
 pub async fn requester_can_read(c: &mut Conn, task: &Task) -> Result<bool, DbError> {
     let role: Option<(Role,)> = c
         .q(concat!(
@@ -404,8 +403,8 @@ pub async fn requester_can_read(c: &mut Conn, task: &Task) -> Result<bool, DbErr
     Ok(role.is_some_and(|(role,)| role.scopes().has(Scope::ChatRead)))
 }
 
-/// Checks whether the requester of a run or of a task of its steps, and the key that started the run, can act now: in its channel, if
-/// it has one.
+/// Checks whether the requester of a run, and the API key that started it, can currently act: in the run's channel if it has one.
+/// `task` is the run's root or a task of one of its steps.
 pub async fn requester_can_run(c: &mut Conn, task: &Task) -> Result<bool, DbError> {
     let row: Option<(Role, Option<ApiKeyId>)> = c
         .q(concat!(
@@ -432,7 +431,8 @@ pub async fn requester_can_run(c: &mut Conn, task: &Task) -> Result<bool, DbErro
     }
 }
 
-/// Checks whether the requester of a task has a right now, and whether the key that started it, if it was a key, still has it.
+/// Checks whether the requester of a task currently has a scope and, if an API key started the task, whether that key still has
+/// it.
 pub async fn requester_has(c: &mut Conn, task: &Task, scope: Scope) -> Result<bool, DbError> {
     let row: Option<(Role, Option<ApiKeyId>)> = c
         .q("select m.role, k.api_key_id from tasks k \
@@ -449,7 +449,7 @@ pub async fn requester_has(c: &mut Conn, task: &Task, scope: Scope) -> Result<bo
     }
 }
 
-/// Checks whether a key can post and invoke agents now.
+/// Checks whether an API key can currently post and invoke agents.
 pub async fn key_can_invoke(
     c: &mut Conn,
     key: ApiKeyId,
@@ -458,7 +458,7 @@ pub async fn key_can_invoke(
     key_has(c, key, workspace, &[Scope::ChatWrite, Scope::AgentsUse]).await
 }
 
-/// Checks whether a key was not revoked, has not expired, and has these scopes.
+/// Checks whether an API key is neither revoked nor expired and has these scopes.
 async fn key_has(
     c: &mut Conn,
     key: ApiKeyId,
@@ -475,7 +475,7 @@ async fn key_has(
     Ok(scopes.is_some_and(|(Json(scopes),)| needed.iter().all(|scope| scopes.has(*scope))))
 }
 
-/// Checks that a task of a personal kind is the caller's own.
+/// Checks that a task is the caller's own if its kind is personal.
 ///
 /// # Errors
 /// `TaskNotFound`.
@@ -545,7 +545,7 @@ impl ThreadAccess<'_> {
         })
     }
 
-    /// Checks whether this is a thread in a channel: not a fork, and not in a direct channel.
+    /// Checks whether this is the main line of a thread in a public or private channel.
     pub fn is_shared_thread(&self) -> bool {
         self.fork.is_none() && self.channel_access.kind != ChannelKind::Direct
     }

@@ -1,6 +1,6 @@
 //! Arrows: `→` or `->` between agents that reply one after the other.
 //!
-//! Pure, as `mentions`: this module does not know which mentions are of agents.
+//! Like `mentions`, this module is pure: it does not know which mentions refer to agents.
 
 use std::ops::Range;
 
@@ -8,7 +8,7 @@ use super::mentions::{self, RawMention, Seen, Span, seen_by_reader};
 
 const SIGNS: &[&str] = &["→", "->"];
 
-/// An arrow outside code, quotes, and links, after white space, and before an `@…`, white space aside.
+/// An arrow after white space, outside code, quotes, and links, whose next character other than white space starts an `@…`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Arrow {
     bytes: Range<usize>,
@@ -60,8 +60,8 @@ fn arrow_before(content: &str, at: usize, seen: &[Seen]) -> Option<Range<usize>>
     (follows_space && seen[start] == Seen::Text).then_some(start..before.len())
 }
 
-/// Splits a message into the links of its chain. `agents` are the mentions of agents in order. Returns nothing if there is no
-/// arrow before one of them, or none of them before the first arrow.
+/// Splits a message into the links of its chain. `agents` are the mentions of agents in order. Returns an empty list unless
+/// an agent is mentioned before the first arrow and another one after an arrow.
 pub(super) fn links(content: &str, arrows: &[Arrow], agents: &[Span]) -> Vec<Link> {
     let mention_of = |arrow: &Arrow| {
         let found = agents.binary_search_by_key(&arrow.mention_utf16, |agent| agent.start);

@@ -29,7 +29,7 @@ pub use super::rows::thread::BoundBy;
 /// repeated changes do not fill the thread.
 const HANDOFF_REPLACED_WITHIN: Duration = Duration::from_secs(10);
 
-/// State of a bound agent: it can reply or not.
+/// Whether a bound agent can reply.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum BoundState {
     Active,
@@ -46,7 +46,7 @@ pub struct Binding {
     pub version: i64,
     pub auto_reply: bool,
     pub state: BoundState,
-    /// True if a notice already announced the fallback agent.
+    /// True if a notice has already announced the fallback agent.
     pub stood_in: bool,
     pub bound_by: BoundBy,
     access: Option<AccessControl>,
@@ -102,8 +102,8 @@ pub async fn find_binding(
     }))
 }
 
-/// Binds a conversation of `thread` to an agent at the given version for a person and turns on
-/// automatic replies.
+/// Binds a conversation of `thread` to an agent at the given version on behalf of a person, and
+/// turns on automatic replies.
 pub async fn bind(
     c: &mut Conn,
     workspace: WorkspaceId,
@@ -116,7 +116,7 @@ pub async fn bind(
     bind_by(c, workspace, thread, conversation, agent, version, by).await
 }
 
-/// As `bind`, with the origin of the binding.
+/// Like `bind`, and also records the origin of the binding.
 pub(super) async fn bind_by(
     c: &mut Conn,
     workspace: WorkspaceId,
@@ -143,7 +143,8 @@ pub(super) async fn bind_by(
     Ok(())
 }
 
-/// Records whether a notice announced the fallback agent of an agent that is turned off.
+/// Records whether a notice has announced that the fallback agent replies for an agent that is
+/// turned off.
 pub(super) async fn set_stood_in(
     c: &mut Conn,
     conversation: Conversation,
@@ -159,13 +160,13 @@ pub(super) async fn set_stood_in(
     Ok(())
 }
 
-/// Maximum number of threads announced when their agent is deleted, most recent first. Clients
-/// reload other threads when they open them.
+/// Maximum number of threads announced when their agent is deleted: the most recent ones. Clients
+/// reload the others when they open them.
 const REBOUND_ANNOUNCED_MAX: i64 = 100;
 
 /// Rebinds every conversation of an agent that is being deleted permanently to the newest version
-/// of the default agent, or to no agent if there is no default. Channels and the threads that they
-/// have bound are left without it. The caller holds the workspace lock.
+/// of the default agent, or to no agent if there is no default. Channels, and the threads that they
+/// have bound, are left without an agent. The caller must hold the workspace lock.
 pub async fn move_from(c: &mut Conn, workspace: WorkspaceId, gone: AgentId) -> Result<(), DbError> {
     channels::forget_agent(c, gone).await?;
     let default = profiles::find_default(c, workspace).await?;
@@ -185,7 +186,8 @@ pub async fn move_from(c: &mut Conn, workspace: WorkspaceId, gone: AgentId) -> R
         .run()
         .await?;
     if let Some(agent) = &default {
-        // Earlier bindings to the default agent make way for the ones that it takes over.
+        // Earlier bindings to the default agent are deleted in conversations that are rebound to
+        // it.
         c.q(
             "delete from bindings where agent_id = $2 and conversation_id in \
              (select conversation_id from bindings where agent_id = $1 and is_bound)",
@@ -262,8 +264,8 @@ pub struct BindingPatch {
     pub auto_reply: Option<bool>,
 }
 
-/// Changes the agent of a conversation or its automatic replies. The caller announces the thread or
-/// fork.
+/// Changes the agent of a conversation or its automatic replies. The caller must announce the
+/// thread or fork.
 ///
 /// # Errors
 /// `NoSuchAgent`, `Invalid` for `auto_reply` without an agent, or any error of `Actor::require`.
@@ -307,7 +309,8 @@ pub async fn change(
 }
 
 /// Hands a conversation over to an agent. If another agent was bound, a notice announces the
-/// handoff; it replaces the notice of a handoff by the same person a moment ago.
+/// handoff. It replaces the notice of a handoff that the same person made less than
+/// `HANDOFF_REPLACED_WITHIN` ago.
 async fn handoff(
     c: &mut Conn,
     access: &ThreadAccess<'_>,

@@ -26,7 +26,7 @@ fn is_word_byte(b: u8) -> bool {
     b.is_ascii_alphanumeric() || b == b'_'
 }
 
-/// Replaces emoji names with emoji. A name that touches a word or another colon stays text, as in
+/// Replaces emoji names with emoji. A name next to a word or another colon remains text, as in
 /// `std::ok::x`.
 pub(super) fn with_emoji(text: &str) -> Cow<'_, str> {
     let bytes = text.as_bytes();

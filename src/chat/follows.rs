@@ -1,7 +1,7 @@
 //! Follow levels of threads.
 //!
-//! Participation in a thread sets `all`; the server never changes a level that the person chose.
-//! Messages of a muted thread (`none`) do not count as unread, but mentions in it do.
+//! Participating in a thread sets the level `all`; the server never changes a level that a person
+//! has chosen. Messages of a muted thread (`none`) do not count as unread, but mentions in it do.
 
 use std::collections::HashMap;
 
@@ -70,8 +70,8 @@ fn follow(level: FollowLevel, cause: FollowCause) -> Follow {
     }
 }
 
-/// One person's levels in the threads of a channel with `last_seq` from `low` to `high`; threads
-/// with the default level are absent.
+/// One person's levels in those threads of a channel whose `last_seq` is between `low` and `high`.
+/// Threads with the default level are omitted.
 pub(super) async fn of_threads(
     c: &mut Conn,
     user: UserId,
@@ -119,7 +119,7 @@ pub async fn set(
 ) -> Result<(Follow, WorkspaceId), ChatError> {
     let access = access::thread(c, caller, thread).await?;
     let actor = &access.channel_access.actor;
-    // The level is personal, so viewers can change it; an API key needs write access.
+    // The level is personal, so viewers can change it; an API key needs the scope for writing.
     actor.require(if actor.key.is_some() {
         Scope::ChatWrite
     } else {
@@ -187,8 +187,8 @@ pub(super) async fn follow_as_author(
     Ok(())
 }
 
-/// Sets the level of the channel members that a message mentions, like `follow_as_author`. Call it
-/// after the mentions were stored.
+/// Like `follow_as_author`, for the channel members that a message mentions. The mentions must be
+/// stored first.
 pub(super) async fn follow_as_mentioned(
     c: &mut Conn,
     channel: ChannelId,

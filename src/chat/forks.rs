@@ -1,6 +1,6 @@
 //! Forks as conversations: their rows, counters, titles, and whether their resolution is stale.
 //!
-//! Starting and resolving forks is in `crate::forks`.
+//! `crate::forks` starts and resolves forks.
 
 use serde::Serialize;
 use uuid::Uuid;
@@ -59,7 +59,7 @@ pub struct Fork {
     pub message_id: MessageId,
     pub title: String,
     pub description: Option<String>,
-    /// The fork's agent: replies to messages that mention no agent.
+    /// The fork's agent, which replies to messages that mention no agent.
     pub agent_id: Option<AgentId>,
     /// Pinned version of the fork's agent.
     pub agent_version: Option<i64>,
@@ -82,7 +82,8 @@ pub struct Fork {
     pub resolution_id: Option<ResolutionId>,
     /// The current draft.
     pub draft_id: Option<ResolutionId>,
-    /// Agents that work, or have worked, on a goal here; null if a person started the deep dive alone.
+    /// Collaboration of the agents that work, or have worked, on a goal here; null for a deep dive
+    /// without collaborators.
     #[schema(value_type = Option<Collaboration>)]
     pub collaboration: Option<Json<Collaboration>>,
 }
@@ -126,7 +127,7 @@ async fn add_presets(c: &mut Conn, forks: &mut [Fork]) -> Result<(), DbError> {
     Ok(())
 }
 
-/// Forks of a thread, oldest first. With `before`, the last ones before it.
+/// Forks of a thread, oldest first. `before` returns the last forks before that one.
 pub async fn list(
     c: &mut Conn,
     thread: ThreadId,
@@ -218,7 +219,7 @@ pub(super) async fn count_message(
     Ok(())
 }
 
-/// The beginning of the first line of a text, as a title.
+/// Derives a title from the beginning of a text's first line.
 fn title_of(text: &str) -> String {
     let line = text
         .lines()
@@ -251,7 +252,7 @@ fn title_of(text: &str) -> String {
 /// fork without its own title is named after the first message of a person. Appends `fork.updated`
 /// if anything changed.
 ///
-/// Call it after all other events of the transaction were appended: sequence numbers follow the
+/// Must be called after all other events of the transaction were appended: sequence numbers follow the
 /// order of events.
 pub async fn on_message_posted(
     c: &mut Conn,
@@ -312,7 +313,7 @@ async fn mark_stale(c: &mut Conn, fork: ForkId) -> Result<bool, DbError> {
     Ok(n == 1)
 }
 
-/// As `announce_update`, for a fork that exists.
+/// Like `announce_update`, for a fork that must exist.
 pub(super) async fn announced(
     c: &mut Conn,
     fork: ForkId,
@@ -349,8 +350,8 @@ pub(super) async fn on_source_changed(
     Ok(())
 }
 
-/// Resets the titles of forks that are named after a deleted message, and removes all titles
-/// derived from it from the event log.
+/// Resets the titles of forks that are named after a deleted message, and removes all titles derived
+/// from that message from the event log.
 pub(super) async fn erase_title(
     c: &mut Conn,
     message: &Message,
@@ -385,7 +386,7 @@ pub(super) async fn erase_title(
     Ok(())
 }
 
-/// Removes these titles of a fork from a frame.
+/// Blanks the given titles of a fork in a frame.
 fn blank_titles(frame: &mut serde_json::Value, fork: &str, titles: &[String]) {
     for (owner, title) in [
         ("/data/fork/id", "/data/fork/title"),
@@ -400,8 +401,8 @@ fn blank_titles(frame: &mut serde_json::Value, fork: &str, titles: &[String]) {
     }
 }
 
-/// Deletes the resolution of a deleted resolution message, with its text and its action items, also
-/// from the event log.
+/// Deletes the resolution of a deleted resolution message, with its text and action items, and removes
+/// them from the event log.
 pub(super) async fn erase_resolution(
     c: &mut Conn,
     card: &Message,
@@ -442,7 +443,7 @@ pub(super) async fn erase_resolution(
     Ok(())
 }
 
-/// Removes the text of a resolution from a frame.
+/// Blanks the text of a resolution in a frame.
 fn blank_result(frame: &mut serde_json::Value, id: &str) {
     if frame
         .pointer("/data/resolution/id")

@@ -15,8 +15,9 @@ use crate::{
 };
 
 /// # Errors
-/// `NotAuthenticated` if the creator's session has ended, `WorkspaceCreationClosed`, `SlugTaken`
-/// or `Invalid` for a requested slug, `TooManyWorkspaces` if the creator is already in `max` workspaces.
+/// `NotAuthenticated` if the creator's session has ended, `WorkspaceCreationClosed`, `SlugTaken` or
+/// `Invalid` for a requested slug, `TooManyWorkspaces` if the creator is already a member of `max`
+/// workspaces.
 pub async fn found_workspace(
     db: &Db,
     caller: Caller,

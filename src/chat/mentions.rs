@@ -20,7 +20,7 @@ pub struct Span {
     pub length: usize,
 }
 
-/// An `@…` that is a mention if one of its candidates is a handle.
+/// An `@…`, which is a mention if one of its candidates is an existing handle.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RawMention {
     /// Offset of the `@`, in UTF-16 code units.
@@ -30,7 +30,7 @@ pub struct RawMention {
 }
 
 impl RawMention {
-    /// The span of the `@` and the handle, for the candidate that exists.
+    /// The span of the `@` and the handle, for the candidate that is an existing handle.
     pub fn span_of(&self, candidate: &str) -> Span {
         Span {
             start: self.start_utf16,
@@ -39,7 +39,7 @@ impl RawMention {
     }
 }
 
-/// Presentation of a source byte to a reader.
+/// How a reader sees a byte of the source text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Seen {
     /// Markdown syntax.
@@ -47,7 +47,7 @@ pub(super) enum Seen {
     Text,
     /// Text of a link.
     Linked,
-    /// Code, quotes, tags, and the brackets and address of a link.
+    /// Code, quotes, tags, and the brackets and the address of a link.
     Apart,
 }
 
@@ -90,7 +90,7 @@ fn is_readable(seen: Seen) -> bool {
     matches!(seen, Seen::Text | Seen::Linked)
 }
 
-/// Returns the presentation of each byte.
+/// Returns how a reader sees each byte.
 pub(super) fn seen_by_reader(content: &str) -> Vec<Seen> {
     let mut seen = vec![Seen::Mark; content.len()];
     let mut quotes = 0_usize;
@@ -256,8 +256,8 @@ fn candidates(handle: &str) -> Vec<String> {
         .collect()
 }
 
-/// Removes these mentions and the white space around them: the prompt of a task. Spans that do not
-/// fit the text are skipped. Runs in time linear in the length of `content`, after sorting the
+/// Removes mentions and the white space around them; the rest is the prompt of a task. Spans
+/// outside the text are skipped. Runs in time linear in the length of `content`, after sorting the
 /// spans.
 pub fn without(content: &str, spans: &[Span]) -> String {
     let mut out = String::with_capacity(content.len());
@@ -295,7 +295,7 @@ pub fn without(content: &str, spans: &[Span]) -> String {
     out.trim().to_owned()
 }
 
-/// Byte ranges of the spans, sorted by start; spans that do not fit the text are skipped.
+/// Byte ranges of the spans, sorted by start; spans outside the text are skipped.
 fn byte_ranges(content: &str, spans: &[Span]) -> Vec<Range<usize>> {
     let mut marks: Vec<usize> = spans
         .iter()
@@ -337,7 +337,7 @@ mod tests {
     use super::*;
     use crate::corpus;
 
-    /// Handles that exist in the corpus.
+    /// Handles that exist in the tests.
     const KNOWN: &[&str] = &[
         "vibe", "coder", "bo", "ada", "here", "channel", "everyone", "main",
     ];
@@ -625,7 +625,7 @@ mod tests {
             kept.push_str(&content[done..]);
             let letters = |text: &str| text.chars().filter(|c| c.is_alphanumeric()).collect::<String>();
             prop_assert_eq!(letters(&rest), letters(&kept));
-            // Other spans remove only whole characters and do not panic.
+            // Arbitrary spans remove only whole characters and do not panic.
             let odd: Vec<Span> = odd.into_iter().map(|(start, length)| Span { start, length }).collect();
             prop_assert!(without(&content, &odd).len() <= content.len());
         }

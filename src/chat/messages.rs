@@ -108,7 +108,7 @@ pub async fn edit(
 }
 
 /// # Errors
-/// `Invalid` if it is not an emoji or a short name.
+/// `Invalid` if the text is neither an emoji nor an emoji name.
 pub fn parse_emoji(text: &str) -> Result<String, ChatError> {
     let fits = !text.is_empty()
         && text.len() <= EMOJI_BYTES_MAX
@@ -125,7 +125,7 @@ pub fn parse_emoji(text: &str) -> Result<String, ChatError> {
     }
 }
 
-/// Change of a reaction.
+/// Whether to add or remove a reaction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum React {
     Add,
@@ -344,8 +344,8 @@ pub async fn rewrite_notice(
     rewrite(c, &notice, content, audience).await
 }
 
-/// Replaces the text of a message, also in the event log and context records, so that the old text cannot be read.
-/// Appends `message.updated`.
+/// Replaces the text of a message, also in the event log and in context records, so that the old text can no
+/// longer be read. Appends `message.updated`.
 pub async fn rewrite(
     c: &mut Conn,
     message: &Message,

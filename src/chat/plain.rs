@@ -19,7 +19,7 @@ pub fn to_plain(markdown: &str) -> String {
     // HTML blocks arrive line by line, but a tag can span several lines.
     let mut html = String::new();
     let mut is_code_block = false;
-    // Merged, because an underscore in an emoji name splits the text.
+    // Adjacent texts are merged, because an underscore in an emoji name splits the text.
     for event in TextMergeStream::new(Parser::new_ext(markdown, MARKDOWN)) {
         match event {
             Event::Text(text) if !is_code_block => push_shown(&mut out, &with_emoji(&text)),
@@ -39,7 +39,7 @@ pub fn to_plain(markdown: &str) -> String {
                 }
                 end_line(&mut out);
             }
-            // Includes inline HTML, which is always one whole tag or comment.
+            // Skips inline HTML as well: each event is one whole tag or comment.
             _ => {}
         }
     }
@@ -53,7 +53,7 @@ pub fn to_plain(markdown: &str) -> String {
     }
 }
 
-/// Removes control characters: they are invisible, but terminals obey them.
+/// Appends text without control characters, which are invisible but interpreted by terminals.
 fn push_shown(out: &mut String, text: &str) {
     out.extend(text.chars().filter_map(|c| match c {
         '\n' | '\t' => Some(c),
@@ -63,7 +63,8 @@ fn push_shown(out: &mut String, text: &str) {
     }));
 }
 
-/// `TableCell`, `Item`, and similar tags are nested in a block that ends the line.
+/// Checks whether a tag starts a new line. `TableCell`, `Item`, and similar tags are nested in a block that ends
+/// the line.
 fn begins_line(tag: &Tag<'_>) -> bool {
     matches!(
         tag,
@@ -91,7 +92,7 @@ fn end_line(out: &mut String) {
     }
 }
 
-/// Removes tags, comments, and declarations. One without an end is text.
+/// Appends HTML without tags, comments, and declarations. An unclosed one is treated as text.
 fn push_without_tags(out: &mut String, html: &str) {
     let mut rest = html;
     let mut quotes_count = true;
@@ -100,8 +101,8 @@ fn push_without_tags(out: &mut String, html: &str) {
         rest = match tag_end(from, quotes_count) {
             Some(end) => &from[end..],
             None if from.contains('>') => {
-                // An unclosed quote: from here on, quotes are ordinary characters. Searching for
-                // their ends repeatedly would take quadratic time.
+                // After an unclosed quote, quotes are ordinary characters: searching for the end of each one would
+                // take quadratic time.
                 quotes_count = false;
                 from.split_once('>').unwrap_or_default().1
             }

@@ -1,4 +1,4 @@
-//! Reply styles of conversations: the preset that a person has chosen for an agent, or that a reply has stored.
+//! Reply styles of conversations: the preset that a person has chosen for an agent, or that a reply has used.
 
 use uuid::Uuid;
 
@@ -16,8 +16,8 @@ use crate::{
     tasks::queue,
 };
 
-/// Maximum number of conversations announced when presets are deleted, most recent first. Clients reload others when they
-/// open them.
+/// Maximum number of conversations announced when presets are deleted: the most recent ones. Clients reload the others
+/// when they open them.
 const ANNOUNCED_MAX: i64 = 100;
 
 /// Preset of an agent in a conversation, with the number of its replies there.
@@ -70,7 +70,8 @@ pub async fn insert_conversation(
     Ok(())
 }
 
-/// Chooses a preset for an agent in a conversation; `None` removes a person's choice. Returns all presets there.
+/// Chooses a preset for an agent in a conversation; `None` removes a person's choice. Returns all presets of the
+/// conversation.
 ///
 /// # Errors
 /// `NoSuchAgent`, `Invalid` for an unknown preset, or any error of `writing`.
@@ -146,7 +147,7 @@ pub async fn store_used(
     agent: AgentId,
     used: &StoredPreset,
 ) -> Result<(), DbError> {
-    // It may have been deleted while the model replied.
+    // The preset may have been deleted while the model replied.
     if let Some(preset) = &used.preset
         && !is_known(c, workspace, preset).await?
     {

@@ -18,10 +18,10 @@ use crate::{
     realtime::log,
 };
 
-/// Maximum count for a channel or a thread, which bounds the cost of counting.
+/// Maximum count for a channel or a thread; limits the cost of counting.
 pub const COUNTED_MAX: i64 = 1000;
 
-/// Counts rows for each channel `cm` of the person `$1` (or only for channel `$2`), up to `$3`.
+/// Query that counts rows, up to `$3`, for each channel `cm` of the person `$1`, or only for channel `$2`.
 macro_rules! counted_sql {
     ($from:literal) => {
         concat!(
@@ -45,14 +45,13 @@ pub type ByChannel = HashMap<ChannelId, Counts>;
 pub struct ReadMark {
     pub thread_id: ThreadId,
     pub seq: i64,
-    /// Unread messages; counting stops at 1,000.
+    /// Unread messages; at most 1,000.
     pub unread_count: i64,
-    /// Unread mentions; counting stops at 1,000.
+    /// Unread mentions; at most 1,000.
     pub mention_count: i64,
 }
 
-/// Unread messages and mentions of each channel of the person (or of one channel); channels without
-/// any are absent.
+/// Unread messages and mentions of each channel of the person (or of one channel); channels without any are omitted.
 pub async fn of_channels(
     c: &mut Conn,
     user: UserId,
@@ -116,8 +115,7 @@ pub async fn of_channels(
     Ok(counts)
 }
 
-/// Unread messages and mentions, and the read marker, of each thread of a channel with `last_seq`
-/// from `low` to `high`.
+/// Unread messages and mentions, and the read marker, of each thread of a channel whose `last_seq` is between `low` and `high`.
 pub async fn of_threads(
     c: &mut Conn,
     user: UserId,
@@ -157,7 +155,8 @@ pub async fn of_threads(
         .collect())
 }
 
-/// The number up to which a person has read a thread, or was not in its channel yet; `None` if the person is not in the channel.
+/// The sequence number up to which a thread counts as read for a person, including messages from before they joined the channel;
+/// `None` if the person is not in the channel.
 pub async fn read_until(
     c: &mut Conn,
     user: UserId,
@@ -176,8 +175,7 @@ pub async fn read_until(
     Ok(mark.map(|(read, joined)| read.max(joined)))
 }
 
-/// The oldest unread message of a thread; `None` if there is none or the person is not in the
-/// channel.
+/// The oldest unread message of a thread; `None` if everything is read or the person is not in the channel.
 pub async fn first_unread(
     c: &mut Conn,
     user: UserId,
@@ -197,8 +195,7 @@ pub async fn first_unread(
     Ok(first.map(|(id,)| id))
 }
 
-/// Sets a person's read marker in a thread; it can move back. A marker after the newest event is set to
-/// the newest event.
+/// Sets a person's read marker in a thread, forward or back, at most to the newest event.
 ///
 /// # Errors
 /// `ThreadNotFound`, `Invalid` for a negative number, or any error of `reading`.

@@ -32,8 +32,8 @@ use crate::{
     workflows::run,
 };
 
-/// Ends a streaming reply as interrupted and keeps its partial text. `text` is used if it is newer
-/// than the stored text; it is not blank. A reply without text becomes a tombstone.
+/// Ends a streaming reply as interrupted and keeps its partial text. `text` replaces the stored text if it is newer; it must not
+/// be blank. A reply without text becomes a tombstone.
 pub async fn interrupt_reply(
     c: &mut Conn,
     id: MessageId,
@@ -77,7 +77,7 @@ pub async fn interrupt_reply(
     messages::announce_update(c, &message, audience).await
 }
 
-/// Cancels an unfinished task with everything that it asked for, and interrupts their replies, keeping the partial texts. Returns
+/// Cancels an unfinished task and the tasks that it started, and interrupts their replies, keeping the partial texts. Returns
 /// `None` if the task has ended.
 pub async fn stop(
     c: &mut Conn,
@@ -90,7 +90,8 @@ pub async fn stop(
     Ok(cancelled.into_iter().next())
 }
 
-/// Ends what canceled tasks have begun: replies, model calls, collaborations, and runs. `audience` is that of one of their channels.
+/// Ends the replies, model calls, collaborations, and runs of canceled tasks. `audience` is the audience of one of their
+/// channels.
 async fn end_work(
     c: &mut Conn,
     cancelled: &[Task],
@@ -129,15 +130,15 @@ async fn end_work(
 text_enum! {
     /// Extent of a cancellation.
     pub enum CancelScope {
-        /// The task, everything that it asked for, and the later links of its chain.
+        /// The task, the tasks that it started, and the later links of its chain.
         Task = "task",
         /// Everything active in the tree of the task, even if the root has ended.
         Tree = "tree",
     }
 }
 
-/// Cancels a task or its tree; a task that has ended is returned unchanged. Anyone who can write in the
-/// conversation, for a tree in that of its root, can cancel; personal tasks, only their requester.
+/// Cancels a task or its tree; a task that has ended is returned unchanged. Allowed for anyone who can write in the conversation
+/// of the task, or for a tree, of its root. Personal tasks can be canceled only by their requester.
 ///
 /// # Errors
 /// `TaskNotFound`, or any error of `Actor::require`.
@@ -153,7 +154,7 @@ pub async fn cancel_task(
         .ok_or(ChatError::TaskNotFound)?;
     check_cancel(c, caller, &task).await?;
     if task.channel_id.is_none() && task.run_id.is_none() {
-        // A call of the API is recorded after it has ended: there is nothing to cancel.
+        // A call of the API is recorded after it has ended, so there is nothing to cancel.
         return Ok(task);
     }
     crate::db::dialect::lock_workspace(c, task.workspace_id.0).await?;
@@ -169,7 +170,8 @@ pub async fn cancel_task(
         .ok_or(ChatError::TaskNotFound)
 }
 
-/// Checks the right to cancel a task. A personal one belongs to its requester, also after they have left its channel.
+/// Checks the right to cancel a task. A personal task can be canceled only by its requester, even after they have left its
+/// channel.
 async fn check_cancel(c: &mut Conn, caller: &Caller, task: &Task) -> Result<(), ChatError> {
     access::check_personal(caller, task)?;
     let place = if task.kind.is_personal() {
@@ -228,9 +230,9 @@ pub async fn cancel_active(
     }
 }
 
-/// Stops the tree of a running task: the topmost task that waits for it, or the task itself, fails with a notice, and everything
-/// below is canceled with the later links of a chain. In a run, only the step's work fails, and the run goes on or fails with its own
-/// notice. The caller holds the lease.
+/// Stops the tree of a running task: the topmost task that waits for it, or the task itself, fails with a notice; all tasks below
+/// it and the later links of a chain are canceled. In a run, only the task of the step fails, and the run continues or fails with
+/// its own notice. The caller must hold the lease.
 pub async fn fail_tree(
     c: &mut Conn,
     task: &Task,
@@ -264,7 +266,7 @@ pub async fn fail_tree(
     if let Some(fork) = root.fork_id.filter(|_| root.kind == TaskKind::Collaborate) {
         end_collaboration(c, fork, CollaborationState::Failed, audience).await?;
     }
-    // A thread does not start with a failure.
+    // A notice about a failure must not start a thread.
     let target = NoticeTarget::of(root).filter(|_| !root.starts_thread() && root.run_id.is_none());
     let notice = match target {
         Some(target) => {
@@ -294,7 +296,7 @@ async fn stop_children(c: &mut Conn, parent: TaskId, hub: &Hub) -> Result<(), Db
     Ok(())
 }
 
-/// Notice of a tree that the loop guard stops: its agents in the order of their first tasks.
+/// Notice about a tree that the loop guard stopped; lists its agents in the order of their first tasks.
 async fn loop_text(c: &mut Conn, root: TaskId) -> Result<String, DbError> {
     let mut agents = Vec::new();
     for task in queue::list_tree(c, root).await? {
@@ -351,8 +353,8 @@ pub async fn delete_message(
     take_back(c, &message, hub, access.channel_access.audience()).await
 }
 
-/// Replaces a message with a tombstone. Tasks that it triggered and a task that is writing it are
-/// canceled. Steps of runs go on: the message was only the newest one before them.
+/// Replaces a message with a tombstone. Tasks that it triggered and a task that is writing it are canceled. Tasks of runs
+/// continue, because the message did not trigger them; it was only the newest one before them.
 pub async fn take_back(
     c: &mut Conn,
     message: &Message,
@@ -360,7 +362,7 @@ pub async fn take_back(
     audience: Audience,
 ) -> Result<Message, ChatError> {
     let id = message.id;
-    // Prompts first, so that the events of the canceled tasks do not contain them.
+    // Prompts are deleted first, so that the events of the canceled tasks do not contain them.
     queue::blank_prompt(c, id).await?;
     let triggered = queue::active_of_trigger(c, id).await?;
     for task in triggered.iter().filter(|task| task.step_id.is_none()) {

@@ -49,7 +49,7 @@ pub struct Limits {
 
 #[derive(Debug, Serialize, utoipa::ToSchema)]
 pub struct Snapshot {
-    /// Changes when a backup is restored: sequence numbers of another epoch are invalid.
+    /// Changes when a backup is restored; sequence numbers of other epochs are invalid.
     pub epoch: String,
     /// The snapshot is the state after exactly this event.
     pub seq: i64,
@@ -64,7 +64,7 @@ pub struct Snapshot {
     pub agents_truncated: bool,
     /// Active forks, at most 500.
     pub open_forks: Vec<Fork>,
-    /// Threads that the caller muted: the newest 1,000.
+    /// Threads that the caller has muted; only the newest 1,000.
     pub muted_threads: Vec<ThreadId>,
     pub active_tasks: Vec<Task>,
     pub presence: Vec<Presence>,

@@ -24,12 +24,12 @@ pub struct Text {
 
 impl Text {
     /// # Errors
-    /// `Invalid` if it is blank, `MessageTooLong`.
+    /// `Invalid` if the text is blank, `MessageTooLong`.
     pub fn parse(content: String) -> Result<Self, ChatError> {
         Self::with_files(content, Vec::new())
     }
 
-    /// A text with attached files; it can be blank if there are any.
+    /// A text with attached files; the text can be blank if there are any files.
     ///
     /// # Errors
     /// As for `parse`.
@@ -41,7 +41,7 @@ impl Text {
         Ok(text)
     }
 
-    /// The new text of an edited message; it can be blank if the message has files.
+    /// The new text of an edited message; it can be blank, as the message may have files.
     ///
     /// # Errors
     /// `MessageTooLong`.

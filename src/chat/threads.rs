@@ -1,4 +1,4 @@
-//! Threads: every message in a channel belongs to one.
+//! Threads. Every message in a channel belongs to a thread.
 
 use std::collections::HashMap;
 
@@ -34,12 +34,12 @@ pub struct MyThread {
     #[serde(flatten)]
     pub thread: Thread,
     pub root_message: Option<Message>,
-    /// Null if it is the root message.
+    /// The newest message of the thread; null if that is the root message.
     pub last_message: Option<Message>,
     pub active_tasks: Vec<Task>,
-    /// Unread messages; counting stops at 1,000.
+    /// Unread messages; at most 1,000.
     pub unread_count: i64,
-    /// Unread mentions; counting stops at 1,000.
+    /// Unread mentions; at most 1,000.
     pub mention_count: i64,
     /// Every message up to this sequence number is read.
     pub read_seq: i64,
@@ -182,7 +182,8 @@ pub async fn list(
     Ok((with_details(c, user, channel, threads).await?, next))
 }
 
-/// Adds one person's data to threads of one channel, with a fixed number of queries.
+/// Adds one person's data to threads of one channel. The number of queries does not depend on the
+/// number of threads.
 pub(super) async fn with_details(
     c: &mut Conn,
     user: UserId,
@@ -274,8 +275,8 @@ pub async fn open_mine(
     })
 }
 
-/// Removes a person from a thread: their name from the participants, and the title if they created
-/// the thread. Appends `thread.updated`.
+/// Removes a person from a thread: removes their name from the participants, and the title if they
+/// created the thread. Appends `thread.updated`.
 pub async fn erase_person(
     c: &mut Conn,
     id: ThreadId,

@@ -16,7 +16,7 @@ use serde_json::{Map, Value, json};
 
 use super::output::say;
 
-/// The other fields of a profile.
+/// File with the other fields of a profile.
 const PROFILE: &str = "agent.json";
 const SOUL: &str = "SOUL.md";
 const IDENTITY: &str = "IDENTITY.md";
@@ -53,7 +53,7 @@ pub(super) struct Import {
     /// File with the agent's identity
     #[arg(long)]
     identity: Option<PathBuf>,
-    /// The file with its memory; it is stored, but replies do not use it yet
+    /// File with the agent's memory
     #[arg(long)]
     memory: Option<PathBuf>,
     /// Name in the workspace [default: the exported name, or the directory's]
@@ -152,7 +152,7 @@ fn read_dir(dir: &Path) -> anyhow::Result<BTreeMap<String, String>> {
                 continue;
             }
             let inner = format!("{prefix}{name}");
-            // Links to files are followed, but not links to directories, so that there are no cycles.
+            // Symbolic links to files are followed, but links to directories are not, so that there are no cycles.
             if entry.file_type()?.is_dir() {
                 ensure!(
                     depth < DEPTH_MAX,

@@ -12,19 +12,19 @@ use crate::{
     files::{Blobs, Progress},
 };
 
-/// Interval between two lines about the progress.
+/// Interval between progress lines.
 const TOLD_EVERY: Duration = Duration::from_secs(2);
 
 #[derive(Subcommand)]
 pub(super) enum BlobsCommand {
-    /// Move uploads to where the settings store new ones: into the bucket of `OPENVIBE_BLOBS_URL` or, if that is not set,
-    /// out of it
+    /// Move uploads to where new ones are stored: into the bucket of `OPENVIBE_BLOBS_URL` or, if that is not set, out of
+    /// it
     ///
     /// Can be interrupted and repeated. Needs the `AWS_*` variables in both directions.
     Move,
 }
 
-/// A size for people.
+/// Formats a size for people.
 #[expect(clippy::cast_precision_loss, reason = "rounded to a tenth of a MiB")]
 fn mebibytes(bytes: u64) -> String {
     format!("{:.1} MiB", bytes as f64 / f64::from(1 << 20))

@@ -112,7 +112,7 @@ enum UserCommand {
 /// Runs the command line.
 pub fn main() -> ExitCode {
     let arguments = Arguments::parse();
-    // Everything this program creates is only accessible to its owner: 0600 and 0700.
+    // Everything that this program creates is accessible only to its owner: 0600 and 0700.
     rustix::process::umask(Mode::RWXG | Mode::RWXO);
     match run(arguments) {
         Ok(()) => ExitCode::SUCCESS,
@@ -164,7 +164,7 @@ fn run(arguments: Arguments) -> anyhow::Result<()> {
     }
 }
 
-/// Twice the default: without optimization, a reply that calls tools takes almost all of that.
+/// Stack size of threads: twice the default, almost all of which a reply that calls tools needs in unoptimized builds.
 const STACK_BYTES: usize = 4 * 1024 * 1024;
 
 fn runtime() -> anyhow::Result<tokio::runtime::Runtime> {
@@ -192,7 +192,7 @@ async fn migrate(config: Config) -> anyhow::Result<()> {
 }
 
 async fn start_epoch(config: Config) -> anyhow::Result<()> {
-    // A server with a SQLite file would not notice; those with PostgreSQL do.
+    // A server on a SQLite file would not detect the new epoch; servers on PostgreSQL do.
     let _locks = match &config.database {
         DatabaseUrl::Sqlite(path) => Some((
             lock::lock_directory(&config.data_dir)?,
@@ -225,7 +225,7 @@ fn allow_open_files(config: &Config) {
 async fn serve(config: Config) -> anyhow::Result<()> {
     allow_open_files(&config);
     let app = App::build(config).await?;
-    // Installed before anyone can notice that the server runs and stop it.
+    // Installed before anyone can see that the server is running and stop it.
     let stop = stop_signal()?;
     if let Some(link) = app.setup_link().await? {
         say(&format!("setup link: {link}"));
@@ -243,7 +243,7 @@ fn announce(app: &App, mut say: impl FnMut(&str)) {
     }
 }
 
-/// From now on, SIGTERM and SIGINT do not end the process; the future completes when one of them arrives.
+/// Makes SIGTERM and SIGINT complete the returned future instead of ending the process.
 fn stop_signal() -> anyhow::Result<impl Future<Output = ()>> {
     use tokio::signal::unix::{SignalKind, signal};
     let mut terminate = signal(SignalKind::terminate())?;

@@ -28,7 +28,7 @@ use super::{
     sqlite::{Deadline, Lite},
 };
 
-/// In one message, so that the ID of the process costs no round trip.
+/// Sent in one message, so that reading the process ID needs no additional round trip.
 const BEGIN_SNAPSHOT: &str =
     "begin transaction isolation level repeatable read read only; select pg_backend_pid()";
 
@@ -63,15 +63,15 @@ struct Session {
     c: Option<PoolConnection<Postgres>>,
     faults: Arc<Faults>,
     in_transaction: bool,
-    /// Other connections for a read that lost this one; writers repeat their commands themselves.
+    /// Pool from which a read that loses this connection takes another one; writers repeat their commands themselves.
     readers: Option<ReaderPool>,
-    /// The transaction has returned rows, so that its snapshot cannot be replaced.
+    /// True if the transaction has returned rows, so that its snapshot cannot be replaced.
     has_read: bool,
-    /// A statement was sent and its response has not arrived, so the connection cannot be reused.
+    /// True while a statement was sent and its response has not arrived, so that the connection cannot be reused.
     is_running: bool,
-    /// Process of the server that runs the transaction.
+    /// ID of the server process that runs the transaction.
     pid: Option<i32>,
-    /// For reads in the slow lane.
+    /// Slot in the slow lane, for reads that use it.
     lane: Option<PgLane>,
 }
 
@@ -101,7 +101,7 @@ impl Session {
         self.readers.is_some() && !(self.in_transaction && self.has_read)
     }
 
-    /// Takes another connection in place of one that was lost, and begins its transaction.
+    /// Replaces a lost connection with another one, and begins its transaction.
     async fn reconnect(&mut self) -> Result<(), sqlx::Error> {
         let Some(readers) = &self.readers else {
             return Err(gone());
@@ -171,8 +171,8 @@ async fn within<T>(
         .unwrap_or_else(|_| Err(gone()))
 }
 
-/// Checks whether an error is probably one of the network or the whole server. A server that shuts down ends its sessions one
-/// after the other, so the other connections may still respond for a moment.
+/// Checks whether an error probably concerns the network or the whole server. A server that shuts down ends its sessions one
+/// by one, so other connections may still respond for a moment.
 fn concerns_others(error: &sqlx::Error) -> bool {
     match error {
         sqlx::Error::Io(_) => true,
@@ -183,7 +183,7 @@ fn concerns_others(error: &sqlx::Error) -> bool {
     }
 }
 
-/// Not an error that concerns others, so that it makes no newer connections suspect.
+/// Error for a suspect connection. It must not concern others, so that newer connections do not become suspect.
 fn suspect() -> sqlx::Error {
     sqlx::Error::Protocol("other connections opened at the same time are dead".to_owned())
 }
@@ -198,9 +198,9 @@ fn gone() -> sqlx::Error {
 /// Deadline of a read in the slow lane.
 struct Scan {
     until: Instant,
-    /// A statement is running.
+    /// True while a statement is running.
     is_running: bool,
-    /// `SQLite` only; on `PostgreSQL`, the server enforces it.
+    /// Deadline on `SQLite`; on `PostgreSQL`, the server enforces it.
     deadline: Option<Deadline>,
 }
 
@@ -213,7 +213,7 @@ impl Drop for Scan {
     }
 }
 
-/// Signal to the rest of the process, sent after a transaction is committed.
+/// Signal to the rest of the process, sent after a transaction was committed.
 pub type CommitSignal = Box<dyn std::any::Any + Send>;
 
 /// Row of the event log whose presence proves that a transaction was committed.
@@ -231,7 +231,7 @@ pub struct Conn {
     pub(super) taken_at: Instant,
     /// Number of statements so far that may have changed data.
     pub(super) writes: u64,
-    /// A statement failed, so `PostgreSQL` rejects all further ones in this transaction.
+    /// True if a statement failed, so that `PostgreSQL` rejects all further statements of the transaction.
     pub(super) failed: bool,
     /// SQLSTATE of a transient failure, after which the command can run again.
     pub(super) retryable: Option<String>,
@@ -306,7 +306,7 @@ impl Conn {
         }
     }
 
-    /// Keeps `permit` until the server has ended the last statement.
+    /// Runs the read in the slow lane, and keeps `permit` until the server has ended the last statement.
     pub(super) fn in_lane(mut self, permit: LanePermit, fast: PgPool) -> Self {
         self.scan = Some(Scan {
             until: Instant::now() + SCAN_DEADLINE,
@@ -319,9 +319,9 @@ impl Conn {
         self
     }
 
-    /// Runs a read of several statements in one piece, and releases the connection. On `SQLite`, the whole read runs on the
-    /// thread of the connection, so it must wait for nothing but statements. If the future is dropped, a read in the slow lane
-    /// is interrupted.
+    /// Runs a read of several statements as a unit, and releases the connection. On `SQLite`, the whole read runs on the
+    /// thread of the connection, so it must not wait for anything except statements. If the future is dropped, a read in the
+    /// slow lane is interrupted.
     ///
     /// # Errors
     /// Errors of `read`.
@@ -349,7 +349,7 @@ impl Conn {
         self.send(move |mut c| {
             let run = || futures::executor::block_on(read(&mut c).instrument(span));
             let done = catch_unwind(AssertUnwindSafe(run));
-            // Free before the caller continues.
+            // Released before the caller continues.
             drop(c);
             drop(reply.send(done));
         });
@@ -393,8 +393,8 @@ impl Conn {
         Ok(())
     }
 
-    /// Runs a read on `PostgreSQL`. It is repeated once on another connection if its own is lost and nothing was read in its
-    /// transaction before.
+    /// Runs a read on `PostgreSQL`. The read is repeated once on another connection if the connection is lost before anything
+    /// was read in its transaction.
     async fn fetch_pg<T: FromAnyRow>(
         &mut self,
         sql: &'static str,
@@ -412,7 +412,7 @@ impl Conn {
         let first = tokio::select! {
             biased;
             rows = session.fetch(sql, args.clone(), is_kept) => rows,
-            // Another connection opened at that time is dead, so this one probably is too.
+            // Another connection that was opened at about the same time is dead, so this one probably is too.
             () = faults.until_suspect(taken_at) => Err(suspect()),
         };
         let Some(e) = first.as_ref().err().filter(|e| is_lost(e)) else {
@@ -477,7 +477,7 @@ impl Conn {
         }
     }
 
-    /// Sends `notice` to the listener after this transaction is committed.
+    /// Sends the signal `notice` to the listener after this transaction was committed.
     pub fn notify(&mut self, notice: CommitSignal) {
         self.notices.push(notice);
     }
@@ -487,7 +487,8 @@ impl Conn {
         self.marker = Some(marker);
     }
 
-    /// Locks the row of a workspace until the end of the transaction. Rows that refer to it can still be added.
+    /// Locks the row of a workspace until the end of the transaction. Other transactions can still add rows that refer to the
+    /// workspace.
     pub(super) async fn lock_workspace(&mut self, workspace: Uuid) -> Result<(), DbError> {
         if self.pending.has_locked(workspace) {
             return Ok(());
@@ -503,10 +504,11 @@ impl Conn {
         Ok(())
     }
 
-    /// Reserves the next `n` numbers of events in a workspace and returns the first. Its row stays locked until the commit.
+    /// Reserves the next `n` sequence numbers of a workspace and returns the first one. The row of the workspace stays locked
+    /// until the commit.
     pub async fn reserve_seq(&mut self, workspace: Uuid, n: i64) -> Result<i64, DbError> {
         if let Some(first) = self.pending.reserve(workspace, n) {
-            // The command is no longer harmless if it fails.
+            // From here on, a failure of the command affects its batch.
             self.writes += 1;
             return Ok(first);
         }
@@ -522,13 +524,14 @@ impl Conn {
         Ok(last - n + 1)
     }
 
-    /// Appends an event with a reserved number. It is stored with others, at the latest before the commit.
+    /// Appends an event with a reserved sequence number. The event is stored together with others, at the latest before the
+    /// commit.
     pub fn append_event(&mut self, event: EventRow) {
         self.writes += 1;
         self.pending.append(event);
     }
 
-    /// Stores pending events and counters.
+    /// Stores the pending events and counters of the transaction.
     pub(super) async fn store_pending(&mut self) -> Result<(), DbError> {
         if self.pending.is_stored() {
             return Ok(());
@@ -586,7 +589,7 @@ impl Conn {
         Ok(())
     }
 
-    /// Runs a transaction control statement; not counted as a write.
+    /// Runs a transaction control statement, which does not count as a write.
     pub(super) async fn control(&mut self, sql: &'static str) -> Result<(), DbError> {
         match &mut self.backend {
             Backend::Lite(c) => {
@@ -713,7 +716,7 @@ pub struct Query<'c> {
 }
 
 impl Query<'_> {
-    /// Makes `PostgreSQL` plan the statement for these values instead of using a generic plan.
+    /// Makes `PostgreSQL` plan the statement for these parameter values instead of using a generic plan.
     pub fn planned_anew(mut self) -> Self {
         self.is_kept = false;
         self
@@ -739,7 +742,7 @@ impl Query<'_> {
         self.execute().await
     }
 
-    /// Runs the statement, which is not counted as a write of the command.
+    /// Runs the statement without counting it as a write of the command.
     async fn execute(self) -> Result<u64, DbError> {
         let Self {
             conn,
@@ -783,7 +786,7 @@ impl Query<'_> {
         self.fetch().await
     }
 
-    /// Returns all rows of a statement that is not counted as a write and reads nothing pending.
+    /// Returns all rows of a statement that does not count as a write and that does not read pending events or counters.
     async fn fetch<T: FromAnyRow>(self) -> Result<Vec<T>, DbError> {
         let Self {
             conn,

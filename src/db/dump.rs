@@ -23,8 +23,8 @@ use uuid::Uuid;
 use super::{DatabaseUrl, DbError, Engine, migrate, sessions};
 use crate::storage::{BUCKET_META_KEY, Blob, BlobStore};
 
-/// Tables that are not exported: internal ones of the engine, derived ones, those that only running nodes need, and the
-/// chunks of uploads, which are exported separately.
+/// Tables that are not exported: internal tables of the engine, tables with derived data, tables that only running nodes
+/// need, and the chunks of uploads, which are exported separately.
 fn is_left_out(table: &str) -> bool {
     table.starts_with("sqlite_")
         || table.starts_with("_sqlx")
@@ -43,13 +43,13 @@ pub enum Kind {
     Text,
     Integer,
     Boolean,
-    /// As the shortest text that parses to the same double.
+    /// Floating-point number, as the shortest text that parses to the same double.
     Real,
-    /// As RFC 3339 with microseconds.
+    /// Timestamp, as RFC 3339 with microseconds.
     Time,
-    /// As text, so that numbers keep their notation.
+    /// JSON value, as text, so that numbers keep their notation.
     Json,
-    /// As Base64.
+    /// Bytes, as Base64.
     Bytes,
 }
 
@@ -102,7 +102,7 @@ impl Backend {
         }
     }
 
-    /// Place of uploads that are not in a bucket.
+    /// Store of uploads that are not in a bucket.
     fn local_store(&self) -> BlobStore {
         match self.engine() {
             Engine::Sqlite => BlobStore::File,
@@ -249,7 +249,7 @@ pub struct BlobRow {
     pub size_bytes: i64,
 }
 
-/// Names the nodes that use a database, which hold its lock.
+/// Names the nodes that use a database, and therefore hold its lock.
 async fn in_use(backend: &mut Backend) -> Result<String, DbError> {
     let known = backend.names().await?;
     let nodes = if known.iter().any(|table| table == "nodes") {
@@ -402,7 +402,7 @@ impl Dump {
         }?)
     }
 
-    /// The place of an upload, in SQL; databases of earlier versions have no column for it.
+    /// SQL expression for the store of an upload; databases of earlier versions have no column for it.
     async fn store_column(&mut self) -> Result<String, DbError> {
         let columns = self.backend.columns("blobs").await?;
         if columns.iter().any(|column| column.name == "store") {
@@ -433,7 +433,7 @@ impl Dump {
     }
 }
 
-/// Error that ends the reading of a table.
+/// Error that ends the export of a table.
 struct Unread<E>(E);
 
 impl<E: From<DbError>> From<sqlx::Error> for Unread<E> {
@@ -548,7 +548,7 @@ impl Load {
             return Err(odd(in_use(&mut backend).await?));
         }
         let names = backend.names().await?;
-        // Rows that startup or `migrate` write do not count as data.
+        // Rows that are written at startup or by `migrate` do not count as data.
         let data = |name: &&String| !name.starts_with("_sqlx") && *name != "meta";
         for name in names.iter().filter(data) {
             let sql = format!(
@@ -615,7 +615,7 @@ impl Load {
         Ok(())
     }
 
-    /// Sets the places of the restored uploads: those of `in_bucket` are in the bucket with this URL, all others are local.
+    /// Sets the stores of the restored uploads: those in `in_bucket` are in the bucket with this URL, all others are local.
     ///
     /// # Errors
     /// Errors of the database.
@@ -722,7 +722,7 @@ async fn insert_lite(c: &mut SqliteConnection, table: &Table, lines: &str) -> Re
     Ok(n)
 }
 
-/// Binds a value exactly as the server does, so that the file has the same representation.
+/// Binds a value in the same way as the server, so that the file has the same representation.
 fn bind(args: &mut SqliteArguments, value: Value, kind: Kind) -> Option<()> {
     use sqlx::Arguments;
     let text = |value: Value| match value {

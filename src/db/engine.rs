@@ -1,4 +1,4 @@
-//! The two engines, and how they are named in settings.
+//! The two engines, and their URLs in settings.
 
 use std::path::PathBuf;
 
@@ -16,7 +16,7 @@ pub enum DatabaseUrl {
 }
 
 impl std::fmt::Debug for DatabaseUrl {
-    /// Omits the URL of a server, which may contain a password.
+    /// Omits the URL of a `PostgreSQL` server, which may contain a password.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Self::Sqlite(path) => f.debug_tuple("Sqlite").field(path).finish(),

@@ -1,8 +1,8 @@
-//! The epoch of a database. A new one begins when events that clients have received may be gone, so that they load everything
-//! again instead of resuming.
+//! The epoch of a database. A new epoch starts when events that clients have received may have been lost, so that clients
+//! load everything again instead of resuming.
 //!
-//! A restore and `openvibe epoch new` start one. So does a failover of `PostgreSQL`, because the promoted standby may lack
-//! commits; new connections notice it (see `identity`). `Db::epoch` notifies of each new epoch.
+//! A restore and `openvibe epoch new` start a new epoch. So does a failover of `PostgreSQL`, because the promoted standby may
+//! lack commits; new connections detect it (see `identity`). `Db::epoch` notifies subscribers of each new epoch.
 
 use uuid::Uuid;
 
@@ -18,7 +18,7 @@ async fn read_id(c: &mut Conn) -> Result<String, DbError> {
 /// Reads the current epoch from the database, and notifies the subscribers of `Db::epoch` if another process started it.
 ///
 /// # Errors
-/// If the database fails.
+/// Only database errors.
 pub async fn read(db: &Db) -> Result<Epoch, DbError> {
     let id = read_id(&mut db.read().await?).await?;
     let Epoch { server, .. } = db.epochs.current();
@@ -29,7 +29,7 @@ pub async fn read(db: &Db) -> Result<Epoch, DbError> {
 /// Starts a new epoch unless another process has replaced the one with the ID `old`. Returns the current one.
 ///
 /// # Errors
-/// If the database fails.
+/// Only database errors.
 pub async fn renew(db: &Db, old: &str) -> Result<Epoch, DbError> {
     let (new, replaced) = (next_id(Some(old)), old.to_owned());
     db.write(Uuid::nil(), async move |c: &mut Conn| {
@@ -43,11 +43,11 @@ pub async fn renew(db: &Db, old: &str) -> Result<Epoch, DbError> {
     read(db).await
 }
 
-/// Records whether commits wait for synchronous standbys, with each renewal of a node's lease: after a failover, the promoted
-/// server knows from this whether it has every acknowledged commit.
+/// Records whether commits wait for synchronous standbys. Called with each renewal of a node's lease; after a failover, this
+/// record shows whether the promoted server has every acknowledged commit.
 ///
 /// # Errors
-/// If the database fails.
+/// Only database errors.
 pub async fn record_synchronous(c: &mut Conn) -> Result<(), DbError> {
     if c.engine() == Engine::Postgres {
         c.q("insert into meta (key, value) values ('synchronous_standbys', current_setting('synchronous_standby_names')) \

@@ -36,7 +36,7 @@ pub enum DbError {
     /// The commit's outcome is unknown.
     #[error("could not commit the write: {0}")]
     Commit(String),
-    /// Nothing was stored.
+    /// The database did not respond; nothing was stored.
     #[error("the database does not respond: {0}")]
     Away(String),
     #[error("the database is damaged: {0}")]

@@ -28,7 +28,7 @@ pub enum DatabaseFault {
 }
 
 impl DatabaseFault {
-    /// Cause and remedy, as the end of a sentence about the database.
+    /// Cause and remedy, as the end of a sentence that starts with the database.
     pub fn text(self) -> String {
         match self {
             Self::DiskFull => "the disk is full: free some space".to_owned(),
@@ -58,7 +58,7 @@ impl DatabaseFault {
 
 /// Maps result codes of `SQLite` (sqlite.org/rescode.html), mostly by their lower byte.
 fn of_sqlite(code: i32) -> Option<DatabaseFault> {
-    /// The shared-memory file could not grow.
+    /// Result code if the shared-memory file could not grow.
     const IOERR_SHMSIZE: i32 = 4874;
     match (code, code & 0xff) {
         (IOERR_SHMSIZE, _) | (_, 13) => Some(DatabaseFault::DiskFull),
@@ -94,8 +94,8 @@ fn of_sqlx(error: &sqlx::Error) -> Option<DatabaseFault> {
                 of_postgres(&code)
             }
         }
-        // sqlx reports a protocol error if a proxy without a server closes a connection at once, and we do if the server is not the
-        // primary.
+        // sqlx reports a protocol error if a proxy without a server closes a connection immediately; `reject_standby` reports one
+        // if the server is not the primary.
         sqlx::Error::Io(_)
         | sqlx::Error::Protocol(_)
         | sqlx::Error::Tls(_)
@@ -123,7 +123,7 @@ impl DbError {
         matches!(self, Self::Sql(e) if is_lost(e))
     }
 
-    /// `None` for errors of statements.
+    /// Class of the failure; `None` for errors of statements.
     pub fn fault(&self) -> Option<DatabaseFault> {
         match self {
             Self::Sql(e) => of_sqlx(e),
@@ -173,7 +173,7 @@ pub(super) fn is_retryable(error: &sqlx::Error) -> bool {
     }
 }
 
-/// SQLSTATE of an error; `connection_failure` if it is none of the server's.
+/// SQLSTATE of an error; `connection_failure` if the error did not come from the server.
 pub(super) fn sqlstate(error: &sqlx::Error) -> String {
     let code = error
         .as_database_error()

@@ -1,7 +1,7 @@
 //! The epoch of a database, and the identity of its server.
 //!
-//! Each new connection compares the server with the one that `meta` names, before it is used. After a failover of `PostgreSQL`,
-//! they differ in the timeline, and a new epoch starts.
+//! Before a new connection is used, its server is compared with the one recorded in `meta`. After a failover of `PostgreSQL`,
+//! their timelines differ, and a new epoch starts.
 
 use sqlx::{Connection, Executor, PgConnection};
 use tokio::sync::watch;
@@ -9,7 +9,7 @@ use uuid::Uuid;
 
 use super::options::Failover;
 
-/// Epoch, identity of the server, and names of synchronous standbys, as recorded.
+/// Selects the recorded epoch, identity of the server, and names of synchronous standbys.
 macro_rules! server_sql {
     ($system:literal, $timeline:literal, $from:literal) => {
         concat!(
@@ -26,7 +26,7 @@ macro_rules! server_sql {
     };
 }
 
-/// `pg_control_checkpoint` lags behind, so the timeline is that of the current position.
+/// The timeline is taken from the current position in the log, because `pg_control_checkpoint` lags behind.
 const IDENTIFIED: &str = server_sql!(
     "cast(control.system_identifier as text)",
     "case when pg_is_in_recovery() then null else left(pg_walfile_name(pg_current_wal_lsn()), 8) end",
@@ -37,9 +37,9 @@ const ANONYMOUS: &str = server_sql!("cast(null as text)", "cast(null as text)", 
 /// An epoch of the database.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Epoch {
-    /// IDs increase.
+    /// ID of the epoch; IDs increase.
     pub id: String,
-    /// `None` on `SQLite`, and if the server does not show it.
+    /// Identity of the server; `None` on `SQLite`, and if the server does not reveal it.
     pub server: Option<ServerIdentity>,
 }
 
@@ -48,7 +48,7 @@ pub struct Epoch {
 pub struct ServerIdentity {
     /// System identifier, which a server and its standbys share.
     pub system: String,
-    /// Eight hexadecimal digits. Each promotion starts a later timeline.
+    /// Timeline, as eight hexadecimal digits. Each promotion starts a later one.
     pub timeline: String,
 }
 
@@ -111,7 +111,7 @@ impl Epochs {
         Ok(self.observe(found))
     }
 
-    /// Returns true if `found` is new. A slower connection may have read an earlier epoch, which changes nothing.
+    /// Returns true if `found` is new. A slower connection may have read an earlier epoch, which is ignored.
     pub(super) fn observe(&self, found: Epoch) -> bool {
         self.current.send_if_modified(|current| {
             if found.id < current.id || found.is_replaced_by(current) {
@@ -137,7 +137,7 @@ struct ServerRow {
     standbys: String,
 }
 
-/// Checks for errors of servers without these functions, or with a role that cannot call them: `undefined_function`,
+/// Checks for errors of servers that lack these functions, or whose role cannot call them: `undefined_function`,
 /// `insufficient_privilege`, `feature_not_supported`.
 fn is_unsupported(error: &sqlx::Error) -> bool {
     let code = error
@@ -189,7 +189,8 @@ fn is_same_system(recorded: Option<&str>, server: Option<&ServerIdentity>) -> bo
     recorded.is_some_and(|recorded| server.is_some_and(|own| own.system == recorded.system))
 }
 
-/// Records the server, and starts a new epoch unless it is the first server or `is_kept`. Does nothing if another process was faster.
+/// Records the server, and starts a new epoch, unless this is the first server or the epoch is kept (`is_kept`). Does nothing if
+/// another process was faster.
 async fn record(
     c: &mut PgConnection,
     epoch: &str,
@@ -198,8 +199,8 @@ async fn record(
     is_kept: bool,
 ) -> Result<(), sqlx::Error> {
     let mut tx = c.begin().await?;
-    // A promoted server may have no standby yet that could confirm this. If it is lost with the server, the next one starts a new
-    // epoch as well.
+    // A promoted server may not have a standby yet that could confirm the commit. If the commit is lost with this server, the
+    // next one starts a new epoch as well.
     tx.execute("set local synchronous_commit = local").await?;
     let stored = sqlx::query(
         "insert into meta (key, value) values ('epoch_server', $1) on conflict (key) do update set value = excluded.value \
@@ -224,7 +225,7 @@ async fn record(
     tx.commit().await
 }
 
-/// ID of a new epoch: after the old one, even if the clocks of two machines differ.
+/// ID of a new epoch, which sorts after the old one even if the clocks of two machines differ.
 pub(super) fn next_id(old: Option<&str>) -> String {
     /// The upper 48 bits of a version 7 UUID are its time in milliseconds.
     const MS: u128 = 1 << 80;

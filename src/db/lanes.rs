@@ -1,7 +1,8 @@
 //! The slow lane: connections for reads of several statements, such as searches, snapshots, and lists.
 //!
-//! Authentication and single reads have their own connections, so a long read only delays other long reads. Each read
-//! has a deadline that the engine enforces. Shares per person and workspace keep anyone from using the whole lane.
+//! Authentication and single reads have their own connections, so that a long read delays only other long reads. Each
+//! read has a deadline that the engine enforces. Shares per person and workspace keep anyone from using the whole
+//! lane.
 
 use std::{sync::Arc, time::Duration};
 
@@ -13,7 +14,7 @@ use crate::share::Turns;
 
 /// Maximum wait for a connection of the slow lane.
 const WAIT_DEADLINE: Duration = Duration::from_secs(5);
-/// Maximum number of waiting reads per person or workspace; further ones are rejected immediately.
+/// Maximum number of waiting reads per person or workspace; any more are rejected immediately.
 const WAITING_MAX: usize = 256;
 
 /// Share of the slow lane that a read uses.
@@ -36,7 +37,7 @@ pub(super) struct LanePermit {
 }
 
 impl Lane {
-    /// A person can use up to a third of the slots, a workspace all but one.
+    /// Creates a lane. A person can use up to a third of the slots, and a workspace all but one.
     pub(super) fn new(size: usize) -> Self {
         Self {
             slots: Arc::new(Semaphore::new(size)),

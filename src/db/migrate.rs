@@ -1,4 +1,4 @@
-//! The migrations of the schema. `schema` runs them.
+//! The migrations of the schema. `schema` runs the migrations.
 
 use std::borrow::Cow;
 
@@ -167,7 +167,7 @@ pub(super) async fn sqlite_to(c: &mut SqliteConnection, version: i64) -> Result<
     Ok(migrator(Engine::Sqlite).run_to(version, c).await?)
 }
 
-/// As `sqlite_to`, but within a transaction.
+/// Like `sqlite_to`, but within a transaction.
 pub(super) async fn postgres_to(c: &mut PgConnection, version: i64) -> Result<(), DbError> {
     Ok(migrator(Engine::Postgres).run_to(version, c).await?)
 }

@@ -1,11 +1,11 @@
 //! The database: one SQL text for `SQLite` and `PostgreSQL`.
 //!
-//! `Conn` wraps a connection of either engine; query functions are plain `async fn(c: &mut Conn, …)` that compose in
-//! any transaction. Single reads use a pooled connection (`Db::read`) or a consistent snapshot (`Db::snapshot`);
-//! searches, lists, and other long reads have their own connections (`Db::scan`, see `lanes`). Reads of several statements
-//! run in one piece (`Conn::run`), which on `SQLite` saves thread switches (see `sqlite`). Every write is a command
-//! (`Db::write`) that a writer thread runs in a batch and answers after the commit (see `writer`). Differences between
-//! the engines are in `dialect`. Queries of features are not in this module.
+//! `Conn` wraps a connection of either engine; query functions are plain `async fn(c: &mut Conn, …)` that compose in any
+//! transaction. Single reads use a pooled connection (`Db::read`) or a consistent snapshot (`Db::snapshot`); searches, lists,
+//! and other long reads have their own connections (`Db::scan`, see `lanes`). Reads of several statements run as a unit
+//! (`Conn::run`), which saves thread switches on `SQLite` (see `sqlite`). Every write is a command (`Db::write`) that a writer
+//! thread runs in a batch; the result is returned after the commit (see `writer`). Differences between the engines are in
+//! `dialect`. This module does not contain the queries of features.
 
 mod conn;
 pub mod dialect;
@@ -54,9 +54,9 @@ pub(crate) use visibility::{
 use writer::Writers;
 pub use writer::{Listener, LostSignals};
 
-/// Number of sessions of the node itself: one for its lease, one that notifies, and one that listens.
+/// Number of sessions of the node itself: one for its lease, one that sends notifications, and one that receives them.
 const POSTGRES_OWN: u32 = 3;
-/// Minimum number of `PostgreSQL` connections: one for each lane, those of the node itself, and those of the writers.
+/// Minimum number of `PostgreSQL` connections: one for each lane, plus those of the node itself and of the writers.
 const POSTGRES_READERS_MIN: u32 = 2;
 const POSTGRES_CONNECTIONS_MIN: usize =
     (POSTGRES_READERS_MIN + POSTGRES_OWN) as usize + writer::POSTGRES_WRITERS;
@@ -79,9 +79,9 @@ enum Readers {
         fast: ReaderPool,
         slow: ReaderPool,
         lane: Lane,
-        /// Sessions of the node itself: one for its lease, and one that notifies.
+        /// Sessions of the node itself: one for its lease, and one that sends notifications.
         own: ReaderPool,
-        /// Address of the server, for the session that listens.
+        /// Address of the server, for the session that receives notifications.
         url: String,
     },
 }
@@ -95,13 +95,13 @@ pub struct Db {
     probed: Arc<tokio::sync::Mutex<Option<Instant>>>,
 }
 
-/// Connects at most `max` readers, and the sessions of the node itself.
+/// Creates the pools for at most `max` readers and for the sessions of the node itself.
 async fn postgres_readers(
     server: &Server<'_>,
     writers: &Writers,
     max: u32,
 ) -> Result<Readers, DbError> {
-    // One for each lane at least.
+    // Each lane gets at least one connection.
     let fast = max * 2 / 3;
     let slow = max - fast;
     let connect = async |purpose, max| {
@@ -125,7 +125,7 @@ impl Db {
     /// Opens the database with the default options. See `open_with`.
     ///
     /// # Errors
-    /// As `open_with`.
+    /// Same as `open_with`.
     pub async fn open(place: &DatabaseUrl, listener: Listener) -> Result<Self, DbError> {
         Self::open_with(place, Options::default(), listener).await
     }
@@ -188,7 +188,7 @@ impl Db {
         };
         // Writers connect first, so that readers cannot take the last connections.
         let writers = Arc::new(Writers::postgres(&server, listener).await?);
-        // The sessions of the node itself take the connection that is closed here, and two more.
+        // The sessions of the node itself need the connection that is closed here and two more.
         let free = sessions::count_free(&unlimited).await?;
         let free = (free + 1).saturating_sub(POSTGRES_OWN);
         unlimited.close().await;
@@ -232,7 +232,7 @@ impl Db {
         })
     }
 
-    /// A connection for the lease of a node on `PostgreSQL`. It is in neither lane and never replaced by another one.
+    /// A connection for the lease of a node on `PostgreSQL`. It belongs to neither lane and is never replaced with another one.
     pub async fn own_session(&self) -> Result<Conn, DbError> {
         let mut c = match &*self.readers {
             Readers::Lite { .. } => self.read().await?,
@@ -256,16 +256,17 @@ impl Db {
     /// A connection that receives notifications.
     ///
     /// # Errors
-    /// As `bus_connection`.
+    /// Same as `bus_connection`.
     pub async fn bus_listener(&self) -> Result<PgListener, DbError> {
         match &*self.readers {
             Readers::Lite { .. } => Err(no_notifications()),
-            // Not from the pool: a lost connection keeps its place there until it was returned, which can take minutes.
+            // Not taken from the pool, in which a lost connection would occupy a slot until it is returned, which can take
+            // minutes.
             Readers::Pg { url, .. } => Ok(PgListener::connect(url).await?),
         }
     }
 
-    /// As `read`, but all reads see the same state of the database, until the connection is dropped.
+    /// Like `read`, but all reads see the same state of the database, until the connection is dropped.
     pub async fn snapshot(&self) -> Result<Conn, DbError> {
         match &*self.readers {
             Readers::Lite { fast, .. } => Ok(Conn::lite(fast.acquire().await?.in_transaction())),
@@ -278,7 +279,8 @@ impl Db {
     }
 
     /// Connection for a search, a list, or another read of several statements. All statements see the same state of the
-    /// database. No statement starts after the deadline; on `PostgreSQL`, one that started earlier can take as long again.
+    /// database. No statement starts after the deadline; on `PostgreSQL`, a statement that started before it can take as long
+    /// again.
     ///
     /// # Errors
     /// `Busy` if the lane, or the share of the person or workspace, is not available in time. Statements fail with
@@ -298,7 +300,7 @@ impl Db {
         }
     }
 
-    /// Checks whether every writer can store something now. Asks them at most every 2 s.
+    /// Checks whether every writer can currently store something. Probes the writers at most every 2 s.
     ///
     /// # Errors
     /// `Away` if a writer fails or does not respond within 5 s.
@@ -319,12 +321,12 @@ impl Db {
 
     /// Runs `command` in a transaction, batched with others, and returns after the commit.
     ///
-    /// `key` selects the writer; commands with the same key run sequentially, so pass the workspace that they change. A
-    /// command may run more than once before it commits, so it must have no side effects except on `c`. It must not do
-    /// slow work: no hashing, rendering, or network.
+    /// `key` selects the writer; commands with the same key run sequentially, so it should be the workspace that they change. A
+    /// command may run more than once before it commits, so it must not have side effects except on `c`. It must not do slow
+    /// work such as hashing, rendering, or network access.
     ///
     /// # Errors
-    /// Errors of the command (nothing of it is stored), or a `DbError` if it could not be committed.
+    /// Errors of the command, of which nothing is then stored, or a `DbError` if the command could not be committed.
     pub async fn write<T, E, F>(&self, key: Uuid, command: F) -> Result<T, E>
     where
         T: Send + 'static,
@@ -334,11 +336,11 @@ impl Db {
         self.writers.write(key, command).await
     }
 
-    /// Deletes expired rows, a few per transaction; returns whether there were any. `find` (whether there are any) and `delete`
-    /// have `before` as `$1`, and `delete` has the maximum number of rows as `$2`. If there are none, nothing is written.
+    /// Deletes expired rows, a few per transaction; returns whether there were any. `find` checks whether there are any rows,
+    /// without a write. In `find` and `delete`, `$1` is `before`; in `delete`, `$2` is the maximum number of rows.
     ///
     /// # Errors
-    /// If the database fails.
+    /// Only database errors.
     pub async fn delete_expired<B>(
         &self,
         before: B,
@@ -383,7 +385,7 @@ impl Db {
         dialect::size_bytes(&mut self.read().await?).await
     }
 
-    /// Removes deleted data from the write-ahead log, too. Does nothing on `PostgreSQL`.
+    /// Removes deleted data from the write-ahead log as well. Does nothing on `PostgreSQL`.
     pub async fn scrub(&self) -> Result<(), DbError> {
         self.writers.checkpoint().await
     }
@@ -399,7 +401,7 @@ impl Db {
             Readers::Pg {
                 fast, slow, own, ..
             } => {
-                // Abandoned reads of the slow lane are canceled over the fast one.
+                // The slow lane is closed first, because its abandoned reads are canceled over the fast lane.
                 slow.pool.close().await;
                 fast.pool.close().await;
                 own.pool.close().await;

@@ -2,11 +2,11 @@
 
 use crate::text_enum::text_enum;
 
-/// Number of `PostgreSQL` connections for reads, unless set.
+/// Default number of `PostgreSQL` connections for reads.
 const CONNECTIONS: u32 = 12;
 
 text_enum! {
-    /// Guarantee of a failover to a standby of `PostgreSQL`.
+    /// Guarantee that a failover to a standby of `PostgreSQL` gives.
     pub enum Failover {
         /// The standby may lack commits that were acknowledged.
         Lossy = "lossy",

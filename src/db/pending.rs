@@ -1,7 +1,7 @@
-//! Events that a transaction has appended but not stored, and the numbers that it has reserved.
+//! Events that a transaction has appended but not stored yet, and the sequence numbers that it has reserved.
 //!
 //! A batch inserts all of its events with one statement and raises the counter of its workspace once. `Conn` stores both before
-//! the commit, and before each statement that could read them: it checks every statement, so callers cannot forget it.
+//! the commit and before each statement that could read them. It checks every statement, so callers do not have to do this.
 
 use std::{fmt::Write as _, sync::LazyLock};
 
@@ -11,7 +11,7 @@ use uuid::Uuid;
 use super::engine::Engine;
 use crate::time::Timestamp;
 
-/// Row of `events`, with those of `event_recipients`.
+/// Row of `events`, with its rows of `event_recipients`.
 pub struct EventRow {
     pub workspace: Uuid,
     pub seq: i64,
@@ -30,9 +30,9 @@ pub struct EventRow {
 /// Counter of a workspace whose row the transaction has locked.
 struct Counter {
     workspace: Uuid,
-    /// The last number that was reserved.
+    /// The last sequence number that was reserved.
     last: i64,
-    /// The number in the row.
+    /// The sequence number that is stored in the row.
     stored: i64,
 }
 
@@ -58,7 +58,7 @@ impl Pending {
         self.events.is_empty() && self.counters.iter().all(|c| c.last == c.stored)
     }
 
-    /// Notes that the transaction has locked the row of a workspace, whose counter is `seq`.
+    /// Records that the transaction has locked the row of a workspace, whose counter is `seq`.
     pub(super) fn lock(&mut self, workspace: Uuid, seq: i64) {
         self.counters.push(Counter {
             workspace,
@@ -83,7 +83,7 @@ impl Pending {
         self.events.push(event);
     }
 
-    /// Takes the events, those of a workspace together. `recycle` returns the memory.
+    /// Takes the events, grouped by workspace. `recycle` gives the memory back.
     pub(super) fn take(&mut self) -> Vec<EventRow> {
         let mut events = std::mem::take(&mut self.events);
         events.sort_unstable_by_key(|event| (event.workspace, event.seq));
@@ -95,13 +95,13 @@ impl Pending {
         self.events = events;
     }
 
-    /// Number that the counter of a workspace must have when its events are stored.
+    /// Sequence number that the counter of a workspace must have when its events are stored.
     pub(super) fn last(&self, workspace: Uuid) -> Option<i64> {
         let mut counters = self.counters.iter();
         counters.find(|c| c.workspace == workspace).map(|c| c.last)
     }
 
-    /// Notes that the counter of a workspace is stored.
+    /// Records that the counter of a workspace is stored.
     pub(super) fn note_stored(&mut self, workspace: Uuid) {
         let mut counters = self.counters.iter_mut();
         if let Some(counter) = counters.find(|c| c.workspace == workspace) {
@@ -109,7 +109,7 @@ impl Pending {
         }
     }
 
-    /// Returns a counter whose row is not up to date, and notes that it is stored.
+    /// Returns a counter whose row is not up to date, and records that it is stored.
     pub(super) fn take_counter(&mut self) -> Option<(Uuid, i64)> {
         let mut counters = self.counters.iter_mut();
         let counter = counters.find(|c| c.last != c.stored)?;
@@ -118,8 +118,8 @@ impl Pending {
     }
 }
 
-/// Number of the first events that one statement inserts: they have one workspace, and their number is a power of two, so that there
-/// are few different statements.
+/// Number of events, from the first one on, that one statement inserts. They belong to one workspace, and their number is a power
+/// of two, so that there are only a few different statements.
 pub(super) fn group_size(events: &[EventRow]) -> usize {
     let Some(first) = events.first() else {
         return 0;
@@ -146,7 +146,7 @@ const COLUMNS: [&str; 10] = [
     "access",
 ];
 
-/// Texts by the logarithm of the number of events.
+/// SQL texts by the logarithm of the number of events.
 type Texts = [&'static str; POWER_MAX as usize + 1];
 
 static SQLITE: LazyLock<Texts> = LazyLock::new(|| texts(Engine::Sqlite));

@@ -1,9 +1,9 @@
-//! Runs the migrations at startup: on `PostgreSQL` under a lock, so that several processes can start at once; a
-//! `SQLite` file belongs to one process.
+//! Runs the migrations at startup: on `PostgreSQL` under a lock, so that several processes can start at the same time; a
+//! `SQLite` file is used by only one process.
 //!
 //! A migration expands the schema in one release and contracts it in a later one, so programs of both releases can run on
-//! it. `meta.schema_min` is the oldest version of the program that can; within that, migrations that this program does not
-//! know are accepted.
+//! it. `meta.schema_min` is the oldest program version that can use the schema; if this program is not older, unknown
+//! migrations are accepted.
 
 use std::{fmt, str::FromStr};
 
@@ -53,7 +53,7 @@ impl ProgramVersion {
         env!("CARGO_PKG_VERSION").parse().unwrap_or(FIRST)
     }
 
-    /// Without the patch number if it is 0.
+    /// Formats the version, without the patch number if it is 0.
     fn short(self) -> String {
         match self {
             Self {
@@ -69,7 +69,7 @@ impl ProgramVersion {
 impl FromStr for ProgramVersion {
     type Err = DbError;
 
-    /// Parses `0.9.2`, also with a suffix, such as `0.9.2-rc.1`.
+    /// Parses a version such as `0.9.2`, optionally with a suffix as in `0.9.2-rc.1`.
     fn from_str(text: &str) -> Result<Self, DbError> {
         let invalid = || DbError::Start(format!("`{text}` is not a version of OpenVibe"));
         let release = text.split(['-', '+']).next().unwrap_or_default();
@@ -92,8 +92,8 @@ impl fmt::Display for ProgramVersion {
 /// Runs the migrations that the database lacks. On `PostgreSQL`, the session must not have limits.
 ///
 /// # Errors
-/// `TooNew` if this program is older than `meta.schema_min`, and `NodeTooOld` if a node that runs cannot run on the
-/// schema afterwards.
+/// `TooNew` if this program is older than `meta.schema_min`, and `NodeTooOld` if the version of a running node could not
+/// use the migrated schema.
 pub(super) async fn run(c: &mut Conn) -> Result<(), DbError> {
     if let Some(c) = c.as_pg() {
         // Another process may be migrating; the lock ends with the session.
@@ -138,7 +138,7 @@ async fn run_locked(c: &mut Conn) -> Result<(), DbError> {
         let are_newer = unknown.all(|(version,)| *version > newest());
         migrator.set_ignore_missing(are_newer && schema_min.is_some());
         refuse_older_nodes(c, schema_min).await?;
-        // Before the migrations, so that an older program that starts now does not accept them.
+        // Raised before the migrations run, so that an older program that starts now does not accept the schema.
         raise_schema_min(c, schema_min).await?;
     }
     let done: Result<(), MigrateError> = if let Some(c) = c.as_pg() {
@@ -168,7 +168,8 @@ async fn read_schema_min(c: &mut Conn) -> Result<Option<ProgramVersion>, DbError
     stored.map(|(stored,)| stored.parse()).transpose()
 }
 
-/// Fails if the migrations of this program require a newer version than those before, and a node of an older version runs.
+/// Fails if the migrations of this program require a newer version than before, while a node of an older version is
+/// running.
 async fn refuse_older_nodes(c: &mut Conn, stored: Option<ProgramVersion>) -> Result<(), DbError> {
     if stored.is_none_or(|stored| stored >= SCHEMA_MIN.program) {
         return Ok(());

@@ -1,8 +1,8 @@
 //! Sessions of `PostgreSQL`: their limits, and detection of dead ones.
 //!
-//! If the network silently drops packets, connections look alive, and the limits of the server do not help. So every
-//! statement also has a limit on this side, and a connection that exceeds it is closed and never reused. The first such
-//! failure, and the first connection that the server closes, marks all older connections as suspect, because they were
+//! If the network silently drops packets, connections seem to be alive, and the limits of the server have no effect. Therefore
+//! every statement also has a time limit on this side, and a connection that exceeds it is closed and never reused. The first
+//! such failure, and the first connection that the server closes, marks all older connections as suspect, because they were
 //! probably hit as well.
 
 use std::{
@@ -22,16 +22,17 @@ use super::{
     error::DbError, fault::is_lost, identity::Epochs, lanes::LanePermit, options::Failover,
 };
 
-/// Number of prepared statements that a connection keeps. A question and a reply with calls of tools take more than the default of a
-/// hundred on a writer: each would be prepared and planned again for each reply, with two more round trips to `PostgreSQL`.
+/// Number of prepared statements that a connection keeps. A message and a reply with tool calls use more statements on a writer
+/// than the default of 100, so they would be prepared and planned again for each reply, with two more round trips to `PostgreSQL`
+/// each.
 pub(super) const STATEMENTS_KEPT: usize = 400;
-/// Maximum duration of a statement, including commits; longer than the limit of the server.
+/// Maximum duration of a statement or a commit; longer than the limit of the server.
 pub(super) const STATEMENT_DEADLINE: Duration = Duration::from_secs(12);
 /// Time limit for a read that is repeated after its connection was lost, from its start.
 pub(super) const READ_DEADLINE: Duration = Duration::from_secs(15);
 /// Maximum wait for a connection of the fast lane.
 pub(super) const READ_WAIT: Duration = Duration::from_secs(10);
-/// After this time, which is enough for a ping and a new connection, a read tries again to get an idle connection.
+/// Time after which a read tries again to get an idle connection; long enough for a ping and a new connection.
 const ACQUIRE_AGAIN: Duration = Duration::from_secs(4);
 /// Pause between two attempts to connect to an unavailable server.
 const CONNECT_AGAIN: Duration = Duration::from_millis(200);
@@ -50,8 +51,8 @@ pub(super) enum Purpose {
 }
 
 impl Purpose {
-    /// Limits, set when a session begins, because connection poolers reject them as startup parameters. The keepalive
-    /// of the server ends sessions whose client has disappeared.
+    /// Limits of a session. They are set after the session has started, because connection poolers reject them as startup
+    /// parameters. The keepalive of the server ends sessions whose client has disappeared.
     fn limits(self) -> &'static str {
         match self {
             Self::Write | Self::Read => {
@@ -84,12 +85,12 @@ impl Faults {
     pub(super) async fn until_suspect(&self, opened: Instant) {
         let mut marked = self.0.subscribe();
         let is_suspect = |last: &Option<Instant>| last.is_some_and(|last| opened <= last);
-        // The sender lives as long as this does.
+        // The sender lives as long as `self`.
         drop(marked.wait_for(is_suspect).await);
     }
 }
 
-/// The connections of the writers: the number of those that are missing.
+/// State of the writers' connections: the number of missing ones.
 #[derive(Clone)]
 pub(super) struct Connections(pub(super) watch::Receiver<usize>);
 
@@ -116,7 +117,8 @@ impl ReaderPool {
             // A new connection may be the server's last one; after this time, the writers no longer need it.
             drop(tokio::time::timeout(WRITERS_FIRST, self.writers.connected()).await);
         }
-        // On a server without free connections, this read would wait for a new one while other reads return theirs.
+        // On a server without free connections, this read would otherwise wait for a new connection while other reads return
+        // theirs.
         let began = Instant::now();
         loop {
             match tokio::time::timeout(ACQUIRE_AGAIN, pool.acquire()).await {
@@ -142,7 +144,7 @@ async fn prepare(
         c.execute("set synchronous_commit = on").await?;
     }
     if epochs.check(c).await? {
-        // The other connections may still be those of the previous server.
+        // The other connections may still belong to the previous server.
         faults.mark();
     }
     Ok(())
@@ -169,7 +171,7 @@ pub(super) async fn connect_unlimited(url: &str) -> Result<PgPool, DbError> {
         .acquire_timeout(READ_WAIT)
         .after_connect(|c, _| {
             Box::pin(async move {
-                // The role or the database may have limits. Tables that exist already are not worth a log line.
+                // The role or the database may set limits. Messages about existing tables are not worth a log line.
                 let none = "set statement_timeout = 0; set lock_timeout = 0; set idle_in_transaction_session_timeout = 0; \
                             set client_min_messages = warning";
                 c.execute(none).await?;
@@ -196,7 +198,8 @@ pub(super) async fn count_free(pool: &PgPool) -> Result<u32, DbError> {
     Ok(u32::try_from(free.max(0)).unwrap_or(u32::MAX))
 }
 
-/// Reads the URL of a server. It can set another number of statements, because some connection poolers support none.
+/// Reads the URL of a server. The URL can change the number of prepared statements, because some connection poolers do not
+/// support them.
 fn parse_url(url: &str) -> Result<PgConnectOptions, sqlx::Error> {
     let options: PgConnectOptions = url.parse()?;
     Ok(if url.contains("statement-cache-capacity") {
@@ -206,7 +209,7 @@ fn parse_url(url: &str) -> Result<PgConnectOptions, sqlx::Error> {
     })
 }
 
-/// A server, and what its sessions have in common.
+/// A server, and the data that its sessions share.
 pub(super) struct Server<'a> {
     pub(super) url: &'a str,
     pub(super) epochs: Arc<Epochs>,
@@ -277,9 +280,8 @@ pub(super) fn release(mut c: PoolConnection<Postgres>, in_transaction: bool) {
     });
 }
 
-/// Cancels the statement that is still running on a connection, and closes the connection after the server has ended it.
-/// Until then, `permit` is in use, so that abandoned reads cannot keep more processes of the server busy than the slow lane
-/// has slots.
+/// Cancels the statement that is still running on a connection, and closes the connection after the server has ended it. Until
+/// then, `permit` is held, so that abandoned reads cannot occupy more server processes than the slow lane has slots.
 pub(super) fn cancel(mut c: PoolConnection<Postgres>, pid: i32, fast: PgPool, permit: LanePermit) {
     let Ok(runtime) = tokio::runtime::Handle::try_current() else {
         discard(c);
@@ -297,7 +299,7 @@ pub(super) fn cancel(mut c: PoolConnection<Postgres>, pid: i32, fast: PgPool, pe
         if !matches!(tokio::time::timeout(ANSWER_DEADLINE, cancel).await, Ok(Ok(_))) {
             tracing::debug!("could not cancel an abandoned read; it ends at the server's limit");
         }
-        // Responds after the statement has ended.
+        // The server responds after the statement has ended.
         drop(tokio::time::timeout(STATEMENT_DEADLINE, c.ping()).await);
         discard(c);
     });

@@ -1,7 +1,7 @@
 //! Connections to the `SQLite` file, and the threads on which their statements run.
 //!
-//! Each reader has a thread. A statement, or a whole read (`Conn::run`), is sent there once; on the thread itself, statements
-//! run without further switches. The connection is moved along with the work, so that an abandoned read frees it on that
+//! Each reader has a thread. A statement, or a whole read (`Conn::run`), is sent to it once; statements that run on the thread
+//! itself need no further switches. The connection is moved along with the work, so that an abandoned read releases it on that
 //! thread. The writer's connection has no thread, because it is used only on the thread of the writer (see `writer`).
 
 use std::{
@@ -35,11 +35,11 @@ use super::{
 const READERS_MAX: usize = 16;
 /// Maximum number of slow lane connections: number of cores + 1.
 const SCANNERS_MAX: usize = 8;
-/// Maximum size of a file that is checked for damage at startup, which takes one or two seconds.
+/// Maximum size of a file that is checked for damage at startup; the check then takes one or two seconds.
 const CHECKED_BYTES_MAX: u64 = 512 * 1024 * 1024;
-/// Instructions of `SQLite`'s virtual machine between two checks of the deadline: about 20 µs.
+/// Number of instructions of `SQLite`'s virtual machine between checks of the deadline; about 20 µs.
 const OPS_PER_CHECK: i32 = 1000;
-/// Stack of a reader's thread: futures of reads are large in debug builds.
+/// Stack size of a reader's thread, because futures of reads are large in debug builds.
 const STACK_BYTES: usize = 4 * 1024 * 1024;
 
 fn options(path: &Path) -> SqliteConnectOptions {
@@ -59,8 +59,8 @@ fn options(path: &Path) -> SqliteConnectOptions {
 
 /// Checks for damage and for write access before anything is written.
 ///
-/// Virtual tables are not checked, because that would read all text again. Files above `CHECKED_BYTES_MAX` are not
-/// checked either, because startup must not take minutes.
+/// Virtual tables are not checked, because that would read all text again. Files larger than `CHECKED_BYTES_MAX` are not checked
+/// either, because startup must not take minutes.
 fn check(c: &mut SqliteConnection, path: &Path) -> Result<(), DbError> {
     for sql in ["begin immediate", "rollback"] {
         c.run(sql, None)?;
@@ -95,7 +95,7 @@ fn texts(c: &mut SqliteConnection, sql: &str) -> Result<Vec<String>, sqlx::Error
 
 type Job = Box<dyn FnOnce() + Send>;
 
-/// Thread on which the statements of a connection run. It ends with its connection.
+/// Thread on which the statements of a connection run. The thread ends together with the connection.
 struct ReaderThread {
     id: ThreadId,
     jobs: mpsc::Sender<Job>,
@@ -123,7 +123,7 @@ impl ReaderThread {
     }
 }
 
-/// Connection, with its thread if it is not the writer's.
+/// Connection, with its thread unless it is the writer's connection.
 struct Reader {
     connection: SqliteConnection,
     thread: Option<ReaderThread>,
@@ -139,7 +139,7 @@ impl Reader {
     }
 }
 
-/// Connections that are opened when they are first needed.
+/// Pool of connections that are opened when they are first needed.
 #[derive(Clone)]
 pub(super) struct SqlitePool(Arc<Shared>);
 
@@ -162,7 +162,7 @@ impl SqlitePool {
         }))
     }
 
-    /// Opens the connection of the writer and checks the file. It must be used on threads that may block.
+    /// Opens the connection of the writer and checks the file. The connection must be used on threads that may block.
     ///
     /// # Errors
     /// If the file cannot be opened or is damaged.
@@ -217,7 +217,7 @@ impl SqlitePool {
     pub(super) async fn close(&self) {
         self.0.is_closed.store(true, Ordering::Relaxed);
         let size = u32::try_from(self.0.size).unwrap_or(u32::MAX);
-        // Those that waited for a slot before get an error.
+        // Callers that are already waiting for a slot get an error.
         let all = self.0.slots.acquire_many(size).await;
         let idle = std::mem::take(&mut *self.idle());
         // Closing the last connection writes the write-ahead log into the file.
@@ -278,7 +278,7 @@ pub(super) struct Lite(Option<Box<Held>>);
 struct Held {
     reader: Reader,
     pool: SqlitePool,
-    /// Begins a transaction before the first statement.
+    /// True if a transaction begins before the first statement.
     begins: bool,
     deadline: Option<Deadline>,
     lane: Option<LanePermit>,
@@ -337,7 +337,7 @@ impl Held {
             ..
         } = *self;
         let c = &mut reader.connection;
-        // Before the rollback: it must not be interrupted, nor must the next read.
+        // The deadline is removed before the rollback, because neither the rollback nor the next read must be interrupted.
         let mut finished = Ok(());
         if deadline.is_some() {
             finished = c.remove_progress_handler();
@@ -359,7 +359,7 @@ impl Drop for Lite {
 }
 
 impl Lite {
-    /// Stands for a connection that was moved elsewhere.
+    /// Placeholder for a connection that was moved elsewhere.
     pub(super) fn gone() -> Self {
         Self(None)
     }
@@ -387,8 +387,8 @@ impl Lite {
         self.0.as_ref().and_then(|held| held.deadline.clone())
     }
 
-    /// Runs `work` with the connection: on this thread if it is the connection's, otherwise there. If the future is dropped, the
-    /// connection is released there.
+    /// Runs `work` with the connection on the connection's thread, or directly if that is the current thread. If the future is
+    /// dropped, the connection is released on its thread.
     pub(super) async fn with<T: Send + 'static>(
         &mut self,
         work: impl FnOnce(&mut SqliteConnection) -> Result<T, sqlx::Error> + Send + 'static,
@@ -417,7 +417,7 @@ impl Lite {
         }
     }
 
-    /// Runs a job on the connection's thread. The job gets the connection.
+    /// Runs a job on the connection's thread. The job receives the connection.
     pub(super) fn send(mut self, job: impl FnOnce(Self) + Send + 'static) {
         match self.0.take() {
             Some(held) => held.send(move |held| job(Self(Some(held)))),
@@ -476,7 +476,7 @@ mod tests {
     use super::*;
     use crate::db::{Conn, DatabaseUrl, Db};
 
-    /// Counts for several seconds.
+    /// Query that counts for several seconds.
     const LONG: &str = "with recursive n(i) as (select 1 union all select i + 1 from n where i < 1000000000) \
                         select count(*) from n";
 

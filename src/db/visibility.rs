@@ -1,6 +1,6 @@
-//! The condition under which a user can read a channel: every statement that checks it uses these.
+//! SQL conditions under which a user can read a channel, used by every statement that checks this.
 
-/// Condition on a row of `channels` with this alias.
+/// Condition for rows of `channels` (with this alias) that the user can read.
 macro_rules! is_visible_channel {
     ($alias:literal, $user:literal) => {
         concat!(
@@ -16,7 +16,7 @@ macro_rules! is_visible_channel {
 }
 pub(crate) use is_visible_channel;
 
-/// Condition on the ID of a channel.
+/// Condition for the ID of a channel that the user can read.
 macro_rules! is_in_visible_channel {
     ($channel:literal, $user:literal) => {
         concat!(
@@ -30,7 +30,7 @@ macro_rules! is_in_visible_channel {
 }
 pub(crate) use is_in_visible_channel;
 
-/// Condition on a row of `channels` with this alias: everyone who can read the channel `$channel` can read it.
+/// Condition for rows of `channels` (with this alias) that everyone who can read the channel `$channel` can read.
 macro_rules! is_visible_from {
     ($alias:literal, $channel:literal) => {
         concat!(
@@ -46,7 +46,7 @@ macro_rules! is_visible_from {
 }
 pub(crate) use is_visible_from;
 
-/// Condition on a member of a workspace who can read a channel.
+/// Condition for members of a workspace who can read a channel.
 macro_rules! is_reader {
     ($workspace:literal, $channel:literal, $user:literal) => {
         concat!(
@@ -62,8 +62,8 @@ macro_rules! is_reader {
 }
 pub(crate) use is_reader;
 
-/// Condition on the ID of a channel for the tools of a task: the user can read it, and so can everyone who can read the
-/// channel `$shared`. That one is null if nobody but the user reads the conversation.
+/// Condition for the ID of a channel that the tools of a task can use: the user can read the channel, and so can
+/// everyone who can read the channel `$shared`, which is null if only the user reads the conversation.
 macro_rules! is_shared_channel {
     ($channel:literal, $user:literal, $shared:literal) => {
         concat!(

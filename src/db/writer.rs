@@ -1,15 +1,15 @@
-//! Group commit: a thread drains a bounded queue of commands, runs them in one transaction, commits once, and then
-//! answers all of them.
+//! Group commit: a thread drains a bounded queue of commands, runs them in one transaction, commits once, and then returns the
+//! results.
 //!
 //! ```text
 //! write() ─► queue ─► [begin · command · command · … · commit] ─► notices to the listener ─► replies
 //! ```
 //!
-//! A batch runs without savepoints. If a command fails before it changed anything, only that command fails. If it fails
-//! later, the whole batch is rolled back and its commands run again, each in its own transaction. So commands must be
-//! repeatable, which also allows retries after serialization failures, deadlocks, and lost connections. `SQLite` has
-//! one writer. `PostgreSQL` has several in each process, with workspaces distributed by hash. A batch only contains commands of
-//! one workspace and begins by locking its row, so that batches of all processes run one after the other and never deadlock.
+//! A batch runs without savepoints. If a command fails before it changed anything, only that command fails. If it fails later,
+//! the whole batch is rolled back and its commands run again, each in its own transaction. Therefore commands must be repeatable,
+//! which also allows retries after serialization failures, deadlocks, and lost connections. `SQLite` has one writer. `PostgreSQL`
+//! has several in each process, with workspaces distributed by hash. A batch contains only commands of one workspace and begins
+//! by locking the workspace's row, so that batches of all processes run one after the other and never deadlock.
 
 use std::{
     cell::{Cell, RefCell},
@@ -41,26 +41,26 @@ use crate::{
     telemetry::{self, BATCH_SIZE, COMMIT_SECONDS},
 };
 
-/// Maximum number of commands per transaction: more would not increase throughput, but delay the first one.
+/// Maximum number of commands per transaction; more would delay the first one without increasing throughput.
 const BATCH_MAX: usize = 64;
-/// Maximum number of queued commands; further callers wait for a limited time.
+/// Maximum number of queued commands; beyond it, callers wait for a limited time.
 const QUEUE_MAX: usize = 2048;
 const QUEUE_WITHIN: Duration = Duration::from_secs(10);
 pub(super) const POSTGRES_WRITERS: usize = 4;
-/// Time from the request during which a write is retried while the database fails.
+/// Time after the request for which a write is retried while the database fails.
 const REPEAT_DEADLINE: Duration = Duration::from_secs(15);
-/// The same for `SQLite`, which has no server that could come back.
+/// The same time for `SQLite`, which has no server that could become available again.
 const SQLITE_REPEAT_DEADLINE: Duration = Duration::from_secs(3);
 const REPEAT_DELAY_MAX: Duration = Duration::from_secs(1);
 /// Maximum wait of a writer for a new connection.
 const CONNECT_DEADLINE: Duration = Duration::from_secs(3);
-/// Slower commands and batches are logged.
+/// Duration above which commands and batches are logged.
 const SLOW: Duration = Duration::from_secs(1);
 
-/// Callback for the notices of committed batches, in commit order.
+/// Callback for the signals of committed batches, in commit order.
 pub type Listener = Arc<dyn Fn(Vec<CommitSignal>) + Send + Sync>;
 
-/// A transaction of this workspace was committed, but its notices were lost with the connection.
+/// A transaction of this workspace was committed, but its signals were lost with the connection.
 pub struct LostSignals(pub Uuid);
 
 trait Job: Send {
@@ -70,7 +70,7 @@ trait Job: Send {
     fn requested_at(&self) -> Instant;
     /// Runs the command; true if it succeeded.
     fn run<'a>(&'a self, c: &'a mut Conn) -> LocalBoxFuture<'a, bool>;
-    /// Replaces the result by `error`.
+    /// Replaces the result with `error`.
     fn fail(&self, error: DbError);
     fn answer(self: Box<Self>);
 }
@@ -211,12 +211,12 @@ impl Writers {
         })
     }
 
-    /// Lets readers wait for the connections of the writers.
+    /// Returns the state of the writers' connections, for which readers wait.
     pub(super) fn connections(&self) -> Connections {
         Connections(self.disconnected.clone())
     }
 
-    /// Has every writer store and delete a row.
+    /// Makes every writer store and delete a row.
     pub(super) async fn probe(&self) -> Result<(), DbError> {
         let probes = (0..self.queues.len()).map(|n| {
             self.write_with(n, Uuid::nil(), async move |c: &mut Conn| {
@@ -319,7 +319,7 @@ impl Writers {
 
 struct Writer {
     source: Source,
-    /// Connection that is kept after a successful commit: returning it to its pool and taking it again would cost two
+    /// Connection that is kept after a successful commit, because returning it to its pool and taking it again would need two
     /// round trips.
     kept: RefCell<Option<Conn>>,
     /// Number of writers without a connection, shared by all writers.
@@ -395,7 +395,7 @@ impl Writer {
         acquired
     }
 
-    /// Updates the number of writers without a connection; meanwhile, readers open none.
+    /// Updates the number of writers without a connection. While there are any, readers open no connections.
     fn note_connection(&self, is_open: bool) {
         if self.is_disconnected.replace(!is_open) == is_open {
             self.disconnected
@@ -403,7 +403,7 @@ impl Writer {
         }
     }
 
-    /// Returns the notices of the committed transaction, and keeps its connection for the next one.
+    /// Returns the signals of the committed transaction, and keeps its connection for the next one.
     fn keep(&self, mut c: Conn) -> Vec<CommitSignal> {
         let notices = std::mem::take(&mut c.notices);
         c.renew();
@@ -413,7 +413,7 @@ impl Writer {
 
     async fn truncate_log(&self) -> Result<(), DbError> {
         let mut c = self.acquire().await?;
-        // Fails while a reader uses the log; reads are short, so a few attempts suffice.
+        // The checkpoint fails while a reader uses the log; reads are short, so a few attempts suffice.
         for _ in 0..20 {
             let (busy,): (i64,) = c
                 .q("pragma wal_checkpoint(truncate)")
@@ -450,8 +450,8 @@ impl Writer {
         }
     }
 
-    /// Begins a transaction for commands with this key. If it is a workspace, `PostgreSQL` locks its row first: numbers of events
-    /// have no gaps with several processes, and what commands read stays true until the commit.
+    /// Begins a transaction for commands with this key. If the key is a workspace, its row is locked first on `PostgreSQL`, so
+    /// that sequence numbers have no gaps with several processes, and data that commands read stays valid until the commit.
     async fn begin(&self, key: Uuid) -> Result<Conn, DbError> {
         let mut c = self.acquire().await?;
         if self.engine == Engine::Sqlite {
@@ -468,7 +468,7 @@ impl Writer {
         Ok(c)
     }
 
-    /// Runs all jobs in one transaction. After an error, nothing was stored, or the outcome is unknown.
+    /// Runs all jobs in one transaction. After an error, either nothing was stored or the outcome is unknown.
     async fn try_batch(&self, jobs: &[Box<dyn Job>]) -> Result<Vec<CommitSignal>, Failed> {
         let key = jobs.first().map(|job| job.key()).unwrap_or_default();
         let mut c = self.begin(key).await.map_err(|error| {
@@ -535,7 +535,7 @@ impl Writer {
         let mut away = None;
         for job in jobs {
             if let Some(error) = &away {
-                // Each of them would wait as long as the first one, and fail as well.
+                // Each remaining job would wait as long as the first one and fail as well.
                 job.fail(DbError::Away(String::clone(error)));
                 job.answer();
             } else {
@@ -658,12 +658,12 @@ impl Writer {
         }
     }
 
-    /// Checks for the commit; `None` if the database does not respond.
+    /// Checks whether the transaction was committed; `None` if the database does not respond.
     async fn is_committed(&self, marker: &CommitMarker) -> Option<bool> {
         let mut delay = Duration::from_millis(100);
         let began = Instant::now();
         while began.elapsed() < REPEAT_DEADLINE {
-            // The lock waits for a commit that is still in progress on the server.
+            // Taking the lock waits for a commit that is still in progress on the server.
             if let Ok(mut c) = self.acquire().await
                 && dialect::lock_workspace(&mut c, marker.workspace)
                     .await
@@ -690,7 +690,7 @@ impl Writer {
 fn state_of(error: &DbError) -> String {
     match error {
         DbError::Sql(e) => sqlstate(e),
-        // Only this process closes a connection for another reason.
+        // Any other connection was closed by this process.
         _ => "08006".to_owned(),
     }
 }
@@ -700,7 +700,7 @@ fn note_retry(state: &str) {
     metrics::counter!("openvibe_db_retries_total", "sqlstate" => state.to_owned()).increment(1);
 }
 
-/// Runs a command, and logs it if it is slow and so delays the batch.
+/// Runs a command, and logs it if it is slow and therefore delays the batch.
 async fn run_watched(job: &dyn Job, c: &mut Conn) -> bool {
     let started = Instant::now();
     let succeeded = job.run(c).await;
@@ -728,7 +728,7 @@ fn tell_of_slow_commit(jobs: &[Box<dyn Job>], took: Duration) {
 }
 
 struct Failed {
-    /// `Some` if the commit itself failed, with its proof.
+    /// `Some` if the commit itself failed; contains the commit marker, if there is one.
     unknown: Option<Option<CommitMarker>>,
     error: Option<DbError>,
 }

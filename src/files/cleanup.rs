@@ -11,7 +11,7 @@ use crate::{
     time::Timestamp,
 };
 
-/// Maximum number of rows and blobs removed per round, so that a round ends.
+/// Maximum number of rows and blobs removed per round, so that every round ends.
 const AT_ONCE: i64 = 1000;
 
 /// Scope of a cleanup round.
@@ -19,7 +19,7 @@ const AT_ONCE: i64 = 1000;
 pub enum CleanupScope {
     /// Only files whose rows show that they are unreferenced.
     Rows,
-    /// Also data stored without a row; scans everything that is stored.
+    /// Also deletes data that was stored without a row, which requires a scan of all stored data.
     CompleteUpload,
 }
 
@@ -83,7 +83,7 @@ async fn release_pictures(db: &Db, before: Timestamp) -> Result<(), DbError> {
         for (id, workspace) in pictures {
             if !is_named(&mut db.read().await?, id, workspace).await? {
                 db.write(workspace.0, async move |c: &mut Conn| {
-                    // It may have been assigned to an agent since.
+                    // The picture may have been assigned to an agent since.
                     if is_named(c, id, workspace).await? {
                         return Ok(());
                     }
@@ -95,7 +95,7 @@ async fn release_pictures(db: &Db, before: Timestamp) -> Result<(), DbError> {
     }
 }
 
-/// Returns true if any version of an agent or a persona uses this picture; of an agent, also through a base.
+/// Returns true if any version of an agent or a persona uses this picture; for an agent, also through a base.
 async fn is_named(c: &mut Conn, id: FileId, workspace: WorkspaceId) -> Result<bool, DbError> {
     let found: Option<(i64,)> = c
         .q("select v.version from agents a join agent_versions v on v.agent_id = a.id where a.workspace_id = $1 \

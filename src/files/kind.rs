@@ -40,7 +40,7 @@ const SHOWN: &[(&str, &str)] = &[
     ("application/pdf", "application/pdf"),
 ];
 const TEXT: &str = "text/plain";
-/// Text that a browser could be tricked into running or rendering.
+/// Internal type of text that a browser could be tricked into running or rendering.
 const MARKUP: &str = "text/plain; markup";
 const BYTES: &str = "application/octet-stream";
 /// File extensions of text that is more than plain text.
@@ -50,7 +50,8 @@ const MARKUP_ENDINGS: &[&str] = &[
 ];
 
 impl Kind {
-    /// `head` is the beginning of the file (all of it, if it is short); the name can only make the file less trusted.
+    /// `head` is the beginning of the file (all of it, if it is short); the name can only reduce the trust in the
+    /// file.
     pub fn of(head: &[u8], name: &str) -> Self {
         let content_type = content_type(head, name);
         let size = content_type
@@ -70,7 +71,7 @@ fn content_type(head: &[u8], name: &str) -> String {
     if head.starts_with(b"%PDF-") {
         return "application/pdf".to_owned();
     }
-    // Checked before the magic numbers, some of which are letters that a text may start with.
+    // Checked before the magic numbers, some of which consist of letters with which a text may start.
     if is_text(head) {
         let is_markup = reads_like_markup(head) || has_markup_ending(name);
         return if is_markup { MARKUP } else { TEXT }.to_owned();

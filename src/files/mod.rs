@@ -1,12 +1,12 @@
-//! Uploads: bytes that are stored once, and the rows with their names and attachments.
+//! Uploads: bytes that are stored only once, and rows with their names and attachments.
 //!
 //! ```text
 //! body ─► receive (multipart, limits) ─► blobs: to their place, by SHA-256 ─► rows: one transaction ─► attached to a message
 //!                                                                               └ cleanup: deletes unreferenced files
 //! ```
 //!
-//! The sender chooses the name of a file; its type is detected from its bytes (`kind`). Access follows the message:
-//! until a file is attached to one, only its uploader can access it.
+//! The sender chooses the name of a file; its type is detected from its bytes (`kind`). Access follows the message: until a
+//! file is attached to a message, only its uploader can access it.
 
 mod blobs;
 mod cleanup;

@@ -17,18 +17,19 @@ use tokio::time::{Instant, Sleep};
 
 use super::{Blobs, FileError, blobs::CompleteUpload, clean_name};
 
-/// Minimum upload speed: this many bytes per interval. Time during which the server stores data does not count.
+/// Number of bytes that a client must send per interval, which sets the minimum upload speed. Time in which the
+/// server stores data does not count.
 const PACE_BYTES: u64 = 64 * 1024;
-/// Maximum amount of an upload in memory between network and disk, including the headers of its parts.
+/// Maximum number of bytes of an upload in memory between network and disk, including the headers of its parts.
 const HELD_BYTES_MAX: i64 = 2 * 1024 * 1024;
-/// Longer than any valid `client_id`.
+/// Maximum size of the `client_id` part; larger than any valid value.
 const CLIENT_ID_BYTES_MAX: usize = 1024;
 
 /// Size and speed limits of an upload.
 #[derive(Debug, Clone, Copy)]
 pub struct Bounds {
     pub bytes_max: u64,
-    /// Longest time for each 64 KiB.
+    /// Maximum time for each 64 KiB.
     pub pace_within: Duration,
 }
 
@@ -39,10 +40,10 @@ pub struct Received {
     pub client_id: Option<String>,
 }
 
-/// Forwards one chunk at a time, refuses to run far ahead of the consumer, and fails if the client is too slow.
+/// Forwards one chunk at a time, does not run far ahead of the consumer, and fails if the client is too slow.
 struct BackpressureStream<S> {
     body: S,
-    /// Bytes that can be accepted before the consumer takes some.
+    /// Number of bytes that can be accepted before the consumer takes some.
     room: Arc<AtomicI64>,
     rests: bool,
     pace_within: Duration,

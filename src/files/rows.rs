@@ -24,14 +24,14 @@ pub struct File {
     pub id: FileId,
     pub workspace_id: WorkspaceId,
     pub name: String,
-    /// Detected from the bytes; `text/plain` for all kinds of text.
+    /// Content type, detected from the bytes; `text/plain` for all kinds of text.
     pub content_type: String,
     pub size_bytes: i64,
-    /// For images, in pixels.
+    /// Width in pixels, for images.
     pub width: Option<i64>,
     pub height: Option<i64>,
     pub created_by: UserId,
-    /// The message that the file is attached to; null until then.
+    /// The message to which the file is attached; null until then.
     pub message_id: Option<MessageId>,
     pub created_at: Timestamp,
     /// URL of the file's bytes.
@@ -203,8 +203,8 @@ pub async fn attach(
     Ok(attached)
 }
 
-/// Allows a file to be used as an agent's picture: an upload of the actor that is not attached to a message, or an
-/// existing picture.
+/// Makes a file usable as an agent's picture. The file must be an upload of the actor that is not attached to a
+/// message, or an existing picture.
 ///
 /// # Errors
 /// `NotFound` for any other file, `InUse` if it is attached to a message, `NoImage`.
@@ -261,8 +261,8 @@ pub async fn remove_of_message(c: &mut Conn, message: MessageId) -> Result<(), D
     Ok(())
 }
 
-/// Removes a file that is neither attached to a message nor a picture. Returns false if it is either, or does not
-/// exist.
+/// Removes a file that is neither attached to a message nor a picture. Returns false if the file is either of
+/// these or does not exist.
 pub async fn delete_loose(c: &mut Conn, id: FileId) -> Result<bool, DbError> {
     let gone: Option<(WorkspaceId, UserId, Option<String>, i64)> = c
         .q(

@@ -1,5 +1,5 @@
-//! Model calls for one draft: run concurrently, recorded in the manifest for "What it saw", and
-//! counted as usage.
+//! Model calls for one draft, which run concurrently, are recorded in the manifest for "What it saw", and count
+//! as usage.
 
 use std::{
     collections::BTreeSet,
@@ -47,7 +47,7 @@ static SCHEMA: LazyLock<Arc<serde_json::Value>> = LazyLock::new(|| Arc::new(draf
 /// The model calls of one task.
 pub(super) struct Calls<'a> {
     pub(super) resolver: &'a Resolver,
-    /// System text required by the workspace, sent first.
+    /// System text that the workspace requires, sent first.
     pub(super) required: String,
     pub(super) read: Arc<Read>,
     pub(super) model: String,
@@ -94,7 +94,7 @@ impl Calls<'_> {
         ids.map(ToString::to_string).collect()
     }
 
-    /// Calls the model with each brief, a few at once, and returns the answers in the same order.
+    /// Calls the model with each brief, a few at a time, and returns the answers in the same order.
     pub(super) async fn ask(&self, briefs: &[Brief]) -> Result<Vec<Collected>, Failed> {
         let briefs: Vec<Brief> = briefs
             .iter()
@@ -109,7 +109,8 @@ impl Calls<'_> {
             silence_max: self.resolver.task_timeout,
             time_max: self.resolver.attempt_max,
         };
-        // Other chunks of the same fork may have reserved the rest of a budget. A single call waits in the queue.
+        // Other chunks of the same fork may have reserved the rest of a budget. A single call waits in the task
+        // queue instead.
         let wait_max = if briefs.len() > 1 {
             budgets::WAIT_MAX
         } else {

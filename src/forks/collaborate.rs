@@ -1,4 +1,5 @@
-//! Starts collaborations: agents work on a goal in a fork, in turns. `collaborator` queues the turns.
+//! Starts collaborations: agents take turns working on a goal in a fork. `collaborator` queues the
+//! turns.
 
 use std::collections::HashSet;
 
@@ -26,18 +27,18 @@ use crate::{
 
 const GOAL_UNITS_MAX: usize = 4000;
 
-/// Agents of a collaboration, and its end; stored as the options of its task.
+/// Agents and end condition of a collaboration; stored as the options of its task.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Plan {
-    /// In the order of their turns.
+    /// Agents in the order of their turns.
     pub agents: Vec<AgentId>,
     pub turns_max: i64,
-    /// Publish the draft without review.
+    /// True if the draft is published without review.
     pub auto_publish: bool,
 }
 
 impl Plan {
-    /// The plan of a task; `None` for a task that is no collaboration.
+    /// The plan of a task; `None` if the task is not a collaboration.
     pub(super) fn of(task: &Task) -> Option<Self> {
         let options = task.input.0.options.clone();
         let options = options.filter(|_| task.kind == TaskKind::Collaborate)?;
@@ -59,7 +60,7 @@ impl Plan {
 pub struct Goal {
     pub text: Text,
     pub plan: Plan,
-    /// True if there is no model to work with.
+    /// True if the workspace has no model.
     pub is_offline: bool,
 }
 
@@ -81,13 +82,13 @@ impl Goal {
         let distinct: HashSet<AgentId> = agents.iter().copied().collect();
         if distinct.len() != agents.len() || !COLLABORATORS.contains(&agents.len()) {
             let (min, max) = COLLABORATORS.into_inner();
-            let rule = format!("name {min} to {max} different agents");
+            let rule = format!("choose {min} to {max} different agents");
             return Err(invalid(rule, "collaborators"));
         }
         let (turns_min, most_turns) = COLLABORATION_TURNS.into_inner();
         let turns_max = turns_max.unwrap_or(most_turns);
         if !COLLABORATION_TURNS.contains(&turns_max) {
-            let rule = format!("{turns_min} to {most_turns} turns are possible");
+            let rule = format!("turns_max must be from {turns_min} to {most_turns}");
             return Err(invalid(rule, "turns_max"));
         }
         let goal = goal.unwrap_or_default();
@@ -136,13 +137,14 @@ pub struct NewCollaboration<'a> {
     pub plan: &'a Plan,
     /// Person for whom the agents work.
     pub requester: UserId,
-    /// Key that posted the goal.
+    /// API key that posted the goal.
     pub api_key: Option<ApiKeyId>,
-    /// Task that waits for the end, with the key of its child.
+    /// Task that waits for the collaboration, and the key of this child.
     pub parent: Option<(TaskId, String)>,
 }
 
-/// Queues a collaboration. Returns `None` if the tree of its parent was stopped, or its child exists.
+/// Queues a collaboration. Returns `None` if the tree of its parent was stopped, or the child already
+/// exists.
 ///
 /// # Errors
 /// `NoSuchCollaborator` if the first agent was permanently deleted.
@@ -152,7 +154,12 @@ pub async fn start_collaboration(
     audience: Audience,
 ) -> Result<Option<Task>, ForkError> {
     let first = new.plan.agents.first().copied();
-    let first = first.ok_or_else(|| invalid("name the agents".to_owned(), "collaborators"))?;
+    let first = first.ok_or_else(|| {
+        invalid(
+            "choose the agents that work together".to_owned(),
+            "collaborators",
+        )
+    })?;
     let version = profiles::newest_version(c, first).await?;
     let (parent, child_key) = new.parent.clone().unzip();
     let fork = new.fork;
@@ -192,7 +199,7 @@ pub async fn start_collaboration(
     Ok(Some(task))
 }
 
-/// The goal and the task with which a fork was started, if agents were asked.
+/// The goal and the task with which a fork was started, if it was started with collaborators.
 pub(super) async fn find_started(
     c: &mut Conn,
     fork: &Fork,
@@ -200,7 +207,7 @@ pub(super) async fn find_started(
     if fork.collaboration.is_none() {
         return Ok(None);
     }
-    // The index by thread also has tasks that have ended.
+    // Found through the index by thread, which also contains ended tasks.
     let first: Option<(TaskId,)> = c
         .q("select id from tasks where thread_id = $1 and conversation_id = $2 and kind = 'collaborate' order by id limit 1")
         .bind(fork.thread_id)

@@ -4,7 +4,8 @@
 //! run ─► turn ─► (parked until it ends) ─► run ─► … ─► draft ─► (parked) ─► run ─► end
 //! ```
 //!
-//! Nothing is kept between runs: each reads the turns so far, and inserts the next child in the transaction that parks the task.
+//! No state is kept between runs: each one reads the turns so far, and inserts the next child in the transaction that parks the
+//! task.
 
 use std::sync::Arc;
 
@@ -33,7 +34,7 @@ use crate::{
     },
 };
 
-/// Number of completed turns that a draft needs.
+/// Minimum number of completed turns for a draft.
 const TURNS_MIN: usize = 2;
 
 #[derive(Clone)]
@@ -91,7 +92,7 @@ struct Model {
     is_offline: bool,
 }
 
-/// Reason why there is no further turn, and the notice about it; a failed turn has its own.
+/// Reason why there is no further turn, and the notice about it; a failed turn posts its own notice.
 struct Failure {
     error: TaskError,
     notice: Option<MessageId>,
@@ -156,7 +157,7 @@ impl Work {
         self.draft.as_ref().or(self.turns.last())
     }
 
-    /// Checks whether all turns were used, or an agent has ended the work after each had a turn.
+    /// Checks whether all turns were used, or whether an agent has ended the work after each agent had a turn.
     fn is_complete(&self) -> bool {
         let is_done = |turn: &Task| turn.output.as_ref().is_some_and(|output| output.0.done);
         let all_had_one = self.turns.len() >= self.plan.agents.len();
@@ -176,7 +177,7 @@ impl Work {
             .count()
     }
 
-    /// The next turn; it reads the messages before `seq`.
+    /// The task of the next turn, which reads the messages before `seq`.
     fn next_turn(
         &self,
         root: &Task,
@@ -211,7 +212,7 @@ impl Work {
     }
 }
 
-/// Does what is next after the newest task has ended. A turn that was stopped ends the work without a draft.
+/// Takes the next step after the newest task has ended. A turn that was stopped ends the work without a draft.
 async fn advance(c: &mut Conn, root: &Task, lease: &Lease, model: &Model) -> Result<(), DbError> {
     let Some(work) = Work::find(c, root).await? else {
         queue::cancel(c, root.id, lease.audience).await?;
@@ -287,7 +288,7 @@ async fn start_turn(c: &mut Conn, root: &Task, lease: &Lease, work: &Work) -> Re
     park(c, lease).await
 }
 
-/// Queues the draft by the first agent. If a person has just asked for a draft, that is the one of the work, which ends.
+/// Queues the draft by the first agent. If a person has just requested a draft, that draft is used, and the collaboration ends.
 async fn start_draft(
     c: &mut Conn,
     root: &Task,

@@ -30,7 +30,7 @@ pub fn parse_filter(
     Ok(Filter { channel, words })
 }
 
-/// A `like` pattern, escaped with `!`, for texts that contain the word.
+/// A `like` pattern, with `!` as the escape character, for texts that contain the word.
 fn pattern(word: &str) -> String {
     let mut pattern = String::with_capacity(word.len() + 2);
     pattern.push('%');
@@ -47,7 +47,7 @@ fn pattern(word: &str) -> String {
 /// Cursor kind in this module.
 const CURSOR: &str = "decisions";
 
-/// Cursor of the page after the resolution that was published under this sequence number.
+/// Cursor of the page after the resolution that was published with this sequence number.
 pub fn cursor_at(published_seq: i64) -> String {
     cursor::write(CURSOR, &[published_seq])
 }

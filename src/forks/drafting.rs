@@ -30,11 +30,11 @@ use crate::{
     },
 };
 
-/// Maximum size of one request in tokens, whatever the context window: in larger requests, models
-/// overlook text in the middle.
+/// Maximum size of one request in tokens, regardless of the context window, because models overlook text in the middle
+/// of larger requests.
 const BRIEF_TOKENS_MAX: u64 = 32_000;
 
-/// Part of a request that the thread before the forked message can take.
+/// Earlier messages of the thread get at most 1/`BACKGROUND_SHARE` of a request.
 const BACKGROUND_SHARE: u64 = 4;
 
 /// Request to a model, without messages of the thread.
@@ -142,7 +142,7 @@ impl Resolver {
         tracing::info!(attempt = calls.attempt, code = %failure.code(), step = ?step, "model call for a draft failed");
         let error = AttemptError::from(failure);
         match step {
-            // People wait for the draft: an extracted draft is better than a long wait.
+            // People wait for the draft, so an extracted draft is better than a long wait.
             Step::Wait {
                 delay,
                 reason,
@@ -173,7 +173,7 @@ impl Resolver {
         Ok(true)
     }
 
-    /// Half of the context window, or less after it was too large.
+    /// Half of the context window, or less after a request was too large.
     async fn brief_tokens_max(&self, model: &str, counts: RetryCounts) -> u64 {
         let part = match (counts.shrunk, counts.summarised) {
             (_, true) => 8,
@@ -257,7 +257,7 @@ impl Calls<'_> {
         Ok(trimmed.await??)
     }
 
-    /// Parses an answer; an unreadable one is requested once more.
+    /// Parses an answer; if it cannot be parsed, the request is repeated once.
     async fn parsed(
         &mut self,
         brief: &Brief,
@@ -272,8 +272,7 @@ impl Calls<'_> {
         Ok((answer, raw))
     }
 
-    /// Asks for a repair and returns the better of both answers, or the original if the repair
-    /// fails.
+    /// Requests a repair and returns the better of both answers, or the original if the repair fails.
     async fn repaired(
         &mut self,
         brief: &Brief,
@@ -323,7 +322,7 @@ impl Calls<'_> {
     }
 }
 
-/// Agents that collaborate were asked to find the result.
+/// In a collaboration, agents were asked to find the result, so their lines count as work.
 fn agent_lines(read: &Read) -> AgentLines {
     match read.dive.fork.collaboration {
         Some(_) => AgentLines::Work,

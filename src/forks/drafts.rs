@@ -67,7 +67,7 @@ impl Content {
 #[derive(Debug, Clone)]
 pub struct NewDraft {
     pub generated_by: Option<String>,
-    /// Reason why it was extracted although there is a model.
+    /// Reason why the draft was extracted although there is a model.
     pub fallback_reason: Option<FailCode>,
     pub edited_by: Vec<UserId>,
     pub covers_seq: i64,
@@ -75,7 +75,8 @@ pub struct NewDraft {
     pub replaces_revision: i64,
 }
 
-/// Inserts the draft of a fork that has none. Its version follows the newest published version.
+/// Inserts the draft of a fork that has none. Its version number follows that of the newest
+/// published version.
 pub async fn insert_draft(
     c: &mut Conn,
     fork: &Fork,

@@ -26,13 +26,13 @@ use crate::{
 const ANNOUNCE_EVERY: Duration = Duration::from_secs(5);
 const ANNOUNCED_AT_ONCE: i64 = 100;
 
-/// Edits the draft of a fork. If there is no draft, creates one from the published resolution, or
-/// an empty one (`expected` is 0).
+/// Edits the draft of a fork. If there is no draft, creates one from the published resolution, or an
+/// empty one if `expected` is 0.
 ///
 /// # Errors
-/// `PreconditionRequired`, `Stale` if it is no longer at `expected`, `DraftGone`, any error of
-/// `ResolutionForm::apply`, or `ChatError`: `ForkNotFound`, `ForkClosed`, or any error of
-/// `writing`.
+/// `PreconditionRequired`, `Stale` if the draft is no longer at revision `expected`, `DraftGone`,
+/// any error of `ResolutionForm::apply`, or `ChatError`: `ForkNotFound`, `ForkClosed`, or any error
+/// of `writing`.
 pub async fn edit(
     c: &mut Conn,
     caller: &Caller,
@@ -76,8 +76,8 @@ pub async fn edit(
     }
 }
 
-/// Creates a draft by hand, based on the published resolution if there is one. It covers all
-/// messages so far.
+/// Creates a draft for manual editing, based on the published resolution if there is one. It counts
+/// as covering all messages so far.
 pub(super) async fn begin(
     c: &mut Conn,
     fork: &Fork,
@@ -110,7 +110,8 @@ pub(super) async fn begin(
     Ok(drafts::insert_draft(c, fork, &new, content).await?)
 }
 
-/// Checks whether the content cites a deleted message: such a draft stays stale, even after an edit.
+/// Checks whether the content cites a deleted message: such a draft remains stale even after an
+/// edit.
 async fn cites_deleted(c: &mut Conn, content: &Content) -> Result<bool, DbError> {
     for source in content.sources().collect::<HashSet<MessageId>>() {
         let deleted: Vec<(MessageId,)> = c
@@ -147,7 +148,7 @@ pub(super) async fn replace(
     Ok(draft)
 }
 
-/// Appends `resolution.updated`, unless the last one is newer than `ANNOUNCE_EVERY`.
+/// Appends `resolution.updated`, unless the last event is more recent than `ANNOUNCE_EVERY`.
 async fn announce_edit(
     c: &mut Conn,
     draft: &Resolution,
@@ -167,7 +168,7 @@ async fn announce_edit(
     Ok(())
 }
 
-/// Drafts with edits whose announcement is due, with their workspaces.
+/// Drafts whose edits are due to be announced, with their workspaces.
 pub async fn list_unannounced(c: &mut Conn) -> Result<Vec<(ResolutionId, WorkspaceId)>, DbError> {
     c.q("select id, workspace_id from resolutions where is_announced = false and announced_at <= $1 order by announced_at limit $2")
         .bind(now() - ANNOUNCE_EVERY)
@@ -176,7 +177,7 @@ pub async fn list_unannounced(c: &mut Conn) -> Result<Vec<(ResolutionId, Workspa
         .await
 }
 
-/// Announces the newest edit of a draft if that is still due.
+/// Announces the newest edit of a draft if it is still due.
 pub async fn announce_edits(c: &mut Conn, id: ResolutionId) -> Result<(), DbError> {
     let Some(draft) = resolution::find(c, id).await? else {
         return Ok(());

@@ -45,7 +45,7 @@ pub(super) struct EventPlace {
     pub(super) fork: ForkId,
 }
 
-/// Appends an event about a result of a fork.
+/// Appends an event about a resolution of a fork.
 pub(super) async fn append(
     c: &mut Conn,
     kind: EventType,

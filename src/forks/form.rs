@@ -66,7 +66,7 @@ pub struct ItemForm {
     id: Option<ActionItemId>,
     /// One line, at most 500 characters.
     text: String,
-    /// Must be a member.
+    /// ID of the owner, who must be a member.
     owner_id: Option<UserId>,
     /// Name of an owner who is not a member; ignored if `owner_id` is set.
     owner_name: Option<String>,
@@ -78,7 +78,7 @@ pub struct ItemForm {
 }
 
 /// Changes to a draft; each list is replaced as a whole. Fields that only the server sets are
-/// ignored, so a resolution can be sent back as it was read.
+/// ignored, so a resolution from `GET` can be sent back.
 #[derive(Debug, Clone, Default, Deserialize, utoipa::ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ResolutionForm {
@@ -291,7 +291,7 @@ impl ResolutionForm {
     }
 
     /// Checks that every source is a message of the fork or the forked message. Sources in `base`
-    /// were checked before.
+    /// were already checked.
     async fn check_sources(
         &self,
         c: &mut Conn,

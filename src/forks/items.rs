@@ -26,12 +26,12 @@ use crate::{
 /// An action item and its resolution.
 #[derive(Debug, Clone, Serialize, sqlx::FromRow, utoipa::ToSchema)]
 pub struct ActionItem {
-    /// Stays the same across versions of the resolution.
+    /// ID of the item, which stays the same across versions of the resolution.
     pub id: ActionItemId,
     pub text: String,
     pub owner_id: Option<UserId>,
     pub owner_name: Option<String>,
-    /// `YYYY-MM-DD`
+    /// Due date as `YYYY-MM-DD`.
     pub due: Option<String>,
     pub done: bool,
     #[schema(value_type = Vec<MessageId>)]
@@ -114,8 +114,8 @@ pub struct Filter {
     pub channel: Option<ChannelId>,
 }
 
-/// Items of published resolutions that `user` can see, oldest first. With `before`, the last ones
-/// before it.
+/// Items of published resolutions that `user` can see, oldest first. `before` returns the last
+/// items before that one.
 pub async fn list(
     c: &mut Conn,
     workspace: WorkspaceId,
@@ -265,8 +265,8 @@ pub async fn change(
     Ok(item)
 }
 
-/// Removes a person from a resolution: its editors, publisher, and item owners, and the text of its
-/// message.
+/// Removes a person from a resolution: from its editors, publisher, and item owners, and from the
+/// text of its message.
 pub async fn erase_person(
     c: &mut Conn,
     id: ResolutionId,

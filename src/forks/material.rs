@@ -21,7 +21,8 @@ use crate::{
     time::Timestamp,
 };
 
-/// Maximum number of messages of the thread before the forked one, and of characters of each.
+/// Maximum number of messages of the thread before the forked one, and maximum number of characters
+/// of each.
 const BACKGROUND_MAX: i64 = 50;
 const BACKGROUND_CHARS_MAX: usize = 1_200;
 /// Maximum number of members whose names are searched for in a fork.
@@ -32,13 +33,13 @@ const MEMBERS_MAX: i64 = 20_000;
 pub struct ForkMaterial {
     pub fork: Fork,
     pub material: Material,
-    /// Parallel to `material.lines`.
+    /// Message IDs, parallel to `material.lines`.
     pub message_ids: Vec<MessageId>,
-    /// Parallel to `material.lines`.
+    /// Authors, parallel to `material.lines`.
     pub authors: Vec<Author>,
     /// Messages of the thread before the forked one, if the fork's context is `thread`; oldest first.
     pub background: Vec<BackgroundMessage>,
-    /// Parallel to `material.people`; `None` for former members.
+    /// User IDs, parallel to `material.people`; `None` for former members.
     pub people: Vec<Option<UserId>>,
     /// `seq` of the newest message read.
     pub covers_seq: i64,
@@ -53,7 +54,7 @@ pub struct BackgroundMessage {
 }
 
 impl ForkMaterial {
-    /// Labeled messages of the thread: the newest ones that fit into `tokens_max`.
+    /// The newest messages of the thread that fit into `tokens_max`, with labels.
     pub fn background(&self, tokens_max: u64) -> Vec<Background> {
         let mut room = tokens_max;
         let first = self.material.lines.len();
@@ -120,7 +121,7 @@ pub async fn load(c: &mut Conn, id: ForkId) -> Result<Option<ForkMaterial>, DbEr
         Err(crate::chat::ChatError::Db(e)) => return Err(e),
         Err(_) => return Ok(None),
     };
-    // A deleted forked message stays as an empty line: the fork still starts from it.
+    // A deleted forked message is kept as an empty line, because the fork still starts from it.
     let origin: Option<Row> = c
         .q(said_sql!("where m.id = $1"))
         .bind(fork.message_id)
@@ -161,7 +162,7 @@ pub async fn load(c: &mut Conn, id: ForkId) -> Result<Option<ForkMaterial>, DbEr
     Ok(Some(material))
 }
 
-/// A member whose name the fork can contain.
+/// A member whose name may occur in the fork.
 #[derive(sqlx::FromRow)]
 struct NamedMember {
     user_id: UserId,
@@ -225,7 +226,7 @@ fn assemble(
             .unwrap_or_else(|| "Deleted account".to_owned());
         let (speaker, author) = if let Some(user) = row.person() {
             let n = *place.entry(user).or_insert_with(|| {
-                // A former member: a speaker, but not an owner.
+                // A former member can be a speaker, but not an owner.
                 let person = Person {
                     name: name.clone(),
                     handle: String::new(),

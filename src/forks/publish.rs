@@ -28,7 +28,7 @@ use crate::{
     workflows::run,
 };
 
-/// Maximum number of people notified of a resolution.
+/// Maximum number of people who are notified of a resolution.
 const TOLD_MAX: i64 = 500;
 
 /// Result of a publication.
@@ -56,9 +56,9 @@ pub(super) enum Author {
 /// returns its published resolution.
 ///
 /// # Errors
-/// `NoDraft`, `Stale` if the draft is no longer at `expected`, `Invalid` for a blank headline, any
-/// error of `ResolutionForm::apply`, or `ChatError`: `ForkNotFound`, `ForkClosed`, or any error of
-/// `writing`.
+/// `NoDraft`, `Stale` if the draft is no longer at revision `expected`, `Invalid` for a blank
+/// headline, any error of `ResolutionForm::apply`, or `ChatError`: `ForkNotFound`, `ForkClosed`, or
+/// any error of `writing`.
 pub async fn publish(
     c: &mut Conn,
     caller: &Caller,
@@ -132,7 +132,7 @@ async fn already(c: &mut Conn, fork: Fork) -> Result<Published, ForkError> {
     }
 }
 
-/// Posts a draft as a resolution message. The caller has checked that the fork is active and
+/// Posts a draft as a resolution message. The caller must have checked that the fork is active and
 /// writable.
 pub(super) async fn publish_draft(
     c: &mut Conn,

@@ -16,7 +16,7 @@ use crate::{
     time::Timestamp,
 };
 
-/// Maximum number of drafts in the list of what waits for a person.
+/// Maximum number of drafts in the list of items that wait for a person.
 const WAITING_MAX: i64 = 50;
 
 /// A statement and its sources.
@@ -30,13 +30,13 @@ pub struct SourcedText {
 /// An action item as part of a resolution.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, utoipa::ToSchema)]
 pub struct ResolutionItem {
-    /// Stays the same across versions.
+    /// ID of the item, which stays the same across versions.
     pub id: ActionItemId,
     pub text: String,
     pub owner_id: Option<UserId>,
     /// The name of the member; otherwise the name as it was mentioned.
     pub owner_name: Option<String>,
-    /// `YYYY-MM-DD`
+    /// Due date as `YYYY-MM-DD`.
     pub due: Option<String>,
     pub done: bool,
     pub sources: Vec<MessageId>,
@@ -52,7 +52,7 @@ text_enum! {
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, utoipa::ToSchema)]
 pub struct Publisher {
-    /// `agent` if nobody reviewed it.
+    /// Kind of the publisher; `agent` if nobody reviewed the draft.
     #[serde(rename = "type")]
     pub kind: ParticipantKind,
     pub id: String,
@@ -68,16 +68,16 @@ pub struct Resolution {
     pub thread_id: ThreadId,
     pub fork_id: ForkId,
     pub fork_title: String,
-    /// Starts at 1; a draft has the version that publishing gives it.
+    /// Version number, starting at 1; a draft has the number that it will get when it is published.
     pub version: i64,
     pub status: ResolutionStatus,
-    /// The agent that drafted it, `builtin` if it was extracted without a model, or null if a
-    /// person wrote it.
+    /// The agent that wrote the draft, `builtin` if it was extracted without a model, or null if a person wrote
+    /// it.
     pub generated_by: Option<String>,
-    /// Reason why it was extracted although a model is connected: the error code of the model call, as in a task;
-    /// `bad_response` for an unusable answer.
+    /// Reason why the draft was extracted although a model is connected: the error code of the model call, as in
+    /// a task; `bad_response` for an unusable answer.
     pub fallback_reason: Option<FailCode>,
-    /// People who edited it, in the order of their first edit.
+    /// People who edited the draft, in the order of their first edit.
     pub edited_by: Vec<UserId>,
     /// At most 120 characters; can be blank only in a draft.
     pub headline: String,
@@ -86,9 +86,9 @@ pub struct Resolution {
     pub action_items: Vec<ResolutionItem>,
     pub open_questions: Vec<SourcedText>,
     pub deferred_items: Vec<SourcedText>,
-    /// `seq` of the newest message of the fork that it was made from.
+    /// `seq` of the newest message of the fork from which the resolution was made.
     pub covers_seq: i64,
-    /// The revision in its `ETag`.
+    /// Revision, which is also the `ETag`.
     pub revision: i64,
     /// The resolution message in the thread.
     pub message_id: Option<MessageId>,
@@ -201,7 +201,7 @@ impl Row {
     }
 }
 
-/// Columns of an action item `i`, with the current name of its owner.
+/// Selects the columns of an action item `i`, with the current name of its owner.
 macro_rules! item_columns {
     () => {
         "i.id, i.text, i.owner_id, coalesce(ou.name, i.owner_name) as owner_name, i.due, i.done, i.sources"
@@ -323,8 +323,7 @@ fn with_all_items(rows: Vec<Row>, items: Vec<ItemRow>) -> Vec<Resolution> {
         .collect()
 }
 
-/// Published versions of a fork's resolution, oldest first. With `backwards`, the last ones before
-/// `before`.
+/// Published versions of a fork's resolution, oldest first. `backwards` returns the last ones before `before`.
 pub async fn list_versions(
     c: &mut Conn,
     fork: ForkId,
@@ -393,8 +392,8 @@ pub struct Filter {
 /// Maximum number of words in a search.
 pub const WORDS_MAX: usize = 8;
 
-/// Published resolutions that `user` can see, newest first, with their publication sequence
-/// numbers. Only numbers below `before`.
+/// Published resolutions that `user` can see, newest first, with their publication sequence numbers. Only those
+/// with a number below `before`.
 pub async fn list_published(
     c: &mut Conn,
     workspace: WorkspaceId,

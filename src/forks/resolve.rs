@@ -19,13 +19,13 @@ use crate::{
 
 const GUIDANCE_UNITS_MAX: usize = 2000;
 
-/// Parameters of a resolve request.
+/// Parameters of a request to resolve a fork.
 #[derive(Debug, Clone, Default)]
 pub struct ResolveOptions {
-    /// Publish the draft immediately, with the agent as its author.
+    /// True to publish the draft immediately, with the agent as its author.
     pub publish: bool,
     pub guidance: Option<String>,
-    /// Replace the draft even if people edited it.
+    /// True to replace the draft even if people edited it.
     pub replace_draft: bool,
 }
 
@@ -36,8 +36,7 @@ pub(super) struct Options {
     pub publish: bool,
     #[serde(default)]
     pub replace_draft: bool,
-    /// Revision of the draft at the time of the request, 0 if there was none: later edits by people
-    /// are never overwritten.
+    /// Revision of the draft at the time of the request, or 0 if there was none. Later edits by people are never overwritten.
     #[serde(default)]
     pub draft_revision: i64,
 }
@@ -54,7 +53,7 @@ impl Options {
 }
 
 /// # Errors
-/// `Invalid` if it is too long.
+/// `Invalid` if the guidance is too long.
 pub fn parse_guidance(text: Option<String>) -> Result<Option<String>, ForkError> {
     let text = text.map(|t| t.trim().to_owned()).filter(|t| !t.is_empty());
     if text
@@ -136,7 +135,7 @@ pub async fn resolve(
     Ok((forks::get_fork(c, id).await?, task))
 }
 
-/// The task that writes a draft as a child of another task, by an agent at a version.
+/// The task in which an agent at a version writes a draft as a child of another task.
 pub(super) async fn child_draft(
     c: &mut Conn,
     parent: &Task,
@@ -170,8 +169,8 @@ pub(super) async fn child_draft(
     })
 }
 
-/// Queues a draft for a run, by this agent. The run does not wait for it, but for the resolution. Returns `None` if one is being
-/// written already, or if people have edited the draft.
+/// Queues a draft for a run, by this agent. The run waits for the resolution, not for this task. Returns `None` if a draft is
+/// already being written, or if people have edited the draft.
 pub async fn draft_for_run(
     c: &mut Conn,
     run: &Task,
@@ -207,8 +206,8 @@ async fn is_empty(c: &mut Conn, fork: ForkId) -> Result<bool, DbError> {
     Ok(said.is_empty())
 }
 
-/// The fork's agent at its pinned version. The default agent if there is none, if it is no longer
-/// active, or if the requester cannot invoke it.
+/// The fork's agent at its pinned version, or the default agent if the fork has no agent, its agent is no longer active, or the
+/// requester cannot invoke it.
 async fn writer(
     c: &mut Conn,
     access: &access::ThreadAccess<'_>,

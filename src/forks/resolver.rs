@@ -1,7 +1,7 @@
 //! Handler of `resolve` tasks: reads the fork, drafts a resolution, stores it, and publishes it if
 //! requested.
 //!
-//! A resolve never fails because of a model: without a usable model draft, the draft is extracted
+//! Resolving never fails because of a model: without a usable answer, the draft is extracted
 //! (`openvibe_extract`). Every write checks the lease, so that a task that was canceled or reassigned
 //! changes nothing.
 
@@ -45,7 +45,7 @@ use crate::{
     },
 };
 
-/// Value of `generated_by` for a draft without a model.
+/// Value of `generated_by` for a draft that was extracted without a model.
 const EXTRACTED: &str = builtin::NAME;
 
 #[derive(Clone)]
@@ -72,9 +72,9 @@ pub(super) struct Drafted {
 /// Origin of a draft.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct DraftOrigin {
-    /// `None` if it was extracted.
+    /// Agent that wrote the draft; `None` if it was extracted.
     pub by: Option<crate::ids::AgentId>,
-    /// Reason why it was extracted although there is a model.
+    /// Reason why the draft was extracted although there is a model.
     pub fallback: Option<FailCode>,
 }
 
@@ -97,8 +97,8 @@ impl Handler for Resolver {
             let Some(task) = task else {
                 return Err(LeaseLost::Gone);
             };
-            // Extract the draft instead of calling the model again. If even that cannot be stored,
-            // the task fails.
+            // Extract the draft instead of calling the model again. If even the extracted draft
+            // cannot be stored, the task fails.
             let stored = match self.read(&task).await {
                 Ok(Some(read)) => {
                     let reason = (!self.provider.is_offline()).then_some(FailCode::WorkerLost);
@@ -125,7 +125,7 @@ impl Handler for Resolver {
     }
 }
 
-/// The extracted draft; `fallback` is the reason why there is no other one.
+/// The extracted draft; `fallback` is the reason why there is no draft by the model.
 pub(super) fn extracted(read: &Read, fallback: Option<FailCode>) -> Drafted {
     Drafted {
         outline: draft::extracted(&read.dive.material, &read.reading),
@@ -273,8 +273,8 @@ impl Resolver {
 /// The draft after a resolve task.
 struct Stored {
     resolution: Resolution,
-    /// True if it is the task's draft; otherwise people edited theirs in the meantime, and it was
-    /// kept.
+    /// True if this is the task's draft; otherwise, people edited the previous draft in the meantime,
+    /// and it was kept.
     is_new: bool,
 }
 

@@ -40,18 +40,18 @@ pub struct NewFork {
     pub client_id: Option<String>,
 }
 
-/// A fork that was started, now or by the first of several equal requests.
+/// A fork that was started by this request, or by an earlier one with the same ID.
 #[derive(Debug)]
 pub struct StartedFork {
     pub fork: Fork,
-    /// The goal of the agents, and their task.
+    /// Message with the goal, and the task of the collaboration.
     pub collaboration: Option<(Message, Task)>,
-    /// False for a resend, which changes nothing.
+    /// False for a resend, for which nothing was changed.
     pub is_new: bool,
 }
 
 /// # Errors
-/// `Invalid` if it is too long.
+/// `Invalid` if the description is too long.
 pub fn parse_description(text: Option<&str>) -> Result<Option<String>, ForkError> {
     let text = text.map(str::trim).filter(|t| !t.is_empty());
     if text.is_some_and(|t| t.encode_utf16().count() > DESCRIPTION_UNITS_MAX) {
@@ -63,7 +63,7 @@ pub fn parse_description(text: Option<&str>) -> Result<Option<String>, ForkError
     Ok(text.map(str::to_owned))
 }
 
-/// Starts a fork, and the work of several agents in it if there is a goal.
+/// Starts a fork, and a collaboration in it if there is a goal.
 ///
 /// # Errors
 /// `NotForkable`, `TooManyForks`, `NoModel`, `NoSuchCollaborator`, or `ChatError`: `ThreadNotFound`, `MessageNotFound`,
@@ -136,7 +136,7 @@ pub async fn start_fork(
     }
 }
 
-/// Posts the goal in a new fork, and starts the work on it.
+/// Posts the goal in a new fork, and starts the collaboration.
 async fn ask_agents(
     c: &mut Conn,
     caller: &Caller,
@@ -162,7 +162,7 @@ async fn ask_agents(
     })
 }
 
-/// Thread that a fork starts in.
+/// Thread in which a fork starts.
 struct ForkPlace {
     workspace: WorkspaceId,
     channel: ChannelId,
@@ -206,13 +206,13 @@ pub struct RunFork {
     pub thread: ThreadId,
     pub message: MessageId,
     pub title: Option<String>,
-    /// The person for whom it is opened.
+    /// The person for whom the fork is opened.
     pub creator: UserId,
     /// The fork's agent and its version.
     pub agent: Option<(AgentId, i64)>,
 }
 
-/// Opens a fork for a run. The caller has checked the rights of its requester.
+/// Opens a fork for a run. The caller must have checked the rights of the run's requester.
 ///
 /// # Errors
 /// `TooManyForks`, or `MessageNotFound`.
@@ -389,8 +389,8 @@ pub async fn abandon(
     Ok(fork)
 }
 
-/// Cancels the queued and running tasks of a fork that is being closed, except the task that closes
-/// it and those that wait for this one.
+/// Cancels the queued and running tasks of a fork that is being closed, except for the task that closes the fork and
+/// the tasks that wait for that one.
 pub(super) async fn stop_tasks(
     c: &mut Conn,
     fork: ForkId,

@@ -9,7 +9,7 @@ use axum::{
 
 use crate::networks::TrustedProxies;
 
-/// Network of one subscriber: the address for IPv4, its /64 for IPv6.
+/// Network of one subscriber: the address itself for IPv4, its /64 for IPv6.
 pub fn net_of(address: IpAddr) -> IpAddr {
     match address.to_canonical() {
         IpAddr::V6(v6) => Ipv6Addr::from_bits(v6.to_bits() & (u128::MAX << 64)).into(),
@@ -17,7 +17,7 @@ pub fn net_of(address: IpAddr) -> IpAddr {
     }
 }
 
-/// Client address of a request. Each proxy appends the address of its peer, so the list is read backwards over all
+/// Client address of a request. Each proxy appends the address of its peer, so the list is read backward over all
 /// lines of the header: the first address that is not a trusted proxy is the client. An entry that is not an address
 /// ends the search at the proxy that wrote it, because everything before it may be forged.
 pub fn client_of(extensions: &Extensions, headers: &HeaderMap, trusted: &TrustedProxies) -> IpAddr {

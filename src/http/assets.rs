@@ -9,11 +9,13 @@ use super::{ApiError, encoding::accepts, unsent::InProgram};
 
 include!(concat!(env!("OUT_DIR"), "/assets.rs"));
 
-/// Only our own scripts and styles; no requests to other sites.
+/// Content security policy that allows only the server's own scripts and styles, and no requests to other
+/// sites.
 const CSP: &str = "default-src 'self'; script-src 'self'; style-src 'self'; img-src 'self' data: blob:; font-src 'self'; \
                    connect-src 'self'; frame-ancestors 'none'; base-uri 'none'; form-action 'self'";
 
-/// The service worker runs under the policy of its own response: it fetches the client's files.
+/// Policy of the service worker's own response, under which the worker runs and fetches the client's
+/// files.
 const WORKER_CSP: &str = "default-src 'none'; connect-src 'self'; frame-ancestors 'none'";
 
 fn find(path: &str) -> Option<&'static Asset> {
@@ -40,7 +42,7 @@ fn content_type(path: &str) -> &'static str {
 /// Serves an asset, or the page for a client-side route.
 pub async fn serve(method: Method, uri: axum::http::Uri, headers: HeaderMap) -> Response {
     let path = uri.path().trim_start_matches('/');
-    // Clients that look for metadata here, such as that of OAuth, parse each successful response as JSON.
+    // Clients that look for metadata, such as that of OAuth, parse every successful response as JSON.
     let is_metadata = path.starts_with(".well-known/");
     if path.starts_with("v1/") || path == "v1" || is_metadata {
         return ApiError::no_route().into_response();
@@ -52,7 +54,8 @@ pub async fn serve(method: Method, uri: axum::http::Uri, headers: HeaderMap) -> 
         "docs" => find("docs.html"),
         path => find(path),
     };
-    // A path that looks like a file but is not an asset is 404; every other path is a client-side route.
+    // A path that looks like a file but is not an asset gets 404; every other path is a client-side
+    // route.
     let is_file = path.starts_with("assets/")
         || path
             .rsplit('/')

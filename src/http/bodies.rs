@@ -27,36 +27,36 @@ use crate::share::{Permit, Pool, PoolBounds};
 pub const MEMBER_BYTES_MAX: usize = 1024 * 1024;
 /// Maximum body size without a session or key.
 pub const ANONYMOUS_BYTES_MAX: usize = 16 * 1024;
-/// Maximum part of an oversized body that is read and discarded, so that the client can read the response.
+/// Maximum number of bytes of an oversized body that are read and discarded, so that the client can read the response.
 const DRAINED_BYTES_MAX: usize = 32 * 1024 * 1024;
-/// Longest time for each 64 KiB of an upload.
+/// Maximum time for each 64 KiB of an upload.
 pub const UPLOAD_PACE_WITHIN: Duration = Duration::from_secs(30);
 const UNLIMITED: u64 = u64::MAX;
 
-/// Longest time for each 64 KiB of an upload, for its handler.
+/// Maximum time for each 64 KiB of an upload, as a request extension for the handler.
 #[derive(Clone, Copy, Debug)]
 pub struct UploadPace(pub Duration);
 
-/// Bounds of the bodies that are held at the same time.
+/// Limits for the bodies that are held at the same time.
 #[derive(Clone, Copy, Debug)]
 pub struct BodyBounds {
-    /// Bytes of bodies with a session or key, in total and per member.
+    /// Limits for bytes of bodies with a session or key, in total and per member.
     pub member_bytes: PoolBounds,
     pub member_within: Duration,
-    /// Concurrent uploads per member; their bytes go to disk.
+    /// Limits for concurrent uploads per member, whose bytes go to disk.
     pub uploads: PoolBounds,
-    /// Longest time for each 64 KiB of an upload.
+    /// Maximum time for each 64 KiB of an upload.
     pub upload_pace: UploadPace,
-    /// Bytes of bodies without a session or key, in total and per address.
+    /// Limits for bytes of bodies without a session or key, in total and per address.
     pub anonymous_bytes: PoolBounds,
-    /// Concurrent reads of bodies without a session or key, per address.
+    /// Limits for concurrent reads of bodies without a session or key, per address.
     pub anonymous_bodies: PoolBounds,
     pub anonymous_within: Duration,
     /// Maximum number of requests that are handled concurrently.
     pub handled_max: usize,
-    /// Maximum number of reads of one person that are handled concurrently.
+    /// Maximum number of one person's read requests that are handled concurrently.
     pub handled_reads: usize,
-    /// Maximum time that a further request waits.
+    /// Maximum time that a request beyond these limits waits.
     pub handled_within: Duration,
 }
 
@@ -71,7 +71,7 @@ impl Default for BodyBounds {
             member_within: Duration::from_secs(30),
             uploads: PoolBounds {
                 total: 1024,
-                // The burst of the rate limit.
+                // Equal to the burst of the rate limit.
                 share: 64,
             },
             upload_pace: UploadPace(UPLOAD_PACE_WITHIN),
@@ -165,9 +165,9 @@ impl Stream for Shared {
     }
 }
 
-/// Passes the body on unread, and drains the rest, within limits, when the response is ready.
+/// Passes the body to the handler unread, and drains the rest, within limits, when the response is ready.
 pub async fn pass_body(request: Request, next: Next, within: Duration) -> Response {
-    // The client waits for `100 Continue`, and reading the body would send it.
+    // The client waits for `100 Continue`, which reading the body would send.
     let waits = request.headers().contains_key(header::EXPECT);
     let (parts, body) = request.into_parts();
     let is_read = Arc::new(AtomicBool::new(false));

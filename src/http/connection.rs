@@ -33,16 +33,16 @@ const LINGER_WITHIN: Duration = Duration::from_secs(2);
 /// Deadlines of a connection.
 #[derive(Clone, Copy, Debug)]
 pub struct Deadlines {
-    /// Time from accepting the connection to the end of the first request head.
+    /// Maximum time from accepting the connection to the end of the first request head.
     pub first_within: Duration,
-    /// Time from the end of a response to the end of the next request head, so an idle connection stays open this long.
-    /// Longer than the idle timeout of proxies (nginx: 60 s), so that the proxy closes first and never sends a request
-    /// on a closed connection.
+    /// Maximum time from the end of a response to the end of the next request head, which is also how long an idle
+    /// connection stays open. Longer than the idle timeout of proxies (nginx: 60 s), so that the proxy closes first and
+    /// never sends a request on a closed connection.
     pub next_within: Duration,
     /// Maximum time without progress while there are bytes to send.
     pub stalled_within: Duration,
-    /// Time for a client to read a response that is not an event stream, excluding the time that the server needs to
-    /// produce it: this base, plus one second for each `bytes_per_second`.
+    /// Maximum time for a client to read a response that is not an event stream, excluding the time that the server
+    /// needs to produce it: this base, plus one second for each `bytes_per_second`.
     pub sent_within: Duration,
     /// Minimum rate at which a client must read a long response.
     pub bytes_per_second: u64,
@@ -77,7 +77,7 @@ enum Phase {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum ResponseKind {
     Document,
-    /// Open-ended; has no total deadline.
+    /// Event stream, which has no total deadline.
     EventStream,
     /// Head only; a WebSocket follows.
     Upgrade,
@@ -85,14 +85,14 @@ pub(super) enum ResponseKind {
 
 #[derive(Debug)]
 struct Sending {
-    /// Accumulated time in which the client did not read available bytes.
+    /// Total time in which the client did not read available bytes.
     waited: Duration,
-    /// Size of the body, or of its part so far if the total is unknown.
+    /// Size of the body, or of the part so far if the total size is unknown.
     bytes: u64,
     kind: ResponseKind,
-    /// hyper has received the whole body.
+    /// True once hyper has received the whole body.
     is_complete: bool,
-    /// Released when the response is sent.
+    /// Reservation that is released when the response is sent.
     _unsent: Option<Reservation>,
 }
 
@@ -107,7 +107,7 @@ pub(super) struct Exchange {
 #[derive(Debug)]
 struct Inner {
     phase: Phase,
-    /// Part of a request body was not read.
+    /// True if a part of the request body was not read.
     has_unread: bool,
 }
 
@@ -143,7 +143,7 @@ impl Exchange {
         }
     }
 
-    /// Starts to send a response with this body.
+    /// Starts sending a response with this body.
     pub(super) fn send(
         self: &Arc<Self>,
         body: Body,
@@ -164,7 +164,7 @@ impl Exchange {
         }
     }
 
-    /// Called when hyper has written everything.
+    /// Must be called when hyper has written everything.
     fn flushed(&self) {
         let mut inner = self.inner();
         let kind = match &inner.phase {
@@ -202,7 +202,7 @@ impl Exchange {
         }
     }
 
-    /// Adds time in which the client did not read anything.
+    /// Adds time in which the client did not read any bytes.
     fn count_wait(&self, wait: Duration) {
         if let Phase::Sending(sending) = &mut self.inner().phase {
             sending.waited += wait;
@@ -217,7 +217,7 @@ impl Exchange {
 /// Response body that tracks its size and end.
 pub(super) struct Outgoing {
     body: Body,
-    /// The total size is unknown, so bytes are counted.
+    /// True if the total size is unknown, so that bytes are counted.
     counts: bool,
     exchange: Arc<Exchange>,
 }
@@ -340,7 +340,7 @@ impl Stream {
         self.tcp.taken()
     }
 
-    /// Ready when the next request head is late.
+    /// Completes when the deadline for the next request head has passed.
     fn poll_head_late(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         let Some(until) = self.exchange.head_until() else {
             if self.exchange.is_upgraded() {
@@ -386,7 +386,7 @@ impl Stream {
             sleep.as_mut().reset(until);
         }
         ready!(sleep.as_mut().poll(cx));
-        // Closing discards what is unsent; otherwise, the kernel would keep it for minutes.
+        // Closing then discards unsent bytes; otherwise, the kernel would keep them for minutes.
         if let Err(e) = self.tcp.get_ref().set_zero_linger() {
             tracing::debug!(error = %e, "could not discard unsent bytes");
         }
@@ -493,7 +493,7 @@ mod tests {
         assert_eq!(seconds_to_send(&exchange), Some(40));
         let (exchange, _body) = sending(ResponseKind::EventStream, Body::from("data: x\n\n"));
         assert_eq!(seconds_to_send(&exchange), None);
-        // For a streamed body, the size so far counts.
+        // For a streamed body, the deadline depends on the size so far.
         let pieces = [vec![0; 16 * 1024], vec![0; 32 * 1024]].map(Ok::<_, io::Error>);
         let stream = futures::stream::iter(pieces);
         let (exchange, mut body) = sending(ResponseKind::Document, Body::from_stream(stream));

@@ -1,7 +1,7 @@
 //! Compressed responses: which encodings a client accepts, and gzip for JSON.
 //!
-//! Uses flate2 instead of tower-http's layer. If a client refuses every encoding, that layer replaces the status by
-//! 406, even after the request was executed; and it keeps the text and its compressor in memory until a slow client has
+//! Uses flate2 instead of tower-http's layer. If a client rejects every encoding, that layer replaces the status with
+//! 406 even after the request was executed. It also keeps the text and its compressor in memory until a slow client has
 //! read the response. Here the compressed body replaces the original before it is sent, with a content length.
 
 use std::io::Write;
@@ -16,9 +16,9 @@ use axum::{
 use flate2::{Compression, write::GzEncoder};
 use serde::Serialize;
 
-/// Smaller bodies fit into one or two packets anyway.
+/// Minimum size of a body that is compressed; smaller ones fit into one or two packets anyway.
 const GZIP_BYTES_MIN: usize = 1024;
-/// Larger bodies are compressed on a blocking thread.
+/// Maximum size of a body that is compressed on the current thread; larger ones are compressed on a blocking thread.
 const INLINE_BYTES_MAX: usize = 64 * 1024;
 
 /// Checks whether the client accepts this encoding (RFC 9110 §12.5.3).
@@ -47,13 +47,13 @@ pub fn accepts(headers: &HeaderMap, encoding: &str) -> bool {
     any
 }
 
-/// Checks whether gzip makes the response smaller. Event streams and files are sent uncompressed.
+/// Checks whether gzip is likely to make the response smaller. Event streams and files are sent uncompressed.
 fn is_worth_it(response: &Response) -> bool {
     let headers = response.headers();
     headers
         .get(header::CONTENT_TYPE)
         .is_some_and(|kind| kind.as_bytes().starts_with(b"application/json"))
-        // Already compressed, or available in several encodings.
+        // The response is already compressed, or available in several encodings.
         && !headers.contains_key(header::VARY)
         && !headers.contains_key(header::CONTENT_RANGE)
         && response.status() != StatusCode::PARTIAL_CONTENT
@@ -67,7 +67,7 @@ pub fn gzip(text: &[u8]) -> std::io::Result<Vec<u8>> {
     encoder.finish()
 }
 
-/// Compresses a body, if it is large on another thread.
+/// Compresses a body, on another thread if it is large.
 async fn gzip_body(text: &Bytes) -> std::io::Result<Vec<u8>> {
     if text.len() <= INLINE_BYTES_MAX {
         return gzip(text);
@@ -79,16 +79,16 @@ async fn gzip_body(text: &Bytes) -> std::io::Result<Vec<u8>> {
         .flatten()
 }
 
-/// A JSON body that is kept for several responses, in the encoding that they are sent in.
+/// A JSON body that is kept for several responses, in the encoding in which they are sent.
 #[derive(Debug, Clone)]
 pub struct EncodedJson {
     pub bytes: Bytes,
-    /// False if the body is too small for gzip, or the client does not accept it.
+    /// True if the body is compressed; false if it is too small or the client does not accept gzip.
     pub is_gzip: bool,
 }
 
 impl EncodedJson {
-    /// Encodes a value as `compress` would. If the compression fails, the body is sent uncompressed.
+    /// Encodes a value as `compress` would. If compression fails, the body is left uncompressed.
     ///
     /// # Errors
     /// If the value cannot be encoded as JSON.
@@ -120,7 +120,7 @@ impl IntoResponse for EncodedJson {
             HeaderValue::from_static("application/json"),
         );
         if is_varied {
-            // `compress` leaves the response as it is.
+            // With this header, `compress` leaves the response unchanged.
             headers.insert(header::VARY, HeaderValue::from_static("accept-encoding"));
         }
         if self.is_gzip {

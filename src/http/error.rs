@@ -19,9 +19,9 @@ use crate::{
     text_enum::text_enum,
 };
 
-/// `Retry-After` while the server is unavailable.
+/// `Retry-After` in seconds while the server is unavailable.
 const UNAVAILABLE_FOR_S: u64 = 2;
-/// `Retry-After` while the disk has little free space.
+/// `Retry-After` in seconds while the disk has little free space.
 const DISK_AFTER_S: u64 = 60;
 
 text_enum! {
@@ -63,11 +63,11 @@ pub struct ApiError {
     message: String,
     param: Option<String>,
     retry_after_s: Option<u64>,
-    /// Current object, for a stale `If-Match`.
+    /// Current object; set for a stale `If-Match`.
     current: Option<Box<Value>>,
-    /// The cause is already logged, or needs no log line.
+    /// True if the cause is already logged, or needs no log line.
     is_logged: bool,
-    /// The request lost its database connection.
+    /// True if the request lost its database connection.
     has_lost_connection: bool,
 }
 
@@ -143,12 +143,12 @@ impl ApiError {
         self
     }
 
-    /// True if the cause is already logged, or needs no log line.
+    /// Checks whether the cause is already logged, or needs no log line.
     pub fn is_logged(&self) -> bool {
         self.is_logged
     }
 
-    /// True if the request lost its database connection.
+    /// Checks whether the request lost its database connection.
     pub(super) fn has_lost_connection(&self) -> bool {
         self.has_lost_connection
     }
@@ -181,12 +181,12 @@ impl ApiError {
         }
     }
 
-    /// 400
+    /// Creates an error with status 400.
     pub fn invalid(code: ErrorCode, message: String, param: impl Into<String>) -> Self {
         Self::new(StatusCode::BAD_REQUEST, code, message).param(param)
     }
 
-    /// 400 for a value of the wrong type; 422 for an ID of another kind.
+    /// Creates an error with status 400 for a value of the wrong type, or 422 for an ID of another kind.
     pub fn malformed_field(text: String, path: String) -> Self {
         let param = if path == "." { String::new() } else { path };
         if text.contains(crate::ids::OTHER_KIND) {
@@ -196,7 +196,7 @@ impl ApiError {
         }
     }
 
-    /// 422
+    /// Creates an error with status 422.
     pub fn unprocessable(code: ErrorCode, message: String) -> Self {
         Self::new(StatusCode::UNPROCESSABLE_ENTITY, code, message)
     }
@@ -218,7 +218,7 @@ impl ApiError {
         .retry_after(UNAVAILABLE_FOR_S)
     }
 
-    /// 503: nothing was stored, because the disk is full.
+    /// Creates an error with status 503: nothing was stored, because the disk is full.
     pub fn disk_full() -> Self {
         Self::unavailable(advice(DatabaseFault::DiskFull)).logged()
     }
@@ -230,11 +230,11 @@ impl ApiError {
             "the server is overloaded: try again in a moment".to_owned(),
         )
         .retry_after(UNAVAILABLE_FOR_S)
-        // A log line per request would add to the load.
+        // Marked as logged, because a log line per request would add to the load.
         .logged()
     }
 
-    /// 400
+    /// Creates an error with status 400 for an unknown `Host`.
     pub fn unknown_host() -> Self {
         Self::invalid(
             ErrorCode::UnknownHost,
@@ -245,7 +245,7 @@ impl ApiError {
         )
     }
 
-    /// 503: a memory pool is used up, in total or by this person or address.
+    /// Creates an error with status 503: a memory pool is exhausted, in total or by this person or address.
     pub fn exhausted(exhausted: Exhausted, limit: &'static str) -> Self {
         metrics::counter!("openvibe_rate_limited_total", "limit" => limit).increment(1);
         let mut refusal = Self::overloaded();
@@ -290,7 +290,7 @@ impl ApiError {
         )
     }
 
-    /// 400
+    /// Creates an error with status 400 for a body that arrives too slowly.
     pub fn body_too_slow() -> Self {
         Self::invalid(
             ErrorCode::BodyTooSlow,
@@ -322,7 +322,8 @@ impl ApiError {
         )
     }
 
-    /// 500 for a handler that panicked. The panic message is the previous log line, without the request ID.
+    /// Creates an error with status 500 for a handler that panicked. The panic message is the previous log
+    /// line, without the request ID.
     pub fn panicked() -> Self {
         tracing::error!("a request handler panicked");
         Self::internal().logged()
@@ -375,7 +376,7 @@ pub struct OpenAiErrorDetail {
 }
 
 impl ApiError {
-    /// The body of the error in `OpenAI`'s API.
+    /// The body of the error in the format of `OpenAI`'s API.
     pub fn openai_body(&self) -> OpenAiErrorBody {
         let kind = match self.status {
             StatusCode::UNAUTHORIZED => OpenAiErrorKind::Authentication,
@@ -396,7 +397,7 @@ impl ApiError {
         }
     }
 
-    /// Renders the error as in `OpenAI`'s API.
+    /// Renders the error in the format of `OpenAI`'s API.
     fn into_openai(self) -> Response {
         let body = self.openai_body();
         self.with_body(&body)
@@ -419,7 +420,7 @@ impl ApiError {
     }
 }
 
-/// Checks whether clients of `OpenAI`'s API use the path.
+/// Checks whether the path belongs to the routes that are compatible with `OpenAI`'s API.
 pub fn is_openai(path: &str) -> bool {
     ["/v1/responses", "/v1/chat/completions", "/v1/models"]
         .iter()
@@ -429,7 +430,8 @@ pub fn is_openai(path: &str) -> bool {
         })
 }
 
-/// Converts errors from any layer to the format of `OpenAI`'s API on its routes.
+/// Converts errors from any layer to the format of `OpenAI`'s API, on the routes that are compatible with
+/// it.
 pub async fn to_openai_errors(request: Request, next: Next) -> Response {
     let is_openai = is_openai(request.uri().path());
     let mut response = next.run(request).await;

@@ -39,7 +39,7 @@ impl<S: Send + Sync, T: DeserializeOwned> FromRequest<S> for Body<T> {
     }
 }
 
-/// The body of an action without fields: `{}` or none.
+/// The body of an action without fields: `{}` or empty.
 pub type NoFields = Body<Empty>;
 
 #[derive(serde::Deserialize)]
@@ -47,7 +47,7 @@ pub type NoFields = Body<Empty>;
 pub struct Empty {}
 
 /// # Errors
-/// 400 for invalid JSON or another shape, 422 for an ID of another kind.
+/// 400 for invalid JSON or a different structure, 422 for an ID of another kind.
 pub fn parse_json<T: DeserializeOwned>(text: &[u8]) -> Result<T, ApiError> {
     if holds_nul(text) {
         return Err(ApiError::invalid(
@@ -63,7 +63,7 @@ pub fn parse_json<T: DeserializeOwned>(text: &[u8]) -> Result<T, ApiError> {
         let param = if is_whole { String::new() } else { path };
         let inner = e.into_inner();
         let message = inner.to_string();
-        // A number in place of a name of an enum is a syntax error for serde_json, too.
+        // serde_json also reports a syntax error for a number in place of an enum's name.
         if inner.is_data() || serde_json::from_slice::<Value>(text).is_ok() {
             ApiError::malformed_field(message, param)
         } else {
@@ -81,7 +81,7 @@ pub fn parse_json<T: DeserializeOwned>(text: &[u8]) -> Result<T, ApiError> {
             "",
         )
     })?;
-    // serde reads the elements of an array as the fields of a struct.
+    // Arrays are rejected, because serde would read their elements as the fields of a struct.
     if text.trim_ascii_start().first() == Some(&b'[') {
         return Err(ApiError::malformed_field(
             "the body is an array: send an object".to_owned(),
@@ -103,7 +103,7 @@ fn holds_nul(json: &[u8]) -> bool {
             _ => false,
         }
     }
-    // Only an escape can produce one: JSON does not allow a raw NUL.
+    // Only an escape can produce a NUL character, because JSON does not allow a raw one.
     memchr::memmem::find(json, b"\\u0000").is_some()
         && serde_json::from_slice(json).is_ok_and(|value| inside(&value))
 }
@@ -167,7 +167,7 @@ fn code_of_parameter(name: &str) -> ErrorCode {
     }
 }
 
-/// Checks whether the parameter without a value is the same as no parameter. Limits and IDs need a value.
+/// Checks whether the parameter without a value is treated as absent. Limits and IDs need a value.
 fn counts_as_absent(name: &str) -> bool {
     !matches!(
         code_of_parameter(name),
@@ -194,7 +194,7 @@ fn invalid_parameter(name: &str, cause: &serde_urlencoded::de::Error) -> ApiErro
     ApiError::invalid(code, message, param)
 }
 
-/// The version that `If-Match` names: `"N"` or `N`.
+/// The version in `If-Match`: `"N"` or `N`.
 pub struct IfMatch(pub Option<i64>);
 
 impl utoipa::PartialSchema for IfMatch {

@@ -1,4 +1,4 @@
-//! Counts the bytes that the peer of a connection has received, to distinguish a slow peer from a stuck one.
+//! Counts the bytes that the peer of a connection has received, to distinguish a slow peer from one that is stuck.
 
 use std::{
     io::{self, IoSlice},
@@ -12,8 +12,8 @@ use std::{
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
-/// Number of bytes that the peer of a connection has received so far. Each request has the counter of its connection as
-/// an extension.
+/// Number of bytes that the peer of a connection has received so far. Each request carries the counter of its
+/// connection as an extension.
 #[derive(Clone, Debug, Default)]
 pub struct BytesTaken(Arc<AtomicU64>);
 

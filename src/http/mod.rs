@@ -1,4 +1,5 @@
-//! HTTP without knowledge of features: connections, bodies, errors, extractors, and pagination.
+//! HTTP layer that does not depend on features: connections, bodies, errors, extractors, and
+//! pagination.
 
 pub mod address;
 pub mod assets;

@@ -13,7 +13,7 @@ pub const LIMIT_MAX: i64 = 100;
 pub struct Limit(i64);
 
 impl Limit {
-    /// `None` outside of 1 to 100.
+    /// Returns `None` unless the limit is between 1 and 100.
     pub fn new(limit: i64) -> Option<Self> {
         (1..=LIMIT_MAX).contains(&limit).then_some(Self(limit))
     }
@@ -77,7 +77,7 @@ impl<Id: utoipa::ToSchema> PageQuery<Id> {
         if self.after.is_some() && self.before.is_some() {
             return Err(ApiError::invalid(
                 ErrorCode::InvalidCursor,
-                "give `after` or `before`, not both".to_owned(),
+                "send either `after` or `before`, not both".to_owned(),
                 "before",
             ));
         }
@@ -146,11 +146,12 @@ pub struct List<T> {
     pub object: ListObject,
     #[schema(schema_with = items::<T>)]
     pub data: Vec<T>,
-    /// More objects follow in the requested direction.
+    /// True if more objects follow in the requested direction.
     pub has_more: bool,
     pub first_id: Option<String>,
     pub last_id: Option<String>,
-    /// Only in lists with another sort order: send it as `cursor` to get the next page; null on the last one.
+    /// Value to send as `cursor` to get the next page; null on the last page. Only in lists that are not sorted by
+    /// creation time.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<String>)]
     next_cursor: Option<Option<String>>,
@@ -162,8 +163,8 @@ fn items<T: utoipa::ToSchema>() -> Array {
 }
 
 impl<T> List<T> {
-    /// Builds a page from up to `limit + 1` rows, oldest first; the extra row only sets `has_more`. It is the last row,
-    /// or the first one with `backwards` (for `before`).
+    /// Builds a page from up to `limit + 1` rows, oldest first; the extra row only sets `has_more`. The extra row is
+    /// the last one, or with `backwards` (for `before`), the first one.
     pub fn new(mut rows: Vec<T>, limit: i64, backwards: bool, id: impl Fn(&T) -> String) -> Self {
         let limit = usize::try_from(limit).unwrap_or(usize::MAX);
         let has_more = rows.len() > limit;
@@ -183,7 +184,7 @@ impl<T> List<T> {
         }
     }
 
-    /// Turns it into a page of a list with another sort order, before the page at `next`.
+    /// Turns the page into one of a list with another sort order; `next` is the cursor of the next page.
     #[must_use]
     pub fn continued_at(mut self, next: Option<String>) -> Self {
         self.has_more = next.is_some();

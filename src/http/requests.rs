@@ -41,17 +41,17 @@ impl RequestId {
     }
 
     pub fn as_str(&self) -> &str {
-        // IDs are ASCII.
+        // Cannot fail, because IDs are ASCII.
         self.0.to_str().unwrap_or_default()
     }
 }
 
-/// Assigns the request ID, and measures, counts, and logs the request. The outermost layer.
+/// The outermost layer: assigns the request ID, and measures, counts, and logs the request.
 pub async fn accompany(mut request: Request, next: Next) -> Response {
     let id = RequestId::of(request.headers());
     let method = method_label(request.method().as_str());
     let path = request.extensions().get::<MatchedPath>().cloned();
-    // Never log the path itself: it may contain an invite token.
+    // The path itself is never logged, because it may contain an invite token.
     let route = path.as_ref().map_or(UNMATCHED, MatchedPath::as_str);
     let open = Open::new(method, route);
     let span = tracing::info_span!(
@@ -84,8 +84,8 @@ pub async fn accompany(mut request: Request, next: Next) -> Response {
     response
 }
 
-/// Repeats a request once that only reads and lost its database connection between two statements of one snapshot. Single
-/// statements are repeated by the connection.
+/// Repeats a read request once if it lost its database connection between two statements of one snapshot. The connection
+/// itself repeats single statements.
 pub async fn repeat_lost_read(
     axum::extract::State(engine): axum::extract::State<Engine>,
     request: Request,

@@ -1,4 +1,5 @@
-//! Connections: limited in number, in total and per address; closed if the client is too slow; shut down gracefully.
+//! Serves connections: limits their number in total and per address, closes them if the client is too slow, and
+//! shuts them down gracefully.
 //!
 //! `axum::serve` limits neither the number of connections nor the time for a request head or a response.
 
@@ -41,10 +42,10 @@ const BUFFER_BYTES: usize = 64 * 1024;
 /// Limits of connections and requests.
 #[derive(Clone, Debug)]
 pub struct Bounds {
-    /// Maximum number of concurrent connections. Further ones wait in the system's queue until one of these ends or
+    /// Maximum number of concurrent connections. Any more wait in the system's queue until one of these ends or
     /// becomes a socket; sockets have their own limit.
     pub connections_max: usize,
-    /// Maximum number of concurrent connections from one address. Further ones are closed.
+    /// Maximum number of concurrent connections from one address. Any more are closed.
     pub connections_per_address: u64,
     /// Proxies, which are exempt from the limit per address.
     pub trusted_proxies: TrustedProxies,
@@ -149,7 +150,7 @@ async fn connection(
         request.extensions_mut().insert(taken.clone());
         answer(router.clone(), Arc::clone(&exchange), request)
     });
-    // The stream enforces the deadline for the head, which starts when the previous response was sent.
+    // The stream enforces the deadline for the head; the deadline starts when the previous response was sent.
     let connection = http1::Builder::new()
         .header_read_timeout(None)
         .max_buf_size(BUFFER_BYTES)
@@ -238,7 +239,7 @@ mod tests {
         bounds.deadlines.first_within = Duration::from_millis(1);
         bounds.deadlines.next_within = Duration::from_millis(300);
         let (address, ..) = start(bounds).await;
-        // The request may miss the deadline of one millisecond, so this retries.
+        // The request may miss the deadline of one millisecond, so it is retried.
         let mut tcp = loop {
             let mut tcp = TcpStream::connect(address).await.unwrap();
             tcp.write_all(REQUEST).await.unwrap();
@@ -267,7 +268,7 @@ mod tests {
         ask(&mut second).await;
         let mut third = TcpStream::connect(address).await.unwrap();
         third.write_all(REQUEST).await.unwrap();
-        // The other two are still served, and the third gets no response meanwhile.
+        // The other two are still served; the third gets no response in the meantime.
         ask(&mut first).await;
         ask(&mut second).await;
         let mut nothing = [0; 1];

@@ -10,7 +10,8 @@ use crate::{
     share::{Permit, Pool, PoolBounds},
 };
 
-/// Responses up to this size are sent even if the share is used up, so that errors and writes always get a response.
+/// Maximum size of a response that is sent even if the share is used up, so that errors and writes always get a
+/// response.
 pub const SMALL_BYTES_MAX: u64 = 16 * 1024;
 /// Memory reserved for a body of unknown size: hyper's buffer and one chunk of a file.
 const STREAM_BYTES: u64 = 1024 * 1024;
@@ -30,14 +31,15 @@ impl Holder {
     }
 }
 
-/// Held until the response is sent. In an `Arc`, because it travels as a response extension.
+/// Reservation that is held until the response is sent. In an `Arc`, because it is passed on as a response
+/// extension.
 pub type Reservation = Arc<Permit<Holder>>;
 
 /// Response extension: the body is embedded in the binary and needs no memory of its own.
 #[derive(Clone, Copy, Debug)]
 pub struct InProgram;
 
-/// Extension of a response to a POST request that changed nothing, so it can be refused.
+/// Response extension: the POST request changed nothing, so the response can be replaced with an error.
 #[derive(Clone, Copy, Debug)]
 pub struct ReadOnly;
 
@@ -55,7 +57,7 @@ pub fn is_event_stream(response: &Response) -> bool {
         .is_some_and(|kind| kind.as_bytes().starts_with(b"text/event-stream"))
 }
 
-/// Memory that the response needs until it is sent.
+/// Memory, in bytes, that the response needs until it is sent.
 pub fn bytes_of(response: &Response) -> u64 {
     if response.extensions().get::<InProgram>().is_some() {
         return 0;

@@ -1,4 +1,4 @@
-//! Clients of task runs, and what all of them share: limits per server, pauses, and processes.
+//! Clients of task runs, and the state that all of them share: limits per server, pauses, and processes.
 
 use std::{
     collections::HashMap,
@@ -26,12 +26,12 @@ use crate::{
     tool_fault::{ToolErrorCode, ToolFault},
 };
 
-/// Time limit of a connection for a call, including 10 s until a server without `server/discover` is tried with the
-/// earlier protocol.
+/// Time limit for connecting before a call, including 10 s after which a server without `server/discover` is tried
+/// with the earlier protocol.
 const CONNECT_WITHIN: Duration = Duration::from_secs(15);
-/// Time limit of a list, including a free slot and the connection.
+/// Time limit for a list, including the waits for a free slot and the connection.
 const LIST_WITHIN: Duration = Duration::from_secs(10);
-/// Part of it after which a connection has failed.
+/// Part of that limit after which connecting counts as failed.
 const LIST_CONNECT_WITHIN: Duration = Duration::from_secs(9);
 const CALL_WITHIN: Duration = Duration::from_mins(1);
 /// Maximum number of concurrent requests to one server.
@@ -44,11 +44,11 @@ const FAILURES_KEPT: Duration = Duration::from_mins(5);
 /// Time after which an unused process ends.
 const IDLE_MAX: Duration = Duration::from_mins(5);
 
-/// Version of a server's settings that a connection was made with.
+/// Server, and version of its settings with which a connection was made.
 type Key = (ToolId, i64);
 type Connections = Mutex<HashMap<Key, Arc<OnceCell<Arc<Session>>>>>;
 
-/// Shared by all clients.
+/// State that all clients share.
 pub struct Servers {
     rules: Arc<Rules>,
     states: DashMap<ToolId, Arc<ServerState>>,
@@ -73,7 +73,7 @@ impl Default for ServerState {
     }
 }
 
-/// Failed connections in a row.
+/// Number of failed connections in a row.
 #[derive(Debug, Default)]
 struct Failures {
     count: u32,
@@ -139,7 +139,7 @@ impl Servers {
         }
     }
 
-    /// State of a server. Those of servers that are not used any longer are dropped.
+    /// State of a server. States of servers that are no longer used are dropped.
     fn state(&self, id: ToolId) -> Arc<ServerState> {
         let now = Instant::now();
         self.states.retain(|known, state| {
@@ -148,7 +148,7 @@ impl Servers {
         Arc::clone(self.states.entry(id).or_default().value())
     }
 
-    /// Connects to a server. A connection that takes longer has failed.
+    /// Connects to a server within a time limit.
     async fn open(
         &self,
         server: &ServerConfig,
@@ -173,7 +173,7 @@ impl Servers {
         }
     }
 
-    /// Ends a process when it was not used for a while.
+    /// Ends a process after it was not used for `IDLE_MAX`.
     fn watch_process(self: &Arc<Self>, key: Key) {
         let servers = Arc::clone(self);
         let watch = async move {
@@ -224,7 +224,7 @@ impl Client {
             if connections.get(&key).is_some_and(is_closed) {
                 connections.remove(&key);
             }
-            // Connections with earlier settings are not used again.
+            // Connections that were made with earlier settings are not used again.
             connections.retain(|(id, version), _| *id != key.0 || *version == key.1);
             Arc::clone(connections.entry(key).or_default())
         };
@@ -241,7 +241,7 @@ impl Client {
         Ok(Arc::clone(session))
     }
 
-    /// Drops a connection that cannot be trusted to be in a good state.
+    /// Drops a connection that may be in a bad state.
     fn forget(&self, server: &ServerConfig) {
         let key = (server.id, server.version);
         locked(self.connections(server)).remove(&key);
@@ -271,7 +271,7 @@ impl Client {
     /// Calls a function once, within 60 s and until the deadline. Its definition must have been checked.
     ///
     /// # Errors
-    /// `BadArguments` if these are not an object, `NotAllowed` for a forbidden address, `ToolUnreachable`,
+    /// `BadArguments` if the arguments are not an object, `NotAllowed` for a forbidden address, `ToolUnreachable`,
     /// `ToolTimeout`, `ToolFailed` if the server reports an error, `InputNotSupported`, `DefinitionChanged` if the
     /// functions were listed for this call.
     pub async fn call(

@@ -1,4 +1,4 @@
-//! Definitions of functions as servers list them, and their names for models.
+//! Definitions of functions, as listed by servers, and the functions' names for models.
 
 use serde_json::{Map, Value};
 use sha2::{Digest, Sha256};
@@ -55,7 +55,7 @@ pub struct Definition {
     hash: String,
 }
 
-/// Claims of a server about a function. They only prefill the form of an admin.
+/// Claims of a server about a function. They only prefill an admin's form.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Hints {
     pub effect: Effect,
@@ -63,8 +63,8 @@ pub struct Hints {
 }
 
 impl Definition {
-    /// Takes over the known members of a tool. Returns `None` for a name that the protocol does not allow, a definition
-    /// beyond the size limit, and texts that the database cannot store.
+    /// Copies the known members of a tool. Returns `None` for a name that the protocol does not allow, a definition
+    /// beyond the size limit, or texts that the database cannot store.
     pub fn of(tool: &Value) -> Option<Self> {
         let name = tool["name"].as_str()?.to_owned();
         let mut members = Map::new();
@@ -90,12 +90,12 @@ impl Definition {
         &self.name
     }
 
-    /// Its members, without absent ones.
+    /// The members of the definition, without absent ones.
     pub fn value(&self) -> &Value {
         &self.value
     }
 
-    /// SHA-256 of its RFC 8785 form, in lowercase hexadecimal.
+    /// SHA-256 of the definition's RFC 8785 form, in lowercase hexadecimal.
     pub fn hash(&self) -> &str {
         &self.hash
     }
@@ -122,7 +122,7 @@ impl Definition {
     }
 }
 
-/// A function as an admin accepted it.
+/// A function, as accepted by an admin.
 #[derive(Debug, Clone, PartialEq)]
 pub struct AcceptedFunction {
     /// Name on its server.
@@ -137,8 +137,8 @@ pub struct AcceptedFunction {
 }
 
 impl AcceptedFunction {
-    /// Checks whether arguments are also sent as headers. A description can contain the word as well, which does no
-    /// harm.
+    /// Checks whether arguments are also sent as headers. A description that contains the keyword also counts, which is
+    /// harmless.
     pub(super) fn has_headers(&self) -> bool {
         let schema = self.definition["inputSchema"].to_string();
         schema.contains(HEADER_ANNOTATION)
@@ -154,8 +154,8 @@ fn is_name(name: &str) -> bool {
         && !matches!(name, "." | "..")
 }
 
-/// Name of a function for models: `LABEL__NAME`, in which all characters but `[A-Za-z0-9_-]` are `_`. A longer name than
-/// 64 characters ends with 8 digits of its hash.
+/// Name of a function for models: `LABEL__NAME`, in which all characters except `[A-Za-z0-9_-]` are replaced with `_`. A
+/// name of more than 64 characters is shortened and ends with 8 digits of its hash.
 pub fn offered_name(label: &str, name: &str) -> String {
     let whole = format!("{label}__{name}");
     let plain = plain(&whole);
@@ -165,8 +165,8 @@ pub fn offered_name(label: &str, name: &str) -> String {
     with_hash(&plain, &whole)
 }
 
-/// Names of several functions of one server, in the same order. Names that become equal end with a hash, except for the
-/// first one.
+/// Names for models of several functions of one server, in the same order. Of names that become equal, all but the first
+/// one end with a hash.
 pub fn offered_names<'a>(label: &str, names: impl IntoIterator<Item = &'a str>) -> Vec<String> {
     let mut offered: Vec<String> = Vec::new();
     for name in names {
@@ -186,7 +186,7 @@ fn plain(text: &str) -> String {
     chars.map(|c| if is_plain(c) { c } else { '_' }).collect()
 }
 
-/// `plain` is ASCII.
+/// Appends a hash of `whole` to `plain`, which must be ASCII.
 fn with_hash(plain: &str, whole: &str) -> String {
     let hash = hex::encode(Sha256::digest(whole.as_bytes()));
     let kept = plain.len().min(OFFERED_BYTES_MAX - HASH_DIGITS - 1);

@@ -1,6 +1,8 @@
-//! Guarded HTTP transport: permitted addresses only, no redirects, and limited sizes, also of plain JSON.
+//! Guarded HTTP transport: connects only to permitted addresses, follows no redirects, and limits sizes, including that of
+//! plain JSON.
 //!
-//! It records why a request failed, because `rmcp` wraps errors in ways that differ by the state of the connection.
+//! It records the reason why a request failed, because `rmcp` wraps errors in ways that differ by the state of the
+//! connection.
 
 use std::{
     collections::HashMap,
@@ -33,16 +35,16 @@ use super::server::HttpAuth;
 use crate::outbound::{Denied, Gate};
 
 const CONNECT_WITHIN: Duration = Duration::from_secs(5);
-/// Time limit of a request, longer than that of a call: it ends requests whose caller no longer waits.
+/// Time limit of a request. Longer than that of a call; ends requests whose caller no longer waits.
 const REQUEST_WITHIN: Duration = Duration::from_secs(65);
-/// Maximum size of a message: an event, a response that is one JSON object, or a line of a process. Its values can need
-/// more than 30 times as much memory.
+/// Maximum size of a message: an event, a response that is one JSON object, or a line of a process. The parsed value can
+/// need more than 30 times as much memory.
 pub(super) const MESSAGE_BYTES_MAX: usize = 1 << 20;
 /// Maximum size of all events of a response, or of all lines of a process after a request.
 pub(super) const STREAM_BYTES_MAX: usize = 16 << 20;
 /// Maximum number of events of a response, or of lines of a process after a request.
 pub(super) const MESSAGES_MAX: usize = 1000;
-/// Maximum number of pings in a response; each is answered with a request.
+/// Maximum number of pings in a response; each one is answered with a request.
 const PINGS_MAX: usize = 16;
 const SESSION_ID: HeaderName = HeaderName::from_static("mcp-session-id");
 const LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");
@@ -57,18 +59,18 @@ pub(super) enum RequestFailure {
     AuthFailed,
     /// The address is not permitted.
     NotAllowed(String),
-    /// The request did not leave this server.
+    /// The request was not sent.
     NotSent(String),
-    /// The request was sent, or may have been.
+    /// The request was sent or may have been sent.
     Unreachable(String),
 }
 
-/// Failures of a request, which has this in its extensions, or of the rest of a connection. Parallel requests do not share
-/// it: the failure of one that was not sent must not be reported for one that was.
+/// Failures of a request, which carries this value in its extensions, or of the rest of a connection. Parallel requests do
+/// not share one, because the failure of a request that was not sent must not be reported for one that was.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Causes {
     latest: Arc<Mutex<Option<RequestFailure>>>,
-    /// The server asked for something.
+    /// True if the server has sent a request.
     asked: Arc<AtomicBool>,
 }
 
@@ -120,7 +122,7 @@ pub(super) struct Guarded {
 
 impl Guarded {
     /// # Errors
-    /// The problem, without the credential.
+    /// The problem; does not contain the credential.
     pub(super) fn new(gate: Gate, auth: &HttpAuth, causes: Causes) -> Result<Self, String> {
         let mut headers = HeaderMap::new();
         let credential = match auth {
@@ -142,7 +144,7 @@ impl Guarded {
             .redirect(reqwest::redirect::Policy::none())
             .connect_timeout(CONNECT_WITHIN)
             .timeout(REQUEST_WITHIN)
-            // A repeated request on another connection could repeat a call.
+            // Retrying a request on another connection could repeat a call.
             .retry(reqwest::retry::never())
             .pool_max_idle_per_host(0)
             .dns_resolver(Arc::new(gate.clone()))
@@ -154,7 +156,7 @@ impl Guarded {
         Ok(Self { http, gate, causes })
     }
 
-    /// This client, which notes the events of a message for its request.
+    /// A copy of this client that records the events of a message for its request.
     fn noting(&self, message: &ClientJsonRpcMessage) -> Self {
         let causes = causes_of(message).unwrap_or(&self.causes).clone();
         Self {
@@ -163,7 +165,7 @@ impl Guarded {
         }
     }
 
-    /// The JSON-RPC error in a response that failed. Servers that do not know a method may respond without one.
+    /// The JSON-RPC error in a failed response. Servers that do not know a method may respond without one.
     fn error_of(
         &self,
         status: StatusCode,
@@ -204,11 +206,11 @@ impl Guarded {
         session: Option<Arc<str>>,
         headers: HashMap<HeaderName, HeaderValue>,
     ) -> Result<Response, Fault> {
-        // Checks IP addresses, which are not resolved, and gives names that are not permitted a clear error.
+        // Checks IP addresses, which are not resolved, and returns a clear error for names that are not permitted.
         self.gate.check().await.map_err(|denied| {
             let cause = match denied {
                 Denied::NotFound(host) => {
-                    RequestFailure::NotSent(format!("there is no host {host}"))
+                    RequestFailure::NotSent(format!("could not find the host {host}"))
                 }
                 Denied::OwnServer(host) => {
                     RequestFailure::NotAllowed(format!("{host} is the address of this server"))
@@ -237,7 +239,7 @@ impl Guarded {
             let cause = if e.is_connect() {
                 RequestFailure::NotSent("no connection could be made".to_owned())
             } else {
-                RequestFailure::Unreachable("the connection broke".to_owned())
+                RequestFailure::Unreachable("the connection was lost".to_owned())
             };
             self.fail(cause, HttpFault::Request)
         })?;
@@ -249,13 +251,13 @@ impl Guarded {
         }
     }
 
-    /// Reads a response of limited size.
+    /// Reads a response up to the size limit.
     async fn body(&self, mut response: Response) -> Result<Vec<u8>, Fault> {
         let mut body = Vec::new();
         loop {
             let piece = response.chunk().await;
-            let piece =
-                piece.map_err(|_| self.unreachable("the connection broke", HttpFault::Request))?;
+            let piece = piece
+                .map_err(|_| self.unreachable("the connection was lost", HttpFault::Request))?;
             let Some(piece) = piece else {
                 return Ok(body);
             };
@@ -301,8 +303,8 @@ fn request_of(message: &ClientJsonRpcMessage) -> Option<(String, Value)> {
     Some((method, id))
 }
 
-/// A JSON-RPC error in the body of a response with an error status. Such a response answers its request, even if the error
-/// has no ID or another one, as those of some frameworks.
+/// A JSON-RPC error in the body of a response with an error status. Such a response answers its request even if the error
+/// has no ID or a different one, as with some frameworks.
 fn error_in(body: &[u8], id: Option<&Value>) -> Option<ServerJsonRpcMessage> {
     let mut value: Value = serde_json::from_slice(body).ok()?;
     if !value["error"].is_object() {
@@ -315,15 +317,15 @@ fn error_in(body: &[u8], id: Option<&Value>) -> Option<ServerJsonRpcMessage> {
     matches!(message, ServerJsonRpcMessage::Error(_)).then_some(message)
 }
 
-/// The answer of a server to `server/discover` that does not know this request and says so with a status only: the
+/// Answer to `server/discover` on behalf of a server that does not know this request and responds only with a status; the
 /// client then uses the earlier protocol.
 fn unknown_method(id: &Value) -> Option<ServerJsonRpcMessage> {
     let error = json!({"code": -32601, "message": "the server does not know this method"});
     serde_json::from_value(json!({"jsonrpc": "2.0", "id": id, "error": error})).ok()
 }
 
-/// A message as it was received, except for a result of `server/discover` that is not one of this method: some servers
-/// answer every unknown method with an empty result.
+/// The received message, except for an invalid result of `server/discover`, because some servers answer every unknown
+/// method with an empty result.
 fn normalized(
     message: ServerJsonRpcMessage,
     request: Option<&(String, Value)>,
@@ -348,7 +350,7 @@ struct EventLimit {
     event_max: usize,
     event: usize,
     whole: usize,
-    /// The current line has no characters yet.
+    /// True if the current line has no characters yet.
     is_line_empty: bool,
 }
 
@@ -362,7 +364,7 @@ impl EventLimit {
         }
     }
 
-    /// Returns false if a limit is exceeded. An event ends with an empty line.
+    /// Counts a piece of the stream, in which an event ends with an empty line. Returns false if a limit is exceeded.
     fn admits(&mut self, piece: &[u8]) -> bool {
         self.whole = self.whole.saturating_add(piece.len());
         for byte in piece {
@@ -391,7 +393,7 @@ fn events_of(response: Response, event_max: usize) -> BoxStream<'static, Result<
             let admitted = limit.as_mut().map(|open| match piece {
                 Ok(piece) if open.admits(&piece) => Ok(piece),
                 Ok(_) => Err(std::io::Error::other("an event is too large")),
-                Err(_) => Err(std::io::Error::other("the connection broke")),
+                Err(_) => Err(std::io::Error::other("the connection was lost")),
             });
             if matches!(admitted, Some(Err(_))) {
                 *limit = None;
@@ -410,7 +412,7 @@ struct Parts {
     error: Option<IgnoredAny>,
 }
 
-/// Events of a response, until it asks for something or has too many.
+/// Events of a response, until the server sends a request or too many events.
 struct Watched {
     events: BoxStream<'static, Result<Sse, SseError>>,
     causes: Causes,
@@ -427,7 +429,7 @@ impl Watched {
             return None;
         }
         if self.has_asked {
-            return Some(self.cut("it asked for something"));
+            return Some(self.cut("it sent a request"));
         }
         let next = self.events.next().await;
         match &next {
@@ -438,12 +440,12 @@ impl Watched {
                     return Some(self.cut("it sent too many messages"));
                 }
             }
-            Some(Err(_)) | None => self.end("the connection broke"),
+            Some(Err(_)) | None => self.end("the connection was lost"),
         }
         next
     }
 
-    /// Notes the meaning of an event for the request.
+    /// Records the meaning of an event for the request.
     fn note(&mut self, text: &str) {
         let Ok(parts) = serde_json::from_str::<Parts>(text) else {
             return;
@@ -565,7 +567,7 @@ impl StreamableHttpClient for Guarded {
         }
         let body = this.body(response).await?;
         if request.is_none() {
-            // Notifications have no answer; some servers send one anyway.
+            // Notifications have no response, but some servers send one anyway.
             return Ok(StreamableHttpPostResponse::Accepted);
         }
         if !content_type.starts_with(JSON) {
@@ -599,7 +601,7 @@ impl StreamableHttpClient for Guarded {
             .map(|_| ())
     }
 
-    /// Messages outside of a request are not read: the client offers the server nothing to ask for.
+    /// Messages outside of a request are not read, because the client offers no capabilities that a server could use.
     async fn get_stream(
         &self,
         _uri: Arc<str>,
@@ -612,7 +614,7 @@ impl StreamableHttpClient for Guarded {
     }
 }
 
-/// Checks whether a header can carry a credential: it must not change how a request is read.
+/// Checks whether a header can carry a credential: it must not change how a request is parsed.
 pub fn can_be_credential(name: &HeaderName) -> bool {
     let reserved = [
         "accept",

@@ -1,9 +1,9 @@
 //! Client of the Model Context Protocol, for servers that a workspace registered. The server for others is `routes::mcp`.
 //!
-//! `Servers` is shared by all: limits and pauses per server, and processes of local servers. A `Client` belongs to one
-//! task run and has one connection per server. No call is ever repeated. The client has no capabilities: a server that
-//! asks for something gets an error, and so does the call. Definitions are read here, but `registry` decides which of
-//! them count.
+//! All clients share `Servers`, which contains limits and pauses per server and the processes of local servers. A
+//! `Client` belongs to one task run and has one connection per server. Calls are never repeated. The client has no
+//! capabilities: a server that sends a request gets an error, and the call fails. Definitions are read here, but
+//! `registry` decides which of them are accepted.
 
 mod client;
 mod definition;

@@ -11,7 +11,7 @@ const HIDDEN: &str = "[secret]";
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CallOutput {
     pub text: String,
-    /// The text is longer than 32 KiB and was cut.
+    /// True if the text was longer than 32 KiB and was cut.
     pub is_cut: bool,
 }
 
@@ -55,7 +55,7 @@ pub(super) fn redacted(text: &str, secret: Option<&str>) -> String {
     }
 }
 
-/// Replaces a credential, also as JSON spells it in a text.
+/// Replaces a credential, including its JSON-escaped form in a text.
 fn hide(text: &str, secret: &str) -> String {
     if secret.is_empty() {
         return text.to_owned();

@@ -19,22 +19,22 @@ use tokio::{
     process::{Child, ChildStdin, ChildStdout, Command},
 };
 
-/// A process, `[mcp.NAME]` in `openvibe.toml`.
+/// A process, configured as `[mcp.NAME]` in `openvibe.toml`.
 #[derive(Clone, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ProcessConfig {
     /// Program and arguments; no shell is involved.
     pub command: Vec<String>,
-    /// Its whole environment.
+    /// Complete environment of the process.
     #[serde(default)]
     pub env: BTreeMap<String, String>,
-    /// Slugs of the workspaces that can use it.
+    /// Slugs of the workspaces that can use the process.
     #[serde(default)]
     pub workspaces: Vec<String>,
 }
 
 impl std::fmt::Debug for ProcessConfig {
-    /// Without arguments and environment, which can contain credentials.
+    /// Omits arguments and environment, which can contain credentials.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("ProcessConfig")
             .field("program", &self.command.first())
@@ -90,16 +90,17 @@ struct Written {
     bytes: AtomicUsize,
 }
 
-/// A running process; it ends with this value, and so do the processes that it started.
+/// A running process, which ends, together with the processes that it started, when this value is
+/// dropped.
 pub(super) struct Running {
     written: Arc<Written>,
-    /// Killed when it is dropped.
+    /// The process, which is killed on drop.
     _child: Child,
     group: Option<Pid>,
 }
 
 impl Running {
-    /// Counts the output of the process from a request on.
+    /// Restarts the count of the process's output for a new request.
     pub(super) fn note_request(&self) {
         self.written.lines.store(0, Ordering::Relaxed);
         self.written.bytes.store(0, Ordering::Relaxed);
@@ -118,7 +119,7 @@ impl Drop for Running {
 /// Starts a process in a group of its own.
 ///
 /// # Errors
-/// If it cannot be started.
+/// If the process cannot be started.
 pub(super) fn start(
     config: &ProcessConfig,
     limits: OutputLimits,
@@ -168,7 +169,7 @@ impl<R> LimitedLines<R> {
         }
     }
 
-    /// Returns false if a limit is exceeded.
+    /// Counts a piece of output. Returns false if a limit is exceeded.
     fn admits(&mut self, piece: &[u8]) -> bool {
         let written = self.written.bytes.fetch_add(piece.len(), Ordering::Relaxed);
         if written.saturating_add(piece.len()) > self.limits.bytes {

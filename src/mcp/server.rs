@@ -1,4 +1,4 @@
-//! Servers as the registry describes them, and the reasons why one cannot be used.
+//! Servers, as described by the registry, and the reasons why one cannot be used.
 
 use std::sync::Arc;
 
@@ -47,7 +47,8 @@ impl HttpAuth {
 pub struct ServerConfig {
     pub id: ToolId,
     pub workspace: WorkspaceId,
-    /// Changes with the settings and the credential: a connection is used for one version only.
+    /// Version, which changes with the settings and the credential; a connection is used for only
+    /// one version.
     pub version: i64,
     /// Title for people and error messages.
     pub title: String,
@@ -55,7 +56,7 @@ pub struct ServerConfig {
 }
 
 impl std::fmt::Debug for ServerConfig {
-    /// Without the URL and the credential.
+    /// Omits the URL and the credential.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("ServerConfig")
             .field("id", &self.id)

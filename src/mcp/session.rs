@@ -35,14 +35,14 @@ use crate::{
     tool_fault::{ToolErrorCode, ToolFault},
 };
 
-/// Maximum number of functions that are read from a server, and their maximum total size as JSON.
+/// Maximum number of functions that are read from a server, and maximum total size of their definitions as JSON.
 const FUNCTIONS_MAX: usize = 256;
 const DEFINITIONS_BYTES_MAX: usize = 4 << 20;
 const PAGES_MAX: usize = 20;
 /// Maximum length of a server's error message in a result.
 const MESSAGE_CHARS_MAX: usize = 2000;
 
-/// Rejects everything that a server asks for, and remembers that it asked.
+/// Rejects all requests of a server, and records that there was one.
 struct Handler {
     causes: Causes,
 }
@@ -75,7 +75,7 @@ impl Service<RoleClient> for Handler {
     }
 }
 
-/// A request that a server can stop working on when nobody waits for its response any longer.
+/// A pending request, which is canceled at the server when nobody waits for its response anymore.
 struct Pending {
     peer: Peer<RoleClient>,
     id: Option<RequestId>,
@@ -91,7 +91,7 @@ impl Drop for Pending {
         let params = CancelledNotificationParam::new(Some(id), None);
         runtime.spawn(async move {
             let notification = CancelledNotification::new(params);
-            // Fails if the connection has ended, which cancels the request as well.
+            // Fails if the connection has ended, which also cancels the request.
             drop(peer.send_notification(notification.into()).await);
         });
     }
@@ -99,12 +99,12 @@ impl Drop for Pending {
 
 pub(super) struct Session {
     running: RunningService<RoleClient, Handler>,
-    /// Requests of the server: those of a process do not belong to a request of the client.
+    /// Failures and server requests that do not belong to a request of the client, such as those of a process.
     causes: Causes,
     title: String,
     secret: Option<String>,
     process: Option<Running>,
-    /// The functions were listed on this connection.
+    /// True if the functions were listed on this connection.
     is_listed: AtomicBool,
 }
 
@@ -135,7 +135,7 @@ impl Session {
                 let served =
                     serve_client_with_lifecycle(handler, (output, input), lifecycle()).await;
                 let served =
-                    served.map_err(|_| unreachable(server, "its process does not answer"))?;
+                    served.map_err(|_| unreachable(server, "its process does not respond"))?;
                 Ok(Self::new(server, served, causes, Some(running)))
             }
         }
@@ -171,7 +171,10 @@ impl Session {
                 Some(RequestFailure::NotSent(why) | RequestFailure::Unreachable(why)) => {
                     unreachable(server, &why)
                 }
-                None => unreachable(server, "it does not use a known version of the protocol"),
+                None => unreachable(
+                    server,
+                    "it does not support a known version of the protocol",
+                ),
             }),
         }
     }
@@ -193,11 +196,11 @@ impl Session {
     }
 
     pub(super) fn is_closed(&self) -> bool {
-        // The first one does not notice a server that ended the connection.
+        // `is_closed` does not detect that the server ended the connection.
         self.running.is_closed() || self.running.is_transport_closed()
     }
 
-    /// Sends a request once and notes in `causes` what happens to it.
+    /// Sends a request once, and records in `causes` what happens to it.
     async fn request(
         &self,
         mut request: ClientRequest,
@@ -219,8 +222,8 @@ impl Session {
         response
     }
 
-    /// The functions that the server offers; invalid ones and repeated names are left out. The client's cache of `rmcp`
-    /// is not used, because a server could decide how long a list is kept there.
+    /// The functions that the server offers; invalid ones and repeated names are left out. The client cache of `rmcp` is
+    /// not used, because servers could decide how long a list is kept there.
     ///
     /// # Errors
     /// `ServerFault`, with the cause.
@@ -291,7 +294,7 @@ impl Session {
             None if matches!(error, ServiceError::McpError(_)) => {
                 self.unreachable("it does not list its functions")
             }
-            None => self.unreachable("the connection broke"),
+            None => self.unreachable("the connection was lost"),
         }
     }
 
@@ -299,7 +302,7 @@ impl Session {
     /// only after a list on the same connection.
     ///
     /// # Errors
-    /// `DefinitionChanged` if the server lists another definition now, or as for `list`.
+    /// `DefinitionChanged` if the server now lists a different definition, or as for `list`.
     pub(super) async fn list_for_headers(
         &self,
         function: &AcceptedFunction,
@@ -378,11 +381,11 @@ impl Session {
             }
             None => {
                 let ServiceError::McpError(error) = error else {
-                    let why = "the connection broke".to_owned();
+                    let why = "the connection was lost".to_owned();
                     let fault = ToolFault::from(ServerFault::Unreachable(title, why));
                     return fault.with_unknown_outcome();
                 };
-                // Cut afterwards, so that no part of a credential remains.
+                // Cut after the redaction, so that no part of a credential remains.
                 let message = redacted(&error.message, self.secret.as_deref());
                 let message: String = message.chars().take(MESSAGE_CHARS_MAX).collect();
                 let text = format!("{title} reported an error: {message}");
@@ -396,7 +399,7 @@ fn unreachable(server: &ServerConfig, why: &str) -> ServerFault {
     ServerFault::Unreachable(server.title.clone(), why.to_owned())
 }
 
-/// The current revision; 2025-11-25 for servers that do not know `server/discover`.
+/// Protocol revision: the current one, or 2025-11-25 for servers that do not know `server/discover`.
 fn lifecycle() -> ClientLifecycleMode {
     ClientLifecycleMode::Auto {
         preferred_versions: vec![ProtocolVersion::V_2026_07_28],

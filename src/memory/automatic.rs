@@ -35,7 +35,7 @@ pub struct NewItem {
     /// Person that the sentence is about.
     pub about: Option<UserId>,
     pub trust: MemoryTrust,
-    /// Owner of the personal entry to make in addition.
+    /// Owner of the personal entry that is made in addition.
     pub personal: Option<PersonalOwner>,
 }
 
@@ -47,7 +47,7 @@ pub struct PersonalOwner {
     pub agent: Option<AgentId>,
 }
 
-/// Entries that a person forgot, archived, or rewrote. Similar ones are not made from the same messages again.
+/// Entries that a person forgot, archived, or rewrote. Similar entries are not made from the same messages again.
 struct Barriers(Vec<Barrier>);
 
 #[derive(sqlx::FromRow)]
@@ -99,7 +99,7 @@ impl Barriers {
         if self.0.iter().any(is_same) {
             return Ok(true);
         }
-        // The same words in a later message count as new.
+        // The same words in a later message count as a new statement.
         for hash in &item.content.hashes {
             let is_forgotten: bool = c
                 .q("select exists (select 1 from memories where workspace_id = $1 and hash = $2 and key = $3 and forgotten_at >= $4)")
@@ -124,12 +124,12 @@ struct Place {
     is_remembered: bool,
 }
 
-/// Stores the entries of a segment, and personal ones where memory is on; `agent` lists the scopes that the agent of
-/// the pass turns off. Returns the kinds of entries that were not stored because a limit is reached or a person forgot
+/// Stores the entries of a segment, and personal entries where memory is on. `agent` contains the scope settings of
+/// the pass's agent. Returns the kinds of entries that were not stored because a limit was reached or a person forgot
 /// them.
 ///
 /// # Errors
-/// If the database fails.
+/// Only database errors.
 pub async fn insert_all(
     c: &mut Conn,
     segment: &Segment,
@@ -179,7 +179,7 @@ pub async fn insert_all(
     Ok(dropped)
 }
 
-/// Turns a reached limit into `None`.
+/// Turns the error for a reached limit into `None`.
 pub(super) fn optional<T>(result: Result<T, MemoryError>) -> Result<Option<T>, DbError> {
     match result {
         Ok(value) => Ok(Some(value)),
@@ -285,7 +285,7 @@ pub struct SegmentEntry {
     pub compaction_id: CompactionId,
     pub kind: MemoryKind,
     pub text: String,
-    /// Author, time, and position of its first source.
+    /// Author of the first source.
     pub author_id: Option<Uuid>,
     pub author_name: Option<String>,
     pub said_at: Option<Timestamp>,
@@ -330,7 +330,8 @@ pub async fn archive(c: &mut Conn, entry: MemoryId) -> Result<(), DbError> {
     retire(c, entry, MemoryStatus::Archived, None).await
 }
 
-/// Changes the status of an automatic entry that is no longer current, unless the one that replaces it was forgotten.
+/// Changes the status of an automatic entry that is no longer current, unless the entry that replaces it was
+/// forgotten.
 async fn retire(
     c: &mut Conn,
     entry: MemoryId,

@@ -16,7 +16,7 @@ use crate::{
     secrets::Keyring,
 };
 
-/// Fields to change; omitted ones stay.
+/// Fields to change; omitted fields are unchanged.
 #[derive(Debug, Clone, Default)]
 pub struct EntryPatch {
     pub text: Option<String>,
@@ -27,7 +27,7 @@ pub struct EntryPatch {
     pub status: Option<MemoryStatus>,
 }
 
-/// Requires a right over the caller's own data: people have it in every role, API keys need `chat:write`.
+/// Requires the right to change the caller's own data: people have it in every role, and API keys need `chat:write`.
 pub(super) fn require_own(actor: &Actor<'_>) -> Result<(), MemoryError> {
     if actor.key.is_some() {
         actor.require(Scope::ChatWrite)?;
@@ -35,12 +35,12 @@ pub(super) fn require_own(actor: &Actor<'_>) -> Result<(), MemoryError> {
     Ok(())
 }
 
-/// Requires a scope that changes entries; which ones depends on their scope.
+/// Requires any scope that allows changing entries; the scope of an entry determines which one is needed for it.
 ///
 /// # Errors
 /// An error from `Actor::require`.
 pub(super) fn require_some(actor: &Actor<'_>) -> Result<(), MemoryError> {
-    // The person's own entries need no role.
+    // A person's own entries can be changed in any role.
     if actor.key.is_some() && !actor.scopes.has(Scope::AgentsWrite) {
         actor.require(Scope::ChatWrite)?;
     }
@@ -74,7 +74,7 @@ pub(super) async fn require_change(
     Ok(())
 }
 
-/// Requires the right to delete an entry: to change it, or to be the person whom it is about.
+/// Requires the right to delete an entry: the actor can change the entry, or is the person whom it is about.
 ///
 /// # Errors
 /// As for `require_change`.
@@ -90,7 +90,7 @@ pub(super) async fn require_deletion(
     require_change(c, caller, actor, entry).await
 }
 
-/// The people who can read an entry after a change.
+/// The reach of an entry after a change.
 async fn reach_after(
     c: &mut Conn,
     actor: &Actor<'_>,
@@ -146,7 +146,7 @@ pub async fn change(
         return Err(MemoryError::Invalid(rule.to_owned(), "status"));
     }
     let reach = reach_after(c, actor, &entry, patch).await?;
-    // A new text confirms a stale entry.
+    // Changing the text confirms a stale entry.
     let is_confirmed = entry.status == MemoryStatus::Stale && content.is_some();
     let confirmed = is_confirmed.then_some(MemoryStatus::Active);
     let status = patch.status.or(confirmed).unwrap_or(entry.status);

@@ -14,12 +14,12 @@ use crate::{
     secrets::Keyring,
 };
 
-/// In characters.
+/// Maximum length of an entry in characters.
 pub(super) const TEXT_CHARS_MAX: usize = 1_000;
 /// Maximum length of an indexed word, in bytes.
 const WORD_BYTES_MAX: usize = 64;
 
-/// A checked text; computed before the transaction.
+/// A validated text; computed before the transaction.
 #[derive(Debug, Clone)]
 pub struct Content {
     pub(super) text: String,
@@ -78,8 +78,8 @@ impl Content {
     }
 }
 
-/// Text without differences that do not matter: NFKC, lowercase, single spaces, no punctuation. Marks that belong to a
-/// word or number stay (`C++`, `C#`, `-1.5`), and so does a text of symbols only.
+/// Normalizes a text for comparison: NFKC, lowercase, single spaces, no punctuation. Marks that belong to a word or
+/// number are kept (`C++`, `C#`, `-1.5`), and so are texts that consist only of symbols.
 fn normalized(text: &str) -> String {
     let chars: Vec<char> = text.nfkc().flat_map(char::to_lowercase).collect();
     let at = |n: Option<usize>| n.and_then(|n| chars.get(n)).copied().unwrap_or(' ');
@@ -101,14 +101,14 @@ fn normalized(text: &str) -> String {
     plain
 }
 
-/// Stems of the content words in order. Words that are too long to be typed again are left out.
+/// Stems of the content words in order. Words that are too long for anyone to type again are left out.
 fn stems(text: &str) -> impl Iterator<Item = String> + '_ {
     let parts = text.split_inclusive(char::is_whitespace);
     let words = parts.flat_map(openvibe_extract::keywords);
     words.filter(|word| word.len() <= WORD_BYTES_MAX)
 }
 
-/// Stems of the content words with their number.
+/// Stems of the content words, with the number of their occurrences.
 pub(super) fn words_of(text: &str) -> Vec<(String, i64)> {
     let mut words: BTreeMap<String, i64> = BTreeMap::new();
     for word in stems(text) {
@@ -117,7 +117,7 @@ pub(super) fn words_of(text: &str) -> Vec<(String, i64)> {
     words.into_iter().collect()
 }
 
-/// The first different stems of the content words.
+/// The first distinct stems of the content words.
 pub(super) fn words_in_order(text: &str, count_max: usize) -> Vec<String> {
     let mut words: Vec<String> = Vec::new();
     for word in stems(text) {
@@ -149,7 +149,7 @@ const KEY_STARTS: [&str; 15] = [
     "AIza",
     "eyJhbGciOi",
 ];
-/// Names of secrets in English, German, French, and Spanish; a value follows.
+/// Names of secrets in English, German, French, and Spanish, which are followed by a value.
 const NAMES: [&str; 13] = [
     "password",
     "passwd",
@@ -165,9 +165,9 @@ const NAMES: [&str; 13] = [
     "api_key",
     "api-key",
 ];
-/// Names that have other meanings, too; a value that is not a plain word follows.
+/// Names that also have other meanings; they count only if a value that is not a plain word follows.
 const WEAK_NAMES: [&str; 5] = ["key", "pass", "pw", "clave", "login"];
-/// Punctuation in passwords that is seldom part of other words.
+/// Punctuation in passwords that rarely occurs in other words.
 const PASSWORD_MARKS: [char; 6] = ['!', '%', '&', '*', '$', '^'];
 const PASSWORD_CHARS_MIN: usize = 8;
 const KEY_CHARS_MIN: usize = 16;
@@ -189,10 +189,10 @@ pub fn looks_like_secret(text: &str) -> bool {
         if parts.clone().any(is_key) || parts.clone().any(is_random) || is_password(word) {
             return true;
         }
-        // `password: hunter2`, `password=hunter2`, `the password is hunter2`
+        // Matches `password: hunter2`, `password=hunter2`, and `the password is hunter2`.
         let (name, value) = word.split_once([':', '=']).unwrap_or((word, ""));
         let name = bare(name).to_lowercase();
-        // `API_SECRET=…`, `sbx_key = …`
+        // Matches `API_SECRET=…` and `sbx_key = …`.
         let is_named = |names: &[&str]| {
             names.contains(&name.as_str())
                 || name
@@ -221,7 +221,7 @@ pub fn looks_like_secret(text: &str) -> bool {
     })
 }
 
-/// Checks for letters, digits, and punctuation in one word, as in passwords that people choose.
+/// Checks whether a word contains letters, digits, and punctuation, as do passwords that people choose.
 fn is_password(word: &str) -> bool {
     let word = word.trim_matches(|c: char| !c.is_alphanumeric());
     word.chars().count() >= PASSWORD_CHARS_MIN
@@ -231,7 +231,7 @@ fn is_password(word: &str) -> bool {
         && word.chars().any(|c| c.is_ascii_digit())
 }
 
-/// An address with a password: `postgres://app:hunter2@db/prod`.
+/// Checks for a URL with a password: `postgres://app:hunter2@db/prod`.
 fn has_credentials(text: &str) -> bool {
     let mut parts = text.split("://").skip(1);
     parts.any(|rest| {
@@ -249,13 +249,13 @@ fn is_key(word: &str) -> bool {
     word.len() >= KEY_CHARS_MIN && KEY_STARTS.iter().any(|start| word.starts_with(start))
 }
 
-/// A value is not a plain word, unless a mark precedes it.
+/// Checks whether a word can be a secret value: not a plain word, unless a mark precedes it.
 fn is_value(word: &str, is_marked: bool) -> bool {
     let is_plain = word.chars().all(char::is_lowercase);
     word.chars().count() >= VALUE_CHARS_MIN && (is_marked || !is_plain)
 }
 
-/// Letters of both cases and digits in no order, as in generated keys.
+/// Checks for upper- and lowercase letters and digits in random order, as in generated keys.
 fn is_random(word: &str) -> bool {
     let digits = word.chars().filter(char::is_ascii_digit).count();
     word.len() >= RANDOM_CHARS_MIN
@@ -265,7 +265,7 @@ fn is_random(word: &str) -> bool {
         && word.chars().any(|c| c.is_ascii_lowercase())
 }
 
-/// 13 to 19 digits, alone or in groups, with the check digit of payment cards.
+/// Checks for 13 to 19 digits, alone or in groups, with a valid check digit of payment cards.
 fn has_card_number(text: &str) -> bool {
     let mut digits: Vec<u32> = Vec::new();
     let mut was_digit = false;

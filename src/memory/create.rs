@@ -23,7 +23,8 @@ use crate::{
 /// Maximum number of active entries with the same key, and in a workspace.
 pub const KEY_ENTRIES_MAX: i64 = 2_000;
 pub const WORKSPACE_ENTRIES_MAX: i64 = 50_000;
-/// Maximum number of active entries that one person wrote in a workspace. Keeps a single person from filling it.
+/// Maximum number of active entries that one person wrote in a workspace. Prevents a single person from filling the
+/// workspace.
 pub const PERSON_ENTRIES_MAX: i64 = 10_000;
 
 /// A new entry; `scope` defaults to `conversation` with a thread, otherwise to `user`.
@@ -39,7 +40,7 @@ pub struct NewEntry {
     pub client_id: Option<String>,
 }
 
-/// The entry, and whether it is new.
+/// Result of a creation: the entry, and whether it is new.
 #[derive(Debug)]
 pub struct Created {
     pub entry: Entry,
@@ -153,7 +154,7 @@ fn draft_of(
     })
 }
 
-/// Stores an entry, or adds its sources to an equal one with the same key.
+/// Stores an entry, or adds its sources to an identical one with the same key.
 ///
 /// # Errors
 /// `Invalid`, `NotVisibleThere`, `Off`, `Full`, or an error of the access checks.
@@ -212,8 +213,8 @@ pub async fn create(
     })
 }
 
-/// Stores a draft, or adds its sources to an equal entry with the same key and reach; returns the entry, and whether it
-/// is new.
+/// Stores a draft, or adds its sources to an identical entry with the same key and reach; returns the entry, and
+/// whether it is new.
 pub(super) async fn insert(
     c: &mut Conn,
     workspace: WorkspaceId,
@@ -234,8 +235,8 @@ pub(super) async fn insert(
     Ok((draft.id, true))
 }
 
-/// An active entry with the same key, reach, and text. An automatic entry can be recreated without its predecessor, so
-/// it is never equal to a handwritten one.
+/// An active entry with the same key, reach, and text. Automatic and handwritten entries are never treated as equal,
+/// because an automatic entry can be made again independently.
 pub(super) async fn find_equal(
     c: &mut Conn,
     workspace: WorkspaceId,
@@ -310,8 +311,8 @@ pub(super) async fn store(
     sources::cite(c, draft.id, messages).await
 }
 
-/// Adds sources to an entry that has some. An entry without sources stays that way: it must not be removed with a
-/// message.
+/// Adds sources to an entry that already has some. An entry without sources stays without them, because it must not be
+/// removed together with a message.
 pub(super) async fn merge(
     c: &mut Conn,
     id: MemoryId,
@@ -340,7 +341,7 @@ async fn touch(c: &mut Conn, id: MemoryId) -> Result<(), DbError> {
 }
 
 /// # Errors
-/// `Full` if the person has written too many entries of the workspace.
+/// `Full` if the person has written too many entries in the workspace.
 async fn check_share(
     c: &mut Conn,
     workspace: WorkspaceId,

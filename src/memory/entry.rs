@@ -25,7 +25,8 @@ text_enum! {
 }
 
 text_enum! {
-    /// Conversations in which agents can use a memory entry, if everyone there can read its sources.
+    /// Conversations in which agents can use a memory entry, provided that everyone there can read
+    /// its sources.
     pub enum Visibility {
         /// All conversations of the workspace.
         Workspace = "workspace",
@@ -37,7 +38,7 @@ text_enum! {
 }
 
 text_enum! {
-    /// Trust in a memory entry: that of its least trusted source.
+    /// Trust in a memory entry, which is that of its least trusted source.
     pub enum MemoryTrust {
         Person = "person",
         Agent = "agent",
@@ -62,11 +63,12 @@ text_enum! {
     /// Status of a memory entry. Agents use active entries only.
     pub enum MemoryStatus {
         Active = "active",
-        /// A source was edited since; not used until someone confirms it by setting `active`.
+        /// A source was edited since; the entry is not used until someone confirms it by setting
+        /// `active`.
         Stale = "stale",
-        /// A newer entry replaces it.
+        /// A newer entry replaces this one.
         Superseded = "superseded",
-        /// Not used.
+        /// The entry is not used.
         Archived = "archived",
     }
 }
@@ -88,9 +90,9 @@ pub struct Entry {
     pub about_user_id: Option<UserId>,
     pub thread_id: Option<ThreadId>,
     pub fork_id: Option<ForkId>,
-    /// Record of the compacted messages that it was taken from.
+    /// Record of the compacted messages from which the entry was made.
     pub compaction_id: Option<CompactionId>,
-    /// Messages that it was taken from; it is forgotten with the last one.
+    /// Messages from which the entry was made; it is forgotten when the last one is deleted.
     pub source_message_ids: Vec<MessageId>,
     pub visibility: Visibility,
     pub channel_id: Option<ChannelId>,
@@ -98,11 +100,11 @@ pub struct Entry {
     pub origin: MemoryOrigin,
     pub status: MemoryStatus,
     pub superseded_by: Option<MemoryId>,
-    /// Admins who can read the entry may publish it.
+    /// True if admins who can read the entry can publish it.
     pub share_with_organization: bool,
-    /// Someone considers it wrong; it is used less.
+    /// True if someone considers the entry wrong; it is then used less.
     pub flagged: bool,
-    /// Number of completed replies that used it.
+    /// Number of completed replies that used the entry.
     pub uses: i64,
     pub last_used_at: Option<Timestamp>,
     pub expires_at: Option<Timestamp>,

@@ -4,7 +4,7 @@
 //! write, delete, import ─► agents::files ─► paragraphs ─► memories · memory_words ─► recall
 //! ```
 //!
-//! A log is never sent whole. The beginning of MEMORY.md is part of every prompt, and the rest is searched.
+//! A log is never sent as a whole. The beginning of MEMORY.md is part of every prompt, and the rest is searched.
 
 use std::collections::HashSet;
 
@@ -36,20 +36,21 @@ use crate::{
 
 /// Maximum number of paragraphs of a file; the text after them is not searched.
 const PARAGRAPHS_MAX: usize = 1_000;
-/// Maximum number of paragraphs of all files of an import, which one transaction stores: an agent has no more active entries.
+/// Maximum number of paragraphs of all files of an import, which are stored in one transaction; an agent cannot have more
+/// active entries.
 const IMPORTED_MAX: usize = 2_000;
 
 /// Paragraphs of a file that is searched; computed before the transaction.
 #[derive(Debug, Clone)]
 pub struct Paragraphs {
     path: String,
-    /// Without equal ones.
+    /// Contents without duplicates.
     contents: Vec<Content>,
     written_at: Timestamp,
 }
 
 impl Paragraphs {
-    /// `None` for a file that is not searched. Texts that look like secrets are left out.
+    /// Splits a file into paragraphs; `None` if the file is not searched. Texts that look like secrets are left out.
     pub fn of(
         path: &str,
         content: &str,
@@ -68,7 +69,7 @@ impl Paragraphs {
             .take(PARAGRAPHS_MAX)
             .filter_map(|text| Content::parse(text, workspace, keyring).ok());
         let at = now();
-        // A log is as old as its date.
+        // The paragraphs of a log get the date of the log.
         let day = day.and_then(|day| day.and_hms_opt(0, 0, 0));
         let day = day.and_then(|day| Timestamp::within_years(day.and_utc()));
         Some(Self {
@@ -101,8 +102,8 @@ impl Paragraphs {
     }
 }
 
-/// Splits a file at blank lines into texts that fit into an entry, without those within the first `skipped_tokens`. A heading
-/// belongs to the paragraph after it.
+/// Splits a file at blank lines into texts that fit into an entry, skipping those within the first `skipped_tokens`. A
+/// heading belongs to the paragraph after it.
 fn texts(content: &str, skipped_tokens: u64) -> Vec<&str> {
     let (mut texts, mut tokens, mut counted) = (Vec::new(), 0, 0);
     for (start, end) in paragraphs(content) {
@@ -287,7 +288,7 @@ async fn insert(
             },
             trust: MemoryTrust::Person,
             origin: MemoryOrigin::File,
-            // The file outlives the erasure of its author.
+            // No author is stored, because the file outlives the erasure of its author.
             created_by: None,
         };
         create::store(c, workspace, &draft, &[]).await?;
@@ -305,9 +306,9 @@ async fn insert(
     }
 }
 
-/// Key in `meta` after files of earlier versions were read.
+/// Key in `meta` that records that files of earlier versions were read.
 const STORED_READ: &str = "file_paragraphs";
-/// Number of files that are read at once.
+/// Maximum number of files that are read at once.
 const FILES_AT_ONCE: i64 = 20;
 
 #[derive(sqlx::FromRow)]
@@ -321,7 +322,7 @@ struct StoredFile {
 /// Makes files of earlier versions searchable, once.
 ///
 /// # Errors
-/// If the database fails; running it again continues.
+/// Only database errors; running this again continues.
 pub async fn follow_stored(db: &Db, keyring: &Keyring) -> Result<(), DbError> {
     let done: Option<(String,)> = db
         .read()
@@ -355,7 +356,7 @@ pub async fn follow_stored(db: &Db, keyring: &Keyring) -> Result<(), DbError> {
                 continue;
             };
             db.write(workspace.0, async move |c: &mut Conn| {
-                // Another node may have read the file too, or written it.
+                // Another node may also have read or written the file.
                 lock_workspace(c, workspace.0).await?;
                 let content: Option<(Option<String>,)> = c
                     .q("select content from agent_files where owner_id = $1 and path = $2")

@@ -51,7 +51,7 @@ pub(super) struct Row {
     updated_at: Timestamp,
 }
 
-/// Owner of an entry in a workspace. The scope decides which of these count.
+/// Owner of an entry in a workspace. The scope determines which of these fields are used.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct EntryOwner {
     pub(super) user: Option<UserId>,
@@ -75,9 +75,9 @@ impl EntryOwner {
     }
 }
 
-/// Selects entries as `e` that `$2` can see and that have not expired: `$1` workspace, `$3` and `$4` whether the caller can
-/// read chats and agents, `$5` hidden agents, `$6` now, `$7` `unused_since` of the policy. Personal
-/// entries are seen by the person only. The others are seen by those who can read their sources and the channel that they belong to.
+/// Selects entries as `e` that `$2` can see and that have not expired: `$1` workspace, `$3` and `$4` whether the caller can read
+/// chats and agents, `$5` hidden agents, `$6` now, `$7` `unused_since` of the policy. Personal entries are visible only to their
+/// person. All others are visible to those who can read their sources and the channel to which they belong.
 macro_rules! entry_sql {
     ($c:expr, $tail:expr) => {
         sql_with_ids!(
@@ -120,7 +120,7 @@ pub(super) struct Sight {
 }
 
 impl Sight {
-    /// Entries that the actor can read.
+    /// Rights to read entries.
     pub(super) async fn of(c: &mut Conn, actor: &Actor<'_>) -> Result<Self, DbError> {
         let hidden = crate::agents::profiles::list_hidden(c, actor).await?;
         Ok(Self {
@@ -133,7 +133,7 @@ impl Sight {
         })
     }
 
-    /// Entries that the actor can read or change: an API key that writes need not read.
+    /// Rights to read or change entries, because an API key that can write may not be able to read.
     async fn to_change(c: &mut Conn, actor: &Actor<'_>) -> Result<Self, DbError> {
         let sight = Self::of(c, actor).await?;
         Ok(Self {
@@ -145,7 +145,7 @@ impl Sight {
 }
 
 impl Row {
-    /// Time when the entry is forgotten, unless it is used before.
+    /// Time at which the entry will be forgotten, unless it is used before.
     fn expires_at(&self, policy: MemoryPolicy) -> Option<Timestamp> {
         let retention = policy.retention();
         let retention = retention.filter(|_| self.origin == MemoryOrigin::Auto);
@@ -202,7 +202,7 @@ pub async fn get(c: &mut Conn, actor: &Actor<'_>, id: MemoryId) -> Result<Entry,
     find(c, sight, id).await
 }
 
-/// An entry that the actor can see, or could with a key that also reads.
+/// An entry that the actor can see, or could see with an API key that can also read.
 ///
 /// # Errors
 /// `NotFound`.
@@ -234,7 +234,7 @@ async fn find(c: &mut Conn, sight: Sight, id: MemoryId) -> Result<Entry, MemoryE
     found.pop().ok_or(MemoryError::NotFound)
 }
 
-/// Workspace of an entry, to find its writer.
+/// Workspace of an entry, for its write queue.
 ///
 /// # Errors
 /// `NotFound`.

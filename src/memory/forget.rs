@@ -1,4 +1,4 @@
-//! Forgetting: removal of texts of entries everywhere.
+//! Forgetting: removes the texts of entries everywhere.
 
 use serde::Serialize;
 
@@ -21,11 +21,11 @@ use crate::{
 /// Places that contained the text, counted after the deletion.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, utoipa::ToSchema, sqlx::FromRow)]
 pub struct Remaining {
-    /// Entries: this one, and copies made from it.
+    /// Number of entries: this one, and copies that were made from it.
     pub rows: i64,
-    /// Words in the index.
+    /// Number of words in the index.
     pub index: i64,
-    /// Texts in records of prompts.
+    /// Number of texts in records of prompts.
     pub contexts: i64,
 }
 
@@ -50,7 +50,7 @@ pub async fn forget(
     if expected.is_some_and(|expected| expected != entry.version) {
         return Err(MemoryError::Stale(Box::new(entry)));
     }
-    // The citations that find records and copies end with the deletion.
+    // Records and copies are found first, because the deletion removes the citations that lead to them.
     let records: Vec<(uuid::Uuid,)> = c
         .q("select owner_id from citations where source_type = 'memory' and source_id = $1 order by owner_id")
         .bind(id)
@@ -97,7 +97,7 @@ pub enum Subject {
 /// Number of entries forgotten per transaction.
 const FORGOTTEN_AT_ONCE: i64 = 100;
 
-/// Forgets some entries of a subject; returns their number, 0 if none is left.
+/// Forgets some entries of a subject; returns the number of forgotten entries, 0 if none are left.
 ///
 /// # Errors
 /// An error of the access checks.
@@ -154,14 +154,14 @@ pub async fn forget_some(
 /// Reason for forgetting entries without a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Expiry {
-    /// Their expiration time has passed.
+    /// The expiration time of the entries has passed.
     Over,
-    /// They are automatic and have not been used for the retention time.
+    /// The entries are automatic and have not been used for the retention time.
     Unused,
 }
 
 impl Expiry {
-    /// Lists some entries of a workspace that have expired now, by its current rules, oldest first.
+    /// Lists some entries of a workspace that have expired by its current rules, oldest first.
     async fn list(
         self,
         c: &mut Conn,
@@ -192,7 +192,7 @@ impl Expiry {
 
     async fn forget(self, c: &mut Conn, id: MemoryId) -> Result<(), DbError> {
         if self == Self::Unused {
-            // A published copy has its own last use.
+            // A published copy is kept, because it has its own time of last use.
             c.q("delete from citations where source_type = 'memory' and source_id = $1 and owner_type = 'memory'")
                 .bind(id)
                 .run()
@@ -230,7 +230,7 @@ impl Expiry {
 /// Forgets entries that have expired.
 ///
 /// # Errors
-/// If the database fails.
+/// Only database errors.
 pub async fn forget_expired(db: &Db) -> Result<(), DbError> {
     let at = now();
     let mut c = db.read().await?;
@@ -253,10 +253,10 @@ pub async fn forget_expired(db: &Db) -> Result<(), DbError> {
     Ok(())
 }
 
-/// Records that an admin forgot what agents remember about someone.
+/// Records that an admin forgot the entries about a person.
 ///
 /// # Errors
-/// If the database fails.
+/// Only database errors.
 pub async fn record(
     c: &mut Conn,
     actor: &Actor<'_>,
@@ -277,7 +277,7 @@ pub async fn record(
 /// Deletes some entries by and about a person with their rows, for the erasure of that person; returns their number.
 ///
 /// # Errors
-/// If the database fails.
+/// Only database errors.
 pub async fn erase_some(
     c: &mut Conn,
     workspace: WorkspaceId,

@@ -15,7 +15,7 @@ use crate::{
     sql_with_ids,
 };
 
-/// In characters.
+/// Maximum length of a query in characters.
 const QUERY_CHARS_MAX: usize = 500;
 /// Maximum number of words of a query.
 const QUERY_WORDS_MAX: usize = 16;
@@ -26,21 +26,21 @@ pub struct Filter {
     pub scope: Option<MemoryScope>,
     pub kind: Option<MemoryKind>,
     pub agent: Option<AgentId>,
-    /// Personal entries of this person.
+    /// Only personal entries of this person.
     pub user: Option<UserId>,
     pub about: Option<UserId>,
     pub thread: Option<ThreadId>,
-    /// `None`: active and stale ones.
+    /// Status of the entries; `None` for active and stale ones.
     pub status: Option<MemoryStatus>,
     /// Words that an entry contains, in any form.
     pub query: Option<String>,
 }
 
 impl Filter {
-    /// Words of the query; `None` without one.
+    /// Words of the query; `None` without a query.
     ///
     /// # Errors
-    /// `InvalidQuery` if it is too long.
+    /// `InvalidQuery` if the query is too long.
     fn words(&self) -> Result<Option<Vec<String>>, MemoryError> {
         let query = self.query.as_deref().map(str::trim);
         let Some(query) = query.filter(|text| !text.is_empty()) else {
@@ -81,7 +81,7 @@ pub async fn list(
     limit: i64,
 ) -> Result<(Vec<Entry>, Option<String>), MemoryError> {
     let words = filter.words()?;
-    // A query of function words finds nothing.
+    // A query that consists only of function words finds nothing.
     let wanted = words.as_ref().map_or(0, |words| {
         i64::try_from(words.len()).unwrap_or(i64::MAX).max(1)
     });

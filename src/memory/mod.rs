@@ -1,4 +1,5 @@
-//! Memory: entries with their sources, who may see and change them, and which ones a reply uses.
+//! Memory: entries with their sources, the rights to see and change them, and the selection of entries for a
+//! reply.
 //!
 //! ```text
 //! POST, PATCH ─► create, change ─► memories · memory_words · citations ─► recall ─► block `memories` of a prompt
@@ -7,7 +8,8 @@
 //! message edited, deleted ─► agents::derived (stale, forgotten)
 //! ```
 //!
-//! A text is in `memories`, and in records of prompts, which cite the entry. Forgetting removes it from both.
+//! The text of an entry is stored in `memories` and in records of prompts, which cite the entry. Forgetting
+//! removes the text from both.
 
 pub mod automatic;
 pub mod change;

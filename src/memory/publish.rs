@@ -41,7 +41,7 @@ pub struct PublishedEntry {
 }
 
 /// Lists published entries that everyone in the channel can read, most used first; without a channel, those that
-/// everyone in the workspace can. Empty if memory is off.
+/// everyone in the workspace can read. Empty if memory is off.
 pub async fn list_published(
     c: &mut Conn,
     workspace: WorkspaceId,
@@ -112,7 +112,7 @@ pub async fn publish(
     };
     let (copy, is_new) = create::insert(c, actor.workspace, &draft, sources).await?;
     if is_new {
-        // The copy is forgotten with the entry.
+        // This citation makes the copy be forgotten together with the entry.
         c.q("insert into citations (source_type, source_id, owner_type, owner_id) values ('memory', $1, 'memory', $2) on conflict do nothing")
             .bind(id)
             .bind(copy)

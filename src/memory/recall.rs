@@ -1,5 +1,5 @@
-//! The entries that a reply uses: those that match the question, within what everyone in the conversation can read. Also
-//! old messages of the conversation.
+//! Selects the entries for a reply: those that match the question, among the ones that everyone in the conversation can
+//! read. Also finds old messages of the conversation.
 
 use std::{
     collections::{BTreeMap, HashSet},
@@ -37,29 +37,29 @@ const QUESTION_WEIGHT: f64 = 1.0;
 /// Weights of the requester's previous message, and of the thread's title.
 const PREVIOUS_WEIGHT: f64 = 0.5;
 const TITLE_WEIGHT: f64 = 0.25;
-/// Number of messages among which the requester's previous one is searched.
+/// Number of messages that are searched for the requester's previous one.
 const PREVIOUS_AMONG: i64 = 100;
-/// A word in more entries than this is too common to select any of them.
+/// Number of entries above which a word is too common to select any of them.
 const WORD_ENTRIES_MAX: i64 = 2_000;
 /// Number of entries that are counted for the frequency of a word.
 const COUNTED_MAX: i64 = 10_000;
 /// Maximum number of entries that are considered.
 const CONSIDERED_MAX: i64 = 200;
-/// Maximum number of entries of a reply.
+/// Maximum number of entries in a reply.
 pub const USED_MAX: usize = 8;
 const FLAGGED_WEIGHT: f64 = 0.5;
 
-/// A reply to a message.
+/// A reply for which entries are recalled.
 #[derive(Debug, Clone, Copy)]
 pub struct Recall<'a> {
     pub workspace: WorkspaceId,
     pub requester: UserId,
-    /// Key that posted the question.
+    /// API key that posted the question.
     pub api_key: Option<ApiKeyId>,
     pub agent: AgentId,
     /// Handle of the agent; its mentions are not searched for.
     pub handle: &'a str,
-    /// Scopes that the agent's profile turns off.
+    /// Memory scopes, some of which the agent's profile may turn off.
     pub scopes: Option<&'a MemoryScopes>,
     pub channel: ChannelId,
     pub thread: ThreadId,
@@ -73,8 +73,8 @@ pub struct Recall<'a> {
     pub window_start: Option<i64>,
 }
 
-/// Entries for a reply, best first, and the number of those that match, by scope. Those that the summary may contain do
-/// not count toward the maximum, because only rendering the summary decides whether it contains them.
+/// Entries for a reply, best first, and the number of matching entries by scope. Entries that the summary may contain do
+/// not count toward the maximum, because it is decided only when the summary is rendered whether it contains them.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Recalled {
     pub considered: BTreeMap<MemoryScope, i64>,
@@ -89,9 +89,9 @@ pub struct RecalledEntry {
     pub scope: MemoryScope,
     pub kind: MemoryKind,
     pub text: String,
-    /// Person of a personal entry: the only one to whom it is shown.
+    /// Owner of a personal entry, who is the only person to whom it is shown.
     pub user_id: Option<UserId>,
-    /// Person whom it is about, or its author.
+    /// Person whom the entry is about, or its author.
     pub person_id: Option<UserId>,
     pub person: Option<String>,
     pub created_at: Timestamp,
@@ -108,7 +108,8 @@ struct Place {
     title: Option<String>,
 }
 
-/// Finds the entries for a reply. Empty if memory is off for the conversation, or the requester may not read it.
+/// Finds the entries for a reply. Empty if memory is off for the conversation, or if the requester cannot read the
+/// conversation.
 pub async fn recall(c: &mut Conn, of: &Recall<'_>) -> Result<Recalled, DbError> {
     let none = Recalled::default();
     let place = place(c, of).await?;
@@ -181,7 +182,7 @@ async fn place(c: &mut Conn, of: &Recall<'_>) -> Result<Place, DbError> {
         .bind(of.thread)
         .opt()
         .await?;
-    // The thread of a schedule's reply does not exist yet.
+    // The thread that a schedule's reply will start does not exist yet.
     Ok(found.unwrap_or(Place {
         is_remembered: true,
         title: None,
@@ -296,7 +297,7 @@ struct AskedWord {
     writer: Writer,
 }
 
-/// Selects the entries of a reply, with one entry for each text: that of the narrowest scope.
+/// Selects the entries for a reply. Of several entries with the same text, the one with the narrowest scope is used.
 fn best(
     mut found: Vec<RecalledEntry>,
     at: Timestamp,
@@ -358,7 +359,8 @@ pub async fn count_uses(c: &mut Conn, entries: &[MemoryId]) -> Result<(), DbErro
 /// Interval at which the use of an entry in summaries is recorded, so that a reply does not rewrite all of their rows.
 const SUMMARIZED_NOTED_EVERY: Duration = Duration::from_hours(1);
 
-/// Records that a completed reply used these entries in a summary, so that they do not expire. They do not count as found.
+/// Records that a completed reply used these entries in a summary, so that they do not expire. This does not count as a
+/// use of the entries.
 pub async fn note_summarized(c: &mut Conn, entries: &[MemoryId]) -> Result<(), DbError> {
     if entries.is_empty() {
         return Ok(());

@@ -1,4 +1,4 @@
-//! Entries that agents make with the tool `remember`: automatic ones that belong to no segment.
+//! Entries that agents make with the tool `remember`, which are automatic entries without a segment.
 
 use uuid::Uuid;
 
@@ -25,7 +25,7 @@ use crate::{
 /// A sentence that an agent remembers.
 #[derive(Debug, Clone)]
 pub struct Remembered {
-    /// ID of the entry: a call that runs again makes no second one.
+    /// ID of the entry; a call that runs again with this ID creates no second entry.
     pub id: MemoryId,
     pub workspace: WorkspaceId,
     pub thread: ThreadId,
@@ -40,17 +40,17 @@ pub struct Remembered {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Remembering {
     Stored,
-    /// An equal entry exists.
+    /// An identical entry exists.
     Known,
-    /// A person forgot it after the messages were posted.
+    /// A person forgot the sentence after the messages were posted.
     Forgotten,
-    /// A source is no longer there.
+    /// A source no longer exists.
     SourceGone,
-    /// A limit is reached.
+    /// A limit was reached.
     Full,
 }
 
-/// Checks whether an agent can make entries of a conversation for this person.
+/// Checks whether an agent can make entries in a conversation for this person.
 pub async fn is_on(
     c: &mut Conn,
     workspace: WorkspaceId,
@@ -61,7 +61,7 @@ pub async fn is_on(
     if agent.and_then(|scopes| scopes.conversation) == Some(false) {
         return Ok(false);
     }
-    // The thread of a schedule's reply may not exist yet.
+    // The thread that a schedule's reply will start may not exist yet.
     let is_remembered: Option<(bool,)> = c
         .q("select memory = 'on' from threads where id = $1")
         .bind(thread)
@@ -168,7 +168,7 @@ async fn is_forgotten(
     Ok(false)
 }
 
-/// Everyone who can read the channel of the sources can use the entry.
+/// Reach of the entry: all conversations whose readers can read the channel of the sources.
 async fn reach_in(c: &mut Conn, thread: ThreadId) -> Result<Reach, DbError> {
     let (channel, is_public): (ChannelId, bool) = c
         .q("select h.id, h.kind = 'public' from threads t join channels h on h.id = t.channel_id where t.id = $1")

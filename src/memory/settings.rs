@@ -24,13 +24,14 @@ pub struct MemorySettings {
     pub enabled: bool,
     /// True if individual agents remember how the caller wants to be treated.
     pub persona: bool,
-    /// True if agents that support it adapt to the caller; off by default. It does not depend on the other switches.
+    /// True if agents that support it adapt to the caller; off by default. This does not depend on the other
+    /// switches.
     pub adapt: bool,
     /// False if `OPENVIBE_MEMORY` turns everything off.
     pub server_enabled: bool,
 }
 
-/// Fields of `PATCH /v1/memory-settings`; omitted ones stay.
+/// Fields of `PATCH /v1/memory-settings`; omitted fields are unchanged.
 #[derive(Debug, Clone, Default, Deserialize, utoipa::ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct MemorySettingsPatch {
@@ -101,7 +102,7 @@ pub async fn change(
     Ok(settings)
 }
 
-/// The scopes that are on for a person.
+/// The scopes that are turned on for a person.
 pub(super) async fn scopes_on(
     c: &mut Conn,
     workspace: WorkspaceId,
@@ -128,7 +129,7 @@ pub(super) async fn scopes_on(
 /// Checks whether conversations are remembered once they are quiet.
 ///
 /// # Errors
-/// If the database fails.
+/// Only database errors.
 pub async fn is_quiet_on(c: &mut Conn, workspace: WorkspaceId) -> Result<bool, DbError> {
     let is_on: bool = c
         .q("select coalesce((select value from meta where key = $1), 'on') <> 'off'")
@@ -154,7 +155,7 @@ pub(super) async fn check_thread_on(c: &mut Conn, thread: ThreadId) -> Result<()
 }
 
 /// # Errors
-/// `Off` if entries of this scope are not used anyway.
+/// `Off` if entries of this scope are not used.
 pub(super) async fn check_on(
     c: &mut Conn,
     actor: &Actor<'_>,

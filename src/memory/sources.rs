@@ -17,12 +17,12 @@ use crate::{
 /// Maximum number of source messages of an entry.
 pub(super) const SOURCES_MAX: usize = 20;
 
-/// Channels and trust of an entry's sources and of the thread that it belongs to.
+/// Channels and trust of an entry's sources and of the thread to which it belongs.
 #[derive(Debug, Clone)]
 pub(super) struct Grounds {
     /// Channels of the sources and of the thread.
     channels: BTreeSet<ChannelId>,
-    /// Those among them that not everyone can read.
+    /// Channels among them that not everyone can read.
     closed: BTreeSet<ChannelId>,
     /// Channel of the thread.
     home: Option<ChannelId>,
@@ -112,13 +112,13 @@ impl Grounds {
         })
     }
 
-    /// Checks whether everyone in the workspace can read all of it.
+    /// Checks whether everyone in the workspace can read all sources.
     pub(super) fn is_public(&self) -> bool {
         self.closed.is_empty()
     }
 
-    /// The reach of an entry with the wanted visibility. Without one, an entry of a conversation is used only there, and
-    /// others as widely as their sources allow.
+    /// The reach of an entry with the wanted visibility. By default, an entry of a conversation is used only there, and
+    /// all other entries as widely as their sources allow.
     ///
     /// # Errors
     /// `NotVisibleThere` if not everyone there could read the sources.
@@ -149,7 +149,7 @@ impl Grounds {
             {
                 Ok(reach(Some(only)))
             }
-            // Retrieval checks that the person can read the sources.
+            // Recalling entries checks that the person can read the sources.
             (Visibility::Direct, _) if is_personal => Ok(reach(None)),
             _ => Err(MemoryError::NotVisibleThere),
         }

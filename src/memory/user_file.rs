@@ -1,4 +1,4 @@
-//! USER.md: what a person tells agents about themselves.
+//! USER.md: text in which a person tells agents about themselves.
 
 use serde::{Deserialize, Serialize};
 
@@ -11,15 +11,15 @@ use crate::{
     time::Timestamp,
 };
 
-/// In UTF-8 bytes.
+/// Maximum size of USER.md in UTF-8 bytes.
 pub(super) const USER_FILE_BYTES_MAX: usize = 16 * 1024;
 
 text_enum! {
-    /// Conversations in which agents read USER.md when its person asks, and who sees it in records of prompts.
+    /// Conversations in which agents read a requester's USER.md, and people who see it in records of prompts.
     pub enum UserFileVisibility {
-        /// Direct messages of the person with agents, without other people; only the person.
+        /// Read in direct messages of the person with agents, without other people; only the person sees it.
         Direct = "direct",
-        /// All conversations of the workspace; everyone who can read the conversation.
+        /// Read in all conversations of the workspace; everyone who can read the conversation sees it.
         Workspace = "workspace",
     }
 }
@@ -27,7 +27,7 @@ text_enum! {
 constant! { pub UserFileObject = "user_file" }
 constant! { pub UserFilePath = "USER.md" }
 
-/// USER.md of a person in a workspace; empty if it was never written, or deleted.
+/// USER.md of a person in a workspace; empty if it was never written or was deleted.
 #[derive(Debug, Clone, Serialize, utoipa::ToSchema)]
 pub struct UserFile {
     #[schema(inline)]
@@ -36,7 +36,7 @@ pub struct UserFile {
     pub path: UserFilePath,
     pub content: String,
     pub visibility: UserFileVisibility,
-    /// 0 if the file was never written.
+    /// Version of the file; 0 if it was never written.
     pub version: i64,
     pub updated_at: Option<Timestamp>,
 }
@@ -47,7 +47,7 @@ pub struct UserFile {
 pub struct UserFileForm {
     /// At most 16 KiB.
     pub content: String,
-    /// `direct` by default.
+    /// Visibility; `direct` by default.
     #[serde(default, deserialize_with = "present")]
     #[schema(nullable = false)]
     pub visibility: Option<UserFileVisibility>,
@@ -107,7 +107,7 @@ pub async fn about(
     else {
         return Ok(None);
     };
-    // Nothing is sent for former members, and for keys that cannot read chats.
+    // Nothing is sent for former members, or for API keys that cannot read chats.
     let is_alone = shared::is_alone(c, readers).await?;
     let is_read_here = match visibility {
         UserFileVisibility::Direct => is_alone == Some(true),

@@ -14,17 +14,17 @@ use super::{
     Window, WindowSource,
 };
 
-/// Its name among the models.
+/// Name of the built-in responder in place of a model's name.
 pub const NAME: &str = "builtin";
-/// Tokens of a prompt that it reads.
+/// Context window in tokens.
 const WINDOW: u64 = 128_000;
 /// Delay between words, so that people see the reply being written.
 const PIECE_DELAY: Duration = Duration::from_millis(6);
 /// Maximum total delay; longer replies are written faster.
 const ANSWER_DELAY_MAX: Duration = Duration::from_millis(400);
-/// Maximum number of characters read of the conversation: few enough not to block the async thread.
+/// Maximum number of characters read of the conversation, few enough not to block the async thread.
 const CHARS_MAX: usize = 32_000;
-/// Name of the user in quotes.
+/// Name of the user in quotations.
 const USER: &str = "User";
 
 /// Deterministic offline responder.
@@ -60,7 +60,7 @@ impl Provider for Builtin {
         self.has_model(model)
     }
 
-    /// Has no limit of its own; quotes are short.
+    /// A fixed window, because quotations are short anyway.
     fn window<'a>(&'a self, _model: &'a str) -> BoxFuture<'a, Window> {
         let window = Window {
             tokens: WINDOW,
@@ -71,12 +71,12 @@ impl Provider for Builtin {
         std::future::ready(window).boxed()
     }
 
-    /// Accepts tools like any model, but never calls one.
+    /// Accepts tools like any model, but never calls them.
     fn takes_tools(&self, _model: &str) -> bool {
         true
     }
 
-    /// Its replies are sentences.
+    /// False, because replies are sentences.
     fn takes_json(&self, _model: &str) -> bool {
         false
     }
@@ -107,12 +107,12 @@ fn stream(text: &str) -> DeltaStream {
     stream.boxed()
 }
 
-/// Answers the last paragraph of the last turn from what the user wrote before it.
+/// Answers the last paragraph of the last turn with quotations from the user's earlier text.
 fn answer(turns: &[ChatMessage]) -> String {
     let mut said: Vec<&str> = Vec::new();
     let mut chars = CHARS_MAX;
     for turn in turns.iter().rev().filter(|turn| turn.role == Role::User) {
-        // Whole paragraphs, the newest ones.
+        // Reads whole paragraphs, newest first.
         for paragraph in turn.content.trim().rsplit("\n\n") {
             chars = chars.saturating_sub(paragraph.chars().count());
             if chars > 0 || said.is_empty() {
@@ -151,7 +151,7 @@ fn answer(turns: &[ChatMessage]) -> String {
         ..Conversation::default()
     };
     let composed = openvibe_responder::answer(&conversation, question).compose(&[]);
-    // There are no messages to cite.
+    // Citations are removed, because there are no messages to cite.
     let lines = composed.text.lines().map(|line| {
         let is_mark = |c: char| c.is_ascii_digit() || matches!(c, ' ' | '[' | ']');
         if line.starts_with("- ") {

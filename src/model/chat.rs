@@ -76,7 +76,7 @@ pub struct FunctionTool {
     pub description: Option<String>,
     /// JSON schema of the arguments.
     pub parameters: Option<serde_json::Value>,
-    /// The arguments must match the schema exactly; `None` for the default of the server.
+    /// Whether the arguments must match the schema exactly; `None` for the default of the server.
     pub strict: Option<bool>,
 }
 
@@ -99,33 +99,32 @@ pub struct ChatRequest {
     pub turns: Vec<ChatMessage>,
     /// Reply of the built-in responder, if the caller has prepared one; other providers ignore it.
     pub ready: Option<String>,
-    /// `None` for the default of the server.
+    /// Output limit in tokens; `None` for the default of the server.
     pub max_output_tokens: Option<u32>,
     pub temperature: Option<f64>,
     pub top_p: Option<f64>,
-    /// Schema of the response. It is not sent to models that do not support one, so the response must be parsed
-    /// leniently.
+    /// Schema of the response. Not sent to models that do not support a schema, so the response must be parsed leniently.
     pub json_schema: Option<JsonSchema>,
-    /// Format that the client requires, instead of `json_schema`; only if `Provider::takes_json` is true for the model.
-    /// If the server rejects it, the call fails instead of being repeated without it.
+    /// Format that the client requires, instead of `json_schema`; only if `Provider::takes_json` is true for the model. If
+    /// the server rejects the format, the call fails instead of being repeated without one.
     pub required_format: Option<RequiredFormat>,
-    /// Texts before which the response ends.
+    /// Stop sequences, before which the response ends.
     pub stop: Vec<String>,
-    /// Not sent to models that do not support it.
+    /// Reasoning effort; not sent to models that do not support it.
     pub reasoning_effort: Option<ReasoningEffort>,
-    /// Only if `Provider::takes_tools` is true for the model.
+    /// Tools; allowed only if `Provider::takes_tools` is true for the model.
     pub tools: Vec<FunctionTool>,
-    /// Ignored without tools.
+    /// Tool choice; ignored without tools.
     pub tool_choice: ToolChoice,
-    /// False for at most one call per response. `None` for the default of the server.
+    /// False to allow at most one call per response; `None` for the default of the server.
     pub parallel_tool_calls: Option<bool>,
-    /// If the server rejects tools, the call fails instead of being repeated without them.
+    /// True if the call must fail, instead of being repeated without tools, if the server rejects tools.
     pub tools_required: bool,
-    /// From `Provider::place`.
+    /// Slot from `Provider::place`.
     pub place: Place,
 }
 
-/// A place among the concurrent calls to a server, which is free again when all clones are dropped.
+/// A slot for one of the concurrent calls to a server, which is released when all clones are dropped.
 #[derive(Clone, Default)]
 pub struct Place(Option<Arc<dyn std::any::Any + Send + Sync>>);
 
@@ -134,7 +133,7 @@ impl Place {
         Self(Some(Arc::new(taken)))
     }
 
-    /// The value that it was created from.
+    /// The value from which the slot was created.
     pub fn get<T: std::any::Any>(&self) -> Option<&T> {
         self.0.as_deref()?.downcast_ref()
     }
@@ -146,7 +145,7 @@ impl std::fmt::Debug for Place {
     }
 }
 
-/// Requests are equal whatever place they have.
+/// All slots are equal, so that requests can be compared without them.
 impl PartialEq for Place {
     fn eq(&self, _: &Self) -> bool {
         true
@@ -178,7 +177,7 @@ pub enum RequiredFormat {
         name: String,
         description: Option<String>,
         schema: serde_json::Value,
-        /// The response must match the schema exactly; `None` for the default of the server.
+        /// Whether the response must match the schema exactly; `None` for the default of the server.
         strict: Option<bool>,
     },
 }
@@ -241,15 +240,15 @@ pub enum Delta {
     Text(String),
     /// Part of a tool call; only for requests with tools, and for at most `openai::CALLS_MAX` calls.
     ToolCall(ToolCallPiece),
-    /// Sign of life without content (reasoning, a comment).
+    /// Chunk without content, such as reasoning or a comment, which shows that the model is still working.
     Alive,
     Usage(Usage),
-    /// Sent once; only `Usage` can follow. A stream that ends without it is incomplete.
+    /// End of the response. Sent once; only `Usage` can follow. A stream that ends without this is incomplete.
     Stop(StopReason),
 }
 
-/// Part of a tool call. The first part starts the call; further ones append to its arguments. Parts of several calls
-/// can be interleaved.
+/// Part of a tool call. The first part starts the call; all others append to its arguments. Parts of several calls can be
+/// interleaved.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ToolCallPiece {
     /// Index of the call in the response, from 0, without gaps.
@@ -279,10 +278,10 @@ pub enum ModelError {
     /// Any other 4xx status.
     #[error("the provider rejected the request: {0}")]
     BadRequest(String),
-    /// Status 400 or 404 with the name of the model. The model list was requested again.
+    /// Status 400 or 404 with the name of the model in the error. The model list was requested again.
     #[error("the provider rejected the request: {0}")]
     ModelMissing(String),
-    /// Any other 4xx status, or 500, with the name of a function or with words about tools. Only for requests with
+    /// Any other 4xx status, or 500, whose error names a function or mentions tools. Only for requests with
     /// `tools_required`.
     #[error("the provider rejected the request: {0}")]
     ToolsRefused(String),
@@ -309,16 +308,16 @@ pub trait Provider: Send + Sync {
         false
     }
 
-    /// Model for an agent that requests `wanted`: `OPENVIBE_MODEL` if set; otherwise `wanted` if the provider has it;
-    /// otherwise the default of the provider.
+    /// Chooses the model for an agent that requests `wanted`: `OPENVIBE_MODEL` if set; otherwise `wanted` if the provider
+    /// has it; otherwise the default of the provider.
     fn choose_model<'a>(&'a self, wanted: Option<&'a str>) -> BoxFuture<'a, String>;
 
     /// The model that replies for an agent that requests `wanted`; `None` without a language model. Uses the server's
-    /// cached model list, regardless of its age. Without a list, the server is asked, at most as often as after
+    /// cached model list, regardless of its age. Without a list, the server is asked, with the same delays as after
     /// failures, and concurrent callers wait for that request.
     fn effective_model<'a>(&'a self, wanted: Option<&'a str>) -> BoxFuture<'a, Option<String>>;
 
-    /// The model that every agent uses, whatever its profile asks for: `OPENVIBE_MODEL`, or that of the settings.
+    /// The model that every agent uses, regardless of its profile: `OPENVIBE_MODEL`, or the model in the settings.
     fn override_model(&self) -> Option<&str> {
         None
     }
@@ -326,17 +325,18 @@ pub trait Provider: Send + Sync {
     /// The small model for summaries, or `main` (the agent's model) if there is none.
     fn utility_model<'a>(&'a self, main: &'a str) -> BoxFuture<'a, String>;
 
-    /// Checks whether clients can request `model` by its name. While the server's models are unknown, any name can be one.
+    /// Checks whether clients can request `model` by its name. While the server's models are unknown, every name is
+    /// accepted.
     fn has_model<'a>(&'a self, model: &'a str) -> BoxFuture<'a, bool>;
 
     /// Checks whether the server's list of models contains `model`.
     fn lists_model<'a>(&'a self, model: &'a str) -> BoxFuture<'a, bool>;
 
-    /// Context window of `model`: from the model table; otherwise `OPENVIBE_CONTEXT_WINDOW`; otherwise as the server
-    /// reports it; otherwise assumed. An error of the server lowers it.
+    /// Context window of `model`: from the model table; otherwise `OPENVIBE_CONTEXT_WINDOW`; otherwise as reported by the
+    /// server; otherwise assumed. An error from the server can lower it.
     fn window<'a>(&'a self, model: &'a str) -> BoxFuture<'a, Window>;
 
-    /// Waits for a place among the concurrent calls to the server. Without one, a request is sent in any case.
+    /// Waits for a slot for a concurrent call to the server. A request without a slot is sent in any case.
     fn place(&self) -> BoxFuture<'_, Place> {
         std::future::ready(Place::default()).boxed()
     }
@@ -362,7 +362,7 @@ pub trait FactStore: Send + Sync {
     fn save<'a>(&'a self, server: &'a str, model: &'a str, facts: String) -> BoxFuture<'a, ()>;
 }
 
-/// Stores nothing.
+/// Store that stores nothing.
 pub struct NoStore;
 
 impl FactStore for NoStore {

@@ -9,10 +9,10 @@ use super::{ChatRequest, Delta, DeltaStream, ModelError, Provider, StopReason, U
 /// Complete response of a model.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Collected {
-    /// Never blank.
+    /// Text of the response; never blank.
     pub text: String,
     pub usage: Option<Usage>,
-    /// The end is missing, because the response exceeded a limit of the model or the caller.
+    /// True if the end is missing because the response exceeded a limit of the model or the caller.
     pub is_cut: bool,
 }
 
@@ -49,7 +49,7 @@ pub async fn collect(
     collect_watched(provider, request, limits, |stream| stream).await
 }
 
-/// Like `collect`; `watch` gets the stream and returns it.
+/// Like `collect`; `watch` receives the stream and returns the one to read.
 ///
 /// # Errors
 /// As for `collect`.
@@ -71,7 +71,7 @@ async fn read(
     watch: impl FnOnce(DeltaStream) -> DeltaStream,
 ) -> Result<Collected, CollectError> {
     let silent = |_| CollectError::Timeout;
-    // Waiting for a place is not the model's silence.
+    // Waiting for a free slot does not count toward the timeout.
     let request = ChatRequest {
         place: provider.place().await,
         ..request

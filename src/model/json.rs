@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value};
 
-/// Maximum number of positions at which parsing an object is attempted.
+/// Maximum number of positions at which the parser tries to read an object.
 const TRIES_MAX: usize = 48;
 const DEPTH_MAX: usize = 24;
 

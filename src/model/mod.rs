@@ -1,6 +1,6 @@
 //! Language models: prompts in, streams of text out.
 //!
-//! Does not depend on other modules of the server. `Provider` has two implementations: `openai` uses the
+//! This module does not depend on other modules of the server. `Provider` has two implementations: `openai` uses the
 //! chat-completions protocol with any base URL; `builtin` replies offline by extraction.
 
 pub mod builtin;
@@ -33,7 +33,7 @@ use self::{
     table::Table,
 };
 
-/// Settings that select the provider, unparsed; blank ones count as unset.
+/// Unparsed settings that select the provider; blank ones count as unset.
 #[derive(Clone, Default)]
 pub struct ModelSettings {
     pub base_url: Option<String>,
@@ -81,7 +81,7 @@ pub struct Connection {
     /// Model that is always used.
     pub model: Option<String>,
     pub utility_model: Option<String>,
-    /// Resolves the host, instead of the system. Proxies are not used then.
+    /// Resolver for the host, used instead of the system's. Proxies are then not used.
     pub resolver: Option<Arc<dyn Resolve>>,
 }
 
@@ -115,9 +115,9 @@ impl Connector {
     }
 }
 
-/// Reads the settings, and returns how to create clients and which server the settings name: the base URL; otherwise
-/// Anthropic or `OpenAI`, depending on which key is set; otherwise none. Clients store facts about models in `store`.
-/// Vendor keys are only sent to their vendor: a custom base URL only gets `api_key`.
+/// Parses the settings into a connector and the configured server, which is the base URL, otherwise Anthropic or
+/// `OpenAI` depending on the key that is set, otherwise none. Clients store facts about models in `store`. Vendor
+/// keys are sent only to their vendor; a custom base URL gets only `api_key`.
 ///
 /// # Errors
 /// `SetupError`, with the setting to change.

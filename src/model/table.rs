@@ -31,7 +31,7 @@ pub struct Table {
     providers: BTreeMap<String, Vendor>,
     #[serde(default)]
     models: BTreeMap<String, Model>,
-    /// Read from `OPENVIBE_MODELS_FILE`.
+    /// True if the table was read from `OPENVIBE_MODELS_FILE`.
     #[serde(skip)]
     is_custom: bool,
 }
@@ -75,7 +75,8 @@ pub struct Model {
     /// Price in US dollars per million tokens.
     #[serde(default)]
     pub output_usd: Option<f64>,
-    /// Supports a JSON schema for responses; otherwise none is sent, and clients that require JSON are refused.
+    /// True if the model supports a JSON schema for responses; otherwise no schema is sent, and requests that require JSON
+    /// are rejected.
     #[serde(default)]
     pub json_schema: bool,
     #[serde(default)]
@@ -83,15 +84,15 @@ pub struct Model {
     /// Tokens for hidden reasoning, in addition to those of a short answer.
     #[serde(default)]
     pub reasoning_tokens: u32,
-    /// Values of `reasoning_effort` that it supports; others are not sent.
+    /// Supported values of `reasoning_effort`; others are not sent.
     #[serde(default)]
     pub reasoning_efforts: Vec<ReasoningEffort>,
-    /// Embedding model, which cannot chat.
+    /// True for an embedding model, which cannot chat.
     #[serde(default)]
     pub embeddings: bool,
     #[serde(default)]
     pub token_limit: TokenLimitField,
-    /// Supports `temperature` and `top_p`.
+    /// True if the model supports `temperature` and `top_p`.
     #[serde(default = "yes")]
     pub temperature: bool,
 }
@@ -178,7 +179,8 @@ impl Table {
             .find_map(|name| self.models.get(name))
     }
 
-    /// Checks whether the window of `model` depends on the host: a built-in entry of an open-weight model has the largest.
+    /// Checks whether the window of `model` depends on the host: the built-in entry of an open-weight model states the
+    /// largest one.
     pub fn has_host_window(&self, model: &Model) -> bool {
         model.provider.is_none() && !self.is_custom
     }

@@ -1,4 +1,4 @@
-//! Context windows of models, and how well estimates of tokens match them.
+//! Context windows of models, and corrections of token estimates.
 
 use serde::{Deserialize, Serialize};
 
@@ -27,14 +27,14 @@ pub struct Window {
     /// Maximum number of tokens in prompt and response together.
     pub tokens: u64,
     pub source: WindowSource,
-    /// Tokens that hidden reasoning takes in addition to a short answer; 0 if there is none.
+    /// Tokens that hidden reasoning uses in addition to a short answer; 0 without hidden reasoning.
     pub reasoning_tokens: u32,
-    /// Mean of reported ÷ estimated tokens in the model's last calls.
+    /// Mean ratio of reported to estimated tokens in the model's last calls.
     pub correction: f64,
 }
 
 impl Window {
-    /// Number of tokens that this model probably counts for an estimate.
+    /// Number of tokens that this model will probably report for an estimate.
     #[expect(
         clippy::cast_precision_loss,
         clippy::cast_possible_truncation,
@@ -45,7 +45,7 @@ impl Window {
         (estimate as f64 * self.correction).ceil() as u64
     }
 
-    /// Largest estimate that this model probably counts as at most `tokens`.
+    /// Largest estimate for which this model will probably report at most `tokens`.
     #[expect(
         clippy::cast_precision_loss,
         clippy::cast_possible_truncation,

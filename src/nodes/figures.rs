@@ -15,18 +15,18 @@ use crate::{db::now, time::Timestamp};
 /// Weight of the newest measurement of the bus delay.
 const NEWEST_WEIGHT: f64 = 0.2;
 
-/// Figures of a node at its last renewal.
+/// Figures of a node at the last renewal of its lease.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub(super) struct Figures {
     pub(super) sockets: usize,
     pub(super) tasks: usize,
     pub(super) queued_writes: usize,
-    /// Mean time that recent messages of other nodes took; `None` if there were none.
+    /// Mean delay of recent messages from other nodes in milliseconds; `None` if there were none.
     pub(super) bus_delay_ms: Option<f64>,
-    /// Time at which events last had to be read because the bus did not bring them.
+    /// Time at which events last had to be read from the log because the bus did not deliver them.
     pub(super) last_gap_at: Option<Timestamp>,
-    /// Difference between this machine's clock and that of the database.
+    /// Difference between the clocks of this machine and the database, in milliseconds.
     pub(super) clock_skew_ms: i64,
     pub(super) epoch: String,
 }
@@ -80,7 +80,7 @@ impl Measured {
             .unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Mean time that recent messages of other nodes took.
+    /// Mean delay of recent messages from other nodes in milliseconds.
     #[expect(clippy::cast_precision_loss, reason = "precise enough for people")]
     pub(super) fn bus_delay_ms(&self) -> Option<f64> {
         let delay_us = self.bus_delay_us.load(Ordering::Relaxed);

@@ -15,7 +15,7 @@ use crate::{
     },
 };
 
-/// Maximum number of workspaces whose positions are read with one statement.
+/// Maximum number of workspaces whose positions are read in one statement.
 const ROOMS_AT_ONCE: usize = 1000;
 /// Maximum number of rooms that read the log at the same time.
 const READS_AT_ONCE: usize = 4;
@@ -24,12 +24,12 @@ const PAGE: PageMax = PageMax {
     events: 256,
     bytes: 1024 * 1024,
 };
-/// Pause after a read that failed.
+/// Pause after a failed read.
 const RETRY_AFTER: Duration = Duration::from_millis(500);
 
-/// Reads what rooms are missing, until `shutdown`.
+/// Reads the events that rooms are missing, until `shutdown`.
 pub async fn follow(links: Links, shutdown: CancellationToken) {
-    // Rooms open without waiting for others that catch up.
+    // Rooms can open without waiting for other rooms that catch up.
     tokio::select! {
         () = shutdown.cancelled() => {}
         () = open_rooms(&links) => {}
@@ -65,7 +65,7 @@ async fn catch_up(links: &Links) {
     }
 }
 
-/// Sets the first positions of rooms. They are subscribed first, so that no event falls between.
+/// Sets the first positions of rooms. The rooms are subscribed first, so that no event is missed in between.
 async fn open(links: &Links, rooms: &[WorkspaceId]) -> Result<(), DbError> {
     links.bus.subscribe(rooms).await;
     let mut c = links.db.read().await?;
@@ -103,7 +103,7 @@ async fn repair(links: &Links, behind: Behind) -> Result<(), DbError> {
     let head = match continuation {
         Continuation::Current => return Ok(()),
         Continuation::Pruned => {
-            // The clients load the snapshot.
+            // Clients of the room then load the snapshot.
             links.hub.restart_room(workspace);
             return Ok(());
         }

@@ -38,7 +38,7 @@ pub(super) fn read_or_create(data_dir: &Path) -> Result<NodeId, IdentityError> {
         Err(e) if e.kind() == std::io::ErrorKind::NotFound => {
             let identity = Identity { id: NodeId::new() };
             let text = serde_json::to_string(&identity).unwrap_or_default();
-            // A crash leaves the whole file or none.
+            // After a crash, there is either a complete file or none.
             let unfinished = data_dir.join("node.json.tmp");
             std::fs::write(&unfinished, text).map_err(io)?;
             std::fs::rename(&unfinished, &path).map_err(io)?;

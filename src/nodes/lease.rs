@@ -1,4 +1,5 @@
-//! The lease of this process, renewed over a session of its own, which also holds a lock against versions that run alone.
+//! The lease of this process, renewed over a session of its own, which also holds a lock against program versions that do
+//! not support several nodes.
 
 use std::{
     sync::Arc,
@@ -24,13 +25,13 @@ use crate::{
 /// Interval of presence updates, and of attempts to connect again.
 const TICK: Duration = Duration::from_secs(1);
 const RENEW_EVERY: Duration = Duration::from_secs(5);
-/// Maximum time of one tick, so that a stuck connection is noticed.
+/// Maximum time of one tick, so that a stuck connection is detected.
 const TICK_WITHIN: Duration = Duration::from_secs(4);
-/// Time without the database after which a node is not ready.
+/// Time without the database after which a node reports that it is not ready.
 const CUT_OFF_AFTER: Duration = Duration::from_secs(5);
-/// Time without the database after which clients are sent away.
+/// Time without the database after which sockets are closed.
 const SOCKETS_KEPT: Duration = Duration::from_secs(30);
-/// Clock difference that is logged.
+/// Clock difference above which a warning is logged.
 const SKEW_MAX_MS: i64 = 2000;
 
 #[derive(Debug, thiserror::Error)]
@@ -44,7 +45,7 @@ pub enum JoinError {
 /// Reason why a node has to stop.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LeaseEnd {
-    /// A version that runs alone took the database while it was unreachable.
+    /// A program version that does not support several nodes took over the database while it was unreachable.
     TakenOver,
     /// Another process uses the ID of this node.
     Replaced,
@@ -65,13 +66,13 @@ impl LeaseEnd {
 
 /// The session of the lease.
 pub struct Lease {
-    /// `None` while it connects again.
+    /// Connection of the session; `None` while reconnecting.
     c: Option<Conn>,
-    /// Changes of presence may be missing from the rows.
+    /// True if presence changes may be missing from the rows.
     is_incomplete: bool,
 }
 
-/// Opens the session: takes the shared lock, and lets commits of leases and presence return before they are on disk.
+/// Opens the session: takes the shared lock, and makes commits of leases and presence return before they are on disk.
 async fn open_session(db: &Db) -> Result<Option<Conn>, DbError> {
     let mut c = db.own_session().await?;
     let is_shared: bool = c
@@ -87,10 +88,10 @@ async fn open_session(db: &Db) -> Result<Option<Conn>, DbError> {
     Ok(Some(c))
 }
 
-/// Joins the nodes of a database, in place of an earlier process with the same ID, whose tasks are free at once.
+/// Joins the nodes of a database. Replaces an earlier process with the same ID, whose tasks are freed immediately.
 ///
 /// # Errors
-/// `Locked` if a version that runs alone uses the database.
+/// `Locked` if a program version that does not support several nodes uses the database.
 pub async fn join(db: &Db, node: &Node) -> Result<Lease, JoinError> {
     let mut c = open_session(db).await?.ok_or(JoinError::Locked)?;
     let at = row::insert(&mut c, node, Figures::default()).await?;
@@ -104,7 +105,7 @@ pub async fn join(db: &Db, node: &Node) -> Result<Lease, JoinError> {
 }
 
 impl Lease {
-    /// Renews the lease until `shutdown`, and stores presence. Connects again after a lost connection.
+    /// Renews the lease and stores presence until `shutdown`. Reconnects after the connection was lost.
     ///
     /// # Errors
     /// The reason why this process must stop.
@@ -172,7 +173,7 @@ impl Lease {
         shutdown: &CancellationToken,
         renewed: Instant,
     ) -> Result<(), LeaseEnd> {
-        // Its place in the pool is needed for the new one.
+        // The new connection needs the old one's place in the pool.
         self.c = None;
         let mut is_emptied = false;
         loop {
@@ -193,7 +194,7 @@ impl Lease {
             match opened {
                 Ok(Ok(Some(c))) => {
                     self.c = Some(c);
-                    // Messages and changes of presence may have been lost with the connection.
+                    // Messages and presence changes may have been lost with the connection.
                     links.hub.mark_all_stale();
                     self.is_incomplete = true;
                     return Ok(());
@@ -215,7 +216,7 @@ impl Lease {
 /// Result of a renewal.
 enum Renewed {
     Kept,
-    /// Others may have taken this node for lost.
+    /// Other nodes may have considered this node lost.
     Rejoined,
     Ended(LeaseEnd),
 }
@@ -266,16 +267,16 @@ async fn renew(links: &Links, c: &mut Conn) -> Result<Renewed, DbError> {
     Ok(result)
 }
 
-/// Reads again what others may have changed while this node was taken for lost.
+/// Reads again the data that other nodes may have changed while they considered this node lost.
 fn rejoin(links: &Links) {
     links.node.set_jobs_until(None);
     links.hub.mark_all_stale();
 }
 
-/// Reads which other nodes live before this one starts. Returns true if there are none.
+/// Reads which other nodes are alive, before this one starts. Returns true if there are none.
 ///
 /// # Errors
-/// If the database fails.
+/// Only database errors.
 pub async fn find_peers(links: &Links) -> Result<bool, DbError> {
     if !links.node.is_shared() {
         return Ok(true);
@@ -289,7 +290,7 @@ pub async fn find_peers(links: &Links) -> Result<bool, DbError> {
 /// Deletes the rows of a node that has stopped, and returns its jobs.
 ///
 /// # Errors
-/// If the database fails.
+/// Only database errors.
 pub async fn leave(links: &Links) -> Result<(), DbError> {
     if !links.node.is_shared() {
         return Ok(());

@@ -18,13 +18,13 @@ pub struct Links {
     pub revocations: Arc<RevocationFeed>,
     /// Time over which sockets are closed.
     pub drain: Duration,
-    /// Interval of polls; tests change it.
+    /// Interval of polls; changed by tests.
     pub poll_every: Duration,
     pub tracker: TaskTracker,
 }
 
 impl Links {
-    /// Identity of the log: a cursor of another epoch is void.
+    /// Identity of the log; cursors of other epochs are invalid.
     pub fn epoch(&self) -> String {
         self.db.epoch().borrow().id.clone()
     }

@@ -1,4 +1,4 @@
-//! The list of nodes that admins see.
+//! The list of nodes for admins.
 
 use serde::Serialize;
 
@@ -10,7 +10,7 @@ use crate::{
     time::Timestamp,
 };
 
-/// A node as admins see it.
+/// A node in the list for admins.
 #[derive(Debug, Serialize, utoipa::ToSchema)]
 #[schema(as = Node)]
 pub struct ListedNode {
@@ -25,17 +25,18 @@ pub struct ListedNode {
     /// True for the node that responds.
     pub is_this: bool,
     pub started_at: Timestamp,
-    /// Open sockets.
+    /// Number of open sockets.
     pub sockets: usize,
-    /// Running tasks.
+    /// Number of running tasks.
     pub tasks: usize,
-    /// Writes that wait for the database.
+    /// Number of writes that wait for the database.
     pub queued_writes: usize,
-    /// Mean time that recent messages of other nodes took; null if there were none.
+    /// Mean delay of recent messages from other nodes in milliseconds; null if there were none.
     pub bus_delay_ms: Option<f64>,
-    /// Time at which events last had to be read from the database because the bus did not bring them.
+    /// Time at which events last had to be read from the database because the bus did not deliver
+    /// them.
     pub last_gap_at: Option<Timestamp>,
-    /// Difference between the clock of the node's machine and that of the database.
+    /// Difference between the clocks of the node's machine and the database, in milliseconds.
     pub clock_skew_ms: i64,
     /// Settings that differ from those of the node that responds, by name.
     pub differing_settings: Vec<String>,
@@ -45,7 +46,7 @@ pub struct ListedNode {
 /// All nodes, by name; on `SQLite`, this process.
 ///
 /// # Errors
-/// If the database fails.
+/// Only database errors.
 pub async fn list(links: &Links) -> Result<Vec<ListedNode>, DbError> {
     let node = &links.node;
     if !node.is_shared() {
@@ -74,7 +75,7 @@ pub async fn list(links: &Links) -> Result<Vec<ListedNode>, DbError> {
 /// The stored nodes, by name, compared with `own`.
 ///
 /// # Errors
-/// If the database fails.
+/// Only database errors.
 pub async fn list_stored(c: &mut Conn, own: Option<&Node>) -> Result<Vec<ListedNode>, DbError> {
     let rows = row::list_all(c).await?;
     let at = dialect::clock(c).await?;

@@ -1,4 +1,4 @@
-//! Processes that share a database: who they are, and how they hear of each other's changes.
+//! Nodes, which are processes that share a database, and how they learn of each other's changes.
 //!
 //! ```text
 //! commit ─► hub ─► sockets of this node
@@ -6,8 +6,9 @@
 //!                                    poll, every second ──► hub: reads what is missing from the log
 //! ```
 //!
-//! The database has everything; messages of the bus are hints. `identity` names this process, `row` has the rows of all nodes,
-//! `lease` keeps this one alive, `follow` reads events that the bus did not bring, and `poll` notices everything that it lost.
+//! The database contains everything; messages on the bus are only hints. `identity` provides the ID of this process, `row`
+//! contains the SQL for the rows of all nodes, `lease` keeps this node alive, `follow` reads events that the bus did not
+//! deliver, and `poll` detects everything else that the bus lost.
 
 pub mod bus;
 mod figures;

@@ -23,7 +23,7 @@ use crate::{config::Config, db::now, ids::NodeId, realtime::NodeState, time::Tim
 pub struct Node {
     pub id: NodeId,
     pub name: String,
-    /// Changes at each start.
+    /// ID that changes at each start.
     pub incarnation: Uuid,
     pub mode: Mode,
     pub started_at: Timestamp,
@@ -32,7 +32,7 @@ pub struct Node {
     state: watch::Sender<NodeState>,
     /// End of the lease for background jobs, by this process's clock.
     jobs_until: Mutex<Option<Instant>>,
-    /// The database has not responded for 5 s.
+    /// True if the database has not responded for 5 s.
     is_cut_off: AtomicBool,
     pub(super) figures: Measured,
 }
@@ -57,7 +57,7 @@ impl Node {
         })
     }
 
-    /// Names a node without a configured name by its address.
+    /// Names the node after its address if no name is configured.
     pub fn name_after(&mut self, address: std::net::SocketAddr) {
         if self.name.is_empty() {
             self.name = address.to_string();

@@ -1,4 +1,5 @@
-//! Notices every second what the bus did not bring: events, ended tasks, revoked access, other nodes, and a new epoch.
+//! Detects every second what the bus did not deliver: events, ended tasks, revoked access, other nodes, and a new
+//! epoch.
 
 use std::time::{Duration, Instant};
 
@@ -14,9 +15,9 @@ use crate::{
 
 /// Interval of polls.
 pub const POLL_EVERY: Duration = Duration::from_secs(1);
-/// Minimum interval between two polls.
+/// Minimum interval between polls that other nodes request.
 const CALLED_EVERY: Duration = Duration::from_millis(100);
-/// A tick that is later than this has missed something.
+/// Delay of a tick above which messages may have been missed.
 const LATE: Duration = Duration::from_secs(2);
 /// Maximum number of workspaces in one statement, and in one tick.
 const ROOMS_AT_ONCE: usize = 1000;
@@ -35,7 +36,7 @@ pub async fn poll(links: Links, shutdown: CancellationToken) {
             () = called(&links) => {}
         }
         if slept.elapsed() > links.poll_every + LATE {
-            // The process was frozen.
+            // The process was suspended.
             links.hub.mark_all_stale();
         }
         if let Err(e) = read(&links, tick, &mut skipped).await {
@@ -69,7 +70,7 @@ async fn read(links: &Links, tick: u64, skipped: &mut usize) -> Result<(), DbErr
     Ok(())
 }
 
-/// Reads which other nodes live, and the epoch.
+/// Reads which other nodes are alive, and the epoch.
 async fn read_nodes(links: &Links) -> Result<(), DbError> {
     let mut c = links.db.read().await?;
     let live = row::list_live(&mut c, Some(links.node.id)).await?;
@@ -79,7 +80,7 @@ async fn read_nodes(links: &Links) -> Result<(), DbError> {
     Ok(())
 }
 
-/// Compares the positions of open rooms with the log, a limited number of them in each tick.
+/// Compares the positions of open rooms with the log, for a limited number of rooms per tick.
 async fn read_heads(
     links: &Links,
     rooms: &[WorkspaceId],

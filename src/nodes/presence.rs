@@ -15,10 +15,10 @@ use crate::{
 /// Maximum number of changes in one statement.
 const CHANGES_AT_ONCE: usize = 1000;
 
-/// Stores who came and left on this node since the last call, and tells the other nodes.
+/// Stores the presence changes on this node since the last call, and announces them to other nodes.
 ///
 /// # Errors
-/// If the database fails; the changes are kept.
+/// Only database errors; the changes are kept.
 pub async fn write_presence(links: &Links, c: &mut Conn) -> Result<(), DbError> {
     let changes = links.hub.take_presence();
     for (n, some) in changes.chunks(CHANGES_AT_ONCE).enumerate() {
@@ -86,7 +86,7 @@ pub(super) async fn read_elsewhere(
 /// People of a workspace with a socket on another live node.
 ///
 /// # Errors
-/// If the database fails.
+/// Only database errors.
 pub async fn list_online(
     c: &mut Conn,
     node: NodeId,

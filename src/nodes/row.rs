@@ -1,4 +1,5 @@
-//! Rows of the nodes. Leases are set and compared with the clock of the database, so that a wrong clock steals nothing.
+//! Rows of the nodes. Leases are set and compared with the clock of the database, so that a node with a wrong clock cannot take
+//! over the work of others.
 
 use std::time::Duration;
 
@@ -75,13 +76,13 @@ pub(super) enum Renewal {
     Renewed {
         at: Timestamp,
     },
-    /// The lease had expired: others may have taken over this node's work.
+    /// The lease had expired, so other nodes may have taken over this node's work.
     Expired {
         at: Timestamp,
     },
     /// Another process uses this ID.
     Replaced,
-    /// The row is gone.
+    /// The row of this node was deleted.
     Missing,
 }
 
@@ -129,7 +130,7 @@ pub(super) async fn claim_jobs(c: &mut Conn, node: NodeId, at: Timestamp) -> Res
     Ok(claimed > 0)
 }
 
-/// Returns the jobs of this node.
+/// Gives up this node's claim of the jobs.
 pub(super) async fn release_jobs(c: &mut Conn, node: NodeId) -> Result<(), DbError> {
     c.q("update jobs set lease_until = null, node_id = null where name = $1 and node_id = $2")
         .bind(JOBS.to_owned())
@@ -187,8 +188,8 @@ pub(super) async fn list_all(c: &mut Conn) -> Result<Vec<NodeRow>, DbError> {
         .await
 }
 
-/// Random name of the nodes that share this database, so that others on the same NATS server do not hear them. A restored backup
-/// gets a new one.
+/// Random name of the nodes that share this database, so that nodes of other databases on the same NATS server do not receive
+/// their messages. A restored backup gets a new one.
 pub(super) async fn cluster(db: &Db) -> Result<String, DbError> {
     db.write(Uuid::nil(), async |c: &mut Conn| {
         c.q("insert into meta (key, value) values ('cluster', $1) on conflict (key) do nothing")

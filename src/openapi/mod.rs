@@ -51,7 +51,7 @@ use crate::http::error::{ErrorBody, OpenAiErrorBody, is_openai};
         (name = "forks", description = "Deep dives: side conversations of a thread, and their results."),
         (name = "outcomes", description = "Results of deep dives: decisions and action items."),
         (name = "tasks", description = "Work of agents: requests, context, and status."),
-        (name = "actions", description = "Calls of tools by agents: what they did, and what waits for somebody's approval."),
+        (name = "actions", description = "Tool calls by agents, and the approvals that they need."),
         (name = "agents", description = "Agent profiles, their versions, and files."),
         (name = "workflows", description = "Lists of steps that agents and people work through."),
         (name = "schedules", description = "Agents and workflows that run at certain times."),
@@ -66,7 +66,7 @@ struct WithoutRoutes;
 
 pub fn empty() -> OpenApi {
     let mut api = WithoutRoutes::openapi();
-    // The derive takes them from the manifest.
+    // The derive copies these from the Cargo manifest.
     (api.info.license, api.info.contact) = (None, None);
     api
 }
@@ -172,7 +172,7 @@ impl Access {
         access
     }
 
-    /// The access in words.
+    /// Describes the access for people.
     fn describe(&self) -> String {
         let mut text = match self.role {
             None if self.scopes.is_some() => "**Access:** no sessions".to_owned(),
@@ -196,7 +196,7 @@ impl Access {
     }
 }
 
-/// Adds the required access to the description.
+/// Adds the required access to the description of an operation.
 fn add_access(method: &str, path: &str, operation: &mut Operation) {
     let text = Access::of(method, path, operation).describe();
     operation.description = Some(match operation.description.take() {

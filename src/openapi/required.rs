@@ -1,8 +1,9 @@
-//! Fields of responses that are always there. The server omits only fields with `skip_serializing_if`; without a value,
-//! other fields are null. The derive of `ToSchema` makes each `Option` optional, because it may be omitted in a request.
+//! Marks response fields that are always present as required. The server omits only fields with `skip_serializing_if`; other
+//! fields without a value are null. The derive of `ToSchema` makes every `Option` optional, because it may be omitted in a
+//! request.
 //!
-//! A field that is omitted instead of null has `#[schema(nullable = false)]`; `next_cursor` is only in some lists, and null on
-//! their last page. The fuzzer (`tests/fuzz`) checks that responses have all required fields.
+//! A field that is omitted instead of null has `#[schema(nullable = false)]`; `next_cursor` is present only in some lists, and
+//! null on their last page. The fuzzer (`tests/fuzz`) checks that responses have all required fields.
 
 use std::collections::BTreeSet;
 
@@ -15,7 +16,7 @@ use utoipa::openapi::{
 
 use super::{Schemas, operations, walk::for_each_part};
 
-/// Frames that clients send, which no operation refers to.
+/// Schema of the frames that clients send, to which no operation refers.
 const CLIENT_FRAME: &str = "ClientFrame";
 
 /// Makes the nullable fields of all schemas required, except those of schemas that requests use.
@@ -28,7 +29,7 @@ pub(super) fn require(schemas: &mut Schemas, paths: &mut Paths) {
     }
 }
 
-/// Names of the schemas that bodies, parameters, and frames of clients consist of.
+/// Names of the schemas that request bodies, parameters, and client frames use, directly or indirectly.
 fn of_requests(schemas: &Schemas, paths: &mut Paths) -> BTreeSet<String> {
     let mut found = BTreeSet::from([CLIENT_FRAME.to_owned()]);
     for item in paths.paths.values_mut() {

@@ -1,4 +1,4 @@
-//! The parts of a schema.
+//! Visits the parts of a schema.
 
 use utoipa::openapi::{
     RefOr, Schema,

@@ -5,9 +5,9 @@
 //!        ─► agents ─► event log ─► audit log, client IDs, the account if it is not in any other workspace
 //! ```
 //!
-//! From the first step on, an alias (an ID that does not belong to anyone) replaces the user's ID in every row, so
-//! that remaining data (a tombstone, a token count) cannot be attributed to them. Their messages are deleted as if
-//! they had done it themselves.
+//! From the first step on, an alias (an ID that does not belong to anyone) replaces the user's ID in every row, so that
+//! remaining data (a tombstone, a token count) cannot be attributed to them. Their messages are deleted as if the user had
+//! deleted them.
 
 use std::sync::Arc;
 
@@ -39,13 +39,13 @@ use crate::{
     tasks::{TaskKind, actions, budgets, queue, usage},
 };
 
-/// Maximum number of messages per transaction: each one affects a dozen tables.
+/// Maximum number of messages per transaction, because each one affects a dozen tables.
 const MESSAGES_AT_ONCE: usize = 20;
 /// Maximum number of other rows changed per transaction.
 const ROWS_AT_ONCE: usize = 100;
 /// Maximum number of rows that a statement searches.
 const ROWS_SCANNED_MAX: i64 = 1000;
-/// The same for agents, whose versions have long texts.
+/// Maximum number of agents that a statement searches, because their versions have long texts.
 const AGENTS_SCANNED_MAX: i64 = 10;
 /// Maximum number of files whose bytes are deleted at once.
 const FILES_AT_ONCE: i64 = 100;
@@ -88,7 +88,7 @@ pub struct Erased {
     pub messages: i64,
     /// Deleted uploads.
     pub files: i64,
-    /// True if the account was deleted too, because it was not in any other workspace.
+    /// True if the account was also deleted, because it was not in any other workspace.
     pub account_deleted: bool,
 }
 
@@ -219,8 +219,7 @@ impl Eraser {
                 .await?;
         }
         let done = get(&mut self.db.read().await?, id).await?;
-        // The rows of the files are gone, so their bytes are deleted immediately instead of in the next cleanup
-        // round.
+        // The rows of the files were deleted, so their bytes are deleted immediately instead of in the next cleanup round.
         loop {
             match self.blobs.remove_unused(&self.db, FILES_AT_ONCE).await {
                 Ok(0) => break,
@@ -630,7 +629,7 @@ async fn take_message(
         .run()
         .await?;
     if message.deleted_at.is_some() {
-        // No event announces the other author of a tombstone.
+        // No event announces the new author of a tombstone.
         auth::mark_names_changed(c).await?;
         return Ok(());
     }
@@ -657,7 +656,7 @@ async fn take_task(
         let audience = queue::audience_in(c, task.channel_id).await?;
         remove::stop(c, &task, hub, audience).await?;
     }
-    // Work that a schedule passed on has its prompt, and no trigger message.
+    // A task to which a schedule's task delegated has a prompt and no trigger message.
     let has_own_input = matches!(
         task.kind,
         TaskKind::Resolve | TaskKind::Schedule | TaskKind::Delegate
@@ -670,7 +669,7 @@ async fn take_task(
         .bind(e.alias_id)
         .run()
         .await?;
-    // Its texts cite the user.
+    // The texts of the run cite the user.
     c.q("update runs set requested_by = $2, input = '' where id = $1")
         .bind(id)
         .bind(e.alias_id)
@@ -894,7 +893,7 @@ async fn delete_account(c: &mut Conn, user: UserId) -> Result<bool, ChatError> {
         ] {
             c.q(sql).bind(user).run().await?;
         }
-        // Its row on `PostgreSQL` has the user's ID for 10 minutes.
+        // On `PostgreSQL`, the row of the revocation contains the user's ID for 10 minutes.
         let revocation = Revocation::User {
             user,
             workspace: None,

@@ -36,7 +36,7 @@ const PAGE: i64 = 200;
 /// Maximum range of sequence numbers scanned by one statement, so that it ends well before its deadline even if most
 /// messages are by others.
 const SCANNED_MAX: i64 = 16_384;
-/// Capacity of the queue to a slow reader; reading waits when it is full.
+/// Capacity of the queue to the client, in pieces; reading waits while the queue is full.
 const PIECES_MAX: usize = 4;
 
 type Piece = io::Result<Bytes>;
@@ -54,9 +54,9 @@ pub struct Subject {
 /// Recipient of an export.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ExportReader {
-    /// The user, signed in: includes addresses and devices of the account's sessions, which do not belong to a
-    /// workspace, adaptation states and catch-ups, which only the user can see, and texts of actions and outputs of runs, which can
-    /// quote others.
+    /// The signed-in user. Includes addresses and devices of the account's sessions, which do not belong to a workspace;
+    /// adaptation states and catch-ups, which only the user can see; and texts of actions and outputs of runs, which can quote
+    /// others.
     Subject,
     /// An admin or an API client.
     Other,
@@ -88,7 +88,7 @@ pub fn export(
         };
         if let Err(Broken::Db(e)) = written {
             tracing::error!(error = %e, "an export failed");
-            // The client notices that the document is incomplete. Does not wait if the client has stopped reading.
+            // The error shows the client that the document is incomplete. Does not wait if the client has stopped reading.
             drop(
                 out.send
                     .try_send(Err(io::Error::other("the export failed"))),
@@ -244,7 +244,7 @@ struct Device {
     expires_at: Timestamp,
 }
 
-/// Usage without what it cost, which is the workspace's information and hidden from some.
+/// Usage without costs, which belong to the workspace and are hidden from some people.
 #[derive(Serialize, Deserialize)]
 struct ExportedUsage {
     input_tokens: i64,
@@ -605,7 +605,7 @@ async fn written_for_subject(db: &Db, out: &mut Out, who: Subject) -> Result<(),
         key: |row| row.id,
     };
     part(db, out, who, &adaptation).await?;
-    // They quote others, so the user must still be able to read the thread.
+    // Catch-ups quote others, so the user must still be able to read the thread.
     let catch_ups = Part::<ExportedCatchUp> {
         name: "catch_ups",
         sql: concat!(
@@ -618,7 +618,7 @@ async fn written_for_subject(db: &Db, out: &mut Out, who: Subject) -> Result<(),
         key: |row| row.thread_id.0,
     };
     part(db, out, who, &catch_ups).await?;
-    // So do answers of replays.
+    // Answers of replays quote others too.
     let replays = Part::<ExportedReplay> {
         name: "replays",
         sql: concat!(
@@ -668,7 +668,7 @@ async fn runs(db: &Db, out: &mut Out, who: Subject) -> Result<(), Broken> {
         key: |row| row.id.0,
     };
     part(db, out, who, &runs).await?;
-    // They quote others, so the user must still be able to read the channel.
+    // Outputs quote others, so the user must still be able to read the channel.
     let outputs = Part::<ExportedOutput> {
         name: "run_outputs",
         sql: concat!(
@@ -722,7 +722,7 @@ async fn head(db: &Db, out: &mut Out, who: Subject) -> Result<(), Broken> {
     out.field("membership", &membership).await
 }
 
-/// Start of the next page: after the last row of a full page, else after the scanned numbers.
+/// Start of the next page: after the last row of a full page, otherwise after the scanned numbers.
 fn next_after(rows: usize, last: Option<i64>, until: i64) -> i64 {
     let is_full = i64::try_from(rows).is_ok_and(|rows| rows >= PAGE);
     last.filter(|_| is_full).unwrap_or(until)

@@ -81,7 +81,7 @@ pub(super) fn rename(value: &mut Value, user: UserId, alias: UserId) {
     });
 }
 
-/// Clears every text that equals one of these.
+/// Clears every text that equals one of `words`.
 pub(super) fn forget(value: &mut Value, words: &[String]) {
     each_text(value, &|text| {
         if words.iter().any(|word| word == text) {

@@ -1,4 +1,4 @@
-//! Tests of a connection: a one-word reply.
+//! Tests a connection by requesting a one-word reply.
 
 use std::{
     sync::Arc,
@@ -22,7 +22,7 @@ use crate::{
 /// Time limit of a test.
 const WITHIN: Duration = Duration::from_secs(30);
 const REPLY_BYTES_MAX: usize = 1000;
-/// Enough for the word and for a short hidden reasoning.
+/// Output limit, which is enough for the word and for short hidden reasoning.
 const OUTPUT_TOKENS_MAX: u32 = 1_000;
 /// Lifetime of the result for the server that environment variables name; shorter if the test failed.
 const FRESH: Duration = Duration::from_mins(10);
@@ -30,7 +30,7 @@ const FAILURE_FRESH: Duration = Duration::from_secs(30);
 
 /// Reply to a test.
 pub struct Tested {
-    /// Model that was asked.
+    /// Model that was tested.
     pub model: String,
     pub reply: Result<Collected, CollectError>,
 }
@@ -144,7 +144,7 @@ fn status_of(error: &CollectError) -> ModelStatus {
         return ModelStatus::Unreachable;
     };
     match error {
-        // The model replied: some models return only reasoning for a one-word reply.
+        // Counts as a reply, because some models return only reasoning for a one-word reply.
         ModelError::Empty => ModelStatus::Ok,
         ModelError::Auth(_) => ModelStatus::AuthFailed,
         ModelError::ContextTooLarge | ModelError::ModelMissing(_) => ModelStatus::NoModel,

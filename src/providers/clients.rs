@@ -24,7 +24,7 @@ use crate::{
 const CLIENTS_MAX: usize = 256;
 /// Maximum number of concurrent tests.
 const TESTS_MAX: usize = 4;
-/// Host that stands for an IP address that is not permitted: resolving it fails with the reason.
+/// Host that replaces an IP address that is not permitted; resolving it fails with the reason.
 const DENIED_HOST: &str = "not-permitted.invalid";
 
 /// Dependencies of providers.
@@ -62,7 +62,7 @@ pub(super) struct Environment {
     pub(super) latest: tokio::sync::Mutex<Option<(Instant, Checked)>>,
 }
 
-/// Clients of workspaces; the one that was not used for the longest time is dropped first.
+/// Clients of workspaces; the least recently used one is dropped first.
 #[derive(Default)]
 struct Clients {
     of: HashMap<WorkspaceId, Client>,
@@ -129,13 +129,13 @@ impl Providers {
         })
     }
 
-    /// The provider for workspaces without settings of their own.
+    /// The provider for workspaces without their own settings.
     pub fn fallback(&self) -> Arc<dyn Provider> {
         let environment = self.environment.as_ref();
         Arc::clone(environment.map_or(&self.builtin, |environment| &environment.provider))
     }
 
-    /// The provider of a workspace, as it is set now.
+    /// The provider of a workspace, according to its current settings.
     ///
     /// # Errors
     /// If the settings cannot be read.
@@ -189,7 +189,7 @@ impl Providers {
     ) -> Result<Arc<dyn Provider>, SetupError> {
         if let Some(gate) = Gate::new(&self.rules, local, &connection.base_url) {
             if gate.check_literal().is_err() {
-                // Cannot fail: the URL has a host.
+                // Cannot fail, because the URL has a host.
                 let _ = connection.base_url.set_host(Some(DENIED_HOST));
             }
             connection.resolver = Some(Arc::new(gate));
@@ -202,7 +202,7 @@ impl Providers {
         Gate::new(&self.rules, local, url)
     }
 
-    /// Forgets the client of a workspace, so that one with old settings is not kept in memory.
+    /// Forgets the client of a workspace, so that a client with old settings is not kept in memory.
     pub(super) fn forget(&self, workspace: WorkspaceId) {
         let mut clients = self.clients.lock().unwrap_or_else(PoisonError::into_inner);
         clients.of.remove(&workspace);

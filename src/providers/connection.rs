@@ -1,4 +1,4 @@
-//! The model server of a workspace, as admins see and change it.
+//! The model server of a workspace, in the form in which admins see and change it.
 
 use serde::{Deserialize, Serialize};
 
@@ -39,9 +39,9 @@ text_enum! {
 /// The model server of a workspace.
 #[derive(Debug, Clone, Serialize, utoipa::ToSchema)]
 pub struct ModelConnection {
-    /// Null if no server is connected.
+    /// Vendor; null if no server is connected.
     pub provider: Option<ProviderKind>,
-    /// Null if no server is connected.
+    /// Base URL; null if no server is connected.
     pub base_url: Option<String>,
     /// Model that every agent uses; null if agents choose.
     pub model: Option<String>,
@@ -49,9 +49,10 @@ pub struct ModelConnection {
     pub utility_model: Option<String>,
     /// True if an API key is stored. The key itself is never returned.
     pub key_set: bool,
-    /// Settings from the environment apply to all workspaces and cannot be changed here.
+    /// Origin of the settings. Settings from the environment apply to all workspaces and cannot be changed
+    /// here.
     pub source: ModelSource,
-    /// `no_model` if no server is connected.
+    /// Result of the latest test; `no_model` if no server is connected.
     pub status: ModelStatus,
     pub checked_at: Option<Timestamp>,
     /// Version for `If-Match`; 0 before the first change.
@@ -73,7 +74,7 @@ pub struct ModelForm {
     #[serde(default, deserialize_with = "nullable")]
     #[schema(value_type = Option<String>)]
     pub api_key: Option<Option<String>>,
-    /// Stores the settings even if the test fails.
+    /// `true` stores the settings even if the test fails.
     #[serde(default)]
     pub force: bool,
 }

@@ -23,7 +23,7 @@ pub enum ProviderError {
     Invalid(String, &'static str),
     #[error(transparent)]
     Denied(Denied),
-    /// The test failed. Contains the cause.
+    /// The test failed; contains the cause.
     #[error("{1}")]
     Unusable(ModelStatus, String),
     #[error(transparent)]

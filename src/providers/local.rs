@@ -1,4 +1,4 @@
-//! Model servers on this machine, on their usual ports.
+//! Finds model servers on the usual ports of this machine.
 
 use std::time::Duration;
 
@@ -19,13 +19,13 @@ const MODELS_MAX: usize = 50;
 #[derive(Debug, Clone, Serialize, utoipa::ToSchema)]
 pub struct LocalServer {
     pub base_url: String,
-    /// Names of its models, at most 50.
+    /// Names of the server's models, at most 50.
     pub models: Vec<String>,
 }
 
 impl Providers {
-    /// Model servers that answer on the usual ports of this machine; none if a server is connected already, or if the
-    /// workspace may not use local addresses.
+    /// Model servers that respond on the usual ports of this machine. Empty if a server is already connected, or if
+    /// the workspace may not use local addresses.
     ///
     /// # Errors
     /// If the settings cannot be read.

@@ -1,8 +1,8 @@
-//! The model server of each workspace: from the environment, or as an admin connected it, or none.
+//! The model server of each workspace: from the environment, connected by an admin, or none.
 //!
 //! Environment variables apply to all workspaces and take precedence. Otherwise each workspace has its own client,
-//! which is created when it is first used and replaced when the settings have another version, so a change takes
-//! effect with the next call. Without a server, the built-in responder replies.
+//! which is created when it is first used and replaced when the version of the settings changes, so that a change
+//! takes effect with the next call. Without a server, the built-in responder replies.
 
 mod check;
 mod clients;

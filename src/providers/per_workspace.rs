@@ -14,7 +14,7 @@ use crate::{
     },
 };
 
-/// Gives each task a handler with the provider of its workspace, as it is set when the task runs.
+/// Runs each task with the provider that its workspace has at that time.
 pub struct PerWorkspace<H> {
     providers: Arc<Providers>,
     handler: H,

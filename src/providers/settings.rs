@@ -99,7 +99,7 @@ impl Providers {
         let checked = self.checked_environment(environment, member).await?;
         let connection = &environment.connection;
         let mut shown = connection.base_url.clone();
-        // These fail only for URLs without a host.
+        // These calls fail only for URLs without a host.
         let _ = shown.set_username("");
         let _ = shown.set_password(None);
         shown.set_query(None);
@@ -236,7 +236,7 @@ impl Providers {
         drop(c);
         let version = current.version;
         check_version(&current, expected)?;
-        // The stored key must not be sent to another server.
+        // The stored key must not be sent to a different server.
         let is_same_server = current
             .base_url
             .as_deref()
@@ -292,7 +292,7 @@ impl Providers {
             None => None,
         };
         match denied {
-            // A host that is not found is a failed test, not a forbidden address.
+            // A host that cannot be found counts as a failed test, not as a forbidden address.
             Some(Denied::NotFound(_)) if wanted.force => Ok(()),
             Some(denied) => Err(ProviderError::Denied(denied)),
             None => Ok(()),

@@ -38,7 +38,7 @@ impl Stored {
         .await
     }
 
-    /// Local addresses are for the oldest workspace only: that of the operator.
+    /// Whether a workspace can use local addresses: only the oldest one can, which belongs to the operator.
     pub(super) async fn local_for(
         c: &mut Conn,
         workspace: WorkspaceId,
@@ -55,7 +55,7 @@ impl Stored {
         local(self.has_older)
     }
 
-    /// The row with its address, if a server is connected.
+    /// The row with the server's URL, if a server is connected.
     pub(super) fn connected(self) -> Option<(Self, Url)> {
         let base_url = Url::parse(self.base_url.as_deref()?).ok()?;
         Some((self, base_url))
@@ -71,7 +71,7 @@ fn local(has_older: bool) -> LocalAddresses {
 }
 
 impl Stored {
-    /// Stores the row as the successor of the version before; returns false if there is another version now.
+    /// Stores the row as the next version; returns false if the stored version has changed.
     pub(super) async fn replace(
         &self,
         c: &mut Conn,

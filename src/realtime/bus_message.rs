@@ -1,4 +1,5 @@
-//! Messages between nodes. All of them are hints: the database has everything that must not be lost.
+//! Messages between nodes. All of them are hints; the database contains everything that must not be
+//! lost.
 
 use serde::{Deserialize, Serialize};
 
@@ -20,7 +21,7 @@ pub enum BusMessage {
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         events: Vec<Envelope>,
     },
-    /// Tasks are due, and their node has no free worker.
+    /// Tasks are due, and the sending node has no free worker.
     Wake,
     /// A task was stopped.
     Stop {
@@ -51,9 +52,9 @@ pub enum BusMessage {
         user: UserId,
         status: PresenceStatus,
     },
-    /// Sessions, keys, or members lost their access: the rows are in the database.
+    /// Sessions, keys, or members lost their access; the database contains the details.
     Revoke,
-    /// Sign of life.
+    /// Heartbeat of a node.
     Node {
         state: NodeState,
         /// Milliseconds since 1970, to measure the delay of the bus.
@@ -71,7 +72,7 @@ impl BusMessage {
             | Self::User { workspace, .. }
             | Self::Presence { workspace, .. } => Some(*workspace),
             Self::Delta(delta) => Some(delta.workspace),
-            // The node that runs a task may have no socket of its workspace.
+            // The node that runs a task may have no socket of the workspace.
             Self::Stop { .. } | Self::Wake | Self::Revoke | Self::Node { .. } => None,
         }
     }

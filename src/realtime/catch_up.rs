@@ -1,5 +1,5 @@
-//! Limits concurrent catch-ups per person, so that one person's sockets do not occupy all database
-//! readers, and their reads in all, so that a node that takes over the clients of another one still serves its own.
+//! Limits the number of sockets that catch up at the same time: per person, so that one person's sockets do not occupy all
+//! database readers, and in total, so that a node that takes over the clients of another one can still serve its own.
 
 use std::sync::Arc;
 
@@ -8,10 +8,10 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use crate::ids::UserId;
 
-/// Maximum number of sockets of one person that catch up at the same time; further ones wait.
+/// Maximum number of sockets of one person that catch up at the same time; any more wait.
 const CATCH_UPS_PER_USER: usize = 4;
 
-/// Maximum number of sockets that read what they have missed at the same time. A slow client holds no turn while it receives.
+/// Maximum number of sockets that read missed events at the same time. Sending the events to a slow client does not count.
 const READS: usize = 64;
 
 /// Sockets in this process that are catching up.
@@ -58,7 +58,7 @@ impl CatchUps {
         permit
     }
 
-    /// Waits for a turn to read. Safe to drop while it waits.
+    /// Waits until the socket can read. Safe to drop while it waits.
     pub async fn turn(&self) -> Option<OwnedSemaphorePermit> {
         // Fails only if the semaphore is closed, which never happens.
         Arc::clone(&self.reads).acquire_owned().await.ok()

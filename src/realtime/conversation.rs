@@ -1,4 +1,4 @@
-//! Where messages are: a thread or a fork.
+//! Conversations, which contain the messages.
 
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;

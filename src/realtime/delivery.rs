@@ -17,7 +17,8 @@ text_enum! {
     pub enum DeltaFormat {
         /// Objects.
         Full = "full",
-        /// Arrays of stream number, offset, and text, after an object that gives the number.
+        /// Arrays of stream number, offset, and text, after an object that announces the stream
+        /// number.
         Compact = "compact",
     }
 }

@@ -1,4 +1,4 @@
-//! Types of events, and what their frames contain.
+//! Types of events, and the contents of their frames.
 
 use serde::Serialize;
 use serde_json::value::RawValue;
@@ -61,19 +61,20 @@ crate::text_enum::text_enum! {
 }
 
 impl EventType {
-    /// Checks whether the event is about an agent or a workflow: keys without a scope for agents do not receive it.
+    /// Checks whether the event is about an agent or a workflow, so that API keys without a scope for agents do not receive it.
     pub fn is_of_agent(self) -> bool {
         is_type_of_agent(self.as_str())
     }
 }
 
-/// As `EventType::is_of_agent`, for a stored type, which a newer version may have written. `visible_after` has the same condition.
+/// Like `EventType::is_of_agent`, for a stored type, which a newer version may have written. `visible_after` has the same
+/// condition.
 pub(super) fn is_type_of_agent(kind: &str) -> bool {
     kind.starts_with("agent.") || kind.starts_with("workflow.")
 }
 
-/// Types of the events of a channel that clients with `EventScope::Joined` receive only if they have joined or opened it, as a list for
-/// statements. Other events of channels are rare, or are shown elsewhere.
+/// SQL list of the event types of a channel that clients with `EventScope::Joined` receive only if they have joined or opened the
+/// channel. Other events of channels are rare, or are shown outside the channel.
 macro_rules! traffic_types {
     () => {
         "'thread.created', 'thread.updated', 'message.created', 'message.updated', 'reaction.added', 'reaction.removed', \
@@ -117,13 +118,13 @@ pub(super) struct Frame<'a> {
     pub data: &'a RawValue,
 }
 
-/// The `data` of events. Its schema is that of the whole frame.
+/// The `data` of events. `ToSchema` describes the whole frame.
 pub trait EventData: Serialize + ToSchema {
     /// Types of events with this data.
     const TYPES: &'static [EventType];
 }
 
-/// Adds the schema of the frames with `D`, and the schemas that it refers to. Returns a reference to it.
+/// Adds the schema of the frames with `D`, and the schemas that it refers to. Returns a reference to the schema.
 pub fn add_schema<D: EventData>(schemas: &mut Vec<(String, RefOr<Schema>)>) -> Ref {
     D::schemas(schemas);
     Frame::schemas(schemas);

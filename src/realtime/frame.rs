@@ -20,15 +20,15 @@ text_enum! {
     }
 }
 
-/// A frame to many people, encoded once.
+/// An ephemeral frame to many people, encoded once.
 #[derive(Serialize, ToSchema)]
 #[serde(tag = "type")]
 pub enum LiveFrame<'a> {
-    /// Appends `text` at `offset`, in UTF-16 code units, to the reply that an agent writes. A new attempt starts at 0.
+    /// Appends `text` at `offset`, in UTF-16 code units, to a reply that an agent is writing. A new attempt starts at 0.
     #[serde(rename = "task.delta")]
     #[schema(title = "TaskDelta")]
     TaskDelta {
-        /// Only with `deltas: compact`: number of the stream in later deltas.
+        /// Number of the stream in later deltas; only with `deltas: compact`.
         #[serde(skip_serializing_if = "Option::is_none")]
         #[schema(nullable = false)]
         stream: Option<u64>,
@@ -55,13 +55,14 @@ pub enum LiveFrame<'a> {
     #[serde(rename = "heartbeat")]
     #[schema(title = "Heartbeat")]
     Heartbeat { seq: i64 },
-    /// Only with `scope: joined`: the newest event of a public channel whose traffic the socket does not receive.
+    /// The newest event of a public channel whose traffic the socket does not receive; only with `scope: joined`.
     #[serde(rename = "channel.activity")]
     #[schema(title = "ChannelActivity")]
     ChannelActivity { channel_id: ChannelId, seq: i64 },
 }
 
-/// Only with `deltas: compact`: appends a text to a reply. Its stream was named by a delta with offset 0 or the response to `subscribe`.
+/// Appends text to a reply; only with `deltas: compact`. A delta with offset 0, or the response to `subscribe`, has announced the
+/// stream number.
 #[derive(Debug, Serialize)]
 pub struct CompactDelta<'a>(
     /// Number of the stream in this connection.
@@ -103,7 +104,7 @@ impl LiveFrame<'_> {
     }
 }
 
-/// Encodes a frame of plain fields, which cannot fail.
+/// Encodes a frame. Its fields are plain values, so this cannot fail.
 pub fn encode_frame(frame: &impl Serialize) -> Utf8Bytes {
     serde_json::to_string(frame).unwrap_or_default().into()
 }

@@ -19,10 +19,10 @@ use crate::{
     time::Timestamp,
 };
 
-/// Events removed per transaction, which limits how long other writers wait.
+/// Maximum number of events removed per transaction, which limits how long other writers wait.
 const PRUNED_AT_ONCE: i64 = 1000;
 
-/// Recipients of an event, by current membership at the time of delivery.
+/// Recipients of an event, determined by the memberships at the time of delivery.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Audience {
@@ -42,20 +42,20 @@ impl Audience {
     }
 }
 
-/// Recipients of an event that not everyone can see, such as one about an agent.
+/// Recipients of an event that not everyone in its audience can see, such as one about an agent.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Recipients {
     pub users: Vec<UserId>,
-    /// Also send it to people who manage agents.
+    /// True if people who manage agents also receive the event.
     pub managers: bool,
 }
 
 /// Agents that a reader can see; an API key can see fewer than its owner.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct AgentVisibility {
-    /// Any agents.
+    /// True if the reader can see agents at all.
     pub agents: bool,
-    /// Also agents that this person cannot invoke.
+    /// True if the reader also sees agents that they cannot invoke.
     pub all_agents: bool,
 }
 
@@ -99,15 +99,15 @@ pub enum MembershipChange {
 
 /// An event to append; `data` is already JSON.
 pub struct NewEvent {
-    /// From `reserve`.
+    /// Sequence number from `reserve`.
     pub seq: i64,
     pub kind: EventType,
     pub audience: Audience,
-    /// One more recipient, even if not in the channel.
+    /// One more recipient, who does not have to be in the channel.
     pub extra_recipient: Option<UserId>,
     /// The only recipients, regardless of the audience.
     pub only: Option<Recipients>,
-    /// People who receive it even if they have not joined its public channel; `message_mentions` has the same ones.
+    /// People who receive the event even if they have not joined its public channel; the same as in `message_mentions`.
     pub mentioned: Vec<UserId>,
     pub thread: Option<ThreadId>,
     pub fork: Option<ForkId>,
@@ -165,7 +165,7 @@ impl NewEvent {
         self
     }
 
-    /// Restricts the event to these recipients.
+    /// Restricts the event to these recipients, if any are given.
     #[must_use]
     pub fn only_to(mut self, only: Option<Recipients>) -> Self {
         self.only = only;
@@ -211,11 +211,11 @@ pub struct Envelope {
     /// The only recipients, regardless of the audience.
     pub only: Option<Recipients>,
     pub is_of_agent: bool,
-    /// Part of the traffic of its channel.
+    /// True if the event is part of the traffic of its channel.
     pub is_traffic: bool,
-    /// People who receive it even if they have not joined its public channel.
+    /// People who receive the event even if they have not joined its public channel.
     pub mentioned: Vec<UserId>,
-    /// The message whose complete text the frame has, or which it deletes: the end of its stream.
+    /// The message whose stream ends, because the frame contains its complete text or deletes it.
     pub ends_stream: Option<MessageId>,
     pub access: Option<MembershipChange>,
     #[serde(with = "frame_text")]
@@ -243,8 +243,8 @@ pub async fn reserve(c: &mut Conn, workspace: WorkspaceId, n: usize) -> Result<i
     c.reserve_seq(workspace.0, n).await
 }
 
-/// Appends an event under a reserved sequence number; it is stored with the others of the transaction, and delivered after the
-/// commit.
+/// Appends an event under a reserved sequence number; it is stored together with the other events of the transaction, and
+/// delivered after the commit.
 #[expect(
     clippy::unused_async,
     reason = "a statement to its callers, although the transaction runs it later"
@@ -312,7 +312,7 @@ pub async fn append_one(
     Ok(seq)
 }
 
-/// The newest sequence number, and the newest that was pruned.
+/// The newest sequence number, and the newest one that was pruned.
 pub async fn head(c: &mut Conn, workspace: WorkspaceId) -> Result<(i64, i64), DbError> {
     c.q("select seq, pruned_seq from workspaces where id = $1")
         .bind(workspace)
@@ -337,11 +337,11 @@ pub async fn heads(
     .await
 }
 
-/// Place in the log up to which a room has delivered events.
+/// Position in the log up to which a room has delivered events.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Position {
     pub seq: i64,
-    /// Time of this event; `None` if it is pruned.
+    /// Time of this event; `None` if it was pruned.
     pub ts: Option<Timestamp>,
 }
 
@@ -370,13 +370,14 @@ pub async fn positions(
 /// Content of the log after a position.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Continuation {
-    /// Nothing yet.
+    /// The log has no later events.
     Current,
-    /// Events up to this one.
+    /// The log has later events, up to this sequence number.
     Through(i64),
-    /// Events after it were pruned.
+    /// Events after the position were pruned.
     Pruned,
-    /// The event at this position does not exist, so this is another log: the database was replaced by an older or different one.
+    /// The event at this position does not exist, so the log is a different one: the database was replaced with an older or
+    /// different one.
     Lost,
 }
 
@@ -420,7 +421,7 @@ pub struct PageMax {
     pub bytes: i64,
 }
 
-/// A reader of the log, and what the reader receives of what is visible.
+/// A reader of the log, and which of the visible events the reader receives.
 #[derive(Debug, Clone, Copy)]
 pub struct LogReader<'a> {
     pub user: UserId,
@@ -428,8 +429,8 @@ pub struct LogReader<'a> {
     pub followed: Followed<'a>,
 }
 
-/// Events after `after` and up to `until` that a reader can currently see, oldest first, as pairs of sequence number and
-/// frame; at least one if there is any. For frames beyond the page, only the size is read.
+/// Events after `after` and up to `until` that a reader can currently see, oldest first, as pairs of sequence number and frame;
+/// at least one if there is any. Of frames beyond the page, only the size is read.
 pub async fn visible_after(
     c: &mut Conn,
     workspace: WorkspaceId,
@@ -508,7 +509,7 @@ impl LogRow {
     }
 }
 
-/// Recipients of restricted events, by number.
+/// Recipients of restricted events, by sequence number.
 async fn recipients_of(
     c: &mut Conn,
     workspace: WorkspaceId,
@@ -535,7 +536,7 @@ async fn recipients_of(
     Ok(recipients)
 }
 
-/// People whom new messages of public channels mention, by number.
+/// People whom new messages in public channels mention, by sequence number.
 async fn mentioned_in(
     c: &mut Conn,
     workspace: WorkspaceId,
@@ -547,7 +548,7 @@ async fn mentioned_in(
     let mut created = rows.iter().filter(is_created);
     if let Some(first) = created.next() {
         let last = created.next_back().unwrap_or(first);
-        // A mention of a group has the ID of the channel.
+        // For a mention of a group, the ID is that of the channel.
         let found: Vec<(i64, UserId)> = c
             .q("select e.seq, mm.target_id from events e join message_mentions mm on mm.message_id = e.message_id and mm.seq = e.seq \
                 where e.workspace_id = $1 and e.seq between $2 and $3 and mm.target_id <> e.channel_id order by e.seq, mm.target_id")
@@ -563,10 +564,10 @@ async fn mentioned_in(
     Ok(mentioned)
 }
 
-/// Events after `after` with their recipients, oldest first, as their commits sent them. Only the texts of messages deleted since
-/// then are missing. At least one event if there is any.
+/// Events after `after` with their recipients, oldest first, as they were sent after their commits, except for the texts of
+/// messages that were deleted since. Returns at least one event if there is any.
 ///
-/// `c` is a snapshot or a transaction: otherwise, cleanup could delete the recipients in between.
+/// `c` must be a snapshot or a transaction; otherwise, cleanup could delete the recipients between the queries.
 pub async fn envelopes_after(
     c: &mut Conn,
     workspace: WorkspaceId,
@@ -640,8 +641,7 @@ pub async fn blank_message(
     Ok(())
 }
 
-/// Removes up to `PRUNED_AT_ONCE` events older than `before`, oldest first, and returns their
-/// number.
+/// Removes up to `PRUNED_AT_ONCE` events older than `before`, oldest first, and returns the number of removed events.
 pub async fn prune(
     c: &mut Conn,
     workspace: WorkspaceId,

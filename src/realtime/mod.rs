@@ -1,9 +1,9 @@
 //! Delivers committed changes to clients.
 //!
-//! `log` appends events in the transaction of the change. After the commit, the writer passes them
-//! to `hub`, which knows the sockets of this process and sends each frame, encoded once, to its
-//! recipients. A socket (`crate::socket`) is a cursor into the log: it reads missed events from there. Streamed
-//! replies, typing, and presence bypass the log and can be dropped.
+//! `log` appends events in the transaction of the change. After the commit, the writer passes them to `hub`,
+//! which holds the sockets of this process and sends each frame, encoded once, to its recipients. A socket
+//! (`crate::socket`) is a cursor into the log, from which it reads missed events. Streamed replies, typing, and
+//! presence bypass the log and can be dropped.
 
 mod bus_message;
 mod catch_up;

@@ -7,9 +7,9 @@ text_enum! {
     pub enum NodeState {
         Starting = "starting",
         Ready = "ready",
-        /// It is stopping, and serves what is open.
+        /// The node is stopping, and still serves open connections.
         Draining = "draining",
-        /// Its lease has expired.
+        /// The lease of the node has expired.
         Lost = "lost",
     }
 }

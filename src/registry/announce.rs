@@ -17,19 +17,19 @@ text_enum! {
     /// Change of a tool.
     pub enum ToolChange {
         Created = "created",
-        /// Its settings, its secret, its status, or a function.
+        /// The settings, the secret, the status, or a function of the tool changed.
         Updated = "updated",
         Deleted = "deleted",
     }
 }
 
-/// A change to a tool, without texts of people, its settings, and its definitions, which can be large.
+/// A change to a tool. Omits texts written by people, settings, and definitions, which can be large.
 #[derive(Serialize, utoipa::ToSchema)]
 pub struct ToolEvent {
     pub tool_id: ToolId,
     pub action: ToolChange,
     pub status: ToolStatus,
-    /// Number of functions that the server changed, and that wait for an admin to accept the difference.
+    /// Number of functions that the server has changed and whose change no admin has accepted yet.
     pub changed_functions: usize,
 }
 

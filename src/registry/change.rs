@@ -158,7 +158,7 @@ pub async fn patch_tool(
     Ok(tool)
 }
 
-/// Deletes a tool that no agent names, with its functions and its secret.
+/// Deletes a tool that no agent uses, with its functions and its secret.
 ///
 /// # Errors
 /// `NotFound`, `Stale`, `InUse`, or an error from `Actor::require`.
@@ -176,7 +176,7 @@ pub async fn delete_tool(
     let data = serde_json::json!({"kind": tool.kind, "host": host_of(&tool)});
     audit(c, actor, AuditAction::ToolDeleted, &tool, data).await?;
     secrets::delete(c, &id.to_string()).await?;
-    // Functions are deleted with the row.
+    // The functions are deleted by a cascade.
     c.q("delete from tools where id = $1")
         .bind(id)
         .run()
@@ -186,7 +186,7 @@ pub async fn delete_tool(
 }
 
 /// Stores the sealed secret of a server, replacing an earlier one. The `expected` version ensures that the secret is sent
-/// only to the server that its admin has seen.
+/// only to the server that the admin has seen.
 ///
 /// # Errors
 /// `NotFound`, `Stale`, `Invalid` for a function, or an error from `Actor::require`.
@@ -227,7 +227,8 @@ pub async fn delete_secret(c: &mut Conn, actor: &Actor<'_>, id: ToolId) -> Resul
     Ok(())
 }
 
-/// Connections of the version before are not used again, and the list is read again before the next call.
+/// Increments the version, so that existing connections are not used again and the list is read again before the next
+/// call.
 async fn count_change(c: &mut Conn, id: ToolId) -> Result<(), DbError> {
     c.q("update tools set version = version + 1, listed_at = null, updated_at = $2 where id = $1")
         .bind(id)
@@ -237,7 +238,7 @@ async fn count_change(c: &mut Conn, id: ToolId) -> Result<(), DbError> {
     Ok(())
 }
 
-/// Checks the channels of a form; those in `known` are already named.
+/// Checks the channels of a form; those in `known` were already checked.
 async fn channels(
     c: &mut Conn,
     actor: &Actor<'_>,
@@ -261,7 +262,7 @@ async fn channels(
 /// The first of these channels that the workspace does not have, or that the actor cannot read.
 ///
 /// # Errors
-/// If the database fails.
+/// Only database errors.
 pub async fn find_hidden_channel(
     c: &mut Conn,
     actor: &Actor<'_>,
@@ -285,7 +286,7 @@ pub async fn find_hidden_channel(
     Ok(None)
 }
 
-/// Names of the agents that name a tool.
+/// Names of the agents that use a tool.
 async fn list_users(
     c: &mut Conn,
     workspace: WorkspaceId,
@@ -307,7 +308,7 @@ async fn list_users(
     Ok(users.map(|(name, _)| name).collect())
 }
 
-/// Server that gets the secret.
+/// Origin of the server that receives the secret.
 fn origin_of(config: Option<&ToolConfig>) -> Option<String> {
     let ToolConfig::Remote(remote) = config? else {
         return None;

@@ -1,4 +1,5 @@
-//! The runner of code: an MCP server that the operator named. It enforces the limits; none is part of this program.
+//! The code runner: an MCP server that the operator configured. It enforces the limits; this program does not
+//! include a runner.
 
 use std::sync::Arc;
 
@@ -13,7 +14,7 @@ use crate::{
     tool_fault::ToolFault,
 };
 
-/// Name of the function that a runner has.
+/// Name of the function that a code runner must have.
 const FUNCTION: &str = "run_code";
 
 pub struct CodeRunner {
@@ -23,7 +24,7 @@ pub struct CodeRunner {
 }
 
 impl CodeRunner {
-    /// The operator named the address, so it can be local and use http.
+    /// The address was configured by the operator, so it can be local and use http.
     pub fn new(
         url: Url,
         own: OwnServer,

@@ -22,12 +22,12 @@ pub enum ToolError {
     TooMany(i64),
     #[error("at most {0} functions of a server can be accepted: withdraw one first")]
     TooManyFunctions(usize),
-    /// The limit in KiB.
+    /// Contains the limit in KiB.
     #[error(
         "the accepted definitions of a server can have at most {0} KiB together: withdraw one first"
     )]
     DefinitionsTooLarge(usize),
-    /// A value that violates a rule, and its field.
+    /// Invalid value: the message, and the field.
     #[error("{0}")]
     Invalid(String, &'static str),
     #[error("a destructive function always needs an approval: choose `approve` or `escalate`")]
@@ -42,7 +42,7 @@ pub enum ToolError {
     DefinitionChanged(Box<RegisteredTool>),
     #[error("the settings of this tool changed while its functions were read: refresh it again")]
     ListOutdated(Box<RegisteredTool>),
-    /// Names of the agents, archived ones included.
+    /// Contains the names of the agents, including archived ones.
     #[error("{}", describe_use(.0))]
     InUse(Vec<String>),
     #[error("{}", describe(.0))]
@@ -149,7 +149,7 @@ impl From<ToolError> for ApiError {
                 make(StatusCode::UNPROCESSABLE_ENTITY, code).param("config.url")
             }
             E::Unreachable(_) => {
-                // The cause is that server, so there is nothing to log.
+                // The cause is the other server, so there is nothing to log.
                 make(StatusCode::SERVICE_UNAVAILABLE, ErrorCode::ToolUnreachable).logged()
             }
             E::Secret(SecretError::KeyMissing) => {

@@ -32,19 +32,19 @@ pub struct ToolForm {
     pub kind: RegisteredToolKind,
     /// `[a-z0-9][a-z0-9_-]{0,23}`, unique in the workspace; it cannot be changed.
     pub name: String,
-    /// 1 to 80 characters; by default the name.
+    /// Title for people, 1 to 80 characters; the name by default.
     pub title: Option<String>,
-    /// True by default.
+    /// Whether the tool is turned on; true by default.
     pub enabled: Option<bool>,
     pub config: ToolConfig,
-    /// Channels in which it can be used, at most 100; by default all.
+    /// Channels in which the tool can be used, at most 100; all by default.
     pub channel_ids: Option<Vec<ChannelId>>,
-    /// False by default.
+    /// True if reads need no approval even if the task is tainted; false by default.
     #[serde(default)]
     pub trusted_reads: bool,
 }
 
-/// Fields of `PATCH`: omitted fields are unchanged.
+/// Fields of `PATCH` requests; omitted fields are unchanged.
 #[derive(Debug, Clone, Default, Deserialize, utoipa::ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ToolPatch {
@@ -55,14 +55,14 @@ pub struct ToolPatch {
     #[serde(default, deserialize_with = "present")]
     #[schema(nullable = false)]
     pub title: Option<String>,
-    /// Null for all channels.
+    /// Channels in which the tool can be used; null for all.
     #[serde(default, deserialize_with = "nullable")]
     #[schema(value_type = Option<Vec<ChannelId>>)]
     pub channel_ids: Option<Option<Vec<ChannelId>>>,
     #[serde(default, deserialize_with = "present")]
     #[schema(nullable = false)]
     pub trusted_reads: Option<bool>,
-    /// Replaces the settings. Another host deletes the secret.
+    /// Replaces the settings. If the host changes, the secret is deleted.
     #[serde(default, deserialize_with = "present")]
     #[schema(nullable = false)]
     pub config: Option<ToolConfig>,
@@ -72,7 +72,7 @@ pub struct ToolPatch {
 #[derive(Clone, Deserialize, utoipa::ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct SecretForm {
-    /// ASCII text in one line, at most 8 KiB.
+    /// The secret: ASCII text in one line, at most 8 KiB.
     pub value: String,
 }
 
@@ -83,9 +83,9 @@ pub struct AcceptanceForm {
     /// Hash of the definition that the admin has read.
     pub definition_hash: String,
     pub effect: Effect,
-    /// At least `approve` for a destructive function.
+    /// Required approval; at least `approve` for a destructive function.
     pub risk: Risk,
-    /// For people, 1 to 80 characters; by default the server's.
+    /// Title for people, 1 to 80 characters; the server's by default.
     pub title: Option<String>,
 }
 
@@ -124,11 +124,11 @@ pub(super) fn parse_title(title: &str) -> Result<String, ToolError> {
 pub(super) fn check_channels(channels: Option<&[ChannelId]>) -> Result<(), ToolError> {
     match channels {
         Some([]) => Err(invalid(
-            "no channel is named: name at least one, or use null for all",
+            "the list of channels is empty: add at least one, or use null for all",
             "channel_ids",
         )),
         Some(channels) if channels.len() > CHANNELS_MAX => {
-            let problem = format!("at most {CHANNELS_MAX} channels can be named");
+            let problem = format!("at most {CHANNELS_MAX} channels are allowed");
             Err(invalid(&problem, "channel_ids"))
         }
         _ => Ok(()),
@@ -190,7 +190,7 @@ fn parse_remote(mut remote: RemoteConfig) -> Result<RemoteConfig, ToolError> {
 }
 
 /// # Errors
-/// `Invalid` for another scheme than http and https, and for a user name or password, which would be visible.
+/// `Invalid` for schemes other than http and https, and for a user name or password, which would be visible.
 pub(super) fn parse_url(text: &str) -> Result<Url, ToolError> {
     let param = "config.url";
     if text.encode_utf16().count() > URL_UNITS_MAX {
@@ -217,7 +217,7 @@ pub(super) fn parse_header(text: &str) -> Result<HeaderName, ToolError> {
         .filter(|name| name.as_str().len() <= HEADER_CHARS_MAX && mcp::can_be_credential(name))
         .ok_or_else(|| {
             let problem = format!(
-                "the header must have 1 to {HEADER_CHARS_MAX} letters, digits, or `-`, and no meaning of its own: try X-Api-Key"
+                "the header must have 1 to {HEADER_CHARS_MAX} letters, digits, or `-`, and must not be a standard header: use, for example, X-Api-Key"
             );
             invalid(&problem, "config.header")
         })

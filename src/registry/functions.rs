@@ -1,4 +1,4 @@
-//! Functions of servers: what was listed, and what an admin accepted.
+//! Functions of servers: their listed definitions, and the ones that an admin accepted.
 
 use serde_json::Value;
 
@@ -18,7 +18,7 @@ use crate::{
 
 /// Maximum number of accepted functions of a server.
 const ACCEPTED_MAX: usize = 64;
-/// Maximum size of the listed definitions of a server together, and of its accepted ones, as JSON.
+/// Maximum total size of a server's listed definitions, and of its accepted ones, as JSON.
 const DEFINITIONS_BYTES_MAX: usize = 512 * 1024;
 
 fn bytes_of(definition: &Value) -> usize {
@@ -39,8 +39,8 @@ fn within_limit(listed: &[Definition]) -> &[Definition] {
     &listed[..count]
 }
 
-/// Stores what a server listed, or why it could not be read. Returns false, and does nothing, if the settings have another
-/// version by now.
+/// Stores the functions that a server listed, or the reason why they could not be read. Does nothing and returns false if
+/// the version of the settings has changed.
 pub(super) async fn store_outcome(
     c: &mut Conn,
     server: &ServerConfig,
@@ -72,8 +72,8 @@ pub(super) async fn store_outcome(
     Ok(true)
 }
 
-/// Stores the functions that a server lists, and returns whether any of them changed. Another hash withdraws a function,
-/// because only its accepted definition is offered; functions that are no longer listed are kept if they were accepted.
+/// Stores the functions that a server lists, and returns whether any of them changed. A changed hash withdraws a function,
+/// because only the accepted definition can be offered. Functions that are no longer listed are kept if they were accepted.
 async fn store_list(c: &mut Conn, tool: ToolId, listed: &[Definition]) -> Result<bool, DbError> {
     let listed = within_limit(listed);
     c.q("update tools set status = $2, listed_at = $3 where id = $1")
@@ -117,7 +117,7 @@ async fn store_list(c: &mut Conn, tool: ToolId, listed: &[Definition]) -> Result
                 .run()
                 .await?;
         } else if *is_listed {
-            // Only what an admin accepted is kept, so that the limits cover all that is stored.
+            // Only accepted definitions are kept, so that the limits cover everything that is stored.
             c.q("update tool_functions set is_listed = FALSE, definition = accepted_definition, definition_hash = accepted_hash \
                  where tool_id = $1 and name = $2")
                 .bind(tool)

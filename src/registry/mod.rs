@@ -1,9 +1,10 @@
-//! The registry: tools that admins connected for the workspace, and which of their functions agents may use.
+//! The registry: tools that admins have connected for the workspace, and the functions of these tools that agents can
+//! use.
 //!
-//! A server can change what a function means at any time, so a function is offered only as an admin accepted it: its
-//! definition is stored with a hash, and another hash withdraws it until an admin accepts the difference. Lists older
-//! than a minute are read again before a call. Connections are made by `mcp`; who may call what, and when, is decided by
-//! the tool loop.
+//! A server can change the meaning of a function at any time, so a function is offered only in the form that an admin
+//! accepted: its definition is stored with a hash, and a different hash withdraws the function until an admin accepts
+//! the change. Lists older than a minute are read again before a call. `mcp` makes the connections; `tools` decides
+//! which calls are allowed.
 
 mod announce;
 mod change;

@@ -8,7 +8,7 @@ use crate::{
     tool_fault::{ToolErrorCode, ToolFault},
 };
 
-/// Calls of a workspace per minute.
+/// Maximum number of calls of a workspace per minute.
 const PER_MINUTE: u32 = 60;
 
 /// Counts the outward calls of each workspace.
@@ -28,10 +28,11 @@ impl OutwardCalls {
         self.take(workspace, now).map_err(|_| refusal())
     }
 
-    /// Counts a write once the workspace can make it: a refusal would waste an approval.
+    /// Counts a write, after waiting until the workspace has a call left, because rejecting the
+    /// write would waste its approval.
     ///
     /// # Errors
-    /// `RateLimited` if that is not before the deadline.
+    /// `RateLimited` if the wait would exceed the deadline.
     pub async fn count_in_time(
         &self,
         workspace: WorkspaceId,

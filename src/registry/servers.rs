@@ -31,9 +31,10 @@ use crate::{
     web::Fetcher,
 };
 
-/// Age from which a list is read again before a call.
+/// Maximum age of a list; an older one is read again before a call.
 const LIST_AGE_MAX: Duration = Duration::from_mins(1);
-/// Maximum number of lists that are read before a call. One is discarded if the settings change while it is read.
+/// Maximum number of times that a list is read before a call; a list is discarded if the settings change in the
+/// meantime.
 const LISTS_MAX: usize = 2;
 
 /// Dependencies of the registry.
@@ -44,9 +45,9 @@ pub struct Setup {
     /// Processes that the operator configured.
     pub local: LocalServers,
     pub pages: Fetcher,
-    /// `None` if the operator named no runner of code.
+    /// Address of the code runner; `None` if the operator configured none.
     pub runner: Option<CodeRunner>,
-    /// False if nothing is limited.
+    /// True if rate limits apply.
     pub has_rate_limits: bool,
 }
 
@@ -55,11 +56,11 @@ pub struct Registry {
     keyring: Arc<Keyring>,
     servers: Arc<Servers>,
     local: LocalServers,
-    /// Web pages for agents; each call has to be counted.
+    /// Reads web pages for agents; each call must be counted.
     pub pages: Fetcher,
-    /// Runner of code, if there is one; each call has to be counted.
+    /// Code runner, if there is one; each call must be counted.
     pub runner: Option<CodeRunner>,
-    /// Counter of calls that leave the server, also of pages and code.
+    /// Counter of calls that leave the server, including those for pages and code.
     pub outward: OutwardCalls,
 }
 
@@ -67,7 +68,7 @@ pub struct Registry {
 #[derive(Debug, Clone)]
 pub struct OfferedServer {
     pub id: ToolId,
-    /// Label of its functions.
+    /// Label of the server's functions.
     pub name: String,
     pub title: String,
     pub trusted_reads: bool,
@@ -130,7 +131,8 @@ impl Registry {
         Ok(opened.transpose()?)
     }
 
-    /// Checks the address of a server before it is stored. A host that cannot be found is not an error: it may be later.
+    /// Checks the address of a server before it is stored. A host that cannot be found is not an error, because it may
+    /// become available later.
     ///
     /// # Errors
     /// `Denied` for a forbidden address, `Invalid` for a process that this workspace cannot use, or as for
@@ -171,7 +173,7 @@ impl Registry {
         }
     }
 
-    /// The process with this name, if the operator named the workspace by its ID or its slug.
+    /// The process with this name, if the operator has listed the workspace by its ID or its slug.
     async fn find_process(
         &self,
         c: &mut Conn,
@@ -182,7 +184,7 @@ impl Registry {
             return Ok(Some(process));
         }
         let slug = slug_of(c, workspace).await?;
-        // A slug can have the form of another workspace's ID.
+        // A slug can look like another workspace's ID.
         let is_id = WorkspaceId::parse(&slug).is_ok();
         Ok(self.local.find(name, &slug).filter(|_| !is_id))
     }
@@ -228,7 +230,7 @@ impl Registry {
         })
     }
 
-    /// Reads the functions of a server and stores them, or why they could not be read.
+    /// Reads the functions of a server and stores them, or the reason why they could not be read.
     ///
     /// # Errors
     /// `NotFound`, `Invalid` for a function, `Secret`, `Unreachable`, `ListOutdated`, or as for `Actor::require`.
@@ -296,7 +298,8 @@ impl Registry {
             }
             let read = self.read_list(client, &server).await;
             read.map_err(fault_of)?;
-            // Both are read again: the call must not use an address or a secret that was replaced in the meantime.
+            // Both are read again, because the call must not use an address or a secret that was replaced in the
+            // meantime.
             (tool, server) = self.usable(call).await?;
         }
         if !tool.is_freshly_listed() {
@@ -372,7 +375,7 @@ impl Registry {
 /// Servers that can be used in a channel, with the functions that are offered.
 ///
 /// # Errors
-/// If the database fails.
+/// Only database errors.
 pub async fn list_offered(
     c: &mut Conn,
     workspace: WorkspaceId,
@@ -404,7 +407,7 @@ pub struct FunctionRef<'a> {
     pub function: &'a str,
     /// The definition that the model was offered, and that was approved.
     pub definition_hash: &'a str,
-    /// As it was decided. If an admin has made the function stricter since, the call does not leave.
+    /// Effect at the time of the decision. If an admin has made the function stricter since, the call is not sent.
     pub effect: Effect,
     pub risk: Risk,
     pub trusts_reads: bool,
@@ -439,7 +442,7 @@ fn no_such_function(call: &FunctionRef<'_>) -> ToolFault {
     ToolFault::new(ToolErrorCode::NoSuchFunction, text)
 }
 
-/// Error of a call for which the registry could not be used.
+/// Error for a call that failed in the registry.
 fn fault_of(error: ToolError) -> ToolFault {
     match error {
         ToolError::Unreachable(fault) => fault.into(),

@@ -37,7 +37,7 @@ text_enum! {
         Unreachable = "unreachable",
         /// The server rejected the credential.
         AuthFailed = "auth_failed",
-        /// The stored credential cannot be decrypted: enter it again.
+        /// The stored credential cannot be decrypted and has to be entered again.
         SecretUnreadable = "secret_unreadable",
     }
 }
@@ -48,7 +48,7 @@ text_enum! {
         New = "new",
         /// Offered to agents.
         Accepted = "accepted",
-        /// The server changed the definition: not offered until an admin accepts the difference.
+        /// The server changed the definition; the function is not offered until an admin accepts the change.
         Changed = "changed",
         /// Accepted, but no longer listed by the server.
         Removed = "removed",
@@ -59,9 +59,9 @@ text_enum! {
     /// Header that contains the secret.
     pub enum AuthKind {
         None = "none",
-        /// `Authorization: Bearer SECRET`
+        /// Header `Authorization: Bearer SECRET`.
         Bearer = "bearer",
-        /// In the header `header`.
+        /// The header named in `header`.
         Header = "header",
     }
 }
@@ -88,11 +88,11 @@ fn no_auth() -> AuthKind {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ProcessToolConfig {
-    /// NAME of `[mcp.NAME]` in `openvibe.toml`.
+    /// `NAME` of the table `[mcp.NAME]` in `openvibe.toml`.
     pub stdio: String,
 }
 
-/// A function of clients.
+/// A function that clients run.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct FunctionConfig {
@@ -139,7 +139,7 @@ pub struct Acceptance {
 #[derive(Debug, Clone, PartialEq, Serialize, utoipa::ToSchema)]
 pub struct RegisteredFunction {
     pub name: String,
-    /// For people.
+    /// Title for people.
     pub title: String,
     pub state: FunctionState,
     /// Accepted effect, or the one that the server's annotations suggest; the stricter one for a changed function.
@@ -181,21 +181,21 @@ pub struct RegisteredTool {
     pub kind: RegisteredToolKind,
     /// Label of its functions for agents, unique in the workspace: `[a-z0-9][a-z0-9_-]{0,23}`.
     pub name: String,
-    /// For people.
+    /// Title for people.
     pub title: String,
     pub enabled: bool,
-    /// Only with `agents:admin`.
+    /// Settings; returned only with `agents:admin`.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     pub config: Option<ToolConfig>,
     /// True if a secret is stored. The secret itself is never returned.
     pub secret_set: bool,
-    /// Channels in which it can be used; null for all. Without `agents:admin`, only those that you can see.
+    /// Channels in which the tool can be used; null for all. Without `agents:admin`, only those that you can see.
     pub channel_ids: Option<Vec<ChannelId>>,
-    /// Results of its reads do not cause questions.
+    /// True if reads need no approval even if the task is tainted.
     pub trusted_reads: bool,
     pub status: ToolStatus,
-    /// In order of their names.
+    /// Functions of the server, sorted by name.
     pub functions: Vec<RegisteredFunction>,
     /// Version for `If-Match`; acceptances do not change it.
     pub version: i64,
@@ -250,8 +250,8 @@ impl FunctionRow {
     }
 }
 
-/// Title for people: the admin's, else the server's, else the name.
-/// The accepted title, or the one of the server if it can be shown as a name, or the function's name.
+/// Title for people: the accepted title, otherwise the server's if it can be shown as a name, otherwise the
+/// function's name.
 fn title_of(accepted: Option<String>, definition: &Value, name: &str) -> String {
     let titled = |value: &Value| DisplayName::parse(value.as_str()?, "title").ok();
     let titled = |value: &Value| titled(value).map(|title| title.0);
@@ -329,7 +329,7 @@ macro_rules! tool_sql {
 /// Lists tools of a workspace in order of creation, between two others.
 ///
 /// # Errors
-/// If the database fails.
+/// Only database errors.
 pub async fn list_tools(
     c: &mut Conn,
     workspace: WorkspaceId,
@@ -361,7 +361,7 @@ pub async fn list_tools(
 /// Removes what only admins may see: the settings, and channels that this person cannot see.
 ///
 /// # Errors
-/// If the database fails.
+/// Only database errors.
 pub async fn hide_settings(
     c: &mut Conn,
     user: UserId,
@@ -388,7 +388,7 @@ pub async fn hide_settings(
 /// Returns `None` for a tool of another workspace.
 ///
 /// # Errors
-/// If the database fails.
+/// Only database errors.
 pub async fn find_tool(
     c: &mut Conn,
     workspace: WorkspaceId,
@@ -474,7 +474,7 @@ struct OfferedRow {
     accepted_hash: String,
 }
 
-/// The functions of these servers that are offered, by server, in order of their names.
+/// The offered functions of these servers, by server, sorted by name.
 pub(super) async fn list_offered_functions(
     c: &mut Conn,
     servers: &[EnabledServer],
@@ -511,14 +511,14 @@ pub(super) async fn list_offered_functions(
 pub struct ChangedTool {
     pub tool_id: ToolId,
     pub title: String,
-    /// Number of functions that are not offered until an admin accepts the difference.
+    /// Number of functions that are not offered until an admin accepts the change.
     pub changed_functions: i64,
 }
 
-/// Servers with functions whose difference an admin has to accept, in order of creation.
+/// Servers with functions whose change an admin has to accept, in order of creation.
 ///
 /// # Errors
-/// If the database fails.
+/// Only database errors.
 pub async fn list_changed(
     c: &mut Conn,
     workspace: WorkspaceId,
@@ -537,7 +537,7 @@ pub async fn list_changed(
 /// Checks whether a server changed the function of a tool that was accepted with this hash.
 ///
 /// # Errors
-/// If the database fails.
+/// Only database errors.
 pub async fn is_changed(c: &mut Conn, tool: ToolId, accepted_hash: &str) -> Result<bool, DbError> {
     c.q(
         "select exists (select 1 from tool_functions where tool_id = $1 and accepted_hash = $2 and is_listed \
@@ -550,7 +550,7 @@ pub async fn is_changed(c: &mut Conn, tool: ToolId, accepted_hash: &str) -> Resu
 }
 
 /// # Errors
-/// If the database fails.
+/// Only database errors.
 pub async fn workspace_of(c: &mut Conn, id: ToolId) -> Result<Option<WorkspaceId>, DbError> {
     let row: Option<(WorkspaceId,)> = c
         .q("select workspace_id from tools where id = $1")
@@ -563,7 +563,7 @@ pub async fn workspace_of(c: &mut Conn, id: ToolId) -> Result<Option<WorkspaceId
 /// Kind and name of the tool with this ID, if the workspace has one.
 ///
 /// # Errors
-/// If the database fails.
+/// Only database errors.
 pub async fn find_named(
     c: &mut Conn,
     workspace: WorkspaceId,
@@ -579,10 +579,10 @@ pub async fn find_named(
         .await
 }
 
-/// Settings of the function of clients with this ID, unless an admin turned it off.
+/// Settings of the client function with this ID, unless an admin turned the function off.
 ///
 /// # Errors
-/// If the database fails.
+/// Only database errors.
 pub async fn find_function(
     c: &mut Conn,
     workspace: WorkspaceId,
@@ -603,11 +603,11 @@ pub async fn find_function(
     }))
 }
 
-/// A tool as agents see it.
+/// The part of a tool that is relevant to agents.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct UsableTool {
     pub is_enabled: bool,
-    /// Names of the functions of a server that are offered.
+    /// Names of the server's offered functions.
     pub accepted: Vec<String>,
 }
 
@@ -621,7 +621,7 @@ struct UsableRow {
 /// All tools of a workspace, without their settings and definitions.
 ///
 /// # Errors
-/// If the database fails.
+/// Only database errors.
 pub async fn list_usable(
     c: &mut Conn,
     workspace: WorkspaceId,

@@ -1,7 +1,7 @@
 //! Draft of an agent from a description of its purpose.
 //!
-//! The answer of the model is data. Only the fields of a draft are read from it, and they are adjusted to the rules for a
-//! new agent. Tools, access, trust, and files cannot come from a model.
+//! The model's answer is untrusted data. Only the fields of a draft are read from it, and they are adjusted to the rules
+//! for new agents. Tools, access, trust, and files cannot come from a model.
 
 use std::sync::{Arc, LazyLock};
 
@@ -32,7 +32,7 @@ of others, or \"orchestrator\" if it splits work among other agents}. Write in t
 the handle. Keep names, numbers, and rules. Do not invent facts, tools, files, or rights: the agent reads the conversation \
 that it replies in and nothing else.";
 
-/// Handle of an agent that the model did not name.
+/// Base of the handle if the model did not name the agent.
 const UNNAMED: &str = "agent";
 /// Maximum length of the display name in UTF-16 code units.
 const DISPLAY_NAME_UNITS_MAX: usize = 60;
@@ -61,17 +61,17 @@ static SCHEMA: LazyLock<Arc<Value>> = LazyLock::new(|| {
     }))
 });
 
-/// Fields of an agent that is not stored. `POST /v1/agents` takes them as they are.
+/// Fields of an agent that is not stored. They can be sent to `POST /v1/agents` unchanged.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, utoipa::ToSchema)]
 pub struct AgentDraft {
-    /// A free handle of the workspace.
+    /// A handle that is not taken in the workspace.
     pub name: String,
     pub display_name: Option<String>,
     pub description: Option<String>,
     /// Markdown.
     pub instructions: String,
     pub capabilities: Vec<String>,
-    /// Never `primary`.
+    /// Role; never `primary`.
     pub role: AgentRole,
 }
 
@@ -82,7 +82,7 @@ pub struct DraftedAgent {
     pub model: String,
 }
 
-/// Drafts an agent; returns `None` if the model does not answer, or if its answer is not a usable agent twice.
+/// Drafts an agent; returns `None` if the model does not respond, or if two answers are unusable.
 ///
 /// # Errors
 /// `Ok(Err(_))` if a budget does not allow the call; `Err` if the database fails.
@@ -118,7 +118,7 @@ pub async fn draft_agent(
     })))
 }
 
-/// Reads an answer; `None` without an object that holds usable instructions. The name is not a handle yet.
+/// Parses an answer; `None` if it contains no object with usable instructions. The name is not a handle yet.
 fn read(answer: &str) -> Option<AgentDraft> {
     let found = objects(answer);
     // Some models wrap the object in another one.
@@ -153,7 +153,7 @@ fn draft_of(object: &Value) -> Option<AgentDraft> {
 }
 
 impl AgentDraft {
-    /// Checks the rules for a new agent. Its name becomes a free handle later.
+    /// Checks the rules for new agents, except for the name, which is turned into a free handle later.
     fn fits(&self) -> bool {
         let form = NewAgent {
             name: UNNAMED.to_owned(),
@@ -168,7 +168,7 @@ impl AgentDraft {
     }
 }
 
-/// A string in one line without control characters and control tokens; blank for other values.
+/// A string as one line, without control characters and control tokens; blank if the value is not a string.
 fn line_of(value: &Value) -> String {
     let text = value.as_str().unwrap_or_default();
     let line = one_line(&text.replace(char::is_control, " "));
@@ -183,7 +183,7 @@ fn markdown(value: &Value) -> String {
     kept.collect::<String>().trim().to_owned()
 }
 
-/// A name that breaks the rules for display names is left out: people see the handle then.
+/// Returns `None` for a name that breaks the rules for display names; people then see the handle.
 fn display_name(text: &str) -> Option<String> {
     let text: String = text.chars().filter(|c| !matches!(c, '[' | ']')).collect();
     let name = DisplayName::parse(&cut(&text, DISPLAY_NAME_UNITS_MAX), "display_name");

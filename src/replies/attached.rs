@@ -15,13 +15,14 @@ pub const TEXT_BYTES_MAX: i64 = 32 * 1024;
 /// A text file that is small enough to be sent.
 #[derive(Debug, Clone)]
 pub struct ReadableFile {
-    /// Position among the attachments.
+    /// Position among the attachments, starting at 0.
     position: usize,
     blob: Blob,
     size_bytes: u64,
 }
 
-/// Text files that fit into `TEXT_BYTES_MAX` together, in order; a file that does not fit is left out.
+/// Text files that fit into `TEXT_BYTES_MAX` together, in the order of the attachments. A file that does
+/// not fit is skipped.
 pub async fn readable(
     c: &mut Conn,
     attachments: &[Attachment],
@@ -45,7 +46,7 @@ pub async fn readable(
     Ok(all)
 }
 
-/// Reads the files. Files that cannot be read are left out, so that the prompt names them as not readable.
+/// Reads the files. Files that cannot be read are left out, and the prompt then lists them as unreadable.
 pub async fn texts(blobs: &Blobs, readable: &[ReadableFile]) -> Vec<TextFile> {
     let mut all = Vec::with_capacity(readable.len());
     for file in readable {

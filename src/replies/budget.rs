@@ -18,17 +18,17 @@ use crate::{
 
 /// Minimum number of tokens reserved for the reply, unless the window is small.
 const RESERVE_TOKENS_MIN: u64 = 4_000;
-/// Messages that remain after each step of dropping the oldest ones.
+/// Numbers of messages that remain after each step of dropping the oldest ones.
 const MESSAGES_KEPT: [usize; 2] = [20, 12];
-/// Size of a summary in tokens once fewer messages do not suffice.
+/// Maximum size of a summary in tokens if dropping messages is not enough.
 const SUMMARY_TOKENS_KEPT: u64 = 300;
-/// Maximum size of the memories in tokens, and maximum share of the window for the memories, and for MEMORY.md.
+/// Maximum size of the memories in tokens. The memories and MEMORY.md each get at most 1/`BLOCK_SHARE` of the window.
 const MEMORIES_TOKENS_MAX: u64 = 2_000;
 const BLOCK_SHARE: u64 = 10;
-/// Maximum size of USER.md in tokens, and as a share of the window.
+/// Maximum size of USER.md in tokens; it also gets at most 1/`ABOUT_SHARE` of the window.
 const ABOUT_TOKENS_MAX: u64 = 1_000;
 const ABOUT_SHARE: u64 = 20;
-/// Sizes to which they are cut once messages had to be dropped.
+/// If messages had to be dropped: maximum size of MEMORY.md in tokens, and maximum number of memories.
 const NOTES_TOKENS_KEPT: u64 = 500;
 const MEMORIES_KEPT: usize = 3;
 /// Tokens of a message's label.
@@ -42,7 +42,7 @@ pub struct Budget {
     pub window: Window,
     /// Output limit of the agent.
     pub output_tokens_max: u32,
-    /// Corrected tokens of tool definitions and earlier rounds, which are sent besides the context.
+    /// Corrected number of tokens of tool definitions and earlier rounds, which are sent in addition to the context.
     pub taken: u64,
 }
 
@@ -55,7 +55,7 @@ impl Budget {
             .min(window / 2)
     }
 
-    /// Returns the tokens that the prompt can have.
+    /// Returns the maximum number of tokens of the prompt.
     pub fn room(&self) -> u64 {
         (self.window.tokens - self.reserve()).saturating_sub(self.taken)
     }
@@ -65,7 +65,7 @@ impl Budget {
 #[derive(Debug, Clone, PartialEq)]
 pub struct Fit {
     pub prompt: Prompt,
-    /// Corrected tokens of the prompt.
+    /// Corrected number of tokens of the prompt.
     pub tokens: u64,
     /// Output limit to send.
     pub output_limit: u32,
@@ -81,7 +81,7 @@ pub enum TooLarge {
 }
 
 impl TooLarge {
-    /// The larger one of the two is the reason.
+    /// Names the larger of the two as the reason.
     fn of(instructions: u64, message: u64, window: u64) -> Self {
         if instructions > message {
             Self::Instructions {
@@ -112,7 +112,8 @@ impl TooLarge {
     }
 }
 
-/// Cuts old memories first, then USER.md, notes, and what the workspace has; returns false if nothing is left to cut.
+/// Cuts one more part around the messages: old memories first, then USER.md, MEMORY.md, and the workspace context. Returns
+/// false if nothing is left to cut.
 fn cut_surroundings(context: &mut Context, window: &Window) -> bool {
     if context.memories.len() + context.old_messages.len() > MEMORIES_KEPT {
         context.memories.truncate(MEMORIES_KEPT);
@@ -125,7 +126,7 @@ fn cut_surroundings(context: &mut Context, window: &Window) -> bool {
         || context.workspace.take().is_some()
 }
 
-/// Leaves out one more part of a context without messages; returns false if only what is never cut is left.
+/// Leaves out one more part of a context without messages; returns false if only parts that are never cut are left.
 fn leave_out_rest(context: &mut Context) -> bool {
     context.summary.take().is_some()
         || context.background_summary.take().is_some()
@@ -186,7 +187,7 @@ pub fn fit(context: &Context, budget: &Budget) -> Result<Fit, TooLarge> {
     }
 }
 
-/// Checks for a part that is never cut.
+/// Checks whether a part belongs to the question, which is never cut.
 fn is_asked(source: &Source) -> bool {
     matches!(
         source,
@@ -225,7 +226,8 @@ fn shorten(context: &mut Context, tokens_max: u64) {
     }
 }
 
-/// Fits the workspace context, the files, and the memories into their caps: the beginnings of the texts, and the best memories.
+/// Limits the workspace context, the files, and the memories to their caps. Keeps the beginnings of texts, and the best
+/// memories.
 fn cap_blocks(context: &mut Context, window: &Window) {
     let cap = |tokens: u64| window.estimate_for(tokens.min(window.tokens / BLOCK_SHARE));
     if let Some(workspace) = &mut context.workspace {
@@ -257,7 +259,7 @@ fn cap_blocks(context: &mut Context, window: &Window) {
     });
 }
 
-/// Limits the summaries; returns whether that changed one.
+/// Limits the summaries; returns whether one of them changed.
 fn shorten_summaries(context: &mut Context, tokens_max: u64) -> bool {
     let mut is_changed = false;
     let summaries = context.summary.iter_mut();
@@ -268,7 +270,7 @@ fn shorten_summaries(context: &mut Context, tokens_max: u64) -> bool {
     is_changed
 }
 
-/// Keeps the beginning of MEMORY.md; returns whether that changed it.
+/// Keeps the beginning of MEMORY.md; returns whether the text was cut.
 fn cut_notes(context: &mut Context, tokens_max: u64) -> bool {
     let Some(notes) = &mut context.notes else {
         return false;
@@ -280,18 +282,18 @@ fn cut_notes(context: &mut Context, tokens_max: u64) -> bool {
     is_cut
 }
 
-/// Keeps the beginning of a text; returns whether that changed it.
+/// Keeps the beginning of a text; returns whether the text was cut.
 fn cut_text(text: &mut String, tokens_max: u64) -> bool {
     let Some(kept) = chars_within(text, tokens_max) else {
         return false;
     };
-    // Rounding must not leave it a token too long.
+    // Leaves a margin, so that rounding does not make the text a token too long.
     let kept = kept.saturating_sub(8);
     *text = text.chars().take(kept).collect();
     true
 }
 
-/// Returns the number of characters of a text above `tokens_max` that fit into it; `None` for other texts.
+/// Returns the number of characters of a text that fit into `tokens_max`; `None` if the whole text fits.
 fn chars_within(text: &str, tokens_max: u64) -> Option<usize> {
     let tokens = estimate_tokens(text);
     if tokens <= tokens_max {
@@ -302,7 +304,7 @@ fn chars_within(text: &str, tokens_max: u64) -> Option<usize> {
     Some(usize::try_from(share).unwrap_or(chars))
 }
 
-/// Replaces the middle of a text above `tokens_max` with a note; `None` for other texts.
+/// Replaces the middle of a text with a note so that it fits into `tokens_max`; `None` if the whole text fits.
 pub fn without_middle(text: &str, tokens_max: u64) -> Option<String> {
     let kept = chars_within(text, tokens_max)?.saturating_sub(NOTE_CHARS);
     let chars = text.chars().count();
@@ -315,7 +317,7 @@ pub fn without_middle(text: &str, tokens_max: u64) -> Option<String> {
     ))
 }
 
-/// Counts the oldest messages with at least `excess` tokens together; at least 1.
+/// Number of oldest messages to drop so that at least `excess` tokens are saved; at least 1.
 fn count_to_drop(context: &Context, prompt: &Prompt, window: &Window, excess: u64) -> usize {
     let sizes: HashMap<MessageId, u64> = prompt
         .parts

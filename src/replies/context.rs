@@ -58,7 +58,7 @@ use crate::{
 #[derive(Debug, Clone)]
 pub struct Loaded {
     pub context: Context,
-    /// Text files of the trigger message that fit into the context.
+    /// Text files of the trigger message that are small enough for the context.
     pub readable: Vec<ReadableFile>,
     pub left_out: Vec<LeftOut>,
     pub memories: Recalled,
@@ -67,10 +67,10 @@ pub struct Loaded {
     /// `None` if the agent does not adapt to the requester.
     pub adapting: Option<Adapting>,
     pub view: View,
-    /// The context has the messages before this number: that of the trigger message, or the start of a
-    /// link of a chain or of a turn of a collaboration.
+    /// The context contains the messages before this sequence number, which belongs to the trigger message, or to the start of a
+    /// link of a chain or a turn of a collaboration.
     pub trigger_seq: i64,
-    /// Key that posted the trigger message.
+    /// API key that posted the trigger message.
     pub api_key: Option<ApiKeyId>,
 }
 
@@ -93,10 +93,10 @@ struct Trigger {
 }
 
 impl Trigger {
-    /// A prompt in place of a trigger message, with the key that wrote it.
+    /// A prompt in place of a trigger message, with the API key that wrote it.
     async fn of_prompt(c: &mut Conn, task: &Task, content: String) -> Result<Self, DbError> {
         Ok(Self {
-            // No message has it.
+            // No message has this ID.
             id: MessageId(task.id.0),
             seq: queue::before_seq(c, task.id).await?.unwrap_or(i64::MAX),
             content,
@@ -109,23 +109,23 @@ impl Trigger {
     }
 }
 
-/// Place of a reply among others of its tree.
+/// Position of a reply among others of its tree.
 #[derive(Default)]
 struct Order {
     step: Option<ChainStep>,
     turn: Option<AskedTurn>,
-    /// It is a step of a run.
+    /// True if the reply is a step of a run.
     in_run: bool,
 }
 
 impl Order {
-    /// Checks whether the reply reads the messages before its own start, instead of those before its trigger message.
+    /// Checks whether the reply reads the messages before its own start instead of those before its trigger message.
     fn is_own(&self) -> bool {
         self.step.is_some() || self.turn.is_some() || self.in_run
     }
 }
 
-/// The turn of a collaboration that a task is.
+/// The turn of a collaboration that a task performs, if any.
 async fn asked_turn(
     c: &mut Conn,
     task: &Task,
@@ -167,7 +167,7 @@ pub async fn load(
             .bind(trigger)
             .opt()
             .await?,
-        // Work that a task of a schedule passed on.
+        // Work that a schedule's task delegated.
         None if task.kind == TaskKind::Delegate => {
             Some(Trigger::of_prompt(c, task, task.input.0.prompt.clone()).await?)
         }
@@ -204,8 +204,8 @@ pub async fn load(
     ))
 }
 
-/// Loads the context of a task of a schedule, whose prompt replaces the trigger message. `None` if its heartbeat has no prompt any
-/// more, or if its requester was erased.
+/// Loads the context of a task of a schedule, whose prompt replaces the trigger message. `None` if its heartbeat no longer has a
+/// prompt, or if its requester was erased.
 async fn load_scheduled(
     c: &mut Conn,
     task: &Task,
@@ -231,12 +231,12 @@ async fn load_scheduled(
     };
     let mut loaded = load_before(c, &place, trigger, Order::default(), agent, settings).await?;
     loaded.context.ask.schedule = Some(scheduled);
-    // A prompt that is repeated tells nothing about the mood of its author.
+    // A prompt that runs repeatedly does not reveal its author's mood.
     loaded.adapting = None;
     Ok(Some(loaded))
 }
 
-/// Loads the context of work that another agent passed on; `None` if its brief was removed.
+/// Loads the context of a delegated task; `None` if its brief was removed.
 async fn load_delegated(
     c: &mut Conn,
     task: &Task,
@@ -278,14 +278,14 @@ async fn load_delegated(
         }
     };
     loaded.context.ask.delegated = Some(delegated);
-    // Its answer is not for the requester.
+    // The answer goes to the caller, not to the requester.
     loaded.adapting = None;
     loaded.preset.stored = None;
     Ok(Some(loaded))
 }
 
-/// Loads the context of an agent in a step of a run; `None` if its prompt or the run was removed. A reply reads the thread of the run
-/// first.
+/// Loads the context of an agent in a step of a run; `None` if its prompt or the run was removed. For a reply, the thread of the
+/// run comes first.
 async fn load_step(
     c: &mut Conn,
     task: &Task,
@@ -316,7 +316,7 @@ async fn load_step(
         (loaded, BriefContext::Brief)
     };
     let ask = &mut loaded.context.ask;
-    // The requester did not type it.
+    // The requester did not write the content.
     ask.content.clear();
     ask.delegated = Some(Delegated {
         from: BriefSender::Workflow(name),
@@ -330,7 +330,7 @@ async fn load_step(
     Ok(Some(loaded))
 }
 
-/// A context without anything of the conversation.
+/// Loads a context that contains nothing from the conversation.
 async fn load_alone(
     c: &mut Conn,
     of: &ReplyPlace,
@@ -409,14 +409,14 @@ pub async fn load_next(
     Ok(loaded)
 }
 
-/// Messages of a conversation that are sent, and what stands for older ones.
+/// Messages of a conversation that are sent, and what replaces older ones.
 struct SentMessages {
     view: View,
     /// Oldest first, with those of expanded segments.
     rows: Vec<Row>,
     summary: Option<Summary>,
     left_out: Vec<LeftOut>,
-    /// First message after the older ones; `None` if there are none.
+    /// First message after the older ones; `None` if there are no older ones.
     older_end: Option<i64>,
 }
 
@@ -432,7 +432,7 @@ impl SentMessages {
         let view = View::find(c, conversation, trigger_seq, agent, strategy).await?;
         let mut rows = before(c, conversation, trigger_seq, view.sent).await?;
         if !order.is_own() {
-            // Links and turns read the messages before their number in order.
+            // Links and turns read all messages before their sequence number in order.
             rows.extend(later_replies(c, conversation, trigger_seq, agent).await?);
         }
         let rows = oldest_first(rows, &view);
@@ -460,7 +460,7 @@ impl SentMessages {
         })
     }
 
-    /// Number of older messages that nothing stands for.
+    /// Number of older messages that nothing replaces.
     fn older(&self) -> u64 {
         let older = self.left_out.iter().find(|left| {
             matches!(
@@ -471,14 +471,14 @@ impl SentMessages {
         older.map_or(0, |left| u64::try_from(left.count).unwrap_or_default())
     }
 
-    /// Number of the first message; that of the trigger message if there is none.
+    /// Sequence number of the first message, or of the trigger message if there is none.
     fn first_seq(&self, trigger_seq: i64) -> i64 {
         let first = self.rows.iter().map(|row| row.seq).min();
         first.unwrap_or(trigger_seq)
     }
 }
 
-/// Recalls entries and old messages for a question.
+/// Recalls memory entries and old messages for a question.
 async fn recalled(
     c: &mut Conn,
     of: &ReplyPlace,
@@ -575,7 +575,7 @@ struct Beginning {
 }
 
 impl Beginning {
-    /// `first_seq` is the number of the first message that is sent.
+    /// `first_seq` is the sequence number of the first message that is sent.
     async fn load(
         c: &mut Conn,
         target: TaskTarget,
@@ -601,7 +601,7 @@ impl Beginning {
 }
 
 fn history_before(rows: Vec<Row>, trigger: &Trigger, order: &Order) -> Vec<HistoryMessage> {
-    // The goal of a turn comes last.
+    // The goal of a collaboration comes last.
     let is_before = |row: &Row| order.turn.is_none() || row.id != trigger.id;
     let rows = rows.into_iter().filter(is_before);
     rows.map(Row::history_message).collect()
@@ -724,7 +724,7 @@ pub(super) async fn preset(
     ReplyPreset::find(c, of.workspace, conversation, agent, &mode, message).await
 }
 
-/// Loads the best messages that are not sent anyway, with the text around their first match.
+/// Loads the best matches among messages that are not sent otherwise, with the text around their first match.
 async fn old_messages(
     c: &mut Conn,
     conversation: Conversation,
@@ -750,8 +750,8 @@ async fn old_messages(
     Ok(old.take(OLD_MESSAGES_MAX).collect())
 }
 
-/// Adds the messages that follow the short ones of old messages with these seqs, because an answer often lacks the words of
-/// its question. Each message and those added to it have as much room as a passage.
+/// Adds the messages that follow short old messages with these seqs, because an answer often lacks the words of its question. A
+/// message and the ones added to it have as much room as one passage.
 async fn with_next(
     c: &mut Conn,
     conversation: Conversation,
@@ -809,14 +809,14 @@ fn remembered(entry: &RecalledEntry) -> Memory {
 /// Maximum number of old messages that match the question, and of those that are read for them.
 const OLD_MESSAGES_MAX: usize = 4;
 const OLD_READ_MAX: usize = 12;
-/// Maximum number of messages that are added to such a message.
+/// Maximum number of messages that are added to an old message.
 const NEXT_MESSAGES_MAX: usize = 2;
-/// Maximum size of such a message in the prompt, with those that are added to it.
+/// Maximum size of an old message in the prompt, including the messages that are added to it.
 const OLD_MESSAGE_CHARS_MAX: usize = 300;
-/// Number of the newest messages whose authors count as participants.
+/// Number of newest messages whose authors count as participants.
 const PARTICIPANTS_AMONG: i64 = 1_000;
 
-/// Returns the place of a conversation without its participants, and the thread's first message; `None` for a thread that a
+/// Returns the setting of a conversation without its participants, and the thread's first message; `None` for a thread that a
 /// schedule's reply will start.
 async fn setting(
     c: &mut Conn,
@@ -830,7 +830,7 @@ async fn setting(
         .one()
         .await?;
     let fork: Option<(Option<String>, ForkContext)> = match target.fork {
-        // A title derived from the forked message would repeat it.
+        // A title derived from the forked message would only repeat that message.
         Some(fork) => {
             c.q("select case when title_from is null then title end, context from forks where id = $1")
                 .bind(fork)
@@ -861,8 +861,8 @@ struct ParticipantRow {
     handle: Option<String>,
 }
 
-/// Lists the authors of the conversation up to the trigger message, except for the invoked agent: the newest ones, in the order
-/// of their first message.
+/// Lists the authors of the conversation up to the trigger message, except for the invoked agent. Returns the most recent
+/// authors, in the order of their first message.
 async fn participants(
     c: &mut Conn,
     of: &ReplyPlace,
@@ -946,7 +946,7 @@ async fn later_replies(
 fn oldest_first(mut rows: Vec<Row>, view: &View) -> Vec<Row> {
     rows.sort_by_key(Row::order);
     let surplus = match view.start {
-        // The start does not move with them.
+        // Replies that are placed earlier do not move the start.
         Some(start) => rows.iter().take_while(|row| row.order().0 < start).count(),
         None => rows.len().saturating_sub(view.sent_max),
     };
@@ -954,7 +954,7 @@ fn oldest_first(mut rows: Vec<Row>, view: &View) -> Vec<Row> {
     rows
 }
 
-/// Lists the newest messages in a conversation before a number, newest first.
+/// Lists the newest messages of a conversation before a sequence number, newest first.
 pub async fn newest(
     c: &mut Conn,
     conversation: Conversation,
@@ -974,7 +974,7 @@ struct Origin {
     first_seq: i64,
     /// Number of messages of the thread before `background` that are in no summary.
     left_out: u64,
-    /// Replaces those messages before `background` that it covers.
+    /// Summary of those messages before `background` that it covers.
     summary: Option<Summary>,
 }
 
@@ -1122,7 +1122,7 @@ async fn left_out(
     Ok(reasons)
 }
 
-/// Lists messages between the oldest one sent and the trigger message that do not belong to the history, with the reason;
+/// Lists messages between the oldest one sent and the trigger message that do not belong to the history, each with the reason,
 /// newest first.
 async fn passed_over(
     c: &mut Conn,
@@ -1144,8 +1144,8 @@ async fn passed_over(
     .await
 }
 
-/// Counts history messages in a conversation before the trigger message. Uses the thread's counter to avoid
-/// counting a long thread: only messages since the trigger are counted.
+/// Counts history messages in a conversation before the trigger message. Subtracts the messages since the trigger from the
+/// thread's counter, which avoids counting a long thread.
 async fn said_before(
     c: &mut Conn,
     conversation: Conversation,

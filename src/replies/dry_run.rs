@@ -1,4 +1,5 @@
-//! The prompt of the reply to a message that somebody would post now. Nothing is stored, and no model is called.
+//! Builds the prompt for the reply to a message that a person would post now, without storing anything or calling a
+//! model.
 
 use serde::Serialize;
 use uuid::Uuid;
@@ -34,12 +35,12 @@ pub struct CompactionOutlook {
     /// The task that is summarizing messages of the conversation.
     pub task_id: Option<TaskId>,
     pub last_compacted_at: Option<Timestamp>,
-    /// Number of unsummarized messages at which the older ones are summarized before a reply; null if this is turned
-    /// off.
+    /// Number of unsummarized messages at which the older ones are summarized before a reply; null if compaction is
+    /// turned off.
     pub threshold: Option<usize>,
 }
 
-/// A loaded context, before it is fitted.
+/// A loaded context that is not fitted into a window yet.
 pub struct Next {
     loaded: Loaded,
     outlook: CompactionOutlook,
@@ -50,7 +51,7 @@ impl Next {
     /// Loads everything from a snapshot of the database.
     ///
     /// # Errors
-    /// If the database fails.
+    /// Only database errors.
     pub async fn load(
         c: &mut Conn,
         place: &ReplyPlace,
@@ -70,7 +71,7 @@ impl Next {
             last_compacted_at: store::last_compacted_at(c, conversation).await?,
             threshold: strategy.is_on().then_some(strategy.window() + STEP),
         };
-        // Nothing has this ID, so nothing was called before.
+        // No task has this ID, so there are no earlier calls.
         let task = ToolTask {
             workspace: place.workspace,
             task: TaskId::new(),
@@ -95,7 +96,7 @@ impl Next {
     /// Functions that the model would be offered.
     ///
     /// # Errors
-    /// If the database fails.
+    /// Only database errors.
     pub async fn offer(
         &self,
         db: &Db,
@@ -113,7 +114,7 @@ impl Next {
         Ok(offer)
     }
 
-    /// Fits the context into the window of the agent's model, beside the definitions of the functions.
+    /// Fits the context into the window of the agent's model, together with the definitions of the functions.
     ///
     /// # Errors
     /// `TooLarge` if the instructions do not fit.
@@ -124,7 +125,7 @@ impl Next {
         offer: &Offer,
     ) -> Result<(Manifest, CompactionOutlook), TooLarge> {
         if provider.is_offline() {
-            // Such a reply is written without the prompt.
+            // The built-in responder writes such a reply without the prompt.
             self.loaded.memories = Recalled::default();
             self.loaded.context.memories.clear();
             self.loaded.context.old_messages.clear();

@@ -1,4 +1,4 @@
-//! Facts about models that their servers revealed (`model::FactStore`), as rows.
+//! Stores facts about models that their servers revealed (`model::FactStore`).
 
 use futures::{FutureExt, future::BoxFuture};
 use uuid::Uuid;

@@ -11,7 +11,7 @@ use super::{
 };
 use crate::{db::now, ids::MessageId};
 
-/// Minimum number of messages for which a pass is made because of their size.
+/// Minimum number of messages for a pass that runs because of the prompt's size.
 const SIZE_MESSAGES_MIN: usize = 12;
 /// Maximum size of a thread's summary in a fork, in tokens.
 const BACKGROUND_SUMMARY_TOKENS_MAX: u64 = 900;
@@ -26,7 +26,7 @@ pub(super) struct Fitted {
 }
 
 impl Fitted {
-    /// Fits a context, perhaps a shortened one, into the budget.
+    /// Fits a context, which may already be shortened, into the budget.
     ///
     /// # Errors
     /// `TooLarge` if system text, requester, and trigger message exceed the room.
@@ -62,7 +62,8 @@ impl Fitted {
         !self.fit.dropped.is_empty() || self.fit.tokens > self.strategy.prompt_tokens_max()
     }
 
-    /// Returns the number of newest messages that a pass keeps if the prompt is long; `None` if too few others remain.
+    /// Returns the number of newest messages that a pass keeps if the prompt is long; `None` if too few other messages
+    /// remain.
     pub(super) fn kept_by_size(&self) -> Option<usize> {
         let keep = budget::kept(&self.context, &self.budget);
         let is_due = self.strategy.is_on()
@@ -71,7 +72,7 @@ impl Fitted {
         is_due.then_some(keep)
     }
 
-    /// Lists the old messages of which the prompt contains passages.
+    /// Lists the old messages from which the prompt contains passages.
     fn old_messages(&self) -> Vec<OldMessageFacts> {
         let used_at = now();
         let parts = self.fit.prompt.parts.iter();
@@ -92,7 +93,7 @@ impl Fitted {
         .collect()
     }
 
-    /// Returns the record of the prompt.
+    /// Returns the manifest of the prompt.
     pub(super) fn manifest(&self, loaded: &Loaded, model: &str, attempt: i64) -> Manifest {
         Manifest {
             model: model.to_owned(),

@@ -29,14 +29,14 @@ pub(super) struct Row {
     pub created_at: Timestamp,
     author_handle: Option<String>,
     mentions: Json<Vec<Mention>>,
-    /// Agent that the message asked.
+    /// Agent that the message invoked.
     pub asked_agent_id: Option<AgentId>,
-    /// For a later reply, the seq of the message that it replies to.
+    /// For a late reply, the seq of the message to which it replies.
     parent_seq: Option<i64>,
 }
 
 impl Row {
-    /// Returns the sort key: a later reply directly follows the message that it replies to.
+    /// Returns the sort key: a late reply directly follows the message to which it replies.
     pub(super) fn order(&self) -> (i64, i64) {
         self.parent_seq
             .map_or((self.seq, 0), |parent| (parent, self.seq))
@@ -151,7 +151,7 @@ pub(super) async fn before(
     .await
 }
 
-/// Messages from one seq to another; both belong to the range.
+/// Inclusive range of sequence numbers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct SeqRange {
     pub from: i64,
@@ -203,7 +203,7 @@ pub(super) async fn after(
     .await
 }
 
-/// Counts messages between two seqs, up to `count_max`.
+/// Counts messages between two seqs, at most to `count_max`.
 pub(super) async fn count_between(
     c: &mut Conn,
     conversation: Conversation,
@@ -250,7 +250,7 @@ pub(super) async fn list(
 /// Maximum number of messages read for a list of IDs.
 const FOUND_MAX: i64 = 500;
 
-/// Reads the newest of the messages that a task's last prompt cites, oldest first.
+/// Reads the newest messages that a task's last prompt cites, oldest first.
 pub(super) async fn cited_by_prompt(c: &mut Conn, task: TaskId) -> Result<Vec<Row>, DbError> {
     let sources = prompt_sources(c, task.0).await?;
     let messages = sources

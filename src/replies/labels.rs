@@ -1,4 +1,4 @@
-//! Removal of labels that a model repeats at the beginning of its reply.
+//! Removes labels that a model repeats at the beginning of its reply.
 
 use super::lines::{AI_SUFFIX, clean_name};
 
@@ -6,7 +6,7 @@ use super::lines::{AI_SUFFIX, clean_name};
 const LABEL_CHARS_MAX: usize = 160;
 
 /// Removes the labels of agents that a model echoes at the start of its reply (`[Vibe (AI)]: `, `[Coder]: `), however
-/// the reply is split into chunks. Holds back only text that may still become such a label.
+/// the reply is split into chunks. Holds back only text that may still turn into such a label.
 #[derive(Debug, Clone)]
 pub(super) struct LabelStripper {
     /// Names of the conversation's agents in lowercase.
@@ -21,7 +21,7 @@ enum Stripping {
     Held {
         blank: String,
         text: String,
-        /// A label was removed; the whitespace after it is removed, too.
+        /// True after a label was removed; the whitespace after the label is then removed as well.
         follows_label: bool,
     },
     Through,
@@ -45,7 +45,7 @@ enum Label {
 }
 
 impl LabelStripper {
-    /// `agents` are the names of the replying agent and of the others in its prompt.
+    /// `agents` are the names of the replying agent and of the other agents in its prompt.
     pub(super) fn new<'a>(agents: impl IntoIterator<Item = &'a str>) -> Self {
         Self {
             agents: agents

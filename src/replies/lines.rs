@@ -1,4 +1,4 @@
-//! Lines that the server writes into prompts, and the protection of other text against imitating them.
+//! Lines that the server writes into prompts, and the escaping of other text that could imitate them.
 //!
 //! Text of people, files, and tools is *data*: a data line that resembles a label, a heading, or another generated line
 //! gets a leading `\`, and control tokens of chat templates are broken up, so that neither a model nor its template
@@ -25,11 +25,11 @@ pub(super) const FACTS: &str = "Facts:";
 pub(super) const CONSTRAINTS: &str = "Constraints:";
 pub(super) const WANTED_ANSWER: &str = "Wanted answer:";
 pub(super) const ORIGINAL_REQUEST: &str = "Original request:";
-/// Follows a fact without a source.
+/// Marks a fact without a source.
 pub(super) const NOT_VERIFIED: &str = "(not verified)";
 pub(super) const FORK: &str = "This is a deep dive into a message of";
 pub(crate) const FORK_DESCRIPTION: &str = "What the deep dive is about:";
-/// Precedes the guidance for drafting a resolution.
+/// Precedes the person's guidance for a draft of a resolution.
 pub(crate) const GUIDANCE: &str = "The person who resolves asks:";
 /// Precedes the codes of failed replies in the evidence of a reflection.
 pub(super) const FAILED_REPLIES: &str = "Failed replies:";
@@ -53,12 +53,12 @@ const OWN_LINES: [&str; 8] = [
     FAILED_REPLIES,
     SCORES,
 ];
-/// Number of letters and digits of a line that are compared; longer than a heading with the longest names.
+/// Number of letters and digits of a line that are compared; larger than any heading, even with the longest names.
 const FOLDED_CHARS_MAX: usize = 320;
 static OWN_LINES_FOLDED: LazyLock<[String; 8]> =
     LazyLock::new(|| OWN_LINES.map(|own| folded(own, FOLDED_CHARS_MAX)));
 static DATA_FOLDED: LazyLock<String> = LazyLock::new(|| folded(DATA, FOLDED_CHARS_MAX));
-/// Dates, times, and the number of messages that are left out, in folded form.
+/// Date lines, time lines, and lines with a number of omitted messages, in folded form.
 static OWN_VALUES: LazyLock<Option<Regex>> = LazyLock::new(|| {
     Regex::new(
         concat!(
@@ -141,7 +141,7 @@ pub(crate) fn without_middle(text: &str, chars_max: usize) -> String {
     format!("{head} … {tail}")
 }
 
-/// A text of at most about `chars_max` characters; a note states how much of its middle is left out.
+/// Keeps about `chars_max` characters of a text, with a note that states how much of the middle is left out.
 pub(super) fn without_long_middle(text: &str, chars_max: usize) -> String {
     let count = text.chars().count();
     if count <= chars_max {
@@ -168,7 +168,7 @@ pub(crate) fn escape_lines(text: &str) -> String {
     out
 }
 
-/// As `escape_lines`, for a text of a brief: lines that resemble the first line of a part are prefixed, too.
+/// Like `escape_lines`, for the text of a brief: also prefixes lines that resemble the first line of a part.
 pub(super) fn escape_brief(text: &str) -> String {
     let parts = [FACTS, CONSTRAINTS, WANTED_ANSWER, ORIGINAL_REQUEST];
     let parts = parts.map(|part| folded(part, FOLDED_CHARS_MAX));
@@ -188,7 +188,8 @@ fn is_line_break(c: char) -> bool {
     matches!(c, '\n' | '\u{b}'..='\r' | '\u{1c}'..='\u{1e}' | '\u{85}' | '\u{2028}' | '\u{2029}')
 }
 
-/// Characters that are invisible or only format the text that follows; they cannot hide a label.
+/// Characters that are invisible or only format the text after them; they are skipped, so that they cannot hide a
+/// label.
 fn is_ornament(c: char) -> bool {
     c.is_whitespace() || c.is_control() || is_invisible(c) || matches!(c, '*' | '_' | '~' | '`')
 }
@@ -282,7 +283,7 @@ fn plain_line(text: &str) -> String {
 
 /// A name as one line without brackets. Names are validated when they are set; this is a second safeguard.
 pub(crate) fn clean_name(name: &str) -> String {
-    // Handles follow names, as in `[Ada @ada]`.
+    // An `@` is removed, because handles follow names in labels, as in `[Ada @ada]`.
     match plain_line(&name.replace(is_at, " ")) {
         name if name.is_empty() => "somebody".to_owned(),
         name => name,
@@ -316,7 +317,7 @@ pub(super) fn file_name(name: &str) -> String {
     }
 }
 
-/// A person's name cannot end with the suffix of an agent or of a resolution message.
+/// A person's name, without a suffix that marks agents or resolution messages.
 pub(crate) fn person_name(name: &str) -> String {
     let mut name = clean_name(name);
     loop {
@@ -331,7 +332,7 @@ pub(crate) fn person_name(name: &str) -> String {
     }
 }
 
-/// A name for the requester line that cannot claim a different role.
+/// A name for the requester line, changed so that it cannot claim a different role.
 pub(super) fn requester_name(name: &str) -> String {
     let name = person_name(name);
     if !folded(&name, name.len()).contains("role") {

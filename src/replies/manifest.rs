@@ -1,4 +1,4 @@
-//! Records of the prompt sent to a task's model, for "What it saw", and of each call.
+//! Records of the prompt sent to a task's model, shown as "What it saw", and of each model call.
 //!
 //! ```text
 //! Manifest ── save ──► task_contexts   model, requester, what was left out, calls
@@ -55,17 +55,17 @@ text_enum! {
         OlderThanNewest50 = "older_than_newest_50",
         Deleted = "deleted",
         Notice = "notice",
-        /// The reply was not complete.
+        /// The reply was incomplete.
         Streaming = "streaming",
         /// Resolution messages replaced by a newer version.
         Superseded = "superseded",
-        /// The window has no room.
+        /// The window had no room for the messages.
         ContextBudget = "context_budget",
-        /// Left out after the provider's error.
+        /// Left out after the provider reported that the context was too large.
         ContextTooLarge = "context_too_large",
-        /// A summary replaces them.
+        /// A summary replaces the messages.
         Summarised = "summarised",
-        /// In no summary yet.
+        /// No summary contains the messages yet.
         NotSummarized = "not_summarized",
     }
 }
@@ -99,13 +99,13 @@ pub struct Manifest {
     pub preset: Option<UsedPreset>,
     pub prompt: Prompt,
     pub left_out: Vec<LeftOut>,
-    /// Entries of memory that matched, and those in the prompt.
+    /// Memory entries that matched, and those in the prompt.
     pub memories: Recalled,
     /// Old messages in the prompt.
     pub old_messages: Vec<OldMessageFacts>,
     /// People besides the requester named in lines that the server wrote.
     pub named: Vec<UserId>,
-    /// Context window; its correction applies to the estimates in `prompt`.
+    /// Context window, whose correction applies to the estimates in `prompt`.
     pub window: Window,
     /// Number of tokens reserved for the reply.
     pub reserve: u64,
@@ -125,16 +125,16 @@ pub struct RoundPart {
     pub origin: TextOrigin,
     /// The only person to whom the text is shown.
     pub only_user: Option<UserId>,
-    /// The text was removed before it could be sent.
+    /// True if the text was removed before it could be sent.
     pub is_gone: bool,
 }
 
 /// Origin of a text of an earlier round.
 #[derive(Debug, Clone)]
 pub enum TextOrigin {
-    /// It was stored with its action, and with what it cites.
+    /// The text was stored with its action and its sources.
     Stored,
-    /// It is stored with the record of the prompt, and cites these.
+    /// The text will be stored with the record of the prompt, and cites these sources.
     New(Vec<SourceId>),
 }
 
@@ -161,7 +161,7 @@ impl RoundPart {
 }
 
 impl Manifest {
-    /// Estimated number of tokens of the prompt and what follows it.
+    /// Estimated number of tokens of the prompt and the rounds after it.
     pub fn tokens(&self) -> u64 {
         let rounds = self.rounds.iter().map(|part| part.tokens);
         self.prompt.tokens() + rounds.sum::<u64>()
@@ -215,7 +215,7 @@ impl Manifest {
     }
 }
 
-/// Column `task_contexts.manifest`: everything but the texts.
+/// Content of the column `task_contexts.manifest`: everything except the texts.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 struct Facts {
     model: String,
@@ -281,10 +281,10 @@ impl Facts {
     }
 }
 
-/// Block of a prompt that a part belongs to.
+/// Block of a prompt to which a part belongs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Block {
-    /// A part of the system text; all of it in records of earlier versions.
+    /// A part of the system text, or the whole system text in records of earlier versions.
     System(SystemPartName),
     Conversation,
     ForkHeader,
@@ -305,11 +305,11 @@ pub enum Block {
     Files,
     Requester,
     Trigger,
-    /// Work from another agent.
+    /// Brief from another agent or a run.
     Brief,
     /// Definitions of the tools that are offered.
     Tools,
-    /// Text of the agent before its calls of tools.
+    /// Text that the agent wrote before its tool calls.
     Round,
     /// Arguments of a call.
     Call,
@@ -388,7 +388,7 @@ struct NewPart<'a> {
     text: &'a str,
     cites: Vec<SourceId>,
     only_user: Option<UserId>,
-    /// The text was already removed.
+    /// True if the text was already removed.
     is_gone: bool,
 }
 
@@ -404,7 +404,7 @@ impl NewPart<'_> {
                 hash.update(source.kind());
                 hash.update(source.uuid());
             }
-            // No kind is empty, so this cannot be confused with a source.
+            // The kind of a source is never empty, so a zero byte cannot be confused with a source.
             None => hash.update([0]),
         }
         hash.update(self.text);
@@ -415,7 +415,7 @@ impl NewPart<'_> {
 /// Parts of a prompt, the system text first.
 fn parts_of<'a>(prompt: &'a Prompt, requester: UserId, named: &[UserId]) -> Vec<NewPart<'a>> {
     let system = prompt.system.parts.iter().map(|part| {
-        // The part reveals the agent's state for the requester.
+        // The sentences reveal the agent's adaptation to the requester.
         let only_user = (part.name == SystemPartName::Adaptation).then_some(requester);
         let source = only_user.map(SourceId::User);
         NewPart {
@@ -450,7 +450,7 @@ fn parts_of<'a>(prompt: &'a Prompt, requester: UserId, named: &[UserId]) -> Vec<
     system.chain(parts).collect()
 }
 
-/// Block of a part, and the object whose text it is.
+/// Block of a part, and the object whose text the part contains.
 fn place_of(source: &Source, requester: UserId) -> (Block, Option<SourceId>) {
     let message = |id: &MessageId| Some(SourceId::Message(*id));
     match source {
@@ -473,7 +473,7 @@ fn place_of(source: &Source, requester: UserId) -> (Block, Option<SourceId>) {
     }
 }
 
-/// Everything that a part cites: its own object, and the objects that it names.
+/// Everything that a part cites: the object whose text it contains, and the objects that the text names.
 fn cites_of(
     of: &Source,
     source: Option<SourceId>,
@@ -500,7 +500,7 @@ fn cites_of(
     cites
 }
 
-/// Parts of earlier rounds. A stored text that was removed after it was read stays removed, because its citations are gone.
+/// Parts of earlier rounds. A stored text that was removed after it was read stays removed, because its citations were deleted.
 async fn parts_of_rounds<'a>(
     c: &mut Conn,
     workspace: WorkspaceId,
@@ -532,7 +532,7 @@ pub async fn save(
     attempt: &AttemptRecord,
 ) -> Result<(), DbError> {
     let mut attempts = attempts_of(c, task).await?;
-    // A call whose worker was lost has no recorded end.
+    // An earlier call has no recorded end if its worker was lost.
     if let Some(last) = attempts.last_mut().filter(|last| last.ended_at.is_none()) {
         last.ended_at = Some(attempt.started_at);
         last.outcome = AttemptOutcome::Retry;
@@ -577,7 +577,7 @@ pub async fn save(
     remove_deleted(c, workspace, task).await
 }
 
-/// Cites the sources of a brief as those of the part that contains it.
+/// Makes the part that contains a brief cite the brief's sources.
 async fn cite_brief(c: &mut Conn, task: TaskId, brief: Uuid) -> Result<(), DbError> {
     let part: Option<(Uuid,)> = c
         .q("select text_id from context_parts where task_id = $1 and name = $2 limit 1")
@@ -649,7 +649,7 @@ async fn put_parts(
     rows::insert_citations(c, citations.into_iter().collect()).await
 }
 
-/// Removes the texts of messages and files of people that were deleted, and of memories that were forgotten, between reading and
+/// Removes texts whose messages, files, or people were deleted, or whose memory entries were forgotten, between reading and
 /// storing.
 async fn remove_deleted(c: &mut Conn, workspace: WorkspaceId, task: TaskId) -> Result<(), DbError> {
     let (mut messages, mut memories, mut people) = (Vec::new(), Vec::new(), Vec::new());
@@ -699,7 +699,7 @@ pub struct Sent {
 }
 
 impl Sent {
-    /// Returns the prompt of a call that is not made, as `find` would return it for its requester.
+    /// Returns the prompt of a call that will not be made, in the form in which `find` would return it to the requester.
     pub fn preview(manifest: &Manifest) -> Self {
         let facts = Facts::of(manifest);
         let requester = manifest.requested_by.id;
@@ -761,9 +761,9 @@ pub struct SentPart {
     /// Message that the part shows, and its author.
     pub message: Option<(MessageId, Author)>,
     pub memory: Option<MemoryId>,
-    /// Old message of which the part is a passage.
+    /// Old message from which the part is a passage.
     pub old_message: Option<MessageId>,
-    /// Action of which the part has the arguments or the result.
+    /// Action whose arguments or result the part contains.
     pub action: Option<ActionId>,
     /// The only person to whom the text is shown, with the current name.
     pub only_user: Option<(UserId, String)>,
@@ -860,7 +860,7 @@ impl Row {
     }
 }
 
-/// `None` before the first model call.
+/// Finds the prompt of a task; `None` before the first model call.
 pub async fn find(c: &mut Conn, task: TaskId) -> Result<Option<Sent>, DbError> {
     let row: Option<(Json<Facts>, Json<Vec<AttemptRecord>>)> = c
         .q("select manifest, attempts from task_contexts where task_id = $1")
@@ -935,7 +935,8 @@ pub async fn forget_requester(
 /// Maximum number of texts deleted per transaction.
 const EXPIRED_AT_ONCE: i64 = 200;
 
-/// At most `$3` texts of the workspace `$1` that were not used since `$2`, and that neither a person's decision nor a run needs.
+/// Selects at most `$3` texts of the workspace `$1` that were not used since `$2` and that neither a pending decision nor a run
+/// needs.
 macro_rules! expired_texts {
     () => {
         "(select id from context_texts where workspace_id = $1 and last_used_at < $2 and id not in \
@@ -945,8 +946,8 @@ macro_rules! expired_texts {
     };
 }
 
-/// Deletes texts that no task has used for `retention`, except what waits for a person's decision and outputs of active runs, a few per
-/// transaction; returns their number.
+/// Deletes texts that no task has used for `retention`, except for texts that wait for a person's decision and outputs of active
+/// runs, a few per transaction. Returns the number of deleted texts.
 pub async fn remove_expired(db: &Db, retention: Duration) -> Result<u64, DbError> {
     // Reuse is recorded with this delay.
     let before = now() - retention - REUSE_NOTED_EVERY;
@@ -1103,6 +1104,6 @@ async fn convert(
         .bind(Json(old.facts.clone()))
         .run()
         .await?;
-    // Earlier versions did not find texts of deleted messages that prompts in other threads contained.
+    // Earlier versions did not remove texts of deleted messages from prompts in other threads.
     remove_deleted(c, workspace, task).await
 }

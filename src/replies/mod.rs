@@ -1,4 +1,4 @@
-//! Replies of agents: context, prompt, model call, and retries after failed calls.
+//! Replies of agents: context, prompt, model calls, and retries.
 
 pub mod adaptation;
 pub mod agent_draft;

@@ -1,4 +1,5 @@
-//! Replies without a model: what the responder reads and searches, and the messages that it cites.
+//! Replies without a model: the material that the built-in responder reads and searches, and the messages that
+//! it cites.
 
 use openvibe_responder::{
     Answer, Composed, Conversation, Excerpt, Line, Material, Person, Question, Source, Speaker,
@@ -21,18 +22,18 @@ use crate::{
     time::Timestamp,
 };
 
-/// Maximum number of messages read, and of people's messages among them.
+/// Maximum number of messages that are read, and of people's messages among them.
 const READ_MAX: usize = 200;
 const QUOTABLE_MAX: usize = 50;
 /// Maximum number of characters read of a message.
 const MESSAGE_CHARS_MAX: usize = 2_000;
 /// Maximum number of characters read of a title, or of the first message of an untitled conversation.
 const TITLE_CHARS_MAX: usize = 200;
-/// Reaction to a message that needs no reply.
+/// Reaction to thanks, which need no reply.
 pub(super) const THANKS: &str = "👍";
 /// Name of an author whose account was deleted.
 const DELETED: &str = "Deleted account";
-/// Beginning of an answer of a run's step.
+/// Beginning of the answer to a run's step.
 const WITHOUT_MODEL: &str = "Written without a model:";
 /// Maximum length of such an answer in characters.
 const EXTRACT_CHARS_MAX: usize = 1_500;
@@ -77,7 +78,7 @@ pub(super) async fn prepare(
     }
     let conversation = target.conversation();
     let mut newest = context::newest(c, conversation, loaded.trigger_seq, READ_MAX).await?;
-    // A link of a chain reads the message that it replies to, but does not quote it.
+    // A link of a chain reads the message to which it replies, but does not quote that message.
     newest.retain(|message| message.message_id != ask.message_id);
     let reading = read(task, loaded, newest);
     let question = Question {
@@ -106,7 +107,7 @@ pub(super) async fn prepare(
     search(c, task, target, ask, answer).await
 }
 
-/// Answers with what the requester's other conversations contain.
+/// Answers from the requester's other conversations.
 async fn search(
     c: &mut Conn,
     task: &Task,
@@ -143,7 +144,8 @@ async fn search(
     Ok(composed.map_or_else(unreadable, |composed| reply(composed, source)))
 }
 
-/// The values in a step's prompt as a quotation: its instructions are not what it was asked to read.
+/// The values in a step's prompt as a quotation. The instructions in the prompt are not part of the material to
+/// read.
 fn extract(prompt: &str, task: &Task) -> String {
     let options = task.input.0.options.clone();
     let options = options.and_then(|options| serde_json::from_value::<StepOptions>(options).ok());
@@ -171,7 +173,7 @@ async fn settings_url(c: &mut Conn, task: &Task) -> Result<String, DbError> {
     Ok(format!("/{slug}/settings/model"))
 }
 
-/// Runs slow work in a blocking thread; `None` if it panics.
+/// Runs slow work in a blocking thread; `None` if the work panics.
 async fn apart<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> Option<T> {
     let done = tokio::task::spawn_blocking(work).await;
     done.inspect_err(|e| tracing::error!(error = %e, "the built-in responder panicked"))
@@ -247,7 +249,8 @@ async fn has_replied(c: &mut Conn, place: Place, task: &Task) -> Result<bool, Db
         .await
 }
 
-/// The people's messages that can be quoted: not those that address an agent. `newest` is the newest one first.
+/// The people's messages that can be quoted, which excludes messages to agents. `newest` is sorted from newest
+/// to oldest.
 fn read(task: &Task, loaded: &Loaded, newest: Vec<HistoryMessage>) -> Reading {
     let context = &loaded.context;
     let mut material = Material::default();

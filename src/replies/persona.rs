@@ -1,4 +1,4 @@
-//! Draft of the text that agents receive from a persona, made from its steps.
+//! From the steps of a persona, drafts the text that agents receive.
 
 use crate::{
     agents::personas::{COMPRESSED_BYTES_MAX, Persona},
@@ -23,7 +23,7 @@ pub struct Compressed {
     pub model: String,
 }
 
-/// Drafts the text of a persona; returns `None` if the model does not answer or its answer does not fit.
+/// Drafts the text of a persona; returns `None` if the model does not respond or its answer is too long.
 ///
 /// # Errors
 /// `Ok(Err(_))` if a budget does not allow the call; `Err` if the database fails.

@@ -1,4 +1,4 @@
-//! The reply style of a reply: the preset whose add-ons are sent, and its origin.
+//! Selects the reply style of a reply: the preset whose add-ons are sent, and its origin.
 
 use std::cmp::Reverse;
 
@@ -37,7 +37,7 @@ pub struct ReplyPreset {
 }
 
 impl ReplyPreset {
-    /// Finds the preset of the reply to a message. `mode` is that of the conversation with the agent.
+    /// Finds the preset of the reply to a message. `mode` is the mode of the conversation with the agent.
     pub async fn find(
         c: &mut Conn,
         workspace: WorkspaceId,
@@ -70,7 +70,7 @@ fn without_mention(message: &str, handle: &str) -> String {
     mentions::without(message, &spans)
 }
 
-/// Everything that a preset depends on.
+/// Everything on which the choice of a preset depends.
 struct Choice<'a> {
     content: &'a PromptContent,
     /// `prompting.profile` of the agent.
@@ -82,7 +82,8 @@ struct Choice<'a> {
 }
 
 impl Choice<'_> {
-    /// The first of: a person's choice, the preset or `none` of the agent, the rules (with `auto`), the mode default.
+    /// Makes the choice by the first of these that applies: a person's choice, the agent's preset or `none`, the rules
+    /// (with `auto`), and the mode default.
     fn make(&self) -> ReplyPreset {
         let known = |id: &&str| self.content.preset(id).is_some();
         let stored = self.stored.preset.as_deref().filter(known);
@@ -92,7 +93,7 @@ impl Choice<'_> {
         if self.profile == Some(NONE) {
             return self.with(None, Some(self.storing(None, None)));
         }
-        // A version that is bound to the conversation may name a preset that was deleted since.
+        // An agent version that is bound to the conversation may name a preset that was deleted since.
         if let Some(id) = self.profile.filter(known) {
             let chosen = Some((id, ChosenBy::Agent));
             return self.with(chosen, Some(self.storing(chosen, None)));
@@ -133,13 +134,14 @@ impl Choice<'_> {
         }
     }
 
-    /// Number of this turn, starting at 1.
+    /// Number of the current turn, starting at 1.
     fn turn(&self) -> i64 {
         self.stored.turns + 1
     }
 
-    /// Checks whether rules and mode default are evaluated in this turn. They are in the turns 1, 1 + n, 1 + 2n, and so on;
-    /// if the stored choice is no longer valid; and in the turn after one of these that was not completed.
+    /// Checks whether rules and mode default are evaluated in this turn. They are evaluated in turns 1, 1 + n, 1 + 2n, and
+    /// so on, whenever the stored choice is no longer valid, and in the turn after one in which an evaluated reply was not
+    /// completed.
     fn is_due(&self) -> bool {
         let every = self.content.routing.review_every_n_turns.max(1);
         let reviewed_from = 1 + self.stored.turns / every * every;
@@ -158,7 +160,7 @@ impl Choice<'_> {
         !(is_valid && is_reviewed)
     }
 
-    /// Finds the matching rule with the highest priority, then the first.
+    /// Finds the matching rule with the highest priority; among equals, the first.
     fn matching_rule(&self) -> Option<&PresetRule> {
         let length = self.question.encode_utf16().count();
         let words = format!(" {} ", folded(self.question));
@@ -262,7 +264,7 @@ mod tests {
             (&nobody, None, plan, "direct:coder", Some(("c", Mode))),
             // The longest match wins.
             (&nobody, None, plan, "direct:vibe", Some(("d", Mode))),
-            // Presets that no longer exist count as none.
+            // Presets that no longer exist are ignored.
             (&gone, Some("d"), plan, thread, Some(("d", Agent))),
             (&nobody, Some("gone"), plan, thread, Some(("c", Mode))),
         ] {
@@ -349,7 +351,7 @@ mod tests {
         }
     }
 
-    /// The turns of 20 in which rules are evaluated.
+    /// Those of 20 turns in which rules are evaluated.
     fn evaluated(every: i64, completes: impl Fn(i64) -> bool) -> Vec<i64> {
         let mut content = content(&plan_rule());
         content.routing.review_every_n_turns = every;
@@ -381,7 +383,7 @@ mod tests {
     fn rules_are_evaluated_in_the_turns_1_and_1_plus_n_and_1_plus_2n() {
         assert_eq!(evaluated(6, |_| true), [1, 7, 13, 19]);
         assert_eq!(evaluated(1, |_| true), (1..=20).collect::<Vec<_>>());
-        // A turn that failed is evaluated again.
+        // A failed turn is evaluated again.
         assert_eq!(evaluated(6, |attempt| attempt != 1), [1, 1, 7, 13, 19]);
     }
 

@@ -43,21 +43,22 @@ pub const SHRUNK_HISTORY_MAX: usize = 20;
 pub const FORK_QUOTE_CHARS_MAX: usize = 200;
 /// Maximum number of people and agents named in the conversation block.
 pub const PARTICIPANTS_MAX: usize = 20;
-/// Messages up to this size are only compacted after an overflow if they exceed half of the window.
+/// Messages of up to this size together are compacted after an overflow only if they exceed half of the window.
 const TAIL_TOKENS_MIN: u64 = 2_000;
-/// Maximum length of the thread's first message if it is before the window, and of the forked message after the header.
+/// Maximum number of characters of the thread's first message if it precedes the window, and of the forked message after
+/// the header.
 const ROOT_CHARS_MAX: usize = 500 * 4;
 const FORKED_CHARS_MAX: usize = 2_000 * 4;
-/// Maximum number of characters of the original request in a brief.
+/// Maximum number of characters of the requester's original message in a brief.
 const REQUEST_CHARS_MAX: usize = 2_000;
 /// Maximum number of characters of a title in the conversation block.
 const TITLE_CHARS_MAX: usize = 120;
 
-/// Last line of a turn of a collaboration that ends the work.
+/// Last line of a turn with which an agent ends its collaboration.
 pub const DONE_LINE: &str = "DONE";
 
 const CUT_OFF: &str = "[cut off]";
-/// Reply to a heartbeat that is not posted.
+/// Reply to a heartbeat that has nothing to report; it is not posted.
 pub const NOTHING: &str = "NOTHING";
 
 /// Author of a message; `name` is the display name.
@@ -74,7 +75,7 @@ pub enum Author {
 pub enum HistoryKind {
     /// A complete message.
     Complete,
-    /// An interrupted reply.
+    /// An interrupted reply, with partial text.
     CutOff,
     /// The resolution message of a fork; `content` is its Markdown.
     Result,
@@ -88,7 +89,7 @@ impl Author {
         }
     }
 
-    /// Name as shown in labels, without a suffix.
+    /// Name as it appears in labels, without a suffix.
     fn shown_name(&self) -> String {
         match self {
             Self::Human { name, .. } => person_name(name),
@@ -104,7 +105,7 @@ pub struct Attached {
     pub size_bytes: i64,
 }
 
-/// A text file of the trigger message that is sent.
+/// A text file of the trigger message whose content is sent.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TextFile {
     /// Position among the attachments of the trigger message.
@@ -120,16 +121,16 @@ pub struct Participant {
     pub handle: Option<String>,
 }
 
-/// Place and participants of a conversation.
+/// Location and participants of a conversation.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Setting {
     /// `None` for direct messages.
     pub channel: Option<String>,
     pub thread_title: Option<String>,
-    /// Message from which the thread starts; its deletion also removes the block from records.
+    /// Root message of the thread; its deletion also removes the conversation block from records.
     pub root_id: Option<MessageId>,
     pub is_fork: bool,
-    /// Title of the fork that somebody wrote, not one derived from its message.
+    /// Title that a person gave the fork; not one derived from a message.
     pub fork_title: Option<String>,
     /// At most `PARTICIPANTS_MAX`, in the order of their first message, so that the block rarely changes.
     pub participants: Vec<Participant>,
@@ -139,7 +140,7 @@ pub struct Setting {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Gap {
     LeftOut,
-    /// They are in no segment yet.
+    /// The messages are in no segment yet.
     NotSummarized,
 }
 
@@ -152,9 +153,9 @@ pub struct HistoryMessage {
     /// Handle of the author, if there is one.
     pub handle: Option<String>,
     pub posted_at: Timestamp,
-    /// The message mentions an agent.
+    /// True if the message mentions an agent.
     pub mentions_agent: bool,
-    /// The message caused an agent's reply.
+    /// True if the message invoked an agent.
     pub asks_agent: bool,
     pub content: String,
     pub attachments: Vec<Attached>,
@@ -166,12 +167,12 @@ pub struct AskedTurn {
     pub turn: Turn,
     /// Names of the other agents, in the order of their turns.
     pub others: Vec<String>,
-    /// The agent can call `done`; otherwise, it ends the work with a line.
+    /// True if the agent can call `done`; otherwise, `DONE_LINE` ends the work.
     pub has_done: bool,
 }
 
 impl AskedTurn {
-    /// The sentences after the requester. The goal follows them.
+    /// The sentences between the requester and the goal.
     fn text(&self) -> String {
         let others: Vec<String> = self.others.iter().map(|name| clean_name(name)).collect();
         let Turn { turn, turns_max } = self.turn;
@@ -188,7 +189,7 @@ impl AskedTurn {
     }
 }
 
-/// Sender of work.
+/// Sender of a brief.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum BriefSender {
     /// Display name of an agent.
@@ -206,14 +207,14 @@ impl BriefSender {
     }
 }
 
-/// Work that another agent or a run passed on. It is sent in place of the trigger message.
+/// Work from another agent or a run, which is sent in place of the trigger message.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Delegated {
     pub from: BriefSender,
     pub brief: TaskBrief,
     /// Stored text of the brief.
     pub text_id: Uuid,
-    /// The request of the person that the work is part of.
+    /// The person's original request, of which the work is a part.
     pub request: String,
     pub context: BriefContext,
 }
@@ -224,16 +225,16 @@ pub struct Ask {
     pub message_id: MessageId,
     pub content: String,
     pub attachments: Vec<Attached>,
-    /// Texts of attachments that are sent, in order.
+    /// Texts of the attachments that are sent, in order.
     pub files: Vec<TextFile>,
     pub requester: Requester,
-    /// Set for a link of a chain, whose content is its part of the message.
+    /// Set for a link of a chain; `content` is then the link's part of the message.
     pub step: Option<ChainStep>,
-    /// Set for a task of a schedule, whose prompt replaces the trigger message.
+    /// Set for a task of a schedule; the schedule's prompt then replaces the trigger message.
     pub schedule: Option<Scheduled>,
-    /// Set for a turn of a collaboration, whose content is the goal.
+    /// Set for a turn of a collaboration; `content` is then the goal.
     pub turn: Option<AskedTurn>,
-    /// Set for work that another agent or a run passed on.
+    /// Set for a delegated task or a task of a run.
     pub delegated: Option<Delegated>,
     /// Time of the call.
     pub asked_at: Timestamp,
@@ -258,7 +259,7 @@ pub struct Context {
     /// The invoked agent; its own messages get the assistant role.
     pub agent_id: AgentId,
     pub setting: Setting,
-    /// The thread's first message, if it is before the window.
+    /// The thread's first message, if it precedes the window.
     pub root: Option<HistoryMessage>,
     /// Number of thread messages before `background` that are in no summary, including the first one.
     pub background_left_out: u64,
@@ -292,7 +293,7 @@ pub struct Context {
 pub struct OldMessage {
     pub message: HistoryMessage,
     pub text: String,
-    /// Number of words in common with the question; 0 for a message that is sent because it follows one with such words.
+    /// Number of words in common with the question; 0 for a message that is sent because it follows a matching one.
     pub matched: i64,
 }
 
@@ -308,7 +309,7 @@ pub struct Notes {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct About {
     pub text: String,
-    /// The only person to whom it is shown.
+    /// The only person to whom the text is shown.
     pub only_user: Option<UserId>,
 }
 
@@ -318,16 +319,16 @@ pub struct Memory {
     pub id: MemoryId,
     /// Kind, as in the API.
     pub kind: &'static str,
-    /// Person whom it is about, or its author.
+    /// Person whom the entry is about, or its author.
     pub person: Option<(UserId, String)>,
     pub created_at: Timestamp,
     pub text: String,
-    /// The only person to whom it is shown.
+    /// The only person to whom the entry is shown.
     pub only_user: Option<UserId>,
 }
 
 impl Context {
-    /// A context with only what is asked.
+    /// A context that contains only the question.
     pub(crate) fn alone(system: System, agent_id: AgentId, ask: Ask) -> Self {
         Self {
             system,
@@ -351,7 +352,7 @@ impl Context {
         }
     }
 
-    /// Limits the summaries, and leaves out memories that they contain.
+    /// Limits the summaries, and leaves out memories that the summaries contain.
     pub fn limit_summaries(&mut self, tokens_max: impl Fn(Summarized) -> u64) {
         let summaries = self.summary.iter_mut().chain(&mut self.background_summary);
         for summary in summaries {
@@ -432,11 +433,11 @@ pub enum Source {
     File { message_id: MessageId },
     /// The lines with the time and the requester.
     Requester,
-    /// Work that another agent or a run passed on; always the last part.
+    /// A brief from another agent or a run; always the last part.
     Brief {
-        /// The trigger message, which it quotes.
+        /// The trigger message, which the brief quotes.
         message_id: MessageId,
-        /// Stored text whose sources are those of the part.
+        /// Stored text of the brief, whose sources are also the sources of the part.
         #[serde(skip)]
         text_id: Uuid,
     },
@@ -446,7 +447,7 @@ pub enum Source {
         message_id: Option<MessageId>,
     },
     Summary {
-        /// Segments, entries, or messages that it was made from.
+        /// Segments, entries, or messages from which the summary was made.
         #[serde(skip)]
         cites: Vec<SourceId>,
         #[serde(skip)]
@@ -456,7 +457,7 @@ pub enum Source {
     LeftOut,
     /// The workspace context.
     Workspace {
-        /// People, messages, and entries that it names.
+        /// People, messages, and entries that the text names.
         #[serde(skip)]
         cites: Vec<SourceId>,
     },
@@ -485,7 +486,7 @@ pub struct Part {
     pub text: String,
 }
 
-/// A rendered context. `turns` builds the turns from the parts, so only the parts have to be stored.
+/// A rendered context. Only the parts have to be stored, because `turns` builds the turns from them.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Prompt {
     pub system: System,
@@ -520,7 +521,7 @@ impl Prompt {
     }
 }
 
-/// Turns of these texts: neighbors of one role joined by a blank line.
+/// Builds turns from texts: adjacent texts of the same role are joined by a blank line.
 pub fn joined<'a>(texts: impl Iterator<Item = (Role, &'a str)>) -> Vec<ChatMessage> {
     let mut turns: Vec<ChatMessage> = Vec::new();
     for (role, text) in texts {
@@ -536,7 +537,7 @@ pub fn joined<'a>(texts: impl Iterator<Item = (Role, &'a str)>) -> Vec<ChatMessa
 }
 
 /// Renders the prompt for one reply. Its turns alternate, starting and ending with the user. Nothing before the history
-/// depends on the question, so consecutive requests share their beginning.
+/// depends on the question, so consecutive requests have the same beginning.
 pub fn render(context: &Context) -> Prompt {
     let labels = Labels::of(context);
     let mut blocks = Blocks {
@@ -654,7 +655,7 @@ impl Blocks<'_> {
         }
     }
 
-    /// A message with its label, whoever wrote it.
+    /// Adds a message with its label, regardless of its author.
     fn labeled(&mut self, message: &HistoryMessage, chars_max: usize) {
         self.date(message.posted_at);
         let text = self.labels.text(message, chars_max);
@@ -684,7 +685,7 @@ impl Blocks<'_> {
             && message.kind != HistoryKind::Result
     }
 
-    /// True while nothing but the conversation block was rendered.
+    /// True while only the conversation block has been rendered.
     fn has_no_message(&self) -> bool {
         self.parts
             .iter()
@@ -756,7 +757,7 @@ impl Blocks<'_> {
         let asking = format!("{time}\n{REQUESTER} {requester}{handle} (role: {role}){end}");
         self.ours(Source::Requester, &asking);
         let trigger = match ask.schedule {
-            // The requester wrote it; there is no message.
+            // The requester wrote the prompt of the schedule; there is no message.
             Some(_) => Source::Requester,
             None => Source::Trigger {
                 message_id: ask.message_id,
@@ -847,7 +848,7 @@ fn brief_text(delegated: &Delegated) -> String {
     parts.join("\n\n")
 }
 
-/// `- (KIND, NAME, DATE) TEXT`
+/// Renders a memory entry as `- (KIND, NAME, DATE) TEXT`.
 pub(super) fn memory_line(memory: &Memory) -> String {
     let name = memory.person.as_ref().map(|(_, name)| listed_name(name));
     let day = Some(memory.created_at.day().to_string());
@@ -880,7 +881,7 @@ fn part(source: Source, role: Role, text: &str) -> Part {
     }
 }
 
-/// Names of authors, with the handles of those that share a name with somebody else in the prompt.
+/// Labels of authors; authors who share a name with someone else in the prompt also get their handle.
 struct Labels {
     /// Folded names that several people or several agents have.
     shared: HashSet<(bool, String)>,
@@ -919,7 +920,7 @@ impl Labels {
         (is_agent, folded(&author.shown_name(), usize::MAX))
     }
 
-    /// ` @HANDLE` of a namesake, otherwise empty.
+    /// ` @HANDLE` if the author shares a name with someone else, otherwise empty.
     fn handle(&self, author: &Author, handle: Option<&str>) -> String {
         match handle {
             Some(handle) if self.shared.contains(&Self::key(author)) => format!(" @{handle}"),
@@ -927,7 +928,7 @@ impl Labels {
         }
     }
 
-    /// `[NAME]: ` and its variants.
+    /// Label of a message: `[NAME]: ` or a variant of it.
     fn label(&self, message: &HistoryMessage) -> String {
         let name = message.author.shown_name();
         let handle = self.handle(&message.author, message.handle.as_deref());
@@ -1049,7 +1050,7 @@ fn with_cut_off_mark(text: &str, kind: HistoryKind) -> String {
     }
 }
 
-/// The beginning of a forked message, as quoted in the header; the second value is false if it is not all of it.
+/// The beginning of a forked message, as quoted in the header; the second value is false if the quote is shortened.
 pub(super) fn fork_quote(content: &str) -> (String, bool) {
     let quote = one_line(content);
     let mut quoted: String = quote.chars().take(FORK_QUOTE_CHARS_MAX).collect();
@@ -1077,7 +1078,8 @@ fn fork_header_text(header: &ForkHeader) -> String {
 }
 
 impl Context {
-    /// The context with these messages instead; `gone` messages of the conversation itself are missing.
+    /// The context with these messages instead; `gone` is the number of messages that were removed from the conversation
+    /// itself.
     fn with_messages(&self, background: Vec<HistoryMessage>, history: Vec<HistoryMessage>) -> Self {
         let gone = |before: &[HistoryMessage], after: &[HistoryMessage]| {
             u64::try_from(before.len().saturating_sub(after.len())).unwrap_or_default()
@@ -1124,8 +1126,8 @@ pub fn shrunk(context: &Context) -> Option<(Context, Vec<MessageId>)> {
     ))
 }
 
-/// Number of newest messages that are kept when the context was too large even with `SHRUNK_HISTORY_MAX` messages: these,
-/// but at most half of their size, unless they are small, and half of the window.
+/// Number of newest messages to keep if the context was too large even with `SHRUNK_HISTORY_MAX` messages. They have at
+/// most half of the size of those messages, unless these are small, and at most half of the window.
 pub fn kept_after_overflow(context: &Context, window_tokens: u64) -> usize {
     let newest = context.history.iter().rev().take(SHRUNK_HISTORY_MAX);
     let sizes: Vec<u64> = newest

@@ -35,7 +35,7 @@ pub struct Requester {
     pub id: UserId,
     pub name: String,
     pub role: RequesterRole,
-    /// Handle of a member; not stored.
+    /// Handle of the member; not stored.
     #[serde(skip)]
     pub handle: Option<String>,
 }

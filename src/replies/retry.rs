@@ -1,6 +1,6 @@
 //! Decides what to do after a failed model call: wait, shorten the prompt, or fail the task.
 //!
-//! Pure. The counts are stored with the task, so a restart does not reset them; the worker executes the step.
+//! This module is pure. The counts are stored with the task, so that a restart does not reset them; the worker executes the step.
 
 use std::time::Duration;
 
@@ -18,15 +18,15 @@ use crate::{
     time::Timestamp,
 };
 
-/// A task that waits this long or less keeps its place ahead of later tasks.
+/// Maximum wait after which a task keeps its place ahead of later tasks.
 const KEEPS_PLACE_MAX: Duration = Duration::from_secs(15);
-/// Number of times that a prompt is fitted again after an error revealed more about the window.
+/// Maximum number of times that a prompt is fitted again after an error revealed more about the window.
 const REFITS_MAX: u32 = 3;
-/// Longest time after which a task that waits for a budget is tried again; it is woken when a call ends.
+/// Interval after which a task that waits for a budget is tried again, unless a call that ends wakes it earlier.
 const BUDGET_EVERY: Duration = Duration::from_secs(15);
-/// Rest of the wait for a budget that is not worth another try.
+/// Remaining wait for a budget below which another try is not worthwhile.
 const BUDGET_REST: Duration = Duration::from_secs(1);
-/// Maximum share of a delay that is added to it, so that tasks that failed together are not repeated together.
+/// Maximum fraction by which a delay is extended, so that tasks that failed together are not retried together.
 const JITTER: f64 = 0.25;
 
 /// Cause of a failed attempt.
@@ -35,13 +35,13 @@ pub enum Failure {
     Model(ModelError),
     /// No chunk arrived in time, or the attempt as a whole took too long.
     Timeout,
-    /// The utility model did not write the summary that the reply needs.
+    /// The utility model failed to write the summary that the reply needs.
     Summary(Box<Failure>),
     /// A budget does not allow the call, so it was not made.
     OverBudget(OverBudget),
     /// The `usd_max` of a delegation does not allow the call, so it was not made.
     OverDelegation {
-        /// Only reservations of running calls are in the way.
+        /// True if only reservations of running calls prevent the call.
         can_wait: bool,
         at: Timestamp,
     },
@@ -77,19 +77,19 @@ pub struct RetryCounts {
     pub waited_ms: u64,
     /// Number of times that the prompt was fitted into a window that an error revealed.
     pub refits: u32,
-    /// The server lacked the model, and another one was chosen.
+    /// True if the server lacked the model and another one was chosen.
     pub model_changed: bool,
     pub shrunk: bool,
     pub summarised: bool,
-    /// Time when the present wait for a budget began.
+    /// Time when the current wait for a budget began.
     pub budget_since: Option<Timestamp>,
-    /// Number of lost workers; counted by the queue and carried along here so that it is preserved.
+    /// Number of lost workers, which the queue counts; kept here only so that updates preserve it.
     pub lost: u32,
-    /// Time that rounds of tool calls took, in milliseconds.
+    /// Total time of rounds of tool calls, in milliseconds.
     pub ran_ms: u64,
     /// Functions that the server did not refuse.
     pub offered: Offered,
-    /// Agent that the reply said it would ask, without asking it.
+    /// Agent to which the reply announced a delegation without making one.
     pub announced: Option<AgentId>,
 }
 
@@ -99,7 +99,7 @@ pub struct RetryCounts {
 pub enum Offered {
     #[default]
     All,
-    /// Those of this server, without those of registered ones.
+    /// Only functions of this server, without those of registered servers.
     BuiltIn,
     None,
 }
@@ -107,8 +107,7 @@ pub enum Offered {
 /// Limits for retries and waits.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RetryPolicy {
-    /// Delays before each retry of an unavailable model (`OPENVIBE_RETRY_DELAYS`); their number is the number of
-    /// retries.
+    /// Delays before each retry of an unavailable model (`OPENVIBE_RETRY_DELAYS`); one retry for each delay.
     pub delays: Vec<Duration>,
     pub rate_limit_retries_max: u32,
     /// Limit for the total time that one task waits for rate limits.
@@ -128,7 +127,7 @@ impl Default for RetryPolicy {
 /// Changes to the prompt of the failed attempt that would make a difference.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Attempt {
-    /// The error revealed more about the window, so that the same context is now fitted differently.
+    /// True if the error revealed more about the window, so that the same context is now fitted differently.
     pub can_refit: bool,
     /// True if `prompt::shrunk` would change the prompt.
     pub can_shrink: bool,
@@ -177,8 +176,10 @@ impl std::fmt::Display for Failure {
                 write!(f, "the older messages could not be summarized: {cause}")
             }
             Self::OverBudget(over) => over.fmt(f),
-            Self::OverDelegation { .. } => f.write_str("the delegations have used their usd_max"),
-            Self::TreeLimit => f.write_str("the tasks have used their model calls or run time"),
+            Self::OverDelegation { .. } => {
+                f.write_str("the delegations have used up their usd_max")
+            }
+            Self::TreeLimit => f.write_str("the tasks have used up their model calls or run time"),
         }
     }
 }
@@ -253,7 +254,7 @@ pub fn next_step(
                 ..counts
             },
         ),
-        // Its call was retried already.
+        // The call for the summary was already retried.
         Failure::Summary(_) => fail(failure.code()),
         Failure::Model(ModelError::ToolsRefused(_)) => match attempt.fewer_functions {
             Some(offered) => (Step::OfferLess, RetryCounts { offered, ..counts }),
@@ -270,7 +271,8 @@ pub fn next_step(
     }
 }
 
-/// Waits for the reservations of running calls, at most `budgets::WAIT_MAX`. If usage alone is in the way, the task fails at once.
+/// Waits for the reservations of running calls, at most `budgets::WAIT_MAX`. If usage alone exceeds the budget, the task fails
+/// immediately.
 fn over_budget(counts: RetryCounts, can_wait: bool, at: Timestamp) -> (Step, RetryCounts) {
     let since = counts.budget_since.unwrap_or(at);
     let left = budgets::WAIT_MAX.saturating_sub(at.since(since));
@@ -282,7 +284,7 @@ fn over_budget(counts: RetryCounts, can_wait: bool, at: Timestamp) -> (Step, Ret
         budget_since: Some(since),
         ..counts
     };
-    // The jitter stays within the rest.
+    // The delay with its jitter must not exceed the remaining wait.
     let delay = BUDGET_EVERY.min(left.mul_f64(1.0 / (1.0 + JITTER)));
     (wait(delay, WaitReason::Budget), counts)
 }
@@ -387,7 +389,7 @@ mod tests {
     };
     const SHORT: Attempt = LONG;
 
-    /// Descriptions of the steps that a repeated failure leads to.
+    /// Descriptions of the steps that follow when a failure is repeated.
     fn steps(failure: &Failure, attempt: Attempt) -> Vec<String> {
         let policy = RetryPolicy::default();
         let mut counts = RetryCounts::default();

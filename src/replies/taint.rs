@@ -1,4 +1,4 @@
-//! Records what a prompt taints its task with, in the transaction that stores the prompt.
+//! Records the taint that a prompt adds to its task, in the transaction that stores the prompt.
 
 use uuid::Uuid;
 
@@ -16,12 +16,12 @@ use crate::{
     tools::taint,
 };
 
-/// Texts of a prompt that are not the server's, the agent's, or the requester's.
+/// Origins of a prompt's texts other than the server, the agent, and the requester.
 #[derive(Default)]
 struct Found {
     messages: Vec<MessageId>,
     files: Vec<MessageId>,
-    /// People whose names or words it contains.
+    /// People whose names or texts the prompt contains.
     people: Vec<UserId>,
     taints: Vec<ActionSource>,
 }
@@ -39,7 +39,7 @@ impl Found {
                         found.people.push(*id);
                     }
                 }
-                // The taint of a brief came with it.
+                // The taint of a brief was recorded together with the brief.
                 Source::Trigger { message_id, .. }
                 | Source::OldMessage { message_id }
                 | Source::Brief { message_id, .. } => {
@@ -57,7 +57,7 @@ impl Found {
                 Source::Workspace { .. } => {
                     found.add(TaintKind::Memory, Uuid::nil(), "the workspace context");
                 }
-                // All sources of an entry that only the requester sees are the requester's own.
+                // An entry that only the requester sees has only the requester's own sources.
                 Source::Memory {
                     memory_id,
                     only_user_id,
@@ -86,7 +86,7 @@ impl Found {
     }
 }
 
-/// Adds what a prompt taints its task with.
+/// Adds the taint of a prompt to its task.
 pub async fn record(c: &mut Conn, task: &Task, manifest: &Manifest) -> Result<(), DbError> {
     let requester = task.requested_by;
     let fork = task.fork_id.map(|fork| fork.0);
@@ -99,7 +99,7 @@ pub async fn record(c: &mut Conn, task: &Task, manifest: &Manifest) -> Result<()
     taint::add_people(c, task.id, requester, found.people).await
 }
 
-/// Adds the titles and the description that a prompt shows.
+/// Adds the authors of the titles and the description that a prompt contains.
 async fn add_titles(c: &mut Conn, task: &Task, found: &mut Found) -> Result<(), DbError> {
     let title: Option<(Uuid,)> = c
         .q("select id from threads where id = $1 and title is not null")
@@ -111,7 +111,7 @@ async fn add_titles(c: &mut Conn, task: &Task, found: &mut Found) -> Result<(), 
     let Some(fork) = task.fork_id else {
         return Ok(());
     };
-    // A title is a person's, or the beginning of a message.
+    // A title was written by a person, or is the beginning of a message.
     let written: Option<(Option<MessageId>, Option<String>)> = c
         .q("select title_from, description from forks where id = $1")
         .bind(fork)

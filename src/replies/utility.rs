@@ -1,4 +1,4 @@
-//! Calls of a small model for work around replies, such as summaries: nobody watches the text being written.
+//! Calls of a small model for work around replies, such as summaries, whose text is not streamed.
 //!
 //! A request has at most half of the model's window. The workspace's required text comes first, as in every prompt.
 
@@ -23,7 +23,7 @@ use super::budget;
 const OUTPUT_TOKENS_MAX: u32 = 1_200;
 const ANSWER_BYTES_MAX: usize = 256 * 1024;
 const TIME_MAX: Duration = Duration::from_mins(1);
-/// Maximum number of requests until an answer can be read.
+/// Maximum number of requests until an answer can be parsed.
 const READ_MAX: usize = 2;
 
 /// Calls small models.
@@ -62,9 +62,9 @@ impl UtilityModel {
 /// Urgency of a call, which decides its retries.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Patience {
-    /// A reply waits: one retry.
+    /// A reply waits for the call: one retry.
     ReplyWaits,
-    /// Retries as for replies.
+    /// Retries like a reply.
     Background,
 }
 
@@ -72,7 +72,7 @@ pub enum Patience {
 #[derive(Debug, Clone)]
 pub struct UtilityCall {
     pub workspace: WorkspaceId,
-    /// `None` if the caller waits for the answer itself.
+    /// `None` if a request waits for the answer.
     pub task: Option<CallTask>,
     pub purpose: Purpose,
     pub user: UserId,
@@ -137,11 +137,11 @@ impl Default for AnswerLimits {
     }
 }
 
-/// An answer, as the caller's function read it.
+/// An answer, as parsed by the caller's function.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Answer<T> {
     Read(T),
-    /// The text could not be read twice.
+    /// Two answers could not be parsed; contains the text of the last one.
     Unread(String),
 }
 
@@ -150,7 +150,7 @@ impl Utility {
     /// small model, and `main`.
     ///
     /// # Errors
-    /// If the database fails.
+    /// Only database errors.
     pub async fn model(
         &self,
         workspace: WorkspaceId,
@@ -158,7 +158,7 @@ impl Utility {
         main: &str,
     ) -> Result<UtilityModel, DbError> {
         let name = match choice {
-            // `OPENVIBE_MODEL` replaces the models of replies only.
+            // `OPENVIBE_MODEL` replaces only the models of replies.
             Some(choice) if self.provider.lists_model(choice).await => choice.to_owned(),
             _ => self.provider.utility_model(main).await,
         };

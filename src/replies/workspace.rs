@@ -36,7 +36,7 @@ const WINDOW_SHARE: u64 = 10;
 text_enum! {
     /// Part of the workspace context.
     pub enum ContextPart {
-        /// Text of the admins.
+        /// Text that admins wrote.
         Text = "text",
         Decisions = "decisions",
         ActionItems = "action_items",
@@ -49,12 +49,12 @@ text_enum! {
 #[derive(Debug, Clone, Copy)]
 pub struct ContextPlace<'a> {
     pub workspace: WorkspaceId,
-    /// `None`: anywhere, so that only what everyone can read is included.
+    /// Channel of the conversation; with `None`, only what everyone can read is included.
     pub channel: Option<ChannelId>,
     pub thread: Option<ThreadId>,
-    /// Person who asks, or reads.
+    /// Requester, or reader of the preview.
     pub reader: UserId,
-    /// Scopes of memory that the agent turns off.
+    /// Memory scopes, some of which the agent may turn off.
     pub scopes: Option<&'a MemoryScopes>,
 }
 
@@ -76,7 +76,7 @@ struct Section {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct WorkspaceContext {
     sections: Vec<Section>,
-    /// Maximum size, without the first line.
+    /// Maximum size in tokens, without the first line.
     tokens_max: u64,
 }
 
@@ -90,12 +90,13 @@ pub struct RenderedContext {
 }
 
 impl WorkspaceContext {
-    /// Limits it to its cap in the window of a model.
+    /// Limits the workspace context to its cap in the window of a model.
     pub fn limit(&mut self, window: &Window) {
         self.tokens_max = window.estimate_for(TOKENS_MAX.min(window.tokens / WINDOW_SHARE));
     }
 
-    /// Renders what fits: lines are left out from the end, and the text is cut in its last line. `None` if nothing fits.
+    /// Renders the parts that fit: lines are dropped from the end, and the text is cut within its last line. `None` if
+    /// nothing fits.
     pub fn render(&self) -> Option<RenderedContext> {
         let mut rendered = RenderedContext {
             text: WORKSPACE.to_owned(),
@@ -207,7 +208,7 @@ async fn load_section(
     })
 }
 
-/// The newest decisions, as `- DATE HEADLINE (#CHANNEL)`. Those whose message was deleted are left out.
+/// The newest decisions, as `- DATE HEADLINE (#CHANNEL)`. Decisions whose message was deleted are left out.
 async fn decisions(c: &mut Conn, place: &ContextPlace<'_>) -> Result<Vec<Line>, DbError> {
     let rows: Vec<(String, Timestamp, Option<String>, MessageId)> = c
         .q(concat!(

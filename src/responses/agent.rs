@@ -16,7 +16,7 @@ use crate::{
 pub(super) struct RequestedAgent {
     pub agent: AgentId,
     pub version: i64,
-    /// Text that the workspace requires; it precedes everything, whatever the request contains. May be empty.
+    /// Text that the workspace requires, which precedes everything regardless of the request; may be empty.
     pub required: String,
     /// The complete system prompt, starting with the required text.
     pub system: String,
@@ -65,8 +65,8 @@ pub(super) async fn load(
     })
 }
 
-/// The tools of a profile. Functions of the registry are as they are registered now; those that were deleted or turned off
-/// are left out.
+/// The tools of a profile. Registered functions have their current definition; those that were deleted or turned off are
+/// left out.
 async fn tools_of(
     c: &mut Conn,
     workspace: WorkspaceId,

@@ -34,7 +34,7 @@ use crate::{
     time::Timestamp,
 };
 
-/// Capacity of the progress queue. If a slow client lets it fill up, the model stream waits too.
+/// Capacity of the progress queue. If a slow client lets the queue fill up, the model stream waits too.
 const PROGRESS_MAX: usize = 64;
 /// Maximum total wait for an unavailable model within one call; clients have their own timeouts.
 const RETRY_WAIT_MAX: Duration = Duration::from_secs(6);
@@ -201,12 +201,11 @@ impl Job {
             Err(error) => self.give_up(error).await,
         };
         let ended = Ended { response, error };
-        // The client may already be gone.
+        // Fails if the client has disconnected.
         drop(self.tell(Progress::Ended(Box::new(ended))).await);
     }
 
-    /// Sends progress to the client. A client that does not read anything for as long as a model may be silent counts
-    /// as gone.
+    /// Sends progress to the client. A client that reads nothing for as long as a model may be silent counts as disconnected.
     async fn tell(&self, progress: Progress) -> Result<(), ResponseError> {
         let sent =
             tokio::time::timeout(self.service.task_timeout, self.progress.send(progress)).await;
@@ -289,7 +288,7 @@ impl Job {
         }
     }
 
-    /// Chooses from the server's new list, unless the client named the model; returns true if that is another one.
+    /// Chooses a model from the server's new list, unless the client named the model; returns true if the model has changed.
     async fn change_model(&mut self) -> bool {
         let Wish::Agent(wanted) = &self.plan.wish else {
             return false;
@@ -302,11 +301,11 @@ impl Job {
         is_other
     }
 
-    /// The error of a server that lacks the model, or says so.
+    /// Error for a server that lacks the model or claims to.
     async fn missing(&self, detail: &str) -> ResponseError {
         let model = &self.plan.request.model;
         let is_named = matches!(self.plan.wish, Wish::Client);
-        // A server that still lists the model rejected something else about it.
+        // A server that still lists the model rejected the request for another reason.
         if is_named && !self.service.provider.lists_model(model).await {
             return ResponseError::ModelNotFound(model.clone());
         }
@@ -370,7 +369,7 @@ impl Job {
             max_output_tokens: Some(output_tokens_max),
             ..self.plan.request.clone()
         };
-        // Waiting for a place or a budget is not the model's silence.
+        // Waiting for a slot or a budget does not count toward the model's timeout.
         let started = Instant::now();
         let deadline = started + service.attempt_max;
         let patience = deadline.min(started + service.task_timeout);
@@ -413,7 +412,7 @@ impl Job {
         Ok(Answered { reason, usage })
     }
 
-    /// Waits for a place at the model server and for the budget of a call, and stores the call. Returns its output limit, too.
+    /// Waits for a slot at the model server and for the budget of a call, and stores the call. Also returns the output limit.
     async fn reserve(&self) -> Result<(OpenCall, Place, u32), ResponseError> {
         let service = &self.service;
         let until = Instant::now() + budgets::WAIT_MAX;
@@ -427,7 +426,7 @@ impl Job {
             match begun.await? {
                 Ok(open) => return Ok((open, place, output_tokens_max)),
                 Err(over) if over.can_wait && Instant::now() < until => {
-                    // Others can use the place meanwhile.
+                    // Other calls can use the slot in the meantime.
                     drop(place);
                     tokio::time::sleep(budgets::RESERVED_EVERY).await;
                 }
@@ -454,7 +453,8 @@ impl Job {
         }
     }
 
-    /// Output limit of the request, the agent, or otherwise the default of agents. Without one, a budget could not be reserved.
+    /// Output limit of the request, of the agent, or otherwise the default for agents. Without a limit, no budget could be
+    /// reserved.
     async fn output_tokens_max(&self) -> u32 {
         let request = &self.plan.request;
         if let Some(limit) = request.max_output_tokens {
@@ -468,7 +468,7 @@ impl Job {
         }
     }
 
-    /// Ends the running model call and returns its usage; nothing was used if no call is running.
+    /// Ends the running model call and returns its usage; zero if no call is running.
     async fn end_call(&mut self, has_failed: bool) -> Result<TokenUsage, ResponseError> {
         let Some(open) = self.open.take() else {
             return Ok(TokenUsage::none(&self.plan.request.model));
@@ -503,7 +503,7 @@ impl Job {
             usage: Some(ResponseUsage::new(&usage, answered.usage)),
             ..self.plan.response.clone()
         };
-        // If the client is gone by now, the call still counts as answered.
+        // If the client has disconnected by now, the call still counts as completed.
         drop(self.tell_all(events).await);
         failpoint!("response_answered");
         let output = TaskOutput {

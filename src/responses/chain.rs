@@ -9,7 +9,7 @@ use super::{
 };
 use crate::{auth::Actor, db::Conn, ids::ResponseId};
 
-/// Maximum number of responses of a conversation that are loaded.
+/// Maximum number of responses that are loaded for a conversation.
 const LINKS_MAX: usize = 1_000;
 
 /// The response that a request continues.
@@ -42,8 +42,8 @@ pub(super) struct Before {
     pub is_cut: bool,
 }
 
-/// Loads a conversation, newest first, until about `bytes_max` bytes have been read. It starts after the latest
-/// deleted or expired response in the chain.
+/// Loads a conversation, newest first, until about `bytes_max` bytes have been read. The conversation starts
+/// after the latest deleted or expired response in the chain.
 pub(super) async fn read_before(
     c: &mut Conn,
     actor: &Actor<'_>,

@@ -1,4 +1,4 @@
-//! The conversation sent to the model: items become alternating turns, from `User` to `User`, that fit the context
+//! The conversation sent to the model: alternating turns that start and end with `User` and fit into the context
 //! window.
 
 use std::collections::BTreeSet;
@@ -17,7 +17,8 @@ const LEFT_OUT: &str = "(Earlier messages are left out.)";
 /// Estimated overhead in tokens of a call and of a result, in addition to their texts.
 const CALL_TOKENS: u64 = 50;
 const RESULT_TOKENS: u64 = 30;
-/// Maximum reserve for the reply if the request does not set a limit; otherwise a quarter of the window.
+/// Maximum number of tokens reserved for the reply if the request does not set a limit; at most a quarter of the
+/// window.
 const RESERVE_TOKENS_MAX: u64 = 4_000;
 
 /// Model input built from items.

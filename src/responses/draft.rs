@@ -20,7 +20,7 @@ pub(super) struct Draft {
     items: Vec<OutputItem>,
     /// The last item is the message that is currently being written.
     is_speaking: bool,
-    /// Positions of the model's calls among the items.
+    /// Positions of the model's calls in the list of items.
     calls: Vec<usize>,
 }
 
@@ -32,7 +32,8 @@ impl Draft {
 
     /// Adds a chunk of text. Whitespace before the first word is dropped.
     pub(super) fn say(&mut self, piece: &str) -> Vec<Event> {
-        // PostgreSQL cannot store NUL characters, and they are meaningless in text.
+        // NUL characters are removed: PostgreSQL cannot store them, and they are meaningless in
+        // text.
         let clean = piece.replace('\0', "");
         let mut events = Vec::new();
         let fresh = if self.is_speaking {
@@ -209,7 +210,7 @@ fn message() -> OutputMessage {
     }
 }
 
-/// A text without content; its annotations and probabilities stay empty.
+/// A text part without text; its annotations and probabilities remain empty.
 fn text_part() -> OutputTextContent {
     OutputTextContent {
         logprobs: Some(Vec::new()),

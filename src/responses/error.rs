@@ -10,7 +10,7 @@ use crate::{
 
 #[derive(Debug, thiserror::Error)]
 pub enum ResponseError {
-    /// A value that violates a rule, and its field.
+    /// Invalid value: the message, and the field.
     #[error("{0}")]
     Invalid(String, String),
     /// A feature of the `OpenAI` API that this server does not support, and its field.
@@ -30,7 +30,7 @@ pub enum ResponseError {
         "the model `{0}` does not exist here or is not available to you: see GET /v1/models for the available models"
     )]
     ModelNotFound(String),
-    /// With the model's context window, if it is known.
+    /// Contains the model's context window, if it is known.
     #[error(
         "the conversation does not fit the model's context window{}: send less, or set `truncation` to \"auto\"",
         window.map_or_else(String::new, |tokens| format!(" ({} tokens)", grouped(tokens)))
@@ -40,7 +40,7 @@ pub enum ResponseError {
     #[error("this value of `{0}` is not supported: omit it")]
     UnsupportedParameter(String),
     #[error(
-        "this workspace does not allow calls of the model without an agent: name one in `model`, such as agent:vibe, or ask an admin to allow it"
+        "this workspace does not allow model calls without an agent: specify one in `model`, such as agent:vibe, or ask an admin to allow it"
     )]
     BareModelOff,
     #[error("{0}")]
@@ -57,7 +57,7 @@ pub enum ResponseError {
     Model(ModelError),
     #[error("the model did not reply in time: try again, or send a smaller request")]
     Timeout,
-    /// The model refused the request; with the field that its message mentions.
+    /// The model server rejected the request; contains the field that its message mentions.
     #[error("{0}")]
     Refused(String, &'static str),
     /// A budget does not allow the call.
@@ -85,7 +85,7 @@ impl ResponseError {
         Self::Unsupported(message.into(), param.into())
     }
 
-    /// Time that the provider asks to wait.
+    /// Delay that the provider requests.
     pub fn retry_after(&self) -> Option<Duration> {
         match self {
             Self::Busy | Self::PersonShareUsed(_) | Self::WorkspaceShareUsed(_) => {
@@ -99,7 +99,7 @@ impl ResponseError {
         }
     }
 
-    /// The error code of the task.
+    /// The error code for the task that records the call.
     pub(super) fn task_code(&self) -> FailCode {
         match self {
             Self::Model(e) => match e {

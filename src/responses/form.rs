@@ -13,11 +13,11 @@ use super::{
 };
 use crate::model::ReasoningEffort;
 
-/// Limits in UTF-16 code units, as for the metadata of agents.
+/// Limits for metadata, as for agents; lengths in UTF-16 code units.
 const METADATA_PAIRS_MAX: usize = 16;
 const METADATA_UNITS_MAX: usize = 512;
 const OUTPUT_TOKENS_MAX: u32 = 1_000_000;
-/// In UTF-8 bytes, as for the instructions of agents.
+/// Maximum size of instructions in UTF-8 bytes, as for agents.
 const INSTRUCTIONS_BYTES_MAX: usize = 256 * 1024;
 const LABEL_UNITS_MAX: usize = 512;
 /// Values of `include` that are accepted without effect: they apply to item types that are never returned.
@@ -62,14 +62,15 @@ fn word_or_object() -> Schema {
 text_enum! {
     /// Handling of a conversation that does not fit into the context window.
     pub enum Truncation {
-        /// Drops the oldest part.
+        /// Drops the oldest part of the conversation.
         Auto = "auto",
         /// Rejects the request.
         Disabled = "disabled",
     }
 }
 
-/// A request of the Responses API. Fields marked as accepted have no effect here; other values of them are rejected.
+/// A request of the Responses API. Fields that are marked as accepted have no effect; all other unsupported values are
+/// rejected.
 #[derive(Debug, Clone, Default, Deserialize, utoipa::ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct CreateResponse {
@@ -94,13 +95,14 @@ pub struct CreateResponse {
     pub temperature: Option<f64>,
     /// 0 to 1.
     pub top_p: Option<f64>,
-    /// 1 to 1,000,000.
+    /// Output limit in tokens, 1 to 1,000,000.
     pub max_output_tokens: Option<u32>,
     pub stream: Option<bool>,
     /// Accepted without effect.
     #[schema(value_type = Option<Object>)]
     pub stream_options: Option<Value>,
-    /// True if the response is stored, so that it can be retrieved and continued; true unless the agent disables it.
+    /// Whether the response is stored, so that it can be retrieved and continued; by default true, unless the agent
+    /// disables it.
     pub store: Option<bool>,
     /// The response to continue: its conversation comes first, and its agent and version reply again unless the
     /// request sets another agent.
@@ -115,7 +117,7 @@ pub struct CreateResponse {
     /// most 32 KiB.
     #[schema(value_type = Option<Object>)]
     pub text: Option<Value>,
-    /// Returned unchanged.
+    /// Identifier of the end user; returned unchanged.
     pub user: Option<String>,
     /// Must be false.
     pub background: Option<bool>,
@@ -132,7 +134,7 @@ pub struct CreateResponse {
     pub prompt_cache_key: Option<String>,
     /// Accepted without effect.
     pub prompt_cache_retention: Option<String>,
-    /// Accepted without effect: it limits server-side tools, which this server does not have.
+    /// Accepted without effect, because it limits server-side tools, which this server does not have.
     pub max_tool_calls: Option<u32>,
     /// Must be 0.
     pub top_logprobs: Option<u32>,
@@ -259,7 +261,7 @@ impl CreateResponse {
         self.check_objects()
     }
 
-    /// Rejects values that this server cannot honor.
+    /// Rejects values that this server does not support.
     fn check_choices(&self) -> Result<(), ResponseError> {
         let is_one = |value: &Option<String>, known: &[&str]| {
             value.as_deref().is_none_or(|value| known.contains(&value))
@@ -291,7 +293,7 @@ impl CreateResponse {
         Ok(())
     }
 
-    /// Rejects objects, and fields of objects, that this server does not read.
+    /// Rejects objects, and fields of objects, that this server does not support.
     fn check_objects(&self) -> Result<(), ResponseError> {
         if self.conversation.is_some() {
             return unsupported(

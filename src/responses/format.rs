@@ -23,7 +23,7 @@ pub enum TextFormat {
         description: Option<String>,
         #[schema(value_type = Object)]
         schema: Value,
-        /// True if the schema must be matched exactly; null means the provider's default.
+        /// Whether the schema must be matched exactly; null for the provider's default.
         strict: Option<bool>,
     },
 }
@@ -49,7 +49,7 @@ impl TextFormat {
     }
 }
 
-/// Parses a format in the form of the Responses API, in which the fields of a schema are beside `type`. Null is text.
+/// Parses a format as in the Responses API, where the fields of a schema are next to `type`. Null means text.
 ///
 /// # Errors
 /// `Invalid` or `Unsupported` with `param`.

@@ -30,7 +30,7 @@ text_enum! {
     pub enum ItemRole {
         User = "user",
         Assistant = "assistant",
-        /// Also for developer messages.
+        /// System; also used for developer messages.
         System = "system",
     }
 }
@@ -54,7 +54,8 @@ pub enum InputContent {
     },
 }
 
-/// A message, a function call, or its output. Its ID is made of the response's ID and the position.
+/// A message, a function call, or its output. Its ID consists of the response's ID and the
+/// position.
 #[derive(Debug, Clone, Serialize, utoipa::ToSchema)]
 #[serde(tag = "type", rename_all = "snake_case")]
 pub enum InputItem {
@@ -67,7 +68,7 @@ pub enum InputItem {
         content: Vec<InputContent>,
     },
     FunctionCall {
-        /// `fc_…`
+        /// ID of the item: `fc_…`.
         id: String,
         call_id: String,
         name: String,
@@ -76,7 +77,7 @@ pub enum InputItem {
         status: CompletedStatus,
     },
     FunctionCallOutput {
-        /// `fco_…`
+        /// ID of the item: `fco_…`.
         id: String,
         call_id: String,
         output: String,
@@ -86,7 +87,7 @@ pub enum InputItem {
 }
 
 impl InputItem {
-    /// `position` is the item's place in the request.
+    /// `position` is the position of the item in the request.
     fn new(item: Item, response: ResponseId, position: usize) -> Self {
         let id = |prefix: &str| format!("{prefix}_{}{position:04x}", response.0.simple());
         match item {
@@ -149,7 +150,7 @@ pub struct ItemPage {
 /// Lists the items that the request of a stored response sent, without those of earlier responses.
 ///
 /// # Errors
-/// As `store::get`, and `ItemNotFound`.
+/// Same as `store::get`, and `ItemNotFound`.
 pub async fn list_input_items(
     c: &mut Conn,
     caller: &Caller,

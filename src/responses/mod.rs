@@ -1,5 +1,5 @@
-//! `/v1/responses` and `/v1/chat/completions`: give any client of the `OpenAI` API access to the agents of a workspace
-//! and to its model.
+//! `/v1/responses` and `/v1/chat/completions`: access to the agents of a workspace, and to its model, for any client
+//! of the `OpenAI` API.
 //!
 //! ```text
 //! form, completions ─► parsed ─┐
@@ -8,8 +8,8 @@
 //! ```
 //!
 //! Calls bypass the task queue: the client waits for the response, and a call is not retried if the process dies. Its
-//! row and its task are written together at the end, so a crash in between leaves nothing behind but the rows of its
-//! model calls. A call ends if its client disconnects.
+//! row and its task are written together at the end, so a crash before that leaves only the rows of its model calls. A
+//! call ends if its client disconnects.
 
 mod agent;
 mod call;
@@ -55,7 +55,7 @@ pub struct ResponsesService {
     pub calls: CallLog,
     /// Permits for concurrent calls in this process.
     pub slots: Arc<CallSlots>,
-    /// Delays before retrying an unavailable model (`OPENVIBE_RETRY_DELAYS`); long delays are not used here.
+    /// Delays before retrying an unavailable model (`OPENVIBE_RETRY_DELAYS`); long delays are not used.
     pub retry_delays: Vec<Duration>,
     /// Time to wait for the first or next chunk of a reply.
     pub task_timeout: Duration,
@@ -66,7 +66,7 @@ pub struct ResponsesService {
 }
 
 impl ResponsesService {
-    /// The same service with another model; they share the limits of concurrent calls.
+    /// The same service with another provider; both share the limits of concurrent calls.
     #[must_use]
     pub fn with_provider(&self, provider: Arc<dyn Provider>) -> Arc<Self> {
         Arc::new(Self {

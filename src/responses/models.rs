@@ -20,17 +20,17 @@ constant! { pub ModelObject = "model" }
 /// A model of the Models API.
 #[derive(Debug, Clone, Serialize, utoipa::ToSchema)]
 pub struct Model {
-    /// `agent:NAME`, or the provider's name for a model.
+    /// ID: `agent:NAME`, or the provider's name of a model.
     pub id: String,
     #[schema(inline)]
     pub object: ModelObject,
-    /// Seconds since 1970; 0 for a provider's model.
+    /// Creation time, in seconds since 1970; 0 for a provider's model.
     pub created: i64,
     /// `openvibe` for an agent, otherwise the provider.
     #[schema(example = "openvibe")]
     pub owned_by: String,
-    /// True if every agent uses it, whatever its profile asks for (`OPENVIBE_MODEL`, or the model in the workspace's
-    /// settings).
+    /// True if every agent uses this model, regardless of its profile (`OPENVIBE_MODEL`, or the model in the
+    /// workspace's settings).
     pub overrides_agents: bool,
 }
 

@@ -69,12 +69,12 @@ pub(super) enum OutputItem {
         content: Vec<OutputText>,
     },
     FunctionCall {
-        /// `fc_…`
+        /// ID of the item: `fc_…`.
         id: String,
         /// Return it in the `function_call_output`.
         call_id: String,
         name: String,
-        /// JSON as written by the model; may be invalid.
+        /// Arguments as JSON, as written by the model; may be invalid.
         arguments: String,
         status: Status,
     },
@@ -91,7 +91,8 @@ pub struct OutputTokensDetails {
     pub reasoning_tokens: i64,
 }
 
-/// In tokens; estimated if the provider does not report usage. Details that it does not report are 0.
+/// Usage in tokens; estimated if the provider does not report it. Details that the provider does not
+/// report are 0.
 #[derive(Debug, Clone, Serialize, utoipa::ToSchema)]
 pub struct ResponseUsage {
     pub input_tokens: i64,
@@ -159,7 +160,7 @@ pub struct Response {
     pub id: ResponseId,
     #[schema(inline)]
     pub object: ResponseObject,
-    /// Seconds since 1970.
+    /// Creation time, in seconds since 1970.
     pub created_at: i64,
     /// Seconds since 1970; null unless the response is completed.
     pub completed_at: Option<i64>,
@@ -170,7 +171,7 @@ pub struct Response {
     pub error: Option<Fault>,
     /// Set if the response is incomplete.
     pub incomplete_details: Option<IncompleteDetails>,
-    /// As in the request; an agent's own instructions are not included.
+    /// Instructions from the request; an agent's own instructions are not included.
     pub instructions: Option<String>,
     pub max_output_tokens: Option<u32>,
     pub metadata: BTreeMap<String, String>,

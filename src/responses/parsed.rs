@@ -1,4 +1,4 @@
-//! The parsed parts of a request, in the terms that the Responses API and chat completions share.
+//! The parsed parts of a request, in a form that the Responses API and chat completions share.
 
 use super::{
     CreateResponse, ResponseError,
@@ -8,13 +8,13 @@ use super::{
 };
 use crate::model::ReasoningEffort;
 
-/// A request's parts that are not used as they were sent.
+/// Parts of a request that have to be parsed.
 pub(super) struct Parsed {
     pub items: Vec<Item>,
     pub tools: Vec<Tool>,
     pub format: TextFormat,
     pub effort: Option<ReasoningEffort>,
-    /// Texts before which the response ends.
+    /// Stop sequences, before which the response ends.
     pub stop: Vec<String>,
 }
 

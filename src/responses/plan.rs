@@ -34,12 +34,12 @@ const DAY: Duration = Duration::from_hours(24);
 /// Prefix of a model name that refers to an agent.
 pub(super) const AGENT_PREFIX: &str = "agent:";
 
-/// Origin of a call's choice of model.
+/// Origin of the choice of a call's model.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Wish {
     /// The client named it.
     Client,
-    /// The agent's profile, which accepts another one; `None` for the default model.
+    /// The agent's profile, for which another model can be substituted; `None` for the default model.
     Agent(Option<String>),
 }
 
@@ -61,7 +61,7 @@ pub struct Plan {
     pub(super) response: Response,
 }
 
-/// The agent that a request refers to, and the field that does.
+/// The agent to which a request refers, and the field with the reference.
 fn named_agent(form: &CreateResponse) -> Result<Option<(&str, &'static str)>, ResponseError> {
     let by_model = form
         .model
@@ -78,8 +78,8 @@ fn named_agent(form: &CreateResponse) -> Result<Option<(&str, &'static str)>, Re
     }
 }
 
-/// Chooses the agent and version that reply: the requested agent, or else that of the previous response. If the agent
-/// is the same as before, its version is kept.
+/// Chooses the agent and version that reply: the requested agent, or otherwise the agent of the previous response. The
+/// version is kept if the agent is unchanged.
 async fn choose_agent(
     c: &mut Conn,
     actor: &Actor<'_>,
@@ -186,7 +186,7 @@ impl ResponsesService {
         self.plan_parsed(member, form, Parsed::of(form)).await
     }
 
-    /// Plans the call for a request whose parts are parsed. Their errors are returned after those about access.
+    /// Plans the call for a request whose parts are already parsed. Parse errors are returned after errors about access.
     pub(super) async fn plan_parsed(
         &self,
         member: &WorkspaceCaller,
@@ -262,7 +262,7 @@ impl ResponsesService {
         })
     }
 
-    /// Chooses the model of the call, and returns the choice to make again before it.
+    /// Chooses the model for the call. Also returns the origin of the choice, which is repeated before the call.
     async fn choose_model(
         &self,
         form: &CreateResponse,
@@ -388,8 +388,8 @@ impl ResponsesService {
         })
     }
 
-    /// Adds as much of the conversation to the request as the model accepts; returns the estimated tokens of the
-    /// whole prompt.
+    /// Adds as much of the conversation to the request as fits into the model's window; returns the estimated number of
+    /// tokens of the whole prompt.
     async fn fit(
         &self,
         request: &mut ChatRequest,
@@ -400,7 +400,7 @@ impl ResponsesService {
         let window = self.provider.window(&request.model).await;
         let fixed = fixed_tokens(request);
         let mut estimate = fixed + conversation.tokens();
-        // Estimates are rough: only a prompt larger than the whole window is rejected before the model is called.
+        // Estimates are rough, so only a prompt larger than the whole window is rejected before the model is called.
         let exceeds = |estimate| {
             window
                 .known_tokens()
@@ -424,7 +424,7 @@ impl ResponsesService {
         }
         request.turns = conversation.turns;
         let tokens = window.corrected(estimate);
-        // The rest of an assumed window is not a reason to cut a reply off.
+        // Without a known window, the remaining space is not a reason to cut off a reply.
         if window.known_tokens().is_some() {
             request.max_output_tokens = request
                 .max_output_tokens

@@ -106,7 +106,7 @@ impl Drop for CallPermit {
 mod tests {
     use super::*;
 
-    /// Acquires permits until one is refused; returns their number and the refusal.
+    /// Acquires permits until one is refused; returns the number of permits and the error.
     fn fill(
         slots: &Arc<CallSlots>,
         workspace: WorkspaceId,

@@ -46,7 +46,7 @@ pub(super) async fn record(
         Err(refused) => return Ok(Err(refused)),
     }
     let at = now();
-    // The limit was checked before the call: what a model has answered is stored in full.
+    // The limit was checked before the call; a model's answer is always stored in full.
     quota::count_response_bytes(c, call.workspace, row.counted_bytes).await?;
     c.q("insert into responses (id, workspace_id, user_id, previous_id, agent_id, agent_version, task_id, input, response, created_at, expires_at, \
          counted_bytes) values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)")
@@ -67,7 +67,7 @@ pub(super) async fn record(
     Ok(Ok(()))
 }
 
-/// Size of a response with its input in the storage quota; of the input alone before there is a response.
+/// Size of a response with its input in the storage quota, or of the input alone if there is no response yet.
 pub(super) fn counted_bytes(input: &[Item], response: Option<&Value>) -> i64 {
     let input = serde_json::to_vec(input).map_or(0, |json| json.len());
     let response = response.map_or(0, |response| response.to_string().len());
@@ -191,7 +191,7 @@ pub async fn get(c: &mut Conn, caller: &Caller, reference: &str) -> Result<Value
 /// Returns the items that the request of a stored response sent, and the response's ID.
 ///
 /// # Errors
-/// As `get`.
+/// Same as `get`.
 pub(super) async fn get_input(
     c: &mut Conn,
     caller: &Caller,
@@ -216,10 +216,10 @@ pub struct DeletedResponse {
 }
 
 /// Deletes a stored response and its input. Responses that continue it are kept; their conversation then starts after
-/// it.
+/// the deleted one.
 ///
 /// # Errors
-/// As `get`.
+/// Same as `get`.
 pub async fn delete(
     db: &Db,
     caller: Caller,
@@ -243,7 +243,7 @@ pub async fn delete(
     })
 }
 
-/// Deletes expired responses, a limited number per round; they are already hidden from clients.
+/// Deletes expired responses, a limited number per round; they are already hidden from clients before.
 pub async fn cleanup(db: &Db) -> Result<(), DbError> {
     let due: Vec<(ResponseId, WorkspaceId)> = db
         .read()
@@ -262,6 +262,6 @@ pub async fn cleanup(db: &Db) -> Result<(), DbError> {
         })
         .await?;
     }
-    // Their texts are in the write-ahead log too.
+    // The write-ahead log still contains the texts.
     db.scrub().await
 }

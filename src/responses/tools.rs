@@ -10,7 +10,7 @@ use crate::{
 
 const TOOLS_MAX: usize = 128;
 const NAME_BYTES_MAX: usize = 64;
-/// Tool types accepted in agent profiles; only functions can be called, by the client.
+/// Tool types that agent profiles accept; only functions can be called, and the client runs them.
 const KINDS: [&str; 6] = [
     "function",
     "mcp",
@@ -174,8 +174,8 @@ pub(super) struct Offer {
 }
 
 /// Combines the agent's functions and the request's tools; the request overrides an agent's tool of the same name.
-/// Tools that cannot be called are listed only if the request included them and are never offered to the model, nor
-/// are functions if the workspace forbids them.
+/// Tools that cannot be called are never offered to the model, and are listed only if the request included them.
+/// Functions are not offered if the workspace forbids them.
 pub(super) fn offer(agent: &[Tool], request: &[Tool], may_call_functions: bool) -> Offer {
     let own = agent.iter().filter(|tool| {
         tool.kind == "function"

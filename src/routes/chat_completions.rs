@@ -1,4 +1,4 @@
-//! `POST /v1/chat/completions`: the Responses API without storing, in the form of the Chat Completions API.
+//! `POST /v1/chat/completions`: the Responses API without storage, in the format of the Chat Completions API.
 
 use std::{collections::VecDeque, convert::Infallible};
 
@@ -22,7 +22,7 @@ use crate::{
 
 type St = axum::extract::State<State>;
 
-/// Sent after the last chunk.
+/// Data of the event that ends the stream.
 const DONE: &str = "[DONE]";
 
 pub fn router() -> OpenApiRouter<State> {
@@ -31,10 +31,10 @@ pub fn router() -> OpenApiRouter<State> {
 
 /// Create a chat completion from an agent or the model, compatible with clients of the `OpenAI` Chat Completions API
 ///
-/// As `/v1/responses`, without storing anything. With `stream`, the response is an event stream of `chat.completion.chunk`
-/// objects that ends with `[DONE]`, or with an object that has an `error`. The model is stopped if the client disconnects.
-/// Fields that are not listed here are accepted if their values have no effect (`n: 1`, null), and otherwise rejected with
-/// `unsupported_parameter`.
+/// Like `/v1/responses`, but stores nothing. With `stream`, the response is an event stream of `chat.completion.chunk`
+/// objects that ends with `[DONE]`, or with an object that has an `error`. If the client disconnects, the model call is
+/// canceled. Fields that are not listed here are accepted if their values have no effect (`n: 1`, null), and otherwise
+/// rejected with `unsupported_parameter`.
 #[utoipa::path(post, path = "/v1/chat/completions", tag = "responses",
     security(("session" = ["member"]), ("key" = ["agents:use"])),
     request_body(content = CreateChatCompletion,
@@ -60,7 +60,7 @@ async fn create_chat_completion(
     Ok(Json(ChatCompletion::from(response)).into_response())
 }
 
-/// Writes a call as the data of events.
+/// Formats the progress of a call as event data.
 struct ChunkWriter {
     call: Call,
     form: CreateChatCompletion,

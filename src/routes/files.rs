@@ -61,7 +61,7 @@ async fn upload(
     request: Request,
 ) -> Result<(StatusCode, Json<File>), ApiError> {
     let workspace = workspace_of(&state, &headers, &caller).await?;
-    // Checked before any bytes are read.
+    // Access is checked before any bytes are read.
     let actor = caller.enter(&mut state.db.read().await?, workspace).await?;
     actor.require(Scope::ChatWrite)?;
     state.disk.check().await?;
@@ -128,7 +128,7 @@ async fn store(
     }
 }
 
-/// Returns true for errors after which it is possible that the transaction was committed.
+/// Returns true for errors after which the transaction may have been committed.
 fn is_of_database(e: &ChatError) -> bool {
     matches!(
         e,
@@ -177,7 +177,7 @@ pub(super) async fn readable(
 
 /// Get the metadata of a file
 ///
-/// Before it is attached to a message: only its uploader.
+/// Until the file is attached to a message, only its uploader can access it.
 #[utoipa::path(get, path = "/v1/files/{id}/metadata", tag = "files",
     security(("session" = ["viewer"]), ("key" = ["chat:read"])),
     params(("id" = FileId, Path)), responses((status = 200, body = File)))]
@@ -189,9 +189,9 @@ async fn metadata(
     Ok(Json(readable(&state, &caller, id).await?.into()))
 }
 
-/// Delete an upload of your own that is not attached to a message
+/// Delete your own upload that is not attached to a message yet
 ///
-/// Only its uploader, and only before it is attached to a message.
+/// Allowed only for its uploader, before it is attached to a message.
 #[utoipa::path(delete, path = "/v1/files/{id}", tag = "files",
     security(("session" = ["member"]), ("key" = ["chat:write"])),
     params(("id" = FileId, Path)),
@@ -225,7 +225,7 @@ async fn remove(
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 struct ServeQuery {
-    /// `1` serves the file as a download, whatever its type.
+    /// `1` serves the file as a download, regardless of its type.
     download: Option<String>,
 }
 
@@ -234,7 +234,7 @@ struct ServeQuery {
 /// Supports `Range` with a single range, and `If-None-Match`. Types that browsers could run are served as plain text
 /// or bytes, and as a download.
 ///
-/// Before it is attached to a message: only its uploader.
+/// Until the file is attached to a message, only its uploader can access it.
 #[utoipa::path(get, path = "/v1/files/{id}", tag = "files",
     security(("session" = ["viewer"]), ("key" = ["chat:read"])),
     params(("id" = FileId, Path), ServeQuery,
@@ -320,7 +320,7 @@ fn describe(response: &mut Response, stored: &Stored, delivery: Delivery, tag: &
     let media = ["image/", "audio/", "video/"]
         .iter()
         .any(|kind| stored.served_type().starts_with(kind));
-    // Browsers wrap an image or a video in a page of their own, which loads it.
+    // Browsers show an image or a video in a generated page, and this policy must allow that page to load the file.
     let policy = if media && delivery == Delivery::Inline {
         "sandbox; default-src 'none'; img-src 'self'; media-src 'self'; style-src 'unsafe-inline'"
     } else {

@@ -1,4 +1,4 @@
-//! Liveness, readiness, and metrics.
+//! HTTP routes for liveness, readiness, and metrics.
 
 use crate::tasks::TaskKind;
 use std::{
@@ -27,9 +27,9 @@ use crate::{
     text_enum::{constant, text_enum},
 };
 
-/// Time that `/metrics` waits for the database.
+/// Maximum time that `/metrics` waits for the database.
 const DATABASE_WITHIN: Duration = Duration::from_secs(2);
-/// Time that `/readyz` waits for a read.
+/// Maximum time that `/readyz` waits for a read.
 const READY_WITHIN: Duration = Duration::from_secs(5);
 
 type St = axum::extract::State<State>;
@@ -55,7 +55,7 @@ struct Readiness {
     database: Healthy,
     /// The schema has the version that this server needs.
     migrations: Healthy,
-    /// Way in which nodes learn of each other's changes; `degraded` while the database is polled because the bus is unavailable.
+    /// State of the bus between nodes; `degraded` while nodes poll the database because the bus is unavailable.
     bus: ReadyBus,
     node: ReadyNode,
 }
@@ -86,7 +86,7 @@ fn bus_of(links: &Links) -> ReadyBus {
     }
 }
 
-/// Checks that the process is running
+/// Check that the process is running
 #[utoipa::path(get, path = "/healthz", tag = "health",
     security(()),
     responses((status = 200, body = Health)))]
@@ -94,7 +94,7 @@ async fn healthz() -> Json<Health> {
     Json(Health { status: Healthy })
 }
 
-/// Checks that the server is ready for requests
+/// Check that the server is ready for requests
 #[utoipa::path(get, path = "/readyz", tag = "health",
     security(()),
     responses((status = 200, body = Readiness)))]
@@ -169,9 +169,9 @@ fn admit_to_metrics(state: &State, headers: &HeaderMap, peer: IpAddr) -> Result<
     }
 }
 
-/// Metrics for Prometheus
+/// Get metrics for Prometheus
 ///
-/// With the token, if one is set; otherwise only from the same machine.
+/// Requires the metrics token if one is set; without one, only requests from the same machine are accepted.
 #[utoipa::path(get, path = "/metrics", tag = "health",
     security(()),
     responses((status = 200, body = String, content_type = "text/plain"),
@@ -185,7 +185,7 @@ async fn metrics(
     admit_to_metrics(&state, &headers, peer.0.ip())?;
     #[expect(clippy::cast_precision_loss, reason = "precise enough for a gauge")]
     ::metrics::gauge!("openvibe_db_write_queue").set(state.db.queued_writes() as f64);
-    // The remaining metrics matter most while the database does not respond.
+    // A timeout keeps the remaining metrics available while the database does not respond, when they matter most.
     let looked = tokio::time::timeout(DATABASE_WITHIN, look_at_database(&state)).await;
     let is_up = matches!(looked, Ok(Ok(())));
     ::metrics::gauge!("openvibe_db_up").set(f64::from(u8::from(is_up)));
@@ -214,7 +214,7 @@ fn queued_kinds() -> impl Iterator<Item = TaskKind> {
     kinds.filter(|kind| *kind != TaskKind::Response)
 }
 
-/// Sets the gauges to NaN, so that stale values are not taken for current ones.
+/// Sets the gauges to NaN, so that stale values are not mistaken for current ones.
 fn forget_database() {
     for name in TASKS {
         for kind in queued_kinds() {

@@ -51,7 +51,7 @@ pub fn router() -> OpenApiRouter<State> {
 }
 
 text_enum! {
-    /// The caller.
+    /// The value `me`: the caller.
     enum Me {
         Me = "me",
     }
@@ -63,7 +63,8 @@ fn tagged(status: StatusCode, entry: &Entry) -> Response {
     (status, [(header::ETAG, etag)], Json(entry)).into_response()
 }
 
-/// Requires the scope for reading entries of this scope; without one, any scope for reading entries.
+/// Requires the key scope for reading entries of this memory scope; without a memory scope, any key scope that allows reading
+/// entries.
 fn require_reading(actor: &Actor<'_>, scope: Option<MemoryScope>) -> Result<(), AuthError> {
     match scope {
         Some(MemoryScope::Agent) => actor.require(Scope::AgentsRead),
@@ -120,7 +121,7 @@ struct MemoriesQuery {
 
 /// List the memory entries that the caller can see, newest first
 ///
-/// With an API key, `chat:read` lists everything but entries of the scope `agent`, which need `agents:read`.
+/// With an API key, `chat:read` lists all entries except those of the scope `agent`, which require `agents:read`.
 #[utoipa::path(get, path = "/v1/memories", tag = "memory",
     security(("session" = ["viewer"]), ("key" = ["chat:read"])),
     params(MemoriesQuery), responses((status = 200, body = List<Entry>)))]
@@ -155,8 +156,8 @@ struct MemoryForm {
     /// 1 to 1,000 characters, without passwords, keys, and card numbers.
     text: String,
     kind: MemoryKind,
-    /// `conversation` with `thread_id`, else `user`; `persona` and `agent` need `agent_id`. The owner of `user` and
-    /// `persona` is the caller.
+    /// Defaults to `conversation` with `thread_id`, otherwise to `user`. `persona` and `agent` require `agent_id`. The owner of
+    /// `user` and `persona` is the caller.
     #[serde(default, deserialize_with = "present")]
     #[schema(nullable = false)]
     scope: Option<MemoryScope>,
@@ -166,11 +167,12 @@ struct MemoryForm {
     #[serde(default, deserialize_with = "present")]
     #[schema(nullable = false)]
     thread_id: Option<ThreadId>,
-    /// Messages that the caller can read: the entry becomes stale when one is edited, and is forgotten with the last one.
+    /// Messages that the caller can read: the entry becomes stale when one is edited, and is forgotten when the last one is
+    /// deleted.
     #[serde(default)]
     #[schema(max_items = 20)]
     source_message_ids: Vec<MessageId>,
-    /// `channel` for a conversation; otherwise `workspace`, if everyone can read the sources.
+    /// Defaults to `channel` for a conversation, otherwise to `workspace` if everyone can read the sources.
     #[serde(default, deserialize_with = "present")]
     #[schema(nullable = false)]
     visibility: Option<Visibility>,
@@ -180,7 +182,8 @@ struct MemoryForm {
 
 /// Remember something
 ///
-/// An equal text with the same owner and visibility is stored once: status 200. Scope `agent`: also `agents:write`.
+/// An identical text with the same owner and visibility is stored only once; repeating it returns 200. For the scope `agent`,
+/// keys also need `agents:write`.
 #[utoipa::path(post, path = "/v1/memories", tag = "memory",
     security(("session" = ["member"]), ("key" = ["chat:write"])),
     request_body(content = MemoryForm,
@@ -217,7 +220,7 @@ async fn create_memory(
 
 /// Get a memory entry
 ///
-/// Scope `agent`: `agents:read` instead.
+/// For the scope `agent`, keys need `agents:read` instead.
 #[utoipa::path(get, path = "/v1/memories/{id}", tag = "memory",
     security(("session" = ["viewer"]), ("key" = ["chat:read"])),
     params(("id" = MemoryId, Path)), responses((status = 200, body = Entry)))]
@@ -239,7 +242,7 @@ async fn get_memory(
 #[derive(Deserialize, utoipa::ToSchema)]
 #[serde(deny_unknown_fields)]
 struct MemoryChange {
-    /// Sets the origin to `hand`, and confirms a stale entry.
+    /// New text; sets the origin to `hand` and confirms a stale entry.
     #[serde(default, deserialize_with = "present")]
     #[schema(nullable = false)]
     text: Option<String>,
@@ -263,8 +266,8 @@ struct MemoryChange {
 
 /// Change a memory entry
 ///
-/// Scope `conversation`: anyone who can post there. `user` and `persona`: the person. `agent`: `agents:write`.
-/// `organization`: admins.
+/// Allowed by scope: `conversation`, anyone who can post there; `user` and `persona`, that person; `agent`, callers with
+/// `agents:write`; `organization`, admins.
 #[utoipa::path(patch, path = "/v1/memories/{id}", tag = "memory",
     security(("session" = ["viewer"]), ("key" = ["chat:write"])),
     params(("id" = MemoryId, Path), ("If-Match" = inline(Option<IfMatch>), Header)),
@@ -310,8 +313,8 @@ struct Forgotten {
 
 /// Forget a memory entry
 ///
-/// Removes its text from the memory, the index, and the records of prompts, and copies that were published from it.
-/// Anyone who can change the entry can do this, and so can the person whom it is about.
+/// Removes its text from memory, the index, and the records of prompts, together with copies that were published from it. Anyone
+/// who can change the entry can do this, and so can the person whom it is about.
 #[utoipa::path(delete, path = "/v1/memories/{id}", tag = "memory",
     security(("session" = ["viewer"]), ("key" = ["chat:write"])),
     params(("id" = MemoryId, Path), ("If-Match" = inline(Option<IfMatch>), Header)), responses((status = 200, body = Forgotten)))]
@@ -347,11 +350,11 @@ async fn scrub(state: &State) {
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 struct ForgetQuery {
-    /// `me`, or as an admin any `user_…`: everything of the scopes `user` and `persona`.
+    /// `me`, or for admins any `user_…`: forgets all entries of the scopes `user` and `persona`.
     user_id: Option<String>,
-    /// Everything of the thread and its deep dives.
+    /// Forgets all entries of the thread and its deep dives.
     thread_id: Option<ThreadId>,
-    /// Everything of the scope `agent`, except for files.
+    /// Forgets all entries of the scope `agent`, except for files.
     agent_id: Option<AgentId>,
 }
 
@@ -363,7 +366,7 @@ struct ForgottenAll {
 
 /// Forget everything about the caller, in a thread, or of an agent
 ///
-/// Requires exactly one parameter. For `agent_id`: `agents:write` instead.
+/// Requires exactly one parameter. For `agent_id`, keys need `agents:write` instead.
 #[utoipa::path(delete, path = "/v1/memories", tag = "memory",
     security(("session" = ["viewer"]), ("key" = ["chat:write"])),
     params(ForgetQuery), responses((status = 200, body = ForgottenAll)))]
@@ -453,8 +456,8 @@ async fn get_memory_settings(
 
 /// Change the caller's memory switches
 ///
-/// Turning one off stops writing and use at once; existing memories stay until they are forgotten. `adapt` lets agents adapt to
-/// the caller, if the workspace allows it.
+/// A switch that is turned off stops writing and use immediately; existing memories remain until they are forgotten. `adapt`
+/// lets agents adapt to the caller, if the workspace allows it.
 #[utoipa::path(patch, path = "/v1/memory-settings", tag = "memory",
     security(("session" = ["viewer"]), ("key" = ["chat:write"])),
     request_body(content = MemorySettingsPatch, example = json!({"enabled": false})),
@@ -480,7 +483,7 @@ fn user_file_response(file: &UserFile) -> Response {
 
 /// Get the caller's USER.md
 ///
-/// Text in which the caller tells agents about themselves in this workspace; empty if it was never written, or deleted.
+/// Text in which the caller tells agents about themselves in this workspace; empty if it was never written or was deleted.
 #[utoipa::path(get, path = "/v1/members/me/files/USER.md", tag = "memory",
     security(("session" = ["viewer"]), ("key" = ["chat:read"])),
     responses((status = 200, body = UserFile)))]
@@ -496,8 +499,8 @@ async fn get_user_file(
 
 /// Write the caller's USER.md
 ///
-/// Agents read it when the caller asks: with `direct` only in direct messages with agents, and records of prompts show it to the
-/// caller only.
+/// Agents read it when they reply to the caller; with `direct`, only in direct messages with agents. Records of prompts show it
+/// only to the caller.
 #[utoipa::path(put, path = "/v1/members/me/files/USER.md", tag = "memory",
     security(("session" = ["viewer"]), ("key" = ["chat:write"])),
     params(("If-Match" = inline(Option<IfMatch>), Header)),

@@ -1,4 +1,4 @@
-//! HTTP routes of the capabilities.
+//! HTTP routes, one module for each capability.
 
 pub mod agents;
 pub mod auth;

@@ -36,7 +36,7 @@ struct NodeList {
 
 /// List the nodes that share the database, by name
 ///
-/// Only for admins of the oldest workspace, which is that of the operator. For all others, the route does not exist.
+/// Only for admins of the oldest workspace, which belongs to the operator. All others get 404.
 #[utoipa::path(get, path = "/v1/nodes", tag = "admin",
     security(("session" = ["admin"]), ("key" = ["workspace:admin"])),
     responses((status = 200, body = NodeList)))]

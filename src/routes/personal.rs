@@ -43,14 +43,14 @@ impl From<&State> for Eraser {
     }
 }
 
-/// Export everything that the workspace stores about a user, for that user and for admins
+/// Export everything that the workspace stores about a user
 ///
 /// `profile`, `membership`, and the lists `channels`, `messages`, `reactions`, `files`, `api_keys` (without secrets),
 /// `sessions` (only your own), `tasks`, `model_calls`, `action_items`, `memories`, `user_files`, `adaptation` (only your own),
-/// `responses`, `audit_log`. Tasks of the kinds `reflect` and `utility` are also only in your own export. An interrupted export
-/// is not valid JSON.
+/// `responses`, `audit_log`. Tasks of the kinds `reflect` and `utility` are likewise included only in your own export. An
+/// interrupted export is not valid JSON.
 ///
-/// For another person: an admin.
+/// For another person: admins.
 #[utoipa::path(get, path = "/v1/members/{user_id}/export", tag = "admin",
     security(("session" = ["viewer"]), ("key" = ["workspace:admin"])),
     params(("user_id" = UserId, Path)),
@@ -64,7 +64,7 @@ async fn export_member(
     let actor = caller.enter(&mut c).await?;
     let member = auth::get_member(&mut c, actor.workspace, user).await?;
     drop(c);
-    // An API key grants less access than the complete data about its owner.
+    // An API key must not give access to all of its owner's data.
     if user != actor.user || actor.key.is_some() {
         actor.require(Scope::WorkspaceAdmin)?;
     }
@@ -114,7 +114,7 @@ async fn export_member(
 #[derive(Deserialize, utoipa::ToSchema)]
 #[serde(deny_unknown_fields)]
 struct EraseForm {
-    /// The user's handle, as confirmation.
+    /// The user's handle, as a confirmation.
     handle: String,
 }
 

@@ -47,7 +47,7 @@ fn hide(error: ToolError) -> ToolError {
     }
 }
 
-/// The tools as this person sees them.
+/// The tools, with their configuration only if this person can see it.
 async fn shown(
     state: &State,
     c: &mut Conn,
@@ -62,7 +62,7 @@ async fn shown(
     registry::hide_settings(c, actor.user, tools).await
 }
 
-/// Returns a tool with its version as the `ETag`, complete.
+/// Returns the complete tool, with its version as the `ETag`.
 fn tagged(state: &State, status: StatusCode, tool: RegisteredTool) -> Response {
     let tool = state.registry.shown(tool);
     let etag = format!("\"{}\"", tool.version);
@@ -71,7 +71,7 @@ fn tagged(state: &State, status: StatusCode, tool: RegisteredTool) -> Response {
 
 /// List the tools of the workspace, oldest first
 ///
-/// `config` is only in the response to callers with `agents:admin`.
+/// `config` is returned only to callers with `agents:admin`.
 #[utoipa::path(get, path = "/v1/tools", tag = "agents",
     security(("session" = ["viewer"]), ("key" = ["agents:read"])),
     params(PageQuery<ToolId>), responses((status = 200, body = List<RegisteredTool>)))]
@@ -102,7 +102,7 @@ async fn list_tools(
     )))
 }
 
-/// Register a tool: a server of the Model Context Protocol, or a function of clients
+/// Register a tool: a server of the Model Context Protocol, or a function that clients run
 ///
 /// The functions of a server are not read yet: store its secret, then refresh it.
 #[utoipa::path(post, path = "/v1/tools", tag = "agents",
@@ -127,7 +127,7 @@ async fn create_tool(
 
 /// Get a tool
 ///
-/// `config` is only in the response to callers with `agents:admin`.
+/// `config` is returned only to callers with `agents:admin`.
 #[utoipa::path(get, path = "/v1/tools/{id}", tag = "agents",
     security(("session" = ["viewer"]), ("key" = ["agents:read"])),
     params(("id" = ToolId, Path)), responses((status = 200, body = RegisteredTool)))]
@@ -148,7 +148,7 @@ async fn get_tool(
     Ok(([(header::ETAG, etag)], Json(tool)).into_response())
 }
 
-/// Change a tool; takes effect with the next call
+/// Change a tool; changes apply from the next call
 #[utoipa::path(patch, path = "/v1/tools/{id}", tag = "agents",
     security(("session" = ["admin"]), ("key" = ["agents:admin"])),
     params(("id" = ToolId, Path), ("If-Match" = inline(Option<IfMatch>), Header)),
@@ -176,7 +176,7 @@ async fn patch_tool(
     Ok(tagged(&state, StatusCode::OK, changed))
 }
 
-/// Delete a tool that no agent names, with its secret
+/// Delete a tool that no agent uses, with its secret
 #[utoipa::path(delete, path = "/v1/tools/{id}", tag = "agents",
     security(("session" = ["admin"]), ("key" = ["agents:admin"])),
     params(("id" = ToolId, Path), ("If-Match" = inline(Option<IfMatch>), Header)),
@@ -271,7 +271,7 @@ struct FunctionPath {
 
 /// Accept a function as it is defined now, so that agents can use it
 ///
-/// Another definition than the one with this hash is a 409 with the current tool.
+/// If the definition no longer has this hash, the response is 409 with the current tool.
 #[utoipa::path(put, path = "/v1/tools/{id}/functions/{name}", tag = "agents",
     security(("session" = ["admin"]), ("key" = ["agents:admin"])),
     params(("id" = ToolId, Path), ("name" = String, Path, description = "Name of the function on its server")),
@@ -295,7 +295,7 @@ async fn accept_tool_function(
     Ok(tagged(&state, StatusCode::OK, tool))
 }
 
-/// Withdraw a function: agents cannot use it any longer
+/// Withdraw a function, so that agents can no longer use it
 #[utoipa::path(delete, path = "/v1/tools/{id}/functions/{name}", tag = "agents",
     security(("session" = ["admin"]), ("key" = ["agents:admin"])),
     params(("id" = ToolId, Path), ("name" = String, Path, description = "Name of the function on its server")),

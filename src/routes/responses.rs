@@ -32,7 +32,8 @@ use crate::{
 
 type St = axum::extract::State<State>;
 
-/// Maximum wait of a stream for the model to accept the request, so that a rejection becomes an HTTP status.
+/// Maximum time that a stream waits for the model to accept the request, so that a rejection can become an HTTP
+/// status.
 const HEAD_WITHIN: Duration = Duration::from_secs(5);
 const KEEP_ALIVE_EVERY: Duration = Duration::from_secs(15);
 
@@ -49,7 +50,7 @@ pub fn router() -> OpenApiRouter<State> {
 ///
 /// With `stream`, the response is an event stream: `response.created`, `response.in_progress`, then items and their
 /// deltas, and finally `response.completed`, `response.incomplete`, or `response.failed`; each with an increasing
-/// `sequence_number`. The model is stopped if the client disconnects. Failed responses are not stored.
+/// `sequence_number`. If the client disconnects, the model call is canceled. Failed responses are not stored.
 #[utoipa::path(post, path = "/v1/responses", tag = "responses",
     security(("session" = ["member"]), ("key" = ["agents:use"])),
     request_body(content = CreateResponse,
@@ -83,7 +84,7 @@ pub(super) async fn ended(mut call: Call) -> Result<Response, ResponseError> {
     Err(ResponseError::Broken)
 }
 
-/// Waits until the model accepts the request, but not long, so that a refusal becomes an error status.
+/// Waits for at most `HEAD_WITHIN` until the model accepts the request, so that a refusal becomes an error status.
 pub(super) async fn accepted(mut call: Call) -> Result<Call, ResponseError> {
     match tokio::time::timeout(HEAD_WITHIN, call.next()).await {
         // The call can only have failed, because the model had not accepted the request yet.
@@ -108,7 +109,7 @@ pub(super) fn event_stream(
     response
 }
 
-/// Progress of a stream.
+/// Stage of a stream.
 enum Stage {
     Begun,
     Created,
@@ -187,7 +188,7 @@ struct ResponseQuery {
 
 /// Get a stored response of your own
 ///
-/// Only the caller's own.
+/// Responses of other people are not found.
 #[utoipa::path(get, path = "/v1/responses/{id}", tag = "responses",
     security(("session" = ["member"]), ("key" = ["agents:use"])),
     params(("id" = String, Path, description = "ID of a response: `resp_…`"), ResponseQuery),
@@ -222,7 +223,7 @@ struct ItemQuery {
 
 /// List the input of a stored response of your own
 ///
-/// Only the caller's own. The items of its request; those of the responses that it continues are theirs.
+/// Contains the items of its own request, not those of the responses that it continues.
 #[utoipa::path(get, path = "/v1/responses/{id}/input_items", tag = "responses",
     security(("session" = ["member"]), ("key" = ["agents:use"])),
     params(("id" = String, Path, description = "ID of a response: `resp_…`"), ItemQuery),
@@ -246,7 +247,7 @@ async fn list_input_items(
 
 /// Delete a stored response and its input
 ///
-/// Only the caller's own.
+/// Responses of other people are not found.
 #[utoipa::path(delete, path = "/v1/responses/{id}", tag = "responses",
     security(("session" = ["member"]), ("key" = ["agents:use"])),
     params(("id" = String, Path, description = "ID of a response: `resp_…`")),

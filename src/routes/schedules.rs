@@ -1,4 +1,4 @@
-//! Schedules over HTTP.
+//! HTTP routes for schedules.
 
 use axum::{Json, http::StatusCode, response::Response};
 use serde::{Deserialize, Serialize};
@@ -100,13 +100,13 @@ async fn create_schedule(
     Ok(tagged(status, made.schedule.version, &made.schedule))
 }
 
-/// Times of a schedule.
+/// Fields of `POST /v1/schedules/preview`.
 #[derive(Deserialize, utoipa::ToSchema)]
 #[serde(deny_unknown_fields)]
 struct SchedulePreviewForm {
-    /// Five fields in local time.
+    /// Cron expression with five fields, in local time of `timezone`.
     cron: String,
-    /// IANA name.
+    /// IANA name of the time zone.
     timezone: String,
 }
 
@@ -155,7 +155,7 @@ async fn get_schedule(
 
 /// Change, pause, or resume a schedule
 ///
-/// The owner; admins can pause it, and resume one that an admin paused.
+/// Allowed for the owner. Admins can pause any schedule, and resume one that an admin paused.
 #[utoipa::path(patch, path = "/v1/schedules/{id}", tag = "schedules",
     security(("session" = ["member"]), ("key" = ["chat:write"])),
     params(("id" = ScheduleId, Path), ("If-Match" = inline(Option<IfMatch>), Header)),
@@ -177,7 +177,7 @@ async fn patch_schedule(
 
 /// Delete a schedule with its slots
 ///
-/// The owner or an admin.
+/// Allowed for the owner and for admins.
 #[utoipa::path(delete, path = "/v1/schedules/{id}", tag = "schedules",
     security(("session" = ["member"]), ("key" = ["chat:write"])),
     params(("id" = ScheduleId, Path), ("If-Match" = inline(Option<IfMatch>), Header)),
@@ -218,7 +218,7 @@ fn parse_cursor(text: &str) -> Result<Timestamp, ApiError> {
     })
 }
 
-/// List the slots of a schedule that came, newest first
+/// List the past slots of a schedule, newest first
 #[utoipa::path(get, path = "/v1/schedules/{id}/slots", tag = "schedules",
     security(("session" = ["viewer"]), ("key" = ["chat:read"])),
     params(("id" = ScheduleId, Path), SlotsQuery),
@@ -255,7 +255,7 @@ struct ScheduleRunForm {
 
 /// Run a schedule now
 ///
-/// Only the owner.
+/// Allowed only for the owner.
 #[utoipa::path(post, path = "/v1/schedules/{id}/run", tag = "schedules",
     security(("session" = ["member"]), ("key" = ["chat:write", "agents:use"])),
     params(("id" = ScheduleId, Path)),
@@ -281,7 +281,7 @@ async fn run_schedule(
     Ok((status, Json(ScheduleRun { task: run.task })))
 }
 
-/// Task of a schedule that was started by hand.
+/// A task of a schedule that a person started manually.
 #[derive(Serialize, utoipa::ToSchema)]
 struct ScheduleRun {
     task: Task,

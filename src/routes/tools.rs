@@ -1,4 +1,4 @@
-//! Actions of agents and their approvals over HTTP.
+//! HTTP routes for actions of agents and their approvals.
 
 use axum::{Json, http::StatusCode};
 use serde::{Deserialize, Serialize};
@@ -58,7 +58,7 @@ struct ActionsQuery {
     /// Only actions in this state.
     #[param(inline)]
     state: Option<ActionState>,
-    /// `true`: only actions for the caller.
+    /// `true` returns only actions that the caller can decide.
     mine: Option<bool>,
     /// 1 to 100; 20 by default.
     #[param(inline)]
@@ -70,9 +70,9 @@ struct ActionsQuery {
 #[derive(Deserialize, utoipa::ToSchema)]
 #[serde(deny_unknown_fields)]
 struct ApproveForm {
-    /// Hash of the action that the caller saw.
+    /// `arguments_hash` of the action that the caller reviewed.
     arguments_hash: String,
-    /// `hour`: further calls of the function in this conversation need no question for an hour.
+    /// `hour` allows further calls of the function in this conversation without approval for an hour.
     #[serde(default, rename = "for")]
     term: Option<ApprovalTerm>,
 }
@@ -80,9 +80,9 @@ struct ApproveForm {
 #[derive(Deserialize, utoipa::ToSchema)]
 #[serde(deny_unknown_fields)]
 struct DenyForm {
-    /// Hash of the action that the caller saw.
+    /// `arguments_hash` of the action that the caller reviewed.
     arguments_hash: String,
-    /// For the agent; at most 500 characters are kept.
+    /// Note for the agent; truncated to 500 characters.
     #[serde(default)]
     note: Option<String>,
 }
@@ -93,28 +93,28 @@ struct SettleForm {
     outcome: Settlement,
 }
 
-/// Things to decide, and the caller's permissions.
+/// Items that wait for the caller, and the caller's active permissions.
 #[derive(Serialize, utoipa::ToSchema)]
 struct WaitingSeen {
     /// Actions that the caller can approve, deny, or settle; oldest first.
     actions: Vec<ActionObject>,
-    /// The caller's own permissions that still hold.
+    /// The caller's own permissions that have not expired.
     grants: Vec<GrantObject>,
     /// Results that agents drafted for the caller, to review and publish; oldest first.
     drafts: Vec<Resolution>,
     /// For people who manage agents: servers whose changed functions must be accepted again.
     tools: Vec<ChangedTool>,
-    /// For admins: budgets that have reached their warning.
+    /// For admins: budgets that have reached their warning threshold.
     budgets: Vec<UsageBudget>,
     /// Paused schedules and workflows: the caller's own that failed, and for admins those whose owner is gone.
     paused: Vec<PausedItem>,
-    /// Number of things to decide.
+    /// Number of items to decide.
     count: usize,
 }
 
-/// Actions in conversations that the caller can see, newest first
+/// List the actions in conversations that the caller can see, newest first
 ///
-/// Arguments and results are null unless the caller asked the agent, decides, or is an admin.
+/// Arguments and results are null unless the caller is the requester, can decide the action, or is an admin.
 #[utoipa::path(get, path = "/v1/actions", tag = "actions",
     security(("session" = ["viewer"]), ("key" = ["chat:read"])),
     params(ActionsQuery), responses((status = 200, body = List<ActionObject>)))]
@@ -184,7 +184,7 @@ async fn get_action(
 
 /// Approve an action
 ///
-/// Fills all needs of the caller; the action starts once all needs are filled.
+/// Gives every approval that the caller can give; the action starts once no approval is missing.
 #[utoipa::path(post, path = "/v1/actions/{id}/approve", tag = "actions",
     security(("session" = ["member"])),
     params(("id" = ActionId, Path)),
@@ -207,7 +207,7 @@ async fn approve_action(
 
 /// Deny an action
 ///
-/// Everyone who can approve it can deny it. The agent goes on without it.
+/// Everyone who can approve it can deny it. The agent continues without it.
 #[utoipa::path(post, path = "/v1/actions/{id}/deny", tag = "actions",
     security(("session" = ["member"])),
     params(("id" = ActionId, Path)),
@@ -230,8 +230,8 @@ async fn deny_action(
 
 /// Report whether an action happened
 ///
-/// Only for the person who asked the agent, and for admins once that person can no longer read the conversation. The agent goes on
-/// with this result.
+/// Allowed for the requester, and for admins once the requester can no longer read the conversation. The agent continues with
+/// this result.
 #[utoipa::path(post, path = "/v1/actions/{id}/settle", tag = "actions",
     security(("session" = ["viewer"])),
     params(("id" = ActionId, Path)),
@@ -250,7 +250,7 @@ async fn settle_action(
     ))
 }
 
-/// List what waits for the caller: actions to decide, drafts to review, own permissions, and warnings for admins
+/// List the items that wait for the caller: actions to decide, drafts to review, active permissions, and warnings for admins
 #[utoipa::path(get, path = "/v1/waiting", tag = "actions",
     security(("session" = ["viewer"]), ("key" = ["chat:read"])),
     responses((status = 200, body = WaitingSeen)))]
@@ -288,7 +288,7 @@ async fn get_waiting(
     }))
 }
 
-/// Revoke an own permission
+/// Revoke one of your own permissions
 #[utoipa::path(delete, path = "/v1/grants/{id}", tag = "actions",
     security(("session" = ["viewer"])),
     params(("id" = GrantId, Path)), responses((status = 204)))]

@@ -1,6 +1,6 @@
-//! Runs the root task of a run: settles what its steps have become, and makes the next moves, all in one transaction.
+//! Runs the root task of a run: settles open steps and makes the next moves, all in one transaction.
 //!
-//! A transaction that needs the result of a search for a pattern stores nothing and is repeated with the result.
+//! A transaction that needs the result of a pattern search stores nothing and is repeated with the result.
 
 use std::{collections::HashMap, sync::Arc};
 
@@ -56,7 +56,7 @@ impl RunHandler {
 /// Reason why a transaction stored nothing.
 enum NotAdvanced {
     Lost(LeaseLost),
-    /// It needs the result of this search.
+    /// The transaction needs the result of this search.
     Needs(PatternSearch),
 }
 
@@ -152,7 +152,7 @@ async fn advance(c: &mut Conn, lease: &Lease, around: Surroundings) -> Result<()
             work.tell_schedule(c, false).await?;
         }
         Some(RunEnd::Cancelled(_)) => {
-            // Announces the run, too.
+            // This also announces the run.
             remove::stop(c, &root, &work.around.hub, lease.audience).await?;
             return Ok(());
         }
@@ -161,7 +161,7 @@ async fn advance(c: &mut Conn, lease: &Lease, around: Surroundings) -> Result<()
             return Ok(work.fail(c, lease, FailCode::StepFailed, message).await?);
         }
         None => {
-            // A deep dive waits for people, too.
+            // A deep dive also waits for people.
             let reason = queue::obstacle(c, root.id).await?;
             let reason = reason.unwrap_or(WaitReason::Approval);
             queue::park(c, lease, 0, reason).await?;
@@ -171,7 +171,7 @@ async fn advance(c: &mut Conn, lease: &Lease, around: Surroundings) -> Result<()
 }
 
 impl Work {
-    /// Reason why the run cannot go on: its requester has lost the rights, or its tree has used up a limit.
+    /// Reason why the run cannot continue: its requester no longer has the rights, or its tree has reached a limit.
     async fn obstacle(&self, c: &mut Conn) -> Result<Option<(FailCode, String)>, DbError> {
         if !access::requester_can_run(c, &self.root).await? {
             let text = format!(
@@ -187,7 +187,7 @@ impl Work {
         Ok(None)
     }
 
-    /// Looks at what open steps wait for.
+    /// Settles open steps whose task, decision, or deep dive has ended.
     async fn settle(&mut self, c: &mut Conn) -> Result<(), DbError> {
         let open: Vec<RunStep> = self
             .run
@@ -256,10 +256,10 @@ impl Work {
         Ok(())
     }
 
-    /// Starts a step; `Err` if it failed at once.
+    /// Starts a step; `Err` if the step failed immediately.
     async fn start(&mut self, c: &mut Conn, id: &str) -> Result<Result<(), Fault>, DbError> {
         let Some(step) = self.step(id) else {
-            return Ok(Err("the workflow does not have it".to_owned()));
+            return Ok(Err("the workflow does not have this step".to_owned()));
         };
         match &step.work {
             StepWork::Agent(agent) => self.start_agent(c, &step, agent).await,
@@ -291,7 +291,7 @@ impl Work {
         ))
     }
 
-    /// Ends the run as failed, with one notice in its thread, and everything that is active in its tree.
+    /// Ends the run as failed, with one notice in its thread, and cancels all active tasks of its tree.
     async fn fail(
         &mut self,
         c: &mut Conn,

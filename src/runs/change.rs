@@ -24,7 +24,7 @@ use crate::{
     },
 };
 
-/// Wish of a person to start a run.
+/// A person's request to start a run.
 #[derive(Debug, Clone)]
 pub struct RunWish {
     pub input: String,
@@ -33,12 +33,12 @@ pub struct RunWish {
     pub client_id: Option<String>,
 }
 
-/// A run that a person started, now or with the first of several equal requests.
+/// A run that was started by this request, or by an earlier one with the same ID.
 #[derive(Debug)]
 pub struct ManualRun {
     pub run: WorkflowRun,
     pub task: Task,
-    /// False for a resend, which changes nothing.
+    /// False for a resend, for which nothing was changed.
     pub is_new: bool,
 }
 
@@ -112,7 +112,7 @@ async fn place(
 ) -> Result<Option<ChannelId>, RunsError> {
     match (wish.thread, wish.channel) {
         (Some(_), Some(_)) => Err(invalid(
-            "name a thread or a channel, not both",
+            "specify either a thread or a channel, not both",
             "channel_id",
         )),
         (Some(thread), None) => {
@@ -139,9 +139,10 @@ async fn stored(c: &mut Conn, id: RunId) -> Result<(WorkflowRun, Task), RunsErro
     Ok(run.zip(task).ok_or(WorkflowError::RunNotFound)?)
 }
 
-/// The run, if the caller has these scopes, sees it, and may change it: its requester, the workflow's owner, and admins.
+/// The run, if the caller has these scopes and can see and change it. Its requester, the workflow's owner, and admins can change
+/// a run.
 ///
-/// An action on somebody else's run is recorded.
+/// An action on another person's run is recorded.
 async fn locked(
     c: &mut Conn,
     caller: &Caller,
@@ -180,7 +181,7 @@ pub fn reader_of(actor: &Actor<'_>) -> RunReader {
     }
 }
 
-/// Cancels a run and its tasks; one that has ended does not change.
+/// Cancels a run and its tasks; a run that has ended is not changed.
 ///
 /// # Errors
 /// `RunNotFound`, `NotYourRun`, or any error of `Actor::require`.
@@ -206,8 +207,8 @@ pub async fn cancel_run(
     Ok(())
 }
 
-/// Runs the step that failed again, and what follows. Completed steps keep their outputs. A key that resumes the run counts as the one
-/// that started it.
+/// Runs the failed step and the following ones again. Completed steps keep their outputs. An API key that resumes the run counts
+/// as the one that started it.
 ///
 /// # Errors
 /// `RunNotFound`, `NotYourRun`, `NotFailed`, or any error of `check_active` or `Actor::require`.
@@ -225,7 +226,7 @@ pub async fn resume_run(c: &mut Conn, caller: &Caller, id: RunId) -> Result<(), 
     Ok(run::announce_run(c, EventType::RunUpdated, id).await?)
 }
 
-/// Makes the step that failed pending again; of a `parallel` step, the branches that did not end.
+/// Makes the failed step pending again; in a `parallel` step, the branches that did not complete.
 async fn reset(c: &mut Conn, run: &WorkflowRun) -> Result<(), DbError> {
     let content = workflows::find_content(c, run.workflow_id, run.workflow_version).await?;
     let Some(content) = content else {
@@ -244,7 +245,7 @@ async fn reset(c: &mut Conn, run: &WorkflowRun) -> Result<(), DbError> {
         let is_failed = failed.is_some_and(|failed| failed.id == step.id);
         let inside = failed.into_iter().flat_map(Step::branches);
         let is_inside = inside.flatten().any(|inner| {
-            // A step that may fail was passed.
+            // A step whose failure does not stop the run counts as passed.
             inner.id == step.id
                 && (inner.on_error == OnError::Stop || step.state == StepState::Cancelled)
         });
@@ -268,7 +269,7 @@ async fn reset(c: &mut Conn, run: &WorkflowRun) -> Result<(), DbError> {
     Ok(())
 }
 
-/// Checks whether what a step waited for has failed or was stopped with its run. A deep dive goes on.
+/// Checks whether the task for which a step waited has failed or was stopped with its run. A deep dive continues.
 async fn has_stopped(c: &mut Conn, step: &RunStep) -> Result<bool, DbError> {
     if step.fork_id.is_some() {
         return Ok(false);
@@ -282,10 +283,10 @@ async fn has_stopped(c: &mut Conn, step: &RunStep) -> Result<bool, DbError> {
     Ok(is_stopped || step.action_id.is_some())
 }
 
-/// Deletes runs that ended before the retention. Their tasks and messages stay.
+/// Deletes runs that ended before the retention time. Their tasks and messages are kept.
 ///
 /// # Errors
-/// If the database fails.
+/// Only database errors.
 pub async fn remove_expired(db: &Db, retention: Duration) -> Result<(), DbError> {
     db.delete_expired(
         now() - retention,

@@ -34,10 +34,10 @@ pub struct ConditionHandler {
 
 /// End of a condition's task.
 enum Decision {
-    /// The answer, and the model that wrote it.
+    /// A model answered; contains the answer and the model's name.
     Answered(&'static str, String),
     Failed(FailCode),
-    /// Its text was removed.
+    /// The text of the condition was removed.
     Gone,
 }
 
@@ -63,7 +63,7 @@ impl Handler for ConditionHandler {
 }
 
 impl ConditionHandler {
-    /// A small model answers the question of a condition.
+    /// Asks a small model the question of a condition.
     async fn decide(&self, task: &Task, lease: &Lease) -> Result<Decision, Abort> {
         if self.utility.provider.is_offline() {
             return Ok(Decision::Failed(FailCode::ModelUnavailable));
@@ -130,7 +130,7 @@ impl ConditionHandler {
     }
 }
 
-/// Reads an answer that is exactly yes or no.
+/// Parses an answer that must be exactly yes or no.
 fn yes_or_no(answer: &str) -> Option<&'static str> {
     let word = answer.trim().trim_end_matches('.').to_lowercase();
     [YES, NO].into_iter().find(|known| *known == word)

@@ -29,13 +29,13 @@ use crate::{
     },
 };
 
-/// Time after which a run looks again at a deep dive for which a person has requested a draft.
+/// Time in seconds after which a run checks a deep dive again for which a person has requested a draft.
 const LOOK_AGAIN_S: u32 = 60;
 
-/// Number of messages among which a deep dive finds the one that it starts from.
+/// Maximum number of messages that are searched for the one from which a deep dive starts.
 const ORIGINS_MAX: i64 = 1_000;
 
-/// Error of a deep dive: that of the database, or a fault of the step.
+/// Error of a deep dive: a database error, or a fault of the step.
 enum ForkFault {
     Fault(Fault),
     Db(DbError),
@@ -63,7 +63,8 @@ impl From<DbError> for ForkFault {
 }
 
 impl Work {
-    /// Opens a deep dive about a goal, which its agent answers; several agents collaborate. Without a model, it is for people.
+    /// Opens a deep dive about a goal, which its agent answers; several agents collaborate. Without a model, only people take
+    /// part.
     pub(super) async fn start_fork(
         &mut self,
         c: &mut Conn,
@@ -96,7 +97,7 @@ impl Work {
         Ok(Ok(()))
     }
 
-    /// Opens the deep dive of a step and lets its agents begin. Returns the task of several agents, too.
+    /// Opens the deep dive of a step and starts its agents. Also returns the task of a collaboration.
     async fn open(
         &self,
         c: &mut Conn,
@@ -151,8 +152,8 @@ impl Work {
         Ok((fork.id, task))
     }
 
-    /// The message that a deep dive starts from: the newest one of the run, else the one that started it, else the thread's newest. Only
-    /// the thread's newest messages are read.
+    /// The message from which a deep dive starts: the newest one of the run, otherwise the one that started the run, otherwise
+    /// the newest one of the thread. Reads only the thread's newest messages.
     async fn origin(&self, c: &mut Conn) -> Result<Option<MessageId>, DbError> {
         let row: Option<(MessageId,)> = c
             .q("select m.id from (select n.id, n.seq, n.metadata from messages n where n.conversation_id = $1 \
@@ -167,7 +168,7 @@ impl Work {
         Ok(row.map(|(message,)| message))
     }
 
-    /// Lets an agent answer the goal of a deep dive.
+    /// Makes an agent answer the goal of a deep dive.
     async fn ask(
         &self,
         c: &mut Conn,
@@ -201,7 +202,7 @@ impl Work {
         Ok(())
     }
 
-    /// Lets agents work on the goal of a deep dive, in turns, with a draft at the end. The run waits for them.
+    /// Starts a collaboration on the goal of a deep dive, with a draft at the end. The run waits for it.
     async fn collaborate(
         &self,
         c: &mut Conn,
@@ -230,7 +231,7 @@ impl Work {
         Ok(Some(task.id))
     }
 
-    /// Looks at a deep dive: completes its step with the resolution, or drafts one when its time has come.
+    /// Checks a deep dive: completes its step with the resolution, or drafts one at the configured time.
     pub(super) async fn settle_fork(
         &mut self,
         c: &mut Conn,
@@ -252,7 +253,7 @@ impl Work {
             Some(fork) if fork.status == ForkStatus::Resolved => {
                 let is_ending = |task: Task| task.kind == TaskKind::Collaborate && task.is_active();
                 if task.is_some_and(is_ending) {
-                    // The agents have published it. The end of their work wakes the run again.
+                    // The agents have published the resolution. The end of the collaboration wakes the run again.
                     return Ok(());
                 }
                 return self.take_resolution(c, step, fork).await;
@@ -348,7 +349,7 @@ impl Work {
     }
 }
 
-/// Times of a step's deep dive.
+/// Deadlines of a step's deep dive.
 #[derive(Debug, Clone, Copy)]
 struct ForkTimes {
     /// Time at which a draft is written; `None` if people decide.

@@ -1,8 +1,9 @@
 //! Runs of workflows: the root task reads the states of its steps and makes the next moves, in one transaction.
 //!
-//! `planner` plans the moves, and `advance` makes them on `work`, the run as it is stored: `steps` has the steps that work on their
-//! own, `deep_dives` and `people` those that wait. `values` has the variables, `outputs` stores and posts texts, `conditions` runs the
-//! tasks of conditions; those of agents run as replies. `change` starts, cancels, and resumes runs for people.
+//! `planner` plans the moves, and `advance` makes them on `work`, which represents the stored run. `steps` contains the steps
+//! that do not wait for people, `deep_dives` and `people` those that do. `values` provides the variables, `outputs` stores and
+//! posts texts, and `conditions` runs the tasks of conditions; tasks of agents run as replies. `change` starts, cancels, and
+//! resumes runs for people.
 
 mod advance;
 mod change;

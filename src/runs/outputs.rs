@@ -1,4 +1,4 @@
-//! Texts of a run: what steps return, and what they post.
+//! Texts of a run: outputs of steps, and messages that they post.
 
 use uuid::Uuid;
 
@@ -125,7 +125,7 @@ pub(super) fn metadata(run: RunId, agent: AgentId, version: i64) -> MessageMetad
     MessageMetadata {
         agent_id: Some(agent),
         agent_version: Some(version),
-        // Its sources taint the message.
+        // The sources of this task taint the message.
         task_id: Some(TaskId(run.0)),
         run_id: Some(run),
         ..MessageMetadata::default()

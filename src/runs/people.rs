@@ -32,16 +32,16 @@ use crate::{
     },
 };
 
-/// Maximum number of steps whose time has come that are looked at in one round.
+/// Maximum number of due steps that are processed in one round.
 const DUE_AT_ONCE: i64 = 100;
 /// Name of the action of a step that asks for approval.
 const APPROVAL: &str = "approval";
-/// Name of the action that posts a message in another channel than the run's.
+/// Name of the action that posts a message in a channel other than the run's.
 const POST_ELSEWHERE: &str = "post_elsewhere";
-/// Time for a decision about a message to another channel.
+/// Time in seconds for a decision about a message to another channel.
 const POST_TIMEOUT_S: u32 = 86_400;
 
-/// A question to people.
+/// A request for an approval.
 struct Question {
     name: &'static str,
     title: String,
@@ -111,8 +111,8 @@ impl Work {
         .await
     }
 
-    /// Checks that somebody can decide, and starts a thread for the question if the run has none. Its message has no values, because only
-    /// some people see the question.
+    /// Checks that somebody can decide, and starts a thread for the approval if the run has none. The message that starts the
+    /// thread contains no values of variables, because only some people can see the approval.
     async fn prepare_to_ask(
         &mut self,
         c: &mut Conn,
@@ -124,7 +124,7 @@ impl Work {
         };
         let (workspace, requester) = (self.run.workspace_id, self.run.requested_by);
         if !approval::has_approver(c, workspace, channel, requester, need).await? {
-            let fault = "nobody who can decide reads the channel of the run";
+            let fault = "nobody who can decide can read the channel of the run";
             return Ok(Err(fault.to_owned()));
         }
         let title = step.title.as_deref().map(|title| format!(": {title}"));
@@ -133,7 +133,7 @@ impl Work {
         self.ensure_thread(c, &text).await
     }
 
-    /// Asks people for an approval.
+    /// Requests an approval.
     pub(super) async fn start_approval(
         &mut self,
         c: &mut Conn,
@@ -161,7 +161,7 @@ impl Work {
         Ok(Ok(()))
     }
 
-    /// Asks the requester before a message leaves the conversation of the run.
+    /// Requests the requester's approval before a message leaves the conversation of the run.
     pub(super) async fn ask_to_post(
         &mut self,
         c: &mut Conn,
@@ -219,7 +219,7 @@ impl Work {
         Ok(id)
     }
 
-    /// Takes the decision about a step; one without `else` cancels the run if it is denied.
+    /// Applies the decision about an approval step. If a step without `else` is denied, the run is canceled.
     pub(super) async fn settle_approval(
         &mut self,
         c: &mut Conn,
@@ -291,10 +291,10 @@ pub(super) async fn find_action(c: &mut Conn, open: &RunStep) -> Result<Option<A
     }
 }
 
-/// Wakes runs whose steps have waited for their time.
+/// Wakes runs with steps that are due.
 ///
 /// # Errors
-/// If the database fails.
+/// Only database errors.
 pub async fn wake_due(db: &Db) -> Result<(), DbError> {
     let due: Vec<(RunId, WorkspaceId, Option<ChannelId>)> = db
         .read()

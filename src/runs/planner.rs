@@ -1,4 +1,4 @@
-//! The next moves of a run, from its steps and their states alone.
+//! Plans the next moves of a run, only from its steps and their states.
 
 use std::collections::HashMap;
 
@@ -33,13 +33,14 @@ pub(super) enum RunEnd {
     Cancelled(String),
 }
 
-/// Moves that follow from the states. Each changes the state of its step, so that it is made once.
+/// Moves that follow from the states. Each move changes the state of its step, so that it is made
+/// only once.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Plan {
     pub start: Vec<String>,
     /// Steps that a jump leaves out.
     pub skip: Vec<String>,
-    /// Active steps beside one that failed.
+    /// Active steps in parallel with a failed one.
     pub cancel: Vec<String>,
     /// `parallel` steps whose branches have ended, and the step that failed.
     pub finish: Vec<(String, Option<String>)>,
@@ -314,7 +315,7 @@ mod tests {
     }
 
     proptest! {
-        /// Whatever steps return, each starts at most once, and the run ends.
+        /// Regardless of the results of steps, each one starts at most once, and the run ends.
         #[test]
         fn every_run_ends_and_starts_each_step_at_most_once(
             list in lists(),

@@ -1,4 +1,4 @@
-//! Steps that work on their own: agents, conditions, and messages.
+//! Steps that do not wait for people: agents, conditions, and messages.
 
 use uuid::Uuid;
 
@@ -33,15 +33,15 @@ pub(super) const NO: &str = "no";
 struct StepTask {
     kind: TaskKind,
     agent: (AgentId, i64),
-    /// The newest message before it, and the number of the first event that it does not read.
+    /// The newest message before the step, and the sequence number of the first event that the task does not read.
     reads: Option<(MessageId, i64)>,
-    /// Text of the workflow with its values.
+    /// Text from the workflow with the values of its variables.
     prompt: String,
     options: Option<serde_json::Value>,
 }
 
 impl Work {
-    /// Takes the answer of a step's task.
+    /// Completes a step with the answer of its task.
     pub(super) async fn settle_task(
         &mut self,
         c: &mut Conn,
@@ -74,7 +74,7 @@ impl Work {
         self.complete(c, &step.id, output, jump).await
     }
 
-    /// Answer of a task that has completed; `None` if it was removed.
+    /// Answer of a completed task; `None` if the answer was removed.
     async fn answer_of(&self, c: &mut Conn, task: &Task) -> Result<Option<Output>, DbError> {
         if task.kind != TaskKind::Reply {
             let found = briefs::find_answer(c, task.id).await?;
@@ -92,7 +92,7 @@ impl Work {
         Ok(Some(output))
     }
 
-    /// Stops what a step that runs beside a failed one has started.
+    /// Stops the tasks of a step that runs in parallel with a failed one.
     pub(super) async fn withdraw(&self, c: &mut Conn, id: &str) -> Result<(), DbError> {
         let Some(open) = self.run.step(id).cloned() else {
             return Ok(());
@@ -120,7 +120,7 @@ impl Work {
         Ok(())
     }
 
-    /// Inserts the task of a step; `Err` if the run was stopped meanwhile.
+    /// Inserts the task of a step; `Err` if the run was stopped in the meantime.
     async fn insert_task(
         &mut self,
         c: &mut Conn,
@@ -271,7 +271,8 @@ fn jump_of(condition: &ConditionStep, is_true: bool) -> String {
     }
 }
 
-/// The newest message of a thread's main line that is not a notice, and the number of the newest event in the workspace.
+/// The newest message of a thread's main line that is not a notice, and the sequence number of the newest event in the
+/// workspace.
 async fn newest_message(c: &mut Conn, thread: Uuid) -> Result<Option<(MessageId, i64)>, DbError> {
     c.q("select m.id, w.seq from messages m join workspaces w on w.id = m.workspace_id \
          where m.conversation_id = $1 and m.kind <> 'notice' and m.deleted_at is null order by m.seq desc limit 1")

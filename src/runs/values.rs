@@ -15,7 +15,7 @@ use crate::{
 
 /// Maximum number of listed decisions and action items.
 const LISTED_MAX: i64 = 50;
-/// Oldest decision or action item that is listed.
+/// Maximum age of decisions and action items that are listed.
 const LISTED_FOR: Duration = Duration::from_hours(7 * 24);
 /// Number of earlier runs that are searched for the last completed one.
 const RUNS_READ_MAX: i64 = 100;
@@ -61,7 +61,7 @@ impl Values {
         Ok(values)
     }
 
-    /// Text of a list, whose messages are kept.
+    /// Text of a list; the messages of its entries are recorded.
     fn take(&mut self, found: &[Listed]) -> String {
         self.listed
             .extend(found.iter().filter_map(|listed| listed.message_id));
@@ -73,7 +73,7 @@ impl Values {
         &self.listed
     }
 
-    /// Replaces the variables of a text. Steps without an output have an empty one.
+    /// Replaces the variables of a text. The output of a step without one is empty.
     pub(super) fn render(&self, text: &str, outputs: &HashMap<String, String>) -> Rendered {
         render(text, |variable| match variable {
             Variable::Input => &self.input,
@@ -135,7 +135,7 @@ async fn since(c: &mut Conn, run: &WorkflowRun) -> Result<Timestamp, DbError> {
     Ok(last.map_or(oldest, |last| last.max(oldest)))
 }
 
-/// A listed text, and the message that it links to.
+/// A listed text, and the message to which it links.
 #[derive(sqlx::FromRow)]
 struct Listed {
     text: String,
@@ -172,7 +172,8 @@ fn list(found: &[Listed]) -> String {
     lines.join("\n")
 }
 
-/// Condition on a channel `ch` of the workspace `$1` whose decisions everyone in the channel `$2` can read, and the requester `$3` can.
+/// Condition for channels `ch` of the workspace `$1` whose decisions both the requester `$3` and everyone in the channel `$2` can
+/// read.
 macro_rules! is_listed {
     () => {
         concat!(

@@ -25,7 +25,7 @@ use crate::{
 /// Reason why a step failed, for people.
 pub(super) type Fault = String;
 
-/// A search for a pattern in a text. It can take longer than a transaction may last.
+/// A search for a pattern in a text, which can take longer than a transaction may.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(super) struct PatternSearch {
     pub pattern: String,
@@ -36,9 +36,9 @@ pub(super) struct PatternSearch {
 #[derive(Clone)]
 pub(super) struct Surroundings {
     pub hub: Arc<Hub>,
-    /// No model can answer.
+    /// True if no model is available.
     pub is_offline: bool,
-    /// Results of searches that have ended.
+    /// Results of completed searches.
     pub searched: HashMap<PatternSearch, bool>,
 }
 
@@ -93,7 +93,7 @@ impl Work {
         steps.into_iter().find(|step| step.id == id).cloned()
     }
 
-    /// Name of a step for people: its title, else what it does.
+    /// Name of a step for people: its title, or otherwise a description of its kind.
     pub(super) async fn shown(&self, c: &mut Conn, step: &Step) -> Result<String, DbError> {
         if let Some(title) = &step.title {
             return Ok(title.clone());
@@ -129,7 +129,7 @@ impl Work {
         self.values.render(text, &self.outputs())
     }
 
-    /// Stores a text, which can contain what the run has read and the text of a message.
+    /// Stores a text, which can contain everything that the run has read, and the text of a message.
     pub(super) async fn store(
         &self,
         c: &mut Conn,
@@ -230,7 +230,8 @@ impl Work {
         self.end(c, id, StepState::Failed, Some(fault.into())).await
     }
 
-    /// An agent of the workflow in the version of the run, the default agent if `None`; `Err` if the requester cannot ask it.
+    /// An agent of the workflow in the version of the run, the default agent if `None`; `Err` if the requester cannot invoke
+    /// it.
     pub(super) async fn agent(
         &self,
         c: &mut Conn,

@@ -50,7 +50,7 @@ pub(super) async fn announce(c: &mut Conn, kind: EventType, row: Row) -> Result<
     Ok(schedule)
 }
 
-/// Announces a schedule as it is stored now; does nothing if it was deleted.
+/// Announces the stored state of a schedule; does nothing if it was deleted.
 pub(super) async fn announce_stored(
     c: &mut Conn,
     id: ScheduleId,

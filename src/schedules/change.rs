@@ -32,7 +32,7 @@ use crate::{
 /// Maximum number of schedules of a person in a workspace.
 const PERSON_MAX: i64 = 20;
 
-/// Checks that the caller can post in a place. Returns its channel and thread.
+/// Checks that the caller can post in a channel or thread, and returns both.
 async fn place(
     c: &mut Conn,
     member: &WorkspaceCaller,
@@ -123,11 +123,11 @@ async fn check_limits(c: &mut Conn, actor: &Actor<'_>) -> Result<(), ScheduleErr
     Ok(())
 }
 
-/// A schedule that was created, now or by the first of several equal requests.
+/// A schedule that was created by this request, or by an earlier one with the same ID.
 #[derive(Debug)]
 pub struct CreatedSchedule {
     pub schedule: Schedule,
-    /// False for a resend, which changes nothing.
+    /// False for a resend, for which nothing was changed.
     pub is_new: bool,
 }
 
@@ -212,7 +212,7 @@ async fn locked(
     Ok(row)
 }
 
-/// Changes a schedule. A change of its times starts with the next slot from now.
+/// Changes a schedule. If its times change, they apply from the next slot onward.
 ///
 /// # Errors
 /// `NotFound`, `NotYours`, `PausedByAdmin`, `NotAllowed`, `Stale`, or as for `create`.
@@ -275,7 +275,7 @@ pub async fn patch(
         .run()
         .await?;
     let kind = if has_moved {
-        // Readers of the old channel may not read the new one.
+        // Readers of the old channel may not be able to read the new one.
         announce(c, EventType::ScheduleDeleted, before).await?;
         EventType::ScheduleCreated
     } else {
@@ -315,7 +315,7 @@ async fn edit(
     check_place(c, actor, &row.target(), row.channel_id).await
 }
 
-/// Pauses or resumes a schedule. The reason of a pause stays until it ends, unless an admin pauses it, too.
+/// Pauses or resumes a schedule. The reason for a pause is kept until the pause ends, unless an admin also pauses the schedule.
 async fn set_status(
     c: &mut Conn,
     actor: &Actor<'_>,
@@ -351,7 +351,7 @@ async fn set_status(
     Ok(())
 }
 
-/// Deletes a schedule with its slots. A task that runs goes on.
+/// Deletes a schedule with its slots. A running task continues.
 ///
 /// # Errors
 /// `NotFound`, `NotYours`, `Stale`, or an error from `Actor::require`.
@@ -367,7 +367,7 @@ pub async fn delete(
     Ok(remove(c, row).await?)
 }
 
-/// Records what an admin does to a schedule of somebody else.
+/// Records an admin's action on another person's schedule.
 async fn audit(
     c: &mut Conn,
     actor: &Actor<'_>,
@@ -384,7 +384,7 @@ async fn audit(
 async fn remove(c: &mut Conn, row: Row) -> Result<(), DbError> {
     let id = row.id;
     announce(c, EventType::ScheduleDeleted, row).await?;
-    // Slots are deleted with the row.
+    // The slots are deleted by a cascade.
     c.q("delete from schedules where id = $1")
         .bind(id)
         .run()
@@ -392,7 +392,7 @@ async fn remove(c: &mut Conn, row: Row) -> Result<(), DbError> {
     Ok(())
 }
 
-/// Deletes the schedules of a person who is erased; there are at most 20.
+/// Deletes the schedules of a person who is being erased; there are at most 20.
 pub async fn erase_owner(
     c: &mut Conn,
     workspace: WorkspaceId,

@@ -6,13 +6,13 @@ use chrono::{Datelike, Days, Months, NaiveDate, NaiveDateTime, Timelike};
 
 /// Maximum length of an expression in bytes.
 const CRON_BYTES_MAX: usize = 200;
-/// Number of days without a match after which an expression counts as never matching: five years.
+/// Number of days that are searched; an expression without a match in five years counts as never matching.
 const SEARCHED_DAYS_MAX: usize = 5 * 366;
 const MONTHS: [&str; 12] = [
     "jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec",
 ];
 const WEEKDAYS: [&str; 7] = ["sun", "mon", "tue", "wed", "thu", "fri", "sat"];
-/// Sunday as the end of a range.
+/// Number of Sunday as the end of a range.
 const LAST_SUNDAY: u32 = 7;
 
 /// Values of a field: bit `n` is set if `n` matches.
@@ -26,9 +26,9 @@ pub(super) struct Cron {
     days: Mask,
     months: Mask,
     weekdays: Mask,
-    /// The hour field is `*`.
+    /// True if the hour field is `*`.
     is_any_hour: bool,
-    /// Both day fields are restricted, so that either can match.
+    /// True if both day fields are restricted, so that either one can match.
     is_either_day: bool,
 }
 
@@ -112,7 +112,7 @@ impl Field {
         Ok(mask)
     }
 
-    /// One element of a list.
+    /// Parses one element of a list.
     fn item(&self, text: &str) -> Option<Mask> {
         let (range, step) = match text.split_once('/') {
             Some((range, step)) => (range, number(step).filter(|step| *step > 0)?),
@@ -125,7 +125,7 @@ impl Field {
                 let is_sunday = self.is_weekday() && last == 0 && first > 0;
                 (first, if is_sunday { LAST_SUNDAY } else { last })
             }
-            // A step needs a range.
+            // A step requires a range.
             None if step == 1 && !text.contains('/') => {
                 let value = self.value(range)?;
                 (value, value)
@@ -156,7 +156,7 @@ impl Field {
     }
 }
 
-/// A number of one or two digits.
+/// Parses a number of one or two digits.
 fn number(text: &str) -> Option<u32> {
     let is_number = matches!(text.len(), 1 | 2) && text.bytes().all(|b| b.is_ascii_digit());
     text.parse().ok().filter(|_| is_number)

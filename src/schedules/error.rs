@@ -29,15 +29,15 @@ pub enum ScheduleError {
     StillRunning,
     #[error("the time zone `{0}` is unknown: use an IANA name such as `Europe/Berlin`")]
     UnknownZone(String),
-    /// In minutes.
+    /// Contains the minimum interval in minutes.
     #[error("some of the next times are less than {0} minutes apart: choose fewer")]
     TooFrequent(i64),
     #[error("this time does not occur within the next five years: choose another one")]
     NeverRuns,
-    /// A value that violates a rule, and its field.
+    /// Invalid value: the message, and the field.
     #[error("{0}")]
     Invalid(String, &'static str),
-    /// JSON of another shape, and its field.
+    /// JSON with a wrong structure: the message, and the field.
     #[error("{0}")]
     Malformed(String, &'static str),
     #[error(

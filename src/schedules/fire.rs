@@ -1,7 +1,8 @@
 //! The job `schedules`: fires the slots that are due, each in one transaction with its task and the next slot of the schedule. A
 //! transaction fires several schedules of a workspace; if one of them fails, each is fired in its own.
 //!
-//! Only the clock of the database counts. The key of a slot makes it exist once, also if two servers run the job at the same time.
+//! All times are compared with the clock of the database. The key of a slot ensures that it exists only once, even if two servers
+//! run the job at the same time.
 
 use std::time::Duration;
 
@@ -39,16 +40,16 @@ use crate::{
 };
 
 const JOB: &str = "schedules";
-/// Maximum number of schedules of one pass, and of those that a transaction fires.
+/// Maximum number of schedules that one pass fires, and that one transaction fires.
 const DUE_MAX: usize = 500;
 const FIRED_TOGETHER: usize = 25;
-/// Number of transactions at the same time.
+/// Maximum number of concurrent transactions.
 const WRITES_AT_ONCE: usize = 4;
 /// Time after which another server takes over from one that died during a pass.
 const LEASE: Duration = Duration::from_secs(5);
 /// Minimum time between the starts of two passes.
 const PAUSE: Duration = Duration::from_millis(500);
-/// Maximum lateness of a slot that fires in any case.
+/// Maximum delay with which a slot always fires.
 const ON_TIME: TimeDelta = TimeDelta::minutes(1);
 /// Maximum age of a missed slot that still fires.
 const RUN_ONCE_WITHIN: TimeDelta = TimeDelta::hours(1);
@@ -62,11 +63,11 @@ struct DueSchedule {
     workspace_id: WorkspaceId,
 }
 
-/// Slots that came until now: at most the newest one fires.
+/// Slots that have become due, of which at most the newest one fires.
 #[derive(Debug, PartialEq, Eq)]
 struct Came {
     fires: Option<Timestamp>,
-    /// Number of the others.
+    /// Number of the other due slots.
     missed: usize,
 }
 
@@ -93,7 +94,7 @@ impl Came {
 /// Fires the schedules that are due, at most 500. Returns whether there may be more.
 ///
 /// # Errors
-/// If the database fails. A schedule that cannot be fired is tried again with the next pass.
+/// Only database errors. A schedule that cannot be fired is tried again in the next pass.
 pub async fn fire_due(db: &Db) -> Result<bool, DbError> {
     let mut c = db.read().await?;
     let at = clock(&mut c).await?;
@@ -104,7 +105,7 @@ pub async fn fire_due(db: &Db) -> Result<bool, DbError> {
         .all()
         .await?;
     drop(c);
-    // An idle server writes nothing.
+    // An idle server does not write anything.
     if due.is_empty() || !claim(db, at).await? {
         return Ok(false);
     }
@@ -143,7 +144,7 @@ fn batches(due: Vec<DueSchedule>) -> Vec<Batch> {
     batches
 }
 
-/// Fires schedules together; if that fails, one by one, so that a failing one stops no other.
+/// Fires schedules together; if that fails, fires them one by one, so that a failing one does not affect the others.
 async fn fire_batch(db: &Db, batch: Batch) {
     let Err(error) = write_batch(db, batch.clone()).await else {
         return;
@@ -214,8 +215,8 @@ async fn release(db: &Db, due_at: Timestamp) -> Result<(), DbError> {
     .await
 }
 
-/// Stores the slots of a schedule that came, with the task of the one that fires, and its next slot. Does nothing if the schedule is
-/// no longer due.
+/// Stores the due slots of a schedule, with the task of the one that fires, and the next slot. Does nothing if the schedule is no
+/// longer due.
 async fn fire(c: &mut Conn, id: ScheduleId, at: Timestamp) -> Result<(), ScheduleError> {
     let row = find_row(c, id).await?;
     let Some(row) = row.filter(|row| row.status == ScheduleStatus::Active) else {
@@ -225,7 +226,7 @@ async fn fire(c: &mut Conn, id: ScheduleId, at: Timestamp) -> Result<(), Schedul
         return Ok(());
     };
     let Ok(slots) = Slots::parse(&row.cron, &row.timezone) else {
-        // Another version stored it, with a time zone that this one does not have.
+        // Another program version stored the schedule with a time zone that this version does not know.
         return Ok(pause(c, row.id, PausedReason::Failing).await?);
     };
     let came = Came::of(&slots, first, at, row.missed);
@@ -259,7 +260,7 @@ async fn fire(c: &mut Conn, id: ScheduleId, at: Timestamp) -> Result<(), Schedul
     Ok(())
 }
 
-/// Returns false if the slot exists.
+/// Inserts a slot; returns false if it already exists.
 async fn insert_slot(
     c: &mut Conn,
     schedule: ScheduleId,
@@ -298,7 +299,7 @@ async fn reason_to_skip(c: &mut Conn, row: &Row) -> Result<Option<SlotReason>, D
     }
 }
 
-/// Reason why a workflow starts no run now.
+/// Reason why a workflow cannot start a run now.
 async fn reason_not_to_run(
     c: &mut Conn,
     row: &Row,
@@ -323,7 +324,7 @@ async fn is_running(c: &mut Conn, row: &Row) -> Result<bool, DbError> {
     Ok(task.is_some_and(|task| task.is_active()))
 }
 
-/// Checks for a heartbeat without a prompt.
+/// Checks whether the schedule is a heartbeat without a prompt.
 async fn is_empty(c: &mut Conn, row: &Row) -> Result<bool, DbError> {
     match row.target() {
         ScheduleTarget::Heartbeat { agent_id } => Ok(heartbeat(c, agent_id).await?.is_none()),
@@ -331,7 +332,7 @@ async fn is_empty(c: &mut Conn, row: &Row) -> Result<bool, DbError> {
     }
 }
 
-/// Queues the task of a slot, or one that the owner starts by hand: for a workflow, the root of a run.
+/// Queues the task of a slot, or of a manual start by the owner. For a workflow, this is the root of a run.
 async fn start(c: &mut Conn, row: &Row, id: TaskId) -> Result<Task, ScheduleError> {
     let task = match row.target() {
         ScheduleTarget::Agent { agent_id, prompt } => {
@@ -382,8 +383,8 @@ async fn start_workflow(
     task.ok_or(ScheduleError::NotFound)
 }
 
-/// Queues the task of an agent; without a prompt, that of a heartbeat. In the background, because nobody waits for it, and because
-/// its reply is posted as a whole, so that it needs no turn in the conversation.
+/// Queues the task of an agent, or of a heartbeat if there is no prompt. The task runs in the background, because nobody waits
+/// for it and because its reply is posted as a whole, so that it needs no turn in the conversation.
 async fn start_agent(
     c: &mut Conn,
     row: &Row,
@@ -423,15 +424,16 @@ async fn start_agent(
     Ok(queue::insert_scheduled(c, &new, audience).await?)
 }
 
-/// A task that was started by hand, now or by the first of several equal requests.
+/// A task that was started manually by this request, or by an earlier one with the same ID.
 #[derive(Debug)]
 pub struct StartedRun {
     pub task: Task,
-    /// False for a resend, which changes nothing.
+    /// False for a resend, for which nothing was changed.
     pub is_new: bool,
 }
 
-/// Queues a task of a schedule at once, also of one that its owner paused. For an empty heartbeat, the task has completed.
+/// Queues a task of a schedule immediately, even if its owner has paused the schedule. For an empty heartbeat, the returned task
+/// has already completed.
 ///
 /// # Errors
 /// `NotFound`, `NotYours`, `PausedByAdmin`, `NotAllowed`, `StillRunning`, `ChatError::ClientIdReused`, or an error of `start_run` or
@@ -484,7 +486,7 @@ pub async fn run_now(
 /// Deletes slots that are older than `retention`.
 ///
 /// # Errors
-/// If the database fails.
+/// Only database errors.
 pub async fn delete_old_slots(db: &Db, retention: Duration) -> Result<(), DbError> {
     db.delete_expired(
         now() - retention,

@@ -29,25 +29,25 @@ text_enum! {
 #[serde(tag = "type", rename_all = "snake_case", deny_unknown_fields)]
 pub enum ScheduleTargetForm {
     Agent {
-        /// The default agent of the workspace, if omitted.
+        /// Agent that runs; the workspace's default agent if omitted.
         #[serde(default)]
         agent_id: Option<AgentId>,
-        /// At most 8 KiB.
+        /// Prompt, at most 8 KiB.
         prompt: String,
     },
     Workflow {
         workflow_id: WorkflowId,
-        /// At most 8 KiB.
+        /// Input of the run, at most 8 KiB.
         #[serde(default)]
         input: String,
     },
-    /// The prompt is the agent's HEARTBEAT.md; without one, slots are skipped.
+    /// Runs an agent with its HEARTBEAT.md as the prompt; without this file, slots are skipped.
     Heartbeat { agent_id: AgentId },
 }
 
 impl ScheduleTargetForm {
     /// # Errors
-    /// `Malformed`, or `Invalid` for a type that is not known, and for a blank or long prompt.
+    /// `Malformed`, or `Invalid` for an unknown type, and for a blank or too long prompt.
     pub(super) fn parse(value: &Value) -> Result<Self, ScheduleError> {
         let kind = value.get("type").and_then(Value::as_str);
         if let Some(kind) = kind.filter(|kind| kind.parse::<TargetType>().is_err()) {
@@ -75,7 +75,7 @@ impl ScheduleTargetForm {
     }
 }
 
-/// Exactly one of the IDs.
+/// Location of the replies: exactly one of the IDs.
 #[derive(Debug, Clone, Copy, Deserialize, utoipa::ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct DeliveryForm {
@@ -87,9 +87,9 @@ pub struct DeliveryForm {
     thread_id: Option<ThreadId>,
 }
 
-/// Error of a schedule without a place for its messages.
+/// Error for a schedule without a location for its messages.
 pub(super) fn no_place() -> ScheduleError {
-    let text = "name where replies are posted: either a channel_id or a thread_id";
+    let text = "specify where replies are posted: either a channel_id or a thread_id";
     ScheduleError::Invalid(text.to_owned(), "deliver")
 }
 
@@ -125,16 +125,17 @@ pub(super) fn parse_name(text: &str) -> Result<String, ScheduleError> {
 pub struct ScheduleForm {
     /// 1 to 80 characters.
     pub name: String,
-    /// Five fields in local time: minute, hour, day of the month, month, day of the week.
+    /// Cron expression with five fields in local time: minute, hour, day of the month, month, day of the
+    /// week.
     pub cron: String,
-    /// IANA name.
+    /// IANA name of the time zone.
     pub timezone: String,
     #[schema(value_type = ScheduleTargetForm)]
     pub target: Value,
-    /// Null only for a workflow that posts nothing.
+    /// Location of the replies; null only for a workflow that posts nothing.
     #[serde(default)]
     pub deliver: Option<DeliveryForm>,
-    /// `run_once` by default.
+    /// Handling of missed slots; `run_once` by default.
     #[serde(default)]
     pub missed: Option<MissedPolicy>,
     /// A repeated ID returns the first schedule with status 200.
@@ -142,7 +143,7 @@ pub struct ScheduleForm {
     pub client_id: Option<String>,
 }
 
-/// Changes of a schedule. Others than its owner can only set `status`.
+/// Changes to a schedule. People other than its owner can only set `status`.
 #[derive(Debug, Clone, Default, Deserialize, utoipa::ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct SchedulePatch {
@@ -159,21 +160,22 @@ pub struct SchedulePatch {
     #[serde(default, deserialize_with = "present")]
     #[schema(nullable = false, value_type = Option<ScheduleTargetForm>)]
     pub target: Option<Value>,
-    /// Null only for a workflow that posts nothing.
+    /// Location of the replies; null only for a workflow that posts nothing.
     #[serde(default, deserialize_with = "present")]
     #[schema(value_type = Option<DeliveryForm>)]
     pub deliver: Option<Option<DeliveryForm>>,
     #[serde(default, deserialize_with = "present")]
     #[schema(nullable = false)]
     pub missed: Option<MissedPolicy>,
-    /// `paused` by the owner or an admin; `active` by the owner, after a pause by an admin only by admins.
+    /// The owner and admins can set `paused`. The owner can set `active`, but only an admin can after a
+    /// pause by an admin.
     #[serde(default, deserialize_with = "present")]
     #[schema(nullable = false)]
     pub status: Option<StatusForm>,
 }
 
 impl SchedulePatch {
-    /// Checks whether it sets nothing but the status.
+    /// Checks whether only the status is set.
     pub(super) fn is_status_only(&self) -> bool {
         let Self {
             name,

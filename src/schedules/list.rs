@@ -1,4 +1,4 @@
-//! Schedules and their slots as people see them: readers of the channel, and the owner.
+//! Schedules and their slots for the people who can see them: readers of the channel, and the owner.
 
 use std::time::Duration;
 
@@ -15,10 +15,10 @@ use crate::{
     time::Timestamp,
 };
 
-/// A slot that came.
+/// A past slot.
 #[derive(Debug, Serialize, sqlx::FromRow, utoipa::ToSchema)]
 pub struct ScheduleSlot {
-    /// For `missed`, the first of them.
+    /// Time of the slot; for `missed`, of the first one.
     pub slot_at: Timestamp,
     #[schema(inline)]
     pub state: SlotState,
@@ -42,7 +42,7 @@ pub(super) async fn find_row(c: &mut Conn, id: ScheduleId) -> Result<Option<Row>
     c.q(schedule_sql!("where s.id = $1")).bind(id).opt().await
 }
 
-/// Condition on a schedule `s` that the person `$user` can see; `$admin` is true for admins.
+/// Condition for schedules `s` that the person `$user` can see; `$admin` is true for admins.
 macro_rules! is_visible_schedule {
     ($user:literal, $admin:literal) => {
         concat!(
@@ -58,7 +58,8 @@ macro_rules! is_visible_schedule {
 }
 
 /// # Errors
-/// `NotFound` if the actor can neither read the channel nor owns the schedule; admins see those without a channel.
+/// `NotFound` if the actor neither can read the channel nor owns the schedule. Admins see schedules without a
+/// channel.
 pub(super) async fn find_visible(
     c: &mut Conn,
     actor: &Actor<'_>,
@@ -123,7 +124,7 @@ pub async fn list_slots(
     limit: i64,
 ) -> Result<Vec<ScheduleSlot>, ScheduleError> {
     get(c, actor, id).await?;
-    // Slots are stored when they come.
+    // Slots are stored when they are due, so there are none in the future.
     let before = before.unwrap_or_else(|| now() + Duration::from_hours(24));
     Ok(c.q(
         "select slot_at, state, reason, task_id, slot_count as count from schedule_slots \

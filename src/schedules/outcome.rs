@@ -1,4 +1,4 @@
-//! Tasks of schedules: their options, whether they may run, and what follows from their end.
+//! Tasks of schedules: their options, the checks before they run, and the effects of their end.
 
 use serde::{Deserialize, Serialize};
 
@@ -26,7 +26,7 @@ pub struct Scheduled {
     pub schedule_id: ScheduleId,
     /// Name of the schedule when the task was queued.
     pub name: String,
-    /// The prompt is the agent's HEARTBEAT.md.
+    /// True if the prompt is the agent's HEARTBEAT.md.
     #[serde(default)]
     pub heartbeat: bool,
 }
@@ -40,7 +40,8 @@ impl Scheduled {
     }
 }
 
-/// Reason why the owner cannot run the target now. The owner of a target by a key is gone with the key.
+/// Reason why the owner cannot run the target now. If an API key wrote the target and was deleted, the owner counts as
+/// gone.
 pub(super) async fn obstacle(c: &mut Conn, row: &Row) -> Result<Option<SlotReason>, DbError> {
     if !owner_can_run(c, row).await? {
         return Ok(Some(SlotReason::OwnerGone));
@@ -69,7 +70,7 @@ pub(super) async fn obstacle(c: &mut Conn, row: &Row) -> Result<Option<SlotReaso
     }))
 }
 
-/// Checks whether the owner can ask agents, and post in the channel of the schedule, if it has one.
+/// Checks whether the owner can invoke agents and, if the schedule has a channel, post there.
 async fn owner_can_run(c: &mut Conn, row: &Row) -> Result<bool, DbError> {
     if let Some(channel) = row.channel_id
         && !access::can_post(c, row.owner_id, channel, row.thread_id).await?
@@ -88,7 +89,8 @@ async fn owner_can_run(c: &mut Conn, row: &Row) -> Result<bool, DbError> {
     }))
 }
 
-/// Checks whether the requester of a task of a schedule can still invoke its agent, and post where its reply goes.
+/// Checks whether the requester of a task of a schedule can still invoke its agent, and post in the location of the
+/// reply.
 pub async fn is_allowed(c: &mut Conn, task: &Task) -> Result<bool, DbError> {
     let can_invoke = match task.agent_id {
         Some(agent) => profiles::is_invocable_by(c, agent, task.requested_by).await?,
@@ -113,7 +115,7 @@ pub(super) async fn pause(
     Ok(())
 }
 
-/// Ends a row of failures, if a task of a schedule has completed.
+/// Resets the count of failures in a row after a task of a schedule has completed.
 pub async fn note_completed(c: &mut Conn, task: &Task) -> Result<(), DbError> {
     match Scheduled::of(task) {
         Some(of) => note_end(c, of.schedule_id, false).await,
@@ -121,7 +123,8 @@ pub async fn note_completed(c: &mut Conn, task: &Task) -> Result<(), DbError> {
     }
 }
 
-/// Counts the failure of a task of a schedule. Pauses the schedule if its owner is gone, or if too many failed in a row.
+/// Counts the failure of a task of a schedule. Pauses the schedule if its owner is gone, or after too many failures in a
+/// row.
 pub async fn note_failed(c: &mut Conn, task: &Task) -> Result<(), DbError> {
     match Scheduled::of(task) {
         Some(of) => note_end(c, of.schedule_id, true).await,
@@ -129,7 +132,7 @@ pub async fn note_failed(c: &mut Conn, task: &Task) -> Result<(), DbError> {
     }
 }
 
-/// Counts the end of a task or a run of a schedule, as `note_completed` and `note_failed`.
+/// Counts the end of a task or a run of a schedule, like `note_completed` and `note_failed`.
 pub async fn note_end(c: &mut Conn, schedule: ScheduleId, has_failed: bool) -> Result<(), DbError> {
     if !has_failed {
         c.q("update schedules set failures = 0 where id = $1 and failures > 0")

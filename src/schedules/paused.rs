@@ -1,4 +1,4 @@
-//! Schedules and workflows that were paused, for the people who can do something about it.
+//! Schedules and workflows that were paused, for the people who can resolve the cause.
 
 use serde::Serialize;
 use uuid::Uuid;
@@ -16,9 +16,9 @@ const PAUSED_MAX: i64 = 100;
 /// A schedule or a workflow that was paused.
 #[derive(Debug, Serialize, utoipa::ToSchema)]
 pub struct PausedItem {
-    /// Null for a workflow.
+    /// ID of the schedule; null for a workflow.
     pub schedule_id: Option<ScheduleId>,
-    /// Null for a schedule.
+    /// ID of the workflow; null for a schedule.
     pub workflow_id: Option<WorkflowId>,
     pub name: String,
     #[schema(inline)]
@@ -28,7 +28,7 @@ pub struct PausedItem {
     pub text: String,
 }
 
-/// Row with the name and membership of the owner. `is_by_key`: a key wrote the target of a schedule.
+/// Row with the name and membership of the owner. `is_by_key` is true if an API key wrote the target of a schedule.
 #[derive(sqlx::FromRow)]
 struct PausedRow {
     id: Uuid,
@@ -80,8 +80,8 @@ impl PausedRow {
     }
 }
 
-/// Paused schedules and workflows that somebody must deal with: failing schedules for their owner; those whose owner is gone for the
-/// owner and admins, schedules in channels that these can read.
+/// Paused schedules and workflows that need attention: failing schedules, for their owner; and schedules and workflows whose
+/// owner is gone, for the owner and for admins, where admins see only schedules in channels that they can read.
 pub async fn list_paused(c: &mut Conn, actor: &Actor<'_>) -> Result<Vec<PausedItem>, DbError> {
     let schedules: Vec<PausedRow> = c
         .q(concat!(

@@ -12,7 +12,7 @@ use crate::{
     time::Timestamp,
 };
 
-/// Minimum interval between slots, and between slots of heartbeats.
+/// Minimum interval between slots in minutes, and between slots of heartbeats.
 pub(super) const APART_MINUTES_MIN: i64 = 5;
 const HEARTBEAT_APART_MINUTES_MIN: i64 = 15;
 /// Maximum number of schedules of a workspace.
@@ -21,7 +21,7 @@ pub(super) const WORKSPACE_MAX: i64 = 100;
 constant! { pub ScheduleObject = "schedule" }
 
 text_enum! {
-    /// Slots that were due while the server was down.
+    /// Handling of slots that were due while the server was down.
     pub enum MissedPolicy {
         /// The newest one fires if it is less than an hour old.
         RunOnce = "run_once",
@@ -39,10 +39,10 @@ pub enum ScheduleTarget {
     },
     Workflow {
         workflow_id: WorkflowId,
-        /// Blank without one.
+        /// Input of the run; blank without an input.
         input: String,
     },
-    /// The prompt is the agent's HEARTBEAT.md.
+    /// Runs an agent with its HEARTBEAT.md as the prompt.
     Heartbeat {
         agent_id: AgentId,
     },
@@ -57,7 +57,7 @@ impl ScheduleTarget {
         }
     }
 
-    /// Minimum distance of slots in minutes.
+    /// Minimum interval between slots in minutes.
     pub(super) fn apart_minutes(&self) -> i64 {
         match self {
             Self::Agent { .. } | Self::Workflow { .. } => APART_MINUTES_MIN,
@@ -79,9 +79,9 @@ text_enum! {
 #[derive(Debug, Clone, sqlx::FromRow)]
 pub(super) struct StoredTarget {
     pub target_type: TargetType,
-    /// The agent or the workflow.
+    /// ID of the agent or the workflow.
     pub target_id: Uuid,
-    /// Input of a workflow; blank for a heartbeat.
+    /// Prompt of an agent, or input of a workflow; blank for a heartbeat.
     pub prompt: String,
 }
 
@@ -104,13 +104,13 @@ impl From<ScheduleTarget> for StoredTarget {
     }
 }
 
-/// Place of the replies.
+/// Location of the replies.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, utoipa::ToSchema)]
 #[serde(untagged)]
 pub enum Delivery {
     /// Each slot starts a thread.
     Channel { channel_id: ChannelId },
-    /// The main line of the thread.
+    /// All replies are posted in the main line of the thread.
     Thread { thread_id: ThreadId },
 }
 
@@ -123,10 +123,10 @@ text_enum! {
 
 text_enum! {
     pub enum SlotState {
-        /// It started a task.
+        /// The slot started a task.
         Fired = "fired",
         Skipped = "skipped",
-        /// The server was down.
+        /// The server was down at the time of the slot.
         Missed = "missed",
     }
 }
@@ -140,16 +140,17 @@ text_enum! {
         Empty = "empty",
         /// The agent is turned off.
         AgentOff = "agent_off",
-        /// The owner left, or can no longer post there or invoke the agent.
+        /// The owner left, or can no longer post in the channel or invoke the agent.
         OwnerGone = "owner_gone",
-        /// The workflow is paused or archived, or has got a step that posts, and the schedule has no channel.
+        /// The workflow is paused or archived, or now has a step that posts although the schedule has no
+        /// channel.
         WorkflowOff = "workflow_off",
         /// The workflow has too many active runs.
         TooManyRuns = "too_many_runs",
     }
 }
 
-/// The newest slot that came.
+/// The newest past slot.
 #[derive(Debug, Clone, Serialize, utoipa::ToSchema)]
 pub struct LastSlot {
     pub at: Timestamp,
@@ -168,7 +169,7 @@ pub struct Schedule {
     pub cron: String,
     pub timezone: String,
     pub target: ScheduleTarget,
-    /// Null only for a workflow that posts nothing.
+    /// Location of the replies; null only for a workflow that posts nothing.
     pub deliver: Option<Delivery>,
     #[schema(inline)]
     pub missed: MissedPolicy,
@@ -176,9 +177,9 @@ pub struct Schedule {
     pub status: ScheduleStatus,
     pub paused_reason: Option<PausedReason>,
     pub owner_id: UserId,
-    /// Also set after the owner has left the workspace.
+    /// Name of the owner, even after the owner has left the workspace.
     pub owner_name: Option<String>,
-    /// Null while the schedule is paused.
+    /// Time of the next slot; null while the schedule is paused.
     pub next_run_at: Option<Timestamp>,
     pub last_slot: Option<LastSlot>,
     pub version: i64,
@@ -200,7 +201,7 @@ pub(super) struct Row {
     pub paused_reason: Option<PausedReason>,
     pub owner_id: UserId,
     pub owner_name: Option<String>,
-    /// Key that wrote the target.
+    /// API key that wrote the target.
     pub api_key_id: Option<ApiKeyId>,
     pub next_run_at: Option<Timestamp>,
     pub last_task_id: Option<TaskId>,

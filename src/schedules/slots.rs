@@ -1,8 +1,8 @@
 //! Slots of a schedule: the times of a cron expression in a time zone.
 //!
-//! Slots are local times. The slot of a local time is the first instant at which the clock there shows this time or a later one: a
-//! time that occurs twice has its first pass, and a time that is skipped has the first instant after the gap. If the hour field is
-//! `*`, slots are all instants whose local time matches.
+//! Slots are local times. The slot of a local time is the first instant at which the clock there shows this time or a later one:
+//! for a time that occurs twice, its first occurrence, and for a time that is skipped, the first instant after the gap. If the
+//! hour field is `*`, slots are all instants whose local time matches.
 
 use chrono::{
     DateTime, NaiveDate, NaiveDateTime, Offset, TimeDelta, TimeZone, Utc, offset::MappedLocalTime,
@@ -12,10 +12,10 @@ use chrono_tz::Tz;
 use super::{cron::Cron, error::ScheduleError, row::APART_MINUTES_MIN};
 use crate::time::Timestamp;
 
-/// Number of coming slots whose distances are checked, and the time within which they are looked for.
+/// Maximum number of future slots whose intervals are checked, and the time within which they are searched.
 const CHECKED_SLOTS: usize = 1_000;
 const CHECKED_YEARS: i64 = 50;
-/// No offset differs from UTC by as much, in seconds.
+/// Upper bound, in seconds, for the difference between any offset and UTC.
 const OFFSET_MAX: i64 = 16 * 3_600;
 /// Time within which an offset is assumed to change at most once.
 const NEAR: TimeDelta = TimeDelta::days(2);
@@ -27,7 +27,7 @@ pub struct Slots {
     zone: Tz,
 }
 
-/// A slot, as a preview shows it.
+/// A slot in a preview.
 #[derive(Debug, serde::Serialize, utoipa::ToSchema)]
 pub struct PreviewedSlot {
     pub at: Timestamp,
@@ -35,7 +35,7 @@ pub struct PreviewedSlot {
     pub local: String,
 }
 
-/// A time as the calculation of slots needs it.
+/// Converts a time for the calculation of slots.
 pub(super) fn moment(at: Timestamp) -> DateTime<Utc> {
     DateTime::from_timestamp_millis(at.unix_ms()).unwrap_or_default()
 }
@@ -44,7 +44,7 @@ fn instant(seconds: i64) -> DateTime<Utc> {
     DateTime::from_timestamp(seconds, 0).unwrap_or_default()
 }
 
-/// Searches `low..high` for the first instant at which `is_past` is true; it is at `high`.
+/// Searches `low..high` for the first instant at which `is_past` is true, which it must be at `high`.
 fn first_instant(
     mut low: i64,
     mut high: i64,
@@ -116,7 +116,7 @@ impl Slots {
         }
     }
 
-    /// As `next`, for stored times.
+    /// Like `next`, for stored times.
     pub fn next_after(&self, time: Timestamp) -> Option<Timestamp> {
         self.next(moment(time)).and_then(Timestamp::within_years)
     }
@@ -143,7 +143,7 @@ impl Slots {
         std::iter::successors(self.next(time), move |slot| self.next(*slot))
     }
 
-    /// Checks the distances of the next slots.
+    /// Checks the intervals between the next slots.
     ///
     /// # Errors
     /// `NeverRuns`, or `TooFrequent` if two of them are less than `apart_minutes` apart.
@@ -166,7 +166,7 @@ impl Slots {
     /// The next `count` slots.
     ///
     /// # Errors
-    /// As for `check`, with the distance of slots of an agent.
+    /// As for `check`, with the minimum interval for agents.
     pub fn preview(
         &self,
         now: Timestamp,
@@ -200,7 +200,7 @@ mod tests {
         local.unwrap().and_utc()
     }
 
-    /// Slots from one time to another, as texts.
+    /// Slots between two times, as texts.
     fn between(cron: &str, zone: &str, from: &str, to: &str) -> Vec<String> {
         let slots = slots(cron, zone);
         let found = slots
@@ -353,7 +353,7 @@ mod tests {
         changed.collect()
     }
 
-    /// Slots by a walk over all minutes.
+    /// Slots that are found by walking over all minutes.
     fn walked(of: &Slots, from: DateTime<Utc>, minutes: i64) -> Vec<DateTime<Utc>> {
         let matches = |local: NaiveDateTime| of.cron.next(local) == Some(local);
         // The latest local time that the clock has shown.

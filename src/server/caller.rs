@@ -61,7 +61,7 @@ pub async fn caller_of(state: &State, token: Option<Token>) -> Result<Caller, Au
     Ok(found.caller)
 }
 
-/// Request extension: the session or key was found to be invalid before the body was read.
+/// Request extension: the session or key turned out to be invalid before the body was read.
 #[derive(Clone, Copy)]
 pub struct Unidentified;
 
@@ -102,7 +102,7 @@ fn doing(method: &Method, path: &str) -> RateClass {
     match *method {
         Method::GET | Method::HEAD | Method::OPTIONS => RateClass::Reading,
         Method::POST if path == "/v1/files" => RateClass::Uploading,
-        // Tools that write are counted again when they are called.
+        // Tools that write are counted as writes when they are called.
         Method::POST if path == MCP_PATH => RateClass::Reading,
         _ => RateClass::Writing,
     }

@@ -31,8 +31,8 @@ use crate::{
     share::{Exhausted, Pool, Turns},
 };
 
-/// Turns of each person's reads: without these, hundreds of large pages would be in front of everyone else's next read.
-/// A request extension for the handler of `/mcp`, whose requests read or write.
+/// Limits each person's concurrent reads, so that hundreds of large pages do not delay everyone else's reads. Also a
+/// request extension for the handler of `/mcp`, whose requests may read or write.
 #[derive(Clone)]
 pub struct ReadTurns {
     turns: Arc<Turns<UserId>>,
@@ -48,10 +48,10 @@ impl ReadTurns {
         }
     }
 
-    /// Waits for a turn, held until the permit is dropped.
+    /// Waits until the person can read. The turn is held until the permit is dropped.
     ///
     /// # Errors
-    /// 503 if there is no turn in time.
+    /// 503 if the person cannot read in time.
     pub async fn take(&self, user: UserId) -> Result<OwnedSemaphorePermit, ApiError> {
         let turn = tokio::time::timeout(self.within, self.turns.take(user));
         turn.await.ok().flatten().ok_or_else(ApiError::overloaded)
@@ -121,7 +121,7 @@ impl Intake {
     }
 }
 
-/// Public routes, which need no session and ignore any credentials.
+/// Checks for public routes, which need no session and ignore credentials.
 pub fn is_for_anonymous(path: &str) -> bool {
     matches!(
         path,
@@ -129,7 +129,7 @@ pub fn is_for_anonymous(path: &str) -> bool {
     ) || path.starts_with("/v1/invites/")
 }
 
-/// Routes of the API. Others accept no body.
+/// Checks for routes of the API; other routes accept no body.
 pub fn is_api(path: &str) -> bool {
     path.starts_with("/v1/") || path == MCP_PATH
 }
@@ -138,12 +138,12 @@ fn is_read(method: &Method) -> bool {
     matches!(*method, Method::GET | Method::HEAD)
 }
 
-/// Uploads are too large for memory, so their handler streams them.
+/// Checks for uploads, which are too large for memory, so that their handler streams them.
 fn is_upload(request: &Request) -> bool {
     request.method() == Method::POST && request.uri().path() == "/v1/files"
 }
 
-/// Limits the number of requests that are handled concurrently; further ones wait for a limited time.
+/// Limits the number of requests that are handled concurrently; any more wait for a limited time.
 pub async fn limit_concurrency(
     FromState(intake): FromState<Arc<Intake>>,
     request: Request,

@@ -1,4 +1,5 @@
-//! Shared by the handlers: the state of the server, the callers of requests, and the admission of requests.
+//! Code that the handlers share: the state of the server, the callers of requests, and the admission of
+//! requests.
 
 pub mod caller;
 pub mod intake;

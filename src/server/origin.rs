@@ -1,5 +1,5 @@
-//! Origin checks: requests with the session cookie must come from our own pages (same origin), and requests to a server
-//! on loopback must use one of its own host names.
+//! Origin checks: requests with the session cookie must come from the server's own pages (same origin), and requests to
+//! a server on loopback must use one of its own host names.
 
 use std::net::IpAddr;
 
@@ -39,7 +39,7 @@ fn origin_authority(origin: &str) -> Option<((String, u16), u16)> {
     Some((authority(rest, default_port)?, default_port))
 }
 
-/// Checks by the headers whether one of our own pages made the request.
+/// Checks from the headers whether one of the server's own pages sent the request.
 pub fn is_same_origin(headers: &HeaderMap, public_url: &str) -> bool {
     let text = |name| {
         headers
@@ -69,7 +69,7 @@ fn is_loopback_name(host: &str) -> bool {
 }
 
 /// Checks whether a server on loopback accepts the name in `Host`. Any web page can point its own name to 127.0.0.1
-/// (DNS rebinding); its requests then look like those of our own pages, except for the name.
+/// (DNS rebinding); its requests then look like those of the server's own pages, except for the name.
 fn is_known_host(headers: &HeaderMap, public_url: &str) -> bool {
     let Some(host) = headers.get(header::HOST).and_then(|v| v.to_str().ok()) else {
         return false;
@@ -103,7 +103,7 @@ pub async fn guard(FromState(state): FromState<State>, request: Request, next: N
     );
     let opens = path == "/v1/ws";
     let begins_session = changes && matches!(path, "/v1/auth/login" | "/v1/auth/signup");
-    // The protocol requires the check of every `Origin`; programs send none.
+    // The protocol requires that every `Origin` is checked; programs send none.
     let is_mcp_page = path == MCP_PATH && headers.contains_key(header::ORIGIN);
     let guarded = begins_session || is_mcp_page || (with_cookie && (changes || opens));
     if guarded && !is_same_origin(headers, &state.public_url) {

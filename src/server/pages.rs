@@ -1,7 +1,7 @@
-//! Newest pages of threads, as bodies of their responses.
+//! Cache of the newest pages of threads, stored as response bodies.
 //!
 //! Everyone who can read a thread gets the same page. The statement that checks a reader's rights also compares the page with the
-//! database (`access::thread_with_page`), so a page is current regardless of the node that wrote last, and nothing has to remove it.
+//! database (`access::thread_with_page`), so cached pages do not have to be invalidated, regardless of the node that wrote last.
 
 use std::{
     collections::HashMap,
@@ -12,13 +12,13 @@ use crate::{chat::access::PageVersion, http::encoding::EncodedJson, ids::ThreadI
 
 /// Maximum size of a generation of pages in bytes; there are two.
 const GENERATION_BYTES_MAX: usize = 16 * 1024 * 1024;
-/// Approximate memory of a page besides its body, in bytes.
+/// Approximate memory of a page in bytes, without its body.
 const ENTRY_BYTES: usize = 256;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct PageKey {
     pub thread: ThreadId,
-    /// The client accepts gzip.
+    /// True if the client accepts gzip.
     pub accepts_gzip: bool,
 }
 
@@ -34,8 +34,8 @@ pub struct PageCache {
     generations: Mutex<Generations>,
 }
 
-/// Pages that were used since the last turn, and those before. When the newer ones have reached their limit, they become the older
-/// ones, which are dropped.
+/// Two generations of pages: recently used ones, and older ones. When the recent generation has reached its limit, it becomes the
+/// older one, and the previous older one is dropped.
 #[derive(Default)]
 struct Generations {
     newer: HashMap<PageKey, CachedPage>,
@@ -54,13 +54,13 @@ impl PageCache {
         Some(page)
     }
 
-    /// Adds or replaces a page. A page larger than a generation is not kept.
+    /// Adds or replaces a page. A page larger than a generation is not stored.
     pub fn insert(&self, key: PageKey, page: CachedPage) {
         self.lock().insert(key, page);
     }
 
     fn lock(&self) -> MutexGuard<'_, Generations> {
-        // Maps are valid after every statement.
+        // A poisoned lock is harmless: the maps are valid after every statement.
         self.generations
             .lock()
             .unwrap_or_else(PoisonError::into_inner)

@@ -26,11 +26,11 @@ use crate::{
 pub struct Inner {
     pub db: Db,
     pub config: Config,
-    /// Without a trailing slash.
+    /// Public URL, without a trailing slash.
     pub public_url: String,
-    /// The server listens on a loopback address only.
+    /// True if the server listens only on a loopback address.
     pub is_on_loopback: bool,
-    /// This process, and how it hears of others that share its database.
+    /// This process as a node, with its connection to other nodes.
     pub nodes: Links,
     /// Token required to create the first account; set only if the server listens on more than loopback.
     pub setup_token: Option<String>,
@@ -44,7 +44,7 @@ pub struct Inner {
     pub registry: Arc<Registry>,
     /// Functions that agents can call.
     pub tools: Toolbox,
-    /// Without the model of a workspace: see `responses`.
+    /// The service without the model of a workspace; see `responses`.
     pub responses_of_all: Arc<ResponsesService>,
     pub disk: DiskSpace,
     /// Storage of uploads.
@@ -54,7 +54,7 @@ pub struct Inner {
     /// Newest pages of threads.
     pub pages: PageCache,
     pub metrics: PrometheusHandle,
-    /// Owns every task of this process.
+    /// Owns every async task of this process.
     pub tracker: TaskTracker,
     pub shutdown: CancellationToken,
 }
@@ -84,8 +84,8 @@ impl Inner {
 }
 
 impl State {
-    /// Identity of the log, which invalidates all earlier cursors when it changes: a backup was restored, or commits may have been
-    /// lost.
+    /// Identity of the log, which changes when a backup was restored or commits may have been lost, and then invalidates all
+    /// earlier cursors.
     pub fn epoch(&self) -> String {
         self.nodes.epoch()
     }

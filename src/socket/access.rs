@@ -1,4 +1,4 @@
-//! Repeated checks of the access of all sockets, many of them with one statement.
+//! Periodically checks the access of all sockets, many sockets per statement.
 
 use std::{sync::Arc, time::Duration};
 
@@ -9,7 +9,7 @@ use crate::{auth::doubts, db::DbError, realtime::hub::Socket, server::State};
 const CHECKED_AT_ONCE: usize = 500;
 
 /// Checks the access of each socket once per heartbeat until shutdown, evenly spread over that time. A socket whose access
-/// may have changed looks it up itself.
+/// may have changed then checks its access itself.
 pub async fn check_access_forever(state: State) {
     let interval = Duration::from_millis(HEARTBEAT_MS);
     loop {

@@ -14,8 +14,7 @@ use crate::{
 };
 
 pub(super) const HEARTBEAT_MS: u64 = 20_000;
-/// Interval of checks for silent clients: half a heartbeat, because 2.5 heartbeats of silence are
-/// allowed.
+/// Interval of checks for silent clients: half a heartbeat, because clients may be silent for 2.5 heartbeats.
 pub(super) const TICK: Duration = Duration::from_secs(10);
 pub(super) const TICKS_PER_HEARTBEAT: u32 = 2;
 /// Maximum silence of a client: 2.5 heartbeats.
@@ -23,19 +22,19 @@ pub(super) const SILENCE_MAX: Duration = Duration::from_secs(50);
 /// Maximum size of a client's frame in bytes.
 pub(super) const FRAME_BYTES_MAX: usize = 64 * 1024;
 /// Maximum wait for a close frame to be written. A slow reader can still read the reason for closing, unless it reads
-/// nothing for 15 s, which ends the connection. Only the connection itself is held meanwhile.
+/// nothing for 15 s, which ends the connection. In the meantime, only the connection itself is held.
 pub(super) const CLOSE_WITHIN: Duration = Duration::from_mins(1);
 /// Maximum wait for the close frame during shutdown.
 pub(super) const CLOSE_AT_SHUTDOWN_WITHIN: Duration = Duration::from_secs(1);
-/// A client that reads no byte for this long is closed with 4008. Checked in steps.
+/// Time without a byte read after which a client is closed with 4008. Checked in steps.
 pub(super) const STALL_MAX: Duration = Duration::from_secs(10);
 pub(super) const STALL_CHECKS: u32 = 10;
 /// Maximum wait for the other sockets of the same person to catch up.
 pub(super) const CATCH_UP_TURN_WITHIN: Duration = Duration::from_secs(30);
 pub(super) const MALFORMED_MAX: u32 = 5;
 pub(super) const FRAMES_AT_ONCE: usize = 64;
-/// Size of the library's read and write buffers. All of the default 128 KiB would become resident
-/// memory of each socket.
+/// Size of the library's read and write buffers. With the default of 128 KiB, every socket would occupy that much
+/// resident memory.
 pub(super) const BUFFER_BYTES: usize = 4 * 1024;
 
 pub(super) const POLICY_VIOLATION: u16 = 1008;
@@ -68,7 +67,7 @@ pub(super) struct Connection {
     pub(super) socket: Arc<Socket>,
     pub(super) queue: mpsc::Receiver<Outgoing>,
     pub(super) tick: Interval,
-    /// True if the network is polled before the queue.
+    /// True if the network is polled before the queue next.
     pub(super) network_first: bool,
     /// Highest sequence number sent; queued events up to it are skipped.
     pub(super) cursor: i64,
@@ -97,7 +96,7 @@ impl Connection {
             }
             self.ws.flush().await
         });
-        // Almost always completes immediately; only a slow reader needs a deadline.
+        // A write almost always completes immediately; only a slow reader needs a deadline.
         if let Poll::Ready(written) = futures::poll!(write.as_mut()) {
             return written.map_err(|_| WriteError(0));
         }

@@ -1,12 +1,12 @@
-//! Frames to one socket about its connection and its requests.
+//! Frames to a single socket about its connection and its requests.
 
 use crate::http::ApiError;
 
-/// A frame to one socket about its connection.
+/// A frame to a single socket about its connection.
 #[derive(serde::Serialize, utoipa::ToSchema)]
 #[serde(tag = "type", rename_all = "snake_case")]
 pub(super) enum ControlFrame {
-    /// The response to `hello`. With `resync`, the client cannot resume: it loads the snapshot.
+    /// The response to `hello`. With `resync`, the client cannot resume and has to load the snapshot.
     #[schema(title = "Ready")]
     Ready {
         protocol: u32,

@@ -83,7 +83,8 @@ pub(super) fn conversation(
     }
 }
 
-/// A subscription to deltas and typing of a conversation, or with `scope: joined` to the traffic of a channel.
+/// A subscription to the deltas and typing frames of a conversation or, with `scope: joined`, to the traffic
+/// of a channel.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Subscription {
     Conversation(Conversation),
@@ -112,11 +113,11 @@ pub(super) fn subscription(
 pub(super) enum Frame {
     /// Not a JSON object.
     NoJson(ApiError),
-    /// Not a valid request: the response is an error, and several in a row close the socket.
+    /// Not a valid request. The response is an error, and several such frames in a row close the socket.
     Misfit { id: Value, error: ApiError },
-    /// Has no response.
+    /// A typing frame, which has no response.
     Typing(Conversation),
-    /// Has one response with the same `id`, a string or a number.
+    /// A request, which gets one response with the same `id`, a string or a number.
     Request {
         id: Value,
         doing: RateClass,

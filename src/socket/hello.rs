@@ -1,4 +1,4 @@
-//! The first frame: workspace, and position in the log.
+//! The first frame of a client: workspace, and position in the log.
 
 use std::time::Duration;
 
@@ -32,20 +32,22 @@ text_enum! {
     }
 }
 
-/// The first frame of a client. To resume, it has the `epoch` and the cursor of the last connection.
+/// The first frame of a client. To resume, the frame contains the `epoch` and the cursor of the last
+/// connection.
 #[derive(Deserialize, utoipa::ToSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Hello {
     #[schema(inline, value_type = HelloType)]
     r#type: String,
-    /// 1
+    /// Version of the protocol: 1.
     protocol: u32,
     workspace_id: Option<WorkspaceId>,
     pub(super) epoch: Option<String>,
     pub(super) since: Option<i64>,
     /// Channels whose traffic is sent; `all` by default.
     scope: Option<EventScope>,
-    /// With `scope: joined`, channels that are open from the start, as after `subscribe`.
+    /// With `scope: joined`, channels that are open from the start, as if the client had sent
+    /// `subscribe`.
     #[serde(default)]
     #[schema(max_items = 100)]
     pub(super) channels: Vec<ChannelId>,
@@ -75,7 +77,7 @@ impl Hello {
         if self.protocol != 1 {
             return Err(ApiError::invalid(
                 ErrorCode::UnknownProtocol,
-                "this server supports protocol 1 only".to_owned(),
+                "this server supports only protocol 1".to_owned(),
                 "protocol",
             ));
         }
@@ -89,7 +91,7 @@ impl Hello {
         if self.channels.len() > SUBSCRIPTIONS_MAX {
             return Err(ApiError::invalid(
                 ErrorCode::TooManySubscriptions,
-                format!("a hello can name at most {SUBSCRIPTIONS_MAX} channels"),
+                format!("a hello can list at most {SUBSCRIPTIONS_MAX} channels"),
                 "channels",
             ));
         }

@@ -1,4 +1,4 @@
-//! `GET /v1/ws`: one task per socket, a cursor into the log.
+//! `GET /v1/ws`: one task per socket, which is a cursor into the log.
 //!
 //! ```text
 //! hello ─► register with the hub ─► check access again ─► private channels ─► read the log up to now ─► live
@@ -80,7 +80,7 @@ fn upgrade(
         })
 }
 
-/// Opens a socket only to close it with 4001.
+/// Opens a socket only to close it with code 4001.
 fn refuse(ws: WebSocketUpgrade, state: State, permit: SocketPermit) -> Response {
     ws.on_upgrade(async move |mut socket| {
         count_closed(NOT_AUTHENTICATED);
@@ -89,7 +89,7 @@ fn refuse(ws: WebSocketUpgrade, state: State, permit: SocketPermit) -> Response 
     })
 }
 
-// Code that runs rarely is boxed, so that an idle socket does not hold memory for it.
+// Futures of code that runs rarely are boxed, so that an idle socket does not hold memory for them.
 async fn serve(mut ws: WebSocket, state: State, opening: Opening, caller: Caller) {
     let Opening {
         headers,
@@ -140,7 +140,7 @@ async fn serve(mut ws: WebSocket, state: State, opening: Opening, caller: Caller
             state
                 .hub
                 .remove(connection.actor.workspace, &connection.socket);
-            // Discard frames that are still queued before sending the close frame.
+            // Frames that are still queued are discarded before the close frame is sent.
             let Connection { mut ws, .. } = connection;
             close(&mut ws, code, &state.shutdown).await;
             return;
@@ -177,7 +177,7 @@ async fn close(ws: &mut WebSocket, code: u16, shutdown: &CancellationToken) {
         shutdown.cancelled().await;
         tokio::time::sleep(CLOSE_AT_SHUTDOWN_WITHIN).await;
     };
-    // A peer that does not read even this is dropped.
+    // A peer that does not even read the close frame is dropped.
     tokio::select! {
         _ = timeout(CLOSE_WITHIN, ws.send(Frame::Close(Some(frame)))) => {}
         () = ending => {}
@@ -186,13 +186,13 @@ async fn close(ws: &mut WebSocket, code: u16, shutdown: &CancellationToken) {
 
 /// An event that a connection handles.
 enum Event {
-    /// The close code.
+    /// Closing was requested, with this close code.
     Closed(u16),
-    /// Its access may have ended.
+    /// The access of the socket may have ended.
     Doubted,
     /// The batch contains frames to write.
     Queued,
-    /// `None` if the peer left.
+    /// A frame was received; `None` if the peer left.
     Received(Option<Result<Frame, axum::Error>>),
     Tick,
 }
@@ -211,7 +211,7 @@ impl Connection {
             let event = poll_fn(|cx| self.poll_event(cx, &mut batch)).await;
             let done = match event {
                 Event::Closed(code) => Err(code),
-                // Without a database, the access is unknown: the client reconnects.
+                // Without the database, the access is unknown, so the client has to reconnect.
                 Event::Doubted => Box::pin(self.check_access())
                     .await
                     .map_err(ResumeError::close_code),
@@ -251,7 +251,7 @@ impl Connection {
         }
     }
 
-    /// Span of a client's requests. Created for each request, so that an idle socket holds none.
+    /// Span of a client's requests. Created for each request, so that an idle socket does not hold one.
     fn span(&self) -> tracing::Span {
         tracing::info_span!(
             "socket",
@@ -261,8 +261,8 @@ impl Connection {
         )
     }
 
-    /// Next event to handle. After a wake-up the queue is polled first, because it is the usual
-    /// reason and polling the network is slower; then they alternate.
+    /// Next event to handle. After a wake-up, the queue is polled first, because it is the usual cause and
+    /// polling the network is slower. After that, both alternate.
     fn poll_event(&mut self, cx: &mut Context<'_>, batch: &mut Vec<Outgoing>) -> Poll<Event> {
         if self.socket.has_request() {
             return self.poll_request(cx);

@@ -83,7 +83,7 @@ impl Connection {
         self.answer(&frame).await
     }
 
-    /// Sends a typing frame to the watchers of a conversation that this person can write in.
+    /// Sends a typing frame to the watchers of a conversation in which this person can write.
     async fn typing(&mut self, conversation: Conversation) {
         if !self.actor.scopes.has(crate::auth::Scope::ChatWrite) {
             return;
@@ -124,7 +124,7 @@ impl Connection {
         })
     }
 
-    /// Returns the data of the response.
+    /// Subscribes the socket, and returns the data of the response.
     async fn subscribe(&mut self, to: Subscription) -> Result<Value, ApiError> {
         let (hub, workspace) = (Arc::clone(&self.state.hub), self.actor.workspace);
         let channel = self.channel_of(to).await?;
@@ -145,7 +145,7 @@ impl Connection {
                 ),
             ));
         };
-        // Check again: the person may have lost access to the channel before the subscription was
+        // Access is checked again, because the person may have lost it before the subscription was
         // registered.
         if let Err(e) = self.channel_of(to).await {
             self.unsubscribe(to);

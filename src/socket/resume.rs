@@ -1,7 +1,7 @@
 //! Frames that a socket receives before it is live: `ready`, missed events, and `live`.
 //!
-//! No database connection is held during a write to the client: a page is read, the connection is
-//! returned, the page is sent, and the next page is read.
+//! No database connection is held during a write to the client: each page is read and the connection is returned
+//! before the page is sent.
 
 use std::time::Duration;
 
@@ -30,19 +30,19 @@ const ROOM_OPENS_WITHIN: Duration = Duration::from_secs(15);
 /// still sent.
 const PAGE_EVENTS_MAX: i64 = 256;
 const PAGE_BYTES_MAX: i64 = 1024 * 1024;
-/// Maximum sequence numbers scanned per page, visible or not, so that a person who can see few
-/// events costs no more than others.
+/// Maximum sequence numbers scanned per page, visible or not, so that a person who can see few events causes no more
+/// load than others.
 const PAGE_SCANNED_MAX: i64 = 4096;
 
 /// Reason why a socket could not catch up.
 pub(super) enum ResumeError {
-    /// The close code; 0 if the peer left.
+    /// The socket has to close with this code; 0 if the peer left.
     Closed(u16),
     Db(DbError),
 }
 
 impl ResumeError {
-    /// Close code that makes the client do what helps: reconnect, if the database failed.
+    /// Close code for the error; if the database failed, the code makes the client reconnect.
     pub(super) fn close_code(self) -> u16 {
         match self {
             Self::Closed(code) => code,
@@ -98,7 +98,7 @@ impl Connection {
             same_epoch && (pruned..=head).contains(since)
         });
         if self.state.epoch() != epoch {
-            // The position is one of a log that was replaced.
+            // The position belongs to a log that was replaced.
             return Err(ResumeError::Closed(GOING_AWAY));
         }
         let ready = ControlFrame::Ready {
@@ -135,7 +135,8 @@ impl Connection {
         }
     }
 
-    /// Private and direct channels of this person, and with a scope also the public ones that this person has joined.
+    /// Private and direct channels of this person and, with a scope, also the public ones that this person has
+    /// joined.
     async fn joined_channels(
         &mut self,
         c: &mut Conn,
@@ -211,7 +212,7 @@ impl Connection {
         }
     }
 
-    /// Waits for the turn of a read, which is not held while the client receives something.
+    /// Waits until the socket can read; the turn is not held while data is sent to the client.
     async fn read_turn(&mut self) -> Result<Option<OwnedSemaphorePermit>, ResumeError> {
         let catch_ups = self.state.hub.catch_ups.clone();
         tokio::select! {
@@ -247,8 +248,7 @@ impl Connection {
             },
         )
         .await?;
-        // Events that expired since the last page are missing from this one: the client has to
-        // resynchronize.
+        // Events that were pruned since the last page are missing from this one, so the client has to resynchronize.
         let (_, pruned) = log::head(&mut c, workspace).await?;
         if pruned > after {
             return Err(ResumeError::Closed(GOING_AWAY));
@@ -273,7 +273,7 @@ impl Connection {
             Ok((role, scopes)) if role == self.actor.role && scopes == self.actor.scopes => {
                 return Ok(());
             }
-            // As after a role change: the client reconnects with its current rights.
+            // As after a role change, the client reconnects with its current rights.
             Ok(_) | Err(AuthError::NotAuthenticated) => NOT_AUTHENTICATED,
             Err(AuthError::Db(e)) => return Err(e.into()),
             Err(_) => NOT_IN_WORKSPACE,

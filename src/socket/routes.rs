@@ -31,7 +31,7 @@ use crate::{
     server::State,
 };
 
-/// Schemas of the frames, which no operation refers to.
+/// Schemas of the frames, to which no operation refers.
 #[derive(utoipa::OpenApi)]
 #[openapi(components(schemas(ClientFrame, ServerFrame)))]
 struct Frames;
@@ -42,7 +42,7 @@ pub fn router() -> OpenApiRouter<State> {
         .routes(routes!(list_events))
 }
 
-/// Opens a WebSocket for live events
+/// Open a WebSocket for live events
 #[utoipa::path(get, path = "/v1/ws", tag = "boot",
     security(("session" = ["viewer"]), ("key" = ["chat:read"])),
     responses((status = 101, description = "The connection was upgraded to a WebSocket")))]
@@ -84,7 +84,7 @@ async fn open_socket(
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 struct EventsQuery {
-    /// Return events after this sequence number.
+    /// Only events after this sequence number.
     #[param(value_type = Option<i64>, minimum = 0)]
     after: Option<String>,
     /// 1 to 100.
@@ -97,7 +97,7 @@ struct EventsQuery {
 struct Events {
     #[schema(inline)]
     object: ListObject,
-    /// The same frames as on the WebSocket.
+    /// Frames, as on the WebSocket.
     #[schema(value_type = Vec<ServerEvent>)]
     data: Vec<Box<RawValue>>,
     has_more: bool,
@@ -106,12 +106,13 @@ struct Events {
     /// The newest sequence number of the workspace.
     seq: i64,
     epoch: String,
-    /// `after` is older than the retained events or newer than the newest event: load the snapshot.
+    /// True if `after` is older than the retained events or newer than the newest event; the client has to
+    /// load the snapshot.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     resync: bool,
 }
 
-/// Durable events after a sequence number, oldest first
+/// List the durable events after a sequence number, oldest first
 #[utoipa::path(get, path = "/v1/events", tag = "boot",
     security(("session" = ["viewer"]), ("key" = ["chat:read"])),
     params(EventsQuery), responses((status = 200, body = Events)))]

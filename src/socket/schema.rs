@@ -1,4 +1,4 @@
-//! Schemas of the frames, for the API document. Nothing here runs with a socket.
+//! Schemas of the frames, for the API document. Not used by sockets at run time.
 
 use utoipa::{
     PartialSchema, ToSchema,
@@ -36,7 +36,7 @@ pub(super) struct ServerFrame;
 /// A frame from a client. `hello` is the first one.
 pub(super) struct ClientFrame;
 
-/// Every kind of event.
+/// Schemas of all kinds of events.
 fn events(schemas: &mut Schemas) -> Vec<Ref> {
     vec![
         add_schema::<WorkspaceEvent<'_>>(schemas),
@@ -126,7 +126,7 @@ impl ToSchema for ClientFrame {
     }
 }
 
-/// The requests with their `id`, which is read before the rest. `typing` has none.
+/// Adds `id` to the requests, which is parsed before the other fields. `typing` has none.
 fn with_ids(mut schema: RefOr<Schema>) -> RefOr<Schema> {
     let id = || {
         OneOfBuilder::new()

@@ -18,16 +18,16 @@ use tokio::{fs::File, io::AsyncReadExt, sync::Semaphore};
 
 /// Size of the parts of a large upload; the minimum of S3.
 const PART_BYTES: u64 = 5 * 1024 * 1024;
-/// Transfers at a time in this process.
+/// Maximum number of concurrent transfers in this process.
 const TRANSFERS_MAX: usize = 32;
 const RETRIES_MAX: usize = 3;
 const CONNECT_WITHIN: Duration = Duration::from_secs(3);
 /// Maximum length of a cause in an error message.
 const CAUSE_CHARS_MAX: usize = 300;
-/// Object that shows at startup that the bucket is writable.
+/// Object that is written at startup to check that the bucket is writable.
 const PROBE: &str = "write-test";
 
-/// `s3://BUCKET/PREFIX`; the prefix can be empty.
+/// URL of a bucket: `s3://BUCKET/PREFIX`; the prefix can be empty.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BucketUrl {
     bucket: String,
@@ -132,9 +132,9 @@ fn cause(e: &object_store::Error) -> String {
 /// Time limits of a bucket.
 #[derive(Debug, Clone, Copy)]
 struct Bounds {
-    /// For one request.
+    /// Time limit for one request.
     request_within: Duration,
-    /// For an operation: one request with its retries, and the wait for a turn.
+    /// Time limit for an operation: one request with its retries, and the wait for a transfer slot.
     operation_within: Duration,
 }
 
@@ -165,7 +165,7 @@ pub struct Bucket {
 }
 
 impl Bucket {
-    /// Prepares the client; connects to nothing.
+    /// Prepares the client without connecting.
     ///
     /// # Errors
     /// If a variable is invalid.
@@ -195,10 +195,11 @@ impl Bucket {
         let builder = AmazonS3Builder::new()
             .with_client_options(options)
             .with_retry(retry)
-            // Not all servers have bulk deletion, and objects are deleted one by one.
+            // Objects are deleted one by one, because not all servers support bulk deletion.
             .with_disable_bulk_delete(true);
         let builder = variables.0.iter().fold(builder, |builder, (name, value)| {
-            // As `AmazonS3Builder::from_env`: unknown variables are those of other programs.
+            // As in `AmazonS3Builder::from_env`, unknown variables are ignored, because they belong to other
+            // programs.
             match name.to_ascii_lowercase().parse() {
                 Ok(key) => builder.with_config(key, value),
                 Err(_) => builder,
@@ -231,7 +232,7 @@ impl Bucket {
         ended.unwrap_or(Err(BucketError::TimedOut(limit)))
     }
 
-    /// As `within`, when it is this transfer's turn.
+    /// Like `within`, after waiting for a transfer slot.
     async fn in_turn<T>(
         &self,
         act: impl Future<Output = Result<T, BucketError>>,
@@ -260,7 +261,7 @@ impl Bucket {
     /// Stores a file of this size. An incomplete upload leaves no object.
     ///
     /// # Errors
-    /// If the bucket does not store it within the limits, or if the file cannot be read.
+    /// If the bucket does not store the file within the limits, or if the file cannot be read.
     pub async fn put_file(
         &self,
         key: &str,
@@ -317,7 +318,7 @@ impl Bucket {
     /// Reads a range of an object; `None` if the object does not exist.
     ///
     /// # Errors
-    /// If the bucket does not return it within the limits.
+    /// If the bucket does not return the range within the limits.
     pub async fn get(&self, key: &str, range: Range<u64>) -> Result<Option<Bytes>, BucketError> {
         let key = self.path(key);
         let get = async {
@@ -325,7 +326,7 @@ impl Bucket {
                 Ok(bytes) => Ok(Some(bytes)),
                 Err(e @ object_store::Error::NotFound { .. }) => {
                     let cause = cause(&e);
-                    // A missing bucket is an error of the settings.
+                    // A missing bucket is a configuration error, not a missing object.
                     if cause.starts_with("NoSuchBucket") {
                         return Err(BucketError::Failed(cause));
                     }
@@ -340,7 +341,7 @@ impl Bucket {
     /// Deletes an object, if it exists.
     ///
     /// # Errors
-    /// If the bucket does not delete it within the limits.
+    /// If the bucket does not delete the object within the limits.
     pub async fn delete(&self, key: &str) -> Result<(), BucketError> {
         let key = self.path(key);
         let delete = async {
@@ -352,7 +353,7 @@ impl Bucket {
         self.within(delete).await
     }
 
-    /// All objects below the prefix, in the order of their keys. Reads a page when it is needed.
+    /// All objects below the prefix, in the order of their keys. Pages are read as they are needed.
     pub fn list(&self) -> BoxStream<'static, Result<StoredObject, BucketError>> {
         let this = self.clone();
         let prefix = self.url.prefix.clone();
@@ -452,7 +453,7 @@ mod tests {
 
     #[tokio::test]
     async fn an_operation_ends_at_its_deadline_if_the_server_does_not_respond() {
-        // Accepts connections, but nobody responds to requests.
+        // The server accepts connections but does not respond to requests.
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let bucket = bucket(&format!("http://{}", listener.local_addr().unwrap()));
         let started = std::time::Instant::now();

@@ -50,7 +50,7 @@ pub fn open(dir: &Path, blob: &Blob) -> io::Result<Option<std::fs::File>> {
     }
 }
 
-/// Moves a complete file to the place of its upload, durably.
+/// Moves a complete file to the location of its upload, durably.
 ///
 /// # Errors
 /// If it cannot be moved.
@@ -65,8 +65,8 @@ pub fn publish(dir: &Path, from: &Path, hash: &str, upload: Uuid) -> io::Result<
     sync(parent)
 }
 
-/// Deletes the file of an upload whose row was removed. Only such a row used the file of an earlier version: each later
-/// one has a file of its own.
+/// Deletes the file of an upload whose row was removed. A file of an earlier version was used only by such a row,
+/// because each later upload has its own file.
 ///
 /// # Errors
 /// If it cannot be deleted.
@@ -77,7 +77,7 @@ pub fn remove(dir: &Path, blob: &Blob) -> io::Result<()> {
     Ok(())
 }
 
-/// Deletes the file of an upload that no row has named; returns false if there is none.
+/// Deletes the file of an upload to which no row has ever referred; returns false if there is none.
 ///
 /// # Errors
 /// If it cannot be deleted.
@@ -106,7 +106,7 @@ pub fn list(dir: &Path) -> io::Result<Vec<StoredFile>> {
             let Some((hash, upload_id)) = name.to_str().and_then(parse_name) else {
                 continue;
             };
-            // It may have been deleted since.
+            // The file may have been deleted since.
             if let Some(about) = existing(entry.metadata())? {
                 found.push(StoredFile {
                     path: entry.path(),
@@ -138,7 +138,7 @@ pub fn list_incomplete(dir: &Path) -> io::Result<Vec<(PathBuf, SystemTime)>> {
     Ok(found)
 }
 
-/// Deletes a listed file, unless that has happened meanwhile.
+/// Deletes a listed file, unless it was deleted in the meantime.
 ///
 /// # Errors
 /// If it cannot be deleted.
@@ -190,7 +190,7 @@ mod tests {
             .collect();
         uploads.sort();
         assert_eq!(uploads, [None, Some(later.upload_id)]);
-        // An upload that no row has named has no part in either file.
+        // An upload to which no row has ever referred does not use either file.
         assert!(!remove_upload(&dir, &unused.hash, unused.upload_id).unwrap());
         assert!(open(&dir, &earlier).unwrap().is_some());
         remove(&dir, &later).unwrap();

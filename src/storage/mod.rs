@@ -1,7 +1,8 @@
-//! Places of blobs outside of the database: a directory and an S3 bucket. Knows no rows.
+//! Stores of blobs outside the database: a directory and an S3 bucket. Does not access rows.
 //!
-//! Every upload has a place of its own, even if the same bytes are stored elsewhere, and no place is used twice. So
-//! whoever removed the row that refers to a place can delete its bytes without locking out other processes.
+//! Every upload has its own location, even if the same bytes are also stored elsewhere, and no location is used
+//! twice. Therefore the process that removed the row for a location can delete the bytes there without a lock
+//! against other processes.
 
 mod bucket;
 pub mod directory;
@@ -14,13 +15,13 @@ use uuid::Uuid;
 
 use crate::text_enum::text_enum;
 
-/// Blobs up to this size are never stored in the bucket.
+/// Maximum size of blobs that are never stored in the bucket.
 pub const LOCAL_BYTES_MAX: u64 = 64 * 1024;
-/// Key in `meta` of the URL of the bucket that has objects, which is needed when the setting is removed.
+/// Key in `meta` of the URL of the bucket that contains objects; needed after the setting was removed.
 pub const BUCKET_META_KEY: &str = "blobs_url";
 
 text_enum! {
-    /// Place of the bytes of a blob.
+    /// Store of the bytes of a blob.
     pub enum BlobStore {
         /// Rows of `blob_chunks` on `PostgreSQL`.
         Db = "db",
@@ -57,11 +58,11 @@ pub fn is_hash(text: &str) -> bool {
     text.len() == 64 && text.bytes().all(|b| matches!(b, b'0'..=b'9' | b'a'..=b'f'))
 }
 
-/// Location of blobs.
+/// Settings for the stores of blobs.
 #[derive(Debug, Clone, Default)]
 pub struct BlobSettings {
     pub data_dir: PathBuf,
-    /// Bucket of blobs above `LOCAL_BYTES_MAX`.
+    /// Bucket for blobs larger than `LOCAL_BYTES_MAX`.
     pub bucket: Option<BucketUrl>,
     pub aws: AwsVariables,
 }
@@ -70,7 +71,7 @@ impl BlobSettings {
     /// Opens the bucket of new blobs, if there is one.
     ///
     /// # Errors
-    /// If it is not writable.
+    /// If the bucket is not writable.
     pub async fn open_bucket(&self) -> Result<Option<Bucket>, NotWritable> {
         let Some(url) = &self.bucket else {
             return Ok(None);
@@ -81,7 +82,7 @@ impl BlobSettings {
         Ok(Some(bucket))
     }
 
-    /// The bucket of stored blobs, which had this URL when the setting was last set.
+    /// The bucket of stored blobs; `known` is its URL from when the setting was last set.
     ///
     /// # Errors
     /// If the URL is not known, or a variable is invalid.

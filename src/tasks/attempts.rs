@@ -12,7 +12,7 @@ use crate::{
 };
 
 text_enum! {
-    /// Result of a model call; `retry` if another call followed.
+    /// Result of a model call; `retry` if another attempt followed.
     pub enum AttemptOutcome {
         Running = "running",
         Completed = "completed",
@@ -30,7 +30,7 @@ pub struct AttemptRecord {
     pub ended_at: Option<Timestamp>,
     pub outcome: AttemptOutcome,
     pub error: Option<AttemptError>,
-    /// Wait after this attempt, before the next one.
+    /// Delay between this attempt and the next one, in milliseconds.
     pub waited_ms: i64,
 }
 
@@ -40,7 +40,7 @@ pub struct AttemptError {
     pub message: String,
 }
 
-/// Records how the newest call ended, unless that is already recorded.
+/// Records how the newest call ended, unless its end is already recorded.
 pub async fn end_attempt(
     c: &mut Conn,
     task: TaskId,

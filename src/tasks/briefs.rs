@@ -1,5 +1,5 @@
-//! Briefs and answers of delegated tasks and of tasks of runs: context texts, so that a deleted source, the retention, and an erasure
-//! remove them.
+//! Briefs and answers of delegated tasks and of tasks of runs. They are stored as context texts, so that they are removed with a
+//! deleted source, after the retention time, and by an erasure.
 
 use uuid::Uuid;
 
@@ -12,15 +12,15 @@ use crate::{
     ids::{ActionId, TaskId},
 };
 
-/// A brief, and its text.
+/// A brief, and the ID of its text.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StoredBrief {
     pub text_id: Uuid,
     pub brief: TaskBrief,
 }
 
-/// Stores the brief of a task that a call of its parent started. It cites everything that the parent's last prompt contained,
-/// and `sources` by kind and ID.
+/// Stores the brief of a task that a call of its parent started. The brief cites everything that the parent's last prompt
+/// contained, and `sources`, given by kind and ID.
 pub async fn put_brief(
     c: &mut Conn,
     child: &Task,
@@ -59,8 +59,8 @@ pub async fn find_brief(c: &mut Conn, task: TaskId) -> Result<Option<StoredBrief
     }))
 }
 
-/// Stores the answer of a task, which cites everything that its last prompt contained, and for a run its brief. An answer that can
-/// contain a text that was removed after it was sent is not stored.
+/// Stores the answer of a task, which cites everything that the task's last prompt contained, and for a run its brief. The answer
+/// is not stored if a text that it may repeat was removed after the prompt was sent.
 pub async fn put_answer(c: &mut Conn, task: &Task, answer: &str) -> Result<(), DbError> {
     if texts::has_lost_parts(c, task.id).await? {
         return Ok(());
@@ -77,7 +77,7 @@ pub async fn put_answer(c: &mut Conn, task: &Task, answer: &str) -> Result<(), D
     if task.run_id.is_some()
         && let Some(brief) = find_brief(c, task.id).await?
     {
-        // A condition has no record of its prompt.
+        // A condition has no recorded prompt, so its brief is the source.
         texts::cite_as(c, brief.text_id, id).await?;
     }
     c.q("update tasks set answer_id = $2 where id = $1")
@@ -101,7 +101,7 @@ async fn find_call(c: &mut Conn, task: TaskId) -> Result<Option<ActionId>, DbErr
     Ok(call.map(|(call,)| call))
 }
 
-/// Text and ID of a task's answer; `None` if it has none, or if it was removed.
+/// Text and ID of a task's answer; `None` if there is none or it was removed.
 pub async fn find_answer(c: &mut Conn, task: TaskId) -> Result<Option<(Uuid, String)>, DbError> {
     c.q("select x.id, x.text from tasks t join context_texts x on x.id = t.answer_id and x.hash is not null where t.id = $1")
         .bind(task)
@@ -109,7 +109,8 @@ pub async fn find_answer(c: &mut Conn, task: TaskId) -> Result<Option<(Uuid, Str
         .await
 }
 
-/// Adds their briefs and answers to delegated tasks and to those of runs. The caller has checked that the reader may see them.
+/// Adds the briefs and answers of delegated tasks and of tasks of runs. The caller must have checked that the reader may see
+/// them.
 pub async fn show(c: &mut Conn, tasks: &mut [Task]) -> Result<(), DbError> {
     let has_brief = |task: &&mut Task| task.kind == TaskKind::Delegate || task.step_id.is_some();
     for task in tasks.iter_mut().filter(has_brief) {

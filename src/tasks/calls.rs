@@ -1,12 +1,12 @@
-//! Model calls: a row per call, stored before the request leaves and ended with its outcome and usage.
+//! Model calls: one row per call, which is stored before the request is sent, and completed with its outcome and usage.
 //!
 //! ```text
 //! begin: reservation, row `running` ─► stream ─► end: row, budgets, usage of the month and of the task, in one transaction
 //!                                        └─ dropped: `cancelled` ─┘      └─ process died: closed as `lost` by the reaper or at startup
 //! ```
 //!
-//! Tokens that the provider does not report are estimated from the prompt and the received text. A request that the
-//! provider refused counts none.
+//! Tokens that the provider does not report are estimated from the prompt and the received text. A request that the provider
+//! rejected has no usage.
 
 use std::{
     collections::HashMap,
@@ -43,9 +43,9 @@ use crate::{
     time::Timestamp,
 };
 
-/// Maximum number of rows that are closed or deleted in one transaction.
+/// Maximum number of rows that are closed or deleted per transaction.
 const ROWS_AT_ONCE: i64 = 500;
-/// Size of the text that is estimated at once, so that short pieces are not rounded up one by one.
+/// Size of the text whose tokens are estimated at once, so that the estimate of each short piece is not rounded up.
 const ESTIMATED_BYTES: usize = 4096;
 /// Calls without an end are closed this long after the longest possible call.
 const ABANDONED_AFTER: Duration = Duration::from_mins(5);
@@ -57,7 +57,7 @@ text_enum! {
         Reply = "reply",
         /// Summary of older messages.
         Compact = "compact",
-        /// Adjustment of an agent to a person.
+        /// Reflection of an agent on a person.
         Reflect = "reflect",
         /// Draft of a resolution.
         Resolve = "resolve",
@@ -78,19 +78,19 @@ text_enum! {
         Completed = "completed",
         Failed = "failed",
         Cancelled = "cancelled",
-        /// Its process died, or the database did not accept its end.
+        /// The process of the call died, or the end of the call could not be stored.
         Lost = "lost",
     }
 }
 
-/// The task that a call is made for.
+/// The task for which a call is made.
 #[derive(Debug, Clone, Copy)]
 pub struct CallTask {
     pub id: TaskId,
-    /// The task itself, unless another task asked for it.
+    /// The task itself, or the root of the tasks that led to it.
     pub root: TaskId,
     pub attempt: i64,
-    /// Counted from 1; further ones follow calls of tools.
+    /// Number of the round, starting at 1; rounds after the first follow tool calls.
     pub round: i64,
 }
 
@@ -115,7 +115,7 @@ pub struct NewCall {
 pub enum CallError {
     #[error(transparent)]
     Collect(#[from] CollectError),
-    /// A budget does not allow it, so no request was sent.
+    /// A budget does not allow the call, so no request was sent.
     #[error("{0}")]
     OverBudget(OverBudget),
 }
@@ -133,16 +133,17 @@ impl CallError {
 #[derive(Clone)]
 pub struct CallLog {
     pub db: Db,
-    /// Owns the writes of calls that were dropped.
+    /// Runs the writes for calls that were dropped.
     pub tracker: TaskTracker,
 }
 
 impl CallLog {
-    /// Reserves the budget of a call, stores the call, and returns it; call it before the request leaves. If only running calls
-    /// are in the way, it is tried again for `wait_max`.
+    /// Reserves the budget of a call, stores the call, and returns it; must be called before the request is sent. If only
+    /// reservations of running calls prevent the call, tries again for `wait_max`.
     ///
     /// # Errors
-    /// `Ok(Err(_))` if a budget does not allow the call, `Err` if the row cannot be stored; then the request must not leave.
+    /// `Ok(Err(_))` if a budget does not allow the call, `Err` if the row cannot be stored. In both cases, the request must not
+    /// be sent.
     pub async fn begin(
         &self,
         provider: &Arc<dyn Provider>,
@@ -170,7 +171,7 @@ impl CallLog {
         }
     }
 
-    /// Like `begin`, but the caller inserts `OpenCall::row` in a transaction of its own.
+    /// Like `begin`, but leaves it to the caller to insert `OpenCall::row` in a transaction.
     pub fn prepare(&self, provider: &Arc<dyn Provider>, call: NewCall) -> OpenCall {
         OpenCall {
             log: self.clone(),
@@ -190,7 +191,7 @@ pub struct CallRow {
     id: Uuid,
     call: NewCall,
     price: Option<Price>,
-    /// The call needs room in the budgets.
+    /// True if budgets apply to the call.
     is_covered: bool,
 }
 
@@ -248,7 +249,7 @@ impl CallRow {
 }
 
 impl NewCall {
-    /// The budgets that the call counts for. A task has the requester of the task that asked for it.
+    /// The data that determine toward which budgets the call counts. The person is the requester of the root task.
     fn charge(&self, at: Timestamp) -> Charge {
         Charge {
             workspace: self.workspace,
@@ -266,7 +267,7 @@ enum Request {
     Waiting,
     Sent,
     Accepted,
-    /// The provider refused it, so it used nothing.
+    /// The provider rejected the request, so there is no usage.
     Refused,
 }
 
@@ -274,7 +275,7 @@ enum Request {
 #[derive(Default)]
 struct Received {
     request: Request,
-    /// Text that is not estimated yet.
+    /// Text whose tokens are not estimated yet.
     text: String,
     output_tokens: u64,
     usage: Option<Usage>,
@@ -354,13 +355,13 @@ impl OpenCall {
         }
     }
 
-    /// Budgets limit calls of models. The test of a connection is counted, but never refused: an admin needs its result to change
-    /// the model server.
+    /// Checks whether budgets limit the call. The test of a connection is counted but never rejected, because an admin needs its
+    /// result to change the model server.
     fn is_covered(&self) -> bool {
         self.call.purpose != Purpose::Test && !self.provider.is_offline()
     }
 
-    /// Drops a call without storing its end: its row was not stored, or the caller has stored its end.
+    /// Drops a call without storing its end, either because its row was not stored, or because the caller has stored its end.
     pub fn discard(mut self) {
         self.has_ended = true;
     }
@@ -400,7 +401,7 @@ impl OpenCall {
         }
     }
 
-    /// Marks the call as failed, for one that its caller gives up on, for example after a timeout.
+    /// Marks the call as failed, for callers that give up on it, for example after a timeout.
     pub fn fail(&self) {
         lock(&self.received).has_failed = true;
     }
@@ -423,7 +424,7 @@ impl OpenCall {
         Ok(usage)
     }
 
-    /// Returns the end of the call, for a transaction of the caller, who discards the call afterwards.
+    /// Returns the end of the call, for a transaction of the caller, which must then discard the call.
     pub fn ended(&self) -> EndedCall {
         let received = lock(&self.received);
         let is_used = matches!(received.request, Request::Sent | Request::Accepted);
@@ -534,7 +535,7 @@ pub async fn collect(
     Ok(collected)
 }
 
-/// The end of a call.
+/// Outcome and usage of an ended call.
 #[derive(Debug, Clone)]
 pub struct EndedCall {
     id: Uuid,
@@ -544,10 +545,11 @@ pub struct EndedCall {
 }
 
 impl EndedCall {
-    /// Closes the row, settles its budgets, and increases the usage of the month and of the task, unless the call has ended before.
+    /// Closes the row, settles its budgets, and increases the usage of the month and of the task, unless the call was already
+    /// closed.
     pub async fn store(&self, c: &mut Conn) -> Result<(), DbError> {
         let (call, usage) = (&self.call, &self.usage);
-        // Before the row of the call is locked, as a reservation does.
+        // The workspace is locked before the row of the call, in the same order as by a reservation.
         dialect::lock_workspace(c, call.workspace.0).await?;
         // The person may have been erased since the call began.
         let ended: Option<(UserId, Timestamp, i64, Option<i64>)> = c
@@ -604,8 +606,9 @@ struct CallUsage {
     estimated: bool,
 }
 
-/// Total usage of a task's calls that have ended; `None` if they used nothing. The model is that of the newest one. Everyone in the
-/// conversation sees it, so the tokens of an adaptation, which reveal its sentences, are left out with their cost.
+/// Total usage of a task's ended calls; `None` without usage. `model` is the model of the newest call. Everyone in the
+/// conversation can see the usage, so the tokens of the adaptation sentences, which would reveal them, are excluded together with
+/// their cost.
 pub async fn token_usage_of(c: &mut Conn, task: TaskId) -> Result<Option<TokenUsage>, DbError> {
     let calls: Vec<CallUsage> = c
         .q("select case when purpose = $2 and input > h.tokens then input - h.tokens else input end as input, output, model, \
@@ -640,7 +643,7 @@ pub async fn token_usage_of(c: &mut Conn, task: TaskId) -> Result<Option<TokenUs
     Ok(total)
 }
 
-/// Model of the task's call that is running; `None` if there is none.
+/// Model of the task's running call; `None` if no call is running.
 pub async fn running_model(c: &mut Conn, task: TaskId) -> Result<Option<String>, DbError> {
     let row: Option<(String,)> = c
         .q("select model from model_calls where task_id = $1 and outcome = 'running' order by id desc limit 1")
@@ -669,7 +672,7 @@ pub async fn running_models(
         .bind(hexadecimal_ids(tasks.iter().map(|id| id.0)))
         .all()
         .await?;
-    // The newest one counts.
+    // Later rows, which are newer, replace earlier ones.
     Ok(rows.into_iter().collect())
 }
 
@@ -701,7 +704,7 @@ macro_rules! lost_sql {
 }
 
 impl LostCall {
-    /// Ends the call with an estimate: its prompt, and the text of its reply that was saved.
+    /// Ends the call with estimated usage, from its prompt and the saved text of its reply.
     async fn close(self, c: &mut Conn) -> Result<(), DbError> {
         let saved: Option<(String,)> = match (self.task_id, self.purpose) {
             (Some(task), Purpose::Reply) => {
@@ -738,7 +741,7 @@ impl LostCall {
                 agent: self.agent_id,
                 model: self.model.clone(),
                 prompt_tokens: self.input.unsigned_abs(),
-                // The reservation is read from the row.
+                // Unused: the reservation is read from the row.
                 output_tokens_max: 0,
             },
             outcome: CallOutcome::Lost,
@@ -754,7 +757,7 @@ impl LostCall {
     }
 }
 
-/// Closes the calls of a task, and of tasks that it asked for, as lost, after its worker was lost.
+/// Closes the calls of a task and of the tasks that it started as lost, after the task's worker was lost.
 pub async fn close_lost(c: &mut Conn, root: TaskId) -> Result<(), DbError> {
     let lost: Vec<LostCall> = c
         .q(lost_sql!("root_task_id = $1 order by id limit $2"))
@@ -768,10 +771,10 @@ pub async fn close_lost(c: &mut Conn, root: TaskId) -> Result<(), DbError> {
     Ok(())
 }
 
-/// Closes all open calls at startup, for a database that belongs to this process alone.
+/// Closes all open calls at startup, for a database that only this process uses.
 ///
 /// # Errors
-/// If the database fails; calls that are left open are closed later.
+/// Only database errors; calls that are left open are closed later.
 pub async fn close_all(db: &Db) -> Result<(), DbError> {
     close_begun_before(db, now()).await
 }
@@ -779,7 +782,7 @@ pub async fn close_all(db: &Db) -> Result<(), DbError> {
 /// Closes calls that must have ended: they began earlier than the longest possible call.
 ///
 /// # Errors
-/// If the database fails.
+/// Only database errors.
 pub async fn close_abandoned(db: &Db, call_max: Duration) -> Result<(), DbError> {
     close_begun_before(db, now() - (call_max + ABANDONED_AFTER)).await
 }
@@ -818,10 +821,10 @@ async fn close_begun_before(db: &Db, before: Timestamp) -> Result<(), DbError> {
     }
 }
 
-/// Deletes rows of calls that began before the retention time. The usage that they added stays.
+/// Deletes rows of calls that began before the retention time. The usage that they added is kept.
 ///
 /// # Errors
-/// If the database fails.
+/// Only database errors.
 pub async fn remove_expired(db: &Db, retention: Duration) -> Result<(), DbError> {
     db.delete_expired(
         now() - retention,

@@ -1,4 +1,4 @@
-//! Visibility of the cost of calls.
+//! Visibility of the costs of calls.
 
 use super::Task;
 use crate::{
@@ -8,7 +8,7 @@ use crate::{
 };
 
 text_enum! {
-    /// People who see what replies cost.
+    /// People who can see the costs of replies.
     pub enum CostVisibility {
         Everyone = "everyone",
         Admins = "admins",
@@ -61,7 +61,7 @@ pub async fn are_visible(
 }
 
 impl Task {
-    /// The task without what it cost.
+    /// The task without its costs.
     #[must_use]
     pub fn without_cost(mut self) -> Self {
         if let Some(usage) = &mut self.token_usage {
@@ -78,7 +78,7 @@ impl Task {
     /// The task as a reader sees it.
     ///
     /// # Errors
-    /// If the database fails.
+    /// Only database errors.
     pub async fn seen_by(self, c: &mut Conn, reader: CostReader) -> Result<Self, DbError> {
         if self.has_cost() && !are_visible(c, self.workspace_id, reader).await? {
             return Ok(self.without_cost());

@@ -4,17 +4,18 @@ use std::{ops::RangeInclusive, time::Duration};
 
 use crate::{text_enum::text_enum, time::Timestamp};
 
-/// Longest wait that a notice mentions; longer values from a provider are treated as an ordinary rate limit.
+/// Maximum wait that a notice mentions; longer values from a provider are treated as an ordinary rate limit.
 const NAMED_WAIT_MAX: Duration = Duration::from_hours(7 * 24);
 
-/// Scores at which the loop guard stops a tree: by default, and at most after a retry.
+/// Scores at which the loop guard stops a tree: the default, and the maximum that a retry can set.
 pub const GUARD_MIN: i64 = 4;
 pub const GUARD_MAX: i64 = 8;
 
-/// Maximum number of model calls, and run time, of all tasks of a tree.
+/// Maximum number of model calls, and maximum run time, of all tasks of a tree.
 pub const TREE_CALLS_MAX: i64 = 120;
 pub const TREE_RUN_MAX: Duration = Duration::from_hours(1);
-/// Maximum number of tasks of a tree, without those that only help a reply, and number of parents above one.
+/// Maximum number of tasks of a tree, not counting those that only help a reply, and maximum number of
+/// parents above a task.
 pub const TREE_TASKS_MAX: i64 = 64;
 pub const TREE_DEPTH_MAX: i64 = 5;
 /// Maximum number of delegations in a round.
@@ -48,7 +49,8 @@ text_enum! {
     }
 }
 
-/// Addition to the notice of a failed link of a chain: the agents of the later links, which were canceled.
+/// Text that is added to the notice about a failed link of a chain: the agents of the later links, which
+/// were canceled.
 pub fn not_asked_text(failed: &str, later: &[String]) -> String {
     let were = if later.len() == 1 { "was" } else { "were" };
     let later = later.join(", ");
@@ -57,7 +59,8 @@ pub fn not_asked_text(failed: &str, later: &[String]) -> String {
     )
 }
 
-/// Notice posted in the conversation of the trigger message: which agent failed to reply, and what to do.
+/// Notice posted in the conversation of the trigger message; states which agent failed to reply, and what to
+/// do.
 pub fn notice_text(agent_display_name: &str, code: FailCode) -> String {
     let name = agent_display_name;
     match code {
@@ -108,7 +111,7 @@ pub fn notice_text(agent_display_name: &str, code: FailCode) -> String {
     }
 }
 
-/// Notice of a tree that the loop guard has stopped after some model calls.
+/// Notice about a tree that the loop guard has stopped after this number of model calls.
 pub fn loop_notice(agents: &[String], calls: Option<i64>) -> String {
     let (were, themselves, they) = match agents.len() {
         1 => ("was", "itself", "it was"),
@@ -125,7 +128,8 @@ pub fn loop_notice(agents: &[String], calls: Option<i64>) -> String {
     format!("{names} {were} repeating {themselves}, so {they} stopped{after}.")
 }
 
-/// Notice if the provider asked for a wait longer than a task allows: the duration, and the time until then.
+/// Notice for a provider that requested a longer wait than a task allows; states the duration and the time
+/// at which it ends.
 pub fn wait_notice(agent_display_name: &str, wait: Duration, at: Timestamp) -> String {
     if wait > NAMED_WAIT_MAX {
         return notice_text(agent_display_name, FailCode::RateLimited);

@@ -1,9 +1,9 @@
 //! The queue of work that outlives a request: tasks are rows with leases.
 //!
-//! This module knows no feature: a task carries type names and JSON. `queue` contains the
-//! statements. `worker` claims due tasks, passes them to the handler of their kind, renews their
-//! leases, and requeues the tasks of lost workers. `calls` records their model calls, `budgets` limits
-//! them, `actions` stores their tool calls, `briefs` what agents pass on to each other, and `usage` adds up what they used.
+//! This module does not depend on features: a task carries type names and JSON. `queue` contains the SQL statements.
+//! `worker` claims due tasks, passes them to the handler of their kind, renews their leases, and requeues the tasks of lost
+//! workers. `calls` records their model calls, `budgets` limits them, `actions` stores their tool calls, `briefs` stores
+//! the briefs and answers of delegated tasks, and `usage` adds up usage.
 
 pub mod actions;
 pub mod attempts;

@@ -24,26 +24,26 @@ text_enum! {
         Reply = "reply",
         /// Draft of a resolution.
         Resolve = "resolve",
-        /// Work of several agents on a goal in a fork; its children are their turns and the draft.
+        /// Work of several agents on a goal in a fork; the children of the task are the turns and the draft.
         Collaborate = "collaborate",
         /// Summaries of older messages.
         Compact = "compact",
-        /// Adjustment of an agent to a person; only that person sees it.
+        /// Reflection of an agent on a person; visible only to that person.
         Reflect = "reflect",
-        /// Other work of a small model, such as the tone of a message; only the requester sees it.
+        /// Other work of a small model, such as the tone of a message; visible only to the requester.
         Utility = "utility",
-        /// A summary of new messages of a thread, for the requester only.
+        /// A summary of new messages in a thread, only for the requester.
         CatchUp = "catch_up",
-        /// Replies of an agent, written again with a draft for the requester only; a child for each reply.
+        /// Replies of an agent, written again with a draft, only for the requester; each reply is a child.
         Replay = "replay",
-        /// Run of an agent at a time of a schedule.
+        /// Run of an agent in a slot of a schedule.
         Schedule = "schedule",
         /// Call of `/v1/responses` or `/v1/chat/completions`, recorded after it has ended; it is never queued.
         Response = "response",
-        /// Work that an agent passed on to another one, or the prompt of a run's step. It takes no conversation's turn and posts
-        /// nothing.
+        /// Work that an agent delegated to another one, or the prompt of a run's step. The task takes no turn in a conversation
+        /// and posts nothing.
         Delegate = "delegate",
-        /// Run of a workflow. It has no agent.
+        /// Run of a workflow; the task has no agent.
         Workflow = "workflow",
     }
 }
@@ -57,7 +57,7 @@ impl TaskKind {
         )
     }
 
-    /// Lane of a new task. A retry is always in the foreground: somebody waits for it.
+    /// Lane of a new task. A retry is always in the foreground, because somebody waits for it.
     pub fn lane(self) -> Lane {
         match self {
             Self::Reply
@@ -81,7 +81,7 @@ text_enum! {
     pub enum Lane {
         /// Work that somebody waits for; one task per agent and conversation.
         Foreground = "foreground",
-        /// Work that takes no conversation's turn and runs when nothing else is due.
+        /// Work that takes no turn in a conversation and runs when nothing else is due.
         Background = "background",
     }
 }
@@ -103,11 +103,11 @@ text_enum! {
         Unavailable = "unavailable",
         /// Running calls have reserved the rest of a budget.
         Budget = "budget",
-        /// People must decide about its actions; `retry_at` is null.
+        /// People must decide about actions of the task; `retry_at` is null.
         Approval = "approval",
-        /// The link before it in its chain has not completed; `retry_at` is null.
+        /// The previous link of the chain has not completed; `retry_at` is null.
         Chain = "chain",
-        /// Tasks that it started have not ended; `retry_at` is null.
+        /// Tasks that this one started have not ended; `retry_at` is null.
         Children = "children",
     }
 }
@@ -115,13 +115,13 @@ text_enum! {
 /// Position of a link in its chain.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct ChainStep {
-    /// The first is 1.
+    /// Number of the turn, starting at 1.
     pub step: i64,
     pub steps: i64,
 }
 
 text_enum! {
-    /// Context that the agent of a delegated task gets.
+    /// Context that the agent of a delegated task receives.
     pub enum BriefContext {
         /// The brief alone.
         Brief = "brief",
@@ -130,11 +130,11 @@ text_enum! {
     }
 }
 
-/// A statement of a brief.
+/// A fact stated in a brief.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct BriefFact {
     pub text: String,
-    /// Messages that say it; empty if none was found, and then the agent is told so.
+    /// Messages that state the fact; if empty, the agent sees the fact as not verified.
     pub sources: Vec<MessageId>,
 }
 
@@ -144,13 +144,13 @@ pub struct TaskBrief {
     pub message: String,
     pub facts: Vec<BriefFact>,
     pub constraints: Vec<String>,
-    /// The wanted answer.
+    /// Description of the expected answer.
     pub output: Option<String>,
-    /// Number of facts whose sources not every reader of the conversation can read.
+    /// Number of facts that were left out, because not every reader of the conversation can read their sources.
     pub left_out: i64,
 }
 
-/// Options of a task for a step of a run.
+/// Options of a task that runs a step of a run.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StepOptions {
     /// Byte ranges of the brief's message that are values of variables. The rest are instructions of the workflow.
@@ -162,7 +162,7 @@ pub struct TaskInput {
     /// The trigger message without the mention; for a link of a chain, its part of the message; for a `resolve`, the guidance for
     /// the draft; for a `delegate`, that of its root; blank for a heartbeat.
     pub prompt: String,
-    /// Set for a link of a chain.
+    /// Position in the chain, for a link of one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     pub chain: Option<ChainStep>,
@@ -200,16 +200,16 @@ pub struct TaskOutput {
     /// Number of memory entries that the reply used, with personal ones; omitted if 0.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub memories: usize,
-    /// A turn of a collaboration whose agent proposed to end the work.
+    /// True for a turn of a collaboration in which the agent proposed to end the work.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub done: bool,
-    /// The agent of a reply passed on work; omitted if false.
+    /// True if the agent of a reply delegated work; omitted if false.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub delegated: bool,
-    /// The answer of a `delegate` was cut at its limit; omitted if false.
+    /// True if the answer of a `delegate` was cut off at its limit; omitted if false.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub truncated: bool,
-    /// The answer of a `delegate`, for those who may see it. Not in events and lists.
+    /// Answer of a `delegate`, for those who can see it. Not in events and lists.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     pub answer: Option<String>,
@@ -220,21 +220,21 @@ fn is_zero(count: &usize) -> bool {
     *count == 0
 }
 
-/// Usage of all model calls of a task that have ended, also of canceled and failed attempts.
+/// Usage of all ended model calls of a task, including canceled and failed attempts.
 #[derive(Debug, Clone, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct TokenUsage {
     pub input_tokens: i64,
     pub output_tokens: i64,
     /// The model that ran; can differ from the model of the agent.
     pub model: String,
-    /// In US dollars, if the model table has prices and the policy shows costs to the reader.
+    /// Costs in US dollars, if the model table has prices and the policy shows costs to the reader.
     pub cost_usd: Option<f64>,
     /// True if some of the counts are estimates because the provider sent none.
     pub estimated: bool,
 }
 
 impl TokenUsage {
-    /// Usage of a task without model calls.
+    /// Usage of a task that made no model calls.
     pub fn none(model: &str) -> Self {
         Self {
             input_tokens: 0,
@@ -249,7 +249,7 @@ impl TokenUsage {
 #[derive(Debug, Clone, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct TaskError {
     pub code: FailCode,
-    /// Description for people: what happened and what to do.
+    /// Description for people: the cause, and what to do.
     pub message: String,
 }
 
@@ -264,7 +264,7 @@ pub struct TaskTarget {
 }
 
 impl TaskTarget {
-    /// Target of a queued task. A run has no agent, and it and its steps need no channel: those IDs are nil.
+    /// Target of a queued task. A run has no agent, and a run and its steps need no channel; missing IDs are nil.
     pub(super) fn of_queued(
         agent: Option<(AgentId, i64)>,
         channel: Option<ChannelId>,
@@ -295,9 +295,9 @@ pub struct Task {
     pub id: TaskId,
     pub workspace_id: WorkspaceId,
     /// `collaborate` runs the turns of several agents; `compact` makes summaries of older messages; `reflect`, `utility`,
-    /// `catch_up`, and `replay` are visible to their requester only;
-    /// `delegate` is work that an agent passed on to another one, or an agent's in a step of a run; `workflow` is a run;
-    /// `response` is a call of `/v1/responses` or `/v1/chat/completions`, recorded after it has ended.
+    /// `catch_up`, and `replay` are visible to their requester only; `delegate` is work that an agent delegated to another one,
+    /// or an agent's work in a step of a run; `workflow` is a run; `response` is a call of `/v1/responses` or
+    /// `/v1/chat/completions`, recorded after it has ended.
     pub kind: TaskKind,
     pub status: TaskStatus,
     /// Null only for a `response` without an agent, and for a `workflow`.
@@ -305,7 +305,7 @@ pub struct Task {
     pub agent_version: Option<i64>,
     /// Null for a `response`, which has no conversation, and for a run without one.
     pub channel_id: Option<ChannelId>,
-    /// Also null for a `schedule`, and what it passes on, until its reply starts a thread.
+    /// Also null for a `schedule`, and for tasks to which it delegates, until its reply starts a thread.
     pub thread_id: Option<ThreadId>,
     pub fork_id: Option<ForkId>,
     pub trigger_message_id: Option<MessageId>,
@@ -313,21 +313,21 @@ pub struct Task {
     pub reply_message_id: Option<MessageId>,
     pub requested_by: UserId,
     pub retry_of: Option<TaskId>,
-    /// The task that asked for this one.
+    /// The task that started this one.
     pub parent_task_id: Option<TaskId>,
-    /// The first task of the line of parents; the task itself if it has no parent.
+    /// The topmost parent task, or the task itself if it has no parent.
     pub root_task_id: TaskId,
-    /// The link before this one in a chain.
+    /// The previous link of the chain.
     pub after_task_id: Option<TaskId>,
     /// The run that the task belongs to.
     pub run_id: Option<RunId>,
-    /// Step of the run that it works for; null for the run itself.
+    /// Step of the run to which the task belongs; null for the run itself.
     pub step_id: Option<String>,
-    /// Number of parents above.
+    /// Number of parents above the task.
     pub depth: i64,
     /// Number of the current or next model call.
     pub attempt: i64,
-    /// Number of model calls that were followed by calls of tools.
+    /// Number of model calls that were followed by tool calls.
     pub round: i64,
     /// Retry time of a waiting task.
     pub retry_at: Option<Timestamp>,
@@ -347,8 +347,8 @@ pub struct Task {
 }
 
 impl Task {
-    /// Returns `None` for a `response`, which is never queued, and without an agent or a conversation. The thread that a `schedule`
-    /// starts has the UUID of the task; the work that it passes on before belongs there, too.
+    /// Returns `None` for a `response`, which is never queued, and without an agent or a conversation. The thread that a
+    /// `schedule` starts has the UUID of the task; tasks to which it delegates before also belong to that thread.
     pub fn target(&self) -> Option<TaskTarget> {
         Some(TaskTarget {
             agent: self.agent_id?,
@@ -362,7 +362,7 @@ impl Task {
         })
     }
 
-    /// Agent and conversation of a queued task, which can lack both.
+    /// Agent and conversation of a queued task; nil IDs if it has none.
     pub fn queued_target(&self) -> TaskTarget {
         TaskTarget::of_queued(
             self.agent_id.zip(self.agent_version),
@@ -372,12 +372,12 @@ impl Task {
         )
     }
 
-    /// The thread; before it exists, the UUID of the root, because the reply of a `schedule` starts it with its own.
+    /// The thread. Before it exists, the UUID of the root, because the reply of a `schedule` starts the thread with that UUID.
     fn queued_thread(&self) -> ThreadId {
         self.thread_id.unwrap_or(ThreadId(self.root_task_id.0))
     }
 
-    /// Checks for a task whose reply starts a thread and has not been posted.
+    /// Checks whether the task's reply will start a thread and has not been posted yet.
     pub fn starts_thread(&self) -> bool {
         self.kind == TaskKind::Schedule && self.thread_id.is_none()
     }

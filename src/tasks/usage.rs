@@ -1,4 +1,4 @@
-//! Usage by month, person, agent, and model: tasks are added when they end, tokens when model calls end.
+//! Usage by month, person, agent, and model: tasks are counted when they end, and tokens when model calls end.
 
 use uuid::Uuid;
 
@@ -23,7 +23,7 @@ pub struct Ended {
     pub requested_by: UserId,
     pub agent: Option<AgentId>,
     pub status: TaskStatus,
-    /// Model of its calls; empty if none was called.
+    /// Model of the task's calls; empty if no model was called.
     pub model: String,
 }
 
@@ -45,10 +45,11 @@ impl Ended {
     }
 }
 
-/// Row of the usage that a task is added to, and the number of tasks and of failed ones.
+/// Usage row to which tasks are added, with the number of tasks and of failed tasks.
 type TaskCount<'a> = (&'a Ended, i64, i64);
 
-/// Counts tasks that have just ended. The number of personal tasks would reveal to admins what only the person can see.
+/// Counts tasks that have just ended. Personal tasks are not counted, because their number would reveal to admins what
+/// only the person can see.
 pub async fn count(c: &mut Conn, ended: &[Ended]) -> Result<(), DbError> {
     for ended in ended {
         c.notify(Box::new(Counted::Task(ended.kind, ended.status)));
@@ -124,14 +125,14 @@ pub async fn raise(c: &mut Conn, spent: &Spent<'_>) -> Result<(), DbError> {
     Ok(())
 }
 
-/// A task or a model call has ended. Sent after the commit, so that each is measured exactly once.
+/// A task or a model call has ended. Sent after the commit, so that each one is measured exactly once.
 pub enum Counted {
     Task(TaskKind, TaskStatus),
     Tokens { input: u64, output: u64 },
 }
 
 impl Counted {
-    /// Adds it to the metrics of this process.
+    /// Adds the ended task or call to the metrics of this process.
     pub fn measure(&self) {
         match self {
             Self::Task(kind, status) => {
@@ -160,7 +161,7 @@ impl Month {
         Self::of(now())
     }
 
-    /// The month with this moment.
+    /// The month that contains this time.
     pub fn of(at: Timestamp) -> Self {
         Self::parse(&at.to_text()[..7]).unwrap_or(Self {
             year: 1970,
@@ -231,11 +232,11 @@ pub struct Filter {
 pub struct Sums {
     /// Ended tasks.
     pub tasks: i64,
-    /// Failed tasks among them.
+    /// Failed tasks, which are included in `tasks`.
     pub failed: i64,
     pub input_tokens: i64,
     pub output_tokens: i64,
-    /// US dollars for calls with a known price; null if there are none.
+    /// Costs in US dollars of calls with a known price; null if there are none.
     pub cost_usd: Option<f64>,
 }
 
@@ -277,7 +278,7 @@ macro_rules! sums_sql {
     };
 }
 
-/// `$1` is the reader, `$2` the maximum number of rows.
+/// Selects the usage of tasks that match a condition. `$1` is the reader, `$2` the maximum number of rows.
 macro_rules! of_tasks_sql {
     ($with:literal, $where:literal) => {
         concat!(
@@ -359,10 +360,10 @@ pub async fn total(c: &mut Conn, workspace: WorkspaceId, filter: &Filter) -> Res
         .await
 }
 
-/// Tasks whose usage is added up.
+/// Set of tasks whose usage is added up.
 #[derive(Debug, Clone, Copy)]
 pub enum TaskSet {
-    /// A task, and those that it asked for.
+    /// A task, and the tasks that it started.
     Tree(TaskId),
     /// A thread with its forks.
     Thread(ThreadId),
@@ -449,7 +450,7 @@ pub fn sum_tasks(tasks: &[TaskUsage], filter: &Filter, by: GroupBy) -> (Vec<(Key
 }
 
 impl TaskUsage {
-    /// Month of the first task; the present one if there is none.
+    /// Month of the first task; the current month if there are no tasks.
     pub fn first_month(tasks: &[Self]) -> Month {
         let first = tasks.first();
         first.map_or_else(Month::present, |task| Month::of(task.queued_at))
@@ -470,7 +471,7 @@ impl Sums {
         }
     }
 
-    /// The sums without what they cost.
+    /// The sums without costs.
     #[must_use]
     pub fn without_cost(self) -> Self {
         Self {

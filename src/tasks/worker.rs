@@ -23,7 +23,7 @@ use crate::{
     telemetry,
 };
 
-/// Polling interval of the queue, in case a wake-up was missed.
+/// Interval at which the queue is polled, in case a wake-up was missed.
 const POLL: Duration = Duration::from_secs(1);
 /// Number of lease renewals, and of searches for lost leases, per lease length.
 const REAPED_IN_A_LEASE: u32 = 5;
@@ -34,7 +34,7 @@ pub type Run<'a> = BoxFuture<'a, Result<(), Abort>>;
 
 /// Runs one kind of task.
 pub trait Handler: Send + Sync {
-    /// Runs a claimed task to its end, or requeues it. Returns early after `stop` is canceled and
+    /// Runs a claimed task to its end, or requeues it. Returns early after `stop` is canceled, and
     /// then writes nothing more.
     fn run(&self, task: Task, lease: Lease, stop: CancellationToken) -> Run<'_>;
 
@@ -44,7 +44,8 @@ pub trait Handler: Send + Sync {
 
 /// Reason why a handler returned without ending its task.
 pub enum Abort {
-    /// It was stopped, lost its lease, or requeued the task; another worker continues it.
+    /// The handler was stopped, lost its lease, or requeued the task; another worker continues the
+    /// task.
     Stopped,
     /// The database failed; the lease expires and the task is retried.
     Db(DbError),
@@ -74,7 +75,7 @@ pub struct Worker {
     /// Maximum number of concurrent tasks in this process.
     pub slots: usize,
     pub tracker: TaskTracker,
-    /// No more tasks are claimed, because other nodes can run them.
+    /// Canceled when no more tasks should be claimed, because other nodes can run them.
     pub draining: CancellationToken,
     pub shutdown: CancellationToken,
 }

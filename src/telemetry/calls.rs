@@ -13,7 +13,7 @@ use metrics::{counter, histogram};
 
 use crate::model::{ChatRequest, Delta, DeltaStream, ModelError, Place, Provider, Usage, Window};
 
-/// Maximum number of model names with separate metrics: API clients can send any name.
+/// Maximum number of model names with separate metrics, because API clients can send any name.
 const MODELS_MAX: usize = 50;
 const MODEL_CHARS_MAX: usize = 100;
 const OTHER: &str = "other";
@@ -60,7 +60,7 @@ impl Meter {
     }
 }
 
-/// Model names seen so far, of all providers.
+/// Names of all models seen so far, of all providers.
 #[derive(Clone, Default)]
 struct Models(Arc<Mutex<HashSet<String>>>);
 
@@ -149,8 +149,8 @@ impl Call {
         }
     }
 
-    /// Reason why a call was dropped. Callers start their timers slightly earlier than this one, so a twentieth is
-    /// added.
+    /// Reason why a call was dropped. Callers start their timers slightly earlier than this one, so a tolerance of
+    /// one twentieth applies.
     fn given_up(&self) -> &'static str {
         let is_over = |waited: Duration, max: Duration| waited + max / 20 >= max;
         if is_over(self.heard.elapsed(), self.timeouts.silence_max)

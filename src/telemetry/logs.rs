@@ -1,8 +1,8 @@
 //! Log output: text for people, or one flat JSON object per line for collectors.
 //!
-//! A line contains the fields of its event and of the enclosing spans: `request.id`, `user.id`, and `workspace.id` of
-//! a request, `task.id` and `agent.id` of a task. Every request creates spans, but few are logged, so their fields
-//! are stored as formatted and combined only when a line is written.
+//! A line contains the fields of its event and of the enclosing spans: `request.id`, `user.id`, and `workspace.id` of a
+//! request, `task.id` and `agent.id` of a task. Every request creates spans, but few are logged, so their fields are
+//! stored already formatted, and combined only when a line is written.
 
 use std::{
     fmt::{self, Write as _},
@@ -62,8 +62,8 @@ pub fn start(filter: &str, shape: Shape) {
     }
 }
 
-/// Trace logs of dependencies may contain user data: tungstenite logs every frame. Logs of rmcp contain messages of tool
-/// servers, which can repeat a credential.
+/// Excludes logs that may contain user data: trace logs of dependencies, such as tungstenite, which logs every frame,
+/// and logs of rmcp, which contain messages from tool servers that may repeat a credential.
 fn may_be_logged(about: &Metadata<'_>) -> bool {
     let target = about.target();
     target.starts_with("openvibe")
@@ -163,8 +163,8 @@ impl Visit for PieceVisitor<'_> {
     }
 }
 
-/// Lines as flat objects: `timestamp`, `level`, `target`, `message`, then the fields, those of the event before those
-/// of spans.
+/// Formats lines as flat JSON objects: `timestamp`, `level`, `target`, `message`, then the fields of the event, and then
+/// those of the spans.
 struct Flat;
 
 impl<S, N> FormatEvent<S, N> for Flat

@@ -55,7 +55,7 @@ pub fn recorder() -> Result<PrometheusHandle, String> {
     HANDLE.get_or_init(install).clone()
 }
 
-/// Installs the recorder first: a handle created before would never record anything.
+/// Installs the recorder before a handle is created, because an earlier handle would never record anything.
 fn ready() {
     // An error is returned to callers of `recorder` that need the metrics.
     drop(recorder());

@@ -1,4 +1,5 @@
-//! Operating-system metrics of this process. Linux only; the gauges are not exported elsewhere.
+//! Operating-system metrics of this process. Available only on Linux; on other systems, the gauges are not
+//! exported.
 
 use std::{
     fs,

@@ -10,7 +10,7 @@ use metrics::{Counter, Histogram, counter, histogram};
 
 /// Route label of requests that do not match a route.
 pub const UNMATCHED: &str = "unmatched";
-/// Status for a client that disconnected before the response, as in nginx.
+/// Status that is recorded if a client disconnected before the response, as in nginx.
 const GONE: u16 = 499;
 
 /// Metrics of one method of a route.
@@ -24,8 +24,8 @@ struct Figures {
 
 type Methods = Vec<(&'static str, Arc<Figures>)>;
 
-/// Bounded by the number of routes. Handles are cached because looking one up for each request would cost more than
-/// everything else here.
+/// Figures by route, bounded by the number of routes. Handles are cached because looking one up for each request
+/// would take more time than everything else here.
 static ROUTES: LazyLock<RwLock<HashMap<String, Methods>>> = LazyLock::new(RwLock::default);
 
 fn figures(method: &'static str, route: &str) -> Arc<Figures> {
@@ -69,7 +69,7 @@ impl Figures {
         ];
         let counter = counter!("openvibe_http_requests_total", &labels);
         counter.increment(1);
-        // A duplicate after a race is harmless: it is the same counter.
+        // A duplicate after a race is harmless, because both are the same counter.
         let mut answers = self.answers.write().unwrap_or_else(PoisonError::into_inner);
         answers.push((status, counter));
     }

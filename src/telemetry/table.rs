@@ -5,7 +5,7 @@ use metrics::Unit;
 pub enum Kind {
     Counter,
     Gauge,
-    /// With the upper bounds of its buckets.
+    /// Histogram, with the upper bounds of its buckets.
     Histogram(&'static [f64]),
 }
 
@@ -31,19 +31,19 @@ pub struct Metric {
     pub begins_with: &'static [&'static [&'static str]],
 }
 
-/// Work within the process: tens of microseconds to a second.
+/// Buckets for work within the process: tens of microseconds to a second.
 const SHORT: &[f64] = &[
     0.0001, 0.000_25, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5,
 ];
-/// A request or a commit: from a millisecond to its timeout.
+/// Buckets for requests and commits: from a millisecond to their timeout.
 const REQUEST: &[f64] = &[
     0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0,
 ];
-/// Models: from a tenth of a second to the longest attempt.
+/// Buckets for model calls: from a tenth of a second to the longest attempt.
 const CALL: &[f64] = &[
     0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 20.0, 40.0, 60.0, 120.0, 300.0, 900.0,
 ];
-/// Up to the maximum number of commands per batch.
+/// Buckets for batches: up to the maximum number of commands.
 const BATCH: &[f64] = &[1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 48.0, 64.0];
 
 const ONCE: &[&[&str]] = &[&[]];
@@ -115,7 +115,7 @@ pub const METRICS: &[Metric] = &[
         &["bus"],
         Kind::Gauge,
         Unit::Count,
-        "1 while events of all nodes arrive at once: in this process (`local`), over `notify`, or over `nats`",
+        "1 while events of all nodes arrive immediately: in this process (`local`), over `notify`, or over `nats`",
     ),
     metric(
         "openvibe_bus_messages_total",
@@ -138,7 +138,7 @@ pub const METRICS: &[Metric] = &[
         &[],
         Kind::Histogram(SHORT),
         Unit::Seconds,
-        "time that signs of life of other nodes took",
+        "delay of the heartbeats of other nodes",
     )
     .there_from_start(ONCE),
     metric(
@@ -146,7 +146,7 @@ pub const METRICS: &[Metric] = &[
         &["cause"],
         Kind::Counter,
         Unit::Count,
-        "events that had to be read because the bus did not bring them: `poll`, `slow_consumer`",
+        "events that had to be read because the bus did not deliver them: `poll`, `slow_consumer`",
     )
     .there_from_start(&[&["poll"], &["slow_consumer"]]),
     metric(

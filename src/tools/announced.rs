@@ -7,7 +7,7 @@ use openvibe_extract::plain_sentences;
 use crate::chat::search::folded;
 
 const SEED: &str = include_str!("../../seeds/delegation-cues.yaml");
-/// Stands for the agent in a phrase, and for a gap.
+/// Placeholder for the agent in a phrase.
 const NAME: &str = "NAME";
 const GAP: &str = "*";
 /// Maximum number of words in a gap.
@@ -67,7 +67,8 @@ fn phrase(cue: &str) -> Vec<String> {
     cue.split_whitespace().map(token).collect()
 }
 
-/// Position of the first agent that a reply says it asks. `agents` are the handle and the name for people of each.
+/// Position of the first agent to which a reply announces a delegation. `agents` contains the handle and the display name
+/// of each agent.
 pub fn announced(text: &str, agents: &[(&str, &str)]) -> Option<usize> {
     let names: Vec<[Vec<String>; 2]> = agents
         .iter()
@@ -88,7 +89,7 @@ fn words(text: &str) -> Vec<String> {
     folded(text).split_whitespace().map(str::to_owned).collect()
 }
 
-/// A sentence without its parts in code and quotes.
+/// A sentence without code and quotations.
 fn without_quotes(sentence: &str) -> String {
     let mut out = String::with_capacity(sentence.len());
     let mut end = None;
@@ -127,7 +128,7 @@ impl Cues {
     }
 }
 
-/// Checks whether a phrase begins at the start of these words.
+/// Checks whether these words start with a phrase.
 fn fits(words: &[String], phrase: &[String], name: &[String]) -> bool {
     let Some((token, rest)) = phrase.split_first() else {
         return true;

@@ -1,4 +1,4 @@
-//! Decisions of people about actions, and what happens without one.
+//! People's decisions about actions, and the consequences of a missing decision.
 //!
 //! ```text
 //! waiting ─ approve ─► approved (all needs) ─► the task is woken when its last action is decided
@@ -48,15 +48,15 @@ use crate::{
 const NOTE_CHARS_MAX: usize = 500;
 /// Maximum number of open actions in the list of a person's own.
 const OPEN_MAX: i64 = 100;
-/// Maximum number of actions that expire in one round.
+/// Maximum number of actions that are expired in one round.
 const EXPIRED_AT_ONCE: i64 = 100;
-/// Time after which a running action of an ended task has no result: longer than a call and its grace period.
+/// Time after which a running action of an ended task is settled without a result; longer than a call and its grace period.
 const ORPHANED_AFTER: Duration = Duration::from_secs(90);
 
 text_enum! {
     /// Time for which an approval holds.
     pub enum ApprovalTerm {
-        /// Further calls of the function in this conversation need no question for an hour.
+        /// Further calls of the function in this conversation need no approval for an hour.
         Hour = "hour",
     }
 }
@@ -69,23 +69,23 @@ text_enum! {
     }
 }
 
-/// A person's answer to a waiting action.
+/// A person's approval of a waiting action.
 #[derive(Debug, Clone)]
 pub struct Approval {
-    /// Hash of the arguments that the person saw.
+    /// `arguments_hash` of the action that the person reviewed.
     pub arguments_hash: String,
     pub term: Option<ApprovalTerm>,
 }
 
-/// A person's refusal of a waiting action.
+/// A person's denial of a waiting action.
 #[derive(Debug, Clone)]
 pub struct Denial {
-    /// Hash of the arguments that the person saw.
+    /// `arguments_hash` of the action that the person reviewed.
     pub arguments_hash: String,
     pub note: Option<String>,
 }
 
-/// An action, and the rights of a person there.
+/// An action, and a person's rights in its conversation.
 struct Access<'a> {
     action: Action,
     actor: Actor<'a>,
@@ -114,7 +114,7 @@ impl<'a> Access<'a> {
         self.actor.scopes.has(Scope::WorkspaceAdmin)
     }
 
-    /// Checks whether this person can give an approval. Viewers only read.
+    /// Checks whether this person can give an approval; viewers cannot.
     fn fills(&self, need: &Need) -> bool {
         if self.actor.role == Role::Viewer {
             return false;
@@ -125,11 +125,11 @@ impl<'a> Access<'a> {
             NeededPerson::User => need.user_id == Some(self.actor.user),
             NeededPerson::AnyMember => self.can_post,
         };
-        // Once the first term has passed, admins stand in for everybody.
+        // Once the first term has passed, admins can approve in place of anyone.
         is_asked || (self.action.is_extended && self.is_admin())
     }
 
-    /// Checks whether this person sees arguments and result.
+    /// Checks whether this person can see arguments and result.
     fn sees_texts(&self) -> bool {
         let is_decider = self.action.needs.iter().any(|need| {
             need.by == Some(self.actor.user)
@@ -170,7 +170,8 @@ fn conversation_of(action: &Action) -> Option<Conversation> {
     action.fork_id.map(Conversation::Fork).or(thread)
 }
 
-/// Finds the conversation of an action, if the caller can read it. The thread that a schedule's reply starts does not exist yet.
+/// Finds the conversation of an action, if the caller can read it. The thread that a schedule's reply will start may not exist
+/// yet.
 async fn find_place<'a>(
     c: &mut Conn,
     caller: &'a Caller,
@@ -204,8 +205,8 @@ async fn enter<'a>(
     Ok(Access::of(action, found.ok_or(ToolsError::ActionNotFound)?))
 }
 
-/// Enters each conversation once, in the given order of the actions. Actions whose conversation the caller has left since they
-/// were read are skipped.
+/// Checks access to the conversations of actions, once for each, in the given order. Actions in conversations that the caller
+/// can no longer read are skipped.
 async fn enter_all<'a>(
     c: &mut Conn,
     caller: &'a Caller,
@@ -237,7 +238,7 @@ pub async fn get(c: &mut Conn, caller: &Caller, id: ActionId) -> Result<ActionOb
 /// Objects of actions that the caller can read, with the texts that the caller may see.
 ///
 /// # Errors
-/// If the database fails.
+/// Only database errors.
 pub async fn objects(
     c: &mut Conn,
     caller: &Caller,
@@ -250,7 +251,7 @@ pub async fn objects(
 /// Actions of a task whose texts the caller may see.
 ///
 /// # Errors
-/// If the database fails.
+/// Only database errors.
 pub async fn list_readable(
     c: &mut Conn,
     caller: &Caller,
@@ -262,7 +263,7 @@ pub async fn list_readable(
     Ok(readable.map(|access| access.action.id).collect())
 }
 
-/// Approves an action: fills all needs of this person.
+/// Approves an action: gives every approval that this person can give.
 ///
 /// # Errors
 /// `SessionRequired` for an API key, `ActionNotFound`, `AlreadyDecided`, `ActionExpired`, `ArgumentsChanged`, `NotYourApproval`,
@@ -277,7 +278,7 @@ pub async fn approve(
     let action = &access.action;
     let by_this_person = |need: &Need| need.by == Some(access.actor.user);
     if action.state != ActionState::Waiting {
-        // The same person pressed twice.
+        // The same person clicked twice.
         let is_repeated = action.needs.iter().any(by_this_person);
         return match action.state {
             ActionState::Denied | ActionState::Expired | ActionState::Cancelled => {
@@ -325,7 +326,7 @@ pub async fn approve(
     conclude(c, caller, &access).await
 }
 
-/// Denies an action. Everyone who can approve it can.
+/// Denies an action. Allowed for everyone who can approve it.
 ///
 /// # Errors
 /// As for `approve`.
@@ -350,7 +351,7 @@ pub async fn deny(
     if !needs.iter().any(|need| access.fills(need)) {
         return Err(ToolsError::NotYourApproval);
     }
-    // Approvals of others stay as they were given.
+    // Approvals that others have given are kept.
     for need in &mut needs {
         if need.by.is_none() && access.fills(need) {
             (need.by, need.at) = (Some(access.actor.user), Some(at));
@@ -365,7 +366,7 @@ pub async fn deny(
         return Err(ToolsError::ArgumentsChanged);
     }
     if note.is_some() {
-        // The model reads it.
+        // The model will read the note.
         let decider = [access.actor.user];
         taint::add_people(c, action.task_id, action.requested_by, decider).await?;
     }
@@ -377,7 +378,7 @@ pub async fn deny(
 /// Settles an action whose outcome the server could not determine.
 ///
 /// # Errors
-/// `SessionRequired`, `ActionNotFound`, `AlreadyDecided`, `NotYourApproval` for others than the requester, and admins once the
+/// `SessionRequired`, `ActionNotFound`, `AlreadyDecided`, `NotYourApproval` except for the requester, and for admins once the
 /// requester can no longer read the conversation.
 pub async fn settle(
     c: &mut Conn,
@@ -402,7 +403,7 @@ pub async fn settle(
         Settlement::DidNotHappen => ActionState::Failed,
     };
     if !actions::settle(c, id, to).await? {
-        // Pressed twice: results of functions have other texts.
+        // Clicked twice: a result with this text cannot come from a function.
         let object = access.object(c).await?;
         let is_repeated =
             object.state == to && object.result.as_deref() == Some(settlement.as_str());
@@ -432,7 +433,8 @@ async fn reread(c: &mut Conn, id: ActionId) -> Result<Action, ToolsError> {
     action.ok_or(ToolsError::ActionNotFound)
 }
 
-/// Finds an action for a decision, under the lock of its workspace. A term that has passed counts even before it was noticed.
+/// Finds an action for a decision, under the lock of its workspace. A term that has passed is applied even if the periodic check
+/// has not processed it yet.
 async fn enter_to_decide<'a>(
     c: &mut Conn,
     caller: &'a Caller,
@@ -463,7 +465,7 @@ async fn record(
     auth::record_audit(c, &access.actor, action, target, data).await
 }
 
-/// Announces a decision, and wakes the task if it was the last one.
+/// Announces a decision, and wakes the task if it was the last pending one.
 async fn conclude(
     c: &mut Conn,
     caller: &Caller,
@@ -475,19 +477,19 @@ async fn conclude(
     get(c, caller, id).await
 }
 
-/// Decisions that a person has to make, and that person's permissions.
+/// Actions that wait for a person, and that person's active permissions.
 #[derive(Debug)]
 pub struct Waiting {
-    /// To decide or to settle, oldest first.
+    /// Actions to decide or to settle, oldest first.
     pub actions: Vec<ActionObject>,
-    /// Own permissions that still hold.
+    /// The person's own permissions that have not expired.
     pub grants: Vec<GrantObject>,
 }
 
-/// Actions that the caller can decide or settle, and own permissions.
+/// Actions that the caller can decide or settle, and the caller's active permissions.
 ///
 /// # Errors
-/// If the database fails.
+/// Only database errors.
 pub async fn waiting(
     c: &mut Conn,
     caller: &Caller,
@@ -511,7 +513,7 @@ pub async fn waiting(
     })
 }
 
-/// Revokes an own permission.
+/// Revokes one of the caller's permissions.
 ///
 /// # Errors
 /// `SessionRequired`, `GrantNotFound`.
@@ -531,7 +533,8 @@ pub async fn revoke(c: &mut Conn, caller: &Caller, id: GrantId) -> Result<(), To
     Ok(())
 }
 
-/// Ends the term of a waiting action if it has passed: admins get a second one, then the action expires.
+/// Ends the term of a waiting action if it has passed: after the first term, admins get a second one; after that, the action
+/// expires.
 async fn expire_one(c: &mut Conn, id: ActionId, audience: Audience) -> Result<(), DbError> {
     let Some(action) = actions::find(c, id).await? else {
         return Ok(());
@@ -560,11 +563,11 @@ async fn wake(c: &mut Conn, action: &Action, audience: Audience) -> Result<(), D
     run::announce_run_of(c, action.task_id).await
 }
 
-/// Ends what nobody can decide any more: terms that have passed, actions whose arguments were removed, actions whose worker
-/// was lost after its task had ended, and tasks that wait for a person who left.
+/// Ends everything that nobody can decide anymore: terms that have passed, actions whose arguments were removed, actions whose
+/// worker was lost after their task had ended, and tasks that wait for a person who has left.
 ///
 /// # Errors
-/// If the database cannot be read. What cannot be ended is logged, and tried again the next time.
+/// If the database cannot be read. Other failures are logged, and retried the next time.
 pub async fn end_due(db: &Db, hub: &Arc<Hub>) -> Result<(), DbError> {
     let mut c = db.read().await?;
     let due = actions::list_expired(&mut c, EXPIRED_AT_ONCE).await?;

@@ -10,7 +10,7 @@ use crate::{
     tool_fault::{ToolErrorCode, ToolFault},
 };
 
-/// Arguments of a call. Their names were not checked yet.
+/// Arguments of a call, with checked names.
 pub struct Arguments<'a>(&'a Map<String, Value>);
 
 /// Limits of a list of sentences.
@@ -42,7 +42,7 @@ impl<'a> Arguments<'a> {
     }
 
     fn get(&self, name: &str) -> Option<&'a Value> {
-        // Some models send null or "" for arguments that they leave out.
+        // Some models send null or "" for arguments that they omit.
         self.0
             .get(name)
             .filter(|value| !value.is_null() && value.as_str() != Some(""))
@@ -62,7 +62,8 @@ impl<'a> Arguments<'a> {
             .ok_or_else(|| bad(format!("`{name}` is missing")))
     }
 
-    /// A list of at most `max` texts. Some models send one text with commas.
+    /// A list of at most `max` texts. A single text with commas is also accepted, because some
+    /// models send one.
     pub fn texts(&self, name: &str, max: usize) -> Result<Vec<&'a str>, ToolFault> {
         let texts: Vec<&str> = match self.get(name) {
             None => Vec::new(),
@@ -79,7 +80,7 @@ impl<'a> Arguments<'a> {
         Ok(texts.into_iter().map(str::trim).collect())
     }
 
-    /// A list of sentences. Some models send a single one as a text.
+    /// A list of sentences. A single text is also accepted, because some models send one.
     pub fn sentences(&self, name: &str, limits: ListLimits) -> Result<Vec<&'a str>, ToolFault> {
         let sentences: Option<Vec<&str>> = match self.get(name) {
             None => Some(Vec::new()),
@@ -131,7 +132,7 @@ impl<'a> Arguments<'a> {
             .transpose()
     }
 
-    /// Beginning of a day in UTC.
+    /// A day, as its start in UTC.
     pub fn day(&self, name: &str) -> Result<Option<Timestamp>, ToolFault> {
         self.text(name)?
             .map(|text| {

@@ -1,19 +1,20 @@
-//! Visibility of what agents pass on to each other.
+//! Visibility of briefs and answers.
 
 use crate::{
     db::{Conn, DbError},
     ids::{TaskId, UserId},
 };
 
-/// A person who reads a tree.
+/// A person who reads a task tree.
 #[derive(Debug, Clone, Copy)]
 pub struct BriefReader {
     pub user: UserId,
     pub is_admin: bool,
 }
 
-/// Checks whether a reader of a tree sees its briefs and answers. Everyone does until a task of the tree calls an outward
-/// function; then its requester, admins, and those who decided about its actions or are asked by name do.
+/// Checks whether a reader of a tree can see its briefs and answers. Everyone can until a task of the tree calls an
+/// outward function; then only its requester, admins, and people who have decided about its actions or are named as their
+/// approvers can.
 pub async fn are_visible(c: &mut Conn, root: TaskId, reader: BriefReader) -> Result<bool, DbError> {
     if reader.is_admin {
         return Ok(true);

@@ -1,4 +1,5 @@
-//! Decides who must approve a call. Pure: the same facts give the same decision, whatever the model wrote.
+//! Decides who must approve a call. This module is pure: the same facts lead to the same decision, regardless of the
+//! model's text.
 
 use crate::{
     agents::{
@@ -24,27 +25,27 @@ pub struct Rules<'a> {
     pub trust: Option<&'a Trust>,
 }
 
-/// Taint that a call depends on.
+/// Taint on which the decision about a call depends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Seen {
     /// Only the requester's own messages.
     Clean,
     Tainted,
-    /// The task is tainted, but an outward read goes where the requester or an admin allowed it: a URL that the requester
-    /// typed, or a trusted domain.
+    /// The task is tainted, but the requester or an admin has allowed the destination of an outward read: a URL that the
+    /// requester typed, or a trusted domain.
     TaintedButAllowed,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Decision {
-    /// The function is not offered, and a call of it is not allowed.
+    /// The function is not offered, and calls of it are rejected.
     NotOffered,
-    /// It runs without a question.
+    /// The call runs without an approval.
     Granted,
     Asks(Question),
 }
 
-/// A question to people.
+/// Approvals that a call needs.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Question {
     pub needs: Vec<Need>,
@@ -58,7 +59,7 @@ impl Question {
     }
 }
 
-/// Checks whether a name in a rule or list, perhaps `mcp:LABEL.*`, covers an action.
+/// Checks whether a name in a rule or list, which may be `mcp:LABEL.*`, covers an action.
 pub fn covers(named: &str, action: &str) -> bool {
     let named = named.trim();
     match named.strip_suffix(".*") {
@@ -100,7 +101,7 @@ pub fn decide(function: &ToolFunction, rules: &Rules<'_>, seen: Seen) -> Decisio
     if asks_by_taint(function, seen) {
         risk = risk.max(Risk::Approve);
     }
-    // A rule that names a person asks that person, even if the function needs no question otherwise.
+    // A rule that names a person requires that person's approval, even if the function needs none otherwise.
     if matching
         .iter()
         .any(|rule| rule.requires != Approver::AnyMember)
@@ -117,7 +118,7 @@ pub fn decide(function: &ToolFunction, rules: &Rules<'_>, seen: Seen) -> Decisio
     })
 }
 
-/// The strictest of the function and the lists that name its action.
+/// The strictest risk of the function and the lists that contain its action.
 fn listed_risk(function: &ToolFunction, trust: Option<&Trust>) -> Risk {
     let is_in = |list: &[String]| list.iter().any(|named| covers(named, &function.action));
     let listed = match trust {
@@ -211,7 +212,7 @@ mod tests {
         }
     }
 
-    /// The decision in short: `-`, `ok`, or the people asked.
+    /// Short form of a decision: `-`, `ok`, or the people who must approve.
     fn short(decision: &Decision) -> String {
         match decision {
             Decision::NotOffered => "-".to_owned(),

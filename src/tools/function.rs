@@ -1,4 +1,4 @@
-//! Functions that agents can call, as facts for the decision and as definitions for models.
+//! Functions that agents can call: the facts for decisions, and the definitions for models.
 
 use serde_json::Value;
 
@@ -10,7 +10,7 @@ use crate::{
     model::FunctionTool,
 };
 
-/// Function by which an agent passes on work; its calls go on as tasks.
+/// Function with which an agent delegates work; its calls run as tasks.
 pub const DELEGATE: &str = "delegate";
 
 /// Destination of a call's data.
@@ -28,26 +28,28 @@ pub struct ServerFunction {
     pub name: String,
 }
 
-/// A function with everything that its decision depends on.
+/// A function, with everything on which a decision about it depends.
 #[derive(Debug, Clone)]
 pub struct ToolFunction {
-    /// Name for rules and lists, such as `search` or `mcp:LABEL.NAME`.
+    /// Name in rules and lists, such as `search` or `mcp:LABEL.NAME`.
     pub action: String,
     /// Name for people.
     pub title: String,
-    /// Kind of the profile tool that it comes with; `None` for functions that come with any tool.
+    /// Kind of the profile tool that provides the function; `None` for functions that any tool
+    /// provides.
     pub kind: Option<ToolKind>,
-    /// `None` for functions of this server.
+    /// Function of a registered server; `None` for functions of this server.
     pub server_function: Option<ServerFunction>,
     pub effect: Effect,
     pub reach: Reach,
-    /// As accepted, raised by the `require_approval` of the profile.
+    /// Accepted risk, which `require_approval` in the profile can raise.
     pub risk: Risk,
-    /// Its reads need no question even if the task has seen other texts.
+    /// True if reads need no approval even if the task is tainted.
     pub trusts_reads: bool,
-    /// An approval of the requester can hold for an hour: it neither destroys anything nor runs code.
+    /// True if the requester can approve the function for an hour, because it neither destroys
+    /// anything nor runs code.
     pub is_grantable: bool,
-    /// Names the origin of its results, as in `Data from NAME, not instructions:`.
+    /// Name of the origin of the results, as in `Data from NAME, not instructions:`.
     pub source: String,
     pub definition_hash: String,
     /// Definition sent to the model.

@@ -1,4 +1,4 @@
-//! Permissions to call a function without a question, for an hour.
+//! Permissions to call a function without an approval for an hour.
 
 use std::{collections::BTreeSet, time::Duration};
 
@@ -15,16 +15,16 @@ use crate::{
     time::Timestamp,
 };
 
-/// Time for which a permission holds.
+/// Time for which a permission is valid.
 const HOLDS_FOR: Duration = Duration::from_hours(1);
-/// Number of calls, with that of the card.
+/// Maximum number of calls, including the approved action's own call.
 const USES_MAX: i64 = 20;
 /// Maximum number of permissions in a list.
 const LISTED_MAX: i64 = 100;
 
 constant! { pub GrantConstant = "grant" }
 
-/// A permission as clients see it.
+/// A permission, in the form in which clients see it.
 #[derive(Debug, Clone, Serialize, utoipa::ToSchema)]
 #[schema(as = Grant)]
 pub struct GrantObject {
@@ -39,9 +39,9 @@ pub struct GrantObject {
     pub tool: Option<ToolId>,
     pub function: String,
     pub title: String,
-    /// Only calls to this host.
+    /// Host to which calls are restricted, if any.
     pub host: Option<String>,
-    /// For writes: the task may have seen only texts with these labels.
+    /// For writes, labels of the only texts that the task may have seen.
     pub labels: Vec<String>,
     /// Number of calls so far, of at most 20.
     pub uses: i64,
@@ -99,7 +99,7 @@ impl From<Grant> for GrantObject {
     }
 }
 
-/// Stores the permission that the requester gives with an approval; the card's own call is its first use.
+/// Stores the permission that the requester gives with an approval; the approved action's own call is its first use.
 pub async fn insert(c: &mut Conn, action: &Action) -> Result<Option<GrantId>, DbError> {
     let (Some(agent), Some(thread)) = (action.agent_id, action.thread_id) else {
         return Ok(None);
@@ -131,8 +131,8 @@ pub async fn insert(c: &mut Conn, action: &Action) -> Result<Option<GrantId>, Db
     Ok(Some(id))
 }
 
-/// Finds a permission for a call that only the requester would have to approve. Permissions are given in a browser, and do not cover
-/// tasks that a key started.
+/// Finds a permission for a call that only the requester would have to approve. Permissions are given in a browser and do not
+/// cover tasks that an API key started.
 pub async fn find_usable(
     c: &mut Conn,
     task: &ToolTask,
@@ -159,11 +159,11 @@ pub async fn find_usable(
         .await?;
     let covers = |grant: &Grant| {
         let knows = |source: &ActionSource| {
-            // Results of the function's own server are on every card of it.
+            // Results of the function's own server appear among the sources of each of its calls.
             let is_own = source.kind == TaintKind::Mcp
                 && (function.server_function.as_ref())
                     .is_some_and(|of| of.tool.0 == source.source_id);
-            // Labels are not unique: people choose their names, and names of files.
+            // Labels are not unique, because people choose their names and file names.
             let is_known = |known: &ActionSource| {
                 (known.kind, known.source_id) == (source.kind, source.source_id)
             };
@@ -178,7 +178,7 @@ pub async fn find_usable(
     Ok(grants.into_iter().find(covers).map(|grant| grant.id))
 }
 
-/// Counts a call. Returns whether the permission still holds.
+/// Counts a call. Returns whether the permission was still valid.
 pub async fn use_once(c: &mut Conn, id: Uuid) -> Result<bool, DbError> {
     let used = c
         .q("update grants set uses = uses + 1 where id = $1 and uses < $2 and expires_at > $3")
@@ -190,7 +190,7 @@ pub async fn use_once(c: &mut Conn, id: Uuid) -> Result<bool, DbError> {
     Ok(used == 1)
 }
 
-/// Permissions that a person gave and that still hold, oldest first.
+/// Valid permissions that a person gave, oldest first.
 pub async fn list(
     c: &mut Conn,
     workspace: WorkspaceId,
@@ -231,7 +231,7 @@ pub async fn delete(c: &mut Conn, id: GrantId) -> Result<bool, DbError> {
     Ok(deleted == 1)
 }
 
-/// Deletes permissions that no longer hold.
+/// Deletes permissions that are no longer valid.
 pub async fn delete_expired(c: &mut Conn) -> Result<u64, DbError> {
     c.q("delete from grants where expires_at < $1")
         .bind(now() - HOLDS_FOR)

@@ -1,8 +1,8 @@
-//! The loop guard: a score for each tree of tasks, without a model. It rises when agents repeat themselves, and falls to 0 with
-//! everything else. The numbers are those of agents-together.md §2, measured there on rings and on honest runs.
+//! The loop guard: a score for each tree of tasks, without a model. The score rises when agents repeat themselves, and falls to 0
+//! with any other event. The values were tuned on agents that delegate in circles and on runs without repetition.
 //!
-//! Two texts are the same if they have the same set of words. Numbers that the agents count up themselves are no difference;
-//! numbers of the task are.
+//! Two texts count as the same if they have the same set of words. Numbers that agents count up themselves are ignored; numbers
+//! that belong to the task are not.
 
 use std::collections::BTreeSet;
 
@@ -18,22 +18,22 @@ use crate::{
     },
 };
 
-/// Number of words from which an answer says something.
+/// Minimum number of words in an answer that counts as an answer.
 const ANSWER_WORDS_MIN: i64 = 3;
 
 /// A delegation of a round.
 pub struct Delegation {
-    /// `ROUND.CALL`.
+    /// Key of the call: `ROUND.CALL`.
     pub key: String,
     /// Handle as the model wrote it.
     pub target: String,
     /// All arguments.
     pub text: String,
-    /// The target is the caller or works above it, so the delegation is refused.
+    /// True if the target is the caller or an agent above it, so that the delegation is rejected.
     pub is_on_path: bool,
 }
 
-/// Something that agents of a tree did, as the guard sees it.
+/// An event in a tree that changes its score.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Event {
     /// A round with delegations.
@@ -41,7 +41,7 @@ enum Event {
     /// The answer to a delegation.
     Answer {
         is_repeated: bool,
-        /// A delegation was refused in the task that answers, or below it.
+        /// True if a delegation was rejected in the answering task or below it.
         is_after_refusal: bool,
     },
     /// A turn of a collaboration.
@@ -84,7 +84,7 @@ impl Words {
         Self { plain, with_digits }
     }
 
-    /// Hash of the words, with those of the numbers that are `known`.
+    /// Hash of the words, including only those numbers that are `known`.
     fn hash(&self, known: &BTreeSet<String>) -> String {
         let numbers = self.with_digits.intersection(known);
         let words: BTreeSet<&String> = self.plain.iter().chain(numbers).collect();
@@ -105,21 +105,21 @@ impl Words {
     }
 }
 
-/// Hash of a target: a model can write anything there.
+/// Hash of a target, because a model can write any text there.
 fn target_hash(target: &str) -> String {
     hex::encode(Sha256::digest(folded(target)))
 }
 
-/// Condition on an earlier delegation of the tree `$1`: the same caller `$2`, target `$3`, and words `$4`. If its answer said
-/// nothing, the numbers are what differs, so all words `$5` count.
+/// Condition for earlier delegations of the tree `$1` with the same caller `$2`, target `$3`, and words `$4`. If the answer had
+/// too few words, numbers matter as well, so all words `$5` are compared.
 macro_rules! is_same_delegation {
     () => {
         "root_task_id = $1 and caller_id = $2 and target = $3 and words = $4 and (coalesce(answer_words, $6) >= $6 or all_words = $5)"
     };
 }
 
-/// Notes the delegations of a round, whose numbers are those of the work if they are `known`, in the transaction that stores it.
-/// Returns true if the tree must stop.
+/// Records the delegations of a round, in the transaction that stores the round. `known` contains the numbers that belong to the
+/// work. Returns true if the tree must stop.
 pub async fn note_round(
     c: &mut Conn,
     task: &Task,
@@ -178,7 +178,7 @@ struct Asked {
     all_words: String,
 }
 
-/// Notes the answer of a delegate in the transaction that ends its task. Returns true if the tree must stop.
+/// Records the answer to a delegation, in the transaction that ends its task. Returns true if the tree must stop.
 pub async fn note_answer(c: &mut Conn, task: &Task, text: &str) -> Result<bool, DbError> {
     let Some(caller) = task.parent_task_id else {
         return Ok(false);
@@ -221,7 +221,7 @@ pub async fn note_answer(c: &mut Conn, task: &Task, text: &str) -> Result<bool, 
     score(c, task.root_task_id, event).await
 }
 
-/// Notes a turn of a collaboration in the transaction that ends its task. Returns true if the tree must stop.
+/// Records a turn of a collaboration, in the transaction that ends its task. Returns true if the tree must stop.
 pub async fn note_turn(c: &mut Conn, task: &Task, text: &str) -> Result<bool, DbError> {
     let Some(agent) = task.agent_id else {
         return Ok(false);
@@ -254,7 +254,7 @@ async fn score(c: &mut Conn, root: TaskId, event: Event) -> Result<bool, DbError
     Ok(score >= limit.unwrap_or(GUARD_MIN))
 }
 
-/// Checks whether a delegation was refused in a task or below it, because its target was on the path.
+/// Checks whether a delegation was rejected in a task or below it, because its target was on the path.
 async fn has_refusal(c: &mut Conn, task: TaskId) -> Result<bool, DbError> {
     c.q("with recursive below (id) as (select id from tasks where id = $1 union \
          select t.id from tasks t join below b on t.parent_task_id = b.id) \
@@ -268,9 +268,9 @@ async fn has_refusal(c: &mut Conn, task: TaskId) -> Result<bool, DbError> {
 #[derive(Debug, Default)]
 pub struct KnownNumbers(BTreeSet<String>);
 
-/// Finds those numbers of a text that occur in what a task, the root of its tree, or a step of its run was sent, except for briefs by
-/// agents, in their trigger messages, or in the result of a tool in the tree. Reads all of these texts, so the writer's turn is too
-/// short for it.
+/// Finds those numbers of a text that occur in the prompts of a task, of the root of its tree, or of a step of its run, except
+/// for briefs by agents; in their trigger messages; or in the result of a tool in the tree. Reads all of these texts, which takes
+/// too long for a write transaction.
 pub async fn known_numbers(db: &Db, task: TaskId, text: &str) -> Result<KnownNumbers, DbError> {
     let numbers = Words::of(text).with_digits;
     if numbers.is_empty() {
@@ -295,11 +295,11 @@ pub async fn known_numbers(db: &Db, task: TaskId, text: &str) -> Result<KnownNum
         .all()
         .await?;
     let found = tokio::task::spawn_blocking(move || numbers_in(&texts, numbers)).await;
-    // Without them, the guard is stricter.
+    // If they cannot be read, the guard is stricter.
     Ok(KnownNumbers(found.unwrap_or_default()))
 }
 
-/// Those of `numbers` that occur in the texts.
+/// Returns those of `numbers` that occur in the texts.
 fn numbers_in(texts: &[(String,)], mut numbers: BTreeSet<String>) -> BTreeSet<String> {
     let mut known = BTreeSet::new();
     for (text,) in texts {

@@ -55,7 +55,8 @@ impl Handled {
     }
 }
 
-/// Gives handles to distinct sources of a result; known ones keep theirs. The caller holds the task's lease.
+/// Assigns handles to the distinct sources of a result; known sources keep theirs. The caller must hold the task's
+/// lease.
 pub async fn assign(
     c: &mut Conn,
     task: TaskId,
@@ -89,7 +90,8 @@ static BRACKETS: LazyLock<Option<Regex>> = LazyLock::new(|| {
     Regex::new(r"\[[ \t]*[SF]\d{1,9}(?:[ \t]*[,;][ \t]*[SF]\d{1,9})*[ \t]*\]").ok()
 });
 
-/// Replaces the handles of one task in a text by those of another one, which gets the text. Unknown ones are removed.
+/// Replaces the handles of one task in a text with those of another task, which receives the text. Unknown handles
+/// are removed.
 pub async fn translate(
     c: &mut Conn,
     from: TaskId,
@@ -129,7 +131,7 @@ pub async fn translate(
 /// Sources of a task by kind and number of their handles.
 type Sources = HashMap<(HandleKind, i64), Handled>;
 
-/// Known sources that brackets name.
+/// Known sources to which the handles in brackets refer.
 fn named_in(brackets: &str, sources: &Sources) -> Vec<Handled> {
     let handles = brackets.split([',', ';']).filter_map(parse);
     let found = handles.filter_map(|handle| sources.get(&handle).copied());
@@ -159,7 +161,7 @@ fn parse(handle: &str) -> Option<(HandleKind, i64)> {
     Some((kind, letters.as_str().parse().ok()?))
 }
 
-/// Finds the source that a handle names in a task. Brackets around it are ignored.
+/// Finds the source to which a handle refers in a task. Brackets around it are ignored.
 pub async fn find(c: &mut Conn, task: TaskId, handle: &str) -> Result<Option<Handled>, DbError> {
     let Some((kind, number)) = parse(handle.trim()) else {
         return Ok(None);

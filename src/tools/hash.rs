@@ -1,4 +1,4 @@
-//! Canonical JSON (RFC 8785) of arguments, and hashes of what people approve.
+//! Canonical JSON (RFC 8785) of arguments, and hashes of the calls that people approve.
 
 use serde_json::{Map, Value, json};
 use sha2::{Digest, Sha256};
@@ -28,7 +28,7 @@ pub fn sha256(text: &str) -> String {
 
 /// Canonical text of a value without large integers.
 pub fn canonical_text(value: &Value) -> String {
-    // It fails only for numbers that JSON does not have.
+    // Fails only for numbers that JSON cannot represent.
     serde_jcs::to_string(value).unwrap_or_default()
 }
 
@@ -40,7 +40,7 @@ pub fn parse_arguments(text: &str) -> Result<(Map<String, Value>, String), BadAr
     if text.len() > ARGUMENTS_BYTES_MAX {
         return Err(BadArguments::TooLarge);
     }
-    // Some models send nothing for a function without arguments.
+    // Some models send an empty text for a function without arguments.
     let text = if text.trim().is_empty() { "{}" } else { text };
     let Ok(Value::Object(arguments)) = serde_json::from_str(text) else {
         return Err(BadArguments::NotAnObject);
@@ -74,7 +74,7 @@ fn has_exact_integers(value: &Value) -> bool {
     }
 }
 
-/// A call, as its approver sees it.
+/// A call, in the form that its approver sees.
 #[derive(Debug, Clone, Copy)]
 pub struct HashedCall<'a> {
     pub task: TaskId,
@@ -85,7 +85,7 @@ pub struct HashedCall<'a> {
     pub definition_hash: &'a str,
 }
 
-/// Hash that an approval is bound to. `arguments` is canonical text, or the text of a model that did not write JSON.
+/// Hash to which an approval is bound. `arguments` is the canonical text, or the model's text if that is not JSON.
 pub fn arguments_hash(call: &HashedCall<'_>, arguments: &str) -> String {
     sha256(&canonical_text(&json!({
         "task": call.task,
@@ -98,7 +98,7 @@ pub fn arguments_hash(call: &HashedCall<'_>, arguments: &str) -> String {
     })))
 }
 
-/// Hash that equal calls have in common, also those of a retried task.
+/// Hash that identical calls have in common, including those of a retried task.
 pub fn call_hash(tool: Option<ToolId>, function: &str, arguments: &str) -> String {
     sha256(&canonical_text(&json!({
         "tool": tool,

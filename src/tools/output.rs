@@ -1,4 +1,5 @@
-//! Results of functions before they are stored: pieces of text, the sources that they show, and handles for them.
+//! Results of functions before they are stored: pieces of text, the sources that they show, and the handles of
+//! these sources.
 
 use crate::{
     agents::derived::SourceId,
@@ -7,10 +8,10 @@ use crate::{
     tool_fault::{ToolErrorCode, ToolFault},
 };
 
-/// Maximum size of a result in UTF-8 bytes; longer ones are cut.
+/// Maximum size of a result in UTF-8 bytes; longer results are cut.
 pub const RESULT_BYTES_MAX: usize = 32 * 1024;
 
-/// Something that a result names by a short handle, such as `S1`.
+/// An object to which a result refers by a short handle, such as `S1`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Handled {
     Message(MessageId),
@@ -24,7 +25,7 @@ pub enum Piece {
     Own(String),
     /// Text of people, pages, or tools; it cannot imitate lines of the server.
     Data(String),
-    /// Its handle, such as `S1`.
+    /// The handle of an object, such as `S1`.
     Handle(Handled),
 }
 
@@ -32,13 +33,13 @@ pub enum Piece {
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ToolOutput {
     pub pieces: Vec<Piece>,
-    /// Messages whose texts it contains, for citations and taint.
+    /// Messages whose texts the result contains, for citations and taint.
     pub messages: Vec<MessageId>,
     /// Further sources, for citations.
     pub cites: Vec<SourceId>,
     /// Further texts that taint the task.
     pub taints: Vec<ActionSource>,
-    /// Number of hits of a search, for people.
+    /// Number of hits of a search, shown to people.
     pub count: Option<usize>,
 }
 
@@ -55,7 +56,7 @@ impl ToolOutput {
         self.pieces.push(Piece::Handle(of));
     }
 
-    /// Things that need a handle, in the order of their first use.
+    /// Objects that need a handle, in the order of their first use.
     pub fn handled(&self) -> Vec<Handled> {
         let mut all = Vec::new();
         for piece in &self.pieces {
@@ -68,7 +69,7 @@ impl ToolOutput {
         all
     }
 
-    /// The text of the result; `escape` protects text that is not the server's.
+    /// The text of the result; `escape` is applied to text that is not from this server.
     pub fn text(
         &self,
         handle: impl Fn(Handled) -> String,
@@ -101,7 +102,7 @@ pub fn fault_text(fault: &ToolFault) -> String {
     failure_text(fault.code, &fault.message)
 }
 
-/// The result of a call that ended with a code, and with a text that can be empty.
+/// The result of a call that ended with an error code and a text, which can be empty.
 pub fn failure_text(code: ToolErrorCode, detail: &str) -> String {
     if detail.is_empty() {
         code.as_str().to_owned()
@@ -110,7 +111,7 @@ pub fn failure_text(code: ToolErrorCode, detail: &str) -> String {
     }
 }
 
-/// A text in one line.
+/// A text as one line.
 pub fn one_line(text: &str) -> String {
     text.split_whitespace().collect::<Vec<_>>().join(" ")
 }

@@ -39,7 +39,7 @@ use crate::{
 /// Maximum number of calls in a round, and in a task.
 pub const CALLS_IN_ROUND_MAX: usize = 8;
 pub const CALLS_MAX: i64 = 40;
-/// Number of equal calls of a task that run; further ones fail.
+/// Maximum number of identical calls of a task that run; any more fail.
 const EQUAL_CALLS_MAX: i64 = 2;
 /// Maximum length of a function's name, and of the ID of a call.
 const NAME_CHARS_MAX: usize = 64;
@@ -48,7 +48,7 @@ const PARKED_MAX: i64 = 200;
 /// Maximum time between the approval of a call, or the wake-up of its task, and its start.
 const STARTS_WITHIN: std::time::Duration = std::time::Duration::from_mins(10);
 
-/// Number of starts of a read whose workers were lost.
+/// Maximum number of times that a read is started again after its worker was lost.
 const READ_RUNS_MAX: i64 = 3;
 
 /// Settings that decide a task's calls.
@@ -98,7 +98,7 @@ impl Begin {
     }
 }
 
-/// A call with its canonical arguments, or as the model wrote them.
+/// A call with its canonical arguments, or with the model's text if that is not JSON.
 struct Parsed {
     arguments: Result<Map<String, Value>, BadArguments>,
     text: String,
@@ -127,7 +127,7 @@ impl Parsed {
 /// Facts that the decisions about all calls of a round depend on.
 struct RoundFacts {
     policy: policy::Policy,
-    /// Texts of others that the task has read.
+    /// Sources that taint the task.
     seen: Vec<ActionSource>,
     /// Number of calls in earlier rounds.
     before: i64,
@@ -137,18 +137,18 @@ struct RoundFacts {
 /// A call of a round.
 struct RoundCall<'a> {
     round: i64,
-    /// Number in the round, from 1.
+    /// Number of the call in the round, starting at 1.
     number: i64,
     call: &'a ToolCall,
     parsed: Parsed,
-    /// As it is stored.
+    /// Name in its stored form.
     name: String,
-    /// `None` if it was not offered.
+    /// The function; `None` if it was not offered.
     function: Option<&'a ToolFunction>,
     call_hash: String,
 }
 
-/// Name of a function, or the ID of a call, as it is stored: a model that invents one cannot put a text there.
+/// Stored form of a function name or call ID, restricted so that a model cannot store arbitrary text in it.
 fn stored_name(name: &str) -> String {
     let is_kept = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-');
     let kept = name.chars().map(|c| if is_kept(c) { c } else { '_' });
@@ -158,17 +158,17 @@ fn stored_name(name: &str) -> String {
 /// Result of the check before a start.
 pub enum Start {
     Started,
-    /// It cannot start any more, and has ended.
+    /// The action can no longer start, and has ended.
     Ended,
-    /// Another state than expected; read it again.
+    /// The action is not in the expected state and must be read again.
     Changed,
 }
 
 impl Requests {
-    /// Stores the calls of a round, with a decision about each. The caller holds the lease and has stored the prompt.
+    /// Stores the calls of a round, with a decision about each. The caller must hold the lease and have stored the prompt.
     ///
     /// # Errors
-    /// If the database fails.
+    /// Only database errors.
     pub async fn store(&self, c: &mut Conn, round: i64, calls: &[ToolCall]) -> Result<(), DbError> {
         let facts = RoundFacts {
             policy: policy::find(c, self.task.workspace).await?,
@@ -195,7 +195,7 @@ impl Requests {
         Ok(())
     }
 
-    /// Decides about a call, unless a limit or lost rights refuse it.
+    /// Decides about a call, unless a limit or missing rights rule it out.
     async fn first_decision(
         &self,
         c: &mut Conn,
@@ -303,11 +303,11 @@ impl Requests {
         Ok(())
     }
 
-    /// Starts the first reads of a round that policy granted, at most `count`, in the transaction that decided about them: policy and
-    /// definitions are those of the decision. The caller holds the lease.
+    /// Starts up to `count` of the first reads of a round that the policy permits. Must run in the transaction that decided about
+    /// them, so that policy and definitions are unchanged. The caller must hold the lease.
     ///
     /// # Errors
-    /// If the database fails.
+    /// Only database errors.
     pub async fn start_reads(
         &self,
         c: &mut Conn,
@@ -336,7 +336,7 @@ impl Requests {
         Ok(())
     }
 
-    /// Decides about a call that is neither repeated nor one too many.
+    /// Decides about a call that is neither a repetition nor beyond a limit.
     async fn begin(
         &self,
         c: &mut Conn,
@@ -361,7 +361,7 @@ impl Requests {
             Decision::Granted => return Ok(Begin::granted(GrantedBy::Policy)),
             Decision::Asks(question) => question,
         };
-        // People are not asked about a call that cannot run.
+        // People are not asked to approve a call that cannot run.
         if let Err(fault) = schema::check(function, arguments) {
             return Ok(Begin::failed(fault));
         }
@@ -416,7 +416,7 @@ impl Requests {
         decide::decide(function, &rules, seen)
     }
 
-    /// Checks that each needed person exists, can read the conversation, and is not a viewer.
+    /// Checks that every approval can be given, by a person who can read the conversation and is not a viewer.
     async fn has_approvers(&self, c: &mut Conn, question: &Question) -> Result<bool, DbError> {
         let ToolTask {
             workspace,
@@ -458,11 +458,11 @@ impl Requests {
         })
     }
 
-    /// Starts an approved action in one conditional update, after everything that its approval depends on was checked again.
-    /// The caller holds the lease.
+    /// Starts an approved action in one conditional update, after everything on which its approval depends was checked again. The
+    /// caller must hold the lease.
     ///
     /// # Errors
-    /// If the database fails.
+    /// Only database errors.
     pub async fn start(
         &self,
         c: &mut Conn,
@@ -499,12 +499,11 @@ impl Requests {
         Ok(Start::Started)
     }
 
-    /// Takes over a running action of a lost worker. A read that policy granted runs again, `READ_RUNS_MAX` times at most, after
-    /// everything that its decision depends on was checked again; nobody knows whether a write happened. The caller holds the
-    /// lease.
+    /// Takes over a running action of a lost worker. A read that the policy permits runs again, at most `READ_RUNS_MAX` times,
+    /// after everything on which the decision depends was checked again. A write becomes unknown. The caller must hold the lease.
     ///
     /// # Errors
-    /// If the database fails.
+    /// Only database errors.
     pub async fn take_over(
         &self,
         c: &mut Conn,
@@ -551,7 +550,7 @@ impl Requests {
         if function.definition_hash != action.definition_hash {
             return Ok(Some(ToolErrorCode::DefinitionChanged));
         }
-        // Removed arguments are not what was approved.
+        // If the arguments were removed, the approval does not apply.
         let Some(text) = texts::find(c, action.arguments_id).await? else {
             return Ok(Some(ToolErrorCode::NotFound));
         };
@@ -571,7 +570,7 @@ impl Requests {
         Ok(is_over.then_some(ToolErrorCode::Expired))
     }
 
-    /// Checks whether the approval of an action is one that its call needs now.
+    /// Checks whether the approval of an action covers the approvals that its call needs now.
     async fn is_covered(
         &self,
         c: &mut Conn,
@@ -596,7 +595,7 @@ impl Requests {
     }
 }
 
-/// Parses the arguments of an action; `None` if they are not those that were approved.
+/// Parses the arguments of an action; `None` if they are not the approved ones.
 fn approved_arguments(action: &Action, text: &str) -> Option<Map<String, Value>> {
     let hashed = HashedCall {
         task: action.task_id,
@@ -610,7 +609,7 @@ fn approved_arguments(action: &Action, text: &str) -> Option<Map<String, Value>>
     (hash::arguments_hash(&hashed, text) == action.arguments_hash).then_some(arguments)
 }
 
-/// Checks whether the approval of a person or by a grant is too old for a start.
+/// Checks whether the approval by a person or a grant is too old for a start.
 fn is_too_late(action: &Action) -> bool {
     let is_fresh = || {
         action
@@ -620,7 +619,7 @@ fn is_too_late(action: &Action) -> bool {
     action.granted_by != Some(GrantedBy::Policy) && !is_fresh()
 }
 
-/// Uses the grant of an action that one allows; returns false if it does not hold any more.
+/// Uses the grant that permits an action, if there is one; returns false if the grant is no longer valid.
 async fn has_grant(c: &mut Conn, action: &Action) -> Result<bool, DbError> {
     if action.granted_by != Some(GrantedBy::Grant) {
         return Ok(true);
@@ -636,12 +635,12 @@ struct Approvers {
     requester: UserId,
     /// Roles of those who can still read the conversation.
     roles: HashMap<UserId, Role>,
-    /// Admins stand in for everybody.
+    /// True if admins can approve in place of anyone.
     is_extended: bool,
 }
 
 impl Approvers {
-    /// Checks whether approvals that were given, and that still hold, cover those that are needed now.
+    /// Checks whether the given approvals that are still valid cover those that are needed now.
     fn cover(&self, given: &[Need], needed: &[Need]) -> bool {
         needed
             .iter()

@@ -1,4 +1,4 @@
-//! Read access of a task: the messages that its requester and everyone who can read its conversation can read.
+//! Read access of a task: the messages that both its requester and everyone who can read its conversation can read.
 
 use uuid::Uuid;
 
@@ -18,7 +18,8 @@ pub struct Rights {
     pub shared_in: Option<Uuid>,
 }
 
-/// Rights of a task now; `None` if its requester left, may not read the conversation, or used a key without `chat:read`.
+/// Current rights of a task; `None` if its requester has left, cannot read the conversation, or used an API key without
+/// `chat:read`.
 pub async fn find(c: &mut Conn, task: &ToolTask) -> Result<Option<Rights>, DbError> {
     let readers = Readers {
         workspace: task.workspace,
@@ -34,7 +35,7 @@ pub async fn find(c: &mut Conn, task: &ToolTask) -> Result<Option<Rights>, DbErr
     }))
 }
 
-/// Reason for a call without rights.
+/// Error for a call without rights.
 pub fn refusal() -> ToolFault {
     ToolFault::new(
         ToolErrorCode::NotAllowed,

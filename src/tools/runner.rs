@@ -29,7 +29,7 @@ pub struct ToolTask {
     pub agent: AgentId,
     pub agent_version: i64,
     pub requester: UserId,
-    /// Key that posted the trigger message.
+    /// API key that posted the trigger message.
     pub api_key: Option<ApiKeyId>,
     pub channel: ChannelId,
     pub thread: ThreadId,
@@ -37,23 +37,24 @@ pub struct ToolTask {
     pub trigger: MessageId,
     /// Text of the trigger message.
     pub question: String,
-    /// It is a turn of a collaboration.
+    /// True if the task is a turn of a collaboration.
     pub is_turn: bool,
 }
 
 /// A call that was allowed to start.
 #[derive(Debug)]
 pub struct Call<'a> {
-    /// The same when a call runs again after a crash.
+    /// ID of the action; the same if the call runs again after a crash.
     pub action: ActionId,
     pub task: &'a ToolTask,
     pub function: &'a ToolFunction,
     /// Tools of the agent's profile.
     pub tools: &'a [Tool],
     pub arguments: Map<String, Value>,
-    /// Domains that redirects may lead to, besides the host that is called; `None` if they may lead anywhere.
+    /// Domains to which redirects may lead, in addition to the host that is called; `None` if redirects may
+    /// lead anywhere.
     pub redirects: Option<&'a [String]>,
-    /// Time by which it must end.
+    /// Time by which the call must end.
     pub deadline: Instant,
 }
 
@@ -68,24 +69,24 @@ pub struct ToolRun<'a> {
     pub deadline: Instant,
 }
 
-/// Address that an outward call goes to.
+/// Destination of an outward call.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Target {
     pub url: String,
-    /// In lowercase.
+    /// Host in lowercase.
     pub host: String,
 }
 
 /// Reason why a call has no output.
 #[derive(Debug)]
 pub enum CallError {
-    /// The model gets the reason as result.
+    /// The call failed, and the model receives the reason as the result.
     Fault {
         fault: ToolFault,
-        /// Origins of a message that is not this server's, which taint the task.
+        /// Origins of an error message that is not from this server; they taint the task.
         taints: Vec<ActionSource>,
     },
-    /// A read fails; nobody knows whether a write happened.
+    /// The database failed. A read has failed; a write has an unknown result.
     Db(DbError),
 }
 
@@ -106,19 +107,19 @@ impl From<DbError> for CallError {
 
 /// A source of functions.
 pub trait ToolRunner: Send + Sync {
-    /// Functions that come with these tools, whatever the policy allows.
+    /// Functions that these tools provide, regardless of the policy.
     fn functions<'a>(
         &'a self,
         task: &'a ToolTask,
         tools: &'a [Tool],
     ) -> BoxFuture<'a, Result<Vec<ToolFunction>, DbError>>;
 
-    /// Address that a call goes to, if it depends on the arguments.
+    /// Destination of a call, if it depends on the arguments.
     fn target(&self, _function: &ToolFunction, _arguments: &Map<String, Value>) -> Option<Target> {
         None
     }
 
-    /// Runs a call once. Dropping the future of a read ends it.
+    /// Runs a call once. Dropping the future of a read ends the read.
     fn run<'a>(&'a self, call: Call<'a>) -> BoxFuture<'a, Result<ToolOutput, CallError>>;
 
     /// A runner for one run of a task, with its own connections; `None` if runs share this one.
@@ -158,7 +159,7 @@ impl Offer {
         self.functions.retain(|(_, function)| is_kept(function));
     }
 
-    /// Keeps the first functions whose definitions have at most `tokens_max` tokens together.
+    /// Keeps the first functions whose definitions together have at most `tokens_max` tokens.
     pub fn limit(&mut self, tokens_max: u64, size: impl Fn(&ToolFunction) -> u64) {
         let mut tokens = 0;
         self.functions.retain(|(_, function)| {
@@ -185,10 +186,10 @@ impl Toolbox {
         }
     }
 
-    /// Functions that an agent can call in a task. The first function with a name counts.
+    /// Functions that an agent can call in a task. Of functions with the same name, the first one is used.
     ///
     /// # Errors
-    /// If the database fails.
+    /// Only database errors.
     pub async fn offer(
         &self,
         task: &ToolTask,
@@ -211,7 +212,7 @@ impl Toolbox {
         Ok(offer)
     }
 
-    /// Address that a call goes to.
+    /// Destination of a call.
     pub fn target(
         &self,
         offer: &Offer,

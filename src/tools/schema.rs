@@ -1,5 +1,5 @@
-//! Checks arguments against the top level of a function's schema: missing, unknown, and of another type. What is below it, the
-//! function itself checks.
+//! Checks arguments against the top level of a function's schema for missing and unknown arguments and wrong types. The
+//! function itself checks nested values.
 
 use serde_json::{Map, Value};
 
@@ -10,7 +10,7 @@ fn bad(text: String) -> ToolFault {
     ToolFault::new(ToolErrorCode::BadArguments, text)
 }
 
-/// Checks a type of JSON schema. An unknown one matches everything.
+/// Checks a type of JSON schema. An unknown type matches everything.
 fn has_type(value: &Value, name: &str) -> bool {
     match name {
         "string" => value.is_string(),
@@ -35,7 +35,7 @@ pub(super) fn check(
     let Some(schema) = &function.definition.parameters else {
         return Ok(());
     };
-    // The server's own functions take `null` and "" as left out, and read numbers and lists from texts.
+    // The server's own functions treat `null` and "" as omitted, and accept numbers and lists as text.
     let is_own = function.server_function.is_none();
     let is_left_out = |value: &Value| is_own && (value.is_null() || value == "");
     let required = schema["required"].as_array().into_iter().flatten();

@@ -1,4 +1,5 @@
-//! Sources that a task has seen, besides its requester's own messages. Rows are written in the transaction that stores the text.
+//! Sources that a task has seen in addition to its requester's own messages. Rows are written in the transaction that stores the
+//! text.
 
 use std::collections::BTreeSet;
 
@@ -15,7 +16,7 @@ use crate::{
     tasks::actions::{ActionSource, TaintKind},
 };
 
-/// Maximum number of sources that are read; with as many, no permission for an hour covers the task.
+/// Maximum number of sources that are read. If the limit is reached, no permission for an hour covers the task.
 pub const SEEN_MAX: usize = 1_000;
 
 /// Everything that taints a task, in a fixed order.
@@ -50,7 +51,7 @@ pub async fn add(c: &mut Conn, task: TaskId, taints: &[ActionSource]) -> Result<
     Ok(())
 }
 
-/// Adds everything that taints one task to another one, which gets a text of it.
+/// Adds everything that taints one task to another task, which receives a text from it.
 pub async fn pass_on(c: &mut Conn, from: TaskId, to: TaskId) -> Result<(), DbError> {
     c.q("insert into task_taints (task_id, kind, source_id, label) select $2, kind, source_id, label from task_taints \
          where task_id = $1 on conflict do nothing")
@@ -61,7 +62,7 @@ pub async fn pass_on(c: &mut Conn, from: TaskId, to: TaskId) -> Result<(), DbErr
     Ok(())
 }
 
-/// Adds people whose words or names a text contains, except the requester.
+/// Adds the people, except for the requester, whose words or names a text contains.
 pub async fn add_people(
     c: &mut Conn,
     task: TaskId,
@@ -89,7 +90,7 @@ pub async fn add_people(
     Ok(())
 }
 
-/// Adds the words of a task's requester that came with an API key and were not typed.
+/// Adds the requester as a source for text that was posted with an API key and not typed.
 pub async fn add_key(c: &mut Conn, task: TaskId, requester: UserId) -> Result<(), DbError> {
     c.q("insert into task_taints (task_id, kind, source_id, label) select $1, $2, u.id, u.name from users u where u.id = $3 \
          on conflict do nothing")
@@ -101,7 +102,7 @@ pub async fn add_key(c: &mut Conn, task: TaskId, requester: UserId) -> Result<()
     Ok(())
 }
 
-/// A title or a description. Everyone who can write can change it, so nobody counts as its author.
+/// Source for a title or a description. Everyone who can write can change these texts, so nobody counts as their author.
 pub fn title_source(conversation: Uuid, label: &str) -> ActionSource {
     ActionSource {
         kind: TaintKind::Title,
@@ -110,7 +111,7 @@ pub fn title_source(conversation: Uuid, label: &str) -> ActionSource {
     }
 }
 
-/// Adds what messages taint a task with: their authors, unless it is the requester in a browser; for replies of agents, what
+/// Adds the taint of messages: their authors, except for the requester in a browser, and for agents' replies, everything that
 /// their tasks had seen. A resolution that a person published counts as that person's message.
 pub async fn add_messages(
     c: &mut Conn,
@@ -139,8 +140,8 @@ pub async fn add_messages(
         .bind(requester)
         .run()
         .await?;
-    // The sources of a resolution draft, and of other texts of agents, are not recorded. Another person's reply was made from that
-    // person's message, which is not among its own taints.
+    // The sources of a resolution draft, and of other texts by agents, are not recorded. An agent's reply to another person was
+    // made from that person's message, which is not part of the reply's own taint.
     let sql = sql_with_ids!(
         c,
         "with m as (select id, author_id, parent_id from messages where author_type = 'agent' and id in",
@@ -166,7 +167,7 @@ pub async fn add_messages(
     Ok(())
 }
 
-/// Adds the files of messages whose texts are sent.
+/// Adds the files of messages whose content is sent.
 pub async fn add_files(
     c: &mut Conn,
     task: TaskId,

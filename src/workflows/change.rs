@@ -84,12 +84,12 @@ pub async fn create_workflow(
 async fn main_agent(c: &mut Conn, actor: &Actor<'_>) -> Result<AgentId, WorkflowError> {
     let main = profiles::find_default(c, actor.workspace).await?;
     main.map(|agent| agent.id).ok_or_else(|| {
-        let rule = "this workspace has no default agent: name one";
+        let rule = "this workspace has no default agent: choose an agent";
         WorkflowError::Invalid(rule.to_owned(), "default_agent_id".to_owned())
     })
 }
 
-/// The target state of a workflow.
+/// A change to a workflow: the state to store.
 struct Wanted {
     name: String,
     content: WorkflowContent,
@@ -175,7 +175,7 @@ pub async fn rollback_workflow(
     store(c, actor, &workflow, wanted).await
 }
 
-/// Archives a workflow: it starts no runs. An archived one is returned unchanged.
+/// Archives a workflow, so that it starts no more runs. An archived workflow is returned unchanged.
 ///
 /// # Errors
 /// `NotFound`, `NotYours`, `Stale`, or an error from `Actor::require`.
@@ -215,12 +215,12 @@ async fn store(
     }
     check_names(c, actor, &wanted.content, Some(&before.content)).await?;
     quota::check_bytes(c, actor.workspace, size_of(&wanted.content)).await?;
-    // The reason is for the pause by the server only.
+    // A reason is stored only for a pause by the server.
     let reason: Option<PausedReason> = before
         .paused_reason
         .filter(|_| wanted.status == WorkflowStatus::Paused && wanted.owner == before.owner_id);
     let status = if wanted.owner != before.owner_id && before.paused_reason.is_some() {
-        // It was paused because its owner had gone.
+        // The workflow was paused because its owner had left.
         WorkflowStatus::Active
     } else {
         wanted.status
@@ -317,7 +317,7 @@ async fn check_count(c: &mut Conn, actor: &Actor<'_>) -> Result<(), WorkflowErro
     Ok(())
 }
 
-/// Checks that the actor can see the agents, channels, and people that the content names, unless it named them before.
+/// Checks that the actor can see the agents, channels, and people to which the content newly refers.
 async fn check_names(
     c: &mut Conn,
     actor: &Actor<'_>,
@@ -344,7 +344,7 @@ async fn check_names(
             _ if has(&old.people, &user) => continue,
             None => format!("member {user} is not in this workspace"),
             Some(member) if member.role == Role::Viewer => {
-                format!("{user} is a viewer, who cannot approve: name somebody else")
+                format!("{user} is a viewer, who cannot approve: choose someone else")
             }
             Some(_) => continue,
         };
@@ -353,7 +353,7 @@ async fn check_names(
     Ok(())
 }
 
-/// Objects that a workflow names, with their fields.
+/// Objects to which a workflow refers, with the fields that do.
 #[derive(Default)]
 struct Names {
     agents: Vec<(String, AgentId)>,

@@ -10,7 +10,7 @@ use crate::{
     text_enum::text_enum,
 };
 
-/// Jump behind the last step of a list.
+/// Target of a jump to the end of a list.
 pub const END: &str = "end";
 /// Maximum size of a compiled pattern in bytes.
 const PATTERN_BYTES_MAX: usize = 1 << 20;
@@ -19,7 +19,7 @@ text_enum! {
     /// Status of a workflow.
     pub enum WorkflowStatus {
         Active = "active",
-        /// It starts no runs.
+        /// The workflow starts no runs.
         Paused = "paused",
         Archived = "archived",
     }
@@ -28,7 +28,8 @@ text_enum! {
 text_enum! {
     /// Reason why a schedule or a workflow is paused.
     pub enum PausedReason {
-        /// The owner left, or can no longer post there or invoke the agent. The only reason of workflows.
+        /// The owner left, or can no longer post in the channel or invoke the agent. The only possible reason for
+        /// workflows.
         OwnerGone = "owner_gone",
         /// Five tasks in a row failed.
         Failing = "failing",
@@ -54,10 +55,11 @@ pub struct OnMessage {
     pub channel_id: ChannelId,
     #[serde(default = "people")]
     pub from: StartedBy,
-    /// Only the first message of a thread.
+    /// True if only the first message of a thread starts a run.
     #[serde(default)]
     pub new_threads_only: bool,
-    /// Whole words, any of which must occur; at most 10 of 1 to 60 characters. None: every message.
+    /// Words, any of which must occur as a whole word; at most 10, of 1 to 60 characters. If empty, every message
+    /// starts a run.
     #[serde(default)]
     pub words: Vec<String>,
 }
@@ -76,9 +78,9 @@ text_enum! {
         /// People decide.
         Approval = "approval",
         Condition = "condition",
-        /// Lists of steps that run at the same time.
+        /// Several lists of steps run at the same time.
         Parallel = "parallel",
-        /// A message.
+        /// A message is posted.
         Output = "output",
     }
 }
@@ -98,7 +100,7 @@ impl StepKind {
 }
 
 text_enum! {
-    /// Effect of a failed step on its run.
+    /// Effect of a failed step on the run.
     pub enum OnError {
         /// The run fails.
         Stop = "stop",
@@ -123,7 +125,7 @@ text_enum! {
         Equals = "equals",
         /// The regular expression `with` matches a part of the value.
         Matches = "matches",
-        /// A model answers the question `with` about the value.
+        /// A model answers the yes-or-no question `with` about the value.
         ModelSays = "model_says",
     }
 }
@@ -133,21 +135,21 @@ pub struct AgentStep {
     /// The workflow's default agent if null.
     pub agent_id: Option<AgentId>,
     pub prompt: String,
-    /// The answer is a reply in the run's thread.
+    /// True if the answer is posted as a reply in the run's thread.
     pub post: bool,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct ForkStep {
-    /// Two or more collaborate.
+    /// Agents of the deep dive; two or more collaborate.
     pub agent_ids: Vec<AgentId>,
     pub goal: String,
-    /// Turns of agents that collaborate.
+    /// Maximum number of turns of a collaboration.
     pub turns_max: Option<i64>,
-    /// Time after which the resolution is drafted.
+    /// Time in seconds after which the resolution is drafted.
     pub close_after_s: Option<u32>,
     pub publish: ForkPublisher,
-    /// Time after which the step fails.
+    /// Time in seconds after which the step fails.
     pub wait_s: u32,
 }
 
@@ -158,7 +160,7 @@ pub struct ApprovalStep {
     /// The person, for `user`.
     pub user_id: Option<UserId>,
     pub timeout_s: u32,
-    /// A later step, or `end`, if it is denied or expires; the run is canceled if null.
+    /// A later step, or `end`, to which the run jumps if the approval is denied or expires; null cancels the run.
     #[serde(rename = "else")]
     pub otherwise: Option<String>,
 }
@@ -168,9 +170,9 @@ pub struct ConditionStep {
     pub value: String,
     pub op: ConditionOp,
     pub with: String,
-    /// A later step, or `end`.
+    /// Next step if the condition holds: a later step, or `end`.
     pub then: String,
-    /// A later step, or `end`.
+    /// Next step if the condition does not hold: a later step, or `end`.
     #[serde(rename = "else")]
     pub otherwise: String,
 }
@@ -181,7 +183,7 @@ pub struct ParallelStep {
     pub branches: Vec<Vec<Step>>,
 }
 
-/// The steps of branches, by reference, because a step can contain steps.
+/// Schema of branches, whose steps are references, because a step can contain steps.
 fn branches() -> Array {
     Array::new(Schema::Array(Array::new(Ref::from_schema_name("Step"))))
 }
@@ -189,7 +191,7 @@ fn branches() -> Array {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct OutputStep {
     pub content: String,
-    /// The run's channel if null.
+    /// Channel in which the message is posted; null for the run's channel.
     pub channel_id: Option<ChannelId>,
 }
 
@@ -235,7 +237,7 @@ impl Step {
         }
     }
 
-    /// Agents that the step names.
+    /// Agents to which the step refers.
     pub fn agents(&self) -> Vec<AgentId> {
         match &self.work {
             StepWork::Agent(step) => step.agent_id.into_iter().collect(),
@@ -244,7 +246,8 @@ impl Step {
         }
     }
 
-    /// Returns true if the step needs the run's conversation: it posts there, or asks there before it posts elsewhere.
+    /// Returns true if the step needs the run's conversation, to post there or to ask for an approval before it posts
+    /// elsewhere.
     pub fn posts(&self) -> bool {
         match &self.work {
             StepWork::Agent(step) => step.post,
@@ -255,7 +258,7 @@ impl Step {
     }
 }
 
-/// All steps in the workflow's order: those of branches follow their `parallel` step.
+/// All steps in the workflow's order; steps of branches follow their `parallel` step.
 pub fn flat(steps: &[Step]) -> Vec<&Step> {
     let all = with_paths(steps).into_iter();
     all.map(|(_, step)| step).collect()
@@ -277,14 +280,14 @@ pub(super) fn with_paths(steps: &[Step]) -> Vec<(String, &Step)> {
     all
 }
 
-/// Fields of a workflow besides its name and its state.
+/// Fields of a workflow except for its name and state.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct WorkflowContent {
     /// At most 1,024 characters.
     pub description: String,
-    /// Author of its messages, and agent of steps that name none.
+    /// Author of the workflow's messages, and agent of steps that do not set one.
     pub default_agent_id: AgentId,
-    /// Agents that its steps can name, besides the default agent.
+    /// Agents that steps can use, in addition to the default agent.
     pub agents: Vec<AgentId>,
     pub on_message: Option<OnMessage>,
     pub steps: Vec<Step>,
@@ -323,7 +326,7 @@ pub fn pattern(with: &str) -> Result<Regex, regex::Error> {
         .build()
 }
 
-/// Result of a condition; `None` if only a model can tell.
+/// Result of a condition; `None` if only a model can decide.
 pub fn holds(op: ConditionOp, value: &str, with: &str) -> Option<bool> {
     match op {
         ConditionOp::Contains => Some(value.to_lowercase().contains(&with.to_lowercase())),

@@ -16,7 +16,7 @@ pub enum WorkflowError {
     NotFound,
     #[error("the name `{0}` is taken by another workflow of this workspace: choose another")]
     NameTaken(String),
-    /// A value that violates a rule, and its path.
+    /// Invalid value: the message, and the path of the field.
     #[error("{0}")]
     Invalid(String, String),
     #[error(

@@ -35,11 +35,11 @@ const BRANCHES: std::ops::RangeInclusive<usize> = 2..=5;
 const BRANCH_STEPS: std::ops::RangeInclusive<usize> = 1..=6;
 const WORDS_MAX: usize = 10;
 const WORD_UNITS_MAX: usize = 60;
-/// A week.
+/// Maximum wait in seconds: one week.
 const WAIT_S_MAX: u32 = 604_800;
 const WAIT_S_MIN: u32 = 60;
 const CLOSE_AFTER_S_MIN: u32 = 300;
-/// A day.
+/// Default timeout of an approval in seconds: one day.
 const TIMEOUT_S_DEFAULT: u32 = 86_400;
 
 /// A step in a request: the fields of its `kind`.
@@ -56,78 +56,78 @@ pub struct StepForm {
     /// `stop` by default.
     #[serde(default)]
     pub on_error: Option<OnError>,
-    /// `agent`: the workflow's default agent if null.
+    /// `agent`: agent that answers; null for the workflow's default agent.
     #[serde(default)]
     pub agent_id: Option<AgentId>,
-    /// `agent`: at most 8 KiB.
+    /// `agent`: prompt, at most 8 KiB.
     #[serde(default)]
     pub prompt: Option<String>,
-    /// `agent`: the answer is a reply in the run's thread.
+    /// `agent`: true if the answer is posted as a reply in the run's thread.
     #[serde(default)]
     pub post: Option<bool>,
-    /// `fork`: at most 4; two or more collaborate.
+    /// `fork`: at most 4 agents; two or more collaborate.
     #[serde(default)]
     pub agent_ids: Option<Vec<AgentId>>,
-    /// `fork`: 1 to 4,000 characters.
+    /// `fork`: goal of 1 to 4,000 characters.
     #[serde(default)]
     pub goal: Option<String>,
-    /// `fork`: turns of agents that collaborate, 2 to 8 (default).
+    /// `fork`: maximum number of turns of a collaboration, 2 to 8 (default).
     #[serde(default)]
     pub turns_max: Option<i64>,
-    /// `fork`: time after which the resolution is drafted, 300 to 604,800.
+    /// `fork`: time in seconds after which the resolution is drafted, 300 to 604,800.
     #[serde(default)]
     pub close_after_s: Option<u32>,
-    /// `fork`: `person` by default.
+    /// `fork`: publisher of the resolution; `person` by default.
     #[serde(default)]
     pub publish: Option<ForkPublisher>,
-    /// `fork`: time after which the step fails, 60 to 604,800 (default).
+    /// `fork`: time in seconds after which the step fails, 60 to 604,800 (default).
     #[serde(default)]
     pub wait_s: Option<u32>,
-    /// `approval`: 1 to 4,000 characters.
+    /// `approval`: text of 1 to 4,000 characters.
     #[serde(default)]
     pub text: Option<String>,
-    /// `approval`
+    /// `approval`: kind of the approver.
     #[serde(default)]
     pub who: Option<NeededPerson>,
-    /// `approval`: the person, for `user`.
+    /// `approval`: the approver, if `who` is `user`.
     #[serde(default)]
     pub user_id: Option<UserId>,
-    /// `approval`: 60 to 604,800; a day by default.
+    /// `approval`: time in seconds for a decision, 60 to 604,800; one day by default.
     #[serde(default)]
     pub timeout_s: Option<u32>,
-    /// `condition`
+    /// `condition`: value to test; can contain variables.
     #[serde(default)]
     pub value: Option<String>,
-    /// `condition`
+    /// `condition`: test of the value.
     #[serde(default)]
     pub op: Option<ConditionOp>,
-    /// `condition`: 1 to 500 characters.
+    /// `condition`: operand of the test, 1 to 500 characters.
     #[serde(default)]
     pub with: Option<String>,
-    /// `condition`: a later step, or `end`.
+    /// `condition`: next step if the condition holds: a later step, or `end`.
     #[serde(default)]
     pub then: Option<String>,
-    /// `condition`, `approval`: a later step, or `end`.
+    /// `condition`, `approval`: next step otherwise: a later step, or `end`.
     #[serde(default, rename = "else")]
     pub otherwise: Option<String>,
     /// `parallel`: 2 to 5 lists of 1 to 6 steps of the kinds `agent`, `condition`, and `output`.
     #[serde(default)]
     #[schema(schema_with = branches)]
     pub branches: Option<Vec<Vec<StepForm>>>,
-    /// `output`: at most 32 KiB.
+    /// `output`: text of the message, at most 32 KiB.
     #[serde(default)]
     pub content: Option<String>,
-    /// `output`: the run's channel if null.
+    /// `output`: channel of the message; null for the run's channel.
     #[serde(default)]
     pub channel_id: Option<ChannelId>,
 }
 
-/// The steps of branches, by reference, because a step can contain steps.
+/// Schema of branches, whose steps are references, because a step can contain steps.
 fn branches() -> Array {
     Array::new(Schema::Array(Array::new(Ref::from_schema_name("StepForm"))))
 }
 
-/// Fields of `POST` and `PUT`; omitted fields are reset to their defaults.
+/// Fields of `POST` and `PUT` requests for workflows; omitted fields get their defaults.
 #[derive(Debug, Clone, Default, Deserialize, utoipa::ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct WorkflowForm {
@@ -136,15 +136,15 @@ pub struct WorkflowForm {
     /// At most 1,024 characters.
     #[serde(default)]
     pub description: String,
-    /// The workspace's default agent if null.
+    /// Default agent; null for the workspace's default agent.
     #[serde(default)]
     pub default_agent_id: Option<AgentId>,
-    /// At most 20. Steps can name these and the default agent.
+    /// At most 20 agents. Steps can use these and the default agent.
     #[serde(default)]
     pub agents: Vec<AgentId>,
     #[serde(default)]
     pub on_message: Option<OnMessage>,
-    /// 1 to 30, with those of branches.
+    /// 1 to 30 steps, including those of branches.
     pub steps: Vec<StepForm>,
     /// Set by the server; ignored, as are the following fields.
     #[serde(default)]
@@ -176,7 +176,7 @@ pub struct WorkflowForm {
     pub updated_at: IgnoredField,
 }
 
-/// Fields of `PATCH`: omitted fields are unchanged; `steps` is replaced as a whole.
+/// Fields of `PATCH` requests for workflows: omitted fields are unchanged; `steps` is replaced as a whole.
 #[derive(Debug, Clone, Default, Deserialize, utoipa::ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct WorkflowPatch {
@@ -191,21 +191,21 @@ pub struct WorkflowPatch {
     #[serde(default, deserialize_with = "present")]
     #[schema(nullable = false)]
     pub default_agent_id: Option<AgentId>,
-    /// At most 20.
+    /// At most 20 agents.
     #[serde(default, deserialize_with = "present")]
     #[schema(nullable = false)]
     pub agents: Option<Vec<AgentId>>,
     #[serde(default, deserialize_with = "nullable")]
     #[schema(value_type = Option<OnMessage>)]
     pub on_message: Option<Option<OnMessage>>,
-    /// 1 to 30, with those of branches.
+    /// 1 to 30 steps, including those of branches.
     #[serde(default, deserialize_with = "present")]
     #[schema(nullable = false)]
     pub steps: Option<Vec<StepForm>>,
     #[serde(default, deserialize_with = "present")]
     #[schema(nullable = false)]
     pub status: Option<WorkflowStatus>,
-    /// The own ID: an admin takes the workflow over.
+    /// The admin's own ID, with which an admin takes over the workflow.
     #[serde(default, deserialize_with = "present")]
     #[schema(nullable = false)]
     pub owner_id: Option<UserId>,
@@ -274,7 +274,7 @@ fn check_name(name: &str) -> Result<(), WorkflowError> {
     Ok(handles::check(name, "name")?)
 }
 
-/// Checks everything but single steps.
+/// Checks everything except for individual steps.
 fn check(content: &WorkflowContent) -> Result<(), WorkflowError> {
     if units(&content.description) > DESCRIPTION_UNITS_MAX {
         let rule = format!("the description can have at most {DESCRIPTION_UNITS_MAX} characters");
@@ -288,7 +288,7 @@ fn check(content: &WorkflowContent) -> Result<(), WorkflowError> {
     let fits = |word: &String| !word.trim().is_empty() && units(word) <= WORD_UNITS_MAX;
     if words.len() > WORDS_MAX || !words.iter().all(fits) {
         let rule =
-            format!("at most {WORDS_MAX} words of 1 to {WORD_UNITS_MAX} characters are compared");
+            format!("at most {WORDS_MAX} words of 1 to {WORD_UNITS_MAX} characters are allowed");
         return Err(invalid("on_message.words", rule));
     }
     for (path, step) in with_paths(&content.steps) {
@@ -299,7 +299,7 @@ fn check(content: &WorkflowContent) -> Result<(), WorkflowError> {
                 StepWork::Fork(_) => "agent_ids",
                 _ => "agent_id",
             };
-            let rule = "steps can only name the agents of the workflow: add it to `agents` first";
+            let rule = "steps can only use agents of the workflow: add the agent to `agents` first";
             return Err(invalid(format!("{path}.{field}"), rule));
         }
     }
@@ -325,8 +325,9 @@ fn ids_of(forms: &[StepForm]) -> Vec<String> {
 pub(super) fn parse_steps(forms: &[StepForm]) -> Result<Vec<Step>, WorkflowError> {
     let count = ids_of(forms).len();
     if !(1..=STEPS_MAX).contains(&count) {
-        let rule =
-            format!("a workflow has 1 to {STEPS_MAX} steps, with those of branches, not {count}");
+        let rule = format!(
+            "a workflow must have 1 to {STEPS_MAX} steps, including those of branches, not {count}"
+        );
         return Err(invalid("steps", rule));
     }
     let mut seen = HashSet::new();
@@ -358,7 +359,7 @@ fn parse_list(
     Ok(steps)
 }
 
-/// Fields of a kind besides `id`, `kind`, `title`, and `on_error`.
+/// Fields of a kind, in addition to `id`, `kind`, `title`, and `on_error`.
 fn fields_of(kind: StepKind) -> &'static [&'static str] {
     match kind {
         StepKind::Agent => &["agent_id", "prompt", "post"],
@@ -381,9 +382,9 @@ fn fields_of(kind: StepKind) -> &'static [&'static str] {
 struct StepParser<'a> {
     form: &'a StepForm,
     path: String,
-    /// Steps whose output it can use.
+    /// Steps whose output the step can use.
     earlier: &'a HashSet<String>,
-    /// Steps that it can jump to.
+    /// Steps to which the step can jump.
     later: &'a [&'a str],
 }
 
@@ -411,7 +412,7 @@ impl StepParser<'_> {
         if title.as_deref().is_some_and(|title| {
             units(title) > TITLE_UNITS_MAX || title.chars().any(char::is_control)
         }) {
-            let rule = format!("a title is one line of at most {TITLE_UNITS_MAX} characters");
+            let rule = format!("a title must be one line of at most {TITLE_UNITS_MAX} characters");
             return Err(self.invalid("title", rule));
         }
         Ok(Step {
@@ -531,7 +532,8 @@ impl StepParser<'_> {
         let fits = |turns: i64| collaborate && COLLABORATION_TURNS.contains(&turns);
         if form.turns_max.is_some_and(|turns| !fits(turns)) {
             let (min, max) = COLLABORATION_TURNS.into_inner();
-            let rule = format!("agents that collaborate can have {min} to {max} turns");
+            let rule =
+                format!("turns_max must be from {min} to {max}, and needs at least two agents");
             return Err(self.invalid("turns_max", rule));
         }
         let goal = self.template("goal", form.goal.as_deref(), PROMPT_BYTES_MAX)?;
@@ -552,7 +554,7 @@ impl StepParser<'_> {
         let form = self.form;
         let who = form.who.ok_or_else(|| self.missing("who"))?;
         if (who == NeededPerson::User) != form.user_id.is_some() {
-            let rule = "`user_id` names the person if, and only if, `who` is `user`";
+            let rule = "`user_id` is required if `who` is `user`, and not allowed otherwise";
             return Err(self.invalid("user_id", rule));
         }
         let text = self.template("text", form.text.as_deref(), PROMPT_BYTES_MAX)?;
@@ -574,7 +576,7 @@ impl StepParser<'_> {
         let fits = |branch: &Vec<StepForm>| BRANCH_STEPS.contains(&branch.len());
         if !BRANCHES.contains(&forms.len()) || !forms.iter().all(fits) {
             let rule = format!(
-                "a parallel step has {} to {} branches of {} to {} steps",
+                "a parallel step must have {} to {} branches of {} to {} steps",
                 BRANCHES.start(),
                 BRANCHES.end(),
                 BRANCH_STEPS.start(),
@@ -595,7 +597,7 @@ impl StepParser<'_> {
         self.invalid(field, format!("`{field}` is missing"))
     }
 
-    /// A text with variables that the step can use.
+    /// Checks a text, whose variables must be available to the step.
     fn template(
         &self,
         field: &str,
@@ -638,7 +640,7 @@ impl StepParser<'_> {
         Ok(seconds)
     }
 
-    /// Jumps go forward, and stay in their list.
+    /// Checks a jump, which must go forward within its list.
     fn jump(&self, field: &str, target: Option<&str>) -> Result<String, WorkflowError> {
         let target = target.ok_or_else(|| self.missing(field))?;
         if target != END && !self.later.contains(&target) {

@@ -1,8 +1,8 @@
 //! Workflows: lists of steps as data, with their versions.
 //!
-//! `definition` has the steps, `form` parses and checks them, `template` replaces variables in their texts, and `change` stores
-//! them. `run` starts runs and reads them, `on_message` starts those of messages, and `recipes` are workflows to begin with. Nothing here
-//! runs a step.
+//! `definition` contains the types of steps, `form` parses and checks steps, `template` replaces variables in their texts, and
+//! `change` stores workflows. `run` starts and reads runs, `on_message` starts runs for messages, and `recipes` contains workflow
+//! templates. This module does not execute steps.
 
 mod change;
 pub mod definition;

@@ -1,4 +1,4 @@
-//! Runs that messages start, in the transaction that posts the message.
+//! Starts runs for a message, in the transaction that posts the message.
 
 use std::time::Duration;
 
@@ -16,7 +16,7 @@ use crate::{
     realtime::EventType,
 };
 
-/// Maximum number of runs that messages start in a minute.
+/// Maximum number of runs per minute that messages start for a workflow.
 const STARTED_MAX: i64 = 6;
 const STARTED_WITHIN: Duration = Duration::from_mins(1);
 
@@ -35,7 +35,7 @@ pub struct PostedIn<'a> {
 /// Starts the runs of the workflows that wait for such a message, each for its owner.
 ///
 /// # Errors
-/// If the database fails.
+/// Only database errors.
 pub async fn start_for_message(c: &mut Conn, posted: PostedIn<'_>) -> Result<(), DbError> {
     let triggered = list_triggered(c, posted.channel).await?;
     if triggered.is_empty() {
@@ -91,7 +91,7 @@ fn matches(trigger: &OnMessage, posted: &PostedIn<'_>, text: &FoldedText) -> boo
         && (words.is_empty() || words.iter().any(|word| text.has_word(word)))
 }
 
-/// A text after case folding, and the positions in it at which a word can begin.
+/// A case-folded text, and the positions at which a word can start.
 struct FoldedText {
     text: String,
     starts: Vec<usize>,
@@ -120,13 +120,13 @@ impl FoldedText {
     }
 }
 
-/// The text in a form that is the same in any case.
+/// The case-folded form of a text.
 fn folded(text: &str) -> String {
     let upper = text.chars().flat_map(char::to_uppercase);
     upper.flat_map(char::to_lowercase).collect()
 }
 
-/// Checks whether the owner can ask agents and post in the channel.
+/// Checks whether the owner can invoke agents and post in the channel.
 async fn owner_can_run(
     c: &mut Conn,
     workflow: &Workflow,

@@ -20,10 +20,10 @@ struct File {
 struct RecipeForm {
     name: String,
     description: String,
-    /// Steps in which the default agent takes part.
+    /// IDs of steps in which the default agent takes part.
     #[serde(default)]
     asks: Vec<String>,
-    /// Steps of these that the agent `writer` begins.
+    /// Those of these steps that the agent `writer` starts.
     #[serde(default)]
     writes: Vec<String>,
     steps: Vec<StepForm>,
@@ -31,13 +31,13 @@ struct RecipeForm {
 
 constant! { pub RecipeObject = "workflow_recipe" }
 
-/// Fields of `POST /v1/workflows`, filled in.
+/// Fields of `POST /v1/workflows`, ready to be posted.
 #[derive(Debug, Clone, Serialize, utoipa::ToSchema)]
 pub struct WorkflowRecipe {
     #[schema(inline)]
     pub object: RecipeObject,
     pub name: String,
-    /// It also says how the workflow is started.
+    /// Description, which also states how the workflow is started.
     pub description: String,
     pub default_agent_id: AgentId,
     pub agents: Vec<AgentId>,
@@ -108,7 +108,8 @@ impl Recipe {
 /// Handle of the agent that writes.
 pub const WRITER: &str = "writer";
 
-/// All recipes in file order, for a workspace with this default agent, and perhaps one that writes.
+/// All recipes in file order, for a workspace with this default agent and, optionally, one that
+/// writes.
 pub fn all(main: AgentId, writer: Option<AgentId>) -> Vec<WorkflowRecipe> {
     RECIPES
         .iter()

@@ -1,4 +1,4 @@
-//! Runs of workflows: how they start, what they show, and who sees them.
+//! Runs of workflows: starting them, their representation for clients, and their visibility.
 
 use std::collections::BTreeMap;
 
@@ -32,11 +32,11 @@ use crate::{
 pub const INPUT_BYTES_MAX: usize = 8 * 1024;
 
 text_enum! {
-    /// Status of a run, which follows from its root task.
+    /// Status of a run, which is derived from its root task.
     pub enum RunStatus {
         Queued = "queued",
         Running = "running",
-        /// A person is needed.
+        /// The run waits for a person.
         Waiting = "waiting",
         Completed = "completed",
         Failed = "failed",
@@ -54,18 +54,18 @@ text_enum! {
     pub enum StepState {
         Pending = "pending",
         Running = "running",
-        /// A person is needed.
+        /// The step waits for a person.
         Waiting = "waiting",
         Completed = "completed",
         Failed = "failed",
-        /// A jump left it out.
+        /// A jump skipped the step.
         Skipped = "skipped",
         Cancelled = "cancelled",
     }
 }
 
 text_enum! {
-    /// Kind of cause of a run.
+    /// Kind of the cause of a run.
     pub enum CauseType {
         /// A person.
         Manual = "manual",
@@ -79,7 +79,7 @@ text_enum! {
 pub struct RunCause {
     #[serde(rename = "type")]
     pub kind: CauseType,
-    /// The message or the schedule; null for a person.
+    /// ID of the message or the schedule; null for a person.
     pub id: Option<String>,
 }
 
@@ -95,14 +95,14 @@ pub struct RunStep {
     pub task_id: Option<TaskId>,
     pub fork_id: Option<ForkId>,
     pub action_id: Option<ActionId>,
-    /// Null in events, once it was removed, for a message in a channel that you cannot read, and, for an agent's answer, to people who
-    /// must not see what its tools returned.
+    /// Output of the step. Null in events, once it was removed, for a message in a channel that you cannot read, and for an
+    /// agent's answer if you cannot see its tool results.
     pub output: Option<String>,
     /// Cause of a failure, for people.
     pub error: Option<String>,
     pub started_at: Option<Timestamp>,
     pub ended_at: Option<Timestamp>,
-    /// 1, and one more for each time that it was resumed.
+    /// Number of the attempt: 1, plus the number of times that the step was resumed.
     #[serde(skip)]
     pub attempt: i64,
     #[serde(skip)]
@@ -127,10 +127,10 @@ pub struct WorkflowRun {
     pub requested_by: UserId,
     pub channel_id: Option<ChannelId>,
     pub thread_id: Option<ThreadId>,
-    /// Blank in events.
+    /// Input of the run; blank in events.
     pub input: String,
     pub root_task_id: TaskId,
-    /// In the workflow's order, those of branches after their `parallel` step.
+    /// Steps in the workflow's order; those of branches follow their `parallel` step.
     pub steps: Vec<RunStep>,
     /// Cause of a failure, for people.
     pub error: Option<String>,
@@ -138,13 +138,13 @@ pub struct WorkflowRun {
     pub completed_at: Option<Timestamp>,
     #[serde(skip)]
     pub workspace_id: WorkspaceId,
-    /// The message that started it, or another one that its texts come from.
+    /// The message that started the run, or another one from which its texts come.
     #[serde(skip)]
     pub message_id: Option<MessageId>,
     /// Versions of the workflow's agents.
     #[serde(skip)]
     pub agents: BTreeMap<AgentId, i64>,
-    /// Day of the start, `YYYY-MM-DD`.
+    /// Local day on which the run started, `YYYY-MM-DD`.
     #[serde(skip)]
     pub local_date: String,
     #[serde(skip)]
@@ -233,7 +233,7 @@ impl Row {
     fn with_steps(self, mut steps: Vec<RunStep>) -> WorkflowRun {
         for step in &mut steps {
             let is_open = matches!(step.state, StepState::Running | StepState::Waiting);
-            // Steps that were open when the run ended. The deep dive of a failed run goes on.
+            // Steps that were open when the run ended are shown as ended. The deep dive of a failed run continues.
             let has_ended = match self.status {
                 RunStatus::Cancelled => is_open || step.state == StepState::Pending,
                 RunStatus::Failed => is_open && step.fork_id.is_none(),
@@ -271,12 +271,12 @@ impl Row {
     }
 }
 
-/// Steps of a run as they are stored: those that were open when the run ended are still open.
+/// Stored steps of a run, in which steps that were open when the run ended are still open.
 ///
 /// # Errors
-/// If the database fails.
+/// Only database errors.
 pub async fn steps_of(c: &mut Conn, run: RunId) -> Result<Vec<RunStep>, DbError> {
-    // A tool of the step's agent can ask people, too.
+    // A tool of the step's agent can also wait for approvals.
     c.q("select s.step_id, s.kind, case when s.state = 'running' and exists (select 1 from tasks a where a.id = s.task_id \
          and a.status = 'queued' and a.parked and a.wait_reason = 'approval') then 'waiting' else s.state end as state, s.attempt, s.task_id, s.fork_id, s.action_id, s.jump, s.output_id, x.text as output, \
          s.error, s.due_at, s.started_at, s.ended_at from run_steps s \
@@ -287,7 +287,7 @@ pub async fn steps_of(c: &mut Conn, run: RunId) -> Result<Vec<RunStep>, DbError>
 }
 
 /// # Errors
-/// If the database fails.
+/// Only database errors.
 pub async fn find_run(c: &mut Conn, id: RunId) -> Result<Option<WorkflowRun>, DbError> {
     let row: Option<Row> = c.q(run_sql!("where r.id = $1")).bind(id).opt().await?;
     match row {
@@ -300,11 +300,11 @@ pub async fn find_run(c: &mut Conn, id: RunId) -> Result<Option<WorkflowRun>, Db
 #[derive(Debug, Clone, Copy)]
 pub struct RunReader {
     pub user: UserId,
-    /// Admins see all runs without a channel.
+    /// True for admins, who see all runs without a channel.
     pub is_admin: bool,
 }
 
-/// Condition on a run `r` of the workflow `w` that the reader `$user` can see; `$admin` is true for admins.
+/// Condition for runs `r` of the workflow `w` that the reader `$user` can see; `$admin` is true for admins.
 macro_rules! is_visible_run {
     ($user:literal, $admin:literal) => {
         concat!(
@@ -324,7 +324,7 @@ macro_rules! is_visible_run {
 /// Returns `None` for a run that the reader cannot see.
 ///
 /// # Errors
-/// If the database fails.
+/// Only database errors.
 pub async fn find_visible_run(
     c: &mut Conn,
     id: RunId,
@@ -346,10 +346,10 @@ pub async fn find_visible_run(
     }
 }
 
-/// Removes the texts of messages in other channels than the run's that the reader cannot read.
+/// Removes the texts of messages in channels, other than the run's, that the reader cannot read.
 ///
 /// # Errors
-/// If the database fails.
+/// Only database errors.
 pub async fn hide_messages(
     c: &mut Conn,
     run: &mut WorkflowRun,
@@ -400,7 +400,7 @@ pub struct RunFilter {
 /// Lists runs that the reader can see before an ID, newest first.
 ///
 /// # Errors
-/// If the database fails.
+/// Only database errors.
 pub async fn list_runs(
     c: &mut Conn,
     workspace: WorkspaceId,
@@ -437,7 +437,7 @@ pub async fn list_runs(
 /// Name of the workflow of a run; `None` once the run was removed.
 ///
 /// # Errors
-/// If the database fails.
+/// Only database errors.
 pub async fn workflow_name(c: &mut Conn, id: RunId) -> Result<Option<String>, DbError> {
     let row: Option<(String,)> = c
         .q("select w.name from runs r join workflows w on w.id = r.workflow_id where r.id = $1")
@@ -448,7 +448,7 @@ pub async fn workflow_name(c: &mut Conn, id: RunId) -> Result<Option<String>, Db
 }
 
 /// # Errors
-/// If the database fails.
+/// Only database errors.
 pub async fn workspace_of_run(c: &mut Conn, id: RunId) -> Result<Option<WorkspaceId>, DbError> {
     let row: Option<(WorkspaceId,)> = c
         .q("select workspace_id from runs where id = $1")
@@ -462,7 +462,7 @@ pub async fn workspace_of_run(c: &mut Conn, id: RunId) -> Result<Option<Workspac
 /// workflow's owner, and admins.
 ///
 /// # Errors
-/// If the database fails.
+/// Only database errors.
 pub async fn announce_run(c: &mut Conn, kind: EventType, id: RunId) -> Result<(), DbError> {
     let Some(mut run) = find_run(c, id).await? else {
         return Ok(());
@@ -482,10 +482,10 @@ pub async fn announce_run(c: &mut Conn, kind: EventType, id: RunId) -> Result<()
     log::append(c, workspace, event.only_to(only)).await
 }
 
-/// Announces the run that a task works for, which starts or stops waiting for people with it.
+/// Announces the run to which a task belongs, because the run starts or stops waiting for people together with the task.
 ///
 /// # Errors
-/// If the database fails.
+/// Only database errors.
 pub async fn announce_run_of(c: &mut Conn, task: TaskId) -> Result<(), DbError> {
     let run: Option<(RunId,)> = c
         .q("select r.id from tasks t join runs r on r.id = t.root_task_id where t.id = $1")
@@ -503,14 +503,14 @@ pub async fn announce_run_of(c: &mut Conn, task: TaskId) -> Result<(), DbError> 
 pub struct NewRun {
     pub cause: RunCause,
     pub requester: UserId,
-    /// Key that starts it.
+    /// API key that starts the run.
     pub api_key: Option<ApiKeyId>,
     pub channel: Option<ChannelId>,
     pub thread: Option<ThreadId>,
-    /// The message that starts it.
+    /// The message that starts the run.
     pub message: Option<MessageId>,
     pub input: String,
-    /// The current day where it starts.
+    /// The current local day.
     pub day: NaiveDate,
 }
 
@@ -546,7 +546,7 @@ pub async fn check_start(
 ) -> Result<(), WorkflowError> {
     check_active(c, workflow).await?;
     if workflow.content.posts() && channel.is_none() {
-        let text = "a step of this workflow posts: name a thread or a channel";
+        let text = "a step of this workflow posts a message: specify a thread or a channel";
         return Err(WorkflowError::Invalid(
             text.to_owned(),
             "channel_id".to_owned(),
@@ -555,8 +555,8 @@ pub async fn check_start(
     Ok(())
 }
 
-/// Starts a run with an ID. The caller has locked the workspace, and checked that the requester can start it and can post in the
-/// channel.
+/// Starts a run with an ID. The caller must have locked the workspace, and checked that the requester can start the run and post
+/// in the channel.
 ///
 /// # Errors
 /// Any error of `check_start`.
@@ -630,10 +630,10 @@ async fn insert(c: &mut Conn, workflow: &Workflow, id: RunId, new: &NewRun) -> R
     Ok(())
 }
 
-/// Stores the state of a step and what belongs to it.
+/// Stores the state of a step, with the fields that depend on it.
 ///
 /// # Errors
-/// If the database fails.
+/// Only database errors.
 pub async fn store_step(c: &mut Conn, run: RunId, step: &RunStep) -> Result<(), DbError> {
     c.q("update run_steps set state = $3, attempt = $4, task_id = $5, fork_id = $6, action_id = $7, jump = $8, output_id = $9, \
          error = $10, due_at = $11, started_at = $12, ended_at = $13 where run_id = $1 and step_id = $2")
@@ -655,10 +655,10 @@ pub async fn store_step(c: &mut Conn, run: RunId, step: &RunStep) -> Result<(), 
     Ok(())
 }
 
-/// Wakes the run that waits for a deep dive, once that is resolved or abandoned.
+/// Wakes the run that waits for a deep dive that was resolved or abandoned.
 ///
 /// # Errors
-/// If the database fails.
+/// Only database errors.
 pub async fn wake_of_fork(c: &mut Conn, fork: ForkId, audience: Audience) -> Result<(), DbError> {
     let row: Option<(TaskId,)> = c
         .q("select run_id from run_steps where fork_id = $1 and state = 'waiting' limit 1")

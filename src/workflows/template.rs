@@ -5,11 +5,11 @@ use std::ops::Range;
 
 use super::definition::is_step_id;
 
-/// Maximum size of a value in bytes; longer ones are cut.
+/// Maximum size of a value in bytes; longer values are cut.
 pub const VALUE_BYTES_MAX: usize = 8 * 1024;
-/// Maximum size of a text with its values in bytes; longer ones are cut.
+/// Maximum size of a text with its values in bytes; longer texts are cut.
 pub const RENDERED_BYTES_MAX: usize = 32 * 1024;
-/// End of a value or text that was cut.
+/// Mark at the end of a value or text that was cut.
 const CUT_MARK: &str = "\n[… cut]";
 
 /// A variable of a text.
@@ -18,7 +18,7 @@ pub enum Variable<'a> {
     Input,
     /// Text of the message that started the run.
     Message,
-    /// Display name of its author.
+    /// Display name of the message's author.
     Author,
     Date,
     /// Decisions since the last run.
@@ -45,7 +45,7 @@ impl<'a> Variable<'a> {
         }
     }
 
-    /// Checks whether its value was written by somebody, unlike a name or a date.
+    /// Checks whether the value is content that somebody wrote, and not a name or a date.
     fn is_content(self) -> bool {
         !matches!(self, Self::Author | Self::Date)
     }
@@ -61,14 +61,14 @@ pub struct Rendered {
 
 enum Part<'a> {
     Text(&'a str),
-    /// A variable as it is written, and its name.
+    /// A variable in its written form, and its name.
     Name {
         written: &'a str,
         name: &'a str,
     },
 }
 
-/// Splits a text at its variables. Braces that are not closed are text.
+/// Splits a text at its variables. Unclosed braces are text.
 fn parts(text: &str) -> Vec<Part<'_>> {
     let mut parts = Vec::new();
     let mut rest = text;
@@ -226,7 +226,7 @@ mod tests {
         assert_eq!(render(&whole, |_| &value).text, value.repeat(4));
     }
 
-    /// Pieces of a template; a variable is true.
+    /// Pieces of a template; true marks a variable.
     fn pieces() -> impl Strategy<Value = Vec<(String, bool)>> {
         let text = "[a-z .ä]{1,5}".prop_map(|text| (text, false));
         let variables = ["{{input}}", "{{ date }}", "{{steps.a.output}}"];

@@ -53,7 +53,7 @@ struct Row {
 /// Lists versions below `before`, newest first.
 ///
 /// # Errors
-/// If the database fails.
+/// Only database errors.
 pub async fn list_versions(
     c: &mut Conn,
     workflow: WorkflowId,
@@ -87,7 +87,7 @@ pub async fn list_versions(
 /// Returns the content of a version; `None` if there is no such version.
 ///
 /// # Errors
-/// If the database fails.
+/// Only database errors.
 pub async fn find_content(
     c: &mut Conn,
     workflow: WorkflowId,

@@ -31,9 +31,10 @@ pub struct Workflow {
     /// Messages and schedules start runs for this person.
     pub owner_id: UserId,
     pub status: WorkflowStatus,
-    /// Set if the server paused it.
+    /// Reason for the pause; set if the server paused the workflow.
     pub paused_reason: Option<PausedReason>,
-    /// Number of messages that started no run, because too many others had in their minute.
+    /// Number of messages that started no run because too many others had already done so in the same
+    /// minute.
     pub dropped: i64,
     pub version: i64,
     pub created_at: Timestamp,
@@ -107,10 +108,10 @@ pub struct Filter {
     pub status: Option<WorkflowStatus>,
 }
 
-/// Lists workflows in order of creation, between two IDs; with `before`, the last ones.
+/// Lists workflows in order of creation, between two IDs; `before` returns the last ones before that ID.
 ///
 /// # Errors
-/// If the database fails.
+/// Only database errors.
 pub async fn list_workflows(
     c: &mut Conn,
     workspace: WorkspaceId,
@@ -145,7 +146,7 @@ pub async fn list_workflows(
     Ok(workflows)
 }
 
-/// Active workflows that wait for messages of a channel, with these messages.
+/// Active workflows that messages of a channel can start, with their triggers.
 pub(super) async fn list_triggered(
     c: &mut Conn,
     channel: ChannelId,
@@ -162,7 +163,7 @@ pub(super) async fn list_triggered(
 /// Returns `None` for a workflow of another workspace.
 ///
 /// # Errors
-/// If the database fails.
+/// Only database errors.
 pub async fn find_workflow(
     c: &mut Conn,
     workspace: WorkspaceId,
@@ -178,7 +179,7 @@ pub async fn find_workflow(
 }
 
 /// # Errors
-/// If the database fails.
+/// Only database errors.
 pub async fn workspace_of(c: &mut Conn, id: WorkflowId) -> Result<Option<WorkspaceId>, DbError> {
     let row: Option<(WorkspaceId,)> = c
         .q("select workspace_id from workflows where id = $1")

@@ -208,12 +208,44 @@ fn sections(file: &str, into: &mut Sections) {
     }
 }
 
+fn rows_of(all: &Sections, name: &str) -> Vec<String> {
+    all.get(name).cloned().unwrap_or_default()
+}
+
+/// Regular expressions that find the phrases of each cue.
+fn cue_patterns(all: &Sections) -> Vec<(Cue, String)> {
+    let lead = rows_of(all, "lead").iter().map(|row| elements(row)).collect::<Vec<_>>().join("|");
+    let mut patterns = Vec::new();
+    for (cue, section) in CUES {
+        let (anchored, free): (Vec<_>, Vec<_>) =
+            rows_of(all, section).into_iter().partition(|row| row.starts_with('^'));
+        let joined = |rows: Vec<String>| {
+            let parts: Vec<String> =
+                rows.iter().map(|row| elements(row.trim_start_matches('^'))).collect();
+            format!("(?:{})", parts.join("|"))
+        };
+        let mut phrases = Vec::new();
+        if !anchored.is_empty() {
+            // A sentence starts with a space; after a mark, a new part starts.
+            phrases.push(format!("(?:\\A|[^a-z0-9@\"'_]) (?:{lead})*{}", joined(anchored)));
+        }
+        if !free.is_empty() {
+            phrases.push(format!(" {}", joined(free)));
+        }
+        if phrases.is_empty() {
+            continue;
+        }
+        patterns.push((*cue, phrases.join("|")));
+    }
+    patterns
+}
+
 impl Lexicon {
     fn read(language: Language, file: &str) -> Self {
         let mut all = Sections::new();
         sections(COMMON, &mut all);
         sections(file, &mut all);
-        let rows = |name: &str| all.get(name).cloned().unwrap_or_default();
+        let rows = |name: &str| rows_of(&all, name);
         let words = |name: &str| -> Vec<String> {
             rows(name).iter().flat_map(|row| row.split_whitespace()).map(fold).collect()
         };
@@ -223,29 +255,7 @@ impl Lexicon {
             rows.flat_map(|(n, row)| row.split_whitespace().map(move |word| (fold(word), n)))
                 .collect()
         };
-        let lead = rows("lead").iter().map(|row| elements(row)).collect::<Vec<_>>().join("|");
-        let mut patterns = Vec::new();
-        for (cue, section) in CUES {
-            let (anchored, free): (Vec<_>, Vec<_>) =
-                rows(section).into_iter().partition(|row| row.starts_with('^'));
-            let joined = |rows: Vec<String>| {
-                let parts: Vec<String> =
-                    rows.iter().map(|row| elements(row.trim_start_matches('^'))).collect();
-                format!("(?:{})", parts.join("|"))
-            };
-            let mut phrases = Vec::new();
-            if !anchored.is_empty() {
-                // A sentence starts with a space; after a mark, a new part starts.
-                phrases.push(format!("(?:\\A|[^a-z0-9@\"'_]) (?:{lead})*{}", joined(anchored)));
-            }
-            if !free.is_empty() {
-                phrases.push(format!(" {}", joined(free)));
-            }
-            if phrases.is_empty() {
-                continue;
-            }
-            patterns.push((*cue, phrases.join("|")));
-        }
+        let patterns = cue_patterns(&all);
         let set = RegexSetBuilder::new(patterns.iter().map(|(_, text)| text))
             .size_limit(PATTERN_BYTES_MAX)
             .dfa_size_limit(PATTERN_BYTES_MAX)

@@ -102,28 +102,9 @@ pub(crate) fn read(text: &str, names: &[Vec<String>], today: NaiveDate) -> Asked
     let text: String = text.chars().take(QUESTION_CHARS_MAX).collect();
     let text = text.as_str();
     let all = normal(text);
-    let mut plain = all.as_str();
-    // A greeting alone is an intent; before a question, greetings and thanks are left out.
-    let greets = phrases("hello").find_map(|phrase| after(plain, phrase));
-    if greets.is_some_and(str::is_empty) || plain.is_empty() {
+    let Some(plain) = without_opening(&all) else {
         return Asked { intent: Intent::Help, topic: String::new() };
-    }
-    let is_help = |plain: &str| {
-        phrases("help").any(|phrase| {
-            let rest = after(plain, phrase);
-            rest.is_some_and(|rest| rest.is_empty() || phrase.split(' ').count() > 2)
-        })
     };
-    if is_help(plain) {
-        return Asked { intent: Intent::Help, topic: String::new() };
-    }
-    let opening = || phrases("polite").chain(phrases("hello")).chain(phrases("thanks"));
-    while let Some(rest) = opening().find_map(|phrase| after(plain, phrase)) {
-        plain = rest;
-    }
-    if is_help(plain) || plain.is_empty() {
-        return Asked { intent: Intent::Help, topic: String::new() };
-    }
     let starts = |section: &str| phrases(section).find(|phrase| after(plain, phrase).is_some());
     let has = |section: &str| phrases(section).find(|phrase| contains(plain, phrase));
     let asked = |intent: Intent, phrase: &str| Asked { intent, topic: without(plain, phrase) };
@@ -139,19 +120,8 @@ pub(crate) fn read(text: &str, names: &[Vec<String>], today: NaiveDate) -> Asked
     if starts("model").is_some() || is_arithmetic(text) {
         return Asked { intent: Intent::NeedsModel, topic: String::new() };
     }
-    if starts("said").is_some()
-        && let Some(phrase) = has("say")
-        && let Some(at) = names.iter().position(|all| all.iter().any(|name| contains(plain, name)))
-    {
-        let mut topic = without(plain, phrase);
-        for name in &names[at] {
-            topic = without(&topic, name);
-        }
-        let said = phrases("said").find(|said| after(&topic, said).is_some());
-        return Asked {
-            intent: Intent::Said(at),
-            topic: said.map_or(topic.clone(), |said| without(&topic, said)),
-        };
+    if let Some(said) = said(plain, names) {
+        return said;
     }
     for (intent, section) in [
         (Intent::When, "when"),
@@ -171,6 +141,42 @@ pub(crate) fn read(text: &str, names: &[Vec<String>], today: NaiveDate) -> Asked
         }
     }
     Asked { intent: Intent::Other, topic: plain.to_owned() }
+}
+
+/// Removes greetings and thanks before a question; `None` if the text only greets or asks for help.
+fn without_opening(all: &str) -> Option<&str> {
+    let mut plain = all;
+    // A greeting alone asks for help.
+    let greets = phrases("hello").find_map(|phrase| after(plain, phrase));
+    if greets.is_some_and(str::is_empty) || plain.is_empty() || is_help(plain) {
+        return None;
+    }
+    let opening = || phrases("polite").chain(phrases("hello")).chain(phrases("thanks"));
+    while let Some(rest) = opening().find_map(|phrase| after(plain, phrase)) {
+        plain = rest;
+    }
+    (!is_help(plain) && !plain.is_empty()).then_some(plain)
+}
+
+fn is_help(plain: &str) -> bool {
+    phrases("help").any(|phrase| {
+        let rest = after(plain, phrase);
+        rest.is_some_and(|rest| rest.is_empty() || phrase.split(' ').count() > 2)
+    })
+}
+
+/// A question about what one of the people said, with the topic without their names.
+fn said(plain: &str, names: &[Vec<String>]) -> Option<Asked> {
+    phrases("said").find(|phrase| after(plain, phrase).is_some())?;
+    let phrase = phrases("say").find(|phrase| contains(plain, phrase))?;
+    let at = names.iter().position(|all| all.iter().any(|name| contains(plain, name)))?;
+    let mut topic = without(plain, phrase);
+    for name in &names[at] {
+        topic = without(&topic, name);
+    }
+    let said = phrases("said").find(|said| after(&topic, said).is_some());
+    let topic = said.map_or(topic.clone(), |said| without(&topic, said));
+    Some(Asked { intent: Intent::Said(at), topic })
 }
 
 /// The day in "since Monday", in the past.

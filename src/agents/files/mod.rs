@@ -1,8 +1,8 @@
 //! Agent files: stored rows, and views of the profile that are always consistent with it.
 //!
-//! SOUL.md is a view of the agent's instructions and IDENTITY.md of its identity: writing either one changes the
-//! profile. An agent's own AGENTS.md and TOOLS.md are part of its profile, too, and fall back to the workspace's (`shared`). The
-//! other files are rows with their own versions; `memory` makes paragraphs of MEMORY.md and logs searchable.
+//! SOUL.md is a view of the agent's instructions and IDENTITY.md of its identity: writing either one changes the profile. An
+//! agent's own AGENTS.md and TOOLS.md are also part of its profile, and fall back to the workspace's (`shared`). The other files
+//! are rows with their own versions; `memory` makes paragraphs of MEMORY.md and logs searchable.
 
 mod path;
 mod read;

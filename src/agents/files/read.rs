@@ -22,7 +22,7 @@ use super::{
     shared::read_shared,
 };
 
-/// Maximum size of all files in one export; JSON may need a multiple of it.
+/// Maximum size of all files in one export; their JSON can be several times larger.
 const EXPORT_BYTES_MAX: i64 = 8 * 1024 * 1024;
 
 /// Lists all files of an agent by path: its views, its own files, and the workspace's files that it does not

@@ -16,11 +16,11 @@ pub(super) const FILES_MAX: i64 = 1000;
 pub const SOUL: &str = "SOUL.md";
 pub const IDENTITY: &str = "IDENTITY.md";
 pub const MEMORY: &str = "MEMORY.md";
-/// Prompt of the agent's heartbeats.
+/// File with the prompt of the agent's heartbeats.
 pub const HEARTBEAT: &str = "HEARTBEAT.md";
 /// Maximum size of HEARTBEAT.md.
 pub(super) const HEARTBEAT_BYTES_MAX: usize = 16 * 1024;
-/// Size in tokens of the beginning of MEMORY.md that is sent with every reply.
+/// Maximum number of tokens from the beginning of MEMORY.md that are sent with every reply.
 pub const NOTES_TOKENS_MAX: u64 = 2_000;
 /// Files that a workspace can define for all of its agents.
 pub const SHARED: [&str; 2] = ["AGENTS.md", "TOOLS.md"];
@@ -31,7 +31,7 @@ text_enum! {
         /// View of the agent's profile.
         Profile = "profile",
         Agent = "agent",
-        /// Used if the agent does not have its own.
+        /// File of the workspace, used if the agent does not have its own.
         Workspace = "workspace",
     }
 }
@@ -46,7 +46,7 @@ pub struct FileSummary {
     pub path: String,
     pub source: FileSource,
     pub size_bytes: usize,
-    /// For `profile`, the agent's version. 0 if the file was never written.
+    /// Version of the file, or of the agent for `profile`; 0 if the file was never written.
     pub version: i64,
     pub updated_at: Option<Timestamp>,
     pub updated_by: Option<UserId>,
@@ -129,7 +129,7 @@ pub(super) fn blank_memory() -> File {
     empty(MEMORY, FileSource::Agent, 0)
 }
 
-/// A file without content: never written, or deleted.
+/// A file without content, because it was never written or was deleted.
 pub(super) fn empty(path: &str, source: FileSource, version: i64) -> File {
     File {
         summary: FileSummary {
@@ -157,7 +157,7 @@ pub(super) async fn find_row(
         .await
 }
 
-/// A row without its content, which may be large.
+/// Row of a file without the content, which may be large.
 #[derive(sqlx::FromRow)]
 pub(super) struct SizeRow {
     pub(super) path: String,

@@ -15,7 +15,8 @@ use crate::{
     ids::WorkspaceId,
 };
 
-/// The AGENTS.md and TOOLS.md that apply to an agent with these own ones, in this order.
+/// The AGENTS.md and the TOOLS.md that apply to an agent, in this order. `own` contains the agent's
+/// own files.
 pub(in crate::agents) async fn instruction_files(
     c: &mut Conn,
     workspace: WorkspaceId,

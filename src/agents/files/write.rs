@@ -21,10 +21,10 @@ use crate::{
     db::{Conn, now},
 };
 
-/// In UTF-8 bytes.
+/// Maximum file size in UTF-8 bytes.
 const FILE_BYTES_MAX: usize = 256 * 1024;
 
-/// Writes a file; writing a part of the profile changes that. `expected` is the version from `If-Match`.
+/// Writes a file. Writing a view of the profile changes the profile. `expected` is the version from `If-Match`.
 ///
 /// # Errors
 /// `NotFound`, `InvalidLogDate`, `FileTooLarge`, `FileStale`, `FileRefused` if the agent already has the maximum number of files, an
@@ -133,7 +133,7 @@ fn check_size(content: &str) -> Result<(), AgentError> {
     Ok(())
 }
 
-/// Stores a new state of a file and its version. With `None`, removes the content and returns `None`.
+/// Stores new content of a file as a new version. `None` removes the content and returns `None`.
 pub(super) async fn write_row(
     c: &mut Conn,
     actor: &Actor<'_>,
@@ -203,7 +203,7 @@ pub(super) async fn write_row(
     Ok(stored.and_then(|row| shown(row, source)))
 }
 
-/// Moves AGENTS.md and TOOLS.md of a new agent, which are part of its profile, from `files`.
+/// Takes AGENTS.md and TOOLS.md, which are part of a new agent's profile, out of `files`.
 pub(in crate::agents) fn take_instructions(
     files: &mut BTreeMap<String, String>,
 ) -> Result<BTreeMap<String, String>, AgentError> {
@@ -217,7 +217,7 @@ pub(in crate::agents) fn take_instructions(
     Ok(taken)
 }
 
-/// Inserts the other files that a new agent starts with.
+/// Inserts the other initial files of a new agent.
 pub(in crate::agents) async fn seed(
     c: &mut Conn,
     actor: &Actor<'_>,

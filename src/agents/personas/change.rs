@@ -48,7 +48,7 @@ pub async fn create_persona(
 /// Creates a draft with the fields of another persona.
 ///
 /// # Errors
-/// `PersonaNotFound`, or as for `create_persona`.
+/// `PersonaNotFound`, or an error from `create_persona`.
 pub async fn duplicate_persona(
     c: &mut Conn,
     actor: &Actor<'_>,
@@ -110,7 +110,7 @@ pub async fn put_persona(
 }
 
 /// # Errors
-/// `PersonaNotFound`, `PersonaStale`, `Invalid` also for the approval of a blank text, or as for `create_persona`.
+/// `PersonaNotFound`, `PersonaStale`, `Invalid`, also if a blank text is approved, or as for `create_persona`.
 pub async fn patch_persona(
     c: &mut Conn,
     actor: &Actor<'_>,
@@ -125,7 +125,7 @@ pub async fn patch_persona(
     store(c, actor, &persona, name, content, status, None).await
 }
 
-/// Restores an earlier version as a new one, which is `refined`; the name is unchanged.
+/// Restores an earlier version as a new one with the status `refined`; the name is unchanged.
 ///
 /// # Errors
 /// `PersonaNotFound`, `PersonaVersionNotFound`, `PersonaStale`, or as for `create_persona`.
@@ -146,7 +146,7 @@ pub async fn rollback_persona(
     store(c, actor, &persona, name, content, status, Some(summary)).await
 }
 
-/// Deletes a persona that no agent names, with its versions.
+/// Deletes a persona that no agent uses, with its versions.
 ///
 /// # Errors
 /// `PersonaNotFound`, `PersonaStale`, `PersonaInUse`, or an error from `Actor::require`.
@@ -168,7 +168,7 @@ pub async fn delete_persona(
     audit(c, actor, AuditAction::PersonaDeleted, &persona).await?;
     let bytes = stored_bytes(c, id).await?;
     quota::count_agent_bytes(c, actor.workspace, -bytes).await?;
-    // Versions are deleted with the row.
+    // The versions are deleted by a cascade.
     c.q("delete from personas where id = $1")
         .bind(id)
         .run()
@@ -176,7 +176,7 @@ pub async fn delete_persona(
     Ok(())
 }
 
-/// Status after an edit: a change of a text ends an approval.
+/// Status after an edit: changing a text ends an approval.
 fn status_of_edit(before: &Persona, content: &PersonaContent) -> PipelineStatus {
     match before.pipeline_status {
         PipelineStatus::Approved if !content.has_texts_of(&before.content) => {
@@ -186,7 +186,7 @@ fn status_of_edit(before: &Persona, content: &PersonaContent) -> PipelineStatus 
     }
 }
 
-/// Stores a change as a new version; does nothing if there are no changes and no summary was given. Agents that name the
+/// Stores a change as a new version; does nothing if there are no changes and no summary was given. Agents that use the
 /// persona receive a newly approved text. The workspace must be locked.
 async fn store(
     c: &mut Conn,

@@ -16,10 +16,10 @@ const DESCRIPTION_UNITS_MAX: usize = 1024;
 const SECTION_BYTES_MAX: usize = 4 * 1024;
 const ITEMS_MAX: usize = 20;
 const ITEM_UNITS_MAX: usize = 240;
-/// Maximum size in UTF-8 bytes.
+/// Maximum size of the text for agents in UTF-8 bytes.
 pub const COMPRESSED_BYTES_MAX: usize = 8 * 1024;
 
-/// Fields of `POST` and `PUT`; omitted fields are blank.
+/// Fields of `POST` and `PUT` requests for personas; omitted fields become blank.
 #[derive(Debug, Clone, Deserialize, utoipa::ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct PersonaForm {
@@ -43,7 +43,7 @@ pub struct PersonaForm {
     pub compressed: String,
     #[serde(default)]
     pub avatar: Option<Avatar>,
-    /// Ignored: `PATCH` changes it.
+    /// Ignored; `PATCH` changes the status.
     #[serde(default)]
     #[schema(value_type = serde_json::Value)]
     pub pipeline_status: IgnoredField,
@@ -92,7 +92,7 @@ impl PersonaForm {
     }
 }
 
-/// Fields of `PATCH`: omitted fields are unchanged.
+/// Fields of `PATCH` requests; omitted fields are unchanged.
 #[derive(Debug, Clone, Default, Deserialize, utoipa::ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct PersonaPatch {
@@ -126,7 +126,7 @@ pub struct PersonaPatch {
     #[serde(default, deserialize_with = "nullable")]
     #[schema(value_type = Option<Avatar>)]
     pub avatar: Option<Option<Avatar>>,
-    /// `approved` requires a `compressed` text. If omitted, a change of a text makes an approved persona `refined`.
+    /// `approved` requires a `compressed` text. If omitted, changing a text sets an approved persona to `refined`.
     #[serde(default, deserialize_with = "present")]
     #[schema(nullable = false)]
     pub pipeline_status: Option<PipelineStatus>,

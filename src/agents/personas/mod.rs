@@ -1,7 +1,7 @@
 //! Personas: reusable characters for agents, written in steps and compressed to the text that agents receive.
 //!
-//! Only approved text is sent. An approval creates a version of every agent that names the persona, so what a version
-//! sends never changes.
+//! Only approved text is sent. An approval creates a version of every agent that uses the persona, so that the text
+//! of an agent's version never changes.
 
 mod change;
 mod form;

@@ -13,13 +13,13 @@ use crate::{
 };
 
 text_enum! {
-    /// Status of a persona on its way to agents.
+    /// Status of a persona before and after its approval.
     pub enum PipelineStatus {
-        /// Being written.
+        /// The persona is being written.
         Draft = "draft",
-        /// Edited since it was approved, or ready for approval.
+        /// The persona is ready for approval, or was edited after its approval.
         Refined = "refined",
-        /// Agents receive its text.
+        /// Agents receive the persona's text.
         Approved = "approved",
     }
 }
@@ -40,7 +40,7 @@ impl PersonaSection {
     }
 }
 
-/// Fields of a persona besides its name.
+/// Fields of a persona except for its name.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct PersonaContent {
     /// At most 1,024 characters; not sent to agents.
@@ -72,7 +72,7 @@ impl PersonaContent {
         ]
     }
 
-    /// Checks whether both have the same texts for agents, which an approval covers.
+    /// Checks whether both have the same texts of the kind that an approval covers.
     pub(super) fn has_texts_of(&self, other: &Self) -> bool {
         let mut sections = self.sections().into_iter().zip(other.sections());
         self.compressed == other.compressed
@@ -92,7 +92,7 @@ pub struct Persona {
     #[serde(flatten)]
     pub content: PersonaContent,
     pub pipeline_status: PipelineStatus,
-    /// Number of agents that name the persona, directly or through a base.
+    /// Number of agents that use the persona, directly or through a base.
     pub used_by: i64,
     pub version: i64,
     pub created_by: UserId,
@@ -135,7 +135,7 @@ impl From<Row> for Persona {
     }
 }
 
-/// Selects personas as `p`; the argument continues the query. There are at most three levels of bases.
+/// Selects personas as `p`; the argument continues the query. Follows at most three levels of bases.
 macro_rules! persona_sql {
     ($tail:literal) => {
         concat!(
@@ -157,10 +157,10 @@ pub struct Filter {
     pub status: Option<PipelineStatus>,
 }
 
-/// Lists personas in order of creation, between two IDs; with `before`, the last ones.
+/// Lists personas between two IDs, in order of creation; `before` returns the last ones before that ID.
 ///
 /// # Errors
-/// If the database fails.
+/// Only database errors.
 pub async fn list_personas(
     c: &mut Conn,
     workspace: WorkspaceId,
@@ -198,7 +198,7 @@ pub async fn list_personas(
 /// Returns `None` for a persona of another workspace.
 ///
 /// # Errors
-/// If the database fails.
+/// Only database errors.
 pub async fn get_persona(
     c: &mut Conn,
     workspace: WorkspaceId,
@@ -214,7 +214,7 @@ pub async fn get_persona(
 }
 
 /// # Errors
-/// If the database fails.
+/// Only database errors.
 pub async fn workspace_of(c: &mut Conn, id: PersonaId) -> Result<Option<WorkspaceId>, DbError> {
     let row: Option<(WorkspaceId,)> = c
         .q("select workspace_id from personas where id = $1")
@@ -227,7 +227,7 @@ pub async fn workspace_of(c: &mut Conn, id: PersonaId) -> Result<Option<Workspac
 /// Returns the text of the last approval, if any; `None` if the workspace does not have the persona.
 ///
 /// # Errors
-/// If the database fails.
+/// Only database errors.
 pub async fn find_approved(
     c: &mut Conn,
     workspace: WorkspaceId,
@@ -242,20 +242,21 @@ pub async fn find_approved(
     Ok(row.map(|(text,)| text))
 }
 
-/// The persona that an agent names.
+/// The persona that an agent uses.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, utoipa::ToSchema)]
 pub struct NamedPersona {
     pub id: PersonaId,
     pub name: String,
     pub pipeline_status: PipelineStatus,
-    /// True if the agent receives an approved text of the persona. After an edit, this is the last approved one.
+    /// True if the agent receives an approved text of the persona. After an edit, this is the last approved
+    /// text.
     pub is_sent: bool,
 }
 
-/// The persona as an agent shows it.
+/// The persona in the form in which an agent's response contains it.
 ///
 /// # Errors
-/// If the database fails.
+/// Only database errors.
 pub async fn find_named(
     c: &mut Conn,
     workspace: WorkspaceId,

@@ -50,7 +50,7 @@ struct Row {
 /// Lists versions below `before`, newest first.
 ///
 /// # Errors
-/// If the database fails.
+/// Only database errors.
 pub async fn list_versions(
     c: &mut Conn,
     persona: PersonaId,

@@ -1,5 +1,5 @@
 //! Adaptation of an agent to people who allow it: scores of their messages, and reflections on the conversation. The profile
-//! only configures it; replies run it.
+//! only configures adaptation; replies perform it.
 
 use std::collections::HashSet;
 
@@ -25,7 +25,7 @@ const OUTPUT_TOKENS_DEFAULT: u32 = 256;
 text_enum! {
     /// Values for the fields of `sentiment` that are not set.
     pub enum SentimentProfile {
-        /// No scores.
+        /// Messages are not scored.
         Off = "off",
         /// Word list; reacts to frustration and confusion.
         Basic = "basic",
@@ -56,7 +56,7 @@ text_enum! {
         SatisfactionReinforcement = "satisfaction_reinforcement",
         ErrorRecovery = "error_recovery",
         EngagementBoost = "engagement_boost",
-        /// Stored as the five others.
+        /// All of the others; stored as the five presets.
         All = "all",
     }
 }
@@ -86,7 +86,7 @@ text_enum! {
 }
 
 impl AdaptationEvent {
-    /// The preset that reacts to the event.
+    /// The preset for the event.
     pub fn preset(self) -> SentimentPreset {
         match self {
             Self::ErrorThresholdExceeded => SentimentPreset::ErrorRecovery,
@@ -98,7 +98,8 @@ impl AdaptationEvent {
     }
 }
 
-/// Scores of the messages of people who allow it. A field that is null has the value of `profile`, otherwise its default.
+/// Scores of the messages of people who allow it. A null field has the value from `profile`, or its default without a
+/// profile.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Sentiment {
@@ -111,18 +112,19 @@ pub struct Sentiment {
     pub model: Option<String>,
     /// Number of scores that are kept, 1 to 100; 10 by default.
     pub history_window: Option<u32>,
-    /// A message below it is negative: −1 to 0; −0.3 by default.
+    /// Score below which a message is negative, −1 to 0; −0.3 by default.
     pub frustration_threshold: Option<f64>,
-    /// A message above it is positive: 0 to 1; 0.3 by default.
+    /// Score above which a message is positive, 0 to 1; 0.3 by default.
     pub satisfaction_threshold: Option<f64>,
     /// Number of negative or positive messages in a row that count as an event, 1 to 100; 2 by default.
     pub consecutive_turns: Option<u32>,
-    /// Events that the server reacts to; all by default, none with an empty list. `all` is stored as all five.
+    /// Presets for events to which the server reacts: all by default, none if the list is empty. `all` is stored as all
+    /// five.
     #[serde(deserialize_with = "expanded")]
     pub presets: Option<Vec<SentimentPreset>>,
 }
 
-/// Presets without duplicates, and the five ones for `all`.
+/// Deserializes presets, without duplicates, and with `all` replaced by all five.
 fn expanded<'de, D: Deserializer<'de>>(d: D) -> Result<Option<Vec<SentimentPreset>>, D::Error> {
     let named: Option<Vec<SentimentPreset>> = Option::deserialize(d)?;
     Ok(named.map(|named| {
@@ -137,7 +139,7 @@ fn expanded<'de, D: Deserializer<'de>>(d: D) -> Result<Option<Vec<SentimentPrese
     }))
 }
 
-/// Values of `sentiment` that apply.
+/// The effective values of `sentiment`.
 #[derive(Debug, Clone, PartialEq)]
 pub struct SentimentSettings {
     pub method: SentimentMethod,
@@ -150,7 +152,7 @@ pub struct SentimentSettings {
 }
 
 impl SentimentSettings {
-    /// The values of a profile, and the defaults without one.
+    /// The values of a profile; without one, the defaults.
     fn of(profile: Option<SentimentProfile>) -> Self {
         use SentimentPreset as Preset;
         let all = SentimentPreset::EACH.to_vec();
@@ -193,7 +195,7 @@ impl Sentiment {
             .unwrap_or_else(|| profile.is_some_and(|profile| profile != SentimentProfile::Off))
     }
 
-    /// Returns the values that apply; `None` if nothing is scored.
+    /// Returns the effective values; `None` if messages are not scored.
     pub fn settings(&self) -> Option<SentimentSettings> {
         if !self.is_on() {
             return None;
@@ -251,9 +253,9 @@ text_enum! {
     pub enum TriggerType {
         /// Every `interval_turns` replies.
         TurnInterval = "turn_interval",
-        /// The `event`.
+        /// The event in `event`.
         EventBased = "event_based",
-        /// `POST /v1/agents/{id}/reflect`.
+        /// A request to `POST /v1/agents/{id}/reflect`.
         Manual = "manual",
     }
 }
@@ -264,10 +266,10 @@ text_enum! {
 pub struct MetapromptTrigger {
     #[serde(rename = "type")]
     pub kind: TriggerType,
-    /// 2 to 100; required for `turn_interval`, not allowed otherwise.
+    /// Number of replies, 2 to 100; required for `turn_interval`, not allowed otherwise.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub interval_turns: Option<u32>,
-    /// Required for `event_based`, not allowed otherwise.
+    /// Event; required for `event_based`, not allowed otherwise.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub event: Option<AdaptationEvent>,
 }
@@ -373,7 +375,7 @@ pub struct Reflection {
 }
 
 impl Reflection {
-    /// Returns true if there is anything to run.
+    /// Returns true if any reflection is configured.
     pub fn is_on(&self) -> bool {
         self.interval_turns.is_some() || !self.metaprompts.is_empty()
     }
@@ -410,16 +412,16 @@ text_enum! {
         CurrentMood = "current_mood",
         UserSkill = "user_skill",
         TaskComplexity = "task_complexity",
-        /// Class of the newest message.
+        /// Sentiment class of the newest message.
         CurrentSentiment = "current_sentiment",
         SentimentScore = "sentiment_score",
         ConsecutiveFrustration = "consecutive_frustration",
         ConsecutiveConfusion = "consecutive_confusion",
         ConsecutiveSatisfaction = "consecutive_satisfaction",
         ConsecutiveNeutral = "consecutive_neutral",
-        /// Phrases of the newest message.
+        /// Phrases in the newest message that show confusion.
         ConfusionKeywords = "confusion_keywords",
-        /// The last 5 questions of the person and their replies.
+        /// The person's last 5 questions, with the replies.
         RecentConversation = "recent_conversation",
         /// Codes of the last 3 failed replies.
         RecentErrors = "recent_errors",
@@ -436,7 +438,7 @@ pub enum TemplatePart<'a> {
     Variable(&'a str),
 }
 
-/// Splits a template; a `{{` without an end is text.
+/// Splits a template; an unclosed `{{` is text.
 pub fn template_parts(template: &str) -> Vec<TemplatePart<'_>> {
     let mut parts = Vec::new();
     let mut rest = template;
@@ -476,7 +478,7 @@ fn units(text: &str) -> usize {
     text.encode_utf16().count()
 }
 
-/// A rule that a value violates, and its field.
+/// Violation of a rule: the message, and the field.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Violation {
     pub(super) text: String,

@@ -19,7 +19,7 @@ use super::{
     tools::{DelegateTool, NamedTools, Tool, ToolKind, UnavailableBecause},
 };
 
-/// Default in tokens if neither the agent nor a base sets a limit.
+/// Default output limit in tokens, if neither the agent nor a base sets one.
 pub const MAX_OUTPUT_TOKENS_DEFAULT: u32 = 4096;
 
 /// The versioned part of an agent, as written. Unset fields are inherited from the base.
@@ -37,7 +37,7 @@ pub struct Profile {
     pub temperature: Option<f64>,
     pub top_p: Option<f64>,
     pub capabilities: Vec<String>,
-    /// Never `primary`.
+    /// Role; never `primary`.
     pub role: Option<AgentRole>,
     pub agency: Option<Agency>,
     pub tools: Vec<Tool>,
@@ -76,13 +76,13 @@ impl Profile {
         tools
     }
 
-    /// Checks whether replies can pass on work to other agents.
+    /// Checks whether replies can delegate work to other agents.
     pub fn delegates(&self) -> bool {
         let tools = self.reply_tools();
         tools.iter().any(|tool| tool.kind() == ToolKind::Delegate)
     }
 
-    /// Fields that are set but not in use.
+    /// Fields that are set but have no effect.
     pub(crate) fn not_in_force(&self) -> Vec<&'static str> {
         let agency = self.agency.as_ref();
         let has_rules = agency.is_some_and(|agency| !agency.delegation_rules.is_empty());
@@ -94,7 +94,8 @@ impl Profile {
                     .is_some_and(|role| role != AgentRole::Orchestrator),
             ),
             ("agency.delegation_rules", has_rules && !self.delegates()),
-            // Fields of OpenAI's tools: the sandbox policy decides about code, and the registry describes servers.
+            // These fields of OpenAI's tools have no effect: the sandbox policy controls code, and the registry
+            // describes servers.
             (
                 "tools.container",
                 has(|tool| matches!(tool, Tool::CodeInterpreter(code) if code.container.is_some())),
@@ -157,7 +158,8 @@ impl Brief {
     }
 }
 
-/// The model that replies: `model` if the server has it, otherwise the server's default. Null without a language model.
+/// The model that replies: `model` if the server has that model, otherwise the server's default. Null without a
+/// language model.
 #[derive(Debug, Clone, Serialize, utoipa::ToSchema)]
 pub struct EffectiveModel(Option<String>);
 
@@ -178,9 +180,9 @@ pub struct AgentSummary {
     pub capabilities: Vec<String>,
     /// `primary` is the workspace's default agent.
     pub role: AgentRole,
-    /// Null: the base's model, or else the server's default.
+    /// Model; null for the base's model, or otherwise the server's default.
     pub model: Option<String>,
-    /// Omitted in events, because it depends on the server's settings.
+    /// The model that replies. Omitted in events, because it depends on the server's settings.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     pub effective_model: Option<EffectiveModel>,
@@ -204,7 +206,7 @@ pub struct AgentSummary {
 }
 
 impl AgentSummary {
-    /// Determines which model replies.
+    /// Determines the model that replies.
     pub async fn set_effective_model(&mut self, provider: &dyn Provider) {
         let wanted = self.wanted_model.as_deref();
         self.effective_model = Some(EffectiveModel(provider.effective_model(wanted).await));
@@ -218,7 +220,7 @@ pub struct ShownTool {
     pub tool: Tool,
     /// True if replies can use it.
     pub available: bool,
-    /// Null for an available tool. In events, `code_interpreter` always counts as without a runner.
+    /// Null for an available tool. In events, `code_interpreter` is always reported as `no_runner`.
     pub unavailable_because: Option<UnavailableBecause>,
 }
 
@@ -242,7 +244,7 @@ pub struct Agent {
     pub instructions: String,
     /// Markdown; the text of IDENTITY.md.
     pub identity: Option<String>,
-    /// 4096 if unset; null if inherited from a base.
+    /// Output limit in tokens; 4096 if unset, null if inherited from a base.
     pub max_output_tokens: Option<u32>,
     pub temperature: Option<f64>,
     pub top_p: Option<f64>,
@@ -255,16 +257,16 @@ pub struct Agent {
     pub reflection: Option<Reflection>,
     pub trust: Option<Trust>,
     pub persona_id: Option<PersonaId>,
-    /// The persona of `persona_id`.
+    /// The persona with the ID in `persona_id`.
     pub persona: Option<NamedPersona>,
     pub store: Option<bool>,
     pub store_required: Option<bool>,
     pub metadata: BTreeMap<String, String>,
-    /// Fields that are stored but not yet in use.
+    /// Fields that are stored but have no effect yet.
     pub not_in_force: Vec<&'static str>,
     /// Null for a workspace's initial agents.
     pub created_by: Option<UserId>,
-    /// As in the profile.
+    /// The agent's own AGENTS.md and TOOLS.md, by path.
     #[serde(skip)]
     pub files: BTreeMap<String, String>,
 }
@@ -287,10 +289,10 @@ pub(in crate::agents) struct Row {
     pub(super) updated_at: Timestamp,
     pub(super) default_agent_id: Option<AgentId>,
     pub(super) allowed_tools: Option<Json<Vec<ToolKind>>>,
-    /// Name and status of the persona that the agent itself names.
+    /// Name and status of the persona that the agent itself sets.
     pub(super) persona_name: Option<String>,
     pub(super) persona_status: Option<PipelineStatus>,
-    /// Read separately, for agents that are returned complete.
+    /// Registered tools; read separately, only for agents that are returned complete.
     #[sqlx(skip)]
     pub(super) servers: NamedTools,
 }
@@ -304,7 +306,7 @@ impl Row {
         self.access.as_ref().map(|access| &access.0)
     }
 
-    /// The persona that the agent itself names.
+    /// The persona that the agent itself sets.
     fn persona(&self, profile: &Profile) -> Option<NamedPersona> {
         let is_own = profile.persona_id == self.profile.0.persona_id;
         Some(NamedPersona {
@@ -315,7 +317,7 @@ impl Row {
         })
     }
 
-    /// Builds the agent with a different profile than its own, without a persona of a base.
+    /// Builds the agent with a profile other than its own, without the persona of a base.
     pub(super) fn with_profile(&self, profile: Profile) -> Agent {
         let allowed = self.allowed_tools.as_ref().map(|kinds| kinds.0.as_slice());
         let has_base = profile.base_profile_id.is_some();
@@ -393,7 +395,7 @@ pub(in crate::agents) fn shown_role(is_default: bool, stored: Option<AgentRole>)
 }
 
 impl Agent {
-    /// Makes tools that run code available. Whether the operator named a runner is not in the database.
+    /// Marks tools that run code as available. The database does not contain whether the operator configured a runner.
     pub fn permit_code(&mut self) {
         for shown in &mut self.tools {
             if shown.unavailable_because == Some(UnavailableBecause::NoRunner) {

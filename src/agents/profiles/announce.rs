@@ -13,13 +13,13 @@ use crate::{
     },
 };
 
-/// Maximum length of an agent that follows its base, as JSON in an event. A change to one base can lead to a thousand
+/// Maximum size, as JSON in an event, of an agent that changed with its base. A change to one base can cause a thousand
 /// such events.
 const FOLLOWER_BYTES_MAX: usize = 16 * 1024;
 
 #[derive(Serialize, utoipa::ToSchema)]
 pub struct AgentEvent<'a> {
-    /// Complete, except for an agent with more than 16 KiB that changed with its base: that comes as in lists.
+    /// The complete agent. An agent of more than 16 KiB that changed with its base is included in the form used in lists.
     #[schema(value_type = AgentSummary)]
     agent: Announced<'a>,
 }
@@ -36,7 +36,7 @@ impl EventData for AgentEvent<'_> {
 #[serde(untagged)]
 enum Announced<'a> {
     Whole(&'a Agent),
-    /// The agent as in lists.
+    /// The agent in the form used in lists.
     Summary {
         #[serde(flatten)]
         summary: &'a AgentSummary,
@@ -44,7 +44,7 @@ enum Announced<'a> {
     },
 }
 
-/// An agent that follows its base, without its long texts if they exceed the limit. Those are the agent's own texts
+/// An agent that changed with its base, without its long texts if they exceed the limit. These texts are the agent's own
 /// and do not change with the base.
 fn as_follower(agent: &Agent) -> Announced<'_> {
     let bytes = serde_json::to_vec(agent).map_or(usize::MAX, |json| json.len());
@@ -103,7 +103,7 @@ impl People {
     }
 }
 
-/// The previous state of an agent, for members who can no longer see it.
+/// The previous state of an agent, for members who can no longer see the agent.
 pub(super) struct Before<'a> {
     pub(super) agent: &'a Agent,
     pub(super) access: Option<&'a AccessControl>,
@@ -122,7 +122,8 @@ pub(super) async fn announce(
     announce_as(c, kind, agent, access, before, people, as_whole).await
 }
 
-/// As `announce`, for an agent with a new version because of its base. A large agent is announced without its long texts.
+/// Like `announce`, for an agent that has a new version because its base changed. A large agent is announced without its
+/// long texts.
 pub(super) async fn announce_follower(
     c: &mut Conn,
     agent: &Agent,

@@ -22,7 +22,8 @@ use crate::{
     realtime::EventType,
 };
 
-/// Maximum levels of bases above an agent that are searched. The form allows fewer; this only bounds the search.
+/// Maximum number of levels of bases above an agent that are searched. Validation allows fewer; this only bounds the
+/// search.
 const BASES_MAX: usize = 8;
 
 /// # Errors
@@ -152,7 +153,7 @@ pub async fn patch_agent(
 /// Replaces an agent: omitted fields are reset to their defaults, except for the status.
 ///
 /// # Errors
-/// As `patch_agent`.
+/// Same as `patch_agent`.
 pub async fn put_agent(
     c: &mut Conn,
     actor: &Actor<'_>,
@@ -164,7 +165,7 @@ pub async fn put_agent(
     lock_workspace(c, actor.workspace.0).await?;
     let row = get_visible_row(c, actor, reference).await?;
     let mut parts = parts;
-    // An agent without a role is returned as a specialist, so clients may send it back as one.
+    // An agent without a role is returned as a specialist, so clients may send this role back.
     if row.profile.0.role.is_none() && parts.profile.role == Some(AgentRole::Specialist) {
         parts.profile.role = None;
     }
@@ -236,8 +237,8 @@ async fn is_base_of_default(c: &mut Conn, row: &Row) -> Result<bool, AgentError>
     Ok(false)
 }
 
-/// Rejects an access list that excludes the actor, who could not undo it. Actors who manage agents are exempt. An
-/// agent without its own list uses that of its base.
+/// Rejects an access list that excludes the actor, who could then not undo the change. Actors who manage agents are exempt.
+/// An agent without its own list uses that of its base.
 async fn check_own_access(
     c: &mut Conn,
     actor: &Actor<'_>,
@@ -369,7 +370,7 @@ async fn apply(
     Ok(agent)
 }
 
-/// Writes or removes the agent's own AGENTS.md or TOOLS.md as a new version; does nothing if that changes nothing.
+/// Writes or removes the agent's own AGENTS.md or TOOLS.md as a new version; does nothing if the content is unchanged.
 /// `expected` is the agent's version from `If-Match`.
 ///
 /// # Errors
@@ -480,7 +481,7 @@ async fn point_default_at(c: &mut Conn, actor: &Actor<'_>, row: &Row) -> Result<
 #[derive(Debug, Clone, Default, Deserialize, utoipa::ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct CopyForm {
-    /// `NAME-copy` by default, with a number if that is taken.
+    /// Name of the copy; `NAME-copy` by default, with a number if that is taken.
     pub name: Option<String>,
     pub display_name: Option<String>,
 }
@@ -513,14 +514,14 @@ pub async fn duplicate_agent(
     let summary = format!("copied from {}, version {}", row.name, row.version);
     let mut parts = copy.into_parts()?;
     parts.profile.files.clone_from(&row.profile.0.files);
-    // Members whom the original refers to may have left the workspace since.
+    // Members to whom the original refers may have left the workspace since.
     let before = Some(&row.profile.0);
     check_names(c, actor, &mut parts.profile, before).await?;
     Box::pin(insert_new(c, actor, parts, summary)).await
 }
 
 async fn free_name(c: &mut Conn, actor: &Actor<'_>, name: &str) -> Result<String, AgentError> {
-    // Leaves room for `-copy-NNNN`.
+    // The stem leaves room for `-copy-NNNN`.
     let stem: String = name.chars().take(handles::HANDLE_CHARS_MAX - 10).collect();
     for n in 1..10_000 {
         let candidate = if n == 1 {

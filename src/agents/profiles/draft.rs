@@ -17,12 +17,13 @@ use crate::{
 /// Profile to try out.
 #[derive(Debug, Clone)]
 pub enum TrialProfile {
-    /// Changes of the current profile.
+    /// Changes to the current profile.
     Draft(AgentPatch),
     Version(i64),
 }
 
-/// Resolves a profile as if it was saved; stores nothing. A draft has the number of the current version.
+/// Resolves a profile as if it were saved, without storing anything. A draft gets the number of the current
+/// version.
 ///
 /// # Errors
 /// `NotFound`, `VersionNotFound`, those of changing the agent's profile, or an error from `Actor::require`.

@@ -115,8 +115,8 @@ pub async fn find_turned_off(
     Ok(found.filter(|agent| agent.can_be_invoked_by(actor)))
 }
 
-/// Finds an agent that the actor can use by ID, by name, or the default one as `main`. Returns `None` if it is
-/// inactive, archived, in another workspace, or not available to the actor.
+/// Finds an agent that the actor can use, by ID, by name, or as `main` for the default agent. Returns `None` if it
+/// is inactive, archived, in another workspace, or not available to the actor.
 pub async fn find_usable(
     c: &mut Conn,
     actor: &Actor<'_>,
@@ -147,7 +147,7 @@ pub async fn find_default(
         .await
 }
 
-/// Newest version of an agent, whatever its status; `None` if the agent was permanently deleted.
+/// Newest version of an agent, regardless of its status; `None` if the agent was permanently deleted.
 pub async fn newest_version(c: &mut Conn, id: AgentId) -> Result<Option<i64>, DbError> {
     let row: Option<(i64,)> = c
         .q("select version from agents where id = $1")
@@ -217,7 +217,7 @@ pub async fn is_active(c: &mut Conn, id: AgentId) -> Result<bool, DbError> {
     Ok(row.is_some_and(|row| row.0 == AgentStatus::Active))
 }
 
-/// Returns true if the agent is active and a person in its workspace can invoke it, with a session.
+/// Returns true if the agent is active and a person in its workspace can invoke it with a session.
 pub async fn is_invocable_by(c: &mut Conn, id: AgentId, user: UserId) -> Result<bool, DbError> {
     let row: Option<(AgentStatus, Option<Json<AccessControl>>, Role)> = c
         .q("select a.status, a.access, m.role from agents a \
@@ -233,7 +233,7 @@ pub async fn is_invocable_by(c: &mut Conn, id: AgentId, user: UserId) -> Result<
     }))
 }
 
-/// An agent that a person can invoke, for the choice of another agent.
+/// An agent that a person can invoke, as listed for the choice of an agent.
 #[derive(Debug, Clone)]
 pub struct ListedAgent {
     pub id: AgentId,
@@ -244,7 +244,7 @@ pub struct ListedAgent {
     pub tags: Vec<String>,
 }
 
-/// Maximum number of agents among which `list_invocable_by` chooses.
+/// Maximum number of agents that `list_invocable_by` considers.
 const LISTED_AMONG: i64 = 1_000;
 
 /// Agents that a person can mention, by handle.

@@ -1,7 +1,8 @@
 //! Brings agents up to date with their bases, personas, and presets: in the background, and before they are invoked.
 //!
-//! As with a base (`refresh`), the approval of a persona creates a version of every agent that names it: of the first few in
-//! the transaction of the approval, of the others later. Their followers are refreshed as after any other change.
+//! As after a change to a base (`refresh`), the approval of a persona creates a version of every agent that uses it: for the
+//! first few agents in the transaction of the approval, for the others later. Agents that inherit from them are refreshed as
+//! after any other change.
 
 use super::{
     Profile,
@@ -42,8 +43,8 @@ macro_rules! persona_refresh_sql {
     };
 }
 
-/// Sets the approved text of a persona in its agents: in the first ones immediately, in the others in the background. The
-/// workspace must be locked.
+/// Copies the approved text of a persona to the agents that use it: to the first ones immediately, to the others in the
+/// background. The workspace must be locked.
 ///
 /// # Errors
 /// `QuotaExceeded` if the workspace cannot store all of the versions.
@@ -79,8 +80,8 @@ pub(in crate::agents) async fn follow_persona(
     Ok(refresh::advance(c, workspace, &mut None).await?)
 }
 
-/// Maximum size of the next versions of the agents after this one that name a persona, and of their followers: each one
-/// stores the text twice, as written and merged.
+/// Maximum size of the next versions of the agents after this one that use a persona, and of the agents that inherit from
+/// them. Each version stores the text twice, as written and merged.
 async fn bytes_after(
     c: &mut Conn,
     persona: PersonaId,
@@ -103,7 +104,7 @@ async fn bytes_after(
         .await
 }
 
-/// Sets the approved texts of personas in the next few agents of a workspace.
+/// Copies the approved texts of personas to the next few agents of a workspace.
 async fn advance_personas(c: &mut Conn, workspace: WorkspaceId) -> Result<(), DbError> {
     let mut left = CHILDREN_AT_ONCE;
     while left > 0 {
@@ -126,7 +127,7 @@ async fn advance_personas(c: &mut Conn, workspace: WorkspaceId) -> Result<(), Db
             .await?;
         let n = i64::try_from(agents.len()).unwrap_or(left);
         let last = agents.last().filter(|_| n == left).map(|(id,)| *id);
-        // An empty page also counts, so that the loop ends.
+        // An empty page counts as one, so that the loop ends.
         left -= n.max(1);
         for (agent,) in agents {
             give_text(c, workspace, agent, &refresh).await?;
@@ -144,7 +145,7 @@ async fn advance_personas(c: &mut Conn, workspace: WorkspaceId) -> Result<(), Db
     Ok(())
 }
 
-/// Records the last agent that has the text, and reserves the size of the remaining ones only.
+/// Records the last agent that has the text, and reserves only the size of the remaining ones.
 async fn set_position(
     c: &mut Conn,
     refresh: &PersonaRefresh,
@@ -161,7 +162,7 @@ async fn set_position(
     Ok(())
 }
 
-/// Creates a version of an agent with the approved text of its persona, unless it has that text.
+/// Creates a version of an agent with the approved text of its persona, unless it already has that text.
 async fn give_text(
     c: &mut Conn,
     workspace: WorkspaceId,
@@ -250,7 +251,7 @@ async fn is_pending(c: &mut Conn, workspace: WorkspaceId) -> Result<bool, DbErro
 /// Refreshes an agent before it is invoked, if it is outdated. The workspace must be locked.
 ///
 /// # Errors
-/// If the database fails.
+/// Only database errors.
 pub async fn refresh_first(
     c: &mut Conn,
     workspace: WorkspaceId,
@@ -290,7 +291,7 @@ pub async fn refresh_first(
 /// Like `refresh_first`, for an ID, a name, or `main` from a client. Does nothing for an unknown agent.
 ///
 /// # Errors
-/// As `Actor::require`.
+/// Same as `Actor::require`.
 pub async fn refresh_named(db: &Db, member: &WorkspaceCaller, name: &str) -> Result<(), AuthError> {
     let mut c = db.read().await?;
     let actor = member.enter(&mut c).await?;

@@ -25,7 +25,7 @@ use crate::{
     registry::{self, RegisteredToolKind},
 };
 
-/// In UTF-8 bytes.
+/// Maximum size of the instructions in UTF-8 bytes.
 pub(super) const INSTRUCTIONS_BYTES_MAX: usize = 256 * 1024;
 const IDENTITY_BYTES_MAX: usize = 256 * 1024;
 const OUTPUT_TOKENS_MAX: u32 = 1_000_000;
@@ -63,7 +63,7 @@ const SERVER_FIELDS: &[&str] = &[
     "persona",
 ];
 
-/// Fields of `POST` and `PUT`; omitted fields get their defaults.
+/// Fields of `POST` and `PUT` requests for agents; omitted fields get their defaults.
 #[derive(Debug, Clone, Default, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct NewAgent {
     /// `[a-z0-9][a-z0-9_-]{0,63}`, unique among the handles of the workspace.
@@ -79,10 +79,10 @@ pub struct NewAgent {
     /// Markdown, at most 256 KiB: the text of IDENTITY.md.
     #[serde(default)]
     pub identity: Option<String>,
-    /// Null: the base's model, or else the server's default.
+    /// Model; null for the base's model, or otherwise the server's default.
     #[serde(default)]
     pub model: Option<String>,
-    /// 1 to 1000000; 4096 by default.
+    /// Output limit in tokens, 1 to 1000000; 4096 by default.
     #[serde(default)]
     pub max_output_tokens: Option<u32>,
     /// 0 to 2; null uses the provider's default.
@@ -117,7 +117,7 @@ pub struct NewAgent {
     /// The persona whose approved text is sent.
     #[serde(default)]
     pub persona_id: Option<PersonaId>,
-    /// Its last approved text when the version was made. Set by the server; ignored in requests.
+    /// The persona's last approved text when the version was made. Set by the server; ignored in requests.
     #[serde(default, deserialize_with = "ignored")]
     pub persona_text: Option<String>,
     /// The agent whose profile is merged in before this one; at most 3 levels.
@@ -126,10 +126,10 @@ pub struct NewAgent {
     /// Null or two empty lists allow everyone.
     #[serde(default)]
     pub access_control: Option<AccessControl>,
-    /// True if `/v1/responses` stores responses if the request does not set `store`.
+    /// Whether `/v1/responses` stores responses by default, for requests that do not set `store`.
     #[serde(default)]
     pub store: Option<bool>,
-    /// Requests cannot opt out of `store`.
+    /// True if requests cannot opt out of storing responses.
     #[serde(default)]
     pub store_required: Option<bool>,
     /// True by default; false for an agent that only serves as a base.
@@ -138,16 +138,16 @@ pub struct NewAgent {
     /// At most 16 pairs; keys and values of at most 512 characters.
     #[serde(default)]
     pub metadata: Option<BTreeMap<String, String>>,
-    /// `active` by default; a `PUT` without it leaves the status unchanged.
+    /// Status; `active` by default. A `PUT` without this field leaves the status unchanged.
     #[serde(default)]
     pub status: Option<AgentStatus>,
-    /// Server fields, accepted and ignored if an agent is sent back.
+    /// Fields that only the server sets; accepted and ignored if an agent is sent back.
     #[serde(flatten)]
     pub server: ServerFields,
 }
 
 impl NewAgent {
-    /// The same fields for the API document, with only some of them required.
+    /// Schema of the same fields for the API document, with only some of them required.
     pub(in crate::agents) fn schema_with_required(required: &[&str]) -> RefOr<Schema> {
         let mut schema = <Self as utoipa::PartialSchema>::schema();
         if let RefOr::T(Schema::AllOf(all)) = &mut schema {
@@ -169,7 +169,7 @@ fn ignored<'de, D: serde::Deserializer<'de>>(d: D) -> Result<Option<String>, D::
 
 const INLINE_PERSONA: &str = "an agent cannot contain a persona: set `persona_id` to the ID of one";
 
-/// Checks for a persona that is not the one that the server returned.
+/// Checks for a persona that the server cannot have returned.
 fn is_inline_persona(key: &str, value: &Value) -> bool {
     key == "persona" && !value.is_null() && value.get("id").is_none()
 }
@@ -214,8 +214,8 @@ impl utoipa::PartialSchema for ServerFields {
 
 impl utoipa::ToSchema for ServerFields {}
 
-/// Fields of `PATCH`: omitted fields are unchanged, `null` clears a field. `tools`, `memory`, and `agency` are
-/// replaced as a whole; `metadata` is merged by key, and `null` removes a key.
+/// Fields of `PATCH` requests for agents: omitted fields are unchanged, `null` clears a field. `tools`, `memory`, and
+/// `agency` are replaced as a whole; `metadata` is merged by key, and `null` removes a key.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(transparent)]
 pub struct AgentPatch(Map<String, Value>);
@@ -489,7 +489,8 @@ fn check_tools_once(tools: &[Tool]) -> Result<(), AgentError> {
     Ok(())
 }
 
-/// Checks that the registry has what a tool names, and takes over the name of a function and the label of a server.
+/// Checks that the registry contains the tool that an agent's tool refers to, and copies the name of a function or the label
+/// of a server.
 async fn check_registered(
     c: &mut Conn,
     workspace: WorkspaceId,
@@ -556,7 +557,7 @@ pub(in crate::agents) async fn check_names(
         }
         check_registered(c, workspace, tool).await?;
     }
-    // Names were taken over.
+    // Checked again, because names may have been copied from the registry.
     check_tools_once(&profile.tools)?;
     check_filters(c, actor, profile, before).await?;
     if let Some(trust) = &profile.trust {
@@ -582,7 +583,7 @@ pub(in crate::agents) async fn check_names(
     Ok(())
 }
 
-/// Checks that the actor can read the channels that searches are newly restricted to.
+/// Checks that the actor can read the channels to which searches are newly restricted.
 async fn check_filters(
     c: &mut Conn,
     actor: &Actor<'_>,
@@ -639,8 +640,7 @@ async fn is_known(c: &mut Conn, workspace: WorkspaceId, preset: &str) -> Result<
     Ok(profiles.content.preset(preset).is_some())
 }
 
-/// Unsets the persona and `prompting.profile`, and removes registered tools, if they were deleted after the profile was
-/// stored.
+/// Unsets the persona and `prompting.profile`, and removes registered tools, that were deleted after the profile was stored.
 pub(super) async fn unset_deleted(
     c: &mut Conn,
     workspace: WorkspaceId,
@@ -688,7 +688,7 @@ pub struct Parts {
 
 impl NewAgent {
     /// # Errors
-    /// `Invalid` with the field, `InstructionsTooLarge`, `FileTooLarge` for the identity, or a bad name.
+    /// `Invalid` with the field, `InstructionsTooLarge`, `FileTooLarge` for the identity, or an error about the name.
     pub fn into_parts(self) -> Result<Parts, AgentError> {
         handles::check(&self.name, "name")?;
         let role = self.role;
@@ -714,7 +714,7 @@ impl NewAgent {
             reflection: self.reflection,
             trust: self.trust,
             persona_id: self.persona_id,
-            // Copied from the persona.
+            // Filled in later from the persona.
             persona_text: None,
             base_profile_id: self.base_profile_id,
             access_control: self.access_control.filter(|access| !access.is_open()),

@@ -10,7 +10,7 @@ enum Field {
     Emoji,
 }
 
-/// The field that a line such as `- Name: Ops` or `**Emoji:** 🛠️` sets, and the offset of its value.
+/// The field that is set by a line such as `- Name: Ops` or `**Emoji:** 🛠️`, and the offset of the value.
 fn field_of(line: &str) -> Option<(Field, usize)> {
     let marks = |c: char| matches!(c, '-' | '*' | '_' | ' ' | '\t');
     let start = line.len() - line.trim_start_matches(marks).len();
@@ -40,7 +40,7 @@ fn value_of(text: &str, wanted: Field) -> Option<String> {
         .filter(|value| !value.is_empty())
 }
 
-/// Returns the text with every line that sets this field changed to this value.
+/// Returns the text with the given value in every line that sets this field.
 fn with_value(text: &str, wanted: Field, value: &str) -> String {
     let lines: Vec<String> = text
         .split('\n')
@@ -55,7 +55,7 @@ fn with_value(text: &str, wanted: Field, value: &str) -> String {
     lines.join("\n")
 }
 
-/// Reconciles the text and the fields. The one that this change modifies wins; if it modifies both, the fields win.
+/// Reconciles the text with the fields: the side that was changed wins, or the fields if both were changed.
 pub(super) fn reconcile(before: Option<&Profile>, profile: &mut Profile) {
     let Some(text) = profile.identity.clone() else {
         return;
@@ -129,7 +129,7 @@ impl NewAgent {
     }
 }
 
-/// Generated text of an agent without an identity text.
+/// Generates the text for an agent without an identity text.
 fn made_of(
     name: &str,
     display_name: Option<&str>,

@@ -11,7 +11,7 @@ use crate::{
     ids::{AgentId, WorkspaceId},
 };
 
-/// Base, child, and grandchild.
+/// Maximum number of levels: base, child, and grandchild.
 const LEVELS_MAX: usize = 3;
 
 /// Maximum number of agents with the same base.
@@ -44,7 +44,7 @@ pub(super) fn merge(base: &Profile, child: &Profile) -> Profile {
     }
     let mut metadata = base.metadata.clone();
     metadata.extend(child.metadata.clone());
-    // The persona and its text are inherited together.
+    // A persona and its text are inherited together.
     let named = if child.persona_id.is_some() {
         child
     } else {
@@ -93,7 +93,7 @@ pub(super) fn merge(base: &Profile, child: &Profile) -> Profile {
     }
 }
 
-/// A child can only add approvals to those of its base.
+/// Merges trust settings: a child can only add required approvals to those of its base.
 fn merge_trust(base: Option<&Trust>, child: Option<&Trust>) -> Option<Trust> {
     let (Some(base), Some(child)) = (base, child) else {
         return child.or(base).cloned();
@@ -127,8 +127,8 @@ struct BaseRow {
     bases: Option<Json<Vec<Base>>>,
 }
 
-/// Merges a profile with its bases. `own` is the agent of the profile, if it exists already; `before` is its previous
-/// base.
+/// Merges a profile with its bases. `own` is the agent of the profile, if the agent already exists; `before` is its
+/// previous base.
 ///
 /// # Errors
 /// `NoSuchBase`, `BaseArchived` if the base is newly set, `Cycle`, or `TooDeep`.
@@ -189,8 +189,8 @@ pub(super) async fn resolve(
     })
 }
 
-/// Returns the base's part, the merged profile, and the merged-in bases of a profile that is not stored. `own` is the
-/// agent that the profile would change.
+/// Returns the base's part, the merged profile, and the bases of a profile that is not stored. `own` is the agent
+/// that the profile would change.
 ///
 /// # Errors
 /// As for `resolve`.
@@ -280,7 +280,7 @@ mod tests {
         );
         assert_eq!(merged.capabilities, ["code"]);
         assert_eq!(merged.memory, child.memory);
-        // The child's function replaces that of its base.
+        // A child's function replaces its base's function.
         assert_eq!(merged.tools, child.tools);
         assert_eq!(
             merged.metadata.into_iter().collect::<Vec<_>>(),

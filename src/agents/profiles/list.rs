@@ -22,7 +22,7 @@ use crate::{
 pub struct Filter {
     pub status: Option<AgentStatus>,
     pub name: Option<String>,
-    /// Pairs that an agent must all have.
+    /// Metadata pairs, all of which an agent must have.
     pub metadata: BTreeMap<String, String>,
 }
 
@@ -98,7 +98,7 @@ macro_rules! summary_sql {
     };
 }
 
-/// Agents that have two metadata pairs (the second is optional), looked up by the first.
+/// Selects agents that have two metadata pairs, of which the second is optional; looked up by the first.
 macro_rules! pairs_sql {
     ($order:literal) => {
         concat!(
@@ -113,7 +113,7 @@ macro_rules! pairs_sql {
     };
 }
 
-/// Limit of the count per pair when looking for the rarest.
+/// Maximum count per pair when looking for the rarest pair.
 const PAIR_COUNT_MAX: i64 = 200;
 
 /// The two rarest metadata pairs of a filter, rarest first; `None` without metadata.
@@ -164,11 +164,11 @@ pub async fn list_agents(
     let wanted = usize::try_from(limit).unwrap_or(usize::MAX);
     let mut found: Vec<AgentSummary> = Vec::new();
     if filter.metadata.len() > METADATA_KEYS_MAX {
-        // No agent has that many pairs.
+        // No agent can have so many pairs.
         return Ok(found);
     }
     let pairs = rarest_pairs(c, actor, filter).await?;
-    // One round is enough unless some agents are hidden from the actor or the filter has several metadata pairs.
+    // One iteration is enough unless agents are hidden from the actor or the filter has several metadata pairs.
     loop {
         let rows = page(c, actor, filter, pairs.as_ref(), part, limit).await?;
         let Some(last) = rows.last().map(|row| row.id) else {
@@ -218,7 +218,7 @@ struct Part {
     is_descending: bool,
 }
 
-/// One round of rows, using the narrowest index that the filter allows.
+/// Reads one page of rows, using the most selective index for the filter.
 async fn page(
     c: &mut Conn,
     actor: &Actor<'_>,

@@ -1,4 +1,4 @@
-//! Columns of a version with the profile that its bases are merged into.
+//! Columns of a version with its merged profile.
 
 use std::collections::BTreeMap;
 
@@ -26,7 +26,7 @@ impl MergedColumns {
     }
 }
 
-/// The part of a profile's own instructions that merging keeps.
+/// A profile's own instructions without leading line breaks, as they appear in the merged profile.
 pub(super) fn without_start(instructions: &str) -> &str {
     instructions.trim_start_matches('\n')
 }

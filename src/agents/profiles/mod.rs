@@ -4,7 +4,8 @@
 //! and tasks record the version that they use. A change to a base creates a new version of each agent that
 //! inherits from it, so the content of a version never changes.
 
-/// Selects agents with agents as `a`, workspaces as `w`, policies as `p`, and personas as `ps`; the argument continues the query.
+/// Selects agents, with the aliases `a` for agents, `w` for workspaces, `p` for policies, and `ps` for personas; the argument
+/// continues the query.
 macro_rules! agent_sql {
     ($tail:literal) => {
         concat!(
@@ -25,7 +26,7 @@ macro_rules! merged_sql {
     };
 }
 
-/// Joins the row `o` that stores the profile of the version `v`, if it is another one.
+/// Joins the row `o` that stores the profile of the version `v`, if that is the row of another version.
 macro_rules! profile_row_sql {
     () => {
         " left join agent_versions o on o.agent_id = v.agent_id and o.version = v.profile_of "

@@ -22,7 +22,7 @@ text_enum! {
 pub struct Avatar {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub emoji: Option<String>,
-    /// `#rrggbb`
+    /// Color as `#rrggbb`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub color: Option<String>,
     /// An image: the user's own upload that is not attached to a message, or an existing picture of an agent.
@@ -52,7 +52,8 @@ pub struct Agency {
 }
 
 impl Agency {
-    /// Lists that are included in the prompt, with their headings, in order. Delegation rules are for agents that delegate.
+    /// Lists that are included in the prompt, with their headings, in order. `delegation_rules` is only for agents that
+    /// delegate.
     pub fn lists(&self) -> [(&'static str, &[String]); 3] {
         [
             ("Responsibilities", &self.responsibilities),
@@ -73,7 +74,7 @@ pub struct MemoryScopes {
     pub agent: Option<bool>,
 }
 
-/// Data that the agent stores.
+/// Settings for the data that the agent stores.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Memory {
@@ -95,7 +96,7 @@ pub enum Compaction {
     Aggressive,
 }
 
-/// Reply style and compaction strategy.
+/// Settings for the prompt: reply style and compaction strategy.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Prompting {
@@ -115,29 +116,30 @@ pub enum Approver {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ApprovalRule {
-    /// `search`, `read`, `remember`, `web_fetch`, `code`, `delegate`, `post_elsewhere`, `mcp:LABEL.NAME`, or `mcp:LABEL.*`.
+    /// Action: `search`, `read`, `remember`, `web_fetch`, `code`, `delegate`, `post_elsewhere`, `mcp:LABEL.NAME`, or
+    /// `mcp:LABEL.*`.
     #[schema(example = "search")]
     pub action: String,
     pub requires: Approver,
-    /// Required for `specific_user`: a member who is not a viewer.
+    /// A member who is not a viewer; required for `specific_user`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub user_id: Option<UserId>,
-    /// Seconds; 1 to 604800.
+    /// Time in seconds within which the action must be approved; 1 to 604800.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub timeout_s: Option<u32>,
 }
 
-/// Actions that need an approval, by the names of `ApprovalRule`. The strictest of a function, these lists, and the rules
-/// counts.
+/// Actions that need an approval, named as in `ApprovalRule`. The strictest requirement of the function, these lists, and
+/// the rules applies.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Trust {
-    /// Actions for which the agent adds no question, also `respond`. It permits nothing that another list, a rule, or the
-    /// function asks about.
+    /// Actions for which the agent requires no approval; can also contain `respond`. Approvals that another list, a rule,
+    /// or the function requires are still needed.
     pub autonomous: Vec<String>,
-    /// Actions that the requester approves.
+    /// Actions that the requester must approve.
     pub approve: Vec<String>,
-    /// Actions that the requester and an admin approve.
+    /// Actions that both the requester and an admin must approve.
     pub escalate: Vec<String>,
     pub approval_rules: Vec<ApprovalRule>,
 }
@@ -221,7 +223,7 @@ impl AccessControl {
             && (self.allowed_subjects.is_empty() || names(&self.allowed_subjects))
     }
 
-    /// Users that the lists contain.
+    /// Users in the lists.
     pub fn people(&self) -> impl Iterator<Item = UserId> + '_ {
         let all = self.allowed_subjects.iter().chain(&self.denied_subjects);
         all.filter_map(|subject| match subject {

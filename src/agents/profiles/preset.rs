@@ -1,7 +1,7 @@
-//! Agents whose preset is deleted.
+//! Unsets deleted presets in agents.
 //!
-//! As after the approval of a persona (`follow`), the first few get a version in the transaction of the deletion, the others
-//! later. Until then, their replies ignore the preset.
+//! As after the approval of a persona (`follow`), the first few agents get a version in the transaction of the deletion, the
+//! others later. Until then, their replies ignore the deleted preset.
 
 use super::{
     find::find_row,
@@ -14,7 +14,7 @@ use crate::{
     ids::{AgentId, UserId, WorkspaceId},
 };
 
-/// A deleted preset that some agents may still name.
+/// A deleted preset that some agents may still use.
 #[derive(Debug, Clone, sqlx::FromRow)]
 struct PresetRemoval {
     preset: String,
@@ -22,11 +22,11 @@ struct PresetRemoval {
     after_id: AgentId,
 }
 
-/// Unsets deleted presets in the profiles of all agents of the workspace that name them; each gets a version. The workspace
-/// must be locked.
+/// Unsets deleted presets in the profiles of all agents of the workspace that use them; each agent gets a new version. The
+/// workspace must be locked.
 ///
 /// # Errors
-/// If the database fails.
+/// Only database errors.
 pub(in crate::agents) async fn unset_presets(
     c: &mut Conn,
     by: UserId,
@@ -66,7 +66,7 @@ pub(super) async fn advance_presets(c: &mut Conn, workspace: WorkspaceId) -> Res
         let agents = agents_after(c, workspace, &removal, left).await?;
         let n = i64::try_from(agents.len()).unwrap_or(left);
         let last = agents.last().filter(|_| n == left).copied();
-        // An empty page also counts, so that the loop ends.
+        // An empty page counts as one, so that the loop ends.
         left -= n.max(1);
         for agent in agents {
             unset_preset(c, workspace, agent, &removal).await?;
@@ -92,7 +92,7 @@ pub(super) async fn advance_presets(c: &mut Conn, workspace: WorkspaceId) -> Res
     Ok(())
 }
 
-/// Lists the next agents that name a deleted preset; none if a preset with its ID was created again.
+/// Lists the next agents that use a deleted preset; empty if a preset with the same ID was created again.
 async fn agents_after(
     c: &mut Conn,
     workspace: WorkspaceId,

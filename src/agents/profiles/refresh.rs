@@ -4,8 +4,8 @@
 //! transaction of the change; a background job creates the others, a few per transaction, so that other writes can
 //! proceed in between. An agent that is invoked earlier is refreshed first.
 //!
-//! A change is rejected if the workspace cannot store all versions that follow from it. Their size is reserved until
-//! they are stored, so that nothing else takes their place.
+//! A change is rejected if the workspace cannot store all versions that follow from it. Their size is reserved until they
+//! are stored, so that nothing else uses the space.
 
 use super::{
     AccessControl, Agent, Base, Brief, Profile, Row,
@@ -37,16 +37,16 @@ struct Refresh {
     reserved_bytes: i64,
 }
 
-/// Storage use of the versions that a change to a base leads to.
+/// Storage needed for the versions that a change to a base causes.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Followers {
     /// Maximum size of these versions.
     pub(super) bytes: i64,
-    /// The part of it that is not reserved for an earlier change.
+    /// The part of `bytes` that is not already reserved for an earlier change.
     pub(super) more_bytes: i64,
 }
 
-/// The inherited data.
+/// The part of a base that its children inherit.
 struct Parent {
     base: Base,
     merged: Merged,
@@ -134,9 +134,9 @@ pub(super) async fn plan(
     })
 }
 
-/// Maximum size of the next versions of the children of an agent, from `after` on, and of the children's children.
-/// `inherited` is the part of the agent's profile that they inherit: a merged profile is at most as long as both parts, and
-/// is stored without the own instructions, like the profile itself.
+/// Maximum size of the next versions of an agent's children after `after`, and of the children's children. `inherited` is
+/// the inherited part of the agent's profile. A merged profile is at most as long as the inherited and the own part
+/// together, and is stored without the own instructions.
 async fn bytes_below(
     c: &mut Conn,
     base: AgentId,
@@ -187,7 +187,7 @@ pub(super) async fn begin(
 }
 
 /// Records that the children of an agent have to be refreshed, and reserves the size of their versions; returns false if
-/// it does not have any.
+/// the agent has no children.
 pub(super) async fn request(
     c: &mut Conn,
     by: UserId,
@@ -241,7 +241,7 @@ pub(super) async fn advance(
         let last = children.last().map(|child| child.row.id);
         let n = i64::try_from(children.len()).unwrap_or(left);
         let is_done = n < left;
-        // An empty page also counts, so that the loop ends.
+        // An empty page counts as one, so that the loop ends.
         left -= n.max(1);
         for child in children {
             refresh_child(c, refresh.requested_by, workspace, &parent, child, people).await?;
@@ -259,7 +259,7 @@ pub(super) async fn advance(
     Ok(())
 }
 
-/// Records the last child that was refreshed, and reserves the size of the remaining ones only.
+/// Records the last child that was refreshed, and reserves only the size of the remaining ones.
 async fn set_position(
     c: &mut Conn,
     refresh: &Refresh,

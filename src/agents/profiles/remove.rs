@@ -108,7 +108,7 @@ pub async fn delete_agent(
         .bind(row.id)
         .run()
         .await?;
-    // Its messages keep showing its name.
+    // Messages of the agent keep showing its name.
     c.q("insert into agent_names (agent_id, workspace_id, name) values ($1, $2, $3) on conflict (agent_id) do nothing")
         .bind(row.id)
         .bind(actor.workspace)
@@ -116,7 +116,7 @@ pub async fn delete_agent(
         .run()
         .await?;
     derived::forget_agent(c, row.id).await?;
-    // Versions and metadata are deleted with the row.
+    // Versions and metadata are deleted by a cascade.
     c.q("delete from agents where workspace_id = $1 and id = $2")
         .bind(actor.workspace)
         .bind(row.id)

@@ -81,7 +81,7 @@ pub async fn insert_agent(
     Ok(id)
 }
 
-/// The target state of an agent.
+/// A change to an agent: the state to store.
 pub(super) struct ProfileWrite<'a> {
     pub(super) name: &'a str,
     pub(super) status: AgentStatus,
@@ -109,9 +109,10 @@ impl ProfileWrite<'_> {
 pub(super) enum Origin {
     /// A person changed the agent.
     Edit,
-    /// The agent's persona was approved, and the storage for the versions was reserved. Followers are refreshed later.
+    /// The agent's persona was approved, and the storage for the versions was reserved. Agents that inherit from the agent are
+    /// refreshed later.
     Approval,
-    /// The agent's preset was deleted. Followers are refreshed later.
+    /// The agent's preset was deleted. Agents that inherit from the agent are refreshed later.
     PresetDeletion,
 }
 
@@ -183,7 +184,7 @@ pub(super) async fn store(
 }
 
 /// Updates the row of an agent; returns its new version. The version is checked in the update itself, so that only one of several
-/// concurrent edits of a version succeeds.
+/// concurrent edits succeeds.
 async fn update_row(
     c: &mut Conn,
     row: &Row,
@@ -250,7 +251,7 @@ async fn rename(c: &mut Conn, row: &Row, name: &str) -> Result<(), AgentError> {
     }
 }
 
-/// Checks that the workspace can store a profile and the versions of its followers.
+/// Checks that the workspace can store a profile and the versions of agents that inherit from it.
 async fn check_room(
     c: &mut Conn,
     row: &Row,
@@ -260,7 +261,7 @@ async fn check_room(
     if stored_bytes(profile) > stored_bytes(&row.profile.0) {
         quota::check_bytes(c, row.workspace_id, bytes).await?;
     } else {
-        // Changes without new text, such as turning an agent off or restricting access.
+        // Changes without new text, such as turning an agent off or restricting access, may use the reserve.
         quota::check_reserve(c, row.workspace_id, bytes).await?;
     }
     Ok(())

@@ -1,7 +1,7 @@
 //! Tools of an agent, as tool objects of the `OpenAI` Responses API.
 //!
-//! A `function` is run by the client of `/v1/responses`, so it is offered to the model there. The other kinds bring the
-//! functions that replies call. A server is named by its ID in the registry; its address alone is stored but not used.
+//! A `function` is run by the client of `/v1/responses`, so it is offered to the model only there. The other kinds provide the
+//! functions that replies call. A server is referred to by its ID in the registry; a URL alone is stored but has no effect.
 
 use std::collections::HashMap;
 
@@ -24,7 +24,7 @@ macro_rules! tools {
         #[serde(deny_unknown_fields)]
         pub struct $name {
             $($(#[$field_doc])* pub $field: $type,)*
-            /// A tool of the workspace that this one refers to.
+            /// The registered tool of the workspace to which this one refers.
             #[serde(default, skip_serializing_if = "Option::is_none")]
             pub registry_id: Option<String>,
             /// Set by the server; ignored in requests.
@@ -131,11 +131,11 @@ tools! {
         filters: Option<Map<String, Value>>,
     }
     CodeInterpreterTool {
-        /// An ID, or an object such as `{"type":"auto"}`.
+        /// Container: an ID, or an object such as `{"type":"auto"}`.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         #[schema(schema_with = id_or_object)]
         container: Option<Value>,
-        /// Overrides the agent's own.
+        /// Sandbox policy that overrides the agent's own.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         sandbox_policy_id: Option<String>,
     }
@@ -148,19 +148,19 @@ tools! {
         max_uses: Option<u32>,
     }
     DelegateTool {
-        /// Names of agents that can be invoked; if absent, all agents that the requester can use.
+        /// Names of the agents to which the agent can delegate; if absent, all agents that the requester can invoke.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         agents: Option<Vec<String>>,
         #[serde(default, skip_serializing_if = "Option::is_none")]
         description: Option<String>,
-        /// What the asked agents read; `brief` by default.
+        /// Context that the other agents receive; `brief` by default.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         context: Option<BriefContext>,
         /// Maximum number of rounds in which a reply delegates: 1 to 10, 6 by default.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         rounds_max: Option<i64>,
-        /// US dollars that all tasks below a reply may cost together; their calls fail above it. Models without a known price are
-        /// not covered.
+        /// Maximum total costs in US dollars of all tasks below a reply; calls beyond this limit fail. Models without a known
+        /// price are not limited.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         usd_max: Option<f64>,
     }
@@ -190,7 +190,7 @@ pub enum ToolKind {
 }
 
 impl ToolKind {
-    /// The `type` of such a tool.
+    /// The value of `type` for this kind.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Function => "function",
@@ -206,22 +206,22 @@ impl ToolKind {
 text_enum! {
     /// Reason why replies of an agent cannot use a tool.
     pub enum UnavailableBecause {
-        /// The client of `/v1/responses` runs it.
+        /// Only clients of `/v1/responses` run the tool.
         ClientOnly = "client_only",
-        /// The operator named no server that runs code.
+        /// The operator configured no server that runs code.
         NoRunner = "no_runner",
-        /// The server is not in the registry.
+        /// The tool refers to no server in the registry.
         NotRegistered = "not_registered",
         /// The workspace does not allow this type.
         NotAllowed = "not_allowed",
-        /// No function of the server is accepted, or none of those that the agent may use.
+        /// None of the server's functions that the agent may use is accepted.
         NotAccepted = "not_accepted",
         /// An admin turned the tool off.
         Disabled = "disabled",
     }
 }
 
-/// Registered tools that tools of an agent name.
+/// Registered tools to which an agent's tools refer.
 #[derive(Debug, Clone, Default)]
 pub struct NamedTools(HashMap<ToolId, UsableTool>);
 
@@ -267,7 +267,7 @@ impl NamedTools {
     }
 }
 
-/// Rounds in which a reply delegates, if the tool sets no limit.
+/// Maximum number of rounds in which a reply delegates, if the tool sets no limit.
 const DELEGATING_ROUNDS_DEFAULT: i64 = 6;
 
 impl DelegateTool {
@@ -277,7 +277,7 @@ impl DelegateTool {
 }
 
 impl Default for DelegateTool {
-    /// Asks every agent that the requester can invoke.
+    /// Allows delegation to every agent that the requester can invoke.
     fn default() -> Self {
         Self {
             agents: None,
@@ -413,8 +413,8 @@ impl Tool {
         }
     }
 
-    /// Reason why replies cannot use the tool; `None` if they can. `allowed` lists the kinds that the workspace permits;
-    /// `None` permits all. Whether this server can run code is not known here: see `Agent::permit_code`.
+    /// Reason why replies cannot use the tool; `None` if they can. `allowed` lists the kinds that the workspace permits; `None`
+    /// permits all. Does not consider whether this server can run code; see `Agent::permit_code`.
     pub fn unavailable_because(
         &self,
         allowed: Option<&[ToolKind]>,
@@ -452,7 +452,7 @@ impl Tool {
         }
     }
 
-    /// Describes an invalid value; the shape was checked during deserialization.
+    /// Describes an invalid value, if there is one; the structure was checked during deserialization.
     pub fn problem(&self) -> Option<String> {
         let problem = match self {
             Self::Function(tool) => tool.problem(),
@@ -465,7 +465,7 @@ impl Tool {
         problem.map(str::to_owned)
     }
 
-    /// Describes a value that is refused in new tools only: agents may have it since before.
+    /// Describes a value that is rejected only in new tools, because existing agents may contain it.
     pub fn problem_if_new(&self) -> Option<&'static str> {
         match self {
             Self::Mcp(tool) if tool.registry_id.is_some() && tool.server_url.is_some() => {
@@ -477,7 +477,7 @@ impl Tool {
 }
 
 impl FileSearchTool {
-    /// Channels that searches are restricted to; `None` for all. A filter that names none finds nothing.
+    /// Channels to which searches are restricted; `None` for all. A filter with an empty list finds nothing.
     pub fn channels(&self) -> Option<Vec<ChannelId>> {
         let named = self.filters.as_ref()?.get("channel_ids");
         let ids = named.and_then(Value::as_array).into_iter().flatten();
@@ -486,7 +486,7 @@ impl FileSearchTool {
     }
 }
 
-/// Checks the filters of a search.
+/// Checks that the filters of a search consist of a list of channel IDs.
 fn names_channels(filters: &Map<String, Value>) -> bool {
     let ids = filters.get("channel_ids").and_then(Value::as_array);
     let is_id = |id: &Value| id.as_str().is_some_and(|id| ChannelId::parse(id).is_ok());

@@ -1,5 +1,5 @@
-//! Validation of actions and approvers in `trust` and in the rules of the workspace. Only what is new is checked: a stored
-//! rule stays valid after its person has left, so that the agent can still be changed.
+//! Validation of actions and approvers in `trust` and in the rules of the workspace. Only new values are checked: a stored
+//! rule remains valid after its person has left, so that the agent can still be changed.
 
 use super::{ApprovalRule, Trust};
 use crate::{
@@ -7,7 +7,7 @@ use crate::{
 };
 
 text_enum! {
-    /// Action that lists and rules can name, besides functions of MCP servers.
+    /// Action that lists and rules can contain, in addition to functions of MCP servers.
     pub enum ActionName {
         /// Messages, decisions, and action items.
         Search = "search",
@@ -48,12 +48,12 @@ fn check_action(action: &str, known: &[ActionName], param: &'static str) -> Resu
     let known: Vec<&str> = known.iter().map(|action| action.as_str()).collect();
     let known = known.join("`, `");
     let text = format!(
-        "`{action}` is not an action here: use `{known}`, `mcp:LABEL.NAME`, or `mcp:LABEL.*`"
+        "`{action}` is not a valid action: use `{known}`, `mcp:LABEL.NAME`, or `mcp:LABEL.*`"
     );
     Err(AgentError::Invalid(text, param))
 }
 
-/// Checks the actions and approvers that `before` does not have.
+/// Checks the actions and approvers that are not in `before`.
 ///
 /// # Errors
 /// `Invalid`, `NoSuchMember`.
@@ -79,7 +79,7 @@ pub(super) async fn check_new_trust(
     check_new_rules(c, workspace, &trust.approval_rules, stored, "trust").await
 }
 
-/// Checks the actions and approvers of the rules that `stored` does not have.
+/// Checks the actions and approvers of the rules that are not in `stored`.
 ///
 /// # Errors
 /// `Invalid`, `NoSuchMember`.
@@ -101,7 +101,7 @@ pub(in crate::agents) async fn check_new_rules(
             .await?;
         match role {
             Some((Role::Viewer,)) => {
-                let text = format!("{user} is a viewer, who cannot approve: name somebody else");
+                let text = format!("{user} is a viewer, who cannot approve: choose someone else");
                 return Err(AgentError::Invalid(text, param));
             }
             Some(_) => {}

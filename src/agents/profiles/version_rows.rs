@@ -1,7 +1,7 @@
 //! Rows of versions, and their size.
 //!
-//! A text is stored once for each agent: a version that a change of a base made refers to the version with its profile, and
-//! the merged profile does not contain the agent's own instructions and files again.
+//! A text is stored once for each agent: a version that was created by a change to a base refers to the version that stores
+//! the profile, and the merged profile does not repeat the agent's own instructions and files.
 
 use std::{borrow::Cow, collections::BTreeMap};
 
@@ -20,7 +20,7 @@ pub(super) struct Version<'a> {
     pub(super) mentionable: bool,
     pub(super) profile: &'a Profile,
     pub(super) merged: &'a Merged,
-    /// The profile is that of the agent's previous version.
+    /// True if the agent's previous version has the same profile.
     pub(super) has_same_profile: bool,
 }
 

@@ -1,4 +1,4 @@
-//! Replacing the document.
+//! Replaces the document.
 
 use super::{
     PromptProfilesForm,
@@ -10,7 +10,7 @@ use crate::{
     db::{Conn, Json, dialect::lock_workspace, now},
 };
 
-/// A new document, and the presets that it no longer has.
+/// A new document, and the presets that it no longer contains.
 pub struct Changed {
     pub profiles: PromptProfiles,
     pub deleted: Vec<String>,

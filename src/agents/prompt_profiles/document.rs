@@ -58,12 +58,12 @@ pub struct PromptPreset {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct PromptRouting {
-    /// 1 to 100: rules are evaluated in the turns 1, 1 + n, 1 + 2n, and so on.
+    /// Interval n, 1 to 100: rules are evaluated in turns 1, 1 + n, 1 + 2n, and so on.
     pub review_every_n_turns: i64,
     /// True if rules are also evaluated after messages are summarized.
     pub force_review_on_compaction: bool,
-    /// Preset by part of the mode: `thread:NAME`, `direct:NAME`, or `fork:NAME`, with the agent's name. The longest match
-    /// wins. At most 100.
+    /// Preset by prefix of the mode: `thread:NAME`, `direct:NAME`, or `fork:NAME`, with the agent's name. The longest match wins.
+    /// At most 100.
     pub default_preset_by_mode: BTreeMap<String, String>,
 }
 
@@ -71,7 +71,8 @@ pub struct PromptRouting {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct PresetRule {
-    /// At least one of these must occur in the message as whole words; an empty list sets no condition. At most 20 of 1 to 60 characters.
+    /// Keywords, at least one of which must occur in the message as whole words; an empty list sets no condition. At most 20, of
+    /// 1 to 60 characters.
     #[serde(default)]
     pub keywords: Vec<String>,
     /// Minimum length of the message in UTF-16 code units.
@@ -81,7 +82,7 @@ pub struct PresetRule {
     #[serde(default)]
     pub max_length: Option<u32>,
     pub preset: String,
-    /// −1000 to 1000; the rule with the highest number wins, then the first.
+    /// Priority, −1000 to 1000; the highest one wins, and among equals the first rule.
     #[serde(default)]
     pub priority: i32,
 }
@@ -128,7 +129,7 @@ impl Default for PromptContent {
 
 pub(super) const SEED: &str = include_str!("../../../seeds/prompt-profiles.yaml");
 
-/// Document of workspaces that have not changed theirs.
+/// Default document, for workspaces that have not changed theirs.
 static SEEDED: LazyLock<PromptContent> = LazyLock::new(|| {
     serde_yaml_ng::from_str(SEED).unwrap_or_else(|e| {
         tracing::error!(error = %e, "seeds/prompt-profiles.yaml is invalid; no presets are available");
@@ -159,7 +160,7 @@ impl PromptContent {
     }
 }
 
-/// Returns the document of a workspace, or that of the server before the first change.
+/// Returns the document of a workspace, or the default document before the first change.
 pub async fn find_prompt_profiles(
     c: &mut Conn,
     workspace: WorkspaceId,

@@ -10,7 +10,7 @@ use super::document::{
 use crate::agents::{AgentError, profiles::tools::IgnoredField};
 
 const ADDONS_MAX: usize = 32;
-/// Maximum size in UTF-8 bytes.
+/// Maximum size of an add-on in UTF-8 bytes.
 const ADDON_BYTES_MAX: usize = 4 * 1024;
 const PRESETS_MAX: usize = 32;
 const PRESET_ADDONS_MAX: usize = 8;
@@ -85,7 +85,7 @@ pub(super) fn check(content: &PromptContent) -> Result<(), AgentError> {
     check_rules(content)
 }
 
-/// Checks the form of IDs, and that each occurs once.
+/// Checks the format of IDs, and that each occurs only once.
 fn check_ids<'a>(
     ids: impl Iterator<Item = &'a String>,
     param: &'static str,

@@ -21,12 +21,12 @@ use crate::{
 pub const DAILY_REPLIES: i64 = 100;
 const DAILY_MAX: i64 = 10_000;
 
-/// Maximum number of threads announced when their bindings begin or cease to hold, most recent first. Clients reload others when
-/// they open them.
+/// Maximum number of threads announced when their bindings start or stop being valid: the most recent ones. Clients reload the
+/// others when they open them.
 const ANNOUNCED_MAX: i64 = 100;
 
 /// # Errors
-/// `Invalid` if it is not between 1 and 10,000.
+/// `Invalid` if the number is not between 1 and 10,000.
 pub fn parse_daily_max(number: i64) -> Result<i64, ChatError> {
     if (1..=DAILY_MAX).contains(&number) {
         return Ok(number);
@@ -37,7 +37,7 @@ pub fn parse_daily_max(number: i64) -> Result<i64, ChatError> {
     ))
 }
 
-/// Returns the agent of a channel; without a query if the channel had none when access was checked.
+/// Returns the agent of a channel. Runs no query if the channel had no agent when access was checked.
 pub(in crate::chat) async fn find_agent(
     c: &mut Conn,
     access: &ChannelAccess<'_>,
@@ -48,11 +48,11 @@ pub(in crate::chat) async fn find_agent(
     Ok(get_channel(c, access.channel).await?.agent)
 }
 
-/// Sets or removes the agent of a channel. Announces threads whose bindings by the channel begin or cease to hold; the caller
-/// announces the channel.
+/// Sets or removes the agent of a channel. Announces threads whose bindings by the channel start or stop being valid; the caller
+/// must announce the channel.
 ///
 /// # Errors
-/// `Invalid` for a direct channel, `NoSuchAgent` for another agent than before, or any error of `Actor::require`.
+/// `Invalid` for a direct channel, `NoSuchAgent` if a new agent cannot be invoked, or any error of `Actor::require`.
 pub(super) async fn set_agent(
     c: &mut Conn,
     access: &ChannelAccess<'_>,
@@ -117,7 +117,7 @@ async fn announce_bound(c: &mut Conn, access: &ChannelAccess<'_>) -> Result<(), 
 pub(in crate::chat) enum UnaskedReply {
     Counted,
     LimitReached {
-        /// Text of a notice, once per day (UTC).
+        /// Text of the notice about the limit; `None` if one was already posted on this day (UTC).
         notice: Option<String>,
     },
 }

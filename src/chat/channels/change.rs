@@ -243,7 +243,7 @@ pub async fn update(
     get_mine(c, caller.user, id).await
 }
 
-/// Removes an agent that is being deleted permanently from all channels. Appends `channel.updated` for each.
+/// Removes an agent, which is being deleted permanently, from all channels. Appends `channel.updated` for each.
 pub(in crate::chat) async fn forget_agent(c: &mut Conn, gone: AgentId) -> Result<(), DbError> {
     let channels: Vec<(ChannelId,)> = c
         .q("select channel_id from channel_agents where agent_id = $1 order by channel_id")

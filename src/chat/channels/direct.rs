@@ -1,4 +1,4 @@
-//! Direct channels: their people never change, even while one of them is not in the workspace.
+//! Direct channels. Their participants never change, even if one of them leaves the workspace.
 
 use super::members::join;
 use crate::{
@@ -25,7 +25,7 @@ pub(super) async fn insert_direct_member(
     Ok(())
 }
 
-/// Adds a person who returned to a workspace to their direct channels again. Appends
+/// Adds a person who has returned to a workspace to their direct channels again. Appends
 /// `channel.member_added` for each.
 pub async fn restore_direct_channels(
     c: &mut Conn,

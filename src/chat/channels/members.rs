@@ -195,7 +195,8 @@ fn not_a_member(user: UserId) -> ChatError {
     auth::AuthError::MemberNotFound(user.to_string()).into()
 }
 
-/// Members in the order in which they joined the channel; `joined_at` is that time.
+/// Members in the order in which they joined the channel; their `joined_at` is the time at which
+/// they joined the channel.
 pub async fn list_members(
     c: &mut Conn,
     access: &access::ChannelAccess<'_>,

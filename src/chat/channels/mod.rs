@@ -39,16 +39,16 @@ pub struct MyChannel {
     #[serde(flatten)]
     pub channel: Channel,
     pub is_member: bool,
-    /// Unread messages; counting stops at 1,000.
+    /// Unread messages; at most 1,000.
     pub unread_count: i64,
-    /// Unread mentions; counting stops at 1,000.
+    /// Unread mentions; at most 1,000.
     pub mention_count: i64,
     /// Every message up to this sequence number is read, except in threads with their own read
     /// marker.
     pub read_seq: i64,
 }
 
-/// A channel as the list of channels shows it.
+/// A channel as returned in the list of channels.
 #[derive(Debug, Clone, Serialize, utoipa::ToSchema)]
 pub struct ListedChannel {
     #[serde(flatten)]
@@ -185,7 +185,7 @@ pub async fn with_member_counts(
 /// Normalizes the name of a channel.
 ///
 /// # Errors
-/// `Invalid` if it is too long, or contains no letter or digit.
+/// `Invalid` if the name is too long, or contains neither a letter nor a digit.
 pub fn parse_name(text: &str) -> Result<String, ChatError> {
     if text.trim().chars().count() > NAME_CHARS_MAX {
         return Err(ChatError::Invalid(
@@ -215,7 +215,7 @@ pub fn parse_name(text: &str) -> Result<String, ChatError> {
 }
 
 /// # Errors
-/// `Invalid` if it is too long.
+/// `Invalid` if the topic is too long.
 pub fn parse_topic(text: Option<&str>) -> Result<Option<String>, ChatError> {
     let topic = text.map(str::trim).filter(|t| !t.is_empty());
     if topic.is_some_and(|t| t.encode_utf16().count() > TOPIC_UNITS_MAX) {

@@ -20,7 +20,8 @@ pub async fn update_collaboration(
     forks::announced(c, fork, audience).await
 }
 
-/// Ends a running collaboration in this state, and binds its fork to the first agent, unless people have bound another one.
+/// Ends a running collaboration with the given state, and binds its fork to the first agent unless people have bound
+/// another one.
 pub async fn end_collaboration(
     c: &mut Conn,
     fork: ForkId,

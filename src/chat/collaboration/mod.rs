@@ -1,5 +1,5 @@
-//! Collaborations: agents work on a goal in a fork, in turns. Their state is stored with the fork; `crate::forks::collaborate` runs
-//! them.
+//! Collaborations, in which agents take turns working on a goal in a fork. The state is stored with the fork;
+//! `crate::forks::collaborate` runs collaborations.
 
 mod ending;
 mod state;

@@ -1,4 +1,4 @@
-//! State of a collaboration, and the place of a turn in it.
+//! State of a collaboration, and the position of a turn in it.
 
 use serde::{Deserialize, Serialize};
 
@@ -22,10 +22,10 @@ text_enum! {
     }
 }
 
-/// Agents that work on a goal in a fork, in turns.
+/// Collaboration of agents that take turns working on a goal in a fork.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct Collaboration {
-    /// In the order of their turns.
+    /// Agents in the order of their turns.
     pub agents: Vec<AgentId>,
     /// Number of turns that have been started.
     pub turns: i64,
@@ -39,16 +39,16 @@ impl Collaboration {
     }
 }
 
-/// Place of a task among the turns of a collaboration; stored as the options of the task.
+/// Position of a task among the turns of a collaboration; stored in the task's options.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Turn {
-    /// The first is 1.
+    /// Number of the turn, starting at 1.
     pub turn: i64,
     pub turns_max: i64,
 }
 
 impl Turn {
-    /// Returns `None` for a task that is no turn.
+    /// Returns `None` if the task is not a turn.
     pub fn of(task: &Task) -> Option<Self> {
         let options = task.input.0.options.clone();
         let options = options.filter(|_| task.kind == TaskKind::Reply)?;

@@ -26,22 +26,22 @@ pub struct AgentPost<'a> {
     pub workspace: WorkspaceId,
     pub channel: ChannelId,
     pub thread: ThreadId,
-    /// The message is the first one of the thread.
+    /// True if the message is the first one of the thread.
     pub starts_thread: bool,
     /// Deep dive of the thread.
     pub fork: Option<ForkId>,
     pub agent: AgentId,
-    /// The person for whom it is posted.
+    /// The person for whom the message is posted.
     pub requester: UserId,
     pub text: &'a ReplyText,
     pub metadata: MessageMetadata,
 }
 
-/// Posts a message in the main line of a thread, in a deep dive, or in a new thread. The caller has checked that the requester can post
-/// there.
+/// Posts a message in the main line of a thread, in a deep dive, or in a new thread. The caller must have checked that the
+/// requester can post there.
 ///
 /// # Errors
-/// If the database fails.
+/// Only database errors.
 pub async fn post_as_agent(c: &mut Conn, post: AgentPost<'_>) -> Result<Message, ChatError> {
     let (id, audience) = (MessageId::new(), queue::audience_of(c, post.channel).await?);
     if post.starts_thread {
@@ -58,7 +58,7 @@ pub async fn post_as_agent(c: &mut Conn, post: AgentPost<'_>) -> Result<Message,
         };
         let mut thread = threads::insert(c, origin, start, None, BoundBy::Person).await?;
         let seq = log::reserve(c, post.workspace, 1).await?;
-        // The first message has the next number: the workspace is locked.
+        // The workspace is locked, so the first message gets the next number.
         thread.last_seq = seq + 1;
         let body = ThreadEvent { thread: &thread };
         let event = NewEvent::new(seq, EventType::ThreadCreated, audience, &body)?

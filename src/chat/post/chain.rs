@@ -10,7 +10,8 @@ use crate::{
     tasks::{FailCode, Task, TaskError, not_asked_text, notice_text, queue},
 };
 
-/// Wakes the link after one that has completed. If it cannot start, it fails with a notice, and the later ones are canceled.
+/// Wakes the link after a completed one. If the next link cannot start, it fails with a notice, and the later links are
+/// canceled.
 pub async fn continue_chain(
     c: &mut Conn,
     completed: &Task,
@@ -37,7 +38,8 @@ pub async fn continue_chain(
     queue::fail(c, next.id, error, Some(notice.id), audience).await
 }
 
-/// Cancels the links after one that fails. Returns its notice, with the agents that are not asked.
+/// Cancels the links after a failed one. Returns the notice about the failure, which lists the agents that will not be
+/// invoked.
 pub async fn end_chain(
     c: &mut Conn,
     failed: &Task,
@@ -52,7 +54,7 @@ pub async fn end_chain(
     with_later(c, notice, agent, &agents).await
 }
 
-/// Adds the agents of later links to the notice of a failed one.
+/// Adds the agents of later links to the notice about a failed link.
 pub(super) async fn with_later(
     c: &mut Conn,
     notice: String,
@@ -70,7 +72,8 @@ pub(super) async fn with_later(
     Ok(format!("{notice} {}", not_asked_text(&failed, &names)))
 }
 
-/// Reason why an agent cannot start to work for a task: a link of a chain, or the task that asks for it.
+/// Finds the reason why an agent cannot start working for a task, which is a link of a chain, or the task that delegates to
+/// the agent.
 pub async fn start_obstacle(
     c: &mut Conn,
     of: &Task,

@@ -20,7 +20,7 @@ use crate::{
     },
 };
 
-/// Error of a task that does not fit into the queue, and whose later links, of these agents, are canceled.
+/// Text of the notice for a task that does not fit into the queue. `later` are the agents of later links, which are canceled.
 pub async fn queue_full(
     c: &mut Conn,
     agent: AgentId,
@@ -54,8 +54,8 @@ pub async fn enqueue(
     Ok(Some(task))
 }
 
-/// Retries a failed or canceled task with the agent's newest version; a link of a chain with the links after it, as a new tree that
-/// stops at the score `guard`.
+/// Retries a failed or canceled task with the agent's newest version. A link of a chain is retried together with the links after
+/// it, as a new tree whose loop guard stops it at the score `guard`.
 ///
 /// # Errors
 /// `TaskNotFound`, `NotRetryable`, `NotRoot`, `AlreadyRetried`, `NotYoursToRetry`, `NoSuchAgent`,
@@ -74,7 +74,7 @@ pub async fn retry_task(
         access::channel_of_task(c, caller, &task).await?;
         return Err(ChatError::NotRetryable);
     }
-    // A task without a conversation came from the API: the API client repeats its request.
+    // A task without a conversation came from the API, whose client repeats the request instead.
     let target = task.target().ok_or(ChatError::NotRetryable)?;
     let access = access::find_conversation(c, caller, target.conversation())
         .await
@@ -120,7 +120,7 @@ pub async fn retry_task(
 }
 
 /// # Errors
-/// `NoSuchAgent` if the caller cannot invoke the agent of a task.
+/// `NoSuchAgent` if the caller cannot invoke the task's agent.
 async fn check_agent(c: &mut Conn, actor: &Actor<'_>, task: &Task) -> Result<(), ChatError> {
     let agent = task.agent_id.ok_or(ChatError::NotRetryable)?;
     if profiles::cannot_invoke(c, actor, agent).await? {
@@ -149,11 +149,11 @@ async fn check_retryable(c: &mut Conn, task: &Task) -> Result<(), ChatError> {
     Ok(())
 }
 
-/// Enqueues a task and the links after it again, and returns the first one. They have the event numbers from `first_seq`, and the
-/// key of the caller.
+/// Enqueues a task and the links after it again, and returns the first new task. Their events are numbered from `first_seq`, and
+/// the tasks use the caller's API key.
 ///
 /// # Errors
-/// `AlreadyRetried`, or `NotRetryable` if the agent of the first one was permanently deleted.
+/// `AlreadyRetried`, or `NotRetryable` if the first task's agent was permanently deleted.
 async fn enqueue_again(
     c: &mut Conn,
     first_seq: i64,
@@ -173,7 +173,7 @@ async fn enqueue_again(
             step,
         });
         let before_seq = match link {
-            // It reads what the failed one has read; one that never started reads everything so far.
+            // The new link reads the same messages as the failed one, or everything so far if that one never started.
             Some(NewLink { after: None, .. }) => {
                 Some(queue::before_seq(c, task.id).await?.unwrap_or(seq))
             }

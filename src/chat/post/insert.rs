@@ -23,7 +23,7 @@ use crate::{
     tasks::{Lease, Task, TaskTarget},
 };
 
-/// A message to insert under a sequence number from the event log.
+/// A message to insert, with its sequence number from the event log.
 #[derive(Debug, Clone)]
 pub struct NewMessage {
     pub id: MessageId,
@@ -51,7 +51,7 @@ impl NewMessage {
 }
 
 /// Inserts a message, appends `message.created` under `seq`, and updates the counters of its thread
-/// or fork. Not limited by the storage quota.
+/// or fork. The storage quota does not apply.
 pub async fn insert_message(
     c: &mut Conn,
     seq: i64,
@@ -62,7 +62,7 @@ pub async fn insert_message(
     insert_counted(c, seq, new, audience).await
 }
 
-/// As `insert_message`, for a person's message.
+/// Like `insert_message`, for a person's message, to which the storage quota applies.
 ///
 /// # Errors
 /// `QuotaExceeded`.
@@ -165,7 +165,8 @@ async fn count_and_announce(
     log::append(c, new.workspace, event).await
 }
 
-/// People for whom the message counts as a mention. Messages in forks and of agents mention nobody.
+/// People who are notified of the message as a mention. Messages in forks, and messages by agents,
+/// mention nobody.
 fn notified(new: &NewMessage) -> Vec<UserId> {
     if new.fork.is_some() {
         return Vec::new();

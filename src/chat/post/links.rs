@@ -19,7 +19,7 @@ pub(super) fn span_of(mention: &Mention) -> mentions::Span {
     }
 }
 
-/// The agents of a chain with the text of each; empty if the text is no chain.
+/// The agents of a chain, each with its text; empty if the message is not a chain.
 pub(super) fn links<'a>(
     text: &Text,
     found: &'a ResolvedMentions,
@@ -43,7 +43,8 @@ pub(super) fn links<'a>(
         .collect()
 }
 
-/// Replaces the texts of the links of an edited message. A link that is no longer addressed to its agent gets the whole text.
+/// Replaces the texts of the links of an edited message. A link whose agent is no longer mentioned in its place gets the
+/// whole text.
 pub(in crate::chat) async fn edit_links(
     c: &mut Conn,
     message: &Message,

@@ -18,9 +18,10 @@ use crate::{
 
 const GROUPS: &[&str] = &["everyone", "here", "channel"];
 
-/// Maximum mentions in one message; further ones are plain text.
+/// Maximum mentions in one message; any more are plain text.
 const MENTIONS_MAX: usize = 200;
-/// Maximum distinct handles looked up for one message: the lookups hold the workspace lock.
+/// Maximum distinct handles looked up for one message, because the lookups run under the workspace
+/// lock.
 const LOOKED_UP_MAX: usize = 200;
 
 /// The resolved mentions of a text.
@@ -41,7 +42,7 @@ impl ResolvedMentions {
 }
 
 /// Resolves the mentions of a text. Mentions of agents that the person cannot invoke, and of the
-/// `silenced` one, are plain text.
+/// `silenced` agent, are plain text.
 pub(in crate::chat) async fn resolve_mentions(
     c: &mut Conn,
     actor: &Actor<'_>,

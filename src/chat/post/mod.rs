@@ -61,7 +61,7 @@ const AGENTS_MAX: usize = 8;
 pub const CLIENT_ID_UNITS_MAX: usize = 64;
 const TITLE_UNITS_MAX: usize = 200;
 
-/// Result of a post. `created` is false for a resend, which changes nothing.
+/// Result of a post. `created` is false for a resend, for which nothing was changed.
 #[derive(Debug)]
 pub struct Posted {
     pub message: Message,
@@ -87,7 +87,7 @@ pub struct PostedThread {
 }
 
 /// # Errors
-/// `Invalid` if it is empty or too long.
+/// `Invalid` if the ID is empty or too long.
 pub fn parse_client_id(text: Option<String>) -> Result<Option<String>, ChatError> {
     match text {
         Some(id)
@@ -105,7 +105,7 @@ pub fn parse_client_id(text: Option<String>) -> Result<Option<String>, ChatError
 }
 
 /// # Errors
-/// `Invalid` if it is too long or contains line breaks.
+/// `Invalid` if the title is too long or contains line breaks.
 pub fn parse_title(text: Option<&str>) -> Result<Option<String>, ChatError> {
     let title = text.map(str::trim).filter(|t| !t.is_empty());
     if title.is_some_and(|t| {
@@ -176,7 +176,7 @@ async fn stored(c: &mut Conn, id: Uuid, with_thread: bool) -> Result<Posted, Cha
     })
 }
 
-/// An agent invoked by a message, the version that runs, and the text that it is asked.
+/// An agent that a message invokes, its version, and its prompt.
 #[derive(Debug, Clone)]
 struct Invocation {
     agent: AgentId,
@@ -189,7 +189,7 @@ struct Invocation {
 enum ReplyOrder {
     #[default]
     Together,
-    /// Each after the one before it.
+    /// Each agent replies after the previous one has completed.
     Chain,
 }
 
@@ -201,7 +201,7 @@ struct Invoked {
     notice: Option<AgentNotice>,
 }
 
-/// A notice about the fallback agent, or its absence.
+/// A notice about the fallback agent or its absence.
 #[derive(Debug)]
 struct AgentNotice {
     text: String,
@@ -209,11 +209,10 @@ struct AgentNotice {
     agent: AgentId,
 }
 
-/// Selects the agents that a message invokes: the mentioned ones, otherwise the bound agent or the
-/// one for root messages, except for a message in a thread that mentions people. If the bound agent
-/// is turned off, the default agent replies and one notice announces it. If the bound agent was
-/// archived or deleted, the conversation is rebound to the default agent, also with a notice. An
-/// agent that the channel has bound is not replaced.
+/// Selects the agents that a message invokes: the mentioned ones, or otherwise the bound agent or the agent for root messages. A
+/// message in a thread that mentions only people invokes nobody. If the bound agent is turned off, the default agent replies and
+/// one notice announces it. If the bound agent was archived or deleted, the conversation is rebound to the default agent, also
+/// with a notice. An agent that the channel has bound is not replaced.
 async fn asked(
     c: &mut Conn,
     draft: &PostDraft<'_>,
@@ -246,7 +245,7 @@ async fn asked(
     invoke_bound(c, draft, &bound).await
 }
 
-/// Invokes the mentioned agents: one after the other if the message links them.
+/// Invokes the mentioned agents: as a chain if arrows link the mentions.
 fn invoke_mentioned(
     draft: &PostDraft<'_>,
     found: &ResolvedMentions,
@@ -312,7 +311,7 @@ async fn invoke_bound(
     invoke_fallback(c, draft, bound).await
 }
 
-/// Invokes the channel's agent without a mention, unless it has reached its limit of the day.
+/// Invokes the channel's agent without a mention, unless its daily limit is reached.
 async fn invoke_unasked(
     c: &mut Conn,
     draft: &PostDraft<'_>,
@@ -334,7 +333,7 @@ async fn invoke_unasked(
     Ok(invoked)
 }
 
-/// The text without the mentions of an agent.
+/// The text without the mentions of this agent.
 fn prompt_for(text: &Text, found: &ResolvedMentions, agent: AgentId) -> String {
     let agent = agent.to_string();
     let mentions = found.mentions.iter();
@@ -382,7 +381,7 @@ async fn invoke_fallback(
     })
 }
 
-/// Returns the default agent in its newest version if this person can invoke it.
+/// Returns the newest version of the default agent if this person can invoke it.
 async fn find_fallback(c: &mut Conn, actor: &Actor<'_>) -> Result<Option<InvocableAgent>, DbError> {
     let Some(default) = profiles::find_default(c, actor.workspace).await? else {
         return Ok(None);
@@ -431,7 +430,7 @@ struct PostDraft<'a> {
 }
 
 impl PostDraft<'_> {
-    /// Checks whether the channel silences an agent. Deep dives keep their agents.
+    /// Checks whether the channel's mode turns an agent off for this post. Deep dives keep their agents.
     fn is_silenced(&self, agent: AgentId) -> bool {
         let silenced = self.channel_agent.and_then(ChannelAgent::silenced);
         self.access.fork.is_none() && silenced == Some(agent)
@@ -445,7 +444,7 @@ async fn announce_thread(
     thread: &Thread,
 ) -> Result<(), ChatError> {
     let access = &draft.access.channel_access;
-    // The first message has the next number.
+    // The first message gets the next number.
     let thread = Thread {
         last_seq: seq + 1,
         ..thread.clone()
@@ -456,7 +455,7 @@ async fn announce_thread(
     Ok(log::append(c, access.actor.workspace, event).await?)
 }
 
-/// Lets the author and the mentioned people follow the thread.
+/// Makes the author and the mentioned people follow the thread.
 async fn follow(
     c: &mut Conn,
     draft: &PostDraft<'_>,
@@ -472,7 +471,7 @@ async fn follow(
     Ok(())
 }
 
-/// The place of the link with position `n` in a chain.
+/// The chain data of the link at position `n`; `None` outside a chain.
 fn link_at(chain: &[TaskId], n: usize) -> Option<NewLink> {
     let number = |n: usize| i64::try_from(n).unwrap_or(i64::MAX);
     Some(NewLink {
@@ -488,8 +487,8 @@ fn link_at(chain: &[TaskId], n: usize) -> Option<NewLink> {
     })
 }
 
-/// Inserts a task for each invoked agent, and appends their events after the message's `seq`. The tasks of a chain have the IDs in
-/// `chain`.
+/// Inserts a task for each invoked agent, and appends their events after the message's `seq`. `chain` contains the IDs for the
+/// tasks of a chain.
 async fn enqueue_invoked(
     c: &mut Conn,
     draft: &PostDraft<'_>,
@@ -511,7 +510,7 @@ async fn enqueue_invoked(
             trigger: Some(draft.message),
             parent: chain.first().copied().filter(|_| is_parked),
             link,
-            // The first link reads the message.
+            // The first link reads everything up to the message.
             before_seq: link.filter(|link| link.after.is_none()).map(|_| seq + 1),
             api_key: access.actor.key.filter(|_| link.is_some()),
             prompt: invocation.prompt.clone(),
@@ -586,7 +585,7 @@ async fn insert_draft(
     insert::insert_post(c, seq, &new, access.audience()).await
 }
 
-/// Posts the goal of a collaboration in a new fork. Mentions of agents in it are text, and it starts no task.
+/// Posts the goal of a collaboration in a new fork. Mentions of agents in the goal are plain text, and no task is started.
 ///
 /// # Errors
 /// `QuotaExceeded`.
@@ -615,8 +614,7 @@ pub async fn post_goal(
     Ok(message)
 }
 
-/// Inserts the message and a task for each invoked agent, and appends their events. `new_thread` is
-/// announced first.
+/// Inserts the message and a task for each invoked agent, and appends their events. Announces `new_thread` first.
 async fn commit_post(
     c: &mut Conn,
     draft: PostDraft<'_>,
@@ -761,7 +759,7 @@ async fn parent_in(
     match row {
         Some((thread, fork, _)) if thread == access.thread && fork == access.fork_id() => Ok(()),
         Some((_, _, workspace)) if workspace == access.channel_access.actor.workspace => {
-            // Check access first: the error must not reveal that a hidden message exists.
+            // Access is checked first, because the error must not reveal that a hidden message exists.
             access::message(c, caller, parent).await?;
             Err(ChatError::Invalid(
                 "the parent message is in another conversation: reply there".to_owned(),

@@ -46,7 +46,7 @@ struct Opening {
 }
 
 impl Opening {
-    /// A person's choice.
+    /// The opening with an agent that a person has chosen.
     fn of(agent: Option<InvocableAgent>) -> Self {
         Self {
             agent,
@@ -122,7 +122,7 @@ async fn opening_agent(
     })
 }
 
-/// The channel's agent as its mode says, if it is active and the actor can invoke it.
+/// The opening that the mode of the channel's agent specifies, if the agent is active and the actor can invoke it.
 async fn channel_opening(
     c: &mut Conn,
     actor: &Actor<'_>,

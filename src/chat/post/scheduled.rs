@@ -20,10 +20,11 @@ pub struct ScheduledPost<'a> {
     pub metadata: MessageMetadata,
 }
 
-/// Posts a reply in the main line of its task's thread, or starts the thread with it, for the requester.
+/// Posts a reply for the requester in the main line of its task's thread, or starts the thread with the
+/// reply.
 ///
 /// # Errors
-/// If the database fails.
+/// Only database errors.
 pub async fn post_scheduled(
     c: &mut Conn,
     task: &Task,

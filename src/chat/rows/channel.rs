@@ -22,13 +22,14 @@ text_enum! {
 text_enum! {
     /// Messages that the agent of a channel replies to.
     pub enum ChannelAgentMode {
-        /// None in this channel: its mention there is text.
+        /// No messages; a mention of the agent in the channel is plain text.
         Off = "off",
         /// Mentions.
         Mentions = "mentions",
-        /// Also the first message of each thread, if it mentions nobody.
+        /// Mentions, and the first message of each thread if it mentions nobody.
         Roots = "roots",
-        /// Also every message without a mention in threads that start in this mode.
+        /// As for `roots`, and every message without a mention in threads that were started in this
+        /// mode.
         All = "all",
     }
 }
@@ -43,12 +44,12 @@ pub struct ChannelAgent {
 }
 
 impl ChannelAgent {
-    /// The agent if it replies to nothing in the channel.
+    /// The agent, if its mode is `off`.
     pub fn silenced(self) -> Option<AgentId> {
         (self.mode == ChannelAgentMode::Off).then_some(self.agent_id)
     }
 
-    /// The agent if it binds new threads.
+    /// The agent, if its mode binds new threads.
     pub fn binding(self) -> Option<AgentId> {
         (self.mode == ChannelAgentMode::All).then_some(self.agent_id)
     }
@@ -59,12 +60,12 @@ impl ChannelAgent {
 pub struct Channel {
     pub id: ChannelId,
     pub workspace_id: WorkspaceId,
-    /// Never changes.
+    /// Kind of the channel; never changes.
     pub kind: ChannelKind,
     /// Null for direct channels.
     pub name: Option<String>,
     pub topic: Option<String>,
-    /// Agent of a direct channel: replies to every message there.
+    /// Agent of a direct channel, which replies to every message there.
     pub agent_id: Option<AgentId>,
     /// Agent of a public or private channel.
     pub agent: Option<ChannelAgent>,
@@ -118,8 +119,8 @@ impl From<Row> for Channel {
     }
 }
 
-/// Key of a direct channel: its people in a fixed order and its agent, so the same participants
-/// have the same key.
+/// Key of a direct channel: its people in a fixed order, and its agent, so that the same
+/// participants always have the same key.
 pub(in crate::chat) fn direct_key(members: &[UserId], agent: Option<AgentId>) -> String {
     let mut ids: Vec<String> = members.iter().map(ToString::to_string).collect();
     ids.sort();

@@ -81,7 +81,7 @@ pub struct Reaction {
 }
 
 impl Reaction {
-    /// Nobody has this reaction anymore.
+    /// Checks whether nobody has this reaction anymore.
     pub(in crate::chat) fn is_empty(&self) -> bool {
         self.user_ids.is_empty() && self.agent_ids.is_empty()
     }
@@ -109,13 +109,13 @@ pub struct MessageMetadata {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     pub task_id: Option<crate::ids::TaskId>,
-    /// The reply was cut off at the model's output limit.
+    /// True if the reply was cut off at the model's output limit.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub truncated: bool,
     /// Tasks of the chain that the message started, in order.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub chain: Vec<crate::ids::TaskId>,
-    /// The schedule at whose time the agent replied.
+    /// The schedule that started the reply.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     pub schedule_id: Option<crate::ids::ScheduleId>,
@@ -143,7 +143,7 @@ pub struct MessageMetadata {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     pub run_id: Option<crate::ids::RunId>,
-    /// The fork of the resolution that this message publishes.
+    /// The fork whose resolution this message publishes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     pub fork_id: Option<ForkId>,
@@ -161,10 +161,10 @@ pub struct Message {
     pub fork_id: Option<ForkId>,
     /// For an agent's reply, the trigger message; for a resolution message, the forked message.
     pub parent_id: Option<MessageId>,
-    /// Sequence number of its `message.created` event; conversations are sorted by it.
+    /// Sequence number of the message's `message.created` event; messages of a conversation are sorted by this number.
     pub seq: i64,
     pub author: MessageAuthor,
-    /// `resolution` is the message that publishes the resolution of a fork.
+    /// Kind of the message; `resolution` for a message that publishes the resolution of a fork.
     pub kind: MessageKind,
     pub state: MessageState,
     /// Markdown.
@@ -254,7 +254,7 @@ impl From<Row> for Message {
     }
 }
 
-/// Selects messages as `m` with their authors; the given text is appended to the statement.
+/// Selects messages as `m` with their authors; the argument continues the statement.
 macro_rules! message_sql {
     ($tail:literal) => {
         concat!(
@@ -293,8 +293,8 @@ pub enum Window {
     Around(i64),
 }
 
-/// Messages of a conversation, oldest first. `Newest`, `Before`, and `After` return one more than
-/// `limit` if there are more in that direction.
+/// Messages of a conversation, oldest first. `Newest`, `Before`, and `After` return up to `limit` + 1 messages, so that
+/// the caller knows whether there are more in that direction.
 pub async fn list(
     c: &mut Conn,
     conversation: Conversation,
@@ -355,7 +355,7 @@ async fn after(
     .await
 }
 
-/// Sequence number of a message if it belongs to this conversation.
+/// Sequence number of a message; `None` if the message is not in this conversation.
 pub async fn conversation_seq(
     c: &mut Conn,
     conversation: Conversation,

@@ -1,4 +1,4 @@
-//! Rows of channels, threads, and messages, below everything that changes them.
+//! Rows of channels, threads, and messages. All modules that change them import this one.
 
 pub(super) mod channel;
 pub(super) mod message;

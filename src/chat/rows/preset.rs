@@ -32,7 +32,7 @@ struct Row {
     chosen_by: ChosenBy,
 }
 
-/// Lists the presets of conversations (threads or forks) by the ID of the conversation.
+/// Returns the presets of conversations (threads or forks), keyed by the ID of the conversation.
 pub(in crate::chat) async fn list_presets(
     c: &mut Conn,
     conversations: Vec<Uuid>,

@@ -45,7 +45,7 @@ pub struct Participant {
     #[serde(rename = "type")]
     pub kind: ParticipantKind,
     pub id: String,
-    /// Name at the time of the first message.
+    /// Name of the participant when they first posted in the thread.
     pub name: String,
 }
 
@@ -54,7 +54,7 @@ pub struct Thread {
     pub id: ThreadId,
     pub workspace_id: WorkspaceId,
     pub channel_id: ChannelId,
-    /// Null unless someone set a title.
+    /// Title that someone has set, or null.
     pub title: Option<String>,
     pub status: ThreadStatus,
     /// Agent that replies to messages that mention no agent.
@@ -132,7 +132,8 @@ text_enum! {
     }
 }
 
-/// Condition under which a binding by a channel holds: the agent still binds the channel's new threads. Other bindings always hold.
+/// SQL condition for valid bindings. A binding by a channel is valid while its agent still binds new threads of the channel; all
+/// others are always valid.
 macro_rules! binding_holds {
     ($alias:literal) => {
         concat!(

@@ -1,12 +1,12 @@
 //! Messages that contain any of the given words, best first.
 //!
-//! The fewer messages contain a word, the more it counts (BM25 for a text of average length in which the word occurs
-//! once: counting the length moved answers behind short messages). Of a common word, the newest messages are considered, then
-//! older ones with one and two other words, so that an old message whose words are all common is found, too. Half of the score
-//! of the better neighbor is added, and a quarter of that of the neighbor after it, because an answer often lacks the words of
-//! its question; for the same reason, the matching neighbors of the best messages are ranked, too. A message in a thread that
-//! contains more of the words counts more. A thread is ranked by its best message and by the words that it contains.
-//! `scripts/bench-locomo.py` measures both.
+//! The rarer a word, the more it counts: BM25 as if every text had average length and contained the word once, because length
+//! normalization ranked answers below short messages. For a common word, the newest messages are considered, then older ones that
+//! also contain one or two of the other words, so that an old message with only common words is found too. An answer often lacks
+//! the words of its question. Therefore half of the score of the better direct neighbor and a quarter of that of the better next
+//! one are added to a message, and matching neighbors of the best messages are ranked as well. A message also scores higher if
+//! its thread contains more of the words. A thread is ranked by its best message and by the words that it contains.
+//! `scripts/bench-locomo.py` measures both rankings.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 
@@ -28,28 +28,30 @@ use crate::{
     time::Timestamp,
 };
 
-/// Number of the newest messages considered for each word, of older ones with another of the words, and so on.
+/// Maximum number of messages considered for each word: of the newest ones, of older ones with one other word, and of older ones
+/// with two.
 const FOUND_MAX: i64 = 500;
-/// Number of further words that old messages with a common word must contain. A name often consists of two words, so one is not enough.
+/// Maximum number of other words that old messages with a common word must also contain. One is not enough, because a name often
+/// consists of two words.
 const MORE_WORDS_MAX: usize = 2;
-/// Number of the best messages that are ranked with and beside their neighbors.
+/// Number of best messages that are ranked together with their neighbors.
 const RANKED_MAX: usize = 200;
-/// Share of a neighbor's score that is added, by distance.
+/// Fraction of a neighbor's score that is added to a message, by distance.
 const NEIGHBOR_WEIGHTS: [f64; 2] = [0.5, 0.25];
-/// Share of the thread's score for its words that is added to a message.
+/// Fraction of the thread's `coverage` score that is added to a message.
 const THREAD_WEIGHT: f64 = 0.2;
-/// Age at which a message counts half, in days.
+/// Age in days at which the score of a message is halved.
 const HALF_LIFE_DAYS: f64 = 90.0;
 /// Number of people and agents whose names are compared with the words.
 const NAMES_MAX: i64 = 2_000;
 
-/// A word in a smaller share of the texts is sufficient by itself.
+/// A word that occurs in a smaller fraction of the texts is a sufficient match by itself.
 const RARE_SHARE: f64 = 0.01;
-/// So is one in at most this many messages of a conversation, if these are a twentieth of it or less: 1 % of a few hundred
-/// messages is less than the number of messages in which people talk about a thing.
+/// A word in at most this many messages of a conversation is also a sufficient match, if these are at most 5 % of its messages.
+/// `RARE_SHARE` alone would be too strict: 1 % of a few hundred messages is less than a discussion of one topic has.
 const RARE_MESSAGES_MAX: i64 = 5;
 const RARE_MESSAGES_PART: i64 = 20;
-/// Maximum number of messages counted to determine that share.
+/// Maximum number of messages counted to determine the fraction for `RARE_SHARE`.
 const COUNTED_MAX: i64 = 10_000;
 
 /// A message with one or more of the words.
@@ -63,11 +65,11 @@ pub(super) struct Ranked {
 /// A word that is searched for.
 struct Wanted {
     word: Stemmed,
-    /// Factor for the weight by its rarity.
+    /// Factor by which the weight for rarity is multiplied.
     weight: f64,
 }
 
-/// The best messages, and an upper bound of the sequence numbers, with which a later call ranks the same messages.
+/// The best messages, and an upper bound for sequence numbers with which a later call ranks the same messages.
 #[derive(Debug)]
 pub(super) struct Ranking {
     pub(super) best: Vec<Ranked>,
@@ -98,7 +100,7 @@ pub(super) async fn rank(
     })
 }
 
-/// Part of a conversation in which old messages are searched.
+/// Part of a conversation to search for old messages.
 #[derive(Debug, Clone, Copy)]
 pub struct OldPart {
     pub workspace: WorkspaceId,
@@ -117,8 +119,8 @@ pub struct OldMatch {
     pub matched: i64,
 }
 
-/// Finds messages with two words of these texts, or a rare one, in a part of a conversation, best first. Each text has
-/// a weight; a word counts for the first text that contains it.
+/// Finds messages with two words or one rare word of these texts in a part of a conversation, best first. Each text has a weight;
+/// a word gets the weight of the first text that contains it.
 pub async fn find_old(
     c: &mut Conn,
     part: &OldPart,
@@ -188,13 +190,13 @@ pub async fn find_old(
     Ok(old.collect())
 }
 
-/// Checks whether a word in `count` of `all` texts is sufficient by itself.
+/// Checks whether a word in `count` of `all` texts is a sufficient match by itself.
 #[expect(clippy::cast_precision_loss, reason = "a share")]
 pub fn is_rare(count: i64, all: i64) -> bool {
     (count as f64) < all as f64 * RARE_SHARE
 }
 
-/// Checks whether a word in `count` of `all` messages of a conversation is sufficient by itself.
+/// Checks whether a word in `count` of `all` messages of a conversation is a sufficient match by itself.
 fn is_in_few(count: i64, all: i64) -> bool {
     count <= RARE_MESSAGES_MAX && count * RARE_MESSAGES_PART <= all
 }
@@ -210,7 +212,7 @@ async fn bounded(c: &mut Conn, scope: &Scope) -> Result<Scope, DbError> {
     Ok(Scope { below, ..*scope })
 }
 
-/// Ranks the messages in which words were found, with their neighbors; the best first.
+/// Ranks the messages in which words were found, together with their neighbors, best first.
 async fn ranked(
     c: &mut Conn,
     scope: &Scope,
@@ -264,7 +266,8 @@ async fn ranked(
 /// Neighbors of a message by distance, on both sides.
 type Sides = [Vec<i64>; NEIGHBOR_WEIGHTS.len()];
 
-/// Adds the neighbors that match, each with those messages of which it is a neighbor. The others of its neighbors score less.
+/// Adds the matching neighbors of the best messages. Each one gets only those best messages as its own neighbors, because its
+/// other neighbors score less.
 fn with_neighbors(
     of_best: HashMap<i64, [[Option<i64>; 2]; NEIGHBOR_WEIGHTS.len()]>,
     matches: impl Fn(i64) -> bool,
@@ -287,7 +290,7 @@ fn with_neighbors(
     all
 }
 
-/// The best message of each thread, that of the best thread first.
+/// The best message of each thread, ordered from the best thread.
 pub(super) fn by_thread(mut best: Vec<Ranked>) -> Vec<Ranked> {
     let mut threads = HashSet::new();
     best.retain(|message| threads.insert(message.found.thread_id.0));
@@ -372,7 +375,7 @@ async fn hits(
             if more == 0 {
                 all = estimate(&next, scope);
             }
-            // Newer ones are known.
+            // Messages from the oldest known one onward are already known.
             older.below = next.last().map_or(older.below, |oldest| oldest.seq);
             let is_cut = is_cut(&next);
             found.extend(next);
@@ -388,8 +391,8 @@ async fn hits(
     Ok(hits)
 }
 
-/// Condition that a message contains at least `count` of the words, of which there are no fewer: it contains one of each set of words
-/// that lacks `count - 1` of them. At most 2.
+/// Condition that a message contains at least `count` of the words: it contains a word of each subset that omits `count - 1` of
+/// them. `count` is at most 2, and there are at least `count` words.
 fn at_least(count: usize, words: &[Vec<Phrase>]) -> Vec<Vec<Phrase>> {
     let any_but = |left_out: Option<usize>| {
         let kept = words.iter().enumerate();
@@ -403,12 +406,12 @@ fn at_least(count: usize, words: &[Vec<Phrase>]) -> Vec<Vec<Phrase>> {
     }
 }
 
-/// Checks whether older messages were left out.
+/// Checks whether older messages were left out because of the limit.
 fn is_cut(found: &[Found]) -> bool {
     count(found) >= FOUND_MAX
 }
 
-/// Number of messages with a word, from the newest ones; if there are more, by their density.
+/// Estimated number of messages with a word: exact if all were found, otherwise extrapolated from the density of the newest ones.
 #[expect(
     clippy::cast_precision_loss,
     clippy::cast_possible_truncation,
@@ -435,7 +438,7 @@ pub fn rarity(count: i64, all: i64) -> f64 {
     (1.0 + (all - count + 0.5) / (count + 0.5)).ln()
 }
 
-/// Sum of the weights of the words in each thread; the more messages of the thread contain a word, the more it counts.
+/// Sum of the weights of the words in each thread; a word counts more if more messages of the thread contain it.
 fn coverage(hits: &[Hits]) -> HashMap<Uuid, f64> {
     let mut coverage: HashMap<Uuid, f64> = HashMap::new();
     for word in hits {

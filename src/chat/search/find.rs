@@ -31,9 +31,9 @@ use crate::{
 
 /// Maximum number of hits ranked by `order=relevance`: the newest ones.
 const RANKED_MAX: i64 = 1000;
-/// Number of leading characters of a message that are ranked.
+/// Number of leading characters of a message that are used for ranking.
 const RANKED_CHARS: i64 = 4000;
-/// Maximum clock difference between nodes: sequence numbers this close to a time limit are checked
+/// Maximum clock difference between nodes; messages this close to a time limit are checked
 /// individually.
 const CLOCKS_APART: std::time::Duration = std::time::Duration::from_mins(10);
 
@@ -90,7 +90,7 @@ text_enum! {
 }
 
 text_enum! {
-    /// Required words of a search: all, or any of them.
+    /// Whether a message must contain all words of a search, or any of them.
     pub enum MatchMode {
         All = "all",
         Any = "any",
@@ -132,9 +132,9 @@ pub enum Start {
 #[derive(Debug, Clone, Default)]
 pub struct Search {
     pub question: Question,
-    /// A message needs only one of the words.
+    /// True if a message needs only one of the words.
     pub is_any: bool,
-    /// One hit for each thread.
+    /// True if each thread has only one hit.
     pub is_grouped: bool,
     pub channel: Option<ChannelId>,
     pub thread: Option<ThreadId>,
@@ -163,7 +163,7 @@ fn invalid(message: String, param: &'static str) -> ChatError {
 }
 
 /// # Errors
-/// `InvalidQuery` if it is too long.
+/// `InvalidQuery` if the query is too long.
 pub fn parse_question(text: Option<&str>) -> Result<Question, ChatError> {
     let text = text.unwrap_or_default();
     let units = text.encode_utf16().count();
@@ -208,7 +208,7 @@ pub fn parse_author(text: Option<&str>) -> Result<Option<Author>, IdError> {
     }
 }
 
-/// The order of a search, which `match=any` and `group=thread` limit.
+/// The order of a search; `match=any` and `group=thread` restrict the choice.
 ///
 /// # Errors
 /// `InvalidQuery`.
@@ -238,7 +238,7 @@ fn beginning(day: NaiveDate) -> Option<Timestamp> {
 }
 
 /// # Errors
-/// `InvalidQuery` if it is neither a day nor a time.
+/// `InvalidQuery` if the text is neither a day nor a time.
 pub fn parse_moment(
     text: Option<&str>,
     param: &'static str,
@@ -316,8 +316,7 @@ impl Start {
     }
 }
 
-/// A search in terms of the index; `None` if a filter names nothing that exists, so that nothing
-/// can match.
+/// A search, translated into index terms and limits.
 struct Plan {
     what: Match,
     since: Option<Timestamp>,
@@ -376,8 +375,8 @@ fn earlier(a: Option<Timestamp>, b: Option<Timestamp>) -> Option<Timestamp> {
     }
 }
 
-/// Checks that the person knows the author: as a member or agent of the workspace, or from a
-/// message that they can see.
+/// Checks that the person can know the author: as a member or agent of the workspace, or from a message
+/// that the person can see.
 async fn check_author(c: &mut Conn, actor: &Actor<'_>, author: Author) -> Result<(), ChatError> {
     let q = match author {
         Author::User(_) => {
@@ -511,7 +510,7 @@ async fn apply_parameters(
     Ok(())
 }
 
-/// Applies the filters and words of the question; false if nothing can match.
+/// Applies the filters and words of the query; returns false if nothing can match.
 async fn apply_filters(
     c: &mut Conn,
     actor: &Actor<'_>,
@@ -564,7 +563,7 @@ async fn number_before(c: &mut Conn, actor: &Actor<'_>, moment: Timestamp) -> Re
         .value()
         .await?;
     let (mut low, mut high) = (0, newest.unwrap_or(0) + 1);
-    // Messages up to `low` are older, those from `high` on are not.
+    // Messages up to `low` are older than `moment`; those from `high` on are not.
     while high - low > 1 {
         let middle = low + (high - low) / 2;
         let row: Option<(i64, Timestamp)> = c
@@ -670,7 +669,7 @@ struct Text {
     title: Option<String>,
 }
 
-/// Hits, best first, and the sequence number below which they are.
+/// Ranked hits, best first, and the upper bound of their sequence numbers.
 async fn ranked(
     c: &mut Conn,
     actor: &Actor<'_>,

@@ -52,7 +52,7 @@ pub(super) fn matches(words: &[Word], phrases: &[Phrase]) -> Vec<(usize, usize)>
     joined
 }
 
-/// A longer run of characters at the end of a passage is not treated as a part of a word.
+/// Longer runs of characters at the end of a passage are not treated as a cut word.
 const CUT_WORD_CHARS_MAX: usize = 30;
 
 /// Returns about `chars_max` characters of a text around the first word of a query.
@@ -70,7 +70,7 @@ pub fn passage(text: &str, query: &str, chars_max: usize) -> String {
     let shown: String = text.chars().skip(skipped).take(chars_max).collect();
     let mut part = shown.as_str();
     let (mut begin, mut end) = ("", "");
-    // Scripts without spaces are cut inside a phrase.
+    // In scripts without spaces, the passage may end anywhere in a run of characters.
     let is_word = |cut: &str| cut.chars().count() <= CUT_WORD_CHARS_MAX;
     if skipped > 0 {
         begin = "… ";
@@ -142,7 +142,7 @@ fn window(text: &str, words: &[Word], first: usize) -> (usize, usize) {
 }
 
 /// About 240 characters around the first match, escaped for HTML, with matches in `<mark>`; the
-/// beginning if nothing matches.
+/// beginning of the text if nothing matches.
 pub(super) fn excerpt(text: &str, phrases: &[Phrase]) -> String {
     let text = composed(text);
     let mut line = String::with_capacity(text.len());
@@ -158,7 +158,7 @@ pub(super) fn excerpt(text: &str, phrases: &[Phrase]) -> String {
     marked(&line, &spans, start, end)
 }
 
-/// The whole text with matches marked; `None` if nothing matches.
+/// The whole text, escaped for HTML, with matches in `<mark>`; `None` if nothing matches.
 pub(super) fn whole(text: &str, phrases: &[Phrase]) -> Option<String> {
     let text = composed(text);
     let spans = matches(&words(&text), phrases);

@@ -34,7 +34,7 @@ pub struct SearchDocument {
 }
 
 impl SearchDocument {
-    /// Builds it from Markdown and its plain text.
+    /// Builds the parts from Markdown and its plain text.
     pub fn of(content: &str, plain: &str) -> Self {
         let (mut has_link, mut has_code) = (false, false);
         for event in Parser::new_ext(content, MARKDOWN) {
@@ -58,12 +58,12 @@ impl SearchDocument {
     }
 }
 
-/// The part of an ID after its prefix; the kind of term implies the prefix.
+/// The part of an ID after its prefix, which the kind of term implies.
 fn ending(id: &str) -> &str {
     id.rsplit_once('_').map_or(id, |(_, end)| end)
 }
 
-/// Term for the author of a message; `id` as clients see it.
+/// Term for the author of a message; `id` is the ID that clients see.
 pub fn author_term(id: &str) -> String {
     format!("=f{}", ending(id))
 }
@@ -100,7 +100,7 @@ pub fn has_term(what: Has) -> &'static str {
     }
 }
 
-/// Place of a message: the root of a thread with its title, or any other.
+/// Whether a message is the root of a thread, with the thread's title.
 #[derive(Debug, Clone, Copy)]
 pub enum ThreadRoot<'a> {
     Nothing,
@@ -118,7 +118,7 @@ fn document(message: &Message, text: &SearchDocument, root: ThreadRoot<'_>) -> S
     if let ThreadRoot::Thread(Some(title)) = root {
         push(&folded(title));
     }
-    // Prevents phrases from matching across the title and the text.
+    // A separator, so that phrases do not match across the title and the text.
     push("=");
     push(&text.words);
     for file in &message.attachments {
@@ -196,7 +196,7 @@ pub async fn reindex(
     add(c, message, text, root).await
 }
 
-/// Reindexes a stored message whose text was not prepared.
+/// Reindexes a stored message for which no `SearchDocument` was prepared.
 pub async fn reindex_stored(c: &mut Conn, id: MessageId) -> Result<(), DbError> {
     if let Some(message) = find_message(c, id).await? {
         let text = SearchDocument::of(&message.content, &message.content_plain);
@@ -227,8 +227,7 @@ pub async fn bring_up_to_date(db: &Db) -> Result<(), DbError> {
     let mut count = 0_usize;
     loop {
         let mut c = db.read().await?;
-        // Processes workspaces one by one in index order, which is the fastest way to build the
-        // index.
+        // Workspaces are processed one by one in index order, which builds the index fastest.
         let rows: Vec<Row> = c
             .q(message_sql!(
                 "where (m.workspace_id, m.seq) > ($1, $2) order by m.workspace_id, m.seq limit $3"

@@ -1,10 +1,11 @@
-//! Irregular forms of words, which have other stems than their basic form: `bought` of `buy`.
+//! Irregular forms, whose stems differ from that of the basic form, such as `bought` for `buy`.
 
 use std::{collections::HashMap, sync::LazyLock};
 
 use openvibe_extract::Language;
 
-/// A line for each word: its basic form, then the irregular ones, all folded. Forms that are more often another word are left out.
+/// One line per word: its basic form, then its irregular forms, all folded. Forms that are more often a different word are left
+/// out.
 const FILES: [(Language, &str); 4] = [
     (
         Language::English,
@@ -24,7 +25,7 @@ const FILES: [(Language, &str); 4] = [
     ),
 ];
 
-/// The line of each form, by language and form.
+/// Lines by language and form.
 static LINES: LazyLock<HashMap<(Language, &str), Vec<&str>>> = LazyLock::new(|| {
     let mut lines = HashMap::new();
     for (language, file) in FILES {

@@ -17,7 +17,7 @@ pub enum Has {
     Link,
     Code,
     Reaction,
-    /// It is a resolution message.
+    /// The message is a resolution message.
     Result,
 }
 
@@ -116,10 +116,10 @@ fn quoted(text: &str) -> (&str, &str) {
     }
 }
 
-/// Parses a query. Every text is valid; unknown filters are words.
+/// Parses a query. Every text is valid; unknown filters are treated as words.
 pub fn parse(text: &str) -> Question {
     let mut question = Question::default();
-    // Whether the last phrase of `with` can be the beginning of a longer word.
+    // True while the last phrase of `with` can be the beginning of a longer word.
     let mut is_open = false;
     let mut rest = text.trim_start();
     while !rest.is_empty() {

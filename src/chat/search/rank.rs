@@ -17,9 +17,9 @@ pub(super) struct Candidate<'a> {
 
 const TITLE_WEIGHT: f64 = 2.0;
 const RESULT_WEIGHT: f64 = 0.5;
-/// Bonus if all words follow one another as typed.
+/// Bonus if all words occur consecutively, in the order in which they were typed.
 const TOGETHER_WEIGHT: f64 = 1.5;
-/// Weight of a match with only the beginning of a word.
+/// Weight of a match that covers only the beginning of a word.
 const BEGINNING_WEIGHT: f64 = 0.6;
 /// Length of a text, in words, above which a match counts noticeably less.
 const USUAL_WORDS: f64 = 60.0;
@@ -41,7 +41,8 @@ fn of_words(words: &[Word], phrases: &[Phrase]) -> f64 {
         if all == 0.0 {
             continue;
         }
-        // Repeated matches add less and less, and count less in a long text.
+        // Each repeated match adds less than the previous one, and matches count less in a long
+        // text.
         let saturated = all / (all + 0.5 + 0.5 * length);
         let is_exact = !phrase.is_prefix || !matches(words, &[exact(phrase)]).is_empty();
         score += saturated * if is_exact { 1.0 } else { BEGINNING_WEIGHT };

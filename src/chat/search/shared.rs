@@ -1,4 +1,4 @@
-//! Search for an agent's reply: within what the requester and everyone in the conversation can read.
+//! Search on behalf of an agent's reply, limited to what the requester and every reader of the conversation can read.
 
 use std::collections::{HashMap, HashSet};
 
@@ -19,11 +19,11 @@ use crate::{
 
 use super::any;
 
-/// Maximum number of excerpts.
+/// Maximum number of excerpts per search.
 const EXCERPTS_MAX: usize = 6;
-/// Number of the best messages considered for them.
+/// Number of best messages from which excerpts are made.
 const HITS_MAX: usize = 60;
-/// Number of messages in an excerpt: before the hit, and from the hit onward.
+/// Maximum numbers of messages in an excerpt: before the hit, and from the hit onward.
 const BEFORE_MAX: i64 = 20;
 const AFTER_MAX: i64 = 40;
 
@@ -32,10 +32,10 @@ const AFTER_MAX: i64 = 40;
 pub struct Readers {
     pub workspace: WorkspaceId,
     pub requester: UserId,
-    /// Key that posted the question; it needs `chat:read`.
+    /// API key that posted the question; requires the scope `chat:read`.
     pub api_key: Option<ApiKeyId>,
     pub channel: ChannelId,
-    /// The question itself is not quoted.
+    /// The question itself, which is never quoted.
     pub question: MessageId,
 }
 
@@ -63,12 +63,12 @@ pub struct SharedMessage {
     seq: i64,
     author_type: AuthorKind,
     mentions: Json<Vec<Mention>>,
-    /// The message caused an agent's reply.
+    /// True if the message invoked an agent.
     asks_agent: bool,
 }
 
 impl SharedMessage {
-    /// Messages of agents, and those that address one, are not quoted.
+    /// Checks whether the message can be quoted: messages by agents, and messages to agents, cannot.
     fn can_be_quoted(&self) -> bool {
         let mentions_agent = self
             .mentions
@@ -94,8 +94,8 @@ struct Hit {
     title: Option<String>,
 }
 
-/// Excerpts around the messages that match a question best, in the ranking of `search_messages`. Empty if the requester may not
-/// read the conversation.
+/// Excerpts around the messages that match a question best, ranked as by `search_messages`. Empty if the requester may not read
+/// the conversation.
 pub async fn find_shared(
     c: &mut Conn,
     readers: &Readers,
@@ -181,7 +181,7 @@ macro_rules! around_sql {
     };
 }
 
-/// Messages around a hit in its conversation, whose readers they share.
+/// Messages around a hit in the same conversation, which therefore have the same readers.
 async fn around(c: &mut Conn, hit: &Hit) -> Result<Vec<SharedMessage>, DbError> {
     let mut messages: Vec<SharedMessage> = c
         .q(around_sql!("m.seq < $2 order by m.seq desc limit $3"))

@@ -10,10 +10,10 @@ use super::{
     words::{Word, composed, words},
 };
 
-/// Maximum number of words of a query that are searched for.
+/// Maximum number of words of a query that are used.
 pub(super) const QUERY_WORDS_MAX: usize = 16;
 
-/// A content word, and its possible stems: one if the language of the text is known.
+/// A content word, and its possible stems: exactly one if the language of the text is known.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Stemmed {
     pub(super) word: String,
@@ -36,7 +36,7 @@ fn content_words(text: &str) -> impl Iterator<Item = Stemmed> {
     let stemmers: Vec<(Language, Stemmer)> = algorithms
         .map(|(language, algorithm)| (language, Stemmer::create(algorithm)))
         .collect();
-    // A function word of one language is a content word of another: `son`, `war`, `hat`.
+    // A function word of one language can be a content word of another, such as `son`, `war`, or `hat`.
     let is_function = move |word: &str| match language {
         Some(language) => is_function_word_of(language, word),
         None => is_function_word(word),
@@ -75,7 +75,7 @@ pub(super) fn stems(text: &str) -> BTreeSet<String> {
     content_words(text).flat_map(|word| word.stems).collect()
 }
 
-/// The first different content words of a query.
+/// The first `QUERY_WORDS_MAX` distinct content words of a query.
 pub(super) fn query_words(text: &str) -> Vec<Stemmed> {
     let mut query: Vec<Stemmed> = Vec::new();
     for word in content_words(text) {
@@ -125,7 +125,7 @@ mod tests {
         let many: Vec<String> = (0..40).map(|n| format!("word{n}x")).collect();
         assert_eq!(query_words(&many.join(" ")).len(), QUERY_WORDS_MAX);
         assert_eq!(query_words("the plan and plans we planned").len(), 1);
-        // French and Spanish ones are content words in English.
+        // French and Spanish function words are content words in English.
         assert_eq!(query_words("what did her son do in the war").len(), 2);
     }
 }

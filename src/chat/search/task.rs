@@ -1,4 +1,4 @@
-//! Search by an agent's task: messages that the requester and every reader of the conversation can read, the best first.
+//! Search by an agent's task, limited to messages that the requester and every reader of the conversation can read.
 
 use std::collections::HashMap;
 
@@ -21,9 +21,9 @@ use crate::{
     time::Timestamp,
 };
 
-/// Number of characters of a hit around the first match.
+/// Maximum number of characters of a hit that are shown around its first match.
 const PASSAGE_CHARS_MAX: usize = 700;
-/// Number of characters of a neighbor.
+/// Maximum number of characters of a neighboring message that are shown.
 const NEIGHBOR_CHARS_MAX: usize = 200;
 
 /// Search of a task: its words, filters, and rights.
@@ -36,18 +36,18 @@ pub struct TaskSearch<'a> {
     pub query: &'a str,
     /// Only these channels; empty for all.
     pub channels: Vec<ChannelId>,
-    /// Person or agent.
+    /// ID of the person or agent who wrote the hits.
     pub author: Option<Uuid>,
     pub since: Option<Timestamp>,
     pub until: Option<Timestamp>,
     pub limit: usize,
-    /// Hits below this share of the best score are dropped.
+    /// Hits below this fraction of the best score are dropped.
     pub score_share: f64,
-    /// The question itself is not a hit, nor is it shown beside one.
+    /// The question itself, which is neither a hit nor the neighbor of one.
     pub question: MessageId,
 }
 
-/// A message and its place.
+/// A message with its author and its location.
 #[derive(Debug, Clone, sqlx::FromRow)]
 pub struct TaskMessage {
     pub id: MessageId,
@@ -77,12 +77,12 @@ pub struct TaskHit {
 }
 
 impl TaskMessage {
-    /// Checks whether an agent can cite it, as `is_source!`.
+    /// Checks whether an agent can cite the message, by the same rule as `is_source!`.
     pub fn is_source(&self) -> bool {
         self.author_type != AuthorKind::Agent || self.kind == MessageKind::Resolution
     }
 
-    /// The beginning of the text.
+    /// The beginning of the text, as shown for a neighbor.
     pub fn beginning(&self) -> String {
         highlight::passage(&self.content_plain, "", NEIGHBOR_CHARS_MAX)
     }
@@ -105,7 +105,7 @@ macro_rules! message_sql {
     };
 }
 
-/// Finds messages with words of the query, the best first.
+/// Finds messages with words of the query, best first.
 pub async fn find_messages(c: &mut Conn, search: &TaskSearch<'_>) -> Result<Vec<TaskHit>, DbError> {
     let scope = Scope {
         workspace: search.workspace.0,
@@ -176,7 +176,7 @@ pub async fn find_messages(c: &mut Conn, search: &TaskSearch<'_>) -> Result<Vec<
     Ok(hits.collect())
 }
 
-/// Finds messages by ID that the user and everyone who can read `shared_in` can read, in no order.
+/// Finds messages by ID that the user and everyone who can read `shared_in` can read, in no particular order.
 pub async fn find_readable(
     c: &mut Conn,
     (workspace, user, shared_in): (WorkspaceId, UserId, Option<Uuid>),
@@ -201,7 +201,7 @@ pub async fn find_readable(
         .await
 }
 
-/// Selects the number of the source beside `m` in its conversation, other than the message `$3`.
+/// Selects the sequence number of the citable message next to `m` in its conversation, ignoring the message `$3`.
 macro_rules! beside {
     ($side:literal) => {
         concat!(
@@ -215,7 +215,8 @@ macro_rules! beside {
     };
 }
 
-/// Messages before and after these ones, by number. They are in the same conversations, so the same people can read them.
+/// Messages directly before and after the given ones, by sequence number. They are in the same conversations, so the same
+/// people can read them.
 async fn neighbors(
     c: &mut Conn,
     (workspace, question): (WorkspaceId, MessageId),
@@ -263,7 +264,8 @@ async fn neighbors(
     Ok(sides.collect())
 }
 
-/// The newest messages of a conversation before a number, oldest first. The caller has checked who can read it.
+/// The newest messages of a conversation before a sequence number, oldest first. The caller must have checked access to
+/// the conversation.
 pub async fn list_messages(
     c: &mut Conn,
     conversation: Uuid,

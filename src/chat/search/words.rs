@@ -17,7 +17,7 @@ const WORD_CHARS_MAX: usize = 64;
 /// A word of a text.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Word {
-    /// Folded: letters and digits only.
+    /// Folded text: letters and digits only.
     pub text: String,
     /// Byte offset in the text.
     pub start: usize,
@@ -51,8 +51,8 @@ fn is_emoji(c: char) -> bool {
     matches!(u32::from(c), 0x2600..=0x27BF | 0x1_F000..=0x1_F3FA | 0x1_F400..=0x1_FAFF)
 }
 
-/// Ignored characters: accents, Hebrew and Arabic points, variation selectors, and invisible
-/// characters.
+/// Checks whether a character is ignored: accents, Hebrew and Arabic points, variation selectors,
+/// and invisible characters.
 fn is_left_out(c: char) -> bool {
     matches!(u32::from(c),
         0x0300..=0x036F | 0x0591..=0x05C7 | 0x0610..=0x061A | 0x064B..=0x065F | 0x0670 | 0x1AB0..=0x1AFF

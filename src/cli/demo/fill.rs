@@ -1,4 +1,4 @@
-//! Fills the demo: each step of the story is a request of the person who performs it.
+//! Fills the demo: each step of the story is a request by the person who performs it.
 
 use std::{collections::BTreeMap, time::Duration};
 
@@ -14,7 +14,7 @@ use crate::config::Secret;
 const LOOK_EVERY: Duration = Duration::from_millis(50);
 const TASK_WITHIN: Duration = Duration::from_mins(1);
 
-/// All people and channels by name.
+/// All people and channels, by name.
 struct Cast {
     people: BTreeMap<String, Person>,
     channels: BTreeMap<String, String>,
@@ -116,7 +116,7 @@ impl Cast {
         person.with_context(|| format!("seeds/demo.yaml: there is no person named {name}"))
     }
 
-    /// Creates a thread, from its first message to its result.
+    /// Creates a thread, from its first message to its resolution.
     async fn hold(&self, thread: &Thread) -> anyhow::Result<()> {
         let channel = self
             .channels

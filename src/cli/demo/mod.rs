@@ -62,7 +62,7 @@ pub(super) async fn run(mut config: Config) -> anyhow::Result<()> {
         } else if is_new {
             "This is a demo with fictional people, and agents without a model."
         } else {
-            // A model may have been connected in the settings.
+            // A model may have been connected in the settings, so the line does not depend on the configuration.
             "This is a demo with fictional people."
         });
         say(&sign_in);

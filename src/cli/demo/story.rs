@@ -9,9 +9,9 @@ const TEXT: &str = include_str!("../../../seeds/demo.yaml");
 #[serde(deny_unknown_fields)]
 pub(super) struct Story {
     pub(super) workspace: String,
-    /// The first one creates the workspace.
+    /// People; the first one creates the workspace.
     pub(super) people: Vec<Character>,
-    /// In addition to the initial channels of every workspace.
+    /// Channels, in addition to the initial ones of every workspace.
     pub(super) channels: Vec<Channel>,
     pub(super) threads: Vec<Thread>,
 }
@@ -44,7 +44,7 @@ pub(super) struct Thread {
     pub(super) by: String,
     pub(super) title: Option<String>,
     pub(super) say: String,
-    /// Attached to the first message.
+    /// File that is attached to the first message.
     pub(super) file: Option<File>,
     #[serde(default)]
     pub(super) replies: Vec<StoryMessage>,

@@ -1,4 +1,4 @@
-//! Statements that check the access of many people at once.
+//! Queries that check the access of many people at once.
 
 use sqlx::types::Json;
 use uuid::Uuid;
@@ -20,7 +20,7 @@ pub struct Access {
     pub credential: Uuid,
 }
 
-/// Condition: the session or key exists, has not expired, and is marked as used since `$3`.
+/// Condition for sessions and keys that exist, have not expired, and were marked as used since `$3`.
 macro_rules! is_in_use {
     ($credential:literal) => {
         concat!(
@@ -33,8 +33,9 @@ macro_rules! is_in_use {
     };
 }
 
-/// Accesses by members whose credential is valid `at` a time and is marked as used `since` another one: their position in
-/// the list, the role, and whether members can write agents. In no order.
+/// Those accesses whose person is a member and whose session or key is valid at `at` and was marked as used since
+/// `since`. Returns their positions in the list, their roles, and whether members can write agents, in no particular
+/// order.
 pub async fn list_valid<T: FromAnyRow>(
     c: &mut Conn,
     accesses: impl Iterator<Item = Access>,

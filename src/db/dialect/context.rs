@@ -1,4 +1,4 @@
-//! Rows of a context record, each kind inserted by a single statement regardless of their number.
+//! Rows of a context record. Each kind is inserted by a single statement, regardless of the number of rows.
 //!
 //! The rows are bound as one JSON array. UUIDs in it are hexadecimal text without hyphens.
 
@@ -17,7 +17,7 @@ pub struct TextRow {
     pub id: Uuid,
     /// `None` for a removed text.
     pub hash: Option<String>,
-    /// Without NUL, which `PostgreSQL` cannot store.
+    /// Text without NUL characters, which `PostgreSQL` cannot store.
     pub text: String,
 }
 
@@ -107,8 +107,8 @@ pub async fn insert_texts(
     Ok(())
 }
 
-/// A statement on the citations `k` of the texts of the last prompt of task `$1`. `PostgreSQL` gets the texts as an array: without
-/// statistics, it plans a join that reads every citation for each text.
+/// Builds a statement about the citations `k` of the texts in the last prompt of task `$1`. `PostgreSQL` gets the texts as an
+/// array, because without statistics, it would plan a join that reads every citation for each text.
 macro_rules! prompt_citations_sql {
     ($c:expr, $begin:literal, $end:literal) => {
         match $c.engine() {
@@ -128,13 +128,13 @@ macro_rules! prompt_citations_sql {
     };
 }
 
-/// Type and ID of the sources of the task's last prompt.
+/// Types and IDs of the sources of the task's last prompt.
 pub async fn prompt_sources(c: &mut Conn, task: Uuid) -> Result<Vec<(String, Uuid)>, DbError> {
     let sql = prompt_citations_sql!(c, "select distinct k.source_type, k.source_id", "");
     c.q(sql).bind(task).all().await
 }
 
-/// Cites the sources of the task's last prompt as those of a text.
+/// Makes a text cite the sources of the task's last prompt.
 pub async fn cite_prompt(c: &mut Conn, task: Uuid, text: Uuid) -> Result<(), DbError> {
     let sql = prompt_citations_sql!(
         c,
@@ -146,7 +146,7 @@ pub async fn cite_prompt(c: &mut Conn, task: Uuid, text: Uuid) -> Result<(), DbE
     Ok(())
 }
 
-/// Hash and ID of the texts with these hashes.
+/// Hashes and IDs of the texts with these hashes.
 pub async fn find_texts(
     c: &mut Conn,
     workspace: Uuid,

@@ -15,7 +15,7 @@ pub struct WordCount {
     pub count: i64,
 }
 
-/// Inserts the words of an entry; `total` is their number.
+/// Inserts the words of an entry; `total` is the number of all words.
 pub async fn insert_words(
     c: &mut Conn,
     workspace: Uuid,
@@ -69,8 +69,8 @@ pub struct QueryWord {
     pub weight: f64,
     /// 1 if the word alone makes an entry a candidate.
     pub rare: i64,
-    /// 1 if the requester wrote the word. Personal entries match such words only: otherwise, somebody else could
-    /// discover their words through the title of a thread.
+    /// 1 if the requester wrote the word. Personal entries match only such words; otherwise, another person could
+    /// discover words of the entries through the title of a thread.
     pub own: i64,
 }
 
@@ -82,15 +82,15 @@ pub struct Use {
     pub conversation: Uuid,
     pub requester: Uuid,
     pub agent: Uuid,
-    /// Only the requester can ever read the conversation.
+    /// True if only the requester can ever read the conversation.
     pub is_alone: bool,
     pub now: Timestamp,
-    /// Automatic entries that were used last at this time or before have expired.
+    /// Expiry cutoff: automatic entries that were last used at or before this time have expired.
     pub unused_since: Timestamp,
     pub scopes: UseScopes,
 }
 
-/// Scopes whose entries may be used.
+/// Scopes whose entries can be used.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[expect(clippy::struct_excessive_bools, reason = "one for each scope")]
 pub struct UseScopes {
@@ -102,7 +102,7 @@ pub struct UseScopes {
 }
 
 impl Use {
-    /// Binds the arguments of `is_usable!` from `$3` on.
+    /// Binds the arguments of `is_usable!`, starting with `$3`.
     fn bind<'a>(&self, q: Query<'a>) -> Query<'a> {
         q.bind(self.channel)
             .bind(self.requester)
@@ -119,9 +119,9 @@ impl Use {
     }
 }
 
-/// Condition on an entry as `e`: everyone who reads the channel `$3` can read its sources, also if a source is gone or
-/// its thread is not remembered. `$4` requester, `$5` agent, `$6` `is_alone`, `$7` now, `$8` to `$12` scopes, `$13`
-/// conversation, `$14` `unused_since`.
+/// Condition for entries `e` that can be used: all of their sources still exist, are in threads with memory, and can
+/// be read by everyone who can read the channel `$3`. `$4` requester, `$5` agent, `$6` `is_alone`, `$7` now, `$8` to
+/// `$12` scopes, `$13` conversation, `$14` `unused_since`.
 macro_rules! is_usable {
     () => {
         concat!(
@@ -144,7 +144,7 @@ macro_rules! is_usable {
     };
 }
 
-/// Condition on a channel as `h`: everyone who reads the channel `$3` can read it, too.
+/// Condition for channels `h` that everyone who can read the channel `$3` can read as well.
 macro_rules! is_read_here {
     () => {
         concat!(
@@ -157,7 +157,7 @@ macro_rules! is_read_here {
     };
 }
 
-/// Score of a word `w` with a weight (BM25).
+/// BM25 score of a word `w` with a weight.
 macro_rules! word_score {
     ($weight:literal) => {
         concat!(
@@ -186,8 +186,8 @@ macro_rules! rank_sql {
     };
 }
 
-/// Entries with these words that the conversation may use (`cross join` makes `SQLite` start from the words), highest
-/// score (BM25) first.
+/// Entries with these words that the conversation can use, highest BM25 score first. The `cross join` makes `SQLite`
+/// start with the words.
 pub async fn rank_entries<T: FromAnyRow>(
     c: &mut Conn,
     place: &Use,
@@ -214,7 +214,7 @@ pub async fn rank_entries<T: FromAnyRow>(
     place.bind(q).bind(limit).all().await
 }
 
-/// Published entries, all of which have this `key`, that everyone who reads the channel of `place` can read, most used
+/// Published entries, which all have this `key`, that everyone who can read the channel of `place` can read, most used
 /// first.
 pub async fn published_entries<T: FromAnyRow>(
     c: &mut Conn,

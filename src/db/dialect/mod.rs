@@ -1,4 +1,4 @@
-//! Differences between the two engines in the statements of features.
+//! SQL of features that differs between the two engines.
 
 pub mod access;
 pub mod context;
@@ -54,7 +54,7 @@ macro_rules! sql_with_numbers {
     };
 }
 
-/// Like `sql_with_list!`, for an array of IDs in hexadecimal, as from `hexadecimal_ids`.
+/// Like `sql_with_list!`, for an array of hexadecimal IDs from `hexadecimal_ids`.
 #[macro_export]
 macro_rules! sql_with_ids {
     ($c:expr, $begin:expr, $n:literal, $end:expr) => {
@@ -83,9 +83,9 @@ pub fn hexadecimal_ids(ids: impl IntoIterator<Item = Uuid>) -> Json<Vec<String>>
 
 /// Locks `workspace` against changes by other transactions until this one ends.
 ///
-/// `SQLite` has only one writer anyway. On `PostgreSQL`, this locks the counter row of the workspace, so that no other
-/// node can change data that is read afterwards before this transaction commits. The batches of a workspace begin with this
-/// lock; other transactions lock workspaces in the order of their IDs.
+/// `SQLite` has only one writer anyway. On `PostgreSQL`, this locks the counter row of the workspace, so that until this
+/// transaction commits, no other node can change data that it reads afterward. The batches of a workspace begin with this
+/// lock; transactions that lock several workspaces do so in the order of their IDs.
 pub async fn lock_workspace(c: &mut Conn, workspace: Uuid) -> Result<(), DbError> {
     match c.engine() {
         Engine::Sqlite => Ok(()),
@@ -118,7 +118,7 @@ pub async fn lock_chunks(c: &mut Conn, upload: Uuid) -> Result<u64, DbError> {
     Ok(chunks.len() as u64)
 }
 
-/// Makes other sign-ups wait until this transaction ends, also those on other nodes.
+/// Makes other sign-ups, including those on other nodes, wait until this transaction ends.
 ///
 /// `SQLite` has only one writer anyway.
 pub async fn lock_sign_ups(c: &mut Conn) -> Result<(), DbError> {
@@ -130,7 +130,7 @@ pub async fn lock_sign_ups(c: &mut Conn) -> Result<(), DbError> {
     Ok(())
 }
 
-/// Current time of the database, which all of its servers share. `SQLite` runs in this process.
+/// Current time of the database, which is the same for all nodes. `SQLite` uses the clock of this process.
 pub async fn clock(c: &mut Conn) -> Result<Timestamp, DbError> {
     match c.engine() {
         Engine::Sqlite => Ok(Timestamp::now()),
@@ -138,7 +138,7 @@ pub async fn clock(c: &mut Conn) -> Result<Timestamp, DbError> {
     }
 }
 
-/// Stores handles of a kind for these sources of a task, numbered in their order from the one after `newest`.
+/// Stores handles of a kind for these sources of a task. They are numbered in order, starting after `newest`.
 pub async fn insert_handles(
     c: &mut Conn,
     task: Uuid,

@@ -1,4 +1,4 @@
-//! Statements of nodes that share a database.
+//! SQL statements for nodes that share a database.
 
 use sqlx::types::Json;
 use uuid::Uuid;

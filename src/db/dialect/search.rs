@@ -2,8 +2,8 @@
 //!
 //! Both indexes contain the same words, prepared by `chat::search`; the tokenizers and rankings of the engines are not
 //! used. A document is the text of a message as folded words, separated by spaces. A word that starts with `=` is not
-//! from the text, but a term for a property of the message (`=root`), which filters hits. Every document has the word
-//! `=`, so that a search can consist of such terms only.
+//! part of the text but a term for a property of the message, such as `=root`, by which hits are filtered. Every
+//! document contains the word `=`, so that a search can consist only of excluded terms.
 //!
 //! On `SQLite`, the row ID of a document consists of workspace and seq (`search_spaces`): each workspace is one range
 //! of rows, the index is in message order, and a page starts where the previous one ended. On `PostgreSQL`, a document
@@ -22,7 +22,7 @@ use crate::{
     time::Timestamp,
 };
 
-/// Number of low bits of `search_index.rowid` for the message; the workspace is in the high bits.
+/// Number of low bits of `search_index.rowid` for the message; the high bits contain the workspace.
 const SPACE_BITS: u32 = 40;
 /// Maximum position in a `tsvector`.
 const POSITIONS_MAX: usize = 16_383;
@@ -32,7 +32,7 @@ const POSITIONS_MAX: usize = 16_383;
 pub struct Phrase {
     /// Folded words without whitespace; never empty.
     pub words: Vec<String>,
-    /// The last word also matches longer words that start with it.
+    /// True if the last word also matches longer words that start with it.
     pub is_prefix: bool,
 }
 
@@ -144,7 +144,7 @@ fn workspace_word(workspace: Uuid) -> String {
     format!("=w{}", workspace.simple())
 }
 
-/// Builds a `tsvector` of these words with their positions.
+/// Builds a `tsvector` from the words of a document with their positions.
 fn tsvector(workspace: Uuid, document: &str) -> String {
     let mut out = String::with_capacity(document.len() * 3 + 64);
     out.push_str(&quote(&workspace_word(workspace), '\''));
@@ -216,10 +216,11 @@ pub struct Scope {
     pub workspace: Uuid,
     /// Person whose channels are searched.
     pub user: Uuid,
-    /// Only messages that everyone who can read this channel can read, too: those of public channels and its own.
+    /// Only messages that everyone who can read this channel can read: those of public channels and of the channel
+    /// itself.
     pub shared_in: Option<Uuid>,
     pub texts: Texts,
-    /// A message that is not a hit.
+    /// A message that is excluded from the hits.
     pub except: Option<Uuid>,
     /// Exclusive lower bound of message numbers.
     pub above: i64,
@@ -236,7 +237,8 @@ pub struct Scope {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Texts {
     All,
-    /// Messages of people, and results: what an agent can cite. Other texts of agents are no sources.
+    /// Messages that an agent can cite: those by people, and resolution messages. Other texts by agents are not
+    /// sources.
     Sources,
 }
 
@@ -255,7 +257,7 @@ pub struct Found {
     pub created_at: Timestamp,
 }
 
-/// Condition on a message that an agent can cite: the author is a person, or it is the result of a fork.
+/// Condition for messages that an agent can cite: messages by people, and resolution messages.
 macro_rules! is_source {
     ($message:literal) => {
         concat!(
@@ -269,7 +271,7 @@ macro_rules! is_source {
 }
 pub(crate) use is_source;
 
-/// Access is checked with the rows, not with the index.
+/// Access is checked against the tables, not against the index.
 macro_rules! visible_sql {
     () => {
         concat!(
@@ -283,7 +285,7 @@ macro_rules! visible_sql {
     };
 }
 
-/// `cross join` makes the index the outer loop, which gives the result order.
+/// The `cross join` makes the index the outer loop, so that hits come in index order.
 macro_rules! sqlite_sql {
     ($order:literal) => {
         concat!(
@@ -355,7 +357,8 @@ pub async fn find_documents(
     let q = match (c.engine(), scope.order) {
         (Engine::Sqlite, Order::Newest) => c.q(sqlite_sql!("desc")),
         (Engine::Sqlite, Order::Oldest) => c.q(sqlite_sql!("asc")),
-        // Planned for each query: the better plan (scan from the newest, or collect hits) depends on word frequency.
+        // Planned for each query, because the better plan (a scan from the newest message, or a collection of hits)
+        // depends on word frequency.
         (Engine::Postgres, Order::Newest) => c.q(postgres_sql!("desc")).planned_anew(),
         (Engine::Postgres, Order::Oldest) => c.q(postgres_sql!("asc")).planned_anew(),
     };

@@ -42,8 +42,8 @@ pub(super) async fn find(db: &Db, upload: Uuid, n: u64) -> Result<Option<Bytes>,
 
 /// Removes the chunks of an upload, unless a row refers to them.
 ///
-/// The lock comes first, in a statement of its own: `is_complete` holds it until its transaction ends, and the
-/// deletion then sees the row that this transaction has inserted.
+/// The lock is taken first, in a separate statement. `is_complete` holds the lock until its transaction ends,
+/// so that the deletion sees the row that this transaction has inserted.
 pub(super) async fn remove(db: &Db, upload: Uuid) -> Result<u64, DbError> {
     db.write(upload, async move |c: &mut Conn| {
         dialect::lock_chunks(c, upload).await?;
@@ -64,7 +64,7 @@ pub(super) async fn delete(c: &mut Conn, upload: Uuid) -> Result<(), DbError> {
     Ok(())
 }
 
-/// Locks the chunks of an upload until the transaction ends, and returns true if all of them are there.
+/// Locks the chunks of an upload until the transaction ends, and returns true if none is missing.
 pub(super) async fn is_complete(
     c: &mut Conn,
     upload: Uuid,
@@ -77,9 +77,10 @@ pub(super) async fn is_complete(
             .div_ceil(CHUNK_BYTES as u64))
 }
 
-/// Removes the chunks of uploads that began before `before`, have no row, and have got no chunk since.
+/// Removes the chunks of uploads that were started before `before`, have no row, and have received no chunk
+/// since.
 pub(super) async fn sweep(db: &Db, before: Timestamp) -> Result<usize, DbError> {
-    // Upload IDs are ordered by time.
+    // Upload IDs are sorted by time.
     let stamp = uuid::Timestamp::from_unix(
         uuid::NoContext,
         u64::try_from(before.unix_s()).unwrap_or_default(),

@@ -1,4 +1,4 @@
-//! Uploads on their way to their place.
+//! Uploads that are being written and published to their store.
 
 use std::{path::PathBuf, sync::Arc, time::Duration};
 
@@ -18,7 +18,7 @@ use crate::{
     time::Timestamp,
 };
 
-/// Longest time between storing bytes and the row that refers to them. Bytes without a row are kept for longer.
+/// Maximum time between storing bytes and the row that refers to them. Bytes without a row are kept for longer.
 const PUBLISH_WITHIN: Duration = Duration::from_hours(1);
 
 /// Data of an incomplete upload.
@@ -31,7 +31,8 @@ enum Orphan {
 struct Leftover(Option<Orphan>);
 
 impl Leftover {
-    /// From now on, another guard or a row is responsible for the data. An assignment instead would remove it.
+    /// Disarms the guard, because another guard or a row is now responsible for the data. Overwriting the guard instead
+    /// would remove the data.
     fn keep(mut self) {
         self.0 = None;
     }
@@ -40,7 +41,7 @@ impl Leftover {
 impl Drop for Leftover {
     fn drop(&mut self) {
         match self.0.take() {
-            // Already removed, or removed at the next server start.
+            // If this fails, the file is already gone or will be removed at the next server start.
             Some(Orphan::File(path)) => drop(std::fs::remove_file(path)),
             Some(Orphan::Chunks(blobs, upload)) => {
                 let tracker = blobs.tracker.clone();
@@ -81,14 +82,14 @@ pub struct CompleteUpload {
     upload: Uuid,
     pub hash: String,
     pub size_bytes: u64,
-    /// The beginning of the file.
+    /// The beginning of the uploaded bytes.
     pub head: Vec<u8>,
     /// The file with the bytes; `None` if they are in the database.
     written: Option<PathBuf>,
 }
 
-/// Bytes in their place, until the row that refers to them is committed. If this is dropped, because it is unknown
-/// whether there is a row, a cleanup decides about the bytes.
+/// Published bytes whose row may not be committed yet. If this value is dropped because it is unknown whether there is a
+/// row, a cleanup decides about the bytes.
 #[must_use]
 pub struct Published {
     pub blob: Blob,
@@ -98,7 +99,7 @@ pub struct Published {
 }
 
 impl Published {
-    /// The bytes, for the transaction that refers to them.
+    /// Reference to the bytes, for the transaction that stores their row.
     pub fn reference(&self) -> NewBlob {
         NewBlob {
             blob: self.blob.clone(),
@@ -107,8 +108,8 @@ impl Published {
         }
     }
 
-    /// Called after the transaction has ended: `stored_as` is the upload whose bytes its row refers to, `None` if it has
-    /// stored nothing. The bytes are deleted unless the row refers to them.
+    /// Must be called after the transaction has ended. `stored_as` is the upload to whose bytes the row refers, or
+    /// `None` if nothing was stored. The bytes are deleted unless the row refers to them.
     pub fn settle(self, stored_as: Option<Uuid>) {
         let Self {
             blob,
@@ -138,7 +139,8 @@ pub struct NewBlob {
 }
 
 impl NewBlob {
-    /// Checks in the transaction that refers to the bytes that no cleanup has removed them, and none will until it ends.
+    /// Checks, in the transaction that refers to the bytes, that no cleanup has removed them or can remove them until
+    /// the transaction ends.
     ///
     /// # Errors
     /// `Expired`, `Db`.
@@ -185,7 +187,8 @@ impl Blobs {
         })
     }
 
-    /// Moves the bytes to their final location. The caller commits a row that refers to them, and then calls `settle`.
+    /// Moves the bytes to their final location. The caller must commit a row that refers to them, and then call
+    /// `settle`.
     ///
     /// # Errors
     /// `Io`, `Bucket`; nothing is stored in these cases.
@@ -245,7 +248,7 @@ impl Incoming {
                 if self.blobs.bucket.is_some() && self.size_bytes > LOCAL_BYTES_MAX {
                     let path = self.blobs.incomplete_path(self.upload);
                     let mut file = File::create_new(&path).await?;
-                    // There are no chunks yet, so nothing is left without the former guard.
+                    // There are no chunks yet, so the previous guard has nothing to remove.
                     self.leftover.0 = Some(Orphan::File(path.clone()));
                     file.write_all(waiting).await?;
                     self.sink = Sink::File(file, path);
@@ -261,7 +264,7 @@ impl Incoming {
         Ok(())
     }
 
-    /// Completes the upload; the bytes are durable afterwards.
+    /// Completes the upload; after that, the bytes are durable.
     ///
     /// # Errors
     /// `Io`, `Db`.

@@ -6,9 +6,9 @@
 //! ```
 //!
 //! The bytes are stored before the row that refers to them, so a crash in between leaves unreferenced bytes, which
-//! `sweep` finds. Every upload has a place of its own, so nodes need no lock: a node deletes only bytes whose row it
-//! has just removed, or that never had one and are older than any running upload. If two uploads have the same bytes,
-//! the row of the first is used, and the other is deleted.
+//! `sweep` finds. Every upload has its own location, so nodes need no lock: a node deletes only bytes whose row it
+//! has just removed, and bytes that never had a row and are older than any running upload. If two uploads have the
+//! same bytes, the row of the first is used, and the other is deleted.
 
 mod chunks;
 mod incoming;

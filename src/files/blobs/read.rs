@@ -1,5 +1,5 @@
-//! Reads blobs piece by piece, wherever they are. No connection to the database or to S3 is open between two pieces,
-//! so nobody waits for a slow reader.
+//! Reads blobs piece by piece from any store. No connection to the database or S3 is held between two pieces, so a
+//! slow reader does not block others.
 
 use std::{io, sync::Arc};
 
@@ -19,9 +19,9 @@ use crate::{
     storage::{Blob, BlobStore, directory},
 };
 
-/// Maximum size of a piece of a file. A piece of the other stores is at most a chunk.
+/// Maximum size of a piece of a file. A piece from another store is at most one chunk.
 const FILE_PIECE_BYTES: usize = 64 * 1024;
-/// A blob that is moved while it is read is looked for in this many places.
+/// Maximum number of stores that are tried for a blob that is moved while it is read.
 const PLACES_MAX: usize = 4;
 
 /// The bytes of a file as a stream.
@@ -32,13 +32,14 @@ struct Reader {
     blob: Blob,
     at: u64,
     end: u64,
-    /// The blob's file, if it is in one. It can be read to its end even if it is deleted meanwhile.
+    /// The file of the blob, if it is stored in one. The file can be read to its end even if it is deleted in the
+    /// meantime.
     file: Option<File>,
 }
 
 impl Blobs {
     /// Streams `len` bytes of a blob starting at `from`. The first piece is read before this returns, so most failures
-    /// are errors of this call and not of the stream. `blob` can be the former place of a blob that was moved.
+    /// are errors of this call and not of the stream. `blob` can be the former location of a blob that was moved.
     ///
     /// # Errors
     /// `NotFound` if the bytes no longer exist, `Io`, `Bucket`, `Db`.

@@ -30,7 +30,7 @@ struct Misplaced {
 pub struct Moved {
     pub blobs: u64,
     pub bytes: u64,
-    /// Blobs that could not be moved, and stay where they are.
+    /// Number of blobs that could not be moved and stay where they are.
     pub failed: u64,
 }
 
@@ -50,8 +50,8 @@ pub enum Progress<'a> {
 }
 
 impl Blobs {
-    /// Moves all blobs to the place where an upload would be stored now. Every blob is moved in a transaction of its own
-    /// after its bytes were copied, so this can be interrupted and repeated at any time.
+    /// Moves all blobs to the store where a new upload would be stored. Each blob is moved in its own transaction after
+    /// its bytes were copied, so the move can be interrupted and repeated at any time.
     ///
     /// # Errors
     /// `Db`, `Bucket`. Other failures are reported, and their blobs stay where they are.
@@ -72,7 +72,7 @@ impl Blobs {
                         moved.bytes += size_bytes.unsigned_abs();
                         report(Progress::Moved(moved));
                     }
-                    // Deleted, or moved by another process.
+                    // The blob was deleted, or moved by another process.
                     Ok(false) => {}
                     Err(error @ (FileError::Db(_) | FileError::Bucket(_))) => return Err(error),
                     Err(error) => {
@@ -115,7 +115,7 @@ impl Blobs {
         Ok(query.all().await?)
     }
 
-    /// Moves a blob; returns false if it was deleted or moved meanwhile.
+    /// Moves a blob; returns false if it was deleted or moved in the meantime.
     async fn relocate_one(&self, blob: &Blob, size_bytes: u64) -> Result<bool, FileError> {
         let mut stream = match self.read(blob, 0, size_bytes).await {
             Err(FileError::NotFound) => {
@@ -148,7 +148,8 @@ impl Blobs {
     }
 }
 
-/// Lets the row of a blob refer to other bytes, unless it was changed or removed. Chunks that it referred to are removed.
+/// Makes the row of a blob refer to other bytes, unless the row was changed or removed. Removes the chunks to which it
+/// referred.
 async fn replace(db: &Db, old: Blob, new: NewBlob) -> Result<bool, FileError> {
     db.write(Uuid::nil(), async move |c: &mut Conn| {
         let changed = c

@@ -1,4 +1,4 @@
-//! Removes blobs that nothing refers to, and leftovers of incomplete uploads.
+//! Removes unreferenced blobs, and leftovers of incomplete uploads.
 
 use std::{collections::HashMap, sync::Arc, time::SystemTime};
 
@@ -28,7 +28,7 @@ struct Removed {
 }
 
 impl Blobs {
-    /// Removes bytes that are not referenced by any row. Returns the number of removed blobs.
+    /// Removes bytes to which no row refers. Returns the number of removed blobs.
     ///
     /// # Errors
     /// `Io`, `Bucket`, `Db`. Bytes that could not be deleted have no row anymore, so `sweep` finds them.
@@ -64,7 +64,7 @@ impl Blobs {
             .await;
         let gone = match gone {
             Ok(gone) => gone,
-            // Another node has just started to use it, as the foreign key shows.
+            // Another node has just started using the blob, as the violated foreign key shows.
             Err(DbError::Sql(sqlx::Error::Database(e))) if e.is_foreign_key_violation() => None,
             Err(e) => return Err(e.into()),
         };
@@ -134,7 +134,7 @@ impl Blobs {
             .all()
             .await?;
         let known: HashMap<String, Uuid> = known.into_iter().collect();
-        // A file of an earlier version belongs to whichever row has its hash.
+        // A file of an earlier version belongs to any row with its hash.
         stored.retain(|file| {
             let row = known.get(&file.hash);
             row.is_none_or(|known| file.upload_id.is_some_and(|upload| upload != *known))
@@ -155,7 +155,7 @@ async fn any_in_bucket(c: &mut Conn) -> Result<bool, DbError> {
         .await
 }
 
-/// Deletes objects without a row. Other objects than those of blobs are left alone.
+/// Deletes objects without a row. Objects that are not blobs are left alone.
 async fn sweep_objects(db: &Db, bucket: &Bucket, before: Timestamp) -> Result<usize, FileError> {
     let before = before.datetime();
     let (mut objects, mut old, mut removed) = (bucket.list(), Vec::new(), 0);
@@ -168,7 +168,7 @@ async fn sweep_objects(db: &Db, bucket: &Bucket, before: Timestamp) -> Result<us
     Ok(removed + delete_unknown(db, bucket, old).await?)
 }
 
-/// Deletes the objects without a row among these, which are in the order of their hashes.
+/// Deletes those of the given objects that have no row. `keys` are sorted by hash.
 async fn delete_unknown(db: &Db, bucket: &Bucket, keys: Vec<String>) -> Result<usize, FileError> {
     let blobs: Vec<(&str, Uuid)> = keys.iter().filter_map(|key| Blob::parse_key(key)).collect();
     let (Some((first, _)), Some((last, _))) = (blobs.first(), blobs.last()) else {

@@ -1,4 +1,4 @@
-//! The places of blobs of this server.
+//! The stores of this server's blobs.
 
 use std::{
     io,
@@ -75,9 +75,9 @@ pub struct Blobs {
     pub(super) directory: Arc<Path>,
     /// Directory of incomplete files of this process.
     incomplete: Arc<Path>,
-    /// The bucket of the settings.
+    /// The configured bucket, if any.
     pub(super) bucket: Option<Bucket>,
-    /// The bucket that still has blobs after the setting was removed.
+    /// The bucket that still contains blobs after the setting was removed.
     former_bucket: Arc<OnceCell<Bucket>>,
     settings: Arc<BlobSettings>,
     pub(super) tracker: TaskTracker,
@@ -103,7 +103,7 @@ impl Blobs {
         Ok(blobs)
     }
 
-    /// As `open`, for a process beside the server.
+    /// Like `open`, for a process that runs beside the server.
     ///
     /// # Errors
     /// As for `open`.
@@ -147,7 +147,7 @@ impl Blobs {
         self.db.engine() == Engine::Sqlite || self.bucket.is_some()
     }
 
-    /// The bucket of blobs whose rows name S3.
+    /// The bucket of blobs whose rows refer to S3.
     pub(super) async fn bucket(&self) -> Result<Bucket, FileError> {
         if let Some(bucket) = &self.bucket {
             return Ok(bucket.clone());
@@ -164,12 +164,12 @@ impl Blobs {
         self.incomplete.join(upload.simple().to_string())
     }
 
-    /// Directories whose incomplete files are removed by age.
+    /// Directory of the incomplete files of a process that moves blobs; they are removed by age.
     pub(super) fn moving_directory(&self) -> PathBuf {
         self.directory.join(MOVING)
     }
 
-    /// Deletes bytes whose row this process has removed.
+    /// Deletes bytes whose row was removed by this process.
     pub(super) async fn remove_bytes(&self, blob: Blob) -> Result<(), FileError> {
         match blob.store {
             BlobStore::Db => {
@@ -184,7 +184,7 @@ impl Blobs {
         Ok(())
     }
 
-    /// Deletes bytes that no row has named.
+    /// Deletes bytes to which no row has ever referred.
     pub(super) async fn discard_bytes(&self, blob: Blob) -> Result<(), FileError> {
         if blob.store != BlobStore::File {
             return self.remove_bytes(blob).await;
@@ -196,7 +196,7 @@ impl Blobs {
     }
 }
 
-/// The row of stored bytes; `None` if there is none.
+/// Finds the row for bytes with this hash; `None` if there is none.
 pub(super) async fn locate(c: &mut Conn, hash: &str) -> Result<Option<Blob>, DbError> {
     c.q("select hash, upload_id, store from blobs where hash = $1")
         .bind(hash.to_owned())
@@ -213,7 +213,7 @@ async fn known_bucket(c: &mut Conn) -> Result<Option<String>, DbError> {
     Ok(found.map(|(url,)| url))
 }
 
-/// Stores the URL of the bucket, unless another one has objects.
+/// Stores the URL of the bucket, unless another bucket contains objects.
 async fn note_bucket(db: &Db, url: &BucketUrl) -> Result<(), OpenError> {
     let text = url.to_string();
     let known = known_bucket(&mut db.read().await?).await?;

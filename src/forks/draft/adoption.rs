@@ -1,4 +1,4 @@
-//! Whether people adopted what a text presents as a result.
+//! Checks whether people adopted the statements that a text presents as results.
 
 use std::collections::BTreeSet;
 
@@ -11,15 +11,16 @@ use super::{
     line::{Said, are_several, is_agreed, plain},
 };
 
-/// Minimum share of a text's content words for a line that it repeats, in percent.
+/// Minimum percentage of a text's content words in a line for the text to count as its repetition.
 const REPEATED_PERCENT_MIN: usize = 80;
-/// Minimum share of common words for a key point that states the same as a headline, in percent.
+/// Minimum percentage of common words for a key point to state the same as a headline.
 const BACKED_PERCENT_MIN: usize = 60;
 /// Number of lines before a statement that are searched for the question that it answers.
 const ASKED_LINES: usize = 2;
 
 impl Evidence<'_> {
-    /// Reason why a text is not a result: its sources, the lines that it repeats, or most of its own words are doubtful.
+    /// Reason why a text is not a result: its sources, the lines that it repeats, or the lines from which most of its
+    /// words come are doubtful.
     pub(super) fn doubt(&self, field: &DraftField) -> Option<Doubt> {
         match field.path {
             FieldPath::OpenQuestion(_) | FieldPath::Deferred(_) => return None,
@@ -44,7 +45,7 @@ impl Evidence<'_> {
         })
     }
 
-    /// Doubt of the lines that have nearly all words of a text.
+    /// Doubt about the lines that contain nearly all words of a text.
     fn doubt_of_repeated(&self, field: &DraftField, words: &BTreeSet<String>) -> Option<Doubt> {
         let is_in = |line: &Said<'_>| {
             words
@@ -61,7 +62,7 @@ impl Evidence<'_> {
         let is_settled = || {
             !field.is_whole()
                 || !self.is_read()
-                // A person alone decides.
+                // If there is only one person, that person decides alone.
                 || !are_several(self.lines.iter())
                 || are_several(self.cited(field)) && !field.text.ends_with('?')
                 || repeated().any(|at| self.is_settled(at))
@@ -70,7 +71,7 @@ impl Evidence<'_> {
             .or_else(|| (!is_settled()).then_some(Doubt::Unsettled))
     }
 
-    /// Doubt of the lines from which most of these words come.
+    /// Doubt about the lines from which most of these words come.
     fn doubt_of(&self, words: &BTreeSet<String>) -> Option<Doubt> {
         let doubts = words.iter().filter_map(|word| {
             let lines = self.lines.iter().filter(|line| line.text.contains(word));
@@ -80,7 +81,7 @@ impl Evidence<'_> {
         (doubts.len() > 1 && doubts.len() * 3 >= words.len() * 2).then(|| doubts[0])
     }
 
-    /// Checks whether a line states a decision or a task, answers somebody's question, or somebody agreed to it.
+    /// Checks whether a line states a decision or a task, answers a question, or was agreed to.
     fn is_settled(&self, at: usize) -> bool {
         let line = &self.lines[at];
         let mut before = self.lines[at.saturating_sub(ASKED_LINES)..at].iter();
@@ -89,7 +90,7 @@ impl Evidence<'_> {
             || before.any(|asked| asked.speaker != line.speaker && asked.has(&[Act::Question]))
     }
 
-    /// Sources of the key points that state the same as a headline or a conclusion.
+    /// Sources of the key points that state the same as a headline or conclusion.
     pub(super) fn backing(&self, text: &str, fields: &[DraftField]) -> Vec<usize> {
         let words = self.words(text);
         let is_same = |field: &&DraftField| {

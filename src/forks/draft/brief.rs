@@ -1,7 +1,7 @@
 //! Builds the requests to the model.
 //!
-//! The system text contains no text by people. Their messages follow as one user turn. They cannot
-//! imitate our labels: every label is `[…]:` or a line that `replies::lines` escapes in messages.
+//! The system text contains no text written by people. Their messages follow as one user turn. Messages cannot
+//! imitate labels: every label is `[…]:` or a line that `replies::lines` escapes in messages.
 
 use std::collections::BTreeSet;
 
@@ -26,14 +26,14 @@ const BACKGROUND: &str =
 const REPAIRED_CHARS_MAX: usize = 12_000;
 const FAULTS_MAX: usize = 20;
 const SYSTEM: &str = include_str!("../../../seeds/resolver.txt");
-/// At the end, because models follow the last instruction best.
+/// Instruction at the end of the request, because models follow the last instruction best.
 const REQUEST: &str =
     "(End of the material. Write the JSON object now, in the language of the messages.)";
 
 /// A labeled message of the thread before the forked one.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Background {
-    /// Number that follows those of the material's lines; no handle.
+    /// Line number after those of the material; the model sees no handle for it.
     pub line: usize,
     pub text: String,
 }
@@ -42,7 +42,8 @@ pub struct Background {
 #[derive(Debug, Clone, Copy)]
 pub struct DraftRequest<'a> {
     pub material: &'a Material,
-    /// Messages of the thread before the forked one, with their labels, oldest first; not numbered, so not sources.
+    /// Messages of the thread before the forked one, with their labels, oldest first. They have no handles, so they
+    /// cannot be sources..
     pub background: &'a [Background],
     /// Description of the fork.
     pub description: Option<&'a str>,
@@ -50,7 +51,7 @@ pub struct DraftRequest<'a> {
     pub guidance: Option<&'a str>,
 }
 
-/// A part of a request, and the line of the material that it contains.
+/// A part of a request, with the position of the material's line that it contains, if any.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Piece {
     pub role: Role,
@@ -85,7 +86,8 @@ pub struct Brief {
 }
 
 impl Brief {
-    /// A request with what all requests about this conversation have, around these pieces.
+    /// Builds a request that contains these pieces, between the parts that all requests about this conversation
+    /// have in common.
     pub(super) fn new(asked: &DraftRequest<'_>, pieces: impl IntoIterator<Item = Piece>) -> Self {
         let mut all = opening(asked);
         all.extend(pieces);
@@ -109,8 +111,8 @@ impl Brief {
         brief
     }
 
-    /// Turns as they are sent, starting and ending with the user: consecutive pieces of one role
-    /// are joined by a blank line.
+    /// Turns in the form in which they are sent, starting and ending with the user. Consecutive pieces of the same
+    /// role are joined by a blank line.
     pub fn turns(&self) -> Vec<ChatMessage> {
         let turns = self.pieces.chunk_by(|one, next| one.role == next.role);
         let turns = turns.map(|pieces| {
@@ -133,7 +135,7 @@ pub fn brief(asked: &DraftRequest<'_>) -> Brief {
     Brief::new(asked, lines.map(|at| line(material, at, usize::MAX)))
 }
 
-/// The request for the one repair, with the faults that `check` found in the `answer` to `brief`.
+/// The request for the single repair, with the faults that `check` found in the `answer` to `brief`.
 pub fn repair_brief(brief: &Brief, answer: &str, faults: &[Fault]) -> Brief {
     let mut listed: Vec<String> = Vec::new();
     for sentence in faults.iter().map(Fault::sentence) {
@@ -156,7 +158,8 @@ pub fn repair_brief(brief: &Brief, answer: &str, faults: &[Fault]) -> Brief {
     brief
 }
 
-/// Participants, the thread before, dates with weekdays, and the description.
+/// The beginning of a request: participants, earlier messages of the thread, dates with weekdays, and the
+/// description.
 fn opening(asked: &DraftRequest<'_>) -> Vec<Piece> {
     let people = asked.material.people.iter().map(|person| {
         let (handle, name) = (clean_name(&person.handle), person_name(&person.name));

@@ -28,7 +28,8 @@ const SAME_WORDS_MIN: usize = 4;
 /// An answer as an outline, and its faults.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Checked {
-    /// The answer without sources, owners, and dates that do not exist. Everything else is only removed by `trim`.
+    /// The answer without sources, owners, and dates that do not exist. All other faulty parts are removed only by
+    /// `trim`.
     pub outline: Outline,
     pub faults: Vec<Fault>,
 }
@@ -62,7 +63,7 @@ pub(super) fn check_extracted(material: &Material, reading: &Reading) -> Checked
 /// The texts of an answer with the sources, owners, and dates that exist.
 fn read(raw: &Raw, evidence: &Evidence<'_>, faults: &mut Vec<Fault>) -> Vec<DraftField> {
     let (mut headline, mut conclusion) = (raw.headline.clone(), raw.conclusion.clone());
-    // One of the two can stand for the other.
+    // The headline and the conclusion can replace each other.
     if headline.is_empty() {
         let mut sentences = plain_sentences(&conclusion).into_iter();
         headline = sentences.next().unwrap_or_default();
@@ -120,7 +121,7 @@ fn read_item(raw: &RawItem, field: &mut DraftField, evidence: &Evidence<'_>) -> 
     kinds
 }
 
-/// The day of a date, maybe with a time.
+/// The day of a date, which may include a time.
 fn date(written: &str) -> Option<NaiveDate> {
     let (day, time) = written.split_at_checked(10)?;
     let is_day = time.is_empty() || time.starts_with(['T', ' ']);
@@ -128,8 +129,8 @@ fn date(written: &str) -> Option<NaiveDate> {
     day.filter(|_| is_day)
 }
 
-/// Checks every field; replaces owners that the sources do not support by who takes the task on there, and removes such
-/// dates.
+/// Checks every field. An owner whom the sources do not support is replaced with the person who takes on the task
+/// there; an unsupported date is removed.
 fn judge(mut fields: Vec<DraftField>, evidence: &Evidence<'_>, mut faults: Vec<Fault>) -> Checked {
     let mut add = |path, kind, text: &str| faults.push(Fault::new(path, kind, text));
     for at in 0..fields.len() {
@@ -200,7 +201,7 @@ fn judge_text(field: &DraftField, evidence: &Evidence<'_>) -> Vec<Kind> {
         kinds.push(Kind::NoSource);
         return kinds;
     }
-    // Full-width digits are digits.
+    // Normalized, so that full-width digits count as digits.
     let text = field.text.nfkc().collect();
     let field = &DraftField {
         text,

@@ -15,16 +15,17 @@ use crate::replies::lines::{clean_name, escape_lines, without_middle};
 const ROOM_TOKENS_MIN: u64 = 300;
 /// Size of the line with the part number.
 const PART_TOKENS: u64 = 60;
-/// Reserve of a message for its label and for escapes.
+/// Tokens reserved per message for its label and for escapes.
 const LABEL_TOKENS: u64 = 40;
 /// Maximum number of chunks of a conversation; beyond it, messages are shortened in the middle.
 const CHUNKS_MAX: usize = 24;
 /// Minimum length to which messages are shortened.
 const LINE_CHARS_MIN: usize = 400;
 const PARTIAL_CHARS_MIN: usize = 300;
-/// A safeguard against endless lines in a partial result; normal texts are shorter.
+/// Maximum number of characters of a line in a partial result. A safeguard against endless lines;
+/// normal texts are shorter.
 const PARTIAL_LINE_CHARS_MAX: usize = 2_000;
-/// Names in a partial result, most important parts first.
+/// Names of the parts of a partial result, most important first.
 const PARTS: [(FieldPath, &str); 5] = [
     (FieldPath::Conclusion, "Conclusion"),
     (FieldPath::ActionItem(0), "Action item"),
@@ -33,8 +34,8 @@ const PARTS: [(FieldPath, &str); 5] = [
     (FieldPath::Deferred(0), "Deferred"),
 ];
 
-/// The requests for the whole conversation, each with at most about `tokens_max` tokens: one, or
-/// several whose answers `merge_brief` merges. Handles are the same in all of them.
+/// The requests for the whole conversation, each with at most about `tokens_max` tokens. If there
+/// are several, `merge_brief` merges their answers. All of them use the same handles.
 pub fn briefs(asked: &DraftRequest<'_>, tokens_max: u64) -> Vec<Brief> {
     let whole = brief(asked);
     if whole.tokens() <= tokens_max {
@@ -58,8 +59,8 @@ pub fn briefs(asked: &DraftRequest<'_>, tokens_max: u64) -> Vec<Brief> {
     briefs.collect()
 }
 
-/// The request that merges the resolutions of the chunks, in their order. If they exceed
-/// `tokens_max` together, each one is cut off at its end.
+/// The request that merges the resolutions of the chunks, in their order. If together they exceed
+/// `tokens_max`, each one is cut off at its end.
 pub fn merge_brief(asked: &DraftRequest<'_>, partials: &[Outline], tokens_max: u64) -> Brief {
     let room = room(asked, tokens_max);
     let count = partials.len();

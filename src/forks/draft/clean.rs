@@ -7,11 +7,12 @@ use regex::{Captures, Regex};
 use super::pattern;
 use crate::replies::lines::one_line;
 
-/// Removing a tag can create another one; after this many rounds, every `<` is removed.
+/// Maximum number of rounds in which tags are removed, because removing a tag can create another
+/// one. After that, every `<` is removed.
 const TAG_ROUNDS_MAX: usize = 8;
 
 /// HTML tags as models write them. Without attributes, only known HTML names count as tags, so
-/// `Vec<String>` stays.
+/// `Vec<String>` is kept.
 static TAG: LazyLock<Regex> = LazyLock::new(|| {
     pattern(
         r"(?is)<!--.*?-->|<!doctype[^<>]*>|</[a-z][^<>]*>|<[a-z][a-z0-9-]*\s[^<>]*=[^<>]*>|<(?:a|abbr|article|b|big|blockquote|body|br|button|canvas|center|code|dd|del|details|div|dl|dt|em|embed|font|footer|form|frame|h[1-6]|head|header|hr|html|i|iframe|img|input|ins|kbd|li|link|main|mark|math|meta|nav|object|ol|option|p|pre|q|s|samp|script|section|select|small|span|strike|strong|style|sub|summary|sup|svg|table|tbody|td|template|textarea|tfoot|th|thead|title|tr|u|ul|var|video)(?:\s[^<>]*)?/?>",
@@ -30,7 +31,7 @@ static MARK: LazyLock<Regex> = LazyLock::new(|| {
         r"^(?:#{1,6} |[-*+•–] |>+ ?|\d{1,2}\) |\d{1,2}\. |```\w* |\[[ xX]\] |(?:-{3,}|={3,}|\*{3,})(?: |$))",
     )
 });
-/// `3. March` is a date in many European languages, not a list item.
+/// Dates such as `3. March` in many European languages, which are not list items.
 static ORDINAL_DATE: LazyLock<Regex> = LazyLock::new(|| {
     pattern(
         r"(?i)^\d{1,2}\. (?:jan|feb|mar|mär|apr|mai|may|jun|jul|aug|sep|oct|okt|nov|dec|dez|quart|platz)",
@@ -45,7 +46,7 @@ pub(super) fn clean(text: &str) -> String {
     let mut parts: Vec<String> = shown.split('`').map(str::to_owned).collect();
     let last = parts.len() - 1;
     for (nth, part) in parts.iter_mut().enumerate() {
-        // Every second part is code, except an unclosed last one.
+        // Every second part is code, except for an unclosed last part.
         if nth % 2 == 0 || nth == last {
             *part = without_tags(part);
         }
@@ -56,8 +57,8 @@ pub(super) fn clean(text: &str) -> String {
     if says_something { line } else { "" }.to_owned()
 }
 
-/// A space for a line break; `None` for control characters, and for bidirectional and invisible
-/// ones, which can disguise text.
+/// The character to keep: a space for a line break, and `None` for control, bidirectional, and
+/// invisible characters, which can disguise text.
 fn visible(c: char) -> Option<char> {
     match c {
         '\n' | '\r' | '\t' | '\u{b}' | '\u{c}' | '\u{85}' | '\u{2028}' | '\u{2029}' => Some(' '),
@@ -126,7 +127,7 @@ pub(super) fn cut_to_units(text: &str, units_max: usize) -> String {
     });
     let (kept, rest) = text.split_at(end.map_or(text.len(), |(at, _)| at));
     let at_word = kept.rfind(char::is_whitespace);
-    // Text without spaces and very long words are cut within a word.
+    // Text without spaces, and very long words, are cut inside a word.
     let at_word =
         at_word.filter(|at| at * 2 > kept.len() && !rest.starts_with(char::is_whitespace));
     ellipsis(&kept[..at_word.unwrap_or(kept.len())])

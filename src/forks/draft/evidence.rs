@@ -12,9 +12,9 @@ use super::{
     line::{AgentLines, Said, plain, said_lines},
 };
 
-/// Minimum share of a text's content words that its source text contains, in percent.
+/// Minimum percentage of a text's content words that its source text must contain.
 const SUPPORT_PERCENT_MIN: usize = 30;
-/// Words of at least this length also match as part of another word, without their ending.
+/// Minimum length of a word that also matches, without its ending, as part of another word.
 const ROOT_CHARS_MIN: usize = 5;
 
 pub(super) struct Evidence<'a> {
@@ -24,9 +24,9 @@ pub(super) struct Evidence<'a> {
     /// Name and handle of each person.
     pub(super) people: Vec<[String; 2]>,
     pub(super) superseded: Vec<&'a Superseded>,
-    /// Words of a text that only states that nothing was settled.
+    /// Words of texts that only state that nothing was settled.
     unsettled: BTreeSet<String>,
-    /// All lines and names.
+    /// Text of all lines and names.
     all: String,
 }
 
@@ -51,7 +51,7 @@ impl<'a> Evidence<'a> {
         }
     }
 
-    /// Checks whether the extractor knows the acts of the conversation's language.
+    /// Checks whether the extractor recognizes acts in the conversation's language.
     pub(super) fn is_read(&self) -> bool {
         self.language != Language::Other
     }
@@ -70,7 +70,8 @@ impl<'a> Evidence<'a> {
         lines.filter_map(|(at, line)| field.is_from(at).then_some(line))
     }
 
-    /// Checks whether enough content words of a text occur in its source text, or it states that nothing was settled.
+    /// Checks whether enough content words of a text occur in its source text, or whether the text states that
+    /// nothing was settled.
     pub(super) fn supports(&self, field: &DraftField) -> bool {
         let words = self.words(&field.text);
         if field.is_whole() && !words.is_empty() && words.is_subset(&self.unsettled) {
@@ -101,7 +102,7 @@ impl<'a> Evidence<'a> {
     }
 }
 
-/// The part of a content word that a plain text with this word, or with another form of it, contains.
+/// The part of a content word that its other forms also contain.
 fn root(word: &str) -> String {
     let count = word.chars().count();
     if word.starts_with(|c: char| c as u32 > 0x24f) {
@@ -119,7 +120,7 @@ fn roots(text: &str, language: Language) -> BTreeSet<String> {
     words.iter().map(|word| root(word)).collect()
 }
 
-/// The corrected values, without those that came back later.
+/// The corrected values, without those that were restored later.
 fn superseded(reading: &Reading) -> Vec<&Superseded> {
     let all = reading.superseded();
     let is_back = |value: &Superseded| {
@@ -133,7 +134,7 @@ fn superseded(reading: &Reading) -> Vec<&Superseded> {
     all.iter().filter(is_current).collect()
 }
 
-/// Checks whether a message corrects the value, or decides on another one of the same unit.
+/// Checks whether a message corrects the value, or decides on another value with the same unit.
 fn is_correction(value: &Superseded, reading: &Reading) -> bool {
     let unit = |text: &str| {
         let values = values(text, reading.language(), NaiveDate::default()).into_iter();

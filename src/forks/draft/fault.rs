@@ -88,13 +88,13 @@ pub enum Kind {
     TooLong { units_max: usize },
     #[error("has more than {CONCLUSION_SENTENCES_MAX} sentences")]
     TooManySentences,
-    /// The sources are already removed.
+    /// Cites messages that do not exist; these sources were already removed.
     #[error("cites sources that are not messages here: {}", .0.join(", "))]
     NoSuchSource(Vec<String>),
-    /// Cites no existing message.
+    /// Cites no message that exists.
     #[error("cites no message: give the handles of its sources, or leave it out")]
     NoSource,
-    /// No participant or mentioned person has this name; the owner is already removed.
+    /// No participant or mentioned person has this name; the owner was already removed.
     #[error(
         "has the owner \"{0}\", who is neither in the list of people nor named in the \
          messages: use a handle from the list, or null"
@@ -106,7 +106,7 @@ pub enum Kind {
     OwnerRefused(String),
     #[error("is owned by {0}, who neither takes it on nor is asked in the messages that it cites")]
     OwnerAbsent(String),
-    /// The due date is already removed, as for the next kinds.
+    /// The due date is not a date. It was already removed, as for the next kinds.
     #[error("is due \"{0}\", which is not a date: use YYYY-MM-DD or null")]
     NotADate(String),
     #[error("is due {0}, which is before the conversation or years after it")]
@@ -125,12 +125,12 @@ pub enum Kind {
     /// A value that was corrected or retracted later, and its correction, if any.
     #[error("states \"{old}\", which was {}", corrected(new))]
     Superseded { old: String, new: String },
-    /// Its words are not in the source text.
+    /// The words of the text are not in its source text.
     #[error(
         "states what its messages do not: use their words, cite the right ones, or leave it out"
     )]
     Unsupported,
-    /// It comes from lines that are not sources of results.
+    /// The text comes from lines that cannot be sources of results.
     #[error("{0}")]
     NotAdopted(Doubt),
     /// A number, date, amount, link, name, or identifier that is not in the source text.
@@ -169,7 +169,7 @@ impl Fault {
         }
     }
 
-    /// One sentence for the repair request.
+    /// Describes the fault in one sentence for the repair request.
     pub fn sentence(&self) -> String {
         let Self { path, kind, quote } = self;
         if quote.is_empty() {
@@ -179,7 +179,8 @@ impl Fault {
         }
     }
 
-    /// Checks whether a text with this fault is removed. The check has removed other faults, or they are cut to the limits.
+    /// Checks whether a text with this fault is removed. Other faults were already removed by the check, or are fixed by
+    /// cutting texts to the limits.
     pub(super) fn is_fatal(&self) -> bool {
         matches!(
             self.kind,

@@ -5,7 +5,7 @@ use openvibe_extract::{Item, Material, Outline, Owner, Point};
 
 use super::{clean::words, fault::FieldPath};
 
-/// Number of lines before a source that it can answer.
+/// Number of lines before a source that the source can answer.
 const ANSWERED_LINES: usize = 6;
 
 /// A headline, conclusion, point, or action item.
@@ -16,7 +16,8 @@ pub(super) struct DraftField {
     /// Only action items have owners and due dates.
     pub(super) owner: Option<Owner>,
     pub(super) due: Option<NaiveDate>,
-    /// Lines that it cites; for headline and conclusion, those of the key points that state the same.
+    /// Lines that the text cites; for the headline and the conclusion, the sources of the key points that state the
+    /// same.
     pub(super) sources: Vec<usize>,
 }
 
@@ -31,12 +32,13 @@ impl DraftField {
         }
     }
 
-    /// Checks whether the whole conversation is its source text, because it cites nothing itself.
+    /// Checks whether the source text is the whole conversation, because the text cites nothing itself.
     pub(super) fn is_whole(&self) -> bool {
         matches!(self.path, FieldPath::Headline | FieldPath::Conclusion)
     }
 
-    /// Checks whether a line is part of its source text: cited, maybe answered by a cited line, or the forked message.
+    /// Checks whether a line is part of the source text: a cited line, a line that a cited one may answer, or the
+    /// forked message.
     pub(super) fn is_from(&self, line: usize) -> bool {
         let can_answer = |source: &usize| (line..=line + ANSWERED_LINES).contains(source);
         self.is_whole() || line == 0 || self.sources.iter().any(can_answer)

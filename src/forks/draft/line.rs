@@ -1,7 +1,7 @@
-//! Lines of a conversation in the form in which texts are compared with them.
+//! Lines of a conversation, in the form in which they are compared with texts.
 //!
 //! A line is *doubtful* if it cannot be the source of a result: an agent's idea that nobody adopted, a joke, a dropped
-//! plan, or an order to a machine. In a language that the extractor does not read, only agents' lines are doubtful.
+//! plan, or an order to a machine. In a language that the extractor does not support, only agents' lines are doubtful.
 
 use std::collections::BTreeSet;
 
@@ -10,15 +10,15 @@ use openvibe_extract::{Act, Kind, Line, Material, Reading, Speaker, Value, numbe
 
 use super::fault::Doubt;
 
-/// Number of people's lines in which somebody can agree to a line.
+/// Number of people's lines after a line in which somebody can agree to it.
 const AGREED_LINES: usize = 3;
 
-/// Value of what agents say in a conversation.
+/// How lines by agents are treated.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum AgentLines {
-    /// Results only if a person adopts them.
+    /// Ideas, which are results only if a person adopts them.
     Ideas,
-    /// The work that people asked for, as in a collaboration.
+    /// Work that people requested, as in a collaboration.
     Work,
 }
 
@@ -50,7 +50,7 @@ impl Said<'_> {
     }
 }
 
-/// ` word word `, as the texts of lines are compared.
+/// Converts a text to the form ` word word ` in which lines are compared.
 pub(super) fn plain(text: &str) -> String {
     let words: Vec<String> = tokens(text)
         .into_iter()
@@ -60,7 +60,7 @@ pub(super) fn plain(text: &str) -> String {
     format!(" {} ", words.join(" "))
 }
 
-/// Reads all lines. A quoted order to a machine is left out of its line.
+/// Reads all lines. Quoted orders to machines are removed from their lines.
 pub(super) fn said_lines<'a>(
     material: &'a Material,
     reading: &'a Reading,
@@ -98,7 +98,7 @@ pub(super) fn said_lines<'a>(
     lines
 }
 
-/// Reason why a line is doubtful, if it is.
+/// Reason why a line is doubtful; `None` if it is not.
 fn doubt(lines: &[Said<'_>], at: usize, line: &Line, reading: &Reading) -> Option<Doubt> {
     let said = &lines[at];
     if said.has(&[Act::Machine]) || hides_order(line) {
@@ -113,7 +113,7 @@ fn doubt(lines: &[Said<'_>], at: usize, line: &Line, reading: &Reading) -> Optio
     }
 }
 
-/// Checks whether one of the next people's lines agrees, before one objects.
+/// Checks whether one of the next lines by people agrees before one objects.
 pub(super) fn is_agreed(lines: &[Said<'_>], at: usize) -> bool {
     const AGAINST: [Act; 5] = [
         Act::Dissent,
@@ -149,7 +149,7 @@ pub(super) fn are_several<'a>(lines: impl Iterator<Item = &'a Said<'a>>) -> bool
     lines.any(|said| Some(said.speaker) != first)
 }
 
-/// Checks whether a text alone gives an order to a machine.
+/// Checks whether a text, taken alone, gives an order to a machine.
 fn is_order(line: &Line, text: String) -> bool {
     let mut alone = Material::default();
     alone.lines.push(Line {
@@ -159,7 +159,7 @@ fn is_order(line: &Line, text: String) -> bool {
     Reading::new(&alone).acts(0).contains(&Act::Machine)
 }
 
-/// Checks whether the code or the quoted lines of a message give an order to a machine. The extractor does not read them.
+/// Checks whether the code or the quoted lines of a message give an order to a machine. The extractor ignores both.
 fn hides_order(line: &Line) -> bool {
     let is_mark = |c: char| matches!(c, '`' | '>' | '~');
     line.text.contains(is_mark) && is_order(line, line.text.replace(is_mark, " "))

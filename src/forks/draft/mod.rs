@@ -7,9 +7,9 @@
 //!                                                                                   └── trim ──> Outline
 //! ```
 //!
-//! Pure: no database, no IDs, no clock. Lines and people are positions, as in `openvibe_extract`; the
-//! model sees each line as a handle, `m1` for the first. An answer is trusted only as far as the
-//! conversation supports it.
+//! This module is pure: it uses no database, IDs, or clock. Lines and people are referred to by position, as in
+//! `openvibe_extract`; the model sees a handle for each line, `m1` for the first. An answer is trusted only as
+//! far as the conversation supports it.
 
 mod adoption;
 mod brief;
@@ -43,10 +43,10 @@ pub use self::{
     trim::{extracted, trim},
 };
 
-/// Upper bound of the words in a draft, including owners and dates, so that the resolution message
-/// stays below 200 words with its headings.
+/// Upper bound of the words in a draft, including owners and dates, so that the resolution message stays below
+/// 200 words including its headings.
 pub const WORDS_MAX: usize = 190;
-/// Lengths are in UTF-16 code units.
+/// Maximum lengths of texts, in UTF-16 code units.
 pub const HEADLINE_UNITS_MAX: usize = 120;
 pub const CONCLUSION_UNITS_MAX: usize = 600;
 pub const CONCLUSION_SENTENCES_MAX: usize = 2;
@@ -60,7 +60,7 @@ pub const DEFERRED_ITEMS_MAX: usize = 10;
 /// Maximum sources of one point or item.
 pub const SOURCES_MAX: usize = 20;
 
-/// The model's name for the line at `position`.
+/// The handle of the line at `position` in requests and answers.
 fn handle(position: usize) -> String {
     format!("m{}", position + 1)
 }

@@ -1,4 +1,4 @@
-//! Owners of action items: the names in a model's answer, and what these people take on.
+//! Owners of action items: the names in a model's answer, and the tasks that these people take on.
 
 use openvibe_extract::{Act, Owner, Speaker};
 
@@ -11,7 +11,7 @@ use super::{
     line::{Said, plain},
 };
 
-/// Number of lines after the sources of an action in which its owner can refuse or accept.
+/// Number of lines after the sources of an action item in which its owner can accept or refuse.
 const REPLY_LINES: usize = 4;
 /// Words for groups; a task for a group has no owner.
 const GROUPS: &str = " all everyone everybody team we us someone somebody anyone they alle wir jemand todos equipo \
@@ -24,13 +24,13 @@ pub(super) enum Found {
     Owner(Owner),
     /// An assistant, with its display name.
     Agent(String),
-    /// A group or nobody in particular.
+    /// A group, or nobody in particular.
     Nobody,
     Unknown,
 }
 
-/// Finds a member by handle, name, or unique part of the name; otherwise an assistant; otherwise a
-/// name that occurs in the conversation. Of several people in one text, the first counts.
+/// Finds a member by handle, name, or unique part of the name; otherwise an assistant; otherwise a name that occurs in
+/// the conversation. If a text names several people, the first one is used.
 pub(super) fn find(text: &str, evidence: &Evidence<'_>) -> Found {
     let text = text.trim();
     if let Some(found) = known(text, evidence) {
@@ -89,7 +89,7 @@ fn known(text: &str, evidence: &Evidence<'_>) -> Option<Found> {
         _ => None,
     });
     let by_part = || only(&|other| words.len() == 1 && other.contains(&name));
-    // The model can use a longer name than the profile.
+    // The model may use a longer name than the profile.
     let by_first = || only(&|other| other.trim() == *first);
     agent.or_else(|| by_part().or_else(by_first).map(person))
 }
@@ -116,7 +116,7 @@ impl Evidence<'_> {
         (!takes_part && !field.sources.is_empty()).then_some(Kind::OwnerAbsent(name))
     }
 
-    /// The only person who takes on a task in the sources.
+    /// The person who takes on a task in the sources, if there is exactly one.
     pub(super) fn taker(&self, field: &DraftField) -> Option<Owner> {
         let lines = self.cited(field);
         let mut takers = lines

@@ -18,12 +18,12 @@ const SHORT_UNITS_MAX: usize = 200;
 /// Maximum number of objects around the resolution.
 const WRAPPED_MAX: usize = 3;
 
-/// Fields of an answer, with each text on one line. Only their form is validated.
+/// Fields of an answer, with each text on one line. Only the structure is validated.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Raw {
     pub headline: String,
     pub conclusion: String,
-    /// Entries of all lists have a text that is not blank.
+    /// Key points. In all lists, the texts of entries are not blank.
     pub key_points: Vec<RawItem>,
     pub action_items: Vec<RawItem>,
     pub open_questions: Vec<RawItem>,
@@ -56,7 +56,7 @@ pub enum UnparsableDraft {
     Unsupported,
 }
 
-/// Names of each field, without what is not a letter or a digit.
+/// Accepted names of each field, reduced to letters and digits.
 const HEADLINE: &str = "headline title heading";
 const CONCLUSION: &str = "conclusion summary outcome decision result";
 const KEY_POINTS: &str = "keypoints points keyfindings findings highlights";
@@ -115,7 +115,7 @@ fn without_thoughts(answer: &str) -> &str {
     ends.max().map_or(answer, |at| &answer[at..])
 }
 
-/// The object with the most fields of a resolution. Of several, the last one, because models
+/// The object with the most fields of a resolution. Among equals, the last one, because models
 /// correct themselves.
 fn resolution_in(text: &str) -> Option<Map<String, Value>> {
     let mut candidates: Vec<Value> = objects(text);
@@ -240,7 +240,8 @@ fn said(value: &Value) -> String {
     }
 }
 
-/// An owner or a date: a text, the first entry of a list, or an object that describes a person.
+/// The name or date in a value: a text, the first entry of a list, or an object that describes a
+/// person.
 fn name_in(value: &Value) -> &str {
     match value {
         Value::Array(values) => values.first().map_or("", name_in),
@@ -255,10 +256,10 @@ fn shortened(text: &str) -> String {
     cut_to_units(&clean(&start), TEXT_UNITS_MAX)
 }
 
-/// Placeholders for no value.
+/// Placeholders for a missing value.
 const NO_VALUES: &str = "|null|none|nil|n/a|na|tbd|tba|unknown|unassigned|undefined|nobody|no one|not specified|unspecified|?|keine|keiner|niemand|ninguno|ninguna|nadie|aucun|aucune|personne";
 
-/// Checks whether a text is a placeholder for no value.
+/// Checks whether a text is a placeholder for a missing value.
 fn is_none(text: &str) -> bool {
     let bare = text
         .trim()

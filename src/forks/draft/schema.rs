@@ -3,8 +3,8 @@
 use serde_json::{Map, Value, json};
 
 /// A JSON schema in the strict subset: all fields are required, no others are allowed, and optional
-/// values can be `null`. It has no counts and lengths, because few servers support them; `check`
-/// verifies those.
+/// values can be `null`. It contains no counts and lengths, because few servers support them;
+/// `check` verifies these.
 pub fn schema() -> Value {
     let text = json!({"type": "string"});
     let optional = json!({"type": ["string", "null"]});
@@ -39,7 +39,7 @@ fn object(properties: &Value) -> Value {
 mod tests {
     use super::*;
 
-    /// Strict mode requires this of every nested object.
+    /// Checks the requirements of strict mode for every nested object.
     fn is_strict(schema: &Value) -> bool {
         let fields = schema["properties"].as_object();
         let is_closed = fields.is_none_or(|fields| {

@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use super::pattern;
 
-/// Maximum number of sources of one entry; more would cite everything.
+/// Maximum number of sources read for one entry; more would cite everything.
 const NAMED_MAX: usize = 60;
 /// Maximum number of lines in a range such as `m3-m7`.
 const RANGE_MAX: usize = 20;
@@ -125,8 +125,8 @@ impl<'a> Handles<'a> {
         }
     }
 
-    /// Returns the text without the handles that the model put into it, and the sources that they
-    /// refer to.
+    /// Returns the text without the handles that the model wrote in it, and the sources to which
+    /// they refer.
     pub(super) fn cited(&self, text: &str) -> (String, Vec<RawSource>) {
         let mut named = Vec::new();
         let rest = CITED.replace_all(text, |found: &Captures<'_>| {

@@ -1,4 +1,4 @@
-//! Values and dates of a draft: whether they are said, and whether they were corrected later.
+//! Checks whether the values and dates of a draft occur in the conversation, and whether they were corrected later.
 
 use std::collections::BTreeSet;
 
@@ -12,9 +12,9 @@ use super::{
     line::{Said, plain},
 };
 
-/// Counts up to this one are not checked if they are written as words.
+/// Maximum number that is not checked if it is written as a word.
 const COUNTED_MAX: u32 = 12;
-/// Number of days between a weekday and one such as "the Friday before".
+/// Maximum number of days between a day and one such as "the Friday before".
 const NEAR_DAYS: i64 = 14;
 /// Maximum number of days on which the dates of a text are read.
 const DAYS_MAX: usize = 8;
@@ -52,7 +52,7 @@ impl Evidence<'_> {
         unknown.into_iter().next()
     }
 
-    /// The first name that does not occur in the conversation. In German, any noun could be one.
+    /// The first name that does not occur in the conversation. German is not checked, because any noun could be a name.
     fn unknown_name(&self, text: &str) -> Option<String> {
         let is_capital = |word: &&str| word.starts_with(char::is_uppercase);
         let words: Vec<&str> = text.split_whitespace().collect();
@@ -78,7 +78,7 @@ impl Evidence<'_> {
             && groups.is_empty()
             && value.key.parse().is_ok_and(is_count);
         let written = plain(&value.text);
-        // "Sa" and "fri" are days, too.
+        // "Sa" and "fri" are also days.
         let is_short = |word: &str| {
             word.len() > 1 && written.trim().starts_with(word) && !self.words(word).is_empty()
         };
@@ -104,8 +104,8 @@ impl Evidence<'_> {
             || groups.len() > 1 && groups.iter().all(is_part)
     }
 
-    /// The corrected value that a text still states. Allowed if the text also states the correction, or if a source
-    /// after the correction uses the same words for something else.
+    /// A value that was corrected but that a text still states. This is allowed if the text also states the correction, or
+    /// if a source after the correction uses the same words for something else.
     pub(super) fn superseded_in(&self, field: &DraftField) -> Option<&Superseded> {
         let text = plain(&field.text);
         self.superseded.iter().copied().find(|value| {
@@ -135,7 +135,7 @@ impl Evidence<'_> {
         }
     }
 
-    /// The corrected day that a due date is based on.
+    /// The corrected day on which a due date is based.
     fn superseded_due(&self, due: NaiveDate, sources: &[usize]) -> Option<&Superseded> {
         let day_of = |text: &str, line: usize| {
             let values = values(text, self.language, self.lines.get(line)?.day);
@@ -150,7 +150,8 @@ impl Evidence<'_> {
         })
     }
 
-    /// Checks whether a message names a due date, or the source text names its weekday or its number, or was written on it.
+    /// Checks whether a message names the due date, or whether the source text names its weekday or day number or was
+    /// written on that day.
     fn is_dated(&self, due: NaiveDate, field: &DraftField) -> bool {
         let number = due.day().to_string();
         let is_near = |value: &&Value| {

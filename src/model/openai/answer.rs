@@ -16,7 +16,7 @@ use super::{
 
 /// Maximum wait for the usage after the end of the response.
 const USAGE_TIMEOUT: Duration = Duration::from_secs(3);
-/// Maximum response size, including arguments of calls; longer ones are cut off, as by the output limit of the model.
+/// Maximum response size, including arguments of calls; longer responses are cut off, as if at the model's output limit.
 pub(super) const ANSWER_BYTES_MAX: usize = 256 * 1024;
 /// Maximum plausible token count of a call, so that sums never overflow their columns.
 const TOKENS_MAX: i64 = 1_000_000_000;
@@ -29,7 +29,7 @@ pub(super) struct EventReader {
     buffer: BytesMut,
     /// Number of bytes at the start of `buffer` without a line end.
     searched: usize,
-    /// The last line ended with `\r`; a `\n` that follows belongs to it.
+    /// True if the last line ended with `\r`; a `\n` that follows belongs to that line.
     after_cr: bool,
     data: Option<String>,
 }
@@ -40,7 +40,7 @@ pub(super) enum StreamItem {
     Event(String),
 }
 
-/// A line or event is longer than `LINE_BYTES_MAX`.
+/// Error: a line or event is longer than `LINE_BYTES_MAX`.
 #[derive(Debug, PartialEq)]
 pub(super) struct TooLong;
 
@@ -141,13 +141,13 @@ pub(super) struct Answer {
     ready: VecDeque<Result<Delta, ModelError>>,
     answer_bytes: usize,
     calls: Calls,
-    /// The text so far is not blank.
+    /// True if the text so far is not blank.
     has_words: bool,
-    /// An event other than `[DONE]` was received.
+    /// True if an event other than `[DONE]` was received.
     has_events: bool,
-    /// The server ended the stream; false if the connection broke.
+    /// True if the server ended the stream; false if the connection was lost.
     is_ended: bool,
-    /// The response stopped before its end, not because of its content.
+    /// True if the response stopped before its end, but not because of its content.
     is_cut_off: bool,
     /// Sizes in an error that the server sent instead of the rest.
     overflow: Option<Overflow>,
@@ -157,17 +157,17 @@ pub(super) struct Answer {
     usage_until: Option<Instant>,
 }
 
-/// End of a response that failed.
+/// State in which a failed response ended.
 #[derive(Debug, Clone, Copy)]
 #[expect(clippy::struct_excessive_bools, reason = "independent facts")]
 pub(super) struct Ending {
-    /// The server ended the stream; false if the connection broke.
+    /// True if the server ended the stream; false if the connection was lost.
     pub(super) is_clean: bool,
-    /// It stopped before its end, not because of its content.
+    /// True if the response stopped before its end, but not because of its content.
     pub(super) is_cut_off: bool,
-    /// It contained an event other than `[DONE]`.
+    /// True if the response contained an event other than `[DONE]`.
     pub(super) has_events: bool,
-    /// It contained text or calls.
+    /// True if the response contained text or calls.
     pub(super) has_output: bool,
     /// Sizes in an error that the server sent instead of the rest.
     pub(super) overflow: Option<Overflow>,
@@ -322,7 +322,7 @@ impl Answer {
         }
     }
 
-    /// Part of a text that still fits.
+    /// The part of a text that still fits into the size limit.
     fn kept<'t>(&mut self, text: &'t str) -> &'t str {
         let room = ANSWER_BYTES_MAX - self.answer_bytes;
         let kept = &text[..text.floor_char_boundary(room)];
@@ -381,7 +381,7 @@ impl Answer {
         self.usage_until = Some(Instant::now() + self.usage_within);
     }
 
-    /// Ends the stream with an error. After the last piece the response is complete, so errors are ignored; it failed if it was empty.
+    /// Ends the stream with an error. After its last piece, the response is complete, so errors are ignored unless it is empty.
     fn fail(&mut self, error: ModelError) {
         match self.phase {
             Phase::Open => self.ready.push_back(Err(error)),
@@ -397,7 +397,7 @@ impl Answer {
         self.fail(ModelError::Broken(cause));
     }
 
-    /// End of the response.
+    /// State in which the response ended.
     pub(super) fn ending(&self) -> Ending {
         Ending {
             is_clean: self.is_ended,

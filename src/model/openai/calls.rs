@@ -1,14 +1,14 @@
-//! Normalizes tool calls in a response: servers differ in how they number, name, and repeat them.
+//! Normalizes tool calls in a response, because servers differ in how they number, name, and repeat them.
 
 use serde_json::Value;
 use uuid::Uuid;
 
 use super::super::chat::{CallHead, ToolCallPiece};
 
-/// Maximum number of calls in a response; further ones cut it off.
+/// Maximum number of calls in a response; any more cut the response off.
 pub const CALLS_MAX: usize = 64;
 
-/// More than `CALLS_MAX` calls.
+/// Error: the response has more than `CALLS_MAX` calls.
 #[derive(Debug, PartialEq)]
 pub(super) struct TooMany;
 
@@ -62,7 +62,7 @@ impl Calls {
             };
             return Ok(Some(piece).filter(|piece| !piece.arguments.is_empty()));
         }
-        // Ignores arguments of a call that was never started.
+        // Arguments of a call that was never started are ignored.
         let Some(name) = name else { return Ok(None) };
         if self.0.len() == CALLS_MAX {
             return Err(TooMany);

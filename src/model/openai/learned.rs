@@ -11,17 +11,17 @@ use tokio::sync::OnceCell;
 
 use super::{super::chat::FactStore, request::Quirks};
 
-/// Time after which a refusal or a learned window no longer counts: servers are updated and get other settings.
+/// Time after which a refusal or a learned window no longer counts, because servers are updated and reconfigured.
 const REFUSALS_KEPT_S: u64 = 7 * 24 * 60 * 60;
-/// Number of calls whose reported tokens correct the estimates.
+/// Number of last calls whose reported tokens are used to correct estimates.
 const RATIOS_MAX: usize = 20;
 /// Bounds of the correction.
 const CORRECTION: std::ops::RangeInclusive<f64> = 0.5..=3.0;
-/// Smallest plausible ratio: some servers do not count tokens that they read from a cache.
+/// Smallest plausible ratio, because some servers do not count tokens that they read from a cache.
 const RATIO_MIN: f64 = 0.2;
-/// Change of the correction that is worth storing.
+/// Minimum change of the correction that is stored.
 const CORRECTION_STEP: f64 = 0.05;
-/// Maximum number of models: API clients can send any name to a server without a model list.
+/// Maximum number of models, because API clients can send any name to a server without a model list.
 const MODELS_MAX: usize = 1_000;
 
 /// Facts about one model.
@@ -31,9 +31,9 @@ pub(super) struct Facts {
     quirks: Quirks,
     /// Context window stated in an error.
     window: Option<u64>,
-    /// Time at which the above were learned, in seconds since 1970.
+    /// Time at which the facts above were learned, in seconds since 1970.
     learned_at: u64,
-    /// Reported ÷ estimated input tokens of the last calls, the newest last.
+    /// Ratios of reported to estimated input tokens in the last calls, newest last.
     ratios: Vec<f64>,
     /// Correction when the facts were last stored.
     #[serde(skip)]
@@ -57,7 +57,7 @@ impl Facts {
         self.window.filter(|_| self.is_current(now_s()))
     }
 
-    /// Mean of reported ÷ estimated tokens.
+    /// Mean ratio of reported to estimated tokens.
     #[expect(clippy::cast_precision_loss, reason = "at most 20")]
     pub(super) fn correction(&self) -> f64 {
         if self.ratios.is_empty() {
@@ -136,7 +136,7 @@ pub(super) struct Learned {
     /// URL of the server, without credentials.
     server: String,
     store: Arc<dyn FactStore>,
-    /// By model; loaded on first use.
+    /// Facts by model; loaded on first use.
     facts: OnceCell<Mutex<HashMap<String, Facts>>>,
 }
 
@@ -167,7 +167,7 @@ impl Learned {
         self.all().await.get(model).cloned().unwrap_or_default()
     }
 
-    /// The facts if they were already loaded; they are after a model was chosen.
+    /// The facts, which are loaded once a model was chosen.
     pub(super) fn loaded(&self, model: &str) -> Facts {
         let facts = self
             .facts

@@ -1,4 +1,4 @@
-//! The server's list of its models, with their context windows.
+//! The server's model list, with context windows.
 
 use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError},
@@ -16,7 +16,7 @@ const ASK_TIMEOUT: Duration = Duration::from_secs(5);
 /// Timeout for `GET /props`, which few servers know.
 const PROPS_TIMEOUT: Duration = Duration::from_secs(2);
 const BYTES_MAX: usize = 4 * 1024 * 1024;
-/// Time for which a list is used.
+/// Time for which a list counts as fresh.
 const FRESH: Duration = Duration::from_mins(5);
 /// Delays after failed or empty responses before the server is asked again; the last one is repeated.
 const DELAYS: [Duration; 4] = [
@@ -33,7 +33,7 @@ pub(super) struct Listed {
     pub(super) context_window: Option<u64>,
 }
 
-/// Permitted age of a list: one older than `FRESH` can be used, or the server has to be asked.
+/// Permitted age of a list: whether one older than `FRESH` can be used, or the server must be asked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Age {
     Fresh,
@@ -43,7 +43,7 @@ pub(super) enum Age {
 #[derive(Default)]
 pub(super) struct ModelList {
     state: Mutex<State>,
-    /// Held while the server is asked, so that it gets one request for all callers.
+    /// Held while the server is asked, so that all callers share one request.
     asking: tokio::sync::Mutex<()>,
 }
 
@@ -58,7 +58,7 @@ struct State {
 }
 
 impl State {
-    /// The list, if the server need not be asked now; empty if there is none.
+    /// The list, if the server does not have to be asked now; empty if there is no list.
     fn usable(&self, age: Age, now: Instant) -> Option<Arc<[Listed]>> {
         let is_fresh = self
             .listed_at
@@ -96,7 +96,7 @@ impl ModelList {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The server's models; empty if they are not known.
+    /// The server's models; empty if they are unknown.
     pub(super) async fn get(&self, http: &Client, base: &Url, age: Age) -> Arc<[Listed]> {
         let usable = || self.state().usable(age, Instant::now());
         if let Some(listed) = usable() {
@@ -148,7 +148,8 @@ impl ModelList {
 /// A model in a response.
 struct Found {
     listed: Listed,
-    /// The window is the one that the server uses, not the one that the model was trained with.
+    /// True if the window is the one that the server uses, not the one with which the model was
+    /// trained.
     is_exact: bool,
 }
 
@@ -191,7 +192,7 @@ fn found(model: &Value) -> Option<Found> {
     })
 }
 
-/// Window in `GET /props`, which is next to the versioned routes.
+/// Window from `GET /props`, which is next to the versioned routes.
 async fn window_of_props(http: &Client, base: &Url) -> Option<u64> {
     let mut url = base.clone();
     let is_versioned = base.path().trim_end_matches('/').ends_with("/v1");

@@ -1,13 +1,13 @@
 //! Client for any server with the chat-completions protocol.
 //!
-//! Requests have the types of `async-openai` 0.43. The parser of event streams (`answer`) is our own, because the
-//! crate's client reads ahead into an unbounded channel (a server that sends faster than the database stores would
-//! exhaust the memory), does not limit lines, hides comments, and drops `[DONE]`, so that a complete response looks like
-//! one that failed. Here, data is only read on demand, and dropping the stream closes the connection.
+//! Requests have the types of `async-openai` 0.43. Event streams are parsed in `answer` and not by the crate, whose
+//! client reads ahead into an unbounded channel (a server that sends faster than the database stores would exhaust the
+//! memory), does not limit lines, hides comments, and drops `[DONE]`, so that a complete response looks like a failed
+//! one. Here, data is read only on demand, and dropping the stream closes the connection.
 //!
 //! Calls are not retried, with two exceptions: if the server rejects an optional field, the request is repeated without
-//! it (or with its other name), and this is remembered for the model; and a kept-alive connection that the server closed
-//! meanwhile is replaced by a fresh one. Callers limit the wait; only connecting has its own timeout.
+//! it (or with its other name), and this is remembered for the model; and a kept-alive connection that the server has
+//! closed in the meantime is replaced with a fresh one. Callers limit the wait; only connecting has its own timeout.
 //!
 //! ```text
 //! list      models and windows that the server reports
@@ -66,11 +66,12 @@ use super::{
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 /// Time for which connections are kept alive.
 const IDLE_MAX: Duration = Duration::from_secs(90);
-/// Estimated size from which an empty reply of a model with an assumed window may be an overflow.
+/// Minimum estimated size of a prompt for which an empty reply of a model with an assumed window may be an overflow.
 const SUSPICIOUS_TOKENS: u64 = 1_000;
-/// A model that is not in a list of this age is looked up in a new one.
+/// Minimum age of a list that is requested again if it does not contain a model.
 const LIST_AGE_MIN: Duration = Duration::from_secs(5);
-/// Model name for servers without a model list if the agent requests none: servers with a single model accept any name.
+/// Model name for servers without a model list, for agents that request no model. Servers with a single model accept any
+/// name.
 const MODEL_UNKNOWN: &str = "default";
 
 /// Address and settings of a provider.
@@ -81,7 +82,7 @@ pub struct Endpoint {
     /// Model that is always used (`OPENVIBE_MODEL`).
     pub model: Option<String>,
     pub utility_model: Option<String>,
-    /// Resolves the host, instead of the system.
+    /// Resolver for the host, used instead of the system's.
     pub resolver: Option<Arc<dyn Resolve>>,
     /// Context window of models that are not in the table.
     pub context_window: Option<u64>,
@@ -103,7 +104,7 @@ impl Deref for OpenAi {
 /// A server, and what is known about it.
 pub struct Server {
     http: reqwest::Client,
-    /// Opens a connection for each request.
+    /// Client that opens a new connection for each request.
     fresh: reqwest::Client,
     endpoint: Endpoint,
     name: String,
@@ -120,7 +121,7 @@ struct Call {
     /// Estimated tokens of the prompt.
     estimate: u64,
     place: Place,
-    /// The request, if its failure may have to be explained by another one.
+    /// The request, if another one may be needed to explain its failure.
     request: Option<Box<CreateChatCompletionRequest>>,
 }
 
@@ -206,7 +207,8 @@ impl Server {
         self.list.get_since(&self.http, base, since).await
     }
 
-    /// Chooses a model, and loads what was learned about it for `takes_tools`. `age` is that of the cached model list.
+    /// Chooses a model, and loads the facts about it, which `takes_tools` needs. `age` is the permitted age of the
+    /// cached model list.
     async fn choose(&self, wanted: Option<&str>, age: Age) -> String {
         let model = self.chosen(wanted, age).await;
         self.learned.of(&model).await;
@@ -307,7 +309,7 @@ impl Server {
                 .any(|word| lower.contains(word))
     }
 
-    /// Sends a request. If a kept-alive connection turns out to be closed, sends it again on a fresh one.
+    /// Sends a request. If a kept-alive connection turns out to be closed, sends the request again on a fresh one.
     async fn post(&self, body: &Value) -> reqwest::Result<Response> {
         let url = self.url(&["chat", "completions"]);
         let answered_at = || {
@@ -396,7 +398,7 @@ impl Server {
                         .await;
                     break refusal;
                 }
-                // The client's own schema may be invalid, which says nothing about the model.
+                // The client's own schema may be invalid, so the rejection is not a fact about the model.
                 Some(other) if must_have_format && other.format != quirks.format => break refusal,
                 Some(other) => quirks = other,
                 None => break refusal,
@@ -411,7 +413,7 @@ impl Server {
             .await)
     }
 
-    /// Error for a request that the server refused.
+    /// Error for a request that the server rejected.
     async fn error_of(
         &self,
         refusal: &Refusal,
@@ -438,7 +440,7 @@ impl Server {
         }
     }
 
-    /// Hint for a base URL without the routes.
+    /// Hint for a base URL that lacks the routes.
     fn missing_path(&self) -> String {
         let url = shown(&self.endpoint.base_url);
         if url.ends_with("/v1") {
@@ -448,7 +450,7 @@ impl Server {
         }
     }
 
-    /// The deltas of a response, from which facts about the model are learned.
+    /// Passes on the deltas of a response, and learns facts about the model from them.
     fn followed(self: Arc<Self>, answer: Answer, call: Call) -> DeltaStream {
         futures::stream::unfold(
             (self, answer, call),
@@ -474,14 +476,14 @@ impl Server {
         .boxed()
     }
 
-    /// Notes that a call was cut off, except at vendors, whose servers have many slots.
+    /// Records that a call was cut off, except for vendors, whose servers have many slots.
     fn note_cut_off(&self, place: &Place) {
         if let (None, Some(taken)) = (self.vendor(), place.get::<Taken>()) {
             taken.cut_off();
         }
     }
 
-    /// Learns from the failure of a response, and finds out whether an empty one was an overflow.
+    /// Learns from a failed response, and determines whether an empty one was an overflow.
     async fn explained(&self, error: ModelError, end: Ending, call: &Call) -> ModelError {
         if end.is_cut_off {
             self.note_cut_off(&call.place);
@@ -500,7 +502,7 @@ impl Server {
             return error;
         }
         let window = self.window_of(&call.model).await;
-        // Proxies can end a stream regularly although it contains nothing.
+        // Proxies may end a stream normally although it is empty.
         let is_suspicious = !end.has_events || call.estimate >= SUSPICIOUS_TOKENS;
         if let (true, Some(request)) = (is_suspicious, &call.request)
             && window.source == WindowSource::Assumed
@@ -515,8 +517,8 @@ impl Server {
         error
     }
 
-    /// Sends a request whose stream contained nothing for a single token without streaming: some servers only report
-    /// an overflow there. Returns true if it is one.
+    /// Repeats a request whose stream was empty, without streaming and for a single token, because some servers report
+    /// an overflow only then. Returns true if there was an overflow.
     async fn is_refused_whole(&self, request: &CreateChatCompletionRequest, call: &Call) -> bool {
         let mut body = request::body(request);
         for field in ["stream", "stream_options"] {
@@ -551,7 +553,7 @@ impl Server {
             return Err(ModelError::BadRequest(self.missing_path()));
         }
         if content_type.contains("application/json") {
-            // A server without streaming sends the complete response at once.
+            // A server without streaming sends the complete response in one piece.
             let body = read_capped(response, LINE_BYTES_MAX).await;
             let mut answer = Answer::new(futures::stream::empty().boxed(), key);
             answer.take(&body);
@@ -644,7 +646,7 @@ fn is_loopback(host: &str) -> bool {
     host.eq_ignore_ascii_case("localhost") || address.is_ok_and(|ip| ip.is_loopback())
 }
 
-/// A URL without credentials, query, and trailing slash.
+/// A URL without credentials, query, or trailing slash.
 fn shown(url: &Url) -> String {
     let origin = url.origin().ascii_serialization();
     format!("{origin}{}", url.path().trim_end_matches('/'))

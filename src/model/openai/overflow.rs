@@ -4,7 +4,7 @@ use std::sync::LazyLock;
 
 use regex::{Regex, RegexSet};
 
-/// Smaller sizes are not context windows.
+/// Minimum size of a context window; smaller numbers are something else.
 const WINDOW_MIN: u64 = 128;
 
 /// Sizes that an error message states.
@@ -16,7 +16,7 @@ pub(super) struct Overflow {
     pub(super) prompt: Option<u64>,
 }
 
-/// Patterns of common servers; the first one that matches counts.
+/// Patterns for errors of common servers; the first match is used.
 struct Patterns {
     set: RegexSet,
     each: Vec<Regex>,
@@ -77,7 +77,7 @@ static PROMPT: LazyLock<Patterns> = LazyLock::new(|| {
 });
 
 impl Overflow {
-    /// Reads the whole response, because some servers state the sizes in fields of their own.
+    /// Parses the whole response, because some servers state the sizes in separate fields.
     pub(super) fn of(body: &str) -> Self {
         let text = body.to_lowercase();
         Self {

@@ -1,5 +1,5 @@
-//! Concurrent calls to one server. Some servers have a single slot and cut off the running call when another one
-//! arrives; if both were repeated at once, neither would end.
+//! Limits concurrent calls to one server. Some servers have a single slot and cut off the running call when
+//! another one arrives; if both were repeated at the same time, neither would ever finish.
 
 use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError},
@@ -8,9 +8,9 @@ use std::{
 
 use tokio::{sync::Notify, time::Instant};
 
-/// Time for which calls are made one after another, after one was cut off while another ran.
+/// Time for which calls are made one at a time after a call was cut off while another one was running.
 const ONE_AT_A_TIME: Duration = Duration::from_mins(1);
-/// Time after that for which at most two calls run at once.
+/// Subsequent time for which at most two calls run at once.
 const TWO_AT_A_TIME: Duration = Duration::from_mins(10);
 
 /// Admission of calls to a server.
@@ -31,7 +31,7 @@ struct State {
 }
 
 impl State {
-    /// Maximum number of calls at once, and the end of that limit.
+    /// Maximum number of calls at once, and the time at which that limit ends.
     fn limit(&self, now: Instant) -> (usize, Option<Instant>) {
         let Some(since) = self.cut_off_at else {
             return (usize::MAX, None);
@@ -47,12 +47,12 @@ impl State {
     }
 }
 
-/// A place among the calls to a server; the call has ended when it is dropped.
+/// A slot for a call to a server; dropping it marks the end of the call.
 pub(super) struct Taken {
     places: Arc<Places>,
-    /// Another call ran when this one started.
+    /// True if another call was running when this one started.
     began_beside: bool,
-    /// Number of this call.
+    /// Number of this call; later calls have higher numbers.
     number: u64,
 }
 
@@ -61,7 +61,7 @@ impl Places {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Waits for a place.
+    /// Waits for a slot.
     pub(super) async fn take(self: &Arc<Self>) -> Taken {
         let _turn = self.queue.lock().await;
         loop {
@@ -90,12 +90,13 @@ impl Places {
 }
 
 impl Taken {
-    /// Checks whether another call ran at any time during this one.
+    /// Checks whether another call was running at any time during this one.
     pub(super) fn ran_beside_another(&self) -> bool {
         self.began_beside || self.places.state().started > self.number
     }
 
-    /// Notes that the server cut this call off. Limits further calls if another one ran meanwhile.
+    /// Records that the server cut this call off. Limits subsequent calls if another one was running in the
+    /// meantime.
     pub(super) fn cut_off(&self) {
         if self.ran_beside_another() {
             self.places.state().cut_off_at = Some(Instant::now());

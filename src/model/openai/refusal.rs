@@ -18,12 +18,12 @@ use super::{
     request::{FormatSupport, Limit, Quirks},
 };
 
-/// Timeout for the body of an error response, and for the request that finds out about an empty one.
+/// Timeout for the body of an error response, and for the request that explains an empty response.
 pub(super) const SHORT_TIMEOUT: Duration = Duration::from_secs(5);
 const REFUSAL_BYTES_MAX: usize = 64 * 1024;
 const DETAIL_CHARS_MAX: usize = 200;
 
-/// Innermost cause, without the URL, which may contain a password.
+/// Innermost cause of an error, without the URL, which may contain a password.
 pub(super) fn root_cause(error: reqwest::Error) -> String {
     let error = error.without_url();
     let mut cause = error.to_string();
@@ -53,10 +53,10 @@ pub(super) struct ProviderErrorBody {
     message: String,
     /// `type` and `code`, in lowercase.
     kind: String,
-    /// Status in the body, if the stream already started with 200.
+    /// Status in the body; used if the stream already started with 200.
     status: Option<u16>,
     param: Option<String>,
-    /// Sizes that it states, if it is about a prompt that is too large.
+    /// Sizes stated in the error, if it is about a prompt that is too large.
     pub(super) overflow: Overflow,
 }
 
@@ -169,7 +169,8 @@ impl ProviderErrorBody {
             || WORDS.iter().any(|words| message.contains(words))
     }
 
-    /// Checks for errors about models without tools. Other errors name the field too, such as one about an invalid schema.
+    /// Checks for errors about models that do not support tools. Other errors also name the field, such as one about an
+    /// invalid schema.
     fn lacks_tools(&self) -> bool {
         const WORDS: [&str; 10] = [
             "support",
@@ -187,10 +188,10 @@ impl ProviderErrorBody {
         message.contains("tool") && WORDS.iter().any(|words| message.contains(words))
     }
 
-    /// Checks whether the error names one of these functions, or their place in the request.
+    /// Checks whether the error names one of these functions, or their position in the request.
     fn names_function(&self, tools: &[ChatCompletionTools]) -> bool {
         let texts = [self.param.as_deref().unwrap_or_default(), &self.message];
-        // `tools[0]`, or `tools.0`
+        // Matches `tools[0]` and `tools.0`.
         let has_place = texts.iter().any(|text| {
             let mut places = text.split("tools").skip(1);
             places.any(|rest| {
@@ -278,7 +279,7 @@ pub(super) fn clean(text: &str, api_key: Option<&str>) -> String {
         Some(key) if !key.is_empty() => text.replace(key, "…"),
         _ => text.to_owned(),
     };
-    // Servers quote parts of a wrong key, even one for another service.
+    // Servers quote parts of a wrong key, even of one for another service.
     let secret = |word: &str| {
         word.trim_start_matches(['"', '\'', '`', '('])
             .to_lowercase()
@@ -331,7 +332,7 @@ impl Refusal {
         request: &CreateChatCompletionRequest,
         quirks: Quirks,
     ) -> Option<Quirks> {
-        // These have a meaning of their own, whatever their text names.
+        // These statuses have a fixed meaning, regardless of the text.
         if matches!(self.status, 401 | 403 | 413 | 429) || self.status < 400 {
             return None;
         }
@@ -396,7 +397,7 @@ impl Refusal {
         }
     }
 
-    /// Checks for a model without tools. An error that names a function is about that one.
+    /// Checks whether the model does not support tools. An error that names a function is about that function.
     fn refuses_all_tools(&self, request: &CreateChatCompletionRequest) -> bool {
         let tools = request.tools.as_deref();
         tools.is_some_and(|tools| {

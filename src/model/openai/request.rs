@@ -28,7 +28,7 @@ use super::super::{
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub(super) struct Quirks {
-    /// Overrides the model table.
+    /// Field for the output limit; overrides the model table.
     pub(super) limit: Option<Limit>,
     pub(super) no_temperature: bool,
     pub(super) no_top_p: bool,
@@ -56,7 +56,8 @@ pub(super) enum FormatSupport {
 }
 
 impl Quirks {
-    /// Quirks to remember: an output limit that was too large for one prompt may fit the next.
+    /// The quirks that are remembered; excludes an output limit that was too large for one prompt, which may fit the
+    /// next.
     pub(super) fn worth_keeping(self) -> Self {
         let limit = self.limit.filter(|limit| *limit != Limit::Unsent);
         Self { limit, ..self }
@@ -154,7 +155,8 @@ pub(super) fn create(request: ChatRequest, entry: Option<&Model>) -> CreateChatC
 }
 
 /// Converts a request to JSON, with two corrections. The crate omits the `content` of messages with calls only, but some
-/// providers require it to be null. The crate's 32-bit numbers become long decimals, such as 0.20000000298 for 0.2.
+/// providers require it to be null. The crate's 32-bit numbers would become long decimals, such as 0.20000000298 for
+/// 0.2.
 pub(super) fn body(request: &CreateChatCompletionRequest) -> Value {
     let mut body = json!(request);
     for message in body["messages"].as_array_mut().into_iter().flatten() {

@@ -10,7 +10,7 @@ use crate::{
     realtime::{BusMessage, RemoteDelta},
 };
 
-/// Interval of deltas over NOTIFY.
+/// Interval at which deltas are sent over NOTIFY.
 const EVERY: Duration = Duration::from_millis(250);
 
 /// Deltas that wait for the next notification, joined by task.

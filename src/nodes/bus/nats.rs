@@ -25,9 +25,9 @@ use crate::{
 const MESSAGE_BYTES_MAX: usize = 256 * 1024;
 const PING_EVERY: Duration = Duration::from_secs(5);
 const PUBLISH_WITHIN: Duration = Duration::from_millis(100);
-/// Time that a new node waits for NATS; it starts without it.
+/// Maximum time that a starting node waits for NATS; after that, it starts without NATS.
 const CONNECT_WITHIN: Duration = Duration::from_secs(3);
-/// Maximum time to hand a subscription to the connection.
+/// Maximum time for passing a subscription to the connection.
 const SUBSCRIBE_WITHIN: Duration = Duration::from_secs(1);
 
 #[derive(Debug, thiserror::Error)]
@@ -40,11 +40,12 @@ pub enum NatsError {
     Credentials(String),
 }
 
-/// Callbacks for what NATS delivers.
+/// Callbacks for messages from NATS.
 #[derive(Clone)]
 pub(super) struct Handler {
     pub(super) on_packet: Arc<dyn Fn(&str) + Send + Sync>,
-    /// Messages may have been lost: the connection was opened (`true`) or lost, or this process reads too slowly.
+    /// Called when messages may have been lost, because the connection was opened (`true`) or lost, or because this process reads
+    /// too slowly.
     pub(super) on_change: Arc<dyn Fn(bool) + Send + Sync>,
 }
 
@@ -83,7 +84,7 @@ impl Nats {
                 .is_some_and(|c| c.client.connection_state() == State::Connected)
     }
 
-    /// Connects in the background; a server that is unavailable is tried again.
+    /// Connects in the background; retries if the server is unavailable.
     pub(super) async fn connect(
         &self,
         name: &str,
@@ -166,7 +167,7 @@ impl Nats {
             for packet in wire::pack(node, epoch, vec![message.clone()], MESSAGE_BYTES_MAX) {
                 let sent = connected.client.publish(subject.clone(), packet.into());
                 if !matches!(tokio::time::timeout(PUBLISH_WITHIN, sent).await, Ok(Ok(()))) {
-                    // The others would wait as long.
+                    // The other messages would wait just as long.
                     metrics::counter!("openvibe_bus_dropped_total").increment(1);
                     return;
                 }
@@ -174,9 +175,9 @@ impl Nats {
         }
     }
 
-    /// Subscribes the subjects of rooms, unless they are subscribed. Does nothing while NATS is unavailable, because its client would
-    /// queue only a limited number of requests; the poll tries again. An event that is committed before the server handles the request
-    /// is found by the poll.
+    /// Subscribes to the subjects of rooms that are not subscribed yet. Does nothing while NATS is unavailable, because the
+    /// client would queue only a limited number of requests; the poll tries again. The poll also finds events that are committed
+    /// before the NATS server handles the request.
     pub(super) async fn subscribe(&self, rooms: &[WorkspaceId]) {
         let Some(connected) = self.client.get().filter(|_| self.is_connected()) else {
             return;
@@ -206,7 +207,7 @@ impl Nats {
             return;
         };
         connected.rooms().retain(|room, task| {
-            // Checked now: a room may have opened since the caller read the list.
+            // Checked here, because a room may have opened since the caller read the list.
             let keeps = is_open(*room);
             if !keeps {
                 // Dropping the subscriber unsubscribes.
@@ -250,7 +251,7 @@ fn parse(urls: &str) -> Result<Vec<async_nats::ServerAddr>, NatsError> {
         .map(|url| {
             let is_known = url.starts_with("nats://") || url.starts_with("tls://");
             let parsed = url.parse().ok().filter(|_| is_known);
-            // Without the URL, which can contain a password.
+            // The error omits the URL, which can contain a password.
             parsed.ok_or_else(|| {
                 NatsError::Url(
                     "each address must be nats://HOST:PORT or tls://HOST:PORT".to_owned(),

@@ -14,11 +14,11 @@ use crate::{
 };
 
 const CHANNEL: &str = "ov1";
-/// Time for a notification of this process to return.
+/// Maximum time until this process receives its own notification.
 const HEARD_WITHIN: Duration = Duration::from_secs(5);
 /// Silence after which the connection is replaced: this process notifies itself every 5 s.
 const SILENCE_MAX: Duration = Duration::from_secs(12);
-/// Maximum time for one notification.
+/// Maximum time for sending one notification.
 const SEND_WITHIN: Duration = Duration::from_secs(5);
 const CONNECT_AGAIN: Duration = Duration::from_secs(1);
 const CONNECT_WITHIN: Duration = Duration::from_secs(5);
@@ -69,7 +69,7 @@ impl Notifier {
         Ok(())
     }
 
-    /// Closes the connection after a send that failed or did not end in time.
+    /// Closes the connection after a notification failed or was not sent in time.
     fn reset(&mut self) {
         if let Some(c) = self.c.take() {
             drop(c.detach());
@@ -84,7 +84,7 @@ async fn connect(db: &Db) -> Result<PgListener, DbError> {
     Ok(listener)
 }
 
-/// Listens, and checks that this process hears itself.
+/// Starts listening, and checks that this process receives its own notifications.
 pub(super) async fn listen(links: &Links) -> Result<PgListener, NotifyError> {
     let mut listener = connect(&links.db).await?;
     let mut notifier = Notifier::new(links.db.clone());

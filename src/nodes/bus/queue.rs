@@ -1,4 +1,4 @@
-//! Messages of this node to the others, and its knowledge about them.
+//! Messages of this node to other nodes, and what is known about those nodes.
 
 use std::{
     collections::{HashMap, hash_map::Entry},
@@ -19,11 +19,11 @@ use crate::{
     realtime::{BusMessage, Envelope, NodeState},
 };
 
-/// Maximum number of ephemeral messages that wait to be sent; further ones are dropped.
+/// Maximum number of ephemeral messages that wait to be sent; any more are dropped.
 pub const QUEUE_MAX: usize = 4096;
 /// Maximum size of an event that is sent over NATS; larger ones are read from the log.
 const EVENT_BYTES_MAX: usize = 64 * 1024;
-/// Maximum number of events of a workspace that wait to be sent; others are read from the log.
+/// Maximum number of events of a workspace that wait to be sent; any more are read from the log.
 const EVENTS_MAX: usize = 64;
 /// Silence over NATS after which another node is also notified over `PostgreSQL`.
 const NATS_SILENCE_MAX: Duration = Duration::from_secs(6);
@@ -35,7 +35,7 @@ struct Commits {
     events: Vec<Envelope>,
 }
 
-/// Another node, as far as it is known.
+/// Another node, as seen from this one.
 struct Peer {
     node: LiveNode,
     /// Time of its last message over NATS.
@@ -45,7 +45,7 @@ struct Peer {
 /// The sending side of the bus.
 pub struct Bus {
     pub(super) node: NodeId,
-    /// Ephemeral messages of the hub and of others.
+    /// Ephemeral messages from the hub and other parts.
     queue: mpsc::Sender<BusMessage>,
     commits: Mutex<HashMap<WorkspaceId, Commits>>,
     pub(super) has_commits: Notify,
@@ -53,9 +53,9 @@ pub struct Bus {
     has_peers: AtomicBool,
     has_lost_node: AtomicBool,
     pub(super) nats: Option<Nats>,
-    /// LISTEN works.
+    /// True if LISTEN works.
     pub(super) listens: AtomicBool,
-    /// Something other than the log changed, and the poll should not wait.
+    /// Notified when something other than the log changed, so that the next poll should not wait.
     pub(in crate::nodes) called: Notify,
 }
 
@@ -126,12 +126,12 @@ impl Bus {
         self.has_commits.notify_one();
     }
 
-    /// Checks whether other nodes live.
+    /// Checks whether other nodes are alive.
     pub fn has_peers(&self) -> bool {
         self.has_peers.load(Ordering::Relaxed)
     }
 
-    /// Checks once whether a node was lost since the last call.
+    /// Returns true, once, if a node was lost since the last call.
     pub(in crate::nodes) fn has_lost_node(&self) -> bool {
         self.has_lost_node.swap(false, Ordering::Relaxed)
     }
@@ -144,7 +144,7 @@ impl Bus {
             .any(|peer| peer.node.state == NodeState::Ready)
     }
 
-    /// Replaces the nodes that live besides this one.
+    /// Replaces the list of other nodes that are alive.
     pub(in crate::nodes) fn set_peers(&self, live: Vec<LiveNode>) {
         let mut peers = lock(&self.peers);
         let mut before = std::mem::take(&mut *peers);
@@ -183,7 +183,7 @@ impl Bus {
         lock(&self.peers).contains_key(&node)
     }
 
-    /// Subscribes rooms, unless they are subscribed.
+    /// Subscribes to rooms that are not subscribed yet.
     pub(in crate::nodes) async fn subscribe(&self, rooms: &[WorkspaceId]) {
         if let Some(nats) = &self.nats {
             nats.subscribe(rooms).await;
@@ -197,7 +197,7 @@ impl Bus {
         }
     }
 
-    /// State of the bus for `/readyz`: the mode, or `degraded` while only the poll, or NOTIFY in place of NATS, delivers.
+    /// Checks whether the bus is degraded for `/readyz`: only the poll delivers messages, or NOTIFY instead of NATS.
     pub fn is_degraded(&self) -> bool {
         !self.listens.load(Ordering::Relaxed)
             || self.nats.as_ref().is_some_and(|nats| !nats.is_connected())

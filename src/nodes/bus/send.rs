@@ -1,4 +1,4 @@
-//! Starts the bus, and sends what is queued. One task sends, so a commit never waits for the bus.
+//! Starts the bus, and sends queued messages. A separate task sends them, so that a commit never waits for the bus.
 
 use std::{
     sync::Arc,
@@ -24,10 +24,10 @@ use crate::{
 
 /// Maximum size of a notification: `PostgreSQL`'s limit is 8,000 bytes.
 const NOTIFICATION_BYTES_MAX: usize = 7900;
-/// Interval of signs of life.
+/// Interval of heartbeats over NATS.
 const NATS_HEARTBEAT: Duration = Duration::from_secs(2);
 const NOTIFY_HEARTBEAT: Duration = Duration::from_secs(5);
-/// Maximum number of notifications that wait for `PostgreSQL`; further ones are dropped. NATS does not wait for them.
+/// Maximum number of notifications that wait for `PostgreSQL`; any more are dropped. NATS does not wait for them.
 const PACKETS_MAX: usize = 64;
 
 /// Starts the bus: checks that LISTEN works, connects to NATS, and sends and receives until `shutdown`.
@@ -114,7 +114,7 @@ async fn send_forever(
             sent_at_ms: now().unix_ms(),
         });
         if !bus.has_peers() {
-            // Only signs of life.
+            // Only heartbeats are left.
             messages.clear();
             held.take().for_each(drop);
         }
@@ -141,15 +141,15 @@ async fn send_forever(
     }
 }
 
-/// Messages that notifications of the database carry.
+/// Messages that are sent as notifications of the database.
 #[derive(Clone, Copy)]
 struct Kept {
     is_beat: bool,
-    /// The bus does not carry the others.
+    /// True if the bus does not carry the other messages.
     is_needed: bool,
 }
 
-/// The messages as notifications: without the events of the log, and with deltas that were held back long enough.
+/// Converts messages to notifications: without log events, and with deltas that were held back long enough.
 fn notifications(messages: Vec<BusMessage>, held: &mut HeldDeltas, kept: Kept) -> Vec<BusMessage> {
     let mut notifications = Vec::new();
     for message in messages {

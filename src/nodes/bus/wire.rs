@@ -30,8 +30,8 @@ pub(super) struct Parsed {
     pub(super) unknown: u64,
 }
 
-/// Packs messages into as few packets of at most `bytes_max` as possible. A text that is too long is split, and events that do not
-/// fit are left out; other messages that do not fit are dropped.
+/// Packs messages into as few packets of at most `bytes_max` as possible. A text that is too long is split, and events that do
+/// not fit are left out; all other messages that do not fit are dropped.
 pub(super) fn pack(
     node: NodeId,
     epoch: &str,
@@ -43,7 +43,7 @@ pub(super) fn pack(
     let mut packets = Vec::new();
     let (mut waiting, mut size): (Vec<Box<RawValue>>, usize) = (Vec::new(), 0);
     for message in messages.into_iter().flat_map(|message| fit(message, room)) {
-        // With its comma.
+        // Size of the message with its comma.
         let bytes = message.get().len() + 1;
         if size + bytes > room && !waiting.is_empty() {
             packets.push(encode(node, epoch, &waiting));
@@ -66,7 +66,7 @@ fn encode(node: NodeId, epoch: &str, messages: &[Box<RawValue>]) -> String {
         epoch: epoch.into(),
         messages: messages.iter().map(AsRef::as_ref).collect(),
     };
-    // Plain fields cannot fail.
+    // Cannot fail, because all fields are plain values.
     serde_json::to_string(&packet).unwrap_or_default()
 }
 
@@ -106,7 +106,7 @@ fn fit(message: BusMessage, bytes_max: usize) -> Vec<Box<RawValue>> {
     }
 }
 
-/// A delta in several: each has at most as much text as fits even if every character is escaped.
+/// Splits a delta into several: each has at most as much text as fits even if every character is escaped.
 fn split(delta: &RemoteDelta, bytes_max: usize) -> Vec<Box<RawValue>> {
     const ESCAPED_BYTES_MAX: usize = 6;
     const OTHER_FIELDS: usize = 512;
@@ -132,7 +132,7 @@ fn split(delta: &RemoteDelta, bytes_max: usize) -> Vec<Box<RawValue>> {
     pieces
 }
 
-/// Parses a packet; `None` if it is none of this version.
+/// Parses a packet; `None` if it is not a packet of this version.
 pub(super) fn parse(text: &str) -> Option<Parsed> {
     let packet: Packet<'_> = serde_json::from_str(text).ok()?;
     if packet.v != VERSION {

@@ -54,9 +54,9 @@ pub struct Hub {
     rooms: DashMap<WorkspaceId, Arc<Mutex<Room>>>,
     next: AtomicU64,
     next_stream: AtomicU64,
-    /// Workspaces that sent presence in this tick.
+    /// Workspaces that sent presence frames in this tick.
     paced: Mutex<HashSet<WorkspaceId>>,
-    /// Permits of sockets that are catching up.
+    /// Limits the number of sockets that catch up at the same time.
     pub catch_ups: CatchUps,
     /// `None` if no other process writes to the same workspaces.
     shared: Option<Shared>,
@@ -67,7 +67,8 @@ impl Hub {
         Arc::clone(&self.rooms.entry(workspace).or_default())
     }
 
-    /// Registers a socket; it receives no events of private channels, and with a scope no traffic of public ones, until `admit`.
+    /// Registers a socket. Until `admit`, it receives no events of private channels and, if it has a scope, no traffic of public
+    /// channels.
     pub fn register(
         &self,
         owner: SocketOwner,
@@ -100,9 +101,9 @@ impl Hub {
         (socket, receive)
     }
 
-    /// Lets the socket receive events of the channels that were read from the database, and applies later changes. `joined` are
-    /// the private and direct channels of the person, and if the socket has a scope, also the public ones; `open` are channels that
-    /// it has open from the start.
+    /// Admits the socket to the channels that were read from the database, and applies changes since then. `joined` contains the
+    /// person's private and direct channels and, if the socket has a scope, the joined public ones. `open` contains the channels
+    /// that the client has open from the start.
     pub fn admit(
         &self,
         workspace: WorkspaceId,
@@ -169,7 +170,7 @@ impl Hub {
         metrics::gauge!("openvibe_sockets").decrement(1.0);
     }
 
-    /// Handles the first socket of a person in this process, or the end of the last one.
+    /// Announces that a person's first socket in this process was opened, or their last one closed.
     fn presence_changed(&self, workspace: WorkspaceId, user: UserId, room: &mut Room) {
         if let Some(shared) = &self.shared {
             let is_here = room.people.contains_key(&user);
@@ -212,7 +213,7 @@ impl Hub {
         self.next_stream.fetch_add(1, Ordering::Relaxed)
     }
 
-    /// Delivers a committed event to its recipients. Called in commit order.
+    /// Delivers a committed event to its recipients. Must be called in commit order.
     pub fn publish(&self, event: &Envelope) {
         let Some(room) = self.rooms.get(&event.workspace).map(|r| Arc::clone(&r)) else {
             return;
@@ -264,7 +265,7 @@ impl Hub {
         }
     }
 
-    /// Handles committed events that could not be passed on: they are read from the log.
+    /// Makes a workspace read from the log the committed events that could not be passed on.
     pub fn recover(&self, workspace: WorkspaceId) {
         match &self.shared {
             Some(shared) => shared.mark_stale(workspace, Duration::ZERO),
@@ -272,8 +273,7 @@ impl Hub {
         }
     }
 
-    /// Closes a workspace's sockets, so that they read events that could not be delivered from the
-    /// log.
+    /// Closes a workspace's sockets, so that their clients reconnect and read undelivered events from the log.
     pub fn make_resume(&self, workspace: WorkspaceId) {
         if let Some(room) = self.rooms.get(&workspace) {
             for socket in lock(&room).sockets.values() {
@@ -295,8 +295,8 @@ impl Hub {
             .unwrap_or_default()
     }
 
-    /// Watches a conversation, sends its streaming replies so far, and returns them. Returns `None` if the socket has too many
-    /// subscriptions.
+    /// Subscribes a socket to a conversation, sends the text so far of its streaming replies, and returns these replies. Returns
+    /// `None` if the socket has too many subscriptions.
     pub fn watch(
         &self,
         workspace: WorkspaceId,
@@ -454,7 +454,7 @@ impl Hub {
         true
     }
 
-    /// The text of a stream as far as it is known in this process.
+    /// The text of a stream, as far as this process knows it.
     pub fn stream_text(&self, workspace: WorkspaceId, task: TaskId) -> Option<String> {
         lock(&self.room(workspace))
             .streams
@@ -652,7 +652,7 @@ mod tests {
         assert!(at_once >= PRESENCE_FRAMES_PER_TICK, "{at_once}");
         assert!(at_once < PRESENCE_FRAMES_PER_TICK + 301, "{at_once}");
         assert_eq!(receive.len(), 0, "its own arrival is delayed");
-        // Someone who left before their arrival was sent is sent once.
+        // For someone who left before their arrival was sent, only one change is sent.
         let (brief, _) = register(&hub, ws, UserId::new());
         hub.remove(ws, &brief);
         hub.broadcast_presence();
@@ -670,7 +670,7 @@ mod tests {
         assert_eq!(of(&brief), [false]);
         assert!(told.len() < crowd.len());
         assert!(lock(&hub.room(ws)).pending_presence.is_empty());
-        // A tick that sends nothing ends the pacing.
+        // A tick in which nothing is sent ends the pacing.
         hub.broadcast_presence();
         hub.broadcast_presence();
         assert!(lock(&hub.paced).is_empty());

@@ -1,11 +1,11 @@
-//! Order of events in a room whose workspace is also written by other nodes: an event is delivered after its predecessor, whichever
-//! node committed it and whichever way it arrived.
+//! Orders the events of a room to whose workspace other nodes write as well: an event is delivered after its predecessor,
+//! regardless of the node that committed it and of the way in which it arrived.
 
 use std::collections::BTreeMap;
 
 use crate::realtime::log::{Envelope, Position};
 
-/// Maximum number and size in bytes of events that wait for their predecessors; others are read from the log.
+/// Maximum number and size in bytes of events that wait for their predecessors; any more are read from the log.
 const EARLY_MAX: usize = 256;
 const EARLY_BYTES_MAX: usize = 1024 * 1024;
 
@@ -53,13 +53,13 @@ impl Order {
         }
     }
 
-    /// Records that an event exists. Returns whether events up to it are missing.
+    /// Records that an event exists. Returns whether it or an event before it is missing.
     pub(super) fn note(&mut self, seq: i64) -> bool {
         self.reached = self.reached.max(seq);
         self.has_gap()
     }
 
-    /// Checks whether events are missing before one that is known to exist. A room that has no position yet misses none.
+    /// Checks whether events are missing before one that is known to exist. A room without a position has no gap.
     pub(super) fn has_gap(&self) -> bool {
         self.delivered
             .is_some_and(|delivered| delivered.seq < self.reached)
@@ -73,7 +73,7 @@ impl Order {
         self.note(event.seq);
     }
 
-    /// Takes the event after the newest delivered one, and drops older ones.
+    /// Takes the event that follows the newest delivered one, and drops older ones.
     pub(super) fn take_next(&mut self) -> Option<Envelope> {
         let delivered = self.delivered?.seq;
         while let Some(first) = self.early.first_entry() {

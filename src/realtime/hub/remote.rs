@@ -1,5 +1,5 @@
-//! Additional work of the hub if other nodes write to the same workspaces: it passes ephemeral frames on, and delivers
-//! events of other nodes in the order of the log.
+//! Additional work of the hub if other nodes write to the same workspaces: relays ephemeral frames, and delivers events of other
+//! nodes in the order of the log.
 //!
 //! ```text
 //! commit here ─────► publish ─┐                          ┌─► sockets
@@ -30,11 +30,11 @@ use crate::{
     },
 };
 
-/// Minimum interval between two requests for the text of the same reply.
+/// Minimum interval between requests for the text of the same reply.
 const WANTED_AGAIN: Duration = Duration::from_secs(1);
-/// Time after the end of a stream in which deltas of it can still arrive.
+/// Time after the end of a stream during which its deltas can still arrive.
 const ENDED_FOR: Duration = Duration::from_secs(2);
-/// Time after which a stream of another node is forgotten; it is requested again if it continues.
+/// Time without a delta after which a stream of another node is forgotten. It is requested again if it continues.
 const STREAM_SILENCE_MAX: Duration = Duration::from_mins(3);
 
 /// A person who came or left on this node.
@@ -71,8 +71,8 @@ impl Hub {
         }
     }
 
-    /// Waits until the room of a workspace has a position, so that every event after a later read of the log is delivered. Safe to
-    /// drop while it waits.
+    /// Waits until the room of a workspace has a position. After that, every event that follows a later read of the log is
+    /// delivered. Safe to drop while waiting.
     pub async fn opened(&self, workspace: WorkspaceId) {
         let Some(shared) = &self.shared else { return };
         loop {
@@ -104,13 +104,13 @@ impl Hub {
         }
     }
 
-    /// Takes the rooms that have to read the log now. Rooms that have closed or caught up meanwhile are left out.
+    /// Takes the rooms that have to read the log now. Rooms that have closed or caught up in the meantime are omitted.
     pub fn take_behind(&self) -> Vec<Behind> {
         let Some(shared) = &self.shared else {
             return Vec::new();
         };
         let now = Instant::now();
-        // Read before the positions, which `start_over` replaces before it.
+        // The epoch is read before the positions, because `start_over` replaces the positions first.
         let epoch = lock(&shared.epoch).clone();
         let generation = shared.generation.load(Ordering::SeqCst);
         let due: Vec<(WorkspaceId, Stale)> = lock(&shared.stale)
@@ -147,7 +147,7 @@ impl Hub {
         }
     }
 
-    /// Makes rooms without a position read it again, after a read that failed.
+    /// Makes rooms without a position read it again, after a failed read.
     pub fn mark_unopened(&self, rooms: &[WorkspaceId]) {
         if let Some(shared) = &self.shared {
             for workspace in rooms {
@@ -156,18 +156,18 @@ impl Hub {
         }
     }
 
-    /// Number of the log that is followed now.
+    /// Generation of the log that is currently followed.
     pub fn generation(&self) -> u64 {
         self.shared
             .as_ref()
             .map_or(0, |shared| shared.generation.load(Ordering::SeqCst))
     }
 
-    /// Like `publish`, for an event of another node or of the log, unless another log was begun since `generation`.
+    /// Like `publish`, for an event from another node or from the log. Does nothing if the log was replaced after `generation`.
     pub fn publish_of(&self, generation: u64, event: &Envelope) {
         let Some(shared) = &self.shared else { return };
         let has_gap = self.with_room(event.workspace, |room| {
-            // Compared under the lock of the room, which `start_over` takes after it has changed the number.
+            // Compared under the lock of the room, which `start_over` takes after it has changed the generation.
             let is_current = shared.generation.load(Ordering::SeqCst) == generation;
             is_current && !room.sockets.is_empty() && room.receive(event)
         });
@@ -176,7 +176,7 @@ impl Hub {
         }
     }
 
-    /// Closes the sockets of a room that cannot continue, because events were deleted that it has not delivered.
+    /// Closes the sockets of a room that cannot continue, because events that it has not delivered were deleted.
     pub fn restart_room(&self, workspace: WorkspaceId) {
         let Some(shared) = &self.shared else { return };
         self.with_room(workspace, |room| {
@@ -209,14 +209,14 @@ impl Hub {
         }
     }
 
-    /// Makes a room read the log again, after a page that was not the last one or a read that failed.
+    /// Makes a room read the log again, after a page that was not the last one, or after a failed read.
     pub fn mark_stale(&self, workspace: WorkspaceId, after: Duration) {
         if let Some(shared) = &self.shared {
             shared.mark_stale(workspace, after);
         }
     }
 
-    /// Sets the first positions of rooms; `heads` are the newest ones of their workspaces.
+    /// Sets the first positions of rooms; `heads` contains the newest positions of their workspaces.
     pub fn open_at(&self, heads: impl IntoIterator<Item = (WorkspaceId, Position)>) {
         let Some(shared) = &self.shared else { return };
         for (workspace, head) in heads {
@@ -230,7 +230,7 @@ impl Hub {
         shared.opened.notify_waiters();
     }
 
-    /// Records that an event exists. Reads the log if its room has not delivered it yet. Returns true if it has not.
+    /// Records that an event exists. If the room has not delivered the event yet, makes it read the log and returns true.
     pub fn reached(&self, workspace: WorkspaceId, seq: i64, after: Duration) -> bool {
         let is_behind = self.with_room(workspace, |room| {
             !room.sockets.is_empty() && room.order.note(seq)
@@ -243,8 +243,8 @@ impl Hub {
         is_behind == Some(true)
     }
 
-    /// Handles a message of another node, except those that do not concern sockets. `generation` was read before the epoch of the
-    /// message was compared.
+    /// Handles a message of another node, except those that do not concern sockets. `generation` must have been read before the
+    /// epoch of the message was compared.
     pub fn receive(&self, received: &Received, generation: u64) {
         let Some(shared) = &self.shared else { return };
         match &received.message {
@@ -307,7 +307,7 @@ impl Hub {
         let begins = known.is_none_or(|stream| stream.attempt < delta.attempt);
         room.ended.retain(|_, at| at.elapsed() < ENDED_FOR);
         if begins && room.ended.contains_key(&delta.message) {
-            // Sent before the end, and arrived after it.
+            // The delta was sent before the end of the stream, but arrived after it.
             return;
         }
         if begins && delta.offset == 0 {
@@ -371,7 +371,7 @@ impl Hub {
         }
     }
 
-    /// Replaces the people who have sockets on other nodes, for the given open rooms.
+    /// Replaces the record of people who have sockets on other nodes, for the given open rooms.
     pub fn replace_elsewhere(
         &self,
         mut people: HashMap<WorkspaceId, HashMap<UserId, HashSet<NodeId>>>,
@@ -405,7 +405,7 @@ impl Hub {
         }
     }
 
-    /// Returns changes that could not be stored, unless there are newer ones.
+    /// Puts back presence changes that could not be stored, unless there are newer ones.
     pub fn return_presence(&self, changes: &[PresenceChange]) {
         let Some(shared) = &self.shared else { return };
         let mut waiting = lock(&shared.presence);
@@ -415,7 +415,7 @@ impl Hub {
         }
     }
 
-    /// Takes the people who came or left on this node.
+    /// Takes the presence changes on this node.
     pub fn take_presence(&self) -> Vec<PresenceChange> {
         let Some(shared) = &self.shared else {
             return Vec::new();
@@ -431,7 +431,7 @@ impl Hub {
             .collect()
     }
 
-    /// Records all people on this node as changes, after its rows were lost.
+    /// Records all people on this node as presence changes, after the node's rows were lost.
     pub fn repeat_presence(&self) {
         let Some(shared) = &self.shared else { return };
         for room in &self.rooms {
@@ -461,8 +461,8 @@ impl Hub {
         }
     }
 
-    /// Sends nothing more to today's sockets, and makes the rooms start again at the head of the log of a new epoch.
-    /// `close_gradually` then closes these sockets.
+    /// Stops sending to the current sockets, and makes the rooms start at the head of the log of a new epoch. `close_gradually`
+    /// then closes these sockets.
     pub fn start_over(&self, epoch: &str) {
         let Some(shared) = &self.shared else { return };
         shared.generation.fetch_add(1, Ordering::SeqCst);
@@ -479,7 +479,7 @@ impl Hub {
         self.mark_unopened(&self.open_rooms());
     }
 
-    /// Closes all sockets that are open now in random order over `time`, so that their clients do not reconnect all at once.
+    /// Closes all currently open sockets in random order over `time`, so that their clients do not reconnect all at once.
     pub async fn close_gradually(&self, why: Close, time: Duration) {
         use rand::seq::SliceRandom;
 

@@ -1,4 +1,4 @@
-//! The sockets of one workspace, and what each of them receives.
+//! The sockets of one workspace, and the traffic that each of them receives.
 
 use std::{
     collections::{HashMap, HashSet, VecDeque, hash_map::Entry},
@@ -28,7 +28,7 @@ use crate::{
 pub(super) const PRESENCE_FRAMES_PER_TICK: usize = 20_000;
 /// Maximum activity frames per workspace and interval, exceeded by at most one frame for each socket.
 const ACTIVITY_FRAMES_PER_TICK: usize = 20_000;
-/// Maximum number of conversations and channels that a socket is subscribed to.
+/// Maximum number of conversations and channels to which a socket is subscribed.
 pub const SUBSCRIPTIONS_MAX: usize = 100;
 
 /// The state of one workspace.
@@ -43,7 +43,7 @@ pub(super) struct Room {
     pub(super) unscoped: HashSet<u64>,
     /// Sockets with a scope that have a channel open, with the number of their subscriptions there.
     open: HashMap<ChannelId, HashMap<u64, usize>>,
-    /// Traffic of public channels that was not announced yet to the sockets with a scope that do not follow them.
+    /// Traffic of public channels that was not announced yet to scoped sockets that do not receive it.
     activity: HashMap<ChannelId, Activity>,
     /// Membership changes for sockets whose channels are still being read from the database.
     pub(super) joining: HashMap<u64, Vec<MembershipChange>>,
@@ -54,14 +54,14 @@ pub(super) struct Room {
     pub(super) streams: HashMap<TaskId, Stream>,
     /// The newest event delivered to sockets.
     pub(super) last_seq: i64,
-    /// People whose presence change was not sent yet, earliest change first.
+    /// People whose presence change was not sent yet, in the order of their changes.
     pub(super) pending_presence: VecDeque<UserId>,
     pub(super) is_pending: HashSet<UserId>,
     /// Presence frames sent since the last tick.
     pub(super) presence_frames: usize,
     /// People with a socket on other nodes.
     pub(super) elsewhere: HashMap<UserId, HashSet<NodeId>>,
-    /// Position in the log, if other nodes write to it as well.
+    /// Order of events, if other nodes write to the log as well.
     pub(super) order: Order,
     /// Replies whose text was requested from other nodes, and when.
     pub(super) wanted: HashMap<TaskId, Instant>,
@@ -149,7 +149,7 @@ impl Room {
         self.watched.remove(&socket);
     }
 
-    /// Ends the subscriptions whose channel matches.
+    /// Ends a socket's subscriptions in the channels that match.
     fn unwatch(&mut self, socket: u64, is_meant: impl Fn(ChannelId) -> bool) {
         let Some(own) = self.watched.get_mut(&socket) else {
             return;
@@ -222,7 +222,7 @@ impl Room {
         }
     }
 
-    /// Checks whether some sockets do not receive the event because of their scope.
+    /// Checks whether sockets with a scope may not receive the event.
     fn is_scoped(&self, event: &Envelope) -> bool {
         event.is_traffic && self.unscoped.len() < self.sockets.len()
     }
@@ -258,7 +258,8 @@ impl Room {
             || open.is_some_and(|sockets| sockets.contains_key(&socket))
     }
 
-    /// Notifies sockets with a scope of traffic that they do not receive, earliest first, for as many channels as one tick allows.
+    /// Notifies sockets with a scope of traffic that they do not receive, starting with the earliest, for as many channels as one
+    /// tick allows.
     pub(super) fn broadcast_activity(&mut self) {
         let mut activity: Vec<(ChannelId, Activity)> = self.activity.drain().collect();
         activity.sort_unstable_by_key(|(_, activity)| activity.first);
@@ -309,7 +310,7 @@ impl Room {
             for socket in self.sockets.values() {
                 socket.ephemeral(&frame);
             }
-            // Count a change without recipients too, so that the loop ends.
+            // Changes without recipients are counted too, so that the loop ends.
             self.presence_frames += self.sockets.len().max(1);
         }
     }
@@ -340,7 +341,7 @@ impl Room {
         self.people.contains_key(&user) || self.elsewhere.contains_key(&user)
     }
 
-    /// Delivers an event after its membership change, and closes the sockets of a person who was removed.
+    /// Applies the membership change of an event, delivers the event, and closes the sockets of a person who was removed.
     pub(super) fn accept(&mut self, event: &Envelope) {
         if let Some(access) = &event.access {
             self.apply(access);
@@ -355,8 +356,7 @@ impl Room {
         }
     }
 
-    /// Delivers an event in the order of the log, after events of other nodes that arrived too early. Returns whether events
-    /// before it are missing.
+    /// Delivers an event, and events that arrived early, in the order of the log. Returns whether events before it are missing.
     pub(super) fn receive(&mut self, event: &Envelope) -> bool {
         match self.order.place_of(event.seq) {
             Place::Known => {}
@@ -394,7 +394,7 @@ impl Room {
         self.order.has_gap()
     }
 
-    /// Forgets what is only kept for sockets.
+    /// Clears the state that is kept only for sockets.
     pub(super) fn close(&mut self) {
         self.order = Order::default();
         self.elsewhere.clear();

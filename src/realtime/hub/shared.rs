@@ -17,18 +17,18 @@ use crate::{
 };
 
 pub(super) fn lock<T>(of: &Mutex<T>) -> MutexGuard<'_, T> {
-    // A panic while the lock is held causes at most a missed frame; clients detect gaps.
+    // A panic while the lock is held causes at most a missed frame, which clients detect as a gap.
     of.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Time that a missing event of another node has to arrive over a bus that carries events.
+/// Time allowed for a missing event of another node to arrive over a bus that carries events.
 const PATIENCE: Duration = Duration::from_millis(10);
 
 /// State that is needed only if there can be other nodes.
 pub struct Shared {
     /// Ephemeral messages for other nodes; dropped when the queue is full.
     pub(super) relay: mpsc::Sender<BusMessage>,
-    /// The bus carries events, so missing ones probably arrive soon.
+    /// True if the bus carries events, so that missing ones will probably arrive soon.
     pub(super) carries_events: AtomicBool,
     /// Rooms that have to read the log, and when.
     pub(super) stale: Mutex<HashMap<WorkspaceId, Stale>>,
@@ -36,13 +36,13 @@ pub struct Shared {
     /// Rooms without a position.
     pub(super) unopened: Mutex<HashSet<WorkspaceId>>,
     pub(super) has_unopened: Notify,
-    /// Number of logs so far: events of an earlier one are ignored.
+    /// Number of logs so far; events of earlier logs are ignored.
     pub(super) generation: AtomicU64,
     /// Epoch of the log that all rooms follow.
     pub(super) epoch: Mutex<String>,
     /// Notified when rooms got their first position.
     pub(super) opened: Notify,
-    /// People who came or left since the changes were last taken.
+    /// Presence changes since they were last taken; true if the person is here now.
     pub(super) presence: Mutex<HashMap<(WorkspaceId, UserId), bool>>,
 }
 
@@ -62,7 +62,8 @@ impl Shared {
         }
     }
 
-    /// Makes a room read the log if events are missing then, or in any case if it `is_forced`.
+    /// Makes a room read the log after this time if events are then still missing, or always if
+    /// `is_forced`.
     fn mark(&self, workspace: WorkspaceId, after: Duration, is_forced: bool) {
         let due = Instant::now() + after;
         let mut stale = lock(&self.stale);
@@ -86,7 +87,7 @@ impl Shared {
         self.has_unopened.notify_one();
     }
 
-    /// Time that a missing event has to arrive before the log is read.
+    /// Time allowed for a missing event to arrive before the log is read.
     pub(super) fn patience(&self) -> Duration {
         if self.carries_events.load(Ordering::Relaxed) {
             PATIENCE
@@ -100,10 +101,10 @@ impl Shared {
     }
 }
 
-/// A room that has to read the log.
+/// When and why a room has to read the log.
 pub(super) struct Stale {
     pub(super) due: Instant,
-    /// Also if no event is known to be missing.
+    /// True if the room reads the log even if no event is known to be missing.
     pub(super) is_forced: bool,
 }
 
@@ -113,7 +114,7 @@ pub struct Behind {
     pub workspace: WorkspaceId,
     /// The newest event that it delivered.
     pub delivered: Position,
-    /// Number and epoch of the log that it follows.
+    /// Generation of the log that the room follows.
     pub generation: u64,
     pub epoch: String,
 }

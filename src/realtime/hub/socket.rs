@@ -1,4 +1,4 @@
-//! A socket of this process, as the hub sees it: its queue, and the request to close it.
+//! The hub's view of a socket in this process: its queue, and requests to close it.
 
 use std::{
     sync::{
@@ -20,7 +20,8 @@ use crate::{
     },
 };
 
-/// Maximum number of queued frames per socket; an event beyond that closes the socket with 4008.
+/// Maximum number of queued frames per socket; an event beyond this limit closes the socket with
+/// 4008.
 pub(super) const SOCKET_QUEUE_MAX: usize = 1024;
 /// Maximum size of queued frames per socket in bytes; an event beyond that closes the socket with
 /// 4008.
@@ -29,9 +30,9 @@ const SOCKET_QUEUE_BYTES_MAX: usize = 8 * 1024 * 1024;
 const SOCKET_QUEUE_RESERVE: usize = 512;
 const SOCKET_QUEUE_BYTES_RESERVE: usize = SOCKET_QUEUE_BYTES_MAX / 2;
 
-/// State of a socket that is not to be closed.
+/// State of an open socket.
 const OPEN: u16 = 0;
-/// State of a socket whose access may have ended and is to be checked.
+/// State of a socket whose access may have ended and must be checked.
 const DOUBTED: u16 = 1;
 
 /// Close code of a socket.
@@ -69,17 +70,18 @@ pub struct Socket {
     pub key: Option<ApiKeyId>,
     pub(super) visibility: AgentVisibility,
     pub(super) delivery: Delivery,
-    /// Rights of the person when the socket was opened; a number from `auth` to compare.
+    /// Rights of the person when the socket was opened, as a number from `auth` that can be
+    /// compared.
     rights: AtomicU8,
     pub(super) queue: mpsc::Sender<Outgoing>,
     /// Total size of the frames in the queue.
     queued_bytes: AtomicUsize,
     /// `OPEN`, `DOUBTED`, or the close code.
     code: AtomicU16,
-    /// Waker of the socket's task. Polled for each event, so it is not a `CancellationToken`, which
-    /// takes locks.
+    /// Waker of the socket's task. Not a `CancellationToken`, which takes locks, because it is
+    /// polled for each event.
     waker: AtomicWaker,
-    /// The socket receives nothing more, because the log that it follows was replaced.
+    /// True if the socket receives nothing more, because the log that it follows was replaced.
     is_muted: AtomicBool,
 }
 
@@ -132,7 +134,7 @@ impl Socket {
         self.delivery.deltas == DeltaFormat::Compact
     }
 
-    /// Sends nothing more to the socket, which is to be closed soon.
+    /// Stops sending to the socket, which will be closed soon.
     pub(super) fn mute(&self) {
         self.is_muted.store(true, Ordering::SeqCst);
     }
@@ -154,14 +156,14 @@ impl Socket {
 
     /// Requests that the socket's task check its access.
     pub fn doubt(&self) {
-        // Fails if the socket is to be closed.
+        // Fails if closing was already requested, which is intended.
         let _open = self
             .code
             .compare_exchange(OPEN, DOUBTED, Ordering::SeqCst, Ordering::SeqCst);
         self.waker.wake();
     }
 
-    /// Returns true if the access is to be checked, once for each request.
+    /// Returns true once for each request to check the access.
     pub fn takes_doubt(&self) -> bool {
         self.code
             .compare_exchange(DOUBTED, OPEN, Ordering::SeqCst, Ordering::SeqCst)
@@ -216,7 +218,7 @@ impl Socket {
         }
     }
 
-    /// Returns false if the frame was dropped.
+    /// Queues an ephemeral frame. Returns false if the frame was dropped.
     pub(super) fn ephemeral(&self, frame: &Utf8Bytes) -> bool {
         if self.queue.capacity() <= SOCKET_QUEUE_RESERVE || self.is_muted() {
             return false;

@@ -1,4 +1,4 @@
-//! Replies that are being streamed, by tasks of this node or of others.
+//! Replies that are being streamed by tasks of this node or of other nodes.
 
 use std::{cell::OnceCell, time::Instant};
 
@@ -19,16 +19,16 @@ use crate::{
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct TaskRun {
     pub task: TaskId,
-    /// That of its lease.
+    /// Token of the task's lease.
     pub token: Uuid,
 }
 
 /// Node that writes a reply.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum StreamSource {
-    /// By the run with this token. A run that was superseded by another attempt changes nothing.
+    /// This node, in the run with this token. A run that was superseded by another attempt cannot change the stream.
     Here(Uuid),
-    /// On another node, heard of at this time.
+    /// Another node, whose last delta arrived at this time.
     Elsewhere(Instant),
 }
 
@@ -82,7 +82,7 @@ impl DeltaFrames<'_> {
         .encode()
     }
 
-    /// Encodes the delta with the number of its stream; the first delta also has what the number stands for.
+    /// Encodes the delta with the number of its stream; the first delta also announces the number.
     fn encode_compact(&self) -> Utf8Bytes {
         let (number, offset) = (self.stream.number, self.from.units);
         if offset == 0 {
@@ -173,11 +173,11 @@ impl Stream {
     }
 }
 
-/// Text before a delta is missing.
+/// Error: text before a delta is missing.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Gap;
 
-/// Position in bytes after `units` UTF-16 code units; `None` if the text is not longer.
+/// Position in bytes after `units` UTF-16 code units; `None` if the text is not longer than that.
 fn byte_at(text: &str, units: usize) -> Option<usize> {
     let mut counted = 0;
     for (at, c) in text.char_indices() {

@@ -1,4 +1,4 @@
-//! Tone of a message by a word list, without a model: `seeds/sentiment.yaml`.
+//! Measures the tone of a message with word lists (`seeds/sentiment.yaml`), without a model.
 
 use std::{
     collections::{BTreeMap, HashMap, HashSet},
@@ -16,7 +16,7 @@ const NEGATION_WORDS: usize = 3;
 const NEGATED: f64 = -0.74;
 const BOOSTED: f64 = 1.3;
 const DAMPENED: f64 = 0.7;
-/// Constant that dampens the score of a message with few entries.
+/// Normalization constant that dampens the score of a message with few entries.
 const NORM: f64 = 15.0;
 /// Maximum length of the prefix from which the language is detected.
 const LANGUAGE_BYTES_MAX: usize = 4_096;
@@ -73,7 +73,7 @@ struct Seed {
 struct Entry {
     words: Vec<String>,
     valence: f64,
-    /// True if it contains a negation itself; one before it then has no effect.
+    /// True if the entry itself contains a negation; a preceding negation then has no effect.
     is_negation: bool,
 }
 
@@ -115,7 +115,7 @@ fn read(text: &str) -> Result<Vec<ToneLexicon>, String> {
         .collect()
 }
 
-/// The texts between commas.
+/// Items of a comma-separated list.
 fn listed(text: &str) -> impl Iterator<Item = &str> {
     text.split(',')
         .map(str::trim)
@@ -201,7 +201,7 @@ impl ToneLexicon {
     /// Returns the valences of the entries in a text, modified by the words before them.
     fn valences(&self, words: &[&str]) -> Vec<f64> {
         let mut found = Vec::new();
-        // Words of phrases do not modify later entries.
+        // Words that belong to a phrase do not modify later entries.
         let mut own_from = 0;
         let mut at = 0;
         while at < words.len() {
@@ -242,8 +242,8 @@ impl ToneLexicon {
     }
 }
 
-/// Finds the word list for a text; `None` for other languages. A short text without function words, such as "Perfect!", is read
-/// in the language whose word list has most of its words.
+/// Finds the word list for a text; `None` for languages without one. A short text without function words, such as "Perfect!",
+/// gets the word list that contains most of its words.
 fn lexicon_of(text: &str, words: &[&str]) -> Option<&'static ToneLexicon> {
     let mut end = text.len().min(LANGUAGE_BYTES_MAX);
     while !text.is_char_boundary(end) {
@@ -263,7 +263,7 @@ fn lexicon_of(text: &str, words: &[&str]) -> Option<&'static ToneLexicon> {
     }
 }
 
-/// Reads the tone of a message.
+/// Measures the tone of a message.
 pub fn tone(text: &str) -> Tone {
     let folded = folded(text);
     let words: Vec<&str> = folded.split_whitespace().collect();
@@ -282,14 +282,14 @@ pub fn tone(text: &str) -> Tone {
     }
 }
 
-/// Lists the phrases by which a person says that they do not understand.
+/// Lists the phrases of a text with which people say that they do not understand.
 pub fn confusion_keywords(text: &str) -> Vec<String> {
     let folded = folded(text);
     let words: Vec<&str> = folded.split_whitespace().collect();
     lexicon_of(text, &words).map_or_else(Vec::new, |lexicon| lexicon.confusion_in(&words))
 }
 
-/// Three decimals, and no negative zero.
+/// Rounds to three decimals, and turns −0 into 0.
 pub(super) fn rounded(value: f64) -> f64 {
     (value * 1_000.0).round() / 1_000.0 + 0.0
 }
@@ -347,7 +347,7 @@ mod tests {
         }
         assert_eq!((languages.len(), all), (4, 120));
         assert!(right * 10 >= all * 8, "{right} of {all}");
-        // Always answering "neutral" must be much worse.
+        // A classifier that always returns "neutral" must do much worse.
         assert!(right > 2 * neutral, "{right} and {neutral}");
     }
 

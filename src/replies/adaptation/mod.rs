@@ -8,7 +8,7 @@
 //! ```
 //!
 //! The workspace, the agent, and the person must allow it; every transaction that stores something checks all three. Only the
-//! person can read a state. Text of a model is never stored or sent: an answer only selects values.
+//! person can read a state. Text that a model writes is never stored or sent: its answer only selects values.
 
 mod error;
 pub mod lexicon;

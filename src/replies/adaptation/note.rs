@@ -1,4 +1,4 @@
-//! Notes the question of a reply that has ended: its score, the event that it is part of, and the reflection that follows.
+//! Processes the question of a reply that has ended: stores its score, finds the adaptation event, and queues the reflection.
 
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
@@ -24,7 +24,7 @@ use super::{
 /// Minimum number of negative words for which a neutral message counts as confused.
 const CONFUSED_WORDS_MIN: usize = 3;
 
-/// Adaptation of an agent to the requester of a reply; only if the workspace, the agent, and the requester allow it.
+/// Adaptation of an agent to the requester of a reply; exists only if the workspace, the agent, and the requester allow it.
 #[derive(Debug, Clone)]
 pub struct Adapting {
     allowed: Allowed,
@@ -33,7 +33,7 @@ pub struct Adapting {
 }
 
 impl Adapting {
-    /// `None` if the workspace, the agent, or the requester does not allow it.
+    /// Returns `None` unless the workspace, the agent, and the requester allow adaptation.
     pub async fn find(
         c: &mut Conn,
         key: &StateKey,
@@ -53,7 +53,7 @@ impl Adapting {
         }))
     }
 
-    /// Reads the tone of a question, unless a model does after the reply.
+    /// Measures the tone of a question, unless a model does so after the reply.
     pub fn note(&self, question: &str, end: ReplyEnd) -> NotedQuestion {
         let is_read_later = |settings: &SentimentSettings| {
             settings.method == SentimentMethod::Llm && end == ReplyEnd::Completed
@@ -74,9 +74,9 @@ impl Adapting {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ReplyEnd {
     Completed,
-    /// Completed without a language model: no reflections.
+    /// Completed without a language model, so no reflection follows.
     Offline,
-    /// Failed, or without text.
+    /// Failed, or completed without text.
     NoReply,
 }
 
@@ -105,12 +105,12 @@ impl MeasuredTone {
 #[derive(Debug, Clone)]
 pub struct NotedQuestion {
     allowed: Allowed,
-    /// `None` if it is not scored, or a model reads it later.
+    /// `None` if the question is not scored, or if a model scores it later.
     measured: Option<MeasuredTone>,
     end: ReplyEnd,
 }
 
-/// Options of a `utility` task that reads the tone of its parent's question.
+/// Options of a `utility` task that has a model rate the tone of its parent's question.
 #[derive(Debug, Clone, Copy, Serialize, Deserialize)]
 pub(super) struct ToneOptions {
     pub(super) state_id: Uuid,
@@ -125,7 +125,7 @@ pub(super) struct ReflectOptions {
     pub(super) prompt: PromptName,
 }
 
-/// Conversation of a task to queue, and the task that asks for it.
+/// Conversation of a task to queue, and the task that causes it.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct TaskOrigin {
     pub(super) target: TaskTarget,
@@ -144,10 +144,11 @@ impl TaskOrigin {
 }
 
 impl NotedQuestion {
-    /// Stores everything in the transaction that ends the reply, if it is still allowed. The task must have ended.
+    /// Stores the score and queues what follows, in the transaction that ends the reply, if adaptation is still allowed. The
+    /// task must have ended.
     ///
     /// # Errors
-    /// If the database fails.
+    /// Only database errors.
     pub async fn store(&self, c: &mut Conn, task: &Task, lease: &Lease) -> Result<(), DbError> {
         let key = StateKey::of(task, &lease.target);
         let allowed = self.allowed.clone();
@@ -168,7 +169,7 @@ impl NotedQuestion {
                 event = score(c, &key, &mut state, settings, measured, asked_at).await?;
             }
             (Some(_), None) => {
-                // A model reads the tone first; the task then finds the event and queues the reflection.
+                // A model rates the tone first; that task then finds the event and queues the reflection.
                 state.store(c).await?;
                 let options = ToneOptions {
                     state_id: state.id,
@@ -187,7 +188,7 @@ impl NotedQuestion {
     }
 }
 
-/// Stores a tone that was read after the reply, and queues the reflection that follows. `reply` is the task of the reply.
+/// Stores a tone that a model rated after the reply, and queues the reflection that is due. `reply` is the task of the reply.
 pub(super) async fn store_tone(
     c: &mut Conn,
     reply: &Task,
@@ -213,7 +214,7 @@ pub(super) async fn store_tone(
     state.store(c).await
 }
 
-/// Time of the question; `None` if it was deleted.
+/// Time of the question; `None` if the question was deleted.
 pub(super) async fn asked_at(c: &mut Conn, task: &Task) -> Result<Option<Timestamp>, DbError> {
     let row: Option<(Timestamp,)> = c
         .q("select created_at from messages where id = $1 and deleted_at is null")
@@ -223,7 +224,7 @@ pub(super) async fn asked_at(c: &mut Conn, task: &Task) -> Result<Option<Timesta
     Ok(row.map(|row| row.0))
 }
 
-/// Adds a score, and returns the event that it is part of. A message that was overtaken by a newer one is not an event.
+/// Adds a score, and returns the adaptation event that it causes. A message causes none if a newer one was scored first.
 async fn score(
     c: &mut Conn,
     key: &StateKey,
@@ -243,8 +244,8 @@ async fn score(
     Ok(event)
 }
 
-/// Adds a score to the newest ones, in the order of the messages, and checks whether it is the newest. The message of a repeated
-/// reply is scored once.
+/// Adds a score to the recent ones, in the order of the messages, and returns whether it is the newest. A message that is
+/// replied to again is not scored again.
 fn add(
     state: &mut StoredState,
     settings: &SentimentSettings,
@@ -258,7 +259,7 @@ fn add(
         settings.satisfaction_threshold,
     );
     let scores = &mut state.scores.0;
-    // Stored times have milliseconds.
+    // Stored times have only millisecond precision.
     let is_known = |score: &StoredScore| score.shown.at.to_text() == at.to_text();
     if !scores.iter().any(is_known) {
         let place = scores.partition_point(|score| score.shown.at.to_text() < at.to_text());
@@ -309,7 +310,7 @@ async fn queue_due(
     Ok(())
 }
 
-/// Queues a task in the background that only the person sees.
+/// Queues a personal background task.
 pub(super) async fn insert_task(
     c: &mut Conn,
     kind: TaskKind,
@@ -375,7 +376,7 @@ mod tests {
         let settings = settings(json!({"enabled": true, "history_window": 3}));
         let mut state = state();
         let at = |n: u64| Timestamp::EPOCH + Duration::from_secs(n);
-        // The reply to the second message ends last, and the first message is scored again after its score was dropped.
+        // The reply to the second message ends last; then the first message is scored again after its score was dropped.
         for (n, is_newest) in [
             (1, true),
             (3, true),

@@ -1,4 +1,4 @@
-//! A person's access to their own states, and reflections that they start. There is no access for anyone else.
+//! A person's access to their own states, and the reflections that they start. Nobody else has access.
 
 use uuid::Uuid;
 
@@ -27,7 +27,7 @@ use super::{
 /// Cursor kind of a list of states.
 const CURSOR: &str = "adaptation";
 
-/// Requires a right over the caller's own data: people have it in every role, API keys need `chat:write`.
+/// Requires the right to change the caller's own data: people have it in every role, and API keys need `chat:write`.
 fn require_own(actor: &Actor<'_>) -> Result<(), AdaptationError> {
     if actor.key.is_some() {
         actor.require(Scope::ChatWrite)?;
@@ -35,7 +35,7 @@ fn require_own(actor: &Actor<'_>) -> Result<(), AdaptationError> {
     Ok(())
 }
 
-/// Finds a conversation of the actor's workspace that the caller can read, with the key of the caller's state there.
+/// Finds a conversation in the actor's workspace that the caller can read, and the key of the caller's state in it.
 async fn find_place<'a>(
     c: &mut Conn,
     caller: &'a Caller,
@@ -91,8 +91,8 @@ pub async fn get(
     Ok(state.into())
 }
 
-/// Deletes the caller's state, if there is one. A state in a conversation that the caller has lost access to, or with an agent that
-/// they can no longer see, is still theirs.
+/// Deletes the caller's state, if there is one. Callers can also delete a state in a conversation that they can no longer read,
+/// or with an agent that they can no longer see.
 ///
 /// # Errors
 /// An error of the access checks if there is no state.
@@ -130,7 +130,7 @@ pub async fn delete_all(c: &mut Conn, actor: &Actor<'_>) -> Result<u64, Adaptati
     Ok(state::delete_all(c, actor.workspace, actor.user).await?)
 }
 
-/// A cursor holds 63-bit numbers, so the lower half of the ID is split in two.
+/// Cursor after a state. Cursors hold 63-bit numbers, so the lower half of the ID is split in two.
 fn cursor_at(id: Uuid) -> String {
     let (high, low) = id.as_u64_pair();
     let number = |part: u64| i64::try_from(part).unwrap_or_default();
@@ -172,7 +172,7 @@ pub async fn list(
     Ok((shown.collect(), next.filter(|_| has_more)))
 }
 
-/// A reflection that the caller asks for.
+/// A reflection that the caller starts.
 #[derive(Debug, Clone)]
 pub struct ReflectRequest {
     /// ID of the agent, or `main`.
@@ -183,7 +183,7 @@ pub struct ReflectRequest {
     pub has_model: bool,
 }
 
-/// Queues a reflection with a manual metaprompt. Returns the queued or running one, if there is one already.
+/// Queues a reflection with a manual metaprompt. If the same reflection is already queued or running, returns its task.
 ///
 /// # Errors
 /// `Off`, `Invalid` for a metaprompt that is not manual, `NoModel`, or an error of the access checks.

@@ -1,4 +1,4 @@
-//! Prompts of reflections: templates with data about the conversation in place of their variables.
+//! Prompts of reflections: templates whose variables are replaced with data about the conversation.
 
 use std::sync::LazyLock;
 
@@ -81,8 +81,8 @@ impl ReflectPrompt {
         }
     }
 
-    /// Renders the template. Every variable is replaced with labeled data, but only once, because the text counts
-    /// toward the person's usage.
+    /// Renders the template. Only the first use of each variable is replaced with labeled data, because the text
+    /// counts toward the person's usage.
     pub(super) fn render(&self, state: &StoredState, recent: &Recent) -> String {
         let mut shown = Vec::new();
         let mut of = |part| match part {
@@ -90,7 +90,7 @@ impl ReflectPrompt {
             TemplatePart::Variable(name) if shown.contains(&name) => format!("({name}: see above)"),
             TemplatePart::Variable(name) => {
                 shown.push(name);
-                // Templates are checked when they are stored.
+                // Templates were validated when they were stored.
                 (name.parse()).map_or_else(|_| String::new(), |name| value(name, state, recent))
             }
         };

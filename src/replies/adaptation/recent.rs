@@ -13,7 +13,7 @@ use crate::{
 
 use super::state::StateKey;
 
-/// Number of questions with their replies that a model reads.
+/// Number of questions, with their replies, that a model reads.
 const RECENT_TURNS: i64 = 5;
 const RECENT_TOKENS_MAX: u64 = 2_000;
 const RECENT_ERRORS: i64 = 3;
@@ -51,7 +51,8 @@ struct TurnRow {
 }
 
 impl Recent {
-    /// Reads the newest questions of a person to an agent, without deleted messages. The names are those of labels.
+    /// Reads the newest questions of a person to an agent, without deleted messages. `person` and `agent` are the
+    /// names for labels.
     pub(super) async fn load(
         c: &mut Conn,
         key: &StateKey,
@@ -95,7 +96,7 @@ impl Recent {
     }
 }
 
-/// Counts the failed ones among a person's last 10 replies by an agent.
+/// Counts how many of an agent's last 10 replies to a person failed.
 pub(super) async fn count_failed(c: &mut Conn, key: &StateKey) -> Result<i64, DbError> {
     c.q(concat!(
         "select count(*) from (",
@@ -114,7 +115,8 @@ pub(super) async fn count_failed(c: &mut Conn, key: &StateKey) -> Result<i64, Db
     .await
 }
 
-/// Renders the turns that fit, and the beginning and the end of the next one. `turns` are newest first.
+/// Renders the newest turns that fit, and the beginning and the end of the first one that does not fit. `turns` are
+/// newest first.
 fn conversation(turns: &[TurnRow], person: &str, agent: &str) -> String {
     let line = |name: &str, text: &str| {
         let text = without_control_tokens(text);

@@ -1,4 +1,5 @@
-//! Runs the tasks of adaptation: `utility` reads the tone of a question, and `reflect` lets a model choose the traits.
+//! Runs the tasks of adaptation: `utility` has a model rate the tone of a question, and `reflect` has a model choose
+//! the traits.
 
 use std::sync::{Arc, LazyLock};
 
@@ -104,13 +105,13 @@ impl Handler for Reflector {
     }
 }
 
-/// Reads the options of a task.
+/// Parses the options of a task.
 fn options_of<T: DeserializeOwned>(task: &Task) -> Option<T> {
     let options = task.input.0.options.clone()?;
     serde_json::from_value(options).ok()
 }
 
-/// Ends a task, with the model that was to be called or the reason why it failed. There is no notice.
+/// Ends a task without a notice. `done` is the model, or the reason for a failure.
 async fn end(c: &mut Conn, lease: &Lease, done: Result<String, FailCode>) -> Result<(), LeaseLost> {
     let end = match done {
         Ok(model) => End::Completed {
@@ -129,7 +130,7 @@ async fn end(c: &mut Conn, lease: &Lease, done: Result<String, FailCode>) -> Res
     Ok(())
 }
 
-/// A reflection that is allowed, with everything that its prompt needs.
+/// An allowed reflection, with everything that its prompt needs.
 struct ReflectWork {
     agent: Resolved,
     allowed: Allowed,
@@ -138,7 +139,7 @@ struct ReflectWork {
 }
 
 impl Reflector {
-    /// The model of a call for an agent's version.
+    /// The model for a call on behalf of an agent's version.
     async fn model(
         &self,
         lease: &Lease,
@@ -150,7 +151,7 @@ impl Reflector {
         self.utility.model(lease.workspace, choice, &main).await
     }
 
-    /// Ends a task that changes nothing.
+    /// Ends a task without changing the state.
     async fn finish(&self, lease: Lease, done: Result<String, FailCode>) -> Result<(), LeaseLost> {
         let db = self.utility.db.clone();
         db.write(lease.workspace.0, async move |c: &mut Conn| {
@@ -195,7 +196,7 @@ impl Reflector {
             .await?;
         let changes = match answer {
             Ok(Answer::Read(changes)) => changes,
-            // An unreadable answer changes nothing.
+            // An answer that cannot be parsed changes nothing.
             Ok(Answer::Unread(_)) => TraitChanges::default(),
             Err(e) => return Ok(self.finish(lease, Err(e.code())).await?),
         };
@@ -267,7 +268,7 @@ impl Reflector {
     }
 }
 
-/// A question whose tone is still to be read.
+/// A question whose tone a model has yet to rate.
 struct ToneWork {
     /// Task of the reply.
     reply: Task,
@@ -289,7 +290,7 @@ impl ToneWork {
     }
 }
 
-/// Loads the question that a task rates; `None` if it was deleted, or it is no longer allowed.
+/// Loads the question that a task rates; `None` if the question was deleted or adaptation is no longer allowed.
 async fn tone_work(c: &mut Conn, task: &Task, lease: &Lease) -> Result<Option<ToneWork>, DbError> {
     let reply = match task.parent_task_id {
         Some(reply) => queue::find_task(c, reply).await?,
@@ -324,7 +325,7 @@ async fn find_agent(c: &mut Conn, lease: &Lease) -> Result<Option<Resolved>, DbE
     profiles::find_resolved(c, target.agent, target.agent_version).await
 }
 
-/// Loads a reflection; `None` if it is no longer allowed, or if its state was deleted.
+/// Loads a reflection; `None` if adaptation is no longer allowed or the state was deleted.
 async fn reflecting(
     c: &mut Conn,
     task: &Task,
@@ -357,7 +358,7 @@ async fn reflecting(
     }))
 }
 
-/// Checks whether the message that a reflection follows was deleted; false for one that the person started.
+/// Checks whether the message that caused a reflection was deleted; false for a reflection that the person started.
 async fn is_question_deleted(c: &mut Conn, reply: Option<TaskId>) -> Result<bool, DbError> {
     let reply = match reply {
         Some(reply) => queue::find_task(c, reply).await?,
@@ -369,7 +370,7 @@ async fn is_question_deleted(c: &mut Conn, reply: Option<TaskId>) -> Result<bool
     })
 }
 
-/// Checks whether the part of the profile that a prompt belongs to is on.
+/// Checks whether the profile still enables the part to which a prompt belongs.
 fn is_allowed(prompt: &PromptName, allowed: &Allowed) -> bool {
     match prompt {
         PromptName::Preset(_) => allowed.sentiment.is_some(),
@@ -377,7 +378,7 @@ fn is_allowed(prompt: &PromptName, allowed: &Allowed) -> bool {
     }
 }
 
-/// Reads a tone; `None` without a score. Numbers are clamped.
+/// Parses a tone and clamps its numbers; `None` without a score.
 fn parse_tone(answer: &str) -> Option<Tone> {
     let found = objects(answer)
         .into_iter()

@@ -1,4 +1,4 @@
-//! Pure functions that find the event of a conversation and the reflection that follows.
+//! Pure functions that find the adaptation event of a conversation and the reflection that is due.
 
 use crate::agents::profiles::{
     AdaptationEvent, Reflection, SELF_TRAIT_ADJUSTMENT, SentimentPreset, SentimentSettings,
@@ -13,12 +13,12 @@ const FRUSTRATED_ABOVE: f64 = 0.6;
 const SATISFIED_ABOVE: f64 = 0.5;
 /// Minimum number of failed replies among the last 10 for an event.
 const FAILED_MIN: i64 = 2;
-/// Number of neutral messages whose mean length is compared with `DULL_LENGTH`.
+/// Number of neutral messages in a row whose mean length is compared with `DULL_LENGTH`.
 const DULL_MESSAGES: usize = 4;
 /// Mean length in UTF-16 code units below which messages show low engagement.
 const DULL_LENGTH: i64 = 50;
 
-/// Counts the newest scores of a class in a row.
+/// Counts how many of the newest scores in a row have a class.
 pub(super) fn streak(scores: &[StoredScore], class: SentimentClass) -> usize {
     let newest_first = scores.iter().rev();
     newest_first
@@ -26,8 +26,8 @@ pub(super) fn streak(scores: &[StoredScore], class: SentimentClass) -> usize {
         .count()
 }
 
-/// Finds the event with the highest priority after the newest score. `failed` is the number of the person's last 10 replies that
-/// failed.
+/// Finds the adaptation event with the highest priority after the newest score. `failed` is the number of the person's last 10
+/// replies that failed.
 pub(super) fn event(
     scores: &[StoredScore],
     failed: i64,
@@ -72,8 +72,9 @@ pub(super) struct DueReflection {
     pub(super) interval_id: Option<String>,
 }
 
-/// Finds the reflection after a reply: the preset of the event, otherwise the first metaprompt for it, otherwise a due one of an
-/// interval. None in the turn after a reflection on an event, nor in the turn before one that was found first.
+/// Finds the reflection to queue after a reply: the preset for the event, otherwise the first metaprompt for the event,
+/// otherwise an interval reflection that is due. Returns `None` in the turns directly before and after a reflection on an event;
+/// a model can find an event of an earlier turn later.
 pub(super) fn due(
     state: &StoredState,
     turn: i64,
@@ -120,7 +121,7 @@ fn intervals(reflection: &Reflection) -> Vec<(PromptName, &str, u32)> {
     for metaprompt in &reflection.metaprompts {
         let own = match metaprompt.trigger.kind {
             TriggerType::TurnInterval => metaprompt.trigger.interval_turns,
-            // It replaces the built-in one.
+            // This metaprompt replaces the built-in reflection.
             _ if metaprompt.id == SELF_TRAIT_ADJUSTMENT => reflection.interval_turns,
             _ => None,
         };
@@ -354,7 +355,7 @@ mod tests {
                 Some(&reflection),
             ))
         };
-        // A model can read the tones of earlier questions later.
+        // A model can rate earlier questions later.
         assert!(at(2).is_some());
         assert_eq!(at(3), None);
         assert_eq!(at(5), None);

@@ -1,4 +1,4 @@
-//! Adaptation states of an agent for a person in a conversation, with the scores of the newest messages, and their statements.
+//! Adaptation states of an agent for a person in a conversation, with the scores of the newest messages, and the SQL for them.
 
 use std::{collections::BTreeMap, time::Duration};
 
@@ -20,7 +20,7 @@ use super::traits::{Mood, TaskComplexity, Traits, UserSkill};
 const EXPIRES_AFTER: Duration = Duration::from_hours(30 * 24);
 
 text_enum! {
-    /// Class of a message by the thresholds of the agent.
+    /// Class of a message according to the agent's thresholds.
     pub enum SentimentClass {
         Negative = "negative",
         Neutral = "neutral",
@@ -60,12 +60,12 @@ pub struct MessageScore {
 pub struct StoredScore {
     #[serde(flatten)]
     pub shown: MessageScore,
-    /// The person seemed confused.
+    /// True if the person seemed confused.
     #[serde(default)]
     pub confused: bool,
 }
 
-/// The newest event of a conversation with a person.
+/// The newest adaptation event in a conversation with a person.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct LastEvent {
     pub event: AdaptationEvent,
@@ -79,7 +79,7 @@ pub enum PromptName {
     Preset(SentimentPreset),
     /// ID of a metaprompt of the agent.
     Metaprompt(String),
-    /// The built-in reflection of an interval.
+    /// The built-in interval reflection.
     BuiltIn,
 }
 
@@ -113,7 +113,7 @@ impl StateKey {
 /// A row of `adaptation_states`.
 #[derive(Debug, Clone, PartialEq, sqlx::FromRow)]
 pub struct StoredState {
-    /// A state that is created again after its deletion has a new ID.
+    /// ID of the state; one that is created again after its deletion has a new ID.
     pub id: Uuid,
     pub agent_id: AgentId,
     pub thread_id: ThreadId,
@@ -165,7 +165,7 @@ impl StoredState {
         }
     }
 
-    /// Finds the state of a person; `None` if there is none, or it has expired.
+    /// Finds the state of a person; `None` if there is none or if it has expired.
     pub async fn find(c: &mut Conn, key: &StateKey) -> Result<Option<Self>, DbError> {
         c.q(state_sql!(
             "where conversation_id = $1 and agent_id = $2 and user_id = $3 and last_message_at > $4"
@@ -178,7 +178,7 @@ impl StoredState {
         .await
     }
 
-    /// Finds a state that is still the same one.
+    /// Finds the state with this key, if it still has this ID.
     pub async fn find_same(
         c: &mut Conn,
         key: &StateKey,
@@ -217,7 +217,7 @@ impl StoredState {
         Ok(state)
     }
 
-    /// Stores everything that changes. A deleted state stays deleted.
+    /// Stores the fields that can change. Does not recreate a deleted state.
     pub async fn store(&self, c: &mut Conn) -> Result<(), DbError> {
         c.q(
             "update adaptation_states set mood = $2, user_skill = $3, task_complexity = $4, last_event = $5, scores = $6, turns = $7, \
@@ -271,7 +271,7 @@ pub(super) async fn delete_all(
         .await
 }
 
-/// Lists the states of a person in a workspace that were created before one, newest first.
+/// Lists the states of a person in a workspace that were created before a given one, newest first.
 pub(super) async fn list(
     c: &mut Conn,
     workspace: WorkspaceId,
@@ -291,10 +291,10 @@ pub(super) async fn list(
     .await
 }
 
-/// Deletes states whose last message is too old, a few per transaction.
+/// Deletes expired states, a few per transaction.
 ///
 /// # Errors
-/// If the database fails.
+/// Only database errors.
 pub async fn delete_expired(db: &Db) -> Result<(), DbError> {
     let has_some = db
         .delete_expired(
@@ -324,7 +324,7 @@ pub struct AdaptationState {
     pub user_skill: UserSkill,
     pub task_complexity: TaskComplexity,
     pub last_event: Option<LastEvent>,
-    /// Scores of the caller's newest messages that asked the agent, oldest first.
+    /// Scores of the caller's newest messages to the agent, oldest first.
     pub scores: Vec<MessageScore>,
 }
 

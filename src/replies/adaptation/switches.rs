@@ -1,5 +1,5 @@
-//! The three switches: workspace, agent, and person. Turning one off stops everything at once, including for replies
-//! that run with
+//! The switches of the workspace, the agent, and the person. Turning one off stops adaptation immediately, including for replies
+//! that run with an earlier version of the agent.
 //an earlier version of the agent.
 
 use crate::{
@@ -10,7 +10,7 @@ use crate::{
 
 use super::state::StateKey;
 
-/// `sentiment` and `reflection` of the current version, with its bases.
+/// `sentiment` and `reflection` of the current version, including its bases.
 type CurrentRow = (
     Option<Json<Option<Sentiment>>>,
     Option<Json<Option<Reflection>>>,
@@ -19,14 +19,14 @@ type CurrentRow = (
 /// Settings of an agent for people who allow adaptation.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(super) struct Allowed {
-    /// `None` if nothing is scored.
+    /// `None` if the agent does not score messages.
     pub(super) sentiment: Option<SentimentSettings>,
-    /// `None` without reflections of the agent.
+    /// `None` if the agent has no reflections.
     pub(super) reflection: Option<Reflection>,
 }
 
 impl Allowed {
-    /// Reads the settings of an agent's version; `None` if it does not adapt.
+    /// Returns the settings of an agent's version; `None` if that version does not adapt.
     pub(super) fn of(profile: &Profile) -> Option<Self> {
         let own = Self {
             sentiment: profile.sentiment.as_ref().and_then(Sentiment::settings),
@@ -35,8 +35,8 @@ impl Allowed {
         (own != Self::default()).then_some(own)
     }
 
-    /// Reads all switches as they are now; `None` if one is off. The agent must be active, and its current version must allow it,
-    /// too. The person must be a member who can read the channel.
+    /// Reads the current state of all switches; `None` if one is off. The agent must be active, and its current version must
+    /// allow adaptation as well. The person must be a member who can read the channel.
     pub(super) async fn current(
         self,
         c: &mut Conn,

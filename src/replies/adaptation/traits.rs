@@ -113,7 +113,7 @@ pub struct TraitChanges {
 }
 
 impl TraitChanges {
-    /// Reads an answer; `None` without an object. Everything but known values of the three fields is dropped.
+    /// Parses an answer; `None` if it contains no object. Keeps only known values of the three fields.
     pub(super) fn parse(answer: &str) -> Option<Self> {
         let found = objects(answer);
         let has_field = |object: &&Value| {
@@ -130,7 +130,7 @@ impl TraitChanges {
         })
     }
 
-    /// Schema of the answer.
+    /// JSON schema of the answer.
     pub(super) fn schema() -> Value {
         let one_of = |values: Vec<&str>| {
             let mut values: Vec<Value> = values.into_iter().map(Value::from).collect();

@@ -8,12 +8,12 @@ use regex::Regex;
 
 use crate::{chat::plain::MARKDOWN, ids::MessageId};
 
-/// Maximum number of marks that are read; further ones are removed.
+/// Maximum number of marks that are read; any more are removed.
 const MARKS_MAX: usize = 500;
 
 static MARKS: LazyLock<Option<Regex>> = LazyLock::new(|| {
     let handles = r"[SF]\d{1,6}(?:\s*(?:[,;&–-]|and|und|et|y)\s*[SF]\d{1,6})*";
-    // Some models add a name.
+    // Some models add a name after the handle.
     let mark = format!(r"[\[【]\s*{handles}(?:\s*[:|][^\[\]\n]{{0,80}})?\s*[\]】]");
     let numbers = r"\[\d{1,3}(?:\s*[,;–-]\s*\d{1,3})*\]";
     Regex::new(&format!(r"(?i){mark}(?:\s*[,;]\s*{mark})*|{numbers}")).ok()
@@ -25,9 +25,9 @@ static HANDLES: LazyLock<Option<Regex>> =
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Mark {
     range: Range<usize>,
-    /// In uppercase, without repetitions; empty for numbers that the model wrote.
+    /// Distinct handles in uppercase; empty for a number that the model wrote.
     handles: Vec<String>,
-    /// Position of its sentence.
+    /// Position of the sentence to which the mark belongs.
     sentence: usize,
 }
 
@@ -43,7 +43,7 @@ pub(super) struct Marked {
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Numbered {
     pub(super) text: String,
-    /// The message of `[n]` is at `n - 1`.
+    /// Cited messages; the message of `[n]` is at `n - 1`.
     pub(super) messages: Vec<MessageId>,
     /// Number of removed citations.
     pub(super) removed: usize,
@@ -60,7 +60,7 @@ impl Line {
     fn of(text: &str, line: Range<usize>, marks: &[(Range<usize>, Vec<String>)]) -> Self {
         let (mut plain, mut at, mut from) = (String::new(), Vec::new(), line.start);
         for (range, _) in marks {
-            // Bold words do not hide the end of a sentence.
+            // Asterisks are removed, because bold text can hide the end of a sentence.
             plain.push_str(&text[from..range.start].trim_end().replace("**", ""));
             at.push(plain.len());
             from = range.end;
@@ -74,8 +74,9 @@ impl Line {
         }
     }
 
-    /// The sentence of a mark: the one that it is in, or that it follows; at the start of a line, the next one. One that says
-    /// little, such as "Source:", and one that starts in lowercase, after an abbreviation, come with the one before.
+    /// The sentence of a mark: the sentence that contains the mark or precedes it, or at the start of a line, the next one.
+    /// The previous sentence is included if the sentence is as short as "Source:", or starts in lowercase after an
+    /// abbreviation.
     fn sentence(&self, at: usize, last: &str) -> String {
         let text = |range: &Range<usize>| without_list_number(&self.plain[range.clone()]);
         let is_told = |range: &Range<usize>| text(range).contains(char::is_alphabetic);
@@ -110,14 +111,14 @@ impl Line {
     }
 }
 
-/// Checks whether a text ends like an abbreviation: "9 a.m.", "approx.".
+/// Checks whether a text ends with an abbreviation, such as "9 a.m." or "approx.".
 fn ends_short(text: &str) -> bool {
     let word = text.rsplit(char::is_whitespace).next().unwrap_or_default();
     let stem = word.trim_end_matches('.');
     word.ends_with('.') && (stem.contains('.') || stem.chars().count() <= 3)
 }
 
-/// A line or sentence without the number of its list entry, or of its row in a table.
+/// A line or sentence without the number of its list item or table row.
 fn without_list_number(text: &str) -> &str {
     let start = text.trim_start_matches(|c: char| c.is_whitespace() || "#>*+-|".contains(c));
     let rest = start.trim_start_matches(|c: char| c.is_ascii_digit());
@@ -136,7 +137,7 @@ fn code_spans(text: &str) -> Vec<Range<usize>> {
     let parser = Parser::new_ext(text, MARKDOWN);
     let code = parser.into_offset_iter().filter_map(|(event, range)| {
         let is_code = match event {
-            // A handle can look like the name of a link.
+            // A mark can look like the label of a reference link, so such links do not count.
             Event::Start(Tag::Link { link_type, .. } | Tag::Image { link_type, .. }) => {
                 matches!(
                     link_type,
@@ -149,7 +150,7 @@ fn code_spans(text: &str) -> Vec<Range<usize>> {
     });
     let mut spans: Vec<Range<usize>> = Vec::new();
     for range in code {
-        // Code can be in links.
+        // Code can be inside a link.
         if spans.last().is_none_or(|span| span.end <= range.start) {
             spans.push(range);
         }
@@ -248,7 +249,7 @@ impl Marked {
         handles
     }
 
-    /// Sentences with the distinct handles of their marks.
+    /// Sentences that have marks, each with its distinct handles.
     pub(super) fn sentences(&self) -> Vec<(&str, Vec<&str>)> {
         let texts = self.sentences.iter().map(String::as_str);
         let mut sentences: Vec<(&str, Vec<&str>)> = texts.map(|text| (text, Vec::new())).collect();
@@ -263,8 +264,9 @@ impl Marked {
         sentences
     }
 
-    /// Replaces marks by numbers in the order of the text. `source` is the message that a handle cites in a sentence;
-    /// citations without one are removed. A number that the model wrote is removed if it could be taken for a citation.
+    /// Replaces marks with numbers, in the order of the text. `source` returns the message that a handle cites in a sentence;
+    /// citations without a message are removed. A number that the model wrote is removed if it could be mistaken for a
+    /// citation.
     pub(super) fn numbered(&self, source: impl Fn(usize, &str) -> Option<MessageId>) -> Numbered {
         let mut result = Numbered::default();
         let mut cited: Vec<Vec<usize>> = Vec::new();
@@ -295,7 +297,7 @@ impl Marked {
         result
     }
 
-    /// The text with these numbers in place of the marks. Numbers of the model up to `count` are removed.
+    /// The text with these numbers in place of the marks. Bracketed numbers up to `count` that the model wrote are removed.
     fn written(&self, cited: &[Vec<usize>], count: usize, is_escaped: bool) -> Numbered {
         let mut result = Numbered::default();
         let mut from = 0;
@@ -329,7 +331,7 @@ impl Marked {
         result
     }
 
-    /// Leaves marks of files alone, which the text can mean otherwise: `Press [F5]`.
+    /// Ignores marks with file handles, which can have another meaning in the text, as in `Press [F5]`.
     pub(super) fn without_files(mut self) -> Self {
         let is_file = |handle: &String| handle.starts_with('F');
         self.marks
@@ -338,7 +340,7 @@ impl Marked {
     }
 }
 
-/// Handles of a mark in uppercase, without zeros at their start.
+/// Handles of a mark in uppercase, without leading zeros.
 fn handles_in(mark: &str, max: usize) -> Vec<String> {
     let mut handles: Vec<String> = Vec::new();
     for found in HANDLES
@@ -354,7 +356,7 @@ fn handles_in(mark: &str, max: usize) -> Vec<String> {
     handles
 }
 
-/// Checks whether a number in brackets is, or names, a link.
+/// Checks whether a number in brackets is a link or the label of one.
 fn has_numbered_link(text: &str) -> bool {
     let is_number = |name: &str| !name.is_empty() && name.bytes().all(|b| b.is_ascii_digit());
     let parser = Parser::new_ext(text, MARKDOWN);
@@ -381,7 +383,8 @@ fn has_numbered_link(text: &str) -> bool {
     false
 }
 
-/// Extends the range of a removed mark: brackets around nothing else, and the spaces before it.
+/// Extends the range of a mark that will be removed, so that it includes the spaces before it and brackets that contain
+/// nothing else.
 fn without_traces(text: &str, range: Range<usize>) -> Range<usize> {
     let (mut start, mut end) = (range.start, range.end);
     for _ in 0..3 {

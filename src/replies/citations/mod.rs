@@ -1,5 +1,5 @@
-//! Citations of a reply. The marks of a model become `[n]` where the cited message supports the sentence; others are
-//! removed.
+//! Citations of a reply. A mark that a model wrote becomes `[n]` if the cited message supports the sentence; all
+//! others are removed.
 //!
 //! ```text
 //! text ─ marks ─► handles of the task ─► messages that everyone here can read now ─► support ─► `[n]`, sources
@@ -29,44 +29,44 @@ use crate::{
 
 use marks::Marked;
 
-/// Minimum share of a sentence's content words that its sources contain, in percent.
+/// Minimum percentage of a sentence's content words that its sources must contain.
 const SUPPORT_PERCENT_MIN: usize = 30;
-/// Maximum number of distinct handles in a reply; further ones are removed.
+/// Maximum number of distinct handles in a reply; any more are removed.
 const HANDLES_MAX: usize = 64;
-/// Maximum number of bytes that are read of the cited files together.
+/// Maximum number of bytes read from all cited files together.
 const FILE_BYTES_MAX: usize = 1024 * 1024;
 
-/// The end of a reply.
+/// The final text of a reply, with its sources.
 #[derive(Debug, Clone)]
 pub(super) struct CitedText {
     pub(super) text: ReplyText,
     pub(super) sources: Vec<MessageSource>,
     /// `None` if no citation was removed.
     pub(super) removed: Option<i64>,
-    /// In UTF-16 code units.
+    /// Length of the text in UTF-16 code units.
     pub(super) length: i64,
 }
 
 /// A reply whose citations were checked.
 pub(super) struct Cited {
-    /// With every supported citation.
+    /// The text with every supported citation.
     whole: CitedText,
-    /// `None` if it has no marks.
+    /// `None` if the reply has no marks.
     checked: Option<Checked>,
 }
 
 struct Checked {
     task: ToolTask,
     marked: Marked,
-    /// Messages that support a sentence, by the positions of sentences and by handles.
+    /// Messages that support a sentence, by sentence position and handle.
     supported: Vec<HashMap<String, MessageId>>,
     places: HashMap<MessageId, MessageSource>,
 }
 
-/// A cited message, as its sentences are compared with it.
+/// A cited message or file, prepared for the comparison with sentences.
 struct Source {
     message: MessageId,
-    /// Content words of the text, and of the name and place.
+    /// Content words of the text, of the author's name, and of the location.
     words: BTreeSet<String>,
     names: BTreeSet<String>,
     numbers: BTreeSet<String>,
@@ -85,7 +85,7 @@ impl CitedText {
 }
 
 impl Cited {
-    /// A reply that is not from a model; its sources were read for it.
+    /// A reply that was not written by a model, with sources that need no check.
     pub(super) fn ready(text: &str, sources: Vec<MessageSource>) -> Self {
         Self {
             whole: CitedText::of(text, sources, 0),
@@ -100,7 +100,7 @@ impl Cited {
         task: &ToolTask,
         text: &str,
     ) -> Result<Self, DbError> {
-        // Long texts take time.
+        // Checking a long text is slow, so it runs in a blocking thread.
         let read = text.to_owned();
         let read = tokio::task::spawn_blocking(move || Marked::of(read, HANDLES_MAX)).await;
         let Ok(mut marked) = read else {
@@ -147,7 +147,7 @@ impl Cited {
         }
     }
 
-    /// The text to store, without sources that are gone or hidden by now.
+    /// The text to store, without sources that were deleted or hidden in the meantime.
     pub(super) async fn at_end(&self, c: &mut Conn) -> Result<Cow<'_, CitedText>, DbError> {
         let Some(checked) = self
             .checked
@@ -196,7 +196,7 @@ impl Checked {
 struct Found {
     handles: Vec<(String, MessageId, Option<FileId>)>,
     messages: HashMap<MessageId, TaskMessage>,
-    /// Texts of published results, which their messages do not contain.
+    /// Texts of published resolutions, which their messages do not contain in full.
     results: HashMap<MessageId, String>,
     files: HashMap<FileId, Stored>,
 }
@@ -210,7 +210,7 @@ impl Found {
         let mut found = Self::default();
         for handle in handles {
             let (message, file) = match handles::find(&mut c, task.task, handle).await? {
-                // The question is not a source of its answer.
+                // The question cannot be a source of its own answer.
                 Some(Handled::Message(id)) => (Some(id).filter(|id| *id != task.trigger), None),
                 Some(Handled::File(id)) => {
                     let stored = files::find(&mut c, id).await?;
@@ -226,7 +226,7 @@ impl Found {
         let ids: Vec<MessageId> = found.handles.iter().map(|(_, id, _)| *id).collect();
         let reader = (task.workspace, rights.requester, rights.shared_in);
         let mut messages = task::find_readable(&mut c, reader, &ids).await?;
-        // A claim of an agent is not a source.
+        // Messages by agents are not sources.
         messages.retain(TaskMessage::is_source);
         let results = messages.iter();
         let results = results.filter(|message| message.kind == MessageKind::Resolution);
@@ -242,7 +242,7 @@ impl Found {
         self.handles.iter().any(|(_, _, file)| file.is_some())
     }
 
-    /// Texts of the files whose messages can be read. A file that is not a text has none.
+    /// Texts of the files whose messages can be read, without files that are not text.
     async fn read_files(&self, blobs: &Blobs) -> HashMap<FileId, String> {
         let mut texts = HashMap::new();
         let mut left = FILE_BYTES_MAX;
@@ -298,7 +298,7 @@ impl Found {
             channel.unwrap_or_default()
         );
         let mut numbers = numbers(&text);
-        // A sentence can name the date of the message.
+        // A sentence may mention the date of the message.
         numbers.extend(openvibe_extract::numbers(
             &message.created_at.day().to_string(),
         ));
@@ -310,7 +310,7 @@ impl Found {
         }
     }
 
-    /// Messages that support each sentence, by handles.
+    /// Messages that support each sentence, by handle.
     fn support(
         &self,
         marked: &Marked,
@@ -338,8 +338,8 @@ impl Found {
     }
 }
 
-/// The sources that support a sentence together: they contain enough of its words, and all of its numbers. Those that
-/// contribute nothing are left out.
+/// The sources that together support a sentence, which means that they contain enough of its words and all of its
+/// numbers. Sources that contribute nothing are left out.
 fn supporting<'s>(sentence: &str, cited: &[(&'s str, &'s Source)]) -> Vec<(&'s str, &'s Source)> {
     let mut words = keywords(sentence);
     let is_named = |word: &String| cited.iter().any(|(_, source)| source.names.contains(word));
@@ -350,7 +350,7 @@ fn supporting<'s>(sentence: &str, cited: &[(&'s str, &'s Source)]) -> Vec<(&'s s
     let mut supporting = Vec::new();
     for (handle, source) in cited {
         let own: Vec<&String> = words.intersection(&source.words).collect();
-        // The name alone can be the answer.
+        // The author's name alone can be the answer.
         if !own.is_empty() || words.is_empty() && has_name {
             said.extend(own);
             known.extend(source.numbers.iter().cloned());
@@ -362,7 +362,7 @@ fn supporting<'s>(sentence: &str, cited: &[(&'s str, &'s Source)]) -> Vec<(&'s s
     if is_supported { supporting } else { Vec::new() }
 }
 
-/// Texts of published results with the owners and dates of their action items, by their messages.
+/// Texts of published resolutions, with the owners and due dates of their action items, by resolution message.
 async fn results_of(
     c: &mut Conn,
     messages: &[MessageId],

@@ -1,4 +1,4 @@
-//! Checks of a model's items against the messages: what they do not support is dropped.
+//! Checks a model's items against the messages, and drops everything that the messages do not support.
 
 use std::{
     collections::{BTreeMap, HashMap, HashSet},
@@ -29,19 +29,19 @@ const PROSE_CHARS_MAX: usize = 1_000;
 const SOURCES_MAX: usize = 20;
 const ITEMS_OF_KIND_MAX: usize = 12;
 const SEGMENT_TOKENS_MAX: u64 = 450;
-/// Minimum size of a word that identifies its message.
+/// Minimum length, in characters, of a word that identifies its message.
 const TELLING_WORD_CHARS: usize = 4;
-/// Share of an item's words, in percent: in its source, and in a sentence of the agent's instructions.
+/// Percentages of an item's words: the minimum in its source, and the maximum in a sentence of the agent's instructions.
 const SOURCE_SHARE: usize = 50;
 const SYSTEM_SHARE: usize = 80;
-/// Share of the words of an agent's statement, in percent, that are in a memory entry that it knew.
+/// Percentage of the words of an agent's statement from which it counts as a repetition of a memory entry that the agent knew.
 const ECHO_SHARE: usize = 60;
 
 static REFERENCES: LazyLock<Option<Regex>> = LazyLock::new(|| {
     Regex::new(concat!(
         r"https?://[^\s<>()\[\]]+|`[^`\n]{2,80}`|#\d+\b|\b[A-Za-z][A-Za-z0-9]*-\d+\b|",
         r"(?:^|[\s(])((?:~|\.{1,2})?(?:/[\w.@-]+){2,}/?|[\w.-]+(?:/[\w.-]+)*/[\w-]+\.\w{1,8})\b|",
-        // Numbers with units.
+        // A number with a unit.
         r"[€$£]\s?\d(?:[\d.,]*\d)?|\b\d(?:[\d.,]*\d)?\s?(?:[%€$£]|(?:CHF|EUR|GBP|USD|[kKMGT]i?B|[mun]?s|min|h|[kcm]?m|[mk]?g|",
         r"[mcd]?l|[kM]?Wh?|m?A|k?V|°[CF]|px|dB|[kMG]?Hz|rpm)\b)",
     ))
@@ -56,7 +56,7 @@ pub(super) struct Source<'a> {
     recalled: Vec<(usize, HashSet<String>)>,
     language: Language,
     words: Vec<HashSet<String>>,
-    /// Words that occur in one message only.
+    /// Words that occur in only one message, with its position.
     telling: HashMap<String, usize>,
     lower: Vec<String>,
 }
@@ -85,7 +85,7 @@ impl Checked {
 }
 
 impl<'a> Source<'a> {
-    /// Indexes the messages; `recalled` are texts of memory that an agent knew when it wrote the message at a position.
+    /// Indexes the messages; `recalled` contains memory texts that an agent knew when it wrote the message at a position.
     pub(super) fn new(
         lines: &'a [SourceLine],
         people: &'a [SegmentPerson],
@@ -130,7 +130,7 @@ impl<'a> Source<'a> {
         (!words.is_empty() && shared(best) * 100 >= words.len() * SOURCE_SHARE).then_some(best)
     }
 
-    /// Checks whether each value and name of the text occurs in these messages, or names their authors.
+    /// Checks whether each value and name in the text occurs in these messages or is the name of one of their authors.
     fn supports(&self, text: &str, sources: &[usize]) -> bool {
         let says = |needle: &str| {
             sources.iter().any(|at| {
@@ -175,8 +175,8 @@ impl<'a> Source<'a> {
             })
     }
 
-    /// Finds the messages that say a sentence: the named ones, otherwise the nearest one, with those that alone have one of its
-    /// words. Empty if they do not support it.
+    /// Finds the messages that state a sentence: the named ones, otherwise the nearest one, together with messages that are the
+    /// only ones with one of its words. Empty if these messages do not support the sentence.
     pub(super) fn supporting(&self, text: &str, named: Vec<usize>) -> Vec<usize> {
         let mut sources = named;
         sources.sort_unstable();
@@ -224,7 +224,7 @@ impl<'a> Source<'a> {
         })
     }
 
-    /// Checks whether all sources are agents' messages that repeat their memory.
+    /// Checks whether all sources are messages in which agents repeat their own memory.
     fn is_echo(&self, item: &Item, words: &HashSet<String>) -> bool {
         let is_repeated = |at: &usize| {
             self.lines[*at].person.is_none()
@@ -312,7 +312,7 @@ impl<'a> Source<'a> {
         }
     }
 
-    /// Checks one item; `None` if the messages do not support it, or if it is not worth an entry.
+    /// Checks one item; `None` if the messages do not support the item, or if it is not worth an entry.
     pub(super) fn check_one(&self, raw: &RawItem, system: &str) -> Option<Item> {
         let instructions = self.instructions(system);
         let is_chatter = chatter(std::iter::once(&*raw.text)).contains(&true);
@@ -328,7 +328,7 @@ impl<'a> Source<'a> {
             .collect()
     }
 
-    /// Checks that an item has content words, and repeats neither the instructions nor an agent's memory.
+    /// Checks that an item has content words and repeats neither the instructions nor an agent's memory.
     fn is_news(&self, raw: &RawItem, item: &Item, instructions: &[HashSet<String>]) -> bool {
         let words = self.content_words(&raw.text);
         let is_instruction = instructions.iter().any(|sentence| {
@@ -371,7 +371,7 @@ impl<'a> Source<'a> {
                 found.extend(matches.filter_map(|m| {
                     let found = m.get(1).or(m.get(0))?;
                     let text = found.as_str();
-                    // Part of a longer word.
+                    // The match is part of a longer word.
                     if line.text[found.end()..].starts_with('-')
                         || !text.contains(char::is_alphanumeric)
                     {
@@ -386,7 +386,8 @@ impl<'a> Source<'a> {
             }
             for text in found {
                 let is_new = !items.iter().any(|item| item.text == text);
-                // A part can be a secret where its line is not recognized as one: the code span in `` `Barrel*Red19`/x ``.
+                // A part can be recognized as a secret although its line was not, such as the code span in `` `Barrel*Red19`/x
+                // ``.
                 if is_new
                     && !text.trim().is_empty()
                     && text.chars().count() <= ITEM_CHARS_MAX
@@ -407,7 +408,7 @@ impl<'a> Source<'a> {
     }
 }
 
-/// Checks for each text whether it is only a greeting, thanks, or the like.
+/// Checks for each text whether it is only small talk, such as a greeting or thanks.
 fn chatter<'t>(texts: impl Iterator<Item = &'t str>) -> Vec<bool> {
     let lines: Vec<Line> = texts
         .map(|text| Line {
@@ -501,7 +502,7 @@ pub(super) fn states(text: &str, value: &str) -> bool {
     has_value(&text.to_lowercase(), &value.to_lowercase())
 }
 
-/// Joins the first sentences that fit into one line.
+/// Joins the first sentences that fit into a line.
 pub(super) fn shortened<'t>(sentences: impl Iterator<Item = &'t str>, chars_max: usize) -> String {
     let mut text = String::new();
     for sentence in sentences {
@@ -671,7 +672,7 @@ mod tests {
             items.map(|item| item.text).collect()
         };
         assert_eq!(texts(&[(0, known.clone())]).len(), 2);
-        // People said it as well: the word `importer` is in their message only.
+        // A person also stated the second item: only their message contains the word `importer`.
         assert_eq!(texts(&[(1, known.clone())]).len(), 2);
         lines[0].text = "Let's ship on Friday.".to_owned();
         lines[1].text = format!("{}. The importer is slow.", lines[1].text);

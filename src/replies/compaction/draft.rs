@@ -1,4 +1,4 @@
-//! The request for a segment, and its answer.
+//! The model request for a segment, and the parsing of its answer.
 
 use std::sync::{Arc, LazyLock};
 
@@ -21,7 +21,7 @@ say it, such as [\"m3\"], \"about\": the person it is about, such as \"p1\", or 
 says how the assistant should treat them}]}. Note only what will matter later: no greetings, no jokes, nothing that was \
 taken back. If something was corrected, note only the correction.";
 const ITEMS_MAX: usize = 60;
-/// Tokens of a label.
+/// Estimated tokens of a label.
 pub(super) const LABEL_TOKENS: u64 = 16;
 
 static SCHEMA: LazyLock<Arc<Value>> = LazyLock::new(|| {
@@ -94,11 +94,12 @@ pub(super) struct RawItem {
 pub(super) struct RawDraft {
     pub gist: String,
     pub items: Vec<RawItem>,
-    /// True if the gist needs no check: it consists of quotes, or is an answer without JSON that was checked already.
+    /// True if the gist needs no check, because it consists of quotes, or is an answer without JSON that was already
+    /// checked.
     pub is_prose: bool,
 }
 
-/// Reads an answer; `None` without an object that has a gist or items.
+/// Parses an answer; `None` if it contains no object with a gist or items.
 pub(super) fn parse(text: &str) -> Option<RawDraft> {
     let found = objects(text)
         .into_iter()

@@ -5,7 +5,7 @@ use crate::{
     memory::entry::MemoryKind,
 };
 
-/// Kinds of items, the most important one first.
+/// Kinds of items, most important first.
 pub const KINDS: [MemoryKind; 8] = [
     MemoryKind::OpenLoop,
     MemoryKind::Todo,
@@ -17,7 +17,7 @@ pub const KINDS: [MemoryKind; 8] = [
     MemoryKind::Reference,
 ];
 
-/// Returns the rank of a kind; entries of a lower rank are kept first.
+/// Returns the rank of a kind; entries with a lower rank are kept first.
 pub fn rank(kind: MemoryKind) -> usize {
     let known = KINDS.iter().position(|known| *known == kind);
     known.unwrap_or(KINDS.len())
@@ -35,9 +35,9 @@ pub struct Item {
     pub kind: MemoryKind,
     pub text: String,
     pub sources: Vec<usize>,
-    /// Position of the person whom it is about.
+    /// Position of the person whom the sentence is about.
     pub about: Option<usize>,
-    /// True if the person says how the agent should treat them.
+    /// True if the person states how agents should treat them.
     pub for_agent: bool,
 }
 
@@ -48,7 +48,7 @@ pub struct SegmentPerson {
     pub name: String,
 }
 
-/// A message as checks and the extractor read it.
+/// A message in the form that the checks and the extractor read.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SourceLine {
     /// Position among the people of the segment; `None` for an agent.
@@ -58,6 +58,6 @@ pub struct SourceLine {
     pub day: chrono::NaiveDate,
     /// True if the message publishes a resolution.
     pub is_resolution: bool,
-    /// Agent that the message asks.
+    /// Agent that the message invokes.
     pub asks: Option<AgentId>,
 }

@@ -6,10 +6,10 @@
 //! segments that begin before the window ── render ──> block `summary`            no model rewrites a summary
 //! ```
 //!
-//! `catch_up` uses the same checks and the entries to summarize for people what they have not read.
+//! `catch_up` uses the entries and the same checks to summarize unread messages for people.
 //!
-//! Then a model compares new entries with older ones. Without a model, the extractor makes the entries. If a message changes,
-//! its segment and entries are not sent until the segment is made again (`agents::segments`).
+//! After a pass, a model compares the new entries with older ones. Without a model, the extractor makes the entries. If a
+//! message changes, its segment and the entries are not sent until the segment is rebuilt (`agents::segments`).
 
 pub mod catch_up;
 mod check;

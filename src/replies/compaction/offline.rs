@@ -1,4 +1,4 @@
-//! Items without a model, by the extractor.
+//! Makes items with the extractor, without a model.
 
 use std::collections::{HashMap, HashSet};
 
@@ -16,24 +16,26 @@ use super::{
     item::{SegmentPerson, SourceLine},
 };
 
-/// Minimum number of content words of a message that is kept, and of a decision or a task with its context. Shorter
-/// ones are seldom understood without their conversation: of 2,000 labeled messages (`scripts/bench-facts.py`), every
-/// tenth memory was worth keeping without this limit, and three of four with it.
+/// Minimum number of content words of a message that is kept, and of a decision or a task with its context. Shorter ones are
+/// rarely clear without their conversation: for 2,000 labeled messages (`scripts/bench-facts.py`), 1 of 10 entries was worth
+/// keeping without this limit, and 3 of 4 with it.
 const MESSAGE_WORDS_MIN: usize = 8;
 const RESULT_WORDS_MIN: usize = 10;
-/// Minimum number of content words of a decision that is announced as one.
+/// Minimum number of content words of a decision that its author calls a decision.
 const DECISION_WORDS_MIN: usize = 4;
-/// Minimum number of words between quotation marks that are a quotation, not a name.
+/// Minimum number of words between quotation marks that count as a quotation and not as a name.
 const QUOTED_WORDS_MIN: usize = 3;
-/// Number of content words, besides values, that a message shares with an earlier one whose value it changes.
+/// Minimum number of content words, besides values, that a message has in common with an earlier one whose value it changes.
 const SHARED_WORDS_MIN: usize = 2;
-/// Minimum number of content words, besides values, of a short message in the gist; its maximum size, and that of the gist.
+/// Limits for short messages in the gist: minimum number of content words besides values, maximum size of a message, and
+/// maximum size of the gist.
 const SUBJECT_WORDS_MIN: usize = 2;
 const SHORT_CHARS_MAX: usize = 160;
 const GIST_CHARS_MAX: usize = 600;
-/// Maximum number of texts with such a value and a word that alone identifies its subject: a value and its correction.
+/// Maximum number of texts that contain a value of the same kind and a word that identifies its subject alone: the value and
+/// its correction.
 const SUBJECT_TEXTS_MAX: usize = 2;
-/// Minimum number of letters of a word that is the beginning of another one.
+/// Minimum length, in letters, of a word that counts as equal to a longer word that starts with it.
 const PART_LETTERS_MIN: usize = 5;
 /// Maximum number of characters read from a message.
 const LINE_CHARS_MAX: usize = 8_000;
@@ -66,8 +68,8 @@ struct Quote {
     sources: Vec<usize>,
 }
 
-/// Returns a draft that consists of quotes: results and other messages that state a value or a commitment, without jokes,
-/// guesses, questions, and values that a later message changes.
+/// Returns a draft that consists of quotes: decisions, tasks, and other messages that state a value or a commitment. Omits
+/// jokes, guesses, questions, and values that a later message changes.
 pub(super) fn draft(reading: &Reading, lines: &[SourceLine]) -> RawDraft {
     let mut quotes = results(reading, lines);
     for (at, line) in lines.iter().enumerate() {
@@ -97,7 +99,8 @@ pub(super) fn draft(reading: &Reading, lines: &[SourceLine]) -> RawDraft {
     }
 }
 
-/// Returns what is no entry: other decisions, and short messages with a value, oldest first. They are only in the summary.
+/// Returns the texts that appear only in the summary and not as entries: other decisions, and short messages with a value,
+/// oldest first.
 fn gist(
     reading: &Reading,
     lines: &[SourceLine],
@@ -154,7 +157,7 @@ fn gist(
     shortened(sentences.iter().map(String::as_str), GIST_CHARS_MAX)
 }
 
-/// Returns the values that people state, by line; `None` for lines of agents and doubtful ones.
+/// Returns the values that people state, by line; `None` for lines by agents and for doubtful lines.
 pub(super) fn claims(reading: &Reading, lines: &[SourceLine]) -> Vec<Option<Claim>> {
     let claims = lines.iter().enumerate().map(|(at, line)| {
         let is_clear = line.person.is_some() && !is_doubtful(reading, at);
@@ -175,7 +178,7 @@ fn raw(quote: Quote) -> RawItem {
     }
 }
 
-/// Returns decisions and tasks that are clear by themselves.
+/// Returns decisions and tasks that are clear without their conversation.
 fn results(reading: &Reading, lines: &[SourceLine]) -> Vec<Quote> {
     let is_clear = |text: &str, sources: &[usize], has_due: bool| {
         let day = sources
@@ -199,7 +202,7 @@ fn results(reading: &Reading, lines: &[SourceLine]) -> Vec<Quote> {
         .collect();
     for task in reading.tasks() {
         let is_told = |at: &usize| quotes.iter().any(|quote| quote.sources.contains(at));
-        // The context of a task can be a result.
+        // The context of a task can repeat an earlier quote.
         let repeats = quotes.iter().any(|quote| task.text.contains(&quote.text));
         if is_clear(&task.text, &task.sources, task.due.is_some())
             && !task.sources.iter().all(is_told)
@@ -215,7 +218,7 @@ fn results(reading: &Reading, lines: &[SourceLine]) -> Vec<Quote> {
     quotes
 }
 
-/// Returns a message that states a value, a decision, a correction, or who does something.
+/// Returns the message if it states a value, a decision, a correction, or a commitment.
 fn quote(reading: &Reading, at: usize, line: &SourceLine) -> Option<Quote> {
     let text = shortened(
         plain_sentences(&line.text).iter().map(String::as_str),
@@ -262,7 +265,8 @@ fn is_doubtful(reading: &Reading, line: usize) -> bool {
     is_guess(reading, line) || reading.acts(line).contains(&Act::Question)
 }
 
-/// Checks for quoted words of others: they can be orders to machines, claims of other programs, or passwords.
+/// Checks whether a text quotes others; quotations can contain instructions for models, claims of other programs, or
+/// passwords.
 fn has_quotation(text: &str) -> bool {
     let is_mark = |c: char| "\"“”„«»".contains(c);
     let quoted = text.split(is_mark).skip(1).step_by(2);
@@ -313,7 +317,7 @@ pub(super) fn is_about(reading: &Reading, text: &str, value: &Superseded) -> boo
     shared.collect::<HashSet<&str>>().len() >= SHARED_WORDS_MIN
 }
 
-/// The values of a text, and its other content words, which identify their subject.
+/// The values of a text, and its other content words, which identify the subject of the values.
 pub(super) struct Claim {
     values: Vec<Value>,
     subject: HashSet<String>,
@@ -335,8 +339,8 @@ impl Claim {
         }
     }
 
-    /// Checks whether a later text states another value about the same thing: the texts have two words in common, or one that
-    /// few texts with such a value have.
+    /// Checks whether a later text states a different value for the same subject: the texts have two words in common, or one
+    /// that few texts with such a value contain.
     pub(super) fn is_changed_by(&self, later: &Self, subjects: &Subjects) -> bool {
         let changed: Vec<&Value> = (self.values.iter())
             .filter(|value| {
@@ -375,7 +379,7 @@ fn is_alike(one: &Value, other: &Value) -> bool {
     one.kind == other.kind && one.unit == other.unit && has_digit(one) == has_digit(other)
 }
 
-/// Checks whether two words are equal, or one begins with the other, as `Konzertbeginn` with `Konzert`.
+/// Checks whether two words are equal or one starts with the other, like `Konzertbeginn` and `Konzert`.
 fn is_part(one: &str, other: &str) -> bool {
     let (short, long) = if one.len() <= other.len() {
         (one, other)
@@ -385,7 +389,7 @@ fn is_part(one: &str, other: &str) -> bool {
     short == long || short.chars().count() >= PART_LETTERS_MIN && long.starts_with(short)
 }
 
-/// Number of texts with a word and a value of a kind and unit.
+/// Number of texts that contain a word and a value of a kind and unit.
 pub(super) struct Subjects(HashMap<(ValueKind, String, String), usize>);
 
 impl Subjects {
@@ -511,7 +515,7 @@ mod tests {
             "The hall rent costs 500 €.",
             "The hall rent costs 500 €, not 700 €."
         ));
-        // One word is sufficient if few texts with an amount in this currency have it.
+        // One common word is enough if few texts with an amount in this currency contain it.
         assert!(changes(
             "A ticket costs $18.",
             "So the new ticket price is $26."

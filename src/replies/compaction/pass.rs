@@ -1,4 +1,4 @@
-//! One pass: reads messages, makes segments, and stores them.
+//! A compaction pass: reads messages, makes segments, and stores them.
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -56,13 +56,13 @@ pub(super) const SEGMENTS_AT_ONCE: usize = 8;
 /// Minimum number of messages that an automatic pass takes.
 pub const AUTOMATIC_MESSAGES_MIN: usize = 12;
 const CALLS_AT_ONCE: usize = 4;
-/// Maximum number of messages read from a range; more than a segment has.
+/// Maximum number of messages read from a range; larger than any segment.
 const MESSAGES_READ_MAX: usize = 1_000;
 /// Maximum number of messages in the pass that a reply waits for.
 pub const WAITED_MESSAGES_MAX: i64 = 192;
 /// Maximum number of times that a segment is rebuilt because its messages changed in the meantime.
 const REMADE_MAX: usize = 3;
-/// Limits for older entries that are compared with corrections.
+/// Maximum numbers of older entries, and of their segments, that are compared with corrections.
 pub(super) const COMPARED_MAX: i64 = 200;
 const COMPARED_SEGMENTS_MAX: i64 = 20;
 /// Value of `model` without a model.
@@ -72,7 +72,7 @@ pub const BUILT_IN: &str = builtin::NAME;
 #[derive(Clone)]
 pub struct Compactor {
     pub utility: Utility,
-    /// Keys of the hashes of entries.
+    /// Keys for the hashes of entries.
     pub keyring: Arc<Keyring>,
     pub settings: super::profile::CompactionSettings,
 }
@@ -87,7 +87,7 @@ pub struct Pass {
 }
 
 impl Pass {
-    /// A call of the pass, without a schema.
+    /// A model call of the pass, without a schema.
     pub(super) fn call(&self, system: &str, text: String) -> UtilityCall {
         UtilityCall {
             patience: self.patience,
@@ -100,17 +100,17 @@ impl Pass {
 #[derive(Debug, Default)]
 pub struct Passed {
     pub stored: Vec<CompactionId>,
-    /// True if the pass left messages that it was supposed to take.
+    /// True if the pass did not process all messages that it was supposed to.
     pub has_rest: bool,
     pub error: Option<PassError>,
     pub model: String,
 }
 
-/// Reason why segments could not be made.
+/// Error of a pass.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum PassError {
     Model(CallError),
-    /// The workspace is full.
+    /// The storage quota of the workspace is exceeded.
     QuotaExceeded,
 }
 
@@ -131,7 +131,7 @@ struct Part {
     replaced: Option<Segment>,
 }
 
-/// The stored segment, if messages are left, or the reason why it could not be made.
+/// The stored segment, `None` if no messages are left, or the error of the model call.
 type Segmented = Result<Option<CompactionId>, CallError>;
 
 /// Values that all segments of a pass share.
@@ -140,7 +140,7 @@ struct Shared {
     /// `None` without a model.
     model: Option<UtilityModel>,
     system: String,
-    /// Scopes of memory that the agent turns off.
+    /// Memory scopes, some of which the agent may turn off.
     scopes: Option<MemoryScopes>,
 }
 
@@ -208,7 +208,7 @@ impl Compactor {
         Ok(passed)
     }
 
-    /// Looks up what all segments of a pass are made with. No model is needed without parts.
+    /// Looks up the values that all segments of a pass share. Without parts, no model is chosen.
     async fn shared(&self, pass: &Pass, key: Key, is_empty: bool) -> Result<Shared, LeaseLost> {
         let (lease, target) = (&pass.lease, pass.lease.target);
         let mut c = self.utility.db.read().await?;
@@ -269,7 +269,7 @@ impl Compactor {
             .await
     }
 
-    /// Returns the model of a pass; `None` without a model. `own` is the agent's model.
+    /// Returns the model for a pass; `None` if the workspace has no language model. `own` is the agent's model.
     pub(super) async fn model(
         &self,
         pass: &Pass,
@@ -382,7 +382,7 @@ impl Compactor {
         let (rows, keyring) = (rows.to_vec(), Arc::clone(&self.keyring));
         let workspace = shared.key.workspace;
         let has_model = shared.model.is_some();
-        // The extractor and the checks read all of the messages.
+        // The extractor and the checks process all of the messages, so they run in a blocking thread.
         let work = tokio::task::spawn_blocking(move || {
             let reading = Reading::new(&offline::material(&lines, &people));
             let source = Source::new(&lines, &people, &recalled);
@@ -403,7 +403,7 @@ impl Compactor {
             };
             checked.leave_out(|item| is_corrected(&reading, &item.text, &item.sources));
             let items = checked.items.iter().filter_map(|item| {
-                // The checks have dropped what cannot be an entry.
+                // The checks have already dropped texts that cannot be entries.
                 let content = Content::parse(&item.text, workspace, &keyring).ok()?;
                 new_item(item, content, &rows, &lines, &people)
             });
@@ -422,8 +422,8 @@ impl Compactor {
         }))
     }
 
-    /// Retires entries whose value is no longer current: older ones that a new segment corrects and, without a model, those that
-    /// a later message changes.
+    /// Retires entries whose value is no longer current: older entries that a new segment corrects and, if no model is used,
+    /// entries whose value a later message changes.
     async fn settle(
         &self,
         pass: &Pass,
@@ -506,7 +506,8 @@ impl Compactor {
     }
 }
 
-/// Returns the parts of a pass, and the seq before which everything is in segments afterwards; `None` if older messages remain.
+/// Returns the parts of a pass, and the seq before which all messages will be in segments afterward; `None` if older messages
+/// remain.
 async fn parts(
     c: &mut Conn,
     conversation: Uuid,
@@ -535,7 +536,7 @@ async fn parts(
     let Some(mut upper) = upper else {
         return Ok((parts, Some(0)));
     };
-    // A reply that is being written has a place between messages that were posted since.
+    // A reply that is being written keeps its seq, while later messages have already been posted.
     let unfinished: Option<i64> = c
         .q("select min(m.seq) from tasks t join messages m on m.id = t.reply_message_id \
             where t.conversation_id = $1 and t.status in ('queued', 'running') and m.state = 'streaming'")
@@ -569,8 +570,8 @@ async fn parts(
     Ok((parts, is_all.then_some(left.unwrap_or(last + 1))))
 }
 
-/// Leaves the messages after the newest segment to a later pass if they are few: when the pass of a lost worker is
-/// repeated, some may have been posted since. Returns the first of them.
+/// Leaves the messages after the newest segment to a later pass if there are only a few of them, because some may have been
+/// posted before the pass of a lost worker was repeated. Returns the first of them.
 fn split_off_few(seqs: &mut Vec<i64>, others: &[i64]) -> Option<i64> {
     let newest = others.last();
     let at = seqs.partition_point(|seq| newest.is_some_and(|newest| seq < newest));
@@ -598,7 +599,7 @@ fn split(seqs: &[i64], others: &[i64]) -> Vec<Part> {
     parts.collect()
 }
 
-/// Lists entries of the segments before one.
+/// Lists the entries of segments before the given one.
 pub(super) async fn older(
     c: &mut Conn,
     conversation: Uuid,
@@ -608,7 +609,7 @@ pub(super) async fn older(
     automatic::list(c, segments.iter().map(|segment| segment.id), COMPARED_MAX).await
 }
 
-/// Lists texts of memory that agents were sent for their replies among these messages, with the positions of the replies.
+/// Lists the memory texts that agents received for their replies among these messages, with the positions of the replies.
 pub(super) async fn recalled(c: &mut Conn, rows: &[Row]) -> Result<Vec<(usize, String)>, DbError> {
     let sql = sql_with_ids!(
         c,
@@ -713,7 +714,7 @@ pub(super) fn is_same(a: &[Row], b: &[Row]) -> bool {
             .all(|(a, b)| a.id == b.id && a.shown() == b.shown())
 }
 
-/// Returns the segment of these messages; `None` if none is left.
+/// Returns the segment of these messages; `None` if no message is left.
 fn new_segment(pass: &Pass, key: Key, part: &Part, rows: &[Row], made: &Made) -> Option<Segment> {
     let (first, last) = rows.first().zip(rows.last())?;
     let tokens = |count: u64| i64::try_from(count).unwrap_or(i64::MAX);
@@ -760,7 +761,7 @@ fn new_segment(pass: &Pass, key: Key, part: &Part, rows: &[Row], made: &Made) ->
     })
 }
 
-/// Stores a segment with its entries. `None` if the replaced one changed meanwhile.
+/// Stores a segment with its entries. Returns `None` if the segment to be replaced has changed in the meantime.
 async fn put(
     c: &mut Conn,
     lease: &Lease,
@@ -777,7 +778,7 @@ async fn put(
         derived::remove_replaced(c, old.id).await?;
     }
     let Some(segment) = segment else {
-        // All of its messages were deleted.
+        // All messages of the segment were deleted.
         if let Some(old) = &part.replaced {
             store::delete(c, old).await?;
             segments::announce(c, old, EventType::CompactionDeleted, lease.audience).await?;

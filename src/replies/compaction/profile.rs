@@ -1,4 +1,4 @@
-//! Limits for the part of a conversation that an agent is sent.
+//! Compaction strategies: limits for the part of a conversation that agents receive.
 
 use std::time::Duration;
 
@@ -21,7 +21,7 @@ const AGENTS_MAX: i64 = 20;
 const WINDOW: usize = 50;
 const AGGRESSIVE_WINDOW: usize = 20;
 
-/// Settings of the server.
+/// Compaction settings of the server.
 #[derive(Debug, Clone, Copy)]
 pub struct CompactionSettings {
     pub is_on: bool,
@@ -81,7 +81,7 @@ impl StrategyPlace {
 pub struct Strategy(pub Compaction);
 
 impl Strategy {
-    /// Returns the agent's own strategy, otherwise that of the workspace for the conversation.
+    /// Returns the agent's own strategy, or otherwise the workspace's strategy for the mode of the conversation.
     pub async fn of(
         c: &mut Conn,
         settings: CompactionSettings,
@@ -109,8 +109,8 @@ impl Strategy {
         Ok(Self(policy.compaction.of(&mode)))
     }
 
-    /// Returns the strongest strategy of an agent and of the others that have replied in the conversation. An agent whose
-    /// strategy is `Off` does not make others' passes weaker.
+    /// Returns the strongest strategy among an agent and the others that have replied in the conversation. An agent whose
+    /// strategy is `Off` does not weaken the passes for the others.
     pub async fn strongest(
         self,
         c: &mut Conn,
@@ -149,7 +149,7 @@ impl Strategy {
         }
     }
 
-    /// Returns the maximum size of a summary in a window of this size.
+    /// Returns the maximum size of a summary, in tokens, for a window of this size.
     pub fn summary_tokens_max(self, window: u64) -> u64 {
         let cap = match self.0 {
             Compaction::Off | Compaction::Standard => 900,
@@ -158,7 +158,7 @@ impl Strategy {
         cap.min(window * 15 / 100)
     }
 
-    /// Returns the size of a prompt above which its older messages are compacted.
+    /// Returns the size of a prompt, in tokens, above which its older messages are compacted.
     pub fn prompt_tokens_max(self) -> u64 {
         match self.0 {
             Compaction::Off => u64::MAX,

@@ -1,7 +1,7 @@
-//! Passes of conversations that have become quiet, so that their last messages are remembered elsewhere.
+//! Queues passes for conversations that have become quiet, so that their last messages can be recalled in other conversations.
 //!
-//! A message is checked when it is old enough: if it is the last one of its conversation, the conversation is quiet. It is
-//! checked again only if another pass delays that of its conversation.
+//! A message is checked once it is old enough: if it is still the last one of its conversation, the conversation is quiet. It is
+//! checked again only if another pass delays the pass of its conversation.
 
 use std::time::Duration;
 
@@ -30,9 +30,9 @@ use super::{
 pub const CHECKED_EVERY_MAX: Duration = Duration::from_mins(1);
 /// Time without a message after which a conversation is quiet.
 const SILENCE: Duration = Duration::from_mins(15);
-/// Minimum number of messages by people, in no segment yet, for a pass.
+/// Minimum number of people's messages that are in no segment yet for a pass.
 const PERSON_MESSAGES_MIN: i64 = 6;
-/// Number of messages that are checked at once.
+/// Maximum number of messages that are checked at once.
 const MESSAGES_AT_ONCE: i64 = 5_000;
 
 /// A conversation in which nobody has posted for a while.
@@ -47,7 +47,7 @@ struct Quiet {
 }
 
 impl Quiet {
-    /// Returns true if a pass was queued since the conversation became quiet: a failed pass is not repeated.
+    /// Returns true if a pass was queued after the conversation became quiet, so that a failed pass is not repeated.
     fn is_done(&self) -> bool {
         let quiet_since = self.posted_at + SILENCE;
         self.last_compacted_at.is_some_and(|at| at >= quiet_since)
@@ -63,7 +63,7 @@ enum QuietCheck {
     Later,
 }
 
-/// Messages of a workspace that were checked.
+/// Progress of the checks in a workspace.
 #[derive(Debug, Clone, Copy)]
 struct Progress {
     seq: i64,
@@ -74,7 +74,7 @@ struct Progress {
 /// Queues the passes of conversations that have become quiet since the last check.
 ///
 /// # Errors
-/// If the database fails.
+/// Only database errors.
 pub async fn queue_due(db: &Db, settings: CompactionSettings) -> Result<(), DbError> {
     let before = now() - SILENCE;
     let workspaces: Vec<(WorkspaceId, i64)> = db
@@ -185,7 +185,7 @@ async fn list_quiet(
     .await
 }
 
-/// Queues a pass over all messages of a quiet conversation, on behalf of its latest reply.
+/// Queues a pass over all messages of a quiet conversation, on behalf of the requester of its latest reply.
 async fn queue_pass(
     c: &mut Conn,
     settings: CompactionSettings,

@@ -1,4 +1,4 @@
-//! Segments as people see and change them.
+//! Segments, as people see and change them.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -51,7 +51,7 @@ pub struct CompactionItem {
 
 #[derive(Debug, Clone, Default, Serialize, utoipa::ToSchema)]
 pub struct CompactionItems {
-    /// Also preferences.
+    /// Facts and preferences.
     pub facts: Vec<CompactionItem>,
     pub people: Vec<CompactionItem>,
     pub projects: Vec<CompactionItem>,
@@ -76,13 +76,13 @@ pub struct CompactionRecord {
     pub from_message_id: MessageId,
     pub to_message_id: MessageId,
     pub message_count: i64,
-    /// Estimated tokens of the messages, and of the sentences that replace them.
+    /// Estimated size of the messages in tokens; `tokens_after` is the size of the sentences that replace them.
     pub tokens_before: i64,
     pub tokens_after: i64,
     pub agents: Vec<CompactedAuthor>,
     pub summary_markdown: String,
     pub memory_json: CompactionItems,
-    /// Number of sentences that were not kept, by kind.
+    /// Number of sentences that were dropped, by kind.
     #[schema(value_type = Object)]
     pub left_out: BTreeMap<String, i64>,
     /// `builtin` without a model.
@@ -95,12 +95,12 @@ pub struct CompactionRecord {
     pub version: i64,
 }
 
-/// Messages that the agent with the latest reply is sent with the next question.
+/// Messages that the agent with the latest reply will receive with the next question.
 #[derive(Debug, Clone, Serialize, utoipa::ToSchema)]
 pub struct SentWindow {
-    /// Sequence number of the first one.
+    /// Sequence number of the first message.
     pub from_seq: i64,
-    /// Number of older messages that are in segments.
+    /// Number of older messages that are summarized in segments.
     pub message_count: i64,
     /// These segments, oldest first.
     pub compaction_ids: Vec<CompactionId>,
@@ -114,7 +114,7 @@ pub enum CompactionError {
     Running,
     #[error("the operator of this server has turned compaction off")]
     Off,
-    #[error("there is nothing to compact: all older messages are compacted already")]
+    #[error("there is nothing to compact: all older messages are already compacted")]
     Nothing,
     #[error("only its creator or an admin can delete a compaction")]
     NotYours,
@@ -154,7 +154,7 @@ impl From<CompactionError> for ApiError {
 
 /// Maximum number of entries of a record; a segment has fewer.
 const RECORD_ENTRIES_MAX: i64 = 200;
-/// Maximum number of records in a list; the newest ones.
+/// Maximum number of records in a list: the newest ones.
 pub const LISTED_MAX: i64 = 500;
 
 /// Returns the records of segments with their entries.
@@ -287,10 +287,11 @@ pub(super) async fn last_agent(
     Ok(default.map(|default| (default.id, default.version)))
 }
 
-/// Finds the messages that the agent with the last reply is sent with the next question; `None` if it is sent all of them.
+/// Finds the messages that the agent with the latest reply will receive with the next question; `None` if the agent will
+/// receive all of them.
 ///
 /// # Errors
-/// If the database fails.
+/// Only database errors.
 pub async fn window(
     c: &mut Conn,
     access: &ThreadAccess<'_>,

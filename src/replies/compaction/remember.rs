@@ -1,5 +1,5 @@
-//! The tool `remember`: an agent stores a sentence that people's messages in the conversation support. Code checks it like
-//! the sentences of a pass.
+//! The tool `remember`, with which an agent stores a sentence that people's messages in the conversation support. The
+//! sentence is checked like those of a pass.
 
 use std::sync::Arc;
 
@@ -105,22 +105,22 @@ fn refusal(code: ToolErrorCode, text: &str) -> CallError {
     ToolFault::new(code, text).into()
 }
 
-/// A person's own memory switches, the workspace's, the thread's, and the agent's.
+/// Checks the memory switches of the person, the workspace, the thread, and the agent.
 async fn is_on(c: &mut Conn, task: &ToolTask, agent: &Resolved) -> Result<bool, DbError> {
     let memory = agent.profile.memory.as_ref();
     let scopes = memory.and_then(|memory| memory.scopes.as_ref());
     remember::is_on(c, task.workspace, task.requester, task.thread, scopes).await
 }
 
-/// Limits that a call is checked against.
+/// Data against which a call is checked.
 struct Grounds {
     /// Messages of the conversation, oldest first.
     rows: Vec<Row>,
-    /// Texts of memory that agents knew when they wrote a message.
+    /// Memory texts that agents knew when they wrote a message, with its position.
     recalled: Vec<(usize, String)>,
     /// System text of the agent.
     system: String,
-    /// Messages that the call names.
+    /// Messages that the call names as sources.
     named: Vec<MessageId>,
 }
 
@@ -173,7 +173,7 @@ impl Grounds {
         })
     }
 
-    /// Checks a sentence. Returns it with the people's messages that support it.
+    /// Checks a sentence. Returns the sentence with the people's messages that support it.
     fn check(&self, text: &str, kind: &str) -> Option<(Item, Vec<MessageId>)> {
         let position = |id: &MessageId| self.rows.iter().position(|row| row.id == *id);
         let raw = RawItem {
@@ -196,7 +196,7 @@ impl Grounds {
     }
 }
 
-/// Output of a call after its entry was stored.
+/// Output of a call whose entry was stored.
 fn output_of(
     stored: Remembering,
     id: MemoryId,
@@ -263,7 +263,7 @@ impl RememberTool {
         }
         let grounds = Grounds::read(&mut c, task, &agent, &handles).await?;
         drop(c);
-        // The checks read all of the messages.
+        // The checks process all of the messages, so they run in a blocking thread.
         let work = tokio::task::spawn_blocking(move || grounds.check(&text, &kind));
         let Some((item, sources)) = work.await.unwrap_or_default() else {
             return Err(refusal(
@@ -300,7 +300,7 @@ impl ToolRunner for RememberTool {
         tools: &'a [Tool],
     ) -> BoxFuture<'a, Result<Vec<ToolFunction>, DbError>> {
         async move {
-            // It comes with any other tool.
+            // `remember` is offered only together with other tools.
             if tools.is_empty() {
                 return Ok(Vec::new());
             }

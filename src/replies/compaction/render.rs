@@ -26,7 +26,7 @@ pub struct SummaryLine {
     pub name: String,
     pub text: String,
     pub entry: Option<MemoryId>,
-    /// `None` for the line of a record.
+    /// Segment of the line; `None` for the line of a record.
     pub segment: Option<SegmentState>,
 }
 
@@ -62,12 +62,12 @@ impl SummaryLine {
         }
     }
 
-    /// Returns the rank of a line; lines of a lower rank are kept first.
+    /// Returns the rank of a line; lines with a lower rank are kept first.
     fn rank(&self) -> usize {
         self.kind.map_or(usize::MAX, rank)
     }
 
-    /// Checks for a reference that has a meaning without the line that contains it: any but a number with its unit.
+    /// Checks for a reference that is meaningful without the line that contains it, which excludes a number with its unit.
     fn is_clear_reference(&self) -> bool {
         let letters = self.text.chars().filter(|c| c.is_alphabetic()).count();
         let is_number = (self.text).starts_with(|c: char| c.is_ascii_digit() || "€$£".contains(c));
@@ -94,7 +94,7 @@ pub fn lines_text(lines: &[SummaryLine]) -> String {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Summarized {
     Conversation,
-    /// Those of the thread, in a fork.
+    /// Messages of the thread, in the context of a fork.
     Background,
 }
 
@@ -104,7 +104,7 @@ pub struct Summary {
     pub of: Summarized,
     /// Number of summarized messages before the window.
     pub count: i64,
-    /// Dates of the first and the last one.
+    /// Dates of the first and the last message.
     pub from: String,
     pub to: String,
     /// Oldest first.
@@ -113,14 +113,14 @@ pub struct Summary {
 }
 
 impl Summary {
-    /// Returns the entries that it may contain.
+    /// Returns the entries that the summary may contain.
     pub fn entries(&self) -> impl Iterator<Item = MemoryId> + '_ {
         self.lines.iter().filter_map(|line| line.entry)
     }
 
     /// Renders the block. If the lines exceed the limit, the most important kinds are kept, and among these the newest
-    /// lines. A reference that a message in `sent` contains has its rank; others take the room that the other kinds leave:
-    /// first those that no other line contains, except for numbers with units, which mean nothing alone.
+    /// lines. A reference that a message in `sent` contains keeps its rank. All other references take the remaining room,
+    /// starting with those that no other line contains, except for numbers with units, which are meaningless alone.
     pub fn render(&self, sent: &[&str]) -> RenderedSummary {
         let plural = if self.count == 1 { "" } else { "s" };
         let place = match self.of {
@@ -173,7 +173,7 @@ impl Summary {
     }
 }
 
-/// A summary as it is sent, and its sources.
+/// A summary in the form in which it is sent, and its sources.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct RenderedSummary {
     pub text: String,
@@ -181,7 +181,7 @@ pub struct RenderedSummary {
     pub segments: BTreeSet<SegmentState>,
 }
 
-/// A segment with the number of times that it had lost its texts when it was read.
+/// A segment, with the number of times that its texts had been removed when it was read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct SegmentState {
     pub id: CompactionId,
@@ -268,7 +268,7 @@ mod tests {
         assert!(!wide.contains("12 MB"), "{wide}");
         let with_sent = summary(lines.clone(), 900).render(&["it has 12 MB"]).text;
         assert!(with_sent.contains("12 MB"), "{with_sent}");
-        // What another line contains is left out first, and the gist is kept.
+        // References that another line contains are left out first, and the gist is kept.
         let narrow = summary(lines, 70).render(&[]).text;
         assert!(
             narrow.contains("launch") && narrow.contains("Pump quote"),

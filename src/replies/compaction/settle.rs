@@ -1,4 +1,4 @@
-//! Entries whose values later messages correct, without a model.
+//! Finds entries whose values later messages correct, without a model.
 
 use std::collections::HashSet;
 
@@ -17,23 +17,23 @@ use super::{
     render::entry_name,
 };
 
-/// Minimum number of common words of an older entry and one that may concern it.
+/// Minimum number of common words of an older entry and a newer one that may correct it.
 pub(super) const COMMON_WORDS_MIN: usize = 2;
 
-/// Maximum number of messages between a value and its correction, if that does not name the subject.
+/// Maximum number of messages between a value and a correction that does not name the subject.
 const EDITED_LINES_MAX: usize = 14;
 
 /// Entries that are no longer current.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Settled {
-    /// Each with the newer entry that replaces it.
+    /// Entries that were superseded, each with the newer entry that replaces it.
     pub superseded: Vec<(MemoryId, MemoryId)>,
-    /// Those that no entry replaces.
+    /// Outdated entries that no newer entry replaces.
     pub outdated: Vec<MemoryId>,
     pub gists: Vec<ShortenedGist>,
 }
 
-/// Gist that loses sentences that are no longer current.
+/// Gist without the sentences that are no longer current.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct ShortenedGist {
     pub segment: CompactionId,
@@ -50,7 +50,7 @@ pub(super) struct Gist {
     pub text: String,
 }
 
-/// Finds older entries that a correction in these messages concerns, each with the new entry that states the corrected value.
+/// Finds older entries that these messages correct, each with the new entry that states the corrected value.
 pub(super) fn corrected(
     older: &[SegmentEntry],
     new: &[SegmentEntry],
@@ -97,7 +97,7 @@ pub(super) fn corrected(
     settled
 }
 
-/// Finds entries and sentences of gists whose value a later entry or message about the same thing changes.
+/// Finds entries, and sentences of gists, whose value is changed by a later entry or message about the same subject.
 ///
 /// The messages are oldest first, `seqs` are their positions.
 pub(super) fn changed(
@@ -181,7 +181,8 @@ mod tests {
         }
     }
 
-    /// Entries from the messages at these positions, settled after all messages, which two people wrote in turn.
+    /// Makes entries from the messages at these positions and settles them after all messages, which two people wrote
+    /// alternately.
     fn settled(said: &[&str], remembered: &[usize]) -> (Vec<SegmentEntry>, Settled) {
         let lines: Vec<SourceLine> = (said.iter().enumerate())
             .map(|(at, text)| SourceLine {
@@ -307,7 +308,7 @@ mod tests {
             let (_, found) = settled(&["Inspection is on 25 November.", "ok", other], &[0]);
             assert_eq!(found, Settled::default(), "{other}");
         }
-        // The unit alone is not a subject.
+        // A unit alone does not identify a subject.
         let (_, found) = settled(
             &[
                 "The grant has 13,900 euros left.",

@@ -1,4 +1,4 @@
-//! Statements of segments and windows.
+//! SQL statements for segments and windows.
 
 use uuid::Uuid;
 
@@ -102,7 +102,7 @@ pub async fn last_compacted_at(
         .await
 }
 
-/// Returns the seq of the first message that is sent to the agent.
+/// Returns the seq of the first message that the agent receives.
 pub async fn window_start(
     c: &mut Conn,
     conversation: Uuid,
@@ -168,7 +168,7 @@ pub async fn list_agents(
         .await
 }
 
-/// Moves the windows of all agents past a segment, and that of one that has not replied yet.
+/// Moves the windows of all agents past a segment, including the window of an agent that has not replied yet.
 pub async fn move_starts(
     c: &mut Conn,
     key: Key,
@@ -250,7 +250,7 @@ pub async fn nth_newest(
     Ok(row.map(|row| row.0))
 }
 
-/// Condition on messages as `m` of the conversation with this ID: they are in no segment.
+/// Condition for messages `m` of the conversation with this ID that are in no segment.
 macro_rules! is_uncovered {
     ($id:literal) => {
         concat!(
@@ -286,8 +286,8 @@ pub async fn uncovered(
     Ok(rows.into_iter().map(|row| row.0).collect())
 }
 
-/// Records that all messages before a seq are in segments, so that they are not searched again. Changes nothing if one
-/// is not.
+/// Records that all messages before a seq are in segments, so that they are not searched again. Changes nothing if a
+/// message is not in a segment.
 pub async fn set_covered(c: &mut Conn, conversation: Uuid, before_seq: i64) -> Result<(), DbError> {
     if !uncovered(c, conversation, before_seq, 1).await?.is_empty() {
         return Ok(());
@@ -300,7 +300,7 @@ pub async fn set_covered(c: &mut Conn, conversation: Uuid, before_seq: i64) -> R
     Ok(())
 }
 
-/// Marks the beginning of an automatic pass, unless another one began after `before`.
+/// Records the start of an automatic pass, unless another one started after `before`.
 pub async fn claim_interval(
     c: &mut Conn,
     conversation: Uuid,
@@ -374,7 +374,7 @@ pub async fn delete(c: &mut Conn, segment: &Segment) -> Result<(), DbError> {
     uncover(c, segment.conversation_id).await
 }
 
-/// Forgets that all messages are in segments.
+/// Removes the record that all messages before a seq are in segments.
 async fn uncover(c: &mut Conn, conversation: Uuid) -> Result<(), DbError> {
     c.q("update conversations set covered_to_seq = null where id = $1")
         .bind(conversation)

@@ -1,10 +1,10 @@
-//! Messages that say a sentence, by the checks of a pass.
+//! Finds the messages that state a sentence, with the checks of a pass.
 
 use super::{check::Source, pass::lines_of};
 use crate::{ids::MessageId, replies::history::Row};
 
-/// Finds the messages that say each sentence; empty for one that no message supports. Reads all messages, so it belongs in a
-/// blocking thread.
+/// Finds the messages that state each sentence; empty for a sentence that no message supports. Processes all messages, so it
+/// must run in a blocking thread.
 pub(in crate::replies) fn sources_of(rows: &[Row], sentences: &[String]) -> Vec<Vec<MessageId>> {
     let (lines, people) = lines_of(rows);
     let source = Source::new(&lines, &people, &[]);

@@ -1,4 +1,4 @@
-//! The part of a conversation with segments that a prompt shows.
+//! Selects the part of a conversation with segments that a prompt contains.
 
 use std::collections::HashMap;
 
@@ -22,8 +22,8 @@ use super::{
     window::{self, STEP},
 };
 
-/// Maximum number of segments that a summary reads, of their entries, and of segments whose messages are sent; the
-/// newest ones count.
+/// Maximum number of segments that a summary is made from, of their entries, and of segments whose messages are sent. The
+/// newest ones are used.
 const SEGMENTS_MAX: i64 = 200;
 const ENTRIES_MAX: i64 = 4_000;
 const EXPANDED_MAX: usize = 8;
@@ -31,7 +31,7 @@ const EXPANDED_MAX: usize = 8;
 /// The part of a conversation that is sent to an agent.
 #[derive(Debug, Clone)]
 pub struct View {
-    /// First message that is sent; `None` if the newest ones are sent, whatever they are.
+    /// First message that is sent; `None` if the newest `sent` messages are sent.
     pub start: Option<i64>,
     /// Number of newest messages that are sent.
     pub sent: usize,
@@ -89,7 +89,8 @@ impl View {
     }
 }
 
-/// Checks whether a message that a pass before a reply would take is in no segment. Older ones are left to the background.
+/// Checks whether any of the messages that a pass before a reply would process is in no segment. Older messages are left
+/// to background passes.
 async fn has_gap(c: &mut Conn, conversation: Uuid, start: i64) -> Result<bool, DbError> {
     let uncovered = store::uncovered(c, conversation, start, 1).await?;
     let Some(newest) = uncovered.first() else {
@@ -164,7 +165,7 @@ async fn lines_of(
             id: segment.id,
             blanked: segment.blanked,
         };
-        // The gist of a stale segment may contain what was edited.
+        // The gist of a stale segment may contain text that was edited since.
         let has_gist = segment.state == CompactionState::Active && !segment.gist.is_empty();
         let date = dates.iter().find(|date| date.id == segment.id);
         let gist = date.filter(|_| has_gist);

@@ -1,4 +1,4 @@
-//! Schedules passes: in the background, or in the worker of a reply that waits for them.
+//! Schedules passes in the background, or in the worker of a reply that waits for them.
 
 use std::time::Duration;
 
@@ -36,21 +36,21 @@ use crate::replies::utility::Patience;
 const WAIT_MAX: Duration = Duration::from_secs(20);
 /// Interval at which a reply checks whether the pass of another worker has ended.
 const CHECKED_EVERY: Duration = Duration::from_millis(100);
-/// Waits before a pass that failed is repeated; after them, the next trigger starts another one.
+/// Delays before a failed pass is repeated. After the last one, the next trigger starts another pass.
 const DELAYS: [Duration; 3] = [
     Duration::from_mins(1),
     Duration::from_mins(5),
     Duration::from_mins(25),
 ];
-/// Maximum number of passes of one task.
+/// Maximum number of passes in one task.
 const ROUNDS_MAX: usize = 100;
 
 /// Result of waiting for a pass.
 #[derive(Debug, Clone)]
 pub enum Waited {
-    /// A pass has run, perhaps only in part.
+    /// A pass has run, possibly only in part.
     Ready,
-    /// No pass may run now.
+    /// No pass can run now.
     Skipped,
     Failed(CallError),
 }
@@ -90,7 +90,7 @@ impl Compactor {
     async fn work(&self, task: Task, lease: Lease) -> Result<(), Abort> {
         let options = options_of(&task).filter(|_| self.settings.is_on);
         let Some(options) = options else {
-            // Stale and blank segments stay as they are.
+            // Stale and blank segments are not rebuilt.
             return Ok(self.finish(lease).await?);
         };
         let pass = Pass {
@@ -100,7 +100,7 @@ impl Compactor {
             patience: Patience::Background,
         };
         let mut last = Passed::default();
-        // Segments of passes that a reply waited for.
+        // Segments that earlier passes of the task made for a waiting reply.
         let mut unjudged = store::made_by(&mut self.utility.db.read().await?, &lease).await?;
         unjudged.drain(..unjudged.len().saturating_sub(SEGMENTS_AT_ONCE));
         for _ in 0..ROUNDS_MAX {
@@ -117,7 +117,7 @@ impl Compactor {
         Ok(self.end(lease, last, None).await?)
     }
 
-    /// Ends a task that did nothing.
+    /// Ends a task that had nothing to do.
     async fn finish(&self, lease: Lease) -> Result<(), LeaseLost> {
         let db = self.utility.db.clone();
         db.write(lease.workspace.0, async move |c: &mut Conn| {
@@ -145,7 +145,7 @@ impl Compactor {
                 .and_then(serde_json::Value::as_u64)
                 .unwrap_or(0);
             let delay = match &passed.error {
-                // The call has waited for running ones.
+                // The call has already waited for the reservations of running calls.
                 Some(PassError::Model(CallError::OverBudget(_))) => None,
                 Some(_) => DELAYS
                     .get(usize::try_from(failed).unwrap_or(usize::MAX))
@@ -175,11 +175,11 @@ impl Compactor {
         Ok(())
     }
 
-    /// Runs a pass in the worker of a reply, or waits for the one that runs; at most 20 s. The rest continues in the
+    /// Runs a pass in the worker of a reply, or waits for the running one, for at most 20 s. The rest continues in the
     /// background.
     ///
     /// # Errors
-    /// If the database fails, or the reply was canceled.
+    /// If the database fails or the reply was canceled.
     pub async fn before_reply(
         &self,
         reply: &Lease,
@@ -211,7 +211,7 @@ impl Compactor {
                         }
                     };
                     return match ended {
-                        // The pass was canceled, but not the reply.
+                        // The pass was canceled, but the reply was not.
                         Err(LeaseLost::Gone) => Ok(Waited::Ready),
                         ended => Ok(ended?),
                     };
@@ -233,7 +233,7 @@ impl Compactor {
         };
         let passed = passed?;
         let error = passed.error.clone().filter(|_| passed.stored.is_empty());
-        // The task of another trigger may take more messages than this reply needs.
+        // A task that another trigger queued may process more messages than this reply needs.
         let is_served = options_of(&pass.task)
             .is_none_or(|own| (own.trigger, own.keep) == (pass.options.trigger, pass.options.keep));
         let is_done = is_served && !passed.has_rest && !self.is_unjudged(pass, &passed).await?;
@@ -321,11 +321,11 @@ impl Compactor {
     }
 
     /// Queues an automatic pass after a reply if enough messages before the newest ones are in no segment. The agent of
-    /// the conversation that is sent the fewest messages decides how many these are. Called in the transaction that
-    /// completes the reply.
+    /// the conversation that receives the fewest messages determines which ones count as newest. Must be called in the
+    /// transaction that completes the reply.
     ///
     /// # Errors
-    /// If the database fails.
+    /// Only database errors.
     pub async fn after_reply(
         &self,
         c: &mut Conn,
@@ -371,7 +371,7 @@ impl Turn {
     }
 }
 
-/// Returns the length of a lease that is not renewed: that of a pass in the worker of a reply.
+/// Returns the duration of a lease that is not renewed, for a pass in the worker of a reply.
 fn lease_length() -> Duration {
     WAIT_MAX + Duration::from_secs(10)
 }
@@ -401,7 +401,7 @@ pub(super) async fn insert(
     Ok(task)
 }
 
-/// Ends a task with all segments that its runs have made.
+/// Ends a task, recording all segments that its attempts have made.
 async fn finish(
     c: &mut Conn,
     lease: &Lease,

@@ -1,9 +1,4 @@
-//! Selects the messages that are sent when older ones are in segments.
-//!
-//! ```text
-//! … covered │ covered … uncovered │ newest N │ trigger
-//!           └ start: moves only when N + STEP messages follow it, so that consecutive prompts share their beginning
-//! ```
+//! Number of messages beyond the newest N that can follow the start before it moves.
 
 /// Number of messages that follow the start before it moves, in addition to the newest N.
 pub const STEP: usize = 24;
@@ -13,9 +8,9 @@ pub const STEP: usize = 24;
 pub struct Window {
     /// Number of newest messages that are sent.
     pub sent: usize,
-    /// True if so many messages are in no segment that a pass has to run before the reply.
+    /// True if too many messages are in no segment, so that a pass has to run before the reply.
     pub is_due: bool,
-    /// True if the window begins elsewhere than before: there must be only segments before it.
+    /// True if the window has moved; all messages before it must then be in segments.
     pub is_new: bool,
 }
 

@@ -1,4 +1,4 @@
-//! Starts the task of a call, or refuses it, in the transaction that stores the call.
+//! Starts the delegated task of a call, or rejects the call, in the transaction that stores the call.
 
 use std::collections::HashMap;
 
@@ -34,11 +34,11 @@ use crate::{
     },
 };
 
-/// A call whose facts were looked up among the messages that its task has read.
+/// A call whose facts were looked up in the messages that its task has read.
 #[derive(Debug, Clone)]
 pub(in crate::replies) struct Prepared {
     delegation: Result<Delegation, ToolFault>,
-    /// Messages that say each fact.
+    /// Messages that state each fact.
     sources: Vec<Vec<MessageId>>,
 }
 
@@ -66,7 +66,7 @@ pub(in crate::replies) async fn prepare(
     })
 }
 
-/// Numbers in the calls of a round that belong to the work of its tree.
+/// Numbers in the calls of a round that were already part of the tree's work.
 pub(in crate::replies) async fn known_numbers(
     db: &Db,
     task: TaskId,
@@ -79,7 +79,7 @@ pub(in crate::replies) async fn known_numbers(
     guard::known_numbers(db, task, &texts.join("\n")).await
 }
 
-/// A call as the loop guard sees it; `None` if its arguments cannot be read.
+/// A call in the form that the loop guard compares; `None` if its arguments cannot be parsed.
 pub(in crate::replies) async fn noted(
     c: &mut Conn,
     caller: &Task,
@@ -108,7 +108,8 @@ fn refusal(code: ToolErrorCode, text: impl Into<String>) -> CallError {
     ToolFault::new(code, text).into()
 }
 
-/// Starts the task of a call that this lease has started, or ends the call with the reason of its refusal.
+/// Starts the delegated task of a call that the holder of this lease has started, or ends the call with the reason for its
+/// rejection.
 pub(in crate::replies) async fn begin(
     c: &mut Conn,
     lease: &Lease,
@@ -125,7 +126,7 @@ pub(in crate::replies) async fn begin(
     if let Some(fault) = fault {
         actions::store_end(c, action.id, None, Ending::failed(fault.code)).await?;
         let text = texts::put(c, lease.workspace, action.id, &fault_text(&fault)).await?;
-        // It can name the agent as the model wrote it.
+        // The text can contain the agent's name as the model wrote it.
         texts::cite_as(c, action.arguments_id, text).await?;
         actions::set_result(c, action.id, text).await?;
     }
@@ -218,11 +219,11 @@ async fn check_limits(
     Ok(())
 }
 
-/// Finds the agent that is asked, in its newest version.
+/// Finds the agent to which the call delegates, in its newest version.
 ///
 /// # Errors
-/// `not_found` for an agent that the requester cannot invoke, `not_allowed` for one that cannot be asked here, or for a requester
-/// without rights.
+/// `not_found` for an agent that the requester cannot invoke, `not_allowed` for an agent that the profile does not permit here,
+/// or for a requester without rights.
 async fn target_of(
     c: &mut Conn,
     caller: &Task,
@@ -268,8 +269,8 @@ async fn target_of(
     }
 }
 
-/// The brief, and what it cites besides the caller's prompt. A fact is left out if the readers of the conversation can read none of
-/// its sources.
+/// The brief, and the sources that it cites in addition to the caller's prompt. A fact is left out if the readers of the
+/// conversation can read none of its sources.
 async fn brief_of(
     c: &mut Conn,
     requests: &Requests,
@@ -292,7 +293,7 @@ async fn brief_of(
         let readable = find_readable(c, reader, found).await?;
         let mut sources = found.to_vec();
         sources.retain(|id| readable.iter().any(|message| message.id == *id));
-        // A fact without a source can come from a message that was deleted after the caller had read it.
+        // A fact without a source may come from a message that was deleted after the caller read it.
         let is_lost = sources.is_empty() && (!found.is_empty() || is_incomplete);
         if is_lost {
             brief.left_out += 1;
@@ -308,7 +309,7 @@ async fn brief_of(
     Ok((brief, cites))
 }
 
-/// Replaces the caller's handles of sources by those of the task that gets the brief.
+/// Replaces the caller's source handles with those of the task that receives the brief.
 async fn with_handles(
     c: &mut Conn,
     caller: TaskId,

@@ -17,7 +17,7 @@ const CONSTRAINT_CHARS_MAX: usize = 300;
 const OUTPUT_CHARS_MAX: usize = 500;
 const NAMES: [&str; 5] = ["agent", "message", "facts", "constraints", "output"];
 
-/// Work to pass on.
+/// Work to delegate.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Delegation {
     /// Handle in lowercase, without `@`.
@@ -71,7 +71,7 @@ impl Delegation {
 }
 
 impl Delegation {
-    /// All arguments except the agent.
+    /// Text of all arguments except the agent.
     pub(super) fn text(&self) -> String {
         let texts = std::iter::once(&self.message).chain(&self.facts);
         let texts = texts.chain(&self.constraints).chain(&self.output);

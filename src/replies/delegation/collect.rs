@@ -1,4 +1,4 @@
-//! Turns the answers of tasks that have ended into results of the calls that started them.
+//! Turns the answers of ended tasks into results of the calls that started them.
 
 use serde_json::json;
 
@@ -17,7 +17,8 @@ use crate::{
     tools::{handles, taint},
 };
 
-/// Stores the results of the delegations among a round's actions, none of which is active any more. The caller holds the lease.
+/// Stores the results of the delegations among a round's actions, none of which is active anymore. The caller must hold the
+/// lease.
 pub(in crate::replies) async fn collect(
     c: &mut Conn,
     lease: &Lease,
@@ -35,7 +36,7 @@ pub(in crate::replies) async fn collect(
     Ok(())
 }
 
-/// Stores the result of a delegation. The answer brings the sources and the taint of its task.
+/// Stores the result of a delegation. The answer passes on the sources and the taint of its task.
 async fn end(
     c: &mut Conn,
     lease: &Lease,
@@ -71,7 +72,7 @@ async fn end(
     Ok(Ending::done())
 }
 
-/// Code of the action, and the result, of a task without an answer.
+/// Error code of the action, and the text of the result, for a task without an answer.
 fn failure(child: &Task) -> (ToolErrorCode, String) {
     let failed = |code: &str, message: &str| json!({"error": {"code": code, "message": message}});
     let (code, error) = match (&child.error, child.status) {

@@ -1,4 +1,4 @@
-//! The function `delegate` as it is offered: its description lists the agents that can be asked.
+//! The function `delegate`, whose description lists the agents that it can call.
 
 use futures::{FutureExt, future::BoxFuture};
 
@@ -20,7 +20,7 @@ use crate::{
 const TITLE: &str = "Ask an agent";
 /// Maximum number of agents in the description.
 const LISTED_MAX: usize = 20;
-/// Maximum length of an agent's description there.
+/// Maximum length of an agent's description in the list.
 const DESCRIPTION_CHARS_MAX: usize = 200;
 
 /// Offers `delegate`.
@@ -50,7 +50,7 @@ fn is_handle(listed: &str, handle: &str) -> bool {
         .eq_ignore_ascii_case(handle)
 }
 
-/// `- @HANDLE: DESCRIPTION (TAGS)`
+/// Formats a list entry: `- @HANDLE: DESCRIPTION (TAGS)`.
 fn line_of(agent: &ListedAgent) -> String {
     let description = agent.description.as_deref().unwrap_or_default();
     let description: String = one_line(description)
@@ -86,7 +86,7 @@ fn description(tool: &ProfileTool, agents: &[ListedAgent]) -> String {
     parts.join("\n")
 }
 
-/// Agents that a task can ask, those of the profile first.
+/// Agents to which a task can delegate, those named in the profile first.
 async fn list_askable(
     db: &Db,
     task: &ToolTask,
@@ -105,7 +105,7 @@ async fn list_askable(
     Ok(agents)
 }
 
-/// The agent that a text says its author asks.
+/// The agent to which a text claims to delegate.
 pub(in crate::replies) async fn announced_agent(
     db: &Db,
     task: &ToolTask,
@@ -140,7 +140,7 @@ impl DelegationTool {
             parameters: Some(parameters()),
             strict: None,
         };
-        // The list of agents can change while a call waits for an approval.
+        // The hash excludes the list of agents, which can change while a call waits for approval.
         let hashed = FunctionTool {
             description: None,
             ..definition.clone()
@@ -170,7 +170,7 @@ impl ToolRunner for DelegationTool {
         .boxed()
     }
 
-    /// A call goes on as a task, and is never run here.
+    /// Never runs: a delegation continues as a task of its own.
     fn run<'a>(&'a self, _call: Call<'a>) -> BoxFuture<'a, Result<ToolOutput, CallError>> {
         let fault = ToolFault::of(ToolErrorCode::NotAllowed);
         std::future::ready(Err(fault.into())).boxed()

@@ -7,7 +7,8 @@ use crate::tasks::{BriefContext, Task};
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct DelegateOptions {
     pub context: BriefContext,
-    /// US dollars that everything below the caller may cost together; `queue::delegation_room` reads it.
+    /// Maximum total costs, in US dollars, of all tasks below the caller; read by
+    /// `queue::delegation_room`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub usd_max: Option<f64>,
 }

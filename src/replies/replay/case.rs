@@ -31,23 +31,24 @@ text_enum! {
     }
 }
 
-/// Parts of a stored prompt that are sent again.
+/// Parts of a stored prompt that will be sent again.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 struct KeptPrompt {
     turns: Vec<ChatMessage>,
-    /// Sentences for the person who replays it.
+    /// Adaptation sentences of the person who replays the prompt.
     adaptation: String,
     /// Names of the agents whose messages are shown.
     agents: Vec<String>,
-    /// Parts are left out because they belong to other people.
+    /// True if parts were left out because they belong to other people.
     is_partial: bool,
 }
 
 impl KeptPrompt {
-    /// Leaves out the parts that `reader` cannot see, the system text except for an adaptation, and rounds of calls.
+    /// Leaves out the parts that `reader` cannot see, the system text except for adaptation sentences, and rounds of
+    /// calls.
     ///
     /// # Errors
-    /// `Expired` or `Deleted` if nothing can be asked with the rest.
+    /// `Expired` or `Deleted` if the rest is not a usable prompt.
     fn of(sent: &Sent, reader: UserId) -> Result<Self, SkipReason> {
         let mut kept = Self::default();
         let mut texts: Vec<(Role, &str)> = Vec::new();
@@ -110,7 +111,7 @@ impl Case {
     /// Loads the case of a reply for `reader`, who can read its conversation. `c` must be a snapshot of the database.
     ///
     /// # Errors
-    /// If the database fails.
+    /// Only database errors.
     pub async fn load(
         c: &mut Conn,
         reply: &Task,
@@ -154,7 +155,7 @@ impl Case {
         }))
     }
 
-    /// Checks whether the stored prompt is still the same.
+    /// Checks whether the stored prompt is unchanged.
     pub(super) fn is_same_prompt(&self, other: &Self) -> bool {
         self.kept == other.kept
     }
@@ -185,7 +186,7 @@ impl Case {
                 .sum::<u64>()
     }
 
-    /// The reply's task, for the definitions of functions.
+    /// The reply's task, in the form that function definitions need.
     pub(super) fn tool_task(&self, agent: &Resolved, requester: UserId) -> ToolTask {
         ToolTask {
             workspace: self.workspace,

@@ -19,9 +19,9 @@ use crate::{
 
 use super::{Case, CaseAnswer, Replayer, SkipReason, store};
 
-/// End of a child.
+/// Result of a child task.
 enum CaseEnd {
-    /// With the case as it was sent.
+    /// The model answered; contains the case as it was sent.
     Answered(Box<Case>, CaseAnswer),
     Skipped(SkipReason),
 }
@@ -64,7 +64,7 @@ fn message_of(code: FailCode) -> &'static str {
     }
 }
 
-/// Loads the case of a child, if its requester can read the conversation of the reply.
+/// Loads the case of a child if the requester can read the conversation of the reply.
 async fn load(
     c: &mut Conn,
     child: &Task,
@@ -81,7 +81,7 @@ async fn load(
 }
 
 impl Replayer {
-    /// Parks a root until its last child has ended; then ends it.
+    /// Parks a root until its last child has ended, then ends the root.
     async fn wait(&self, lease: Lease) -> Result<(), LeaseLost> {
         let model = self.provider.name().to_owned();
         self.db
@@ -135,7 +135,8 @@ impl Replayer {
         }
     }
 
-    /// Ends a child with its answer, unless the prompt of the reply has changed since it was sent.
+    /// Ends a child with its answer, unless the stored prompt of the reply has changed since the
+    /// case was sent.
     async fn end(
         &self,
         lease: Lease,

@@ -1,12 +1,12 @@
-//! Replays: the newest replies of an agent, written again with a draft of its profile, for the person who tries it.
+//! Replays: the newest replies of an agent, written again with a draft of its profile, for the person who tries out the draft.
 //!
 //! ```text
 //! start ─► root with the draft ─► child for each reply ─► stored prompt, system text of the draft ─► one call ─► answer
 //!            └─ parked until the last child has ended ◄──────────────── one transaction ends child and answer ◄──┘
 //! ```
 //!
-//! Nothing is posted, streamed, or remembered, and no tool runs: a case ends with the first call. A person gets only what they could
-//! read in the prompt of a reply, and reads the texts of messages from the messages.
+//! Nothing is posted, streamed, or remembered, and no tool runs: a case ends with the first call. Only those parts of a reply's
+//! prompt that the person could read are sent, and texts of messages are read from the messages themselves.
 
 mod case;
 mod handler;
@@ -23,7 +23,7 @@ pub use replayer::{ReplayEstimate, Replayer};
 /// A call of a tool that was not run.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct WouldCall {
-    /// Function.
+    /// Name of the function.
     pub name: String,
     /// Usually an object; a string if the model did not write JSON.
     #[schema(value_type = Object)]

@@ -1,4 +1,4 @@
-//! Reading a replay.
+//! Reads a replay.
 
 use serde::Serialize;
 
@@ -18,23 +18,24 @@ pub struct ReplayBefore {
     /// Null if the reply was deleted since.
     pub text: Option<String>,
     pub model: Option<String>,
-    /// Tokens of all calls of the reply.
+    /// Number of tokens of all calls for the reply.
     pub tokens: i64,
-    /// Time for which its task ran; 0 if it is not known.
+    /// Run time of the reply's task in milliseconds; 0 if unknown.
     pub ms: i64,
 }
 
-/// A reply as the draft writes it.
+/// A reply that was written with the draft.
 #[derive(Debug, Clone, Serialize, utoipa::ToSchema)]
 pub struct ReplayAfter {
-    /// Text before the call, if there is one. Null after an error, or if a message of the prompt was deleted since.
+    /// Text of the reply, or the text before a call. Null after an error, or if a message of the prompt was deleted
+    /// since.
     pub text: Option<String>,
     /// The first call of a tool, which was not run.
     pub would_call: Option<WouldCall>,
     pub model: Option<String>,
-    /// Tokens of all calls of the case.
+    /// Number of tokens of all calls for the case.
     pub tokens: i64,
-    /// Time for which the case ran.
+    /// Run time of the case in milliseconds.
     pub ms: i64,
     pub error: Option<TaskError>,
 }
@@ -48,9 +49,9 @@ pub struct ReplayCase {
     /// The trigger message without the mention; null if it was deleted since.
     pub asked: Option<String>,
     pub before: ReplayBefore,
-    /// Null until the case has completed or failed.
+    /// The new reply; null until the case has completed or failed.
     pub after: Option<ReplayAfter>,
-    /// Parts of the prompt were left out because they belong to other people.
+    /// True if parts of the prompt were left out because they belong to other people.
     pub partial: bool,
 }
 
@@ -63,7 +64,7 @@ pub struct SkippedReply {
     pub reason: SkipReason,
 }
 
-/// Newest replies of an agent beside those of a draft
+/// Newest replies of an agent, compared with replies of a draft.
 #[derive(Debug, Clone, Default, Serialize, utoipa::ToSchema)]
 pub struct Replay {
     /// Newest reply first.
@@ -145,10 +146,10 @@ impl Row {
     }
 }
 
-/// Returns a replay of the caller, as far as they can still read the conversations of its replies.
+/// Returns a replay of the caller, without replies in conversations that the caller can no longer read.
 ///
 /// # Errors
-/// `TaskNotFound` for a replay of somebody else, or one that is no longer kept; or any error of `Actor::require`.
+/// `TaskNotFound` for another person's replay or one that has expired, or any error of `Actor::require`.
 pub async fn get_replay(c: &mut Conn, caller: &Caller, id: TaskId) -> Result<Replay, ChatError> {
     let found: Option<(WorkspaceId,)> = c
         .q("select workspace_id from replays where task_id = $1 and user_id = $2 and created_at > $3")

@@ -1,4 +1,4 @@
-//! Requests of cases, and their responses.
+//! Model requests for cases, and their responses.
 
 use std::{sync::Arc, time::Duration};
 
@@ -29,9 +29,9 @@ use crate::{
 
 use super::{Case, CaseAnswer, WouldCall};
 
-/// Maximum size of a text; longer ones are cut off.
+/// Maximum size of an answer; longer texts are cut off.
 const TEXT_BYTES_MAX: usize = 256 * 1024;
-/// Longest wait for a rate limit.
+/// Maximum wait for a rate limit.
 const RATE_LIMIT_MAX: Duration = Duration::from_mins(1);
 
 /// Sends cases to the model of a workspace.
@@ -58,8 +58,8 @@ pub struct ReplayEstimate {
     pub calls: usize,
     /// Estimated size of all prompts.
     pub input_tokens: u64,
-    /// Reservation of the calls in budgets in US dollars: 1.5 times the prompts, and the output limits. Null without a known price,
-    /// or if the policy does not show costs to the caller.
+    /// Amount in US dollars that the calls reserve in budgets: 1.5 times the prompts plus the output limits. Null if the price is
+    /// unknown or the policy hides costs from the caller.
     pub cost_usd_max: Option<f64>,
 }
 
@@ -68,7 +68,7 @@ pub(super) struct CaseRequest {
     request: ChatRequest,
     prompt_tokens: u64,
     output_tokens_max: u32,
-    /// The prompt fits the window of the model.
+    /// True if the prompt fits into the window of the model.
     pub(super) fits: bool,
 }
 
@@ -94,7 +94,7 @@ impl Received {
         }
     }
 
-    /// The answer without labels of agents that the model repeats.
+    /// The answer, without agent labels that the model repeated.
     fn answer(self, agent: &Resolved, case: &Case) -> CaseAnswer {
         let names = [&*agent.shown_name, &*agent.name];
         let mut stripper = LabelStripper::new(case.agents().chain(names));
@@ -127,7 +127,7 @@ fn may_pass(failure: &Failure) -> bool {
     )
 }
 
-/// Time that a server asked to wait, up to a limit.
+/// Delay that a server requested, up to `RATE_LIMIT_MAX`.
 fn wait_of(failure: &Failure) -> Duration {
     match failure {
         Failure::Model(ModelError::RateLimited {
@@ -141,7 +141,7 @@ impl Replayer {
     /// Estimates calls for these cases.
     ///
     /// # Errors
-    /// If the database fails.
+    /// Only database errors.
     pub async fn estimate(
         &self,
         cases: &[Case],
@@ -210,7 +210,7 @@ impl Replayer {
         })
     }
 
-    /// Calls the model for a case; temporary failures are retried. The person pays, not the agent.
+    /// Calls the model for a case; temporary failures are retried. The call counts toward the person's budget, not the agent's.
     pub(super) async fn ask(
         &self,
         task: &Task,
@@ -225,7 +225,7 @@ impl Replayer {
                 workspace: task.workspace_id,
                 task: Some(CallTask {
                     id: task.id,
-                    // The call is closed with its own task if a worker is lost.
+                    // If a worker is lost, the call is closed together with its own task.
                     root: task.id,
                     attempt: task.attempt,
                     round: 1,
@@ -265,7 +265,7 @@ impl Replayer {
 
     /// Sends a request, and reads the response to its end.
     async fn receive(&self, open: &OpenCall, request: ChatRequest) -> Result<Received, Failure> {
-        // Waiting for a place is not the model's silence.
+        // Waiting for a free slot does not count toward the model's timeout.
         let place = tokio::time::timeout(self.attempt_max, self.provider.place()).await;
         let place = place.map_err(|_| Failure::Timeout)?;
         let request = ChatRequest { place, ..request };

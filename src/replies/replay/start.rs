@@ -24,7 +24,7 @@ pub struct NewReplay {
     pub count: i64,
 }
 
-/// Loads the cases of a replay that is not started, with its profile. `c` must be a snapshot of the database.
+/// Loads the cases and the profile of a replay without starting it. `c` must be a snapshot of the database.
 ///
 /// # Errors
 /// Those of `resolve_trial`.
@@ -44,7 +44,7 @@ pub async fn plan(
     Ok((agent, cases))
 }
 
-/// Finds the replies of a replay, newest first. It can read all tasks of the agent, so the writer's turn is too short for it.
+/// Finds the replies for a replay, newest first. May read all tasks of the agent, which takes too long for a write transaction.
 ///
 /// # Errors
 /// Those of `resolve_trial`.
@@ -59,8 +59,8 @@ pub async fn choose(
     Ok(replies.into_iter().map(|reply| reply.id).collect())
 }
 
-/// Queues a replay of those of `chosen` that are still there: its root, and a child for each reply. The children decide again whether
-/// the reply can be read.
+/// Queues a replay of those replies in `chosen` that still exist: its root, and a child for each reply. Each child checks again
+/// whether the reply can be read.
 ///
 /// # Errors
 /// `ReplayActive`, `NothingToReplay`, or those of `resolve_trial`.
@@ -82,7 +82,7 @@ pub async fn start(
         let reply = queue::find_reply(c, *reply, agent.agent, actor.user).await?;
         placed.extend(reply.and_then(|reply| Some((reply.id, reply.target()?))));
     }
-    // A task is in a conversation; the root is in that of its first case.
+    // Every task needs a conversation; the root gets that of the first case.
     let (_, first) = *placed.first().ok_or(AgentError::NothingToReplay)?;
     let root = insert(c, actor, &agent, first, None).await?;
     store::insert(c, &root, &agent).await?;
@@ -97,10 +97,10 @@ pub async fn start(
     Ok(root)
 }
 
-/// Place of a child in its tree.
+/// Position of a child in its tree.
 struct ChildPlace {
     parent: TaskId,
-    /// Unique among the children.
+    /// Key that is unique among the children.
     key: String,
 }
 

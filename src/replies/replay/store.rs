@@ -51,7 +51,7 @@ pub(super) async fn insert(c: &mut Conn, root: &Task, agent: &Resolved) -> Resul
     Ok(())
 }
 
-/// Stores that a child writes a reply again.
+/// Stores which reply a child writes again.
 pub(super) async fn insert_case(
     c: &mut Conn,
     root: TaskId,
@@ -90,7 +90,7 @@ pub(super) async fn find_case(
     }))
 }
 
-/// Stores why a case has no answer.
+/// Stores the reason why a case has no answer.
 pub(super) async fn skip(c: &mut Conn, child: TaskId, reason: SkipReason) -> Result<(), DbError> {
     c.q("update replay_cases set skip_reason = $2 where task_id = $1")
         .bind(child)
@@ -100,7 +100,8 @@ pub(super) async fn skip(c: &mut Conn, child: TaskId, reason: SkipReason) -> Res
     Ok(())
 }
 
-/// Stores the answer of a case. It cites everything that the prompt of the reply cites, because a model can copy any part of it.
+/// Stores the answer of a case. The answer cites everything that the reply's prompt cites, because a model can copy any part of
+/// the prompt.
 pub(super) async fn put_answer(
     c: &mut Conn,
     child: &Task,
@@ -163,7 +164,7 @@ macro_rules! delete_sql {
 /// Deletes expired replays.
 ///
 /// # Errors
-/// If the database fails.
+/// Only database errors.
 pub async fn delete_expired(db: &Db) -> Result<(), DbError> {
     let before = now() - KEPT;
     db.write(Uuid::nil(), async move |c: &mut Conn| {
@@ -178,7 +179,7 @@ pub async fn delete_expired(db: &Db) -> Result<(), DbError> {
 /// Deletes the replays of a person.
 ///
 /// # Errors
-/// If the database fails.
+/// Only database errors.
 pub async fn forget_person(
     c: &mut Conn,
     workspace: WorkspaceId,

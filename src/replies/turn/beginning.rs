@@ -1,4 +1,4 @@
-//! State of the database that a reply begins with.
+//! State of the database at the beginning of a reply.
 
 use futures::FutureExt;
 
@@ -21,7 +21,7 @@ use super::handler::ReplyHandler;
 pub(super) struct Beginning {
     pub(super) agent: Resolved,
     pub(super) counts: serde_json::Value,
-    /// False if the requester lost the rights that the task needs.
+    /// False if the requester no longer has the rights that the task needs.
     pub(super) can_go_on: bool,
     /// `None` if the trigger message was deleted.
     pub(super) loaded: Option<Loaded>,
@@ -66,8 +66,8 @@ impl Beginning {
     }
 }
 
-/// Checks the rights of a task that another one started, or that has started others, and of a link or a turn after its first round: its
-/// requester must be able to invoke the agent, and to post in the conversation.
+/// Checks the rights of a task that another task started or that has started others, and of a link or a turn after its first
+/// round: the requester must be able to invoke the agent and to post in the conversation.
 async fn can_go_on(c: &mut Conn, task: &Task) -> Result<bool, DbError> {
     let is_child = task.kind == TaskKind::Delegate || task.run_id.is_some();
     let is_in_line = Turn::of(task).is_some() || task.input.0.chain.is_some();
@@ -96,7 +96,7 @@ impl ReplyHandler {
         let settings = self.compactor.settings;
         let mut c = self.db.snapshot().await?;
         if is_offline {
-            // Waits for the built-in responder.
+            // Also waits for the built-in responder.
             let read = Beginning::read(&mut c, task, lease, is_offline, settings).await;
             drop(c);
             return read;

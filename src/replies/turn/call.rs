@@ -28,7 +28,7 @@ use crate::{
 
 use super::{handler::ReplyHandler, reply::Reply};
 
-/// Number of calls in a response that are kept; the limit of a round refuses most of them.
+/// Maximum number of calls in a response that are kept; the limit per round rejects most of them.
 const CALLS_KEPT_MAX: usize = 40;
 
 /// A complete reply, or text and calls of a round.
@@ -39,24 +39,24 @@ pub(super) struct Answer {
     pub(super) own_text: String,
     pub(super) truncated: bool,
     pub(super) calls: Vec<ToolCall>,
-    /// The model call, if its end is stored with the round.
+    /// The model call, if its end is yet to be stored with the round.
     pub(super) open: Option<OpenCall>,
 }
 
-/// Parts of a model call besides its prompt.
+/// Parts of a model call in addition to its prompt.
 pub(super) struct Extras {
     pub(super) tools: Vec<FunctionTool>,
     pub(super) choice: ToolChoice,
     /// Earlier rounds, after the trigger message.
     pub(super) turns: Vec<ChatMessage>,
-    /// Texts of these rounds.
+    /// Texts of the earlier rounds.
     pub(super) text: String,
     /// Estimated tokens of tools and turns.
     pub(super) tokens: u64,
 }
 
 impl Extras {
-    /// Checks whether calls in the response count.
+    /// Checks whether tool calls in the response are accepted.
     fn takes_calls(&self) -> bool {
         !self.tools.is_empty() && self.choice != ToolChoice::None
     }
@@ -103,7 +103,7 @@ impl PreparedCall<'_> {
                 .chain(extras.turns.iter().cloned())
                 .collect(),
             tools: extras.tools.clone(),
-            // Without them, earlier rounds are sent as plain text.
+            // Without tools, earlier rounds are sent as plain text.
             tools_required: true,
             tool_choice: extras.choice.clone(),
             max_output_tokens: Some(self.output_limit),
@@ -114,7 +114,7 @@ impl PreparedCall<'_> {
         }
     }
 
-    /// The call as budgets and usage count it.
+    /// The call in the form that budgets and usage count.
     fn counted(&self, task: &Task) -> NewCall {
         let Self {
             manifest, extras, ..
@@ -139,13 +139,13 @@ impl PreparedCall<'_> {
     }
 }
 
-/// A failed call, with the text received until then.
+/// A failed call, with the text received before the failure.
 pub(super) struct Failed {
     pub(super) failure: Failure,
     pub(super) text: String,
 }
 
-/// Reserves the budgets of a call and inserts its row, unless a limit of its tree does not allow it.
+/// Reserves the budgets of a call and inserts its row, unless a limit of its tree forbids the call.
 async fn reserve(c: &mut Conn, task: &Task, row: &CallRow) -> Result<Result<(), Failure>, DbError> {
     if queue::is_used_up(c, task.root_task_id).await? {
         return Ok(Err(Failure::TreeLimit));
@@ -198,7 +198,7 @@ fn outcome_of(
 }
 
 impl ReplyHandler {
-    /// Reserves the budget and stores the manifest, then calls the model once and streams the reply. After calls of tools, the model
+    /// Reserves the budget and stores the manifest, then calls the model once and streams the reply. After tool calls, the model
     /// call is left open.
     pub(super) async fn call(
         &self,
@@ -211,7 +211,7 @@ impl ReplyHandler {
             failure,
             text: String::new(),
         };
-        // Waiting for a place is not the model's silence.
+        // Waiting for a free slot does not count toward the model's timeout.
         let place = tokio::time::timeout(self.attempt_max, self.provider.place()).await;
         let Ok(place) = place else {
             return Ok(Err(nothing(Failure::Timeout)));
@@ -295,7 +295,7 @@ impl ReplyHandler {
         let received = self
             .receive(&mut reply, stream, &mut calls, started, extras)
             .await?;
-        // After calls, the earlier rounds can be the whole reply.
+        // After tool calls, the texts of earlier rounds can be the whole reply.
         let received = match received {
             Err(Failure::Model(ModelError::Empty)) if !extras.text.trim().is_empty() => {
                 Ok(Some(StopReason::Complete))
@@ -304,7 +304,7 @@ impl ReplyHandler {
         };
         if received.is_ok() {
             reply.end().await?;
-            // Calls can take long: the text before them is shown as a whole.
+            // Calls can take long, so the text before them is shown completely.
             if !calls.is_empty() {
                 reply.flush();
             }
@@ -352,8 +352,8 @@ impl ReplyHandler {
                     }
                     add(calls, piece);
                 }
-                // A model that only reasons may send these deltas without a pause, so the deadline is checked here.
-                // Calls of tools that were not offered are ignored.
+                // A model that only reasons may send such deltas without a pause, so the deadline is checked here too. Calls are
+                // ignored if no tools were offered.
                 Ok(Some(Ok(Delta::Alive | Delta::ToolCall(_)))) => {
                     if Instant::now() >= patience.min(deadline) {
                         return Ok(Err(Failure::Timeout));

@@ -1,4 +1,4 @@
-//! Replies that end their task: the reply is completed, passed to the task that waits for it, or replaced by a reaction.
+//! Ends a task with its reply: completes the reply, passes it to the task that waits for it, or replaces it with a reaction.
 
 use std::sync::Arc;
 
@@ -37,7 +37,7 @@ use super::{call::Answer, handler::ReplyHandler, scheduled};
 
 /// Maximum size of an answer to another agent in UTF-8 bytes.
 const ANSWER_BYTES_MAX: usize = 32 * 1024;
-/// Maximum length of a retry chain that is followed to remove its leftovers.
+/// Maximum number of earlier retries whose leftovers are removed.
 const RETRY_CHAIN_MAX: usize = 20;
 
 /// A reply whose text is complete.
@@ -46,11 +46,11 @@ pub(super) struct CompleteReply<'a> {
     pub(super) loaded: &'a Loaded,
     pub(super) manifest: Manifest,
     pub(super) cited: Cited,
-    /// The model stopped at its output limit.
+    /// True if the model stopped at its output limit.
     pub(super) truncated: bool,
-    /// The work of the collaboration is done.
+    /// True if the work of the collaboration is done.
     pub(super) is_done: bool,
-    /// Options of a pass after this reply.
+    /// Options for a pass after this reply.
     pub(super) options: PassOptions,
 }
 
@@ -78,7 +78,7 @@ struct Completion {
 }
 
 impl Completion {
-    /// Returns false if the requester of a schedule can no longer post the reply.
+    /// Stores the reply and ends the task. Returns false if the requester of a schedule can no longer post the reply.
     async fn store(&self, c: &mut Conn) -> Result<bool, LeaseLost> {
         let lease = self.lease;
         let task = queue::lock_lease(c, &lease).await?;
@@ -157,8 +157,8 @@ impl Completion {
         Ok(())
     }
 
-    /// Stores what the next replies of the agent in the conversation depend on: the start of the window, the preset, a pass that is
-    /// due, and the question.
+    /// Stores the data on which the agent's next replies in the conversation depend: the start of the window, the preset, a pass
+    /// that is due, and the question's score.
     async fn count_turn(&self, c: &mut Conn, task: &Task) -> Result<(), LeaseLost> {
         let lease = &self.lease;
         let key = Key {
@@ -184,7 +184,7 @@ impl Completion {
     }
 }
 
-/// Notes the question of a reply, if the agent adapts to the requester.
+/// Scores the question of a reply if the agent adapts to the requester.
 pub(super) fn noted(loaded: &Loaded, task: &Task, end: ReplyEnd) -> Option<NotedQuestion> {
     let adapting = loaded.adapting.as_ref()?;
     if loaded.context.ask.turn.is_some() {
@@ -272,7 +272,7 @@ impl ReplyHandler {
         Ok(())
     }
 
-    /// Ends a task that posts nothing, and keeps its answer for the task that waits for it.
+    /// Ends a task that posts nothing, and stores its answer for the task that waits for it.
     pub(super) async fn complete_delegated(
         &self,
         lease: Lease,
@@ -282,7 +282,7 @@ impl ReplyHandler {
         let memories = manifest.memory_ids();
         let summarized = manifest.summarized_ids();
         let model = manifest.model;
-        // The texts before its calls only stand in for a missing one.
+        // The texts before its calls are used only if there is no final text.
         let text = match answer.own_text.trim() {
             "" => answer.text.trim(),
             own_text => own_text,

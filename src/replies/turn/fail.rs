@@ -1,4 +1,4 @@
-//! Failed attempts of a reply: the task goes on after a wait, or ends with a notice.
+//! Failed attempts of a reply: the task continues after a wait, or ends with a notice.
 
 use std::{sync::Arc, time::Duration};
 
@@ -33,12 +33,12 @@ use crate::{
 
 use super::{call::Failed, handler::ReplyHandler, reply::save_partial_reply, scheduled};
 
-/// Cause of a failed task, as its notice states it.
+/// Cause of a failed task, for its notice.
 struct FailCause {
     code: FailCode,
     /// Error of the last attempt; `None` if the model was not called.
     error: Option<AttemptError>,
-    /// Wait that the provider demands.
+    /// Wait that the provider requested.
     wait: Option<Duration>,
     too_large: Option<TooLarge>,
     over: Option<OverBudget>,
@@ -66,7 +66,7 @@ impl FailCause {
         let name = profiles::shown_name(c, lease.target.agent).await?;
         Ok(match (self.wait, self.too_large, &self.over) {
             (_, _, Some(over)) => {
-                // Everyone in the conversation reads it.
+                // The notice is visible to everyone in the conversation.
                 let shows_costs = costs::are_visible(c, lease.workspace, CostReader::Other).await?;
                 over.notice(&name, shows_costs)
             }
@@ -77,7 +77,7 @@ impl FailCause {
     }
 }
 
-/// The budget that does not allow a call, or the summary that the call needs.
+/// The budget that is exceeded by a call, or by the summary that the call needs.
 fn over_budget(failure: &Failure) -> Option<&OverBudget> {
     match failure {
         Failure::OverBudget(over) => Some(over),
@@ -96,8 +96,8 @@ async fn insert_notice(
     lease: &Lease,
     message: &str,
 ) -> Result<Option<MessageId>, DbError> {
-    // A thread does not start with a failure: the schedule shows it. The caller of a delegated task gets it as result, and
-    // the notice about a run names the step.
+    // A failure does not start a thread, because the schedule shows it. The caller of a delegated task receives the
+    // failure as a result, and the notice about a run names the failed step.
     let is_shown_elsewhere =
         task.starts_thread() || task.kind == TaskKind::Delegate || task.run_id.is_some();
     if is_shown_elsewhere {
@@ -209,14 +209,14 @@ impl ReplyHandler {
         too_large: Option<TooLarge>,
     ) -> Result<(), LeaseLost> {
         let cause = FailCause::of(code, failed.as_ref().map(|f| &f.failure), too_large);
-        // Not in the transaction, because others would have to wait for it.
+        // Computed outside the transaction, because other writers would have to wait.
         let text = failed
             .map(|failed| failed.text)
             .filter(|text| !text.is_empty())
             .map(messages::ReplyText::of);
         self.hub.close_stream(lease.workspace, lease.run());
         let noted = self.noted_failure(&lease).await.unwrap_or_else(|e| {
-            // The failure itself is more important.
+            // Recording the failure itself is more important.
             tracing::warn!(error = %e, "the question of a failed reply could not be scored");
             None
         });
@@ -259,7 +259,7 @@ impl ReplyHandler {
         Ok(())
     }
 
-    /// Notes the question of a reply that fails, perhaps before its context was loaded.
+    /// Scores the question of a failed reply, possibly before its context was loaded.
     async fn noted_failure(&self, lease: &Lease) -> Result<Option<NotedQuestion>, DbError> {
         let target = lease.target;
         let mut c = self.db.read().await?;

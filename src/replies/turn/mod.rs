@@ -4,7 +4,7 @@
 //! context ─► prompt ─► model ─► first text: the reply's row, `streaming` ─► deltas · checkpoints ─► one transaction ends
 //!              ▲                                                   │                   reply and task
 //!              ├── shorter, or after a wait: `retry::next_step`    │
-//!              └── results ◄──────── `rounds` ◄──────────────── calls of tools
+//!              └── results ◄──────── `rounds` ◄──────────────────── tool calls
 //! ```
 //!
 //! Every write checks the lease, so that a turn whose task was canceled or requeued does not change anything.
@@ -82,7 +82,7 @@ impl ReplyHandler {
             return Ok(self.fail(lease, FailCode::QuotaExceeded, None).await?);
         }
         if is_offline && scheduled::is_heartbeat(&task) {
-            // The built-in responder would repeat itself at each slot.
+            // The built-in responder would post the same reply at each slot.
             return Ok(self.report_nothing(lease).await?);
         }
         let ready = match offline {

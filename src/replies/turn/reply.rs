@@ -32,11 +32,11 @@ use super::handler::ReplyHandler;
 const DELTA_EVERY: Duration = Duration::from_millis(50);
 /// Interval and text size after which the row of a streaming reply is updated. Each checkpoint stores the full text,
 /// so the required size grows with the reply: in total, checkpoints write at most `1 + CHECKPOINT_FRACTION` times the
-/// reply, whatever its length.
+/// size of the reply.
 const CHECKPOINT_EVERY: Duration = Duration::from_secs(2);
 const CHECKPOINT_BYTES: usize = 4096;
 const CHECKPOINT_FRACTION: usize = 8;
-/// Between the texts of two rounds.
+/// Separator between the texts of two rounds.
 pub(super) const ROUNDS_JOINED: &str = "\n\n";
 
 /// Allows the next checkpoint when dropped.
@@ -57,12 +57,13 @@ pub(super) struct Reply<'a> {
     stripper: Option<LabelStripper>,
     /// The whole reply: the texts of earlier rounds, and that of this call.
     pub(super) text: String,
-    /// Texts of earlier rounds; an attempt after them starts with them.
+    /// Texts of earlier rounds; an attempt that follows them starts with these texts.
     before: String,
     /// Start of this call's text in `text`; `None` before its first text.
     own_start: Option<usize>,
     opened: bool,
-    /// The transaction that completes the task gets the whole text.
+    /// True if nothing is shown before the reply is complete, because the transaction that completes the task stores
+    /// the whole text.
     is_held_back: bool,
     pub(super) has_unsent: bool,
     pub(super) flush_at: Instant,
@@ -131,7 +132,7 @@ impl<'a> Reply<'a> {
     }
 
     async fn take(&mut self, shown: &str) -> Result<(), Abort> {
-        // PostgreSQL cannot store NUL characters, and they are meaningless in text.
+        // NUL characters are removed: PostgreSQL cannot store them, and they are meaningless in text.
         let clean = shown.replace('\0', "");
         let fresh = if self.own_start.is_none() {
             clean.trim_start()
@@ -277,7 +278,7 @@ impl<'a> Reply<'a> {
     }
 }
 
-/// Saves the partial reply of an attempt, in case no later attempt gets as far.
+/// Saves the partial reply of an attempt, in case no later attempt gets that far.
 pub(super) async fn save_partial_reply(
     c: &mut Conn,
     task: &Task,

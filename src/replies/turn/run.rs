@@ -62,9 +62,9 @@ struct RunningReply<'a> {
     clock: RunClock,
     /// Summary of a collaborator that has ended its turn.
     done: Option<String>,
-    /// A pass after an overflow was made.
+    /// True if a pass was made after an overflow.
     has_compacted: bool,
-    /// The length of the prompt was checked.
+    /// True if the size of the prompt was checked against the strategy.
     has_checked_size: bool,
 }
 
@@ -95,7 +95,7 @@ impl LoadedReply<'_> {
         }
     }
 
-    /// Functions for the next model call. A reply that is ready needs no tools.
+    /// Functions for the next model call. A ready reply needs none.
     async fn requests(&self) -> Result<Requests, DbError> {
         let model = self.ready.is_none().then_some(self.model.as_str());
         self.handler
@@ -123,7 +123,7 @@ impl LoadedReply<'_> {
         }
     }
 
-    /// Waits for a pass that takes all but the newest `keep` messages, and loads the context again. Returns why the
+    /// Waits for a pass that takes all but the newest `keep` messages, and loads the context again. Returns the reason if the
     /// messages could not be summarized.
     async fn compact(
         &mut self,
@@ -152,14 +152,14 @@ impl LoadedReply<'_> {
                 async move { context::load(c, &task, &agent, settings).await }.boxed()
             });
         let again = read.await?;
-        // If the trigger message was deleted meanwhile, the task was canceled.
+        // If the trigger message was deleted in the meantime, the task was canceled.
         let files = std::mem::take(&mut self.loaded.context.ask.files);
         self.loaded = again.ok_or(Abort::Stopped)?;
         self.loaded.context.ask.files = files;
         Ok(failure.map(|failure| Failure::Summary(Box::new(failure))))
     }
 
-    /// Changes to the prompt that would make a difference after an overflow. Processes the entire history again.
+    /// Changes to the prompt that would make a difference after an overflow. Expensive: fits the entire history again.
     async fn remedies(&self, failure: &Failure, fitted: &Fitted) -> Attempt {
         let Fitted {
             context,
@@ -175,7 +175,7 @@ impl LoadedReply<'_> {
             window: self.handler.provider.window(&self.model).await,
             ..*budget
         };
-        // If it does not fit at all, the next round reports that.
+        // If the context does not fit at all, the next iteration reports this.
         let can_refit = learned != *budget
             && budget::fit(context, &learned).ok().is_none_or(|again| {
                 (&again.prompt, again.output_limit) != (&fit.prompt, fit.output_limit)
@@ -192,7 +192,7 @@ impl LoadedReply<'_> {
 }
 
 impl<'a> RunningReply<'a> {
-    /// Goes on with the last round of an earlier run, if there is one. Returns `None` if it was parked again.
+    /// Continues the last round of an earlier attempt, if there is one. Returns `None` if the task was parked again.
     async fn resume(reply: LoadedReply<'a>) -> Result<Option<Self>, Abort> {
         let mut this = Self {
             requests: reply.requests().await?,
@@ -287,7 +287,7 @@ impl<'a> RunningReply<'a> {
         Ok(())
     }
 
-    /// Makes a pass once after an overflow. Returns why its messages could not be summarized.
+    /// Makes one pass after an overflow. Returns the reason if its messages could not be summarized.
     async fn compact_after_overflow(&mut self, window: Window) -> Result<Option<Failed>, Abort> {
         let reply = &mut self.reply;
         if !reply.counts.summarised || std::mem::replace(&mut self.has_compacted, true) {
@@ -361,8 +361,8 @@ impl<'a> RunningReply<'a> {
         }))
     }
 
-    /// Offers fewer functions if the prompt does not fit: without their definitions, the instructions can fit. Returns false if there
-    /// were none.
+    /// Offers fewer functions if the prompt does not fit, because the instructions may fit without the definitions. Returns false
+    /// if no functions were offered.
     async fn offer_fewer(&mut self) -> Result<bool, DbError> {
         let Some(fewer) = fewer_functions(&self.requests.offer) else {
             return Ok(false);
@@ -511,8 +511,7 @@ impl<'a> RunningReply<'a> {
         let (step, counts) =
             next_step(&failed.failure, self.reply.counts, &handler.policy, attempt);
         self.reply.counts = counts;
-        // The provider's message is not logged because it may repeat the prompt; people can read it under "What
-        // it saw".
+        // The provider's message is not logged because it may repeat the prompt; people can read it under "What it saw".
         tracing::info!(attempt = self.reply.task.attempt, code = %failed.failure.code(), step = ?step, "a model call failed");
         match step {
             Step::Wait {
@@ -554,7 +553,7 @@ impl<'a> RunningReply<'a> {
     }
 }
 
-/// Removes the last line of a turn if it ends the work; returns false if it does not. A turn is never left without text.
+/// Removes `DONE_LINE` from the end of a turn; returns false if the turn does not end with it. A turn is never left without text.
 fn remove_done_line(text: &mut String) -> bool {
     let Some((before, last)) = text.trim_end().rsplit_once('\n') else {
         return text.trim() == DONE_LINE;
@@ -569,7 +568,7 @@ fn remove_done_line(text: &mut String) -> bool {
     true
 }
 
-/// Functions to offer after the server refused these; `None` if there were none.
+/// Functions to offer after the server rejected these; `None` if none were offered.
 fn fewer_functions(offer: &Offer) -> Option<Offered> {
     if offer.functions().any(|function| function.tool().is_some()) {
         Some(Offered::BuiltIn)
@@ -578,7 +577,7 @@ fn fewer_functions(offer: &Offer) -> Option<Offered> {
     }
 }
 
-/// The context, shortened if overflows require it, and the messages left out.
+/// The context, shortened if overflows require this, and the messages left out.
 fn shortened(loaded: &Loaded, counts: RetryCounts) -> (Context, Vec<LeftOut>) {
     let mut left_out = loaded.left_out.clone();
     let shorter = match (

@@ -1,4 +1,4 @@
-//! Ends of a schedule's task: its reply is posted as a whole, or there is nothing to report.
+//! Ends a schedule's task: posts its reply as a whole, or reports nothing.
 
 use crate::{
     chat::{
@@ -29,7 +29,8 @@ pub(super) fn has_nothing_to_report(task: &Task, reply: &str) -> bool {
     is_heartbeat(task) && reply.trim() == NOTHING
 }
 
-/// Checks whether a reply can be posted now: that of a schedule only while its requester could post it.
+/// Checks whether a reply can be posted now. The reply of a schedule requires that its requester can
+/// post in the channel.
 pub(super) async fn may_post(c: &mut Conn, task: &Task) -> Result<bool, LeaseLost> {
     if task.kind != TaskKind::Schedule {
         return match task.reply_message_id {
@@ -60,7 +61,8 @@ pub(super) async fn post_reply(
     Ok(posted.id)
 }
 
-/// Stops the tree of a running task. If a schedule started it, that counts as a failure of the schedule.
+/// Stops the tree of a running task. If a schedule started the task, this counts as a failure of the
+/// schedule.
 pub(super) async fn fail_tree(
     c: &mut Conn,
     task: &Task,

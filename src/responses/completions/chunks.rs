@@ -19,7 +19,7 @@ pub struct Chunks {
 }
 
 impl Chunks {
-    /// `begun` is the initial response. With `has_usage`, the last chunk has the usage.
+    /// `begun` is the initial response. With `has_usage`, the last chunk contains the usage.
     pub fn new(begun: &Response, has_usage: bool) -> Self {
         Self {
             id: completion_id(begun),
@@ -54,7 +54,7 @@ impl Chunks {
         self.delta(&json!({"role": "assistant"}))
     }
 
-    /// `None` for events that have no counterpart.
+    /// The chunk for an event; `None` for events that have no counterpart.
     pub fn event(&mut self, event: &Event) -> Option<Value> {
         let delta = match event {
             Event::ResponseOutputTextDelta(event) => json!({"content": event.delta}),
@@ -76,7 +76,7 @@ impl Chunks {
         Some(self.delta(&delta))
     }
 
-    /// The last chunks: the reason for the end, and the usage.
+    /// The last chunks: the finish reason, and the usage.
     pub fn end(&self, response: &Response) -> Vec<Value> {
         let reason = finish_reason(response);
         let choice = json!({"index": 0, "delta": {}, "logprobs": null, "finish_reason": reason});

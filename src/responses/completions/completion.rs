@@ -1,4 +1,4 @@
-//! The completion object: a response of the Responses API in the form of chat completions.
+//! The completion object: a response of the Responses API in the format of chat completions.
 
 use async_openai::types::responses::{OutputItem, OutputMessageContent};
 use serde::Serialize;
@@ -15,7 +15,7 @@ text_enum! {
         Stop = "stop",
         /// The output limit cut off the reply.
         Length = "length",
-        /// The client is to call functions.
+        /// The client has to run function calls.
         ToolCalls = "tool_calls",
     }
 }
@@ -23,15 +23,15 @@ text_enum! {
 /// A chat completion.
 #[derive(Debug, Serialize, utoipa::ToSchema)]
 pub struct ChatCompletion {
-    /// `chatcmpl-…`
+    /// ID of the completion: `chatcmpl-…`.
     pub id: String,
     #[schema(inline)]
     pub object: CompletionObject,
-    /// Seconds since 1970.
+    /// Creation time, in seconds since 1970.
     pub created: i64,
     /// The model that was used, which may differ from the requested one.
     pub model: String,
-    /// Exactly one.
+    /// Choices; always exactly one.
     pub choices: Vec<CompletionChoice>,
     pub usage: Option<CompletionUsage>,
 }
@@ -56,7 +56,7 @@ pub struct CompletionMessage {
     /// Always null.
     #[schema(value_type = Option<Object>)]
     pub refusal: Option<()>,
-    /// Omitted if the model called none.
+    /// Function calls; omitted if there are none.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     pub tool_calls: Option<Vec<CompletionToolCall>>,
@@ -65,7 +65,7 @@ pub struct CompletionMessage {
 /// A function call for the client to run.
 #[derive(Debug, Serialize, utoipa::ToSchema)]
 pub struct CompletionToolCall {
-    /// Return it as the `tool_call_id` of the result.
+    /// ID of the call, to be returned as the `tool_call_id` of the result.
     pub id: String,
     #[serde(rename = "type")]
     #[schema(inline)]
@@ -76,7 +76,7 @@ pub struct CompletionToolCall {
 #[derive(Debug, Serialize, utoipa::ToSchema)]
 pub struct CompletionFunction {
     pub name: String,
-    /// JSON as written by the model; may be invalid.
+    /// Arguments as JSON, as written by the model; may be invalid.
     pub arguments: String,
 }
 
@@ -90,7 +90,8 @@ pub struct CompletionTokensDetails {
     pub reasoning_tokens: i64,
 }
 
-/// In tokens; estimated if the provider does not report usage. Details that it does not report are 0.
+/// Usage in tokens; estimated if the provider does not report it. Details that the provider does not
+/// report are 0.
 #[derive(Debug, Serialize, utoipa::ToSchema)]
 pub struct CompletionUsage {
     pub prompt_tokens: i64,

@@ -19,7 +19,7 @@ use super::{
 use crate::{http::ApiError, model::ReasoningEffort};
 
 const STOPS_MAX: usize = 4;
-/// In UTF-16 code units.
+/// Maximum length of a stop sequence in UTF-16 code units.
 const STOP_UNITS_MAX: usize = 512;
 
 fn word_or_object() -> Schema {
@@ -43,7 +43,8 @@ fn text_or_texts() -> Schema {
 #[derive(Debug, Clone, Default, Deserialize, utoipa::ToSchema)]
 pub struct CreateChatCompletion {
     /// Messages with `role` (`system`, `developer`, `user`, `assistant`, or `tool`) and `content` (a text, or text parts);
-    /// `tool_calls`, `tool_call_id`. The leading system and developer messages replace the agent's own instructions.
+    /// and optionally `tool_calls` or `tool_call_id`. The leading system and developer messages replace the agent's own
+    /// instructions.
     #[schema(value_type = Vec<Object>)]
     pub messages: Option<Vec<Value>>,
     /// A model, or `agent:NAME`. Overrides the agent's model; without either, the server's default is used.
@@ -61,18 +62,18 @@ pub struct CreateChatCompletion {
     pub temperature: Option<f64>,
     /// 0 to 1.
     pub top_p: Option<f64>,
-    /// 1 to 1,000,000.
+    /// Output limit in tokens, 1 to 1,000,000.
     pub max_completion_tokens: Option<u32>,
     /// Older name of `max_completion_tokens`.
     pub max_tokens: Option<u32>,
-    /// One to four texts; the reply ends before the first of them.
+    /// One to four stop sequences; the reply ends before the first one that occurs.
     #[schema(schema_with = text_or_texts)]
     pub stop: Option<Value>,
-    /// `{"type":"text"}`, `{"type":"json_object"}`, or `{"type":"json_schema","json_schema":{"name":…,"schema":…}}` with at
+    /// `{"type":"text"}`, `{"type":"json_object"}`, or `{"type":"json_schema","json_schema":{"name":…,"schema":…}}` of at
     /// most 32 KiB.
     #[schema(value_type = Option<Object>)]
     pub response_format: Option<Value>,
-    /// Ignored for models that do not support it.
+    /// Reasoning effort; ignored for models that do not support it.
     pub reasoning_effort: Option<ReasoningEffort>,
     pub stream: Option<bool>,
     /// `{"include_usage":true}` adds a chunk with the usage.
@@ -82,7 +83,7 @@ pub struct CreateChatCompletion {
     /// request.
     #[schema(value_type = Option<Truncation>)]
     pub truncation: Option<String>,
-    /// Accepted without effect: at most 16 pairs; keys and values of at most 512 characters.
+    /// Accepted without effect; at most 16 pairs, keys and values of at most 512 characters.
     pub metadata: Option<BTreeMap<String, String>>,
     /// Accepted without effect.
     pub user: Option<String>,
@@ -94,7 +95,7 @@ pub struct CreateChatCompletion {
     pub prompt_cache_key: Option<String>,
     /// Accepted without effect.
     pub prompt_cache_retention: Option<String>,
-    /// Fields that are not supported.
+    /// All other fields, which are not supported.
     #[serde(flatten)]
     #[schema(ignore)]
     other: BTreeMap<String, Value>,
@@ -105,7 +106,7 @@ impl CreateChatCompletion {
         self.stream.unwrap_or(false)
     }
 
-    /// True if a stream ends with the usage.
+    /// Checks whether a stream ends with the usage.
     pub fn wants_usage(&self) -> bool {
         let options = self.stream_options.as_ref();
         options.is_some_and(|options| options["include_usage"] == true)
@@ -137,7 +138,7 @@ impl CreateChatCompletion {
         (common, parsed)
     }
 
-    /// The fields that both requests have.
+    /// The fields that both kinds of requests have.
     fn common(&self, instructions: Option<String>) -> CreateResponse {
         CreateResponse {
             model: self.model.clone(),
@@ -161,7 +162,7 @@ impl CreateChatCompletion {
         }
     }
 
-    /// Validates the fields that the Responses API does not have.
+    /// Validates the fields that do not exist in the Responses API.
     fn check(&self) -> Result<(), ResponseError> {
         let unsupported = |field: &str| ResponseError::UnsupportedParameter(field.to_owned());
         let mut other = self.other.iter();
@@ -185,7 +186,7 @@ impl CreateChatCompletion {
         }
     }
 
-    /// The tools, with paths of the Responses API in errors.
+    /// Parses the tools; errors contain paths of the Responses API.
     fn read_tools(&self) -> Result<Vec<Tool>, ResponseError> {
         let mut flat = Vec::new();
         for (n, tool) in self.tools.iter().flatten().enumerate() {
@@ -208,7 +209,7 @@ impl CreateChatCompletion {
         read_format(&flat, "response_format")
     }
 
-    /// The name here of a field of the Responses API.
+    /// The name, in this form, of a field of the Responses API.
     fn param_of(&self, param: &str) -> String {
         let name = match param {
             "input" | "instructions" => "messages",
@@ -225,9 +226,9 @@ impl CreateChatCompletion {
         name.to_owned()
     }
 
-    /// The error of a call for this request, with the names of its fields.
+    /// The error of a call for this request, with the field names of this form.
     pub fn error(&self, error: ResponseError) -> ApiError {
-        // Those already have the names of the client's fields.
+        // These errors already contain the client's field names.
         if matches!(error, ResponseError::UnsupportedParameter(_)) {
             return error.into();
         }
@@ -235,7 +236,7 @@ impl CreateChatCompletion {
     }
 }
 
-/// Checks whether the value of a field that is not supported is the same as none.
+/// Checks whether the value of an unsupported field is equivalent to an absent field.
 fn is_neutral(field: &str, value: &Value) -> bool {
     if value.is_null() {
         return true;
@@ -257,7 +258,7 @@ fn is_neutral(field: &str, value: &Value) -> bool {
     }
 }
 
-/// An object with the fields of the object in its field `inner`, instead of that field.
+/// An object in which the field `inner` is replaced with the fields of the object that it contains.
 fn flattened(value: &Value, inner: &str) -> Value {
     let Value::Object(object) = value else {
         return value.clone();
@@ -265,7 +266,7 @@ fn flattened(value: &Value, inner: &str) -> Value {
     let mut flat = object.clone();
     if let Some(Value::Object(fields)) = flat.remove(inner) {
         for (field, value) in fields {
-            // The type of the outer object.
+            // The outer object determines the type.
             if field != "type" {
                 flat.insert(field, value);
             }

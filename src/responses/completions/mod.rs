@@ -1,7 +1,7 @@
-//! Chat completions: the Responses API without storing, under other names.
+//! Chat completions: the Responses API without storage, under different names.
 //!
-//! `form` and `messages` turn a request into that of the Responses API; `completion` and `chunks` turn its response and its
-//! events back.
+//! `form` and `messages` convert a request to one of the Responses API; `completion` and `chunks` convert its response and
+//! its events back.
 
 mod chunks;
 mod completion;
@@ -16,10 +16,10 @@ pub use completion::ChatCompletion;
 pub use form::CreateChatCompletion;
 
 impl ResponsesService {
-    /// Plans the call for a request. Errors name the fields of the Responses API.
+    /// Plans the call for a request. Errors contain the field names of the Responses API.
     ///
     /// # Errors
-    /// As `plan`, and `UnsupportedParameter`.
+    /// Same as `plan`, and `UnsupportedParameter`.
     pub async fn plan_completion(
         &self,
         member: &WorkspaceCaller,

@@ -1,4 +1,4 @@
-//! HTTP routes for the caller's own adaptation states. No route shows those of others, not even to admins.
+//! HTTP routes for the caller's own adaptation states. Nobody can read another person's states, not even an admin.
 
 use axum::{Json, http::StatusCode};
 use serde::{Deserialize, Serialize};
@@ -42,7 +42,7 @@ fn hide(error: AdaptationError) -> AdaptationError {
 }
 
 /// # Errors
-/// 400 unless exactly one is given.
+/// 400 unless exactly one of `thread` and `fork` is given.
 fn conversation(thread: Option<ThreadId>, fork: Option<ForkId>) -> Result<Conversation, ApiError> {
     match (thread, fork) {
         (Some(thread), None) => Ok(Conversation::Thread(thread)),
@@ -64,15 +64,15 @@ async fn scrub(state: &State) {
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 struct StateQuery {
-    /// The main line of a thread; this or `fork_id`.
+    /// Thread, for a state on its main line; exactly one of `thread_id` and `fork_id` is required.
     thread_id: Option<ThreadId>,
-    /// A deep dive; this or `thread_id`.
+    /// Deep dive; exactly one of `thread_id` and `fork_id` is required.
     fork_id: Option<ForkId>,
 }
 
 /// Get your adaptation state with an agent in a conversation
 ///
-/// Only your own state, neutral if there is none. It is deleted 30 days after your last message to the agent there.
+/// Neutral if no state is stored. A state is deleted 30 days after your last message to the agent in that conversation.
 #[utoipa::path(get, path = "/v1/agents/{id}/state", tag = "agents",
     security(("session" = ["viewer"]), ("key" = ["chat:read"])),
     params(("id" = inline(AgentRef), Path), StateQuery),
@@ -124,17 +124,17 @@ async fn delete_state(
 #[derive(Deserialize, utoipa::ToSchema)]
 #[serde(deny_unknown_fields)]
 struct ReflectForm {
-    /// The main line of a thread; this or `fork_id`.
+    /// Thread, for a state on its main line; exactly one of `thread_id` and `fork_id` is required.
     #[serde(default)]
     thread_id: Option<ThreadId>,
-    /// A deep dive; this or `thread_id`.
+    /// Deep dive; exactly one of `thread_id` and `fork_id` is required.
     #[serde(default)]
     fork_id: Option<ForkId>,
     /// A metaprompt of the agent with the trigger `manual`.
     metaprompt_id: String,
 }
 
-/// The task of a reflection; only you can see it.
+/// The task that runs the reflection; visible only to you.
 #[derive(Serialize, utoipa::ToSchema)]
 struct Reflecting {
     task: Task,
@@ -142,8 +142,8 @@ struct Reflecting {
 
 /// Start a reflection on your adaptation state in a conversation
 ///
-/// Requires `adaptation_allowed` in the policy, `reflection` of the agent, and `adapt` in your memory settings. While the same
-/// reflection is queued or running, it is returned.
+/// Requires `adaptation_allowed` in the policy, `reflection` of the agent, and `adapt` in your memory settings. If the same
+/// reflection is already queued or running, its task is returned.
 #[utoipa::path(post, path = "/v1/agents/{id}/reflect", tag = "agents",
     security(("session" = ["member"]), ("key" = ["chat:write", "agents:use"])),
     params(("id" = inline(AgentRef), Path)),

@@ -35,7 +35,7 @@ pub(super) fn router() -> OpenApiRouter<State> {
 
 #[derive(Debug, thiserror::Error)]
 enum BudgetError {
-    /// A value that violates a rule, and its field.
+    /// Invalid value: the message, and the path of the field.
     #[error("{0}")]
     Invalid(String, String),
     #[error("{0}")]
@@ -95,23 +95,23 @@ impl BudgetList {
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 struct BudgetsQuery {
-    /// True for the budgets that limit only you, with what you have used; this does not require an admin.
+    /// `true` returns the budgets that limit you, with your own usage; this does not require the admin role.
     mine: Option<bool>,
 }
 
-/// Fields that only the server sets are ignored, so that a list can be sent back.
+/// Fields that only the server sets are ignored, so the list from `GET` can be sent back.
 #[derive(Debug, Clone, Deserialize, utoipa::ToSchema)]
 #[serde(deny_unknown_fields)]
 struct BudgetForm {
     scope: BudgetScope,
-    /// `user_…` or `agent_…`; null for each person or agent, and for the workspace.
+    /// `user_…` or `agent_…`; null for a limit on each person or agent, or on the workspace.
     subject_id: Option<String>,
     period: BudgetPeriod,
-    /// In US dollars. A budget has exactly one of the two limits.
+    /// Limit in US dollars; a budget has either this or `limit_tokens`.
     limit_usd: Option<f64>,
-    /// Input and output together.
+    /// Limit on input and output tokens together.
     limit_tokens: Option<i64>,
-    /// Part of the limit from which on admins are warned; 0.8 by default.
+    /// Fraction of the limit at which admins are warned; 0.8 by default.
     warn_at: Option<f64>,
     #[serde(rename = "spent")]
     #[schema(value_type = Option<f64>)]
@@ -136,7 +136,7 @@ struct BudgetsForm {
 }
 
 impl BudgetForm {
-    /// `path` is the path of the budget in the body.
+    /// Validates the budget at this `path` of the body.
     fn parse(&self, path: &str) -> Result<NewBudget, BudgetError> {
         let field = |name: &str| format!("{path}.{name}");
         let invalid = |text: String, name: &str| Err(BudgetError::Invalid(text, field(name)));
@@ -215,9 +215,9 @@ impl BudgetsForm {
     }
 }
 
-/// Get the budgets of the workspace, with what was used in the present day or month (UTC)
+/// Get the budgets of the workspace, with the usage of the current day or month (UTC)
 ///
-/// Without `mine`: an admin, `workspace:admin`.
+/// Without `mine`: admins; keys need `workspace:admin`.
 #[utoipa::path(get, path = "/v1/budgets", tag = "admin",
     security(("session" = ["viewer"]), ("key" = ["chat:read"])),
     params(BudgetsQuery), responses((status = 200, body = BudgetList)))]
@@ -245,8 +245,8 @@ async fn get_budgets(
 
 /// Replace the budgets of the workspace
 ///
-/// A model call reserves 1.5 times its estimated input and its output limit in every budget that covers it, and is refused if one of
-/// them has no room. New budgets start with what was used in the present day or month (UTC).
+/// A model call reserves 1.5 times its estimated input and its output limit in every budget that covers it, and is rejected if
+/// one of them has too little left. New budgets start with the usage of the current day or month (UTC).
 #[utoipa::path(put, path = "/v1/budgets", tag = "admin",
     security(("session" = ["admin"]), ("key" = ["workspace:admin"])),
     params(("If-Match" = inline(Option<IfMatch>), Header)),
@@ -284,7 +284,7 @@ async fn put(
     {
         return Err(BudgetError::Stale(Box::new(BudgetList::new(current))));
     }
-    // People who left and agents that were deleted can keep their budgets.
+    // People who left and agents that were deleted keep the budgets that they already have.
     let known: HashSet<&str> = current
         .iter()
         .filter_map(|budget| budget.subject_id.as_deref())

@@ -30,7 +30,7 @@ struct AgentDraftForm {
 
 /// Draft an agent from a description; stores nothing
 ///
-/// `POST /v1/agents` takes the draft as it is. A person can draft 10 agents per hour.
+/// The draft can be sent to `POST /v1/agents` unchanged. Each person can draft 10 agents per hour.
 #[utoipa::path(post, path = "/v1/agents/draft", tag = "agents",
     security(("session" = ["member"]), ("key" = ["agents:write"])),
     request_body(content = AgentDraftForm,
@@ -50,7 +50,7 @@ async fn draft_agent(
     let description = form.description.trim();
     if !(1..=DESCRIPTION_UNITS_MAX).contains(&description.encode_utf16().count()) {
         let text = format!(
-            "the description must have 1 to {DESCRIPTION_UNITS_MAX} characters: say what the agent should do"
+            "the description must have 1 to {DESCRIPTION_UNITS_MAX} characters: describe what the agent should do"
         );
         return Err(ApiError::unprocessable(ErrorCode::InvalidValue, text).param("description"));
     }

@@ -68,7 +68,7 @@ pub(super) fn tagged(status: StatusCode, version: i64, body: &impl Serialize) ->
     (status, [(header::ETAG, etag)], Json(body)).into_response()
 }
 
-/// The version that the cursor of a list of versions names.
+/// Parses the cursor of a version list into a version number.
 ///
 /// # Errors
 /// 400 for any other text.
@@ -95,7 +95,7 @@ fn list_of_versions<T>(rows: Vec<T>, limit: i64, version: impl Fn(&T) -> i64) ->
     list.continued_at(next)
 }
 
-/// Calls of the workspace's small model for a person who waits. `otherwise` is the alternative without one.
+/// Returns the workspace's small model for a request that waits for it. `otherwise` is what the error suggests instead.
 ///
 /// # Errors
 /// `no_model` if the workspace has no language model.
@@ -117,7 +117,7 @@ async fn utility_of(
     })
 }
 
-/// 503 for a model that did not answer or whose answer cannot be used.
+/// Error 503: the model did not respond, or its response is unusable.
 fn no_answer(text: &str) -> ApiError {
     let (status, code) = (StatusCode::SERVICE_UNAVAILABLE, ErrorCode::ModelUnavailable);
     ApiError::new(status, code, text.to_owned())
@@ -130,7 +130,7 @@ async fn add_runtime(state: &State, agent: &mut Agent) {
     }
     match state.providers.of(agent.workspace_id).await {
         Ok(provider) => agent.summary.set_effective_model(provider.as_ref()).await,
-        // The change is stored, so the response must not be an error.
+        // The change is already stored, so the request must not fail here.
         Err(e) => {
             tracing::warn!(error = %e, "an agent is returned without its effective model");
         }
@@ -143,8 +143,8 @@ async fn answer(state: &State, status: StatusCode, mut agent: Agent) -> Response
     tagged(status, agent.summary.version, &agent)
 }
 
-/// The agent that a route addresses by `{id}` (its ID, or `main`), and the caller in its workspace. Whether the
-/// caller can see it is checked when the agent is read.
+/// The agent that a route addresses by `{id}` (its ID, or `main`), and the caller in its workspace. Reading the agent checks
+/// whether the caller can see it.
 struct AgentRef {
     member: WorkspaceCaller,
     reference: String,
@@ -184,8 +184,7 @@ async fn check_visible(c: &mut Conn, actor: &Actor<'_>, reference: &str) -> Resu
 
 impl AgentRef {
     /// # Errors
-    /// `NotFound` for an agent of another workspace or one that the caller cannot see; takes precedence over missing
-    /// scopes.
+    /// `NotFound` for an agent of another workspace, or one that the caller cannot see, even if the caller lacks a scope too.
     async fn enter(&self, c: &mut Conn) -> Result<Actor<'_>, AgentError> {
         let entered = self.member.enter(c).await;
         let actor = entered.map_err(|e| hide(e.into()))?;

@@ -45,7 +45,8 @@ async fn get_model_connection(
 
 /// Connect a model server: test the settings, then store them
 ///
-/// They take effect with the next call. A failed test is a 422 with the cause, unless `force` is true.
+/// The settings apply from the next call. If the test fails, the response is 422 with the cause,
+/// unless `force` is true.
 #[utoipa::path(put, path = "/v1/workspaces/{id}/model", tag = "admin",
     security(("session" = ["admin"]), ("key" = ["workspace:admin"])),
     params(("id" = WorkspaceId, Path), ("If-Match" = inline(Option<IfMatch>), Header)),
@@ -86,7 +87,7 @@ async fn delete_model_connection(
     Ok(StatusCode::NO_CONTENT)
 }
 
-/// List model servers that answer on the usual ports of the server's machine
+/// List model servers that respond on the usual ports of the server's machine
 ///
 /// Empty if a server is connected already, or if the workspace may not use local addresses.
 #[utoipa::path(get, path = "/v1/workspaces/{id}/local-models", tag = "admin",

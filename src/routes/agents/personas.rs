@@ -170,7 +170,7 @@ async fn get_persona(
 
 /// Replace a persona except for its status; omitted fields become blank
 ///
-/// A change of a text makes an approved persona `refined`: agents keep the approved text until the next approval.
+/// Changing a text sets an approved persona to `refined`; agents keep the approved text until the next approval.
 #[utoipa::path(put, path = "/v1/personas/{id}", tag = "agents",
     security(("session" = ["member"]), ("key" = ["agents:write"])),
     params(("id" = PersonaId, Path), ("If-Match" = inline(Option<IfMatch>), Header)),
@@ -197,7 +197,7 @@ async fn put_persona(
 
 /// Change a persona or its status; each change creates a version
 ///
-/// An approval creates a version of every agent that names the persona, directly or through its base.
+/// Approval creates a new version of every agent that uses the persona, directly or through its base.
 #[utoipa::path(patch, path = "/v1/personas/{id}", tag = "agents",
     security(("session" = ["member"]), ("key" = ["agents:write"])),
     params(("id" = PersonaId, Path), ("If-Match" = inline(Option<IfMatch>), Header)),
@@ -232,7 +232,7 @@ struct DeletedPersona {
     deleted: bool,
 }
 
-/// Delete a persona that no agent names, with its versions
+/// Delete a persona that no agent uses, with its versions
 #[utoipa::path(delete, path = "/v1/personas/{id}", tag = "agents",
     security(("session" = ["member"]), ("key" = ["agents:write"])),
     params(("id" = PersonaId, Path), ("If-Match" = inline(Option<IfMatch>), Header)),
@@ -327,7 +327,7 @@ struct PersonaRollbackForm {
     target_version: i64,
 }
 
-/// Restore an earlier version as a new one, which is `refined`
+/// Restore an earlier version as a new one with the status `refined`
 #[utoipa::path(post, path = "/v1/personas/{id}/rollback", tag = "agents",
     security(("session" = ["member"]), ("key" = ["agents:write"])),
     params(("id" = PersonaId, Path), ("If-Match" = inline(Option<IfMatch>), Header)),
@@ -353,7 +353,7 @@ async fn roll_back_persona(
     Ok(tagged(StatusCode::OK, changed.version, &changed))
 }
 
-/// A drafted text of a persona.
+/// Drafted text of a persona.
 #[derive(Serialize, utoipa::ToSchema)]
 struct CompressedPersona {
     compressed: String,

@@ -50,7 +50,7 @@ pub(super) fn router() -> OpenApiRouter<State> {
         .routes(routes!(list_templates))
 }
 
-/// Query of an agent list; `metadata.KEY=VALUE` filters too, and can be repeated.
+/// Query of an agent list. `metadata.KEY=VALUE` is a filter as well, and can be repeated.
 #[derive(Debug, Deserialize, utoipa::IntoParams)]
 #[into_params(parameter_in = Query)]
 struct AgentsQuery {
@@ -151,7 +151,7 @@ async fn create_agent(
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 struct AgentQuery {
-    /// `true` merges in the bases, as the agent runs.
+    /// `true` merges in the bases and returns the profile with which the agent runs.
     #[serde(default)]
     resolve: bool,
 }
@@ -161,7 +161,7 @@ struct AgentQuery {
 struct ResolvedAgent {
     #[serde(flatten)]
     agent: Agent,
-    /// The agents whose profiles were merged, most distant base first, the agent itself last.
+    /// The agents whose profiles were merged, from the most distant base to the agent itself.
     resolved_from: Vec<Base>,
     /// Limits that apply to code run by the agent; null without a policy.
     sandbox: Option<SandboxLimits>,
@@ -226,7 +226,7 @@ async fn put_agent(
 
 /// Change an agent; each change creates a version
 ///
-/// For its status, and for the default agent: an admin, `agents:admin`.
+/// To change the status, or the default agent: admins; keys need `agents:admin`.
 #[utoipa::path(patch, path = "/v1/agents/{id}", tag = "agents",
     security(("session" = ["member"]), ("key" = ["agents:write"])),
     params(("id" = inline(AgentRef), Path), ("If-Match" = inline(Option<IfMatch>), Header)),
@@ -259,7 +259,7 @@ struct DeleteQuery {
 
 /// Archive an agent, or permanently delete it
 ///
-/// To delete permanently: `agents:admin`.
+/// To delete permanently, keys need `agents:admin`.
 #[utoipa::path(delete, path = "/v1/agents/{id}", tag = "agents",
     security(("session" = ["admin"]), ("key" = ["agents:delete"])),
     params(("id" = inline(AgentRef), Path), DeleteQuery, ("If-Match" = inline(Option<IfMatch>), Header)), responses((status = 200, body = Archived)))]
@@ -286,7 +286,7 @@ async fn delete_agent(
     Ok(Json(archived))
 }
 
-/// Ends an agent's tasks before it is permanently deleted: they could no longer run.
+/// Ends an agent's tasks before the agent is permanently deleted, because they could no longer run.
 async fn end_tasks(c: &mut Conn, agent: AgentId, hub: &Hub) -> Result<(), DbError> {
     let ids: Vec<(TaskId,)> = c
         .q("select id from tasks where agent_id = $1 and status in ('queued', 'running') order by id limit 10000")
@@ -400,7 +400,7 @@ async fn preview_agent(
     Ok((Extension(ReadOnly), Json(preview)))
 }
 
-/// List agent templates: post the fields of one to create that agent
+/// List agent templates; post the fields of a template to create the agent
 #[utoipa::path(get, path = "/v1/agent-templates", tag = "agents",
     security(("session" = ["viewer"]), ("key" = ["agents:read"])),
     responses((status = 200, body = List<Template>)))]

@@ -34,7 +34,7 @@ pub(super) fn router() -> OpenApiRouter<State> {
         .routes(routes!(get_replay))
 }
 
-/// Fields of `POST /v1/agents/{id}/replays`: either `draft` or `version`.
+/// Fields of `POST /v1/agents/{id}/replays`; requires either `draft` or `version`.
 #[derive(Deserialize, utoipa::ToSchema)]
 #[serde(deny_unknown_fields)]
 struct ReplayForm {
@@ -52,7 +52,7 @@ struct ReplayForm {
 
 impl ReplayForm {
     /// # Errors
-    /// 422 for neither or both profiles, or another count.
+    /// 422 if neither or both of `draft` and `version` are set, or for a `count` out of range.
     fn into_new(self) -> Result<NewReplay, ApiError> {
         let invalid = |text: &str, param: &str| {
             ApiError::unprocessable(ErrorCode::InvalidValue, text.to_owned()).param(param)
@@ -74,14 +74,14 @@ impl ReplayForm {
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 struct ReplayQuery {
-    /// `true` returns what the replay would use, and starts nothing.
+    /// `true` returns the estimated usage without starting the replay.
     #[serde(default)]
     estimate: bool,
 }
 
 #[derive(Serialize, utoipa::ToSchema)]
 struct StartedReplay {
-    /// The root; `GET /v1/tasks/{id}/replay` returns its cases.
+    /// Root task of the replay; `GET /v1/tasks/{id}/replay` returns its cases.
     task: Task,
 }
 
@@ -124,8 +124,8 @@ async fn estimate(
 
 /// Write the newest replies of an agent again with a draft, for the caller only
 ///
-/// Of the newest completed replies in conversations that the caller can read. Nothing is posted, no tool runs, and the caller's budgets
-/// apply. One replay of an agent runs for a person at a time.
+/// Covers the newest completed replies in conversations that the caller can read. Nothing is posted, no tools run, and the
+/// caller's budgets apply. Each person can run one replay per agent at a time.
 #[utoipa::path(post, path = "/v1/agents/{id}/replays", tag = "agents",
     security(("session" = ["member"]), ("key" = ["agents:write"])),
     params(("id" = inline(AgentRef), Path), ReplayQuery),
@@ -163,7 +163,7 @@ async fn start_replay(
     Ok((StatusCode::ACCEPTED, Json(StartedReplay { task })).into_response())
 }
 
-/// Get the cases of a replay, for 7 days
+/// Get the cases of a replay, which are kept for 7 days
 ///
 /// Only for its requester. Replies in conversations that the caller can no longer read are skipped.
 #[utoipa::path(get, path = "/v1/tasks/{id}/replay", tag = "tasks",

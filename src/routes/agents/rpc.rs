@@ -1,4 +1,4 @@
-//! `POST /v1/rpc/{method}`: agent management by the method names that clients of personal agent software use.
+//! `POST /v1/rpc/{method}`: agent management under the method names that clients of personal agent software use.
 //!
 //! `agent_id` is the ID or name of an agent, or `main`. Methods of `agent.identity` apply to the agent of the given
 //! thread, or by default to the workspace's default agent.
@@ -61,7 +61,7 @@ struct OfAgent {
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Create {
-    /// Name of the new agent.
+    /// Name of the new agent, not its ID.
     id: String,
     label: Option<String>,
     emoji: Option<String>,
@@ -113,7 +113,7 @@ struct Soul {
 }
 
 /// # Errors
-/// 400 with the name of the parameter.
+/// 400 for a missing or invalid parameter; the error names it.
 fn take<T: DeserializeOwned>(params: Map<String, Value>) -> Result<T, ApiError> {
     serde_path_to_error::deserialize(Value::Object(params)).map_err(|e| {
         let path = e.path().to_string();
@@ -128,7 +128,8 @@ fn take<T: DeserializeOwned>(params: Map<String, Value>) -> Result<T, ApiError> 
 /// `agents.files.set {agent_id,path,content}`, `agent.identity.get {thread_id?}`, `agent.identity.update {thread_id?,identity}`,
 /// `agent.identity.update_soul {thread_id?,soul}`, `agent.toggleActive {agent_id}`.
 ///
-/// Depends on the method: `agents:read`, `agents:write`, `agents:delete`, or `agents:admin`, as for the corresponding route.
+/// The required scope depends on the method, as for the corresponding route: `agents:read`, `agents:write`, `agents:delete`, or
+/// `agents:admin`.
 #[utoipa::path(post, path = "/v1/rpc/{method}", tag = "agents",
     security(("session" = ["viewer"]), ("key" = ["agents:read"])),
     params(("method" = String, Path, description = "One of the methods listed above.", example = "agents.get")),
@@ -241,7 +242,7 @@ impl Rpc {
         Ok(found.ok_or(AgentError::NotFound)?.to_string())
     }
 
-    /// The agent bound to a thread; the default one without a thread or a binding.
+    /// The agent bound to a thread, or the default agent if there is no thread or no binding.
     async fn of_thread(&self, thread: Option<ThreadId>) -> Result<String, ApiError> {
         let Some(thread) = thread else {
             return Ok("main".to_owned());

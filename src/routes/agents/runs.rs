@@ -44,7 +44,7 @@ pub(super) fn router() -> OpenApiRouter<State> {
 #[derive(Debug, Default, Deserialize, utoipa::ToSchema)]
 #[serde(deny_unknown_fields)]
 struct RunForm {
-    /// At most 8 KiB; `{{input}}` in the texts of steps.
+    /// Value of `{{input}}` in the texts of steps; at most 8 KiB.
     #[serde(default)]
     input: String,
     /// Thread in which the run posts.
@@ -53,7 +53,7 @@ struct RunForm {
     /// Channel in which the first message of the run starts a thread.
     #[serde(default)]
     channel_id: Option<ChannelId>,
-    /// A resend with the same one returns the first run.
+    /// A repeated ID returns the first run.
     #[serde(default)]
     client_id: Option<String>,
 }
@@ -132,7 +132,8 @@ fn parse_cursor(text: &str) -> Result<RunId, ApiError> {
 
 /// List the runs that you can see, newest first
 ///
-/// Those in channels that you can read; without a channel, those that you started, those of your workflows, and for admins all.
+/// Includes runs in channels that you can read. Runs without a channel are visible to their requester, the workflow's owner, and
+/// admins.
 #[utoipa::path(get, path = "/v1/runs", tag = "workflows",
     security(("session" = ["viewer"]), ("key" = ["chat:read"])),
     params(RunsQuery), responses((status = 200, body = List<WorkflowRun>)))]
@@ -200,8 +201,8 @@ async fn visible(
     Ok(seen_by(c, &actor, found).await?)
 }
 
-/// The run without messages in channels that the actor cannot read, and without the answers of agents if the actor must not see what
-/// their tools returned.
+/// The run without messages from channels that the actor cannot read, and without agents' answers if the actor must not see their
+/// tool results.
 async fn seen_by(
     c: &mut Conn,
     actor: &Actor<'_>,
@@ -218,7 +219,7 @@ async fn seen_by(
 
 /// Cancel a run and its tasks; one that has ended is returned unchanged
 ///
-/// Its requester, the workflow's owner, and admins, also with `agents:admin`.
+/// Allowed for its requester, the workflow's owner, and admins, whose keys need `agents:admin`.
 #[utoipa::path(post, path = "/v1/runs/{id}/cancel", tag = "workflows",
     security(("session" = ["member"]), ("key" = ["chat:write"])),
     params(("id" = RunId, Path)), responses((status = 200, body = WorkflowRun)))]
@@ -238,7 +239,8 @@ async fn cancel_run(
 
 /// Resume a failed run with the step that failed; completed steps keep their outputs
 ///
-/// Its requester, the workflow's owner, and admins, also with `agents:admin`. It goes on with the requester's rights.
+/// Allowed for its requester, the workflow's owner, and admins, whose keys need `agents:admin`. The run continues with the
+/// requester's rights.
 #[utoipa::path(post, path = "/v1/runs/{id}/resume", tag = "workflows",
     security(("session" = ["member"]), ("key" = ["agents:use", "chat:write"])),
     params(("id" = RunId, Path)), responses((status = 200, body = WorkflowRun)))]

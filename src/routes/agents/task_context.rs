@@ -55,7 +55,7 @@ pub(super) fn router() -> OpenApiRouter<State> {
 
 #[derive(Serialize, utoipa::ToSchema)]
 struct SystemSeen {
-    /// Empty if `hidden`.
+    /// Text of the system prompt; empty if `hidden`.
     text: String,
     /// True if the text belongs to an agent that the caller cannot see.
     hidden: bool,
@@ -159,11 +159,11 @@ struct TaskContext {
     attempts: Vec<AttemptRecord>,
     /// True if the provider did not report the usage of all calls. Numbers of tokens of parts and messages are always estimates.
     estimated: bool,
-    /// Texts are missing because they were not used for `OPENVIBE_CONTEXT_RETENTION`.
+    /// True if texts were deleted because nothing used them for `OPENVIBE_CONTEXT_RETENTION`.
     expired: bool,
 }
 
-/// The context that an agent would be sent if the caller posted now; the message itself is missing.
+/// The context that an agent would be sent if the caller posted now, without that message.
 #[derive(Serialize, utoipa::ToSchema)]
 struct NextContext {
     /// Always true.
@@ -183,8 +183,8 @@ struct NextContext {
 struct Estimate {
     /// Estimated size of the prompt, without the message itself.
     input_tokens: u64,
-    /// Reservation of the call in budgets in US dollars: 1.5 times the prompt, and the output limit. Null without a known price,
-    /// or if the policy does not show costs to the caller.
+    /// Amount in US dollars that the call reserves in budgets: 1.5 times the prompt plus the output limit. Null if the price is
+    /// unknown or the policy hides costs from the caller.
     cost_usd_max: Option<f64>,
 }
 
@@ -194,7 +194,7 @@ struct ContextSeen {
     /// The model that is called.
     model: String,
     requested_by: Requester,
-    /// The reply style; null for none.
+    /// The reply style; null if none is used.
     preset: Option<UsedPreset>,
     system: SystemSeen,
     /// The conversation as sent.
@@ -217,9 +217,9 @@ struct MemoriesSeen {
     #[schema(value_type = std::collections::HashMap<String, i64>)]
     considered: BTreeMap<MemoryScope, i64>,
     used: Vec<MemorySeen>,
-    /// Old messages of the conversation of which passages were sent.
+    /// Old messages of the conversation from which passages were sent.
     messages: Vec<OldMessageSeen>,
-    /// Personal entries of other people, whose texts are replaced by a line.
+    /// Counts of other people's personal entries, whose texts are hidden.
     hidden: Vec<HiddenMemories>,
 }
 
@@ -234,22 +234,22 @@ struct HiddenMemories {
 struct MemorySeen {
     id: MemoryId,
     scope: MemoryScope,
-    /// Cause of its use, such as `3 matching words`.
+    /// Reason for including the entry, such as `3 matching words`.
     reason: String,
-    /// Age of the entry at that time.
+    /// Age of the entry when it was sent.
     age_days: i64,
-    /// As sent; null if it was forgotten since.
+    /// Text as sent; null if the entry was forgotten since.
     text: Option<String>,
 }
 
 #[derive(Serialize, utoipa::ToSchema)]
 struct OldMessageSeen {
     message_id: MessageId,
-    /// Cause of its use, such as `3 matching words` or `after a matching message`.
+    /// Reason for including the message, such as `3 matching words` or `after a matching message`.
     reason: String,
-    /// Age of the message at that time.
+    /// Age of the message when it was sent.
     age_days: i64,
-    /// As sent; null if the message was deleted since.
+    /// Text as sent; null if the message was deleted since.
     text: Option<String>,
 }
 
@@ -291,8 +291,8 @@ fn old_message_seen(message: &OldMessageFacts, part: &SentPart) -> OldMessageSee
     }
 }
 
-/// Replaces the texts of personal memories of other people by one line for each person, and those of another person's USER.md and
-/// adaptation. Calls of tools and their results are shown for `readable` actions.
+/// Replaces the texts of personal memories of other people with one line for each person, and hides another person's USER.md and
+/// adaptation. Tool calls and their results are shown only for `readable` actions.
 fn hide_personal(
     parts: &mut [SentPart],
     caller: UserId,
@@ -352,7 +352,7 @@ fn hide_personal(
     people
 }
 
-/// Removes what another agent passed on, and the texts of the rounds of work that is not posted.
+/// Removes the brief from another agent, and the texts of rounds that are not posted.
 fn hide_brief(sent: &mut Sent, kind: TaskKind) {
     for part in &mut sent.parts {
         let note = match part.block {
@@ -412,7 +412,7 @@ fn segments_of(parts: &[SentPart]) -> Vec<Segment> {
     segments.into_values().collect()
 }
 
-/// The system text of a prompt.
+/// System text of a prompt, with its sources.
 fn system_of(parts: &[SentPart]) -> System {
     let parts = parts.iter().filter_map(|part| match part.block {
         Block::System(name) => Some(SystemPart {

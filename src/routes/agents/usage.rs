@@ -40,21 +40,21 @@ struct UsageQuery {
     /// `person` by default.
     #[param(inline)]
     group_by: Option<GroupBy>,
-    /// Only the usage of this user; `me` for your own, which does not require an admin.
+    /// Only the usage of this user; `me` for your own, which does not require the admin role.
     user_id: Option<String>,
-    /// Only this task, with those that it asked for. For everyone in the conversation; all months by default.
+    /// Only this task and the tasks that it started. Available to everyone in the conversation; covers all months by default.
     task_id: Option<TaskId>,
-    /// Only the tasks of this thread and of its forks. For everyone who can read it; all months by default.
+    /// Only the tasks of this thread and of its forks. Available to everyone who can read it; covers all months by default.
     thread_id: Option<ThreadId>,
-    /// Only the tasks of this fork. For everyone who can read it; all months by default.
+    /// Only the tasks of this fork. Available to everyone who can read it; covers all months by default.
     fork_id: Option<ForkId>,
 }
 
 /// Usage of one person, agent, month, or model.
 #[derive(Debug, Serialize, utoipa::ToSchema)]
 struct Used {
-    /// `user_…`; `agent_…`, or `none` if only a model was used; `YYYY-MM`; or the name of a model, or `none` if the
-    /// task failed before a model replied.
+    /// `user_…`; `agent_…`, or `none` if only a model was used; `YYYY-MM`; or the name of a model, with `none` if the task failed
+    /// before a model replied.
     key: String,
     /// Display name.
     name: String,
@@ -69,7 +69,7 @@ struct UsageAnswer {
     from: String,
     to: String,
     group_by: GroupBy,
-    /// Months in chronological order; everything else by total tokens, descending, at most 1,000.
+    /// At most 1,000 entries: months in chronological order, all others by total tokens, highest first.
     data: Vec<Used>,
     /// Total over all entries.
     total: Sums,
@@ -81,7 +81,7 @@ const NONE: &str = "none";
 
 /// Get the usage of agents and models by person, agent, month, or model
 ///
-/// For other people, or for everyone: an admin, `workspace:admin`. Costs are null for people to whom the policy does not show them.
+/// For the usage of other people: admins; keys need `workspace:admin`. Costs are null if the policy hides them from the caller.
 #[utoipa::path(get, path = "/v1/usage", tag = "admin",
     security(("session" = ["viewer"]), ("key" = ["chat:read"])),
     params(UsageQuery), responses((status = 200, body = UsageAnswer)))]
@@ -147,7 +147,7 @@ async fn get_usage(
 }
 
 async fn sees_costs(c: &mut Conn, actor: &Actor<'_>) -> Result<bool, ApiError> {
-    // Those of the whole workspace are always shown to admins.
+    // Admins always see the costs of the whole workspace.
     if actor.scopes.has(Scope::WorkspaceAdmin) {
         return Ok(true);
     }
@@ -243,7 +243,7 @@ fn swapped_months() -> ApiError {
     )
 }
 
-/// Adds the names of people and agents.
+/// Adds display names to the keys of people and agents.
 async fn named(c: &mut Conn, rows: Vec<(Key, Sums)>) -> Result<Vec<Used>, ApiError> {
     let mut data = Vec::with_capacity(rows.len());
     for (key, sums) in rows {

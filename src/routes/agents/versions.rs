@@ -54,7 +54,7 @@ async fn list_versions(
     Ok(Json(list_of_versions(rows, limit, |v| v.version)))
 }
 
-/// Get a version as written and with its bases merged in
+/// Get a version, both as written and with its bases merged in
 #[utoipa::path(get, path = "/v1/agents/{id}/versions/{version}", tag = "agents",
     security(("session" = ["viewer"]), ("key" = ["agents:read"])),
     params(("id" = inline(AgentRef), Path), ("version" = i64, Path, description = "Number of a version.", example = 1)),
@@ -80,7 +80,7 @@ struct DiffQuery {
     against: Option<i64>,
 }
 
-/// Get the changes in a version
+/// Compare two versions
 #[utoipa::path(get, path = "/v1/agents/{id}/versions/{version}/diff", tag = "agents",
     security(("session" = ["viewer"]), ("key" = ["agents:read"])),
     params(("id" = inline(AgentRef), Path), ("version" = i64, Path, description = "Number of a version.", example = 1), DiffQuery), responses((status = 200, body = AgentDiff)))]

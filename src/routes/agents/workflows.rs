@@ -162,7 +162,7 @@ async fn get_workflow(
 
 /// Replace a workflow except for its status; omitted fields are reset to their defaults
 ///
-/// Its owner; for workflows of others: an admin, also with `agents:admin`.
+/// For another person's workflow: admins; keys need `agents:admin`.
 #[utoipa::path(put, path = "/v1/workflows/{id}", tag = "workflows",
     security(("session" = ["member"]), ("key" = ["agents:write"])),
     params(("id" = WorkflowId, Path), ("If-Match" = inline(Option<IfMatch>), Header)),
@@ -189,8 +189,8 @@ async fn put_workflow(
 
 /// Change a workflow; each change creates a version
 ///
-/// Its owner; for workflows of others: an admin, also with `agents:admin`. An admin takes a workflow over with the own ID as
-/// `owner_id`.
+/// For another person's workflow: admins; keys need `agents:admin`. Admins take over a workflow by setting `owner_id` to
+/// their own ID.
 #[utoipa::path(patch, path = "/v1/workflows/{id}", tag = "workflows",
     security(("session" = ["member"]), ("key" = ["agents:write"])),
     params(("id" = WorkflowId, Path), ("If-Match" = inline(Option<IfMatch>), Header)),
@@ -214,9 +214,9 @@ async fn patch_workflow(
     Ok(tagged(StatusCode::OK, changed.version, &changed))
 }
 
-/// Archive a workflow: it starts no runs
+/// Archive a workflow, so that it starts no more runs
 ///
-/// Its owner; for workflows of others: an admin, also with `agents:admin`. `PATCH` with the status `active` brings it back.
+/// For another person's workflow: admins; keys need `agents:admin`. `PATCH` with the status `active` restores it.
 #[utoipa::path(delete, path = "/v1/workflows/{id}", tag = "workflows",
     security(("session" = ["member"]), ("key" = ["agents:write"])),
     params(("id" = WorkflowId, Path), ("If-Match" = inline(Option<IfMatch>), Header)),
@@ -276,7 +276,7 @@ struct WorkflowRollbackForm {
 
 /// Restore an earlier version as a new one; name, owner, and status are unchanged
 ///
-/// Its owner; for workflows of others: an admin, also with `agents:admin`.
+/// For another person's workflow: admins; keys need `agents:admin`.
 #[utoipa::path(post, path = "/v1/workflows/{id}/rollback", tag = "workflows",
     security(("session" = ["member"]), ("key" = ["agents:write"])),
     params(("id" = WorkflowId, Path), ("If-Match" = inline(Option<IfMatch>), Header)),
@@ -301,7 +301,7 @@ async fn roll_back_workflow(
     Ok(tagged(StatusCode::OK, changed.version, &changed))
 }
 
-/// List workflows to begin with: post one to create it
+/// List workflow templates; post one to create the workflow
 #[utoipa::path(get, path = "/v1/workflow-recipes", tag = "workflows",
     security(("session" = ["viewer"]), ("key" = ["agents:read"])),
     responses((status = 200, body = List<WorkflowRecipe>)))]

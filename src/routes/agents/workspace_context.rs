@@ -29,7 +29,7 @@ pub(super) fn router() -> OpenApiRouter<State> {
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 struct WorkspaceContextQuery {
-    /// The channel in which an agent would reply; without one, only what everyone can read.
+    /// The channel in which an agent would reply; if omitted, only what everyone can read.
     channel_id: Option<ChannelId>,
 }
 
@@ -87,7 +87,7 @@ async fn get_workspace_context(
     });
     let (text, parts) =
         rendered.map_or_else(Default::default, |rendered| (rendered.text, rendered.parts));
-    // Every message of a prompt is sent like this.
+    // Model requests strip control tokens from every message as well.
     let text = without_control_tokens(&text).into_owned();
     let part = |(name, tokens)| PartSize {
         name,

@@ -58,11 +58,11 @@ pub(super) fn router() -> OpenApiRouter<State> {
 /// Server settings that clients need before sign-in.
 #[derive(Serialize, utoipa::ToSchema)]
 struct Setup {
-    /// No account exists yet.
+    /// True if no account exists yet.
     needs_setup: bool,
     /// `first`, `open`, or `invite`.
     signup: Signup,
-    /// The first account needs the token from the link that the server printed at startup.
+    /// True if creating the first account requires the token from the link that the server printed at startup.
     setup_token_required: bool,
 }
 
@@ -154,9 +154,9 @@ fn client(headers: &HeaderMap, address: &Address) -> Client {
     }
 }
 
-/// Account that signs in.
+/// Way of signing in, with the account.
 enum SignIn {
-    /// It was just created.
+    /// The account was just created.
     New(UserId),
     /// Its password was verified.
     Verified(StoredPassword),
@@ -403,7 +403,7 @@ struct PasswordForm {
     current_password: String,
     /// At least 8 characters.
     new_password: String,
-    /// Also deletes all API keys of the account.
+    /// `true` also deletes all API keys of the account.
     #[serde(default)]
     revoke_keys: bool,
 }
@@ -486,7 +486,7 @@ async fn list_auth_events(
 struct MySession {
     #[serde(flatten)]
     session: Session,
-    /// The session of this request.
+    /// True for the session of this request.
     current: bool,
 }
 

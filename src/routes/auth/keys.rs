@@ -42,7 +42,7 @@ struct KeysQuery {
 
 /// List your keys in this workspace, or everyone's
 ///
-/// With `all`: an admin.
+/// With `all`: admins.
 #[utoipa::path(get, path = "/v1/api-keys", tag = "keys",
     security(("session" = ["viewer"]), ("key" = ["workspace:admin"])),
     params(KeysQuery), responses((status = 200, body = List<ApiKey>)))]
@@ -79,7 +79,7 @@ async fn list_keys(
 struct KeyForm {
     name: String,
     scopes: Vec<Scope>,
-    /// The key does not expire by default.
+    /// Lifetime in seconds; by default, the key does not expire.
     expires_in_s: Option<i64>,
 }
 
@@ -94,7 +94,7 @@ struct NewKey {
 
 /// Create an API key
 ///
-/// A key cannot have scopes that its creator lacks.
+/// A key cannot have a scope that its creator does not have.
 #[utoipa::path(post, path = "/v1/api-keys", tag = "keys",
     security(("session" = ["viewer"]), ("key" = ["workspace:admin"])),
     request_body(content = KeyForm,
@@ -121,7 +121,7 @@ async fn create_key(
 
 /// Delete an API key
 ///
-/// A key can always revoke itself. For another person's key: an admin.
+/// A key can always revoke itself. For another person's key: admins.
 #[utoipa::path(delete, path = "/v1/api-keys/{id}", tag = "keys",
     security(("session" = ["viewer"]), ("key" = ["workspace:admin"])),
     params(("id" = ApiKeyId, Path)), responses((status = 204)))]

@@ -37,8 +37,8 @@ fn device_of(headers: &HeaderMap, address: &Address) -> Device {
     }
 }
 
-/// Combines the caller with the workspace of the requested object. If there is no such object, uses the workspace of
-/// the request, so that missing rights are reported first.
+/// Combines the caller with the workspace of the requested object. If the object does not exist, uses the request's
+/// workspace, so that missing rights are reported before a missing object.
 async fn caller_at(
     state: &State,
     headers: &HeaderMap,

@@ -36,7 +36,7 @@ pub(super) fn router() -> OpenApiRouter<State> {
         .routes(routes!(list_audit_log))
 }
 
-/// List members, sorted by when they joined
+/// List members in the order in which they joined
 #[utoipa::path(get, path = "/v1/members", tag = "people",
     security(("session" = ["viewer"]), ("key" = ["chat:read"])),
     params(PageQuery<UserId>), responses((status = 200, body = List<Member>)))]
@@ -94,7 +94,7 @@ struct MemberPatch {
 
 /// Change a member's role or handle
 ///
-/// For a role, or another person's handle: an admin, `workspace:admin`.
+/// To change a role, or another person's handle: admins; keys need `workspace:admin`.
 #[utoipa::path(patch, path = "/v1/members/{user_id}", tag = "people",
     security(("session" = ["member"]), ("key" = ["chat:write"])),
     params(("user_id" = UserId, Path)),
@@ -117,7 +117,7 @@ async fn update_member(
 
 /// Remove a member from the workspace, or leave it
 ///
-/// For another person: an admin.
+/// For another person: admins.
 #[utoipa::path(delete, path = "/v1/members/{user_id}", tag = "people",
     security(("session" = ["viewer"]), ("key" = ["workspace:admin"])),
     params(("user_id" = UserId, Path)), responses((status = 204)))]
@@ -162,9 +162,9 @@ struct InviteForm {
     email: Option<String>,
     /// `member` by default.
     role: Option<Role>,
-    /// Unlimited by default.
+    /// Maximum number of uses; unlimited by default.
     max_uses: Option<i64>,
-    /// A week by default.
+    /// Lifetime in seconds; a week by default.
     expires_in_s: Option<i64>,
 }
 
@@ -329,7 +329,7 @@ struct AuditQuery {
     actor_id: Option<UserId>,
     /// Only this action, such as `member.role_changed`.
     action: Option<String>,
-    /// `oldest` first by default.
+    /// Order of the entries; `oldest` by default.
     #[param(inline)]
     order: Option<audit::Order>,
     /// 1 to 100; 20 by default.

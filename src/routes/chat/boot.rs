@@ -1,4 +1,4 @@
-//! Initial state of a client.
+//! HTTP route for the initial state of a client.
 
 use axum::Json;
 use futures::FutureExt;
@@ -17,7 +17,7 @@ pub(super) fn router() -> OpenApiRouter<State> {
     OpenApiRouter::new().routes(routes!(get_snapshot))
 }
 
-/// Initial state of a client, at exactly one sequence number of the event log
+/// Get the initial state of a client, as of a single sequence number of the event log
 #[utoipa::path(get, path = "/v1/snapshot", tag = "boot",
     security(("session" = ["viewer"]), ("key" = ["chat:read"])),
     responses((status = 200, body = Snapshot)))]

@@ -36,10 +36,10 @@ struct WritingCatchUp {
     task: Task,
 }
 
-/// Summary of the newest messages of a thread, written without a model
+/// Get a summary of the newest messages of a thread, written without a model
 ///
-/// After `POST`, what the model wrote for the caller, until a message is added, edited, or deleted, at most for 24 hours. Reads up to
-/// 500 messages. Forks are summarized by their results.
+/// After `POST`, returns the summary that the model wrote for the caller, until a message is added, edited, or deleted, and for
+/// at most 24 hours. Reads up to 500 messages. Forks are summarized by their results.
 #[utoipa::path(get, path = "/v1/threads/{id}/catch-up", tag = "threads",
     security(("session" = ["viewer"]), ("key" = ["chat:read"])),
     params(("id" = ThreadId, Path), CatchUpQuery), responses((status = 200, body = CatchUp)))]
@@ -55,7 +55,7 @@ async fn get_catch_up(
     let tenancy = tenancy(&mut c).await?;
     drop(c);
     state.limits.catch_up(caller.user)?;
-    // Reading many messages takes as much computing time as a call of `/v1/responses`.
+    // Reading many messages takes about as much CPU time as a call of `/v1/responses`.
     let slots = &state.responses_of_all.slots;
     let _permit = slots.take(workspace, caller.user, tenancy)?;
     Ok(Json(
@@ -65,8 +65,8 @@ async fn get_catch_up(
 
 /// Have a model write the summary, for the caller only
 ///
-/// For 20 or more messages. `GET` returns the result. A person can request 20 per hour; an active task for the same messages is
-/// returned again.
+/// Requires 20 or more messages. `GET` returns the result. Each person can request 20 per hour; if a task for the same messages
+/// is active, it is returned.
 #[utoipa::path(post, path = "/v1/threads/{id}/catch-up", tag = "threads",
     security(("session" = ["viewer"]), ("key" = ["chat:read", "agents:use"])),
     params(("id" = ThreadId, Path), CatchUpQuery),

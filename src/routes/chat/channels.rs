@@ -37,7 +37,7 @@ pub(super) fn router() -> OpenApiRouter<State> {
         .routes(routes!(remove_channel_member))
 }
 
-/// Channels that the caller can see, oldest first
+/// List the channels that the caller can see, oldest first
 #[utoipa::path(get, path = "/v1/channels", tag = "channels",
     security(("session" = ["viewer"]), ("key" = ["chat:read"])),
     params(PageQuery<ChannelId>), responses((status = 200, body = List<ListedChannel>)))]
@@ -101,7 +101,8 @@ async fn create_channel(
 #[derive(Deserialize, utoipa::ToSchema)]
 #[serde(deny_unknown_fields)]
 struct DirectForm {
-    /// Members besides the caller. Empty, or omitted with `agent_id`, for only the caller.
+    /// Members besides the caller. Empty, or omitted with `agent_id`, if the caller is the only
+    /// person.
     member_ids: Option<Vec<UserId>>,
     /// An agent that replies to every message.
     agent_id: Option<AgentId>,
@@ -109,7 +110,7 @@ struct DirectForm {
 
 /// Open the direct channel of these people and this agent; the same participants share one channel
 ///
-/// With an agent: also `agents:use`.
+/// With an agent, keys also need `agents:use`.
 #[utoipa::path(post, path = "/v1/direct", tag = "channels",
     security(("session" = ["member"]), ("key" = ["chat:write"])),
     request_body(content = DirectForm,
@@ -195,7 +196,7 @@ struct ChannelPatch {
     #[serde(default, deserialize_with = "nullable")]
     #[schema(value_type = Option<String>)]
     topic: Option<Option<String>>,
-    /// Not in direct channels.
+    /// Not allowed for direct channels.
     #[serde(default, deserialize_with = "nullable")]
     #[schema(value_type = Option<ChannelAgentForm>)]
     agent: Option<Option<ChannelAgentForm>>,
@@ -203,7 +204,7 @@ struct ChannelPatch {
 
 /// Change a channel's name, topic, or agent
 ///
-/// To set an agent: also `agents:use`.
+/// To set an agent, keys also need `agents:use`.
 #[utoipa::path(patch, path = "/v1/channels/{id}", tag = "channels",
     security(("session" = ["member"]), ("key" = ["chat:write"])),
     params(("id" = ChannelId, Path)),
@@ -237,7 +238,7 @@ async fn update_channel(
 
 /// Archive a channel
 ///
-/// For a channel that someone else created: an admin, `workspace:admin`.
+/// For a channel that someone else created: admins; keys need `workspace:admin`.
 #[utoipa::path(post, path = "/v1/channels/{id}/archive", tag = "channels",
     security(("session" = ["member"]), ("key" = ["chat:write"])),
     params(("id" = ChannelId, Path)), responses((status = 200, body = MyChannel)))]
@@ -255,7 +256,7 @@ async fn archive_channel(
 
 /// Unarchive a channel
 ///
-/// For a channel that someone else created: an admin, `workspace:admin`.
+/// For a channel that someone else created: admins; keys need `workspace:admin`.
 #[utoipa::path(post, path = "/v1/channels/{id}/unarchive", tag = "channels",
     security(("session" = ["member"]), ("key" = ["chat:write"])),
     params(("id" = ChannelId, Path)), responses((status = 200, body = MyChannel)))]
@@ -327,7 +328,7 @@ async fn read_channel(
     Ok(Json(channel))
 }
 
-/// Members of a channel, in the order in which they joined
+/// List the members of a channel, in the order in which they joined
 #[utoipa::path(get, path = "/v1/channels/{id}/members", tag = "channels",
     security(("session" = ["viewer"]), ("key" = ["chat:read"])),
     params(("id" = ChannelId, Path), PageQuery<UserId>),
@@ -378,7 +379,8 @@ async fn add_channel_member(
 
 /// Remove someone from a channel
 ///
-/// To remove someone else from a channel that you did not create: an admin, `workspace:admin`.
+/// To remove someone else from a channel that you did not create: admins; keys need
+/// `workspace:admin`.
 #[utoipa::path(delete, path = "/v1/channels/{id}/members/{user_id}", tag = "channels",
     security(("session" = ["member"]), ("key" = ["chat:write"])),
     params(("id" = ChannelId, Path), ("user_id" = UserId, Path)),

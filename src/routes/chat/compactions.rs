@@ -1,4 +1,4 @@
-//! Compaction over HTTP.
+//! HTTP routes for compaction.
 
 use axum::{Json, http::StatusCode};
 use serde::{Deserialize, Serialize};
@@ -114,7 +114,7 @@ async fn list(
     Ok(Json(CompactionList { list, window }))
 }
 
-/// Fails if the operator has turned compaction off.
+/// # Errors\n`CompactionError` if the operator has turned compaction off.
 fn require_on(state: &State) -> Result<(), CompactionError> {
     if state.config.compaction {
         Ok(())
@@ -136,7 +136,7 @@ async fn compact(
     Ok((StatusCode::ACCEPTED, Json(Compacting { task })))
 }
 
-/// Records of compacted messages of a thread, in creation order
+/// List the records of compacted messages of a thread, in creation order
 #[utoipa::path(get, path = "/v1/threads/{id}/compactions", tag = "threads",
     security(("session" = ["viewer"]), ("key" = ["chat:read"])),
     params(("id" = ThreadId, Path)), responses((status = 200, body = CompactionList)))]
@@ -148,7 +148,7 @@ async fn list_thread_compactions(
     list(&state, &caller, Conversation::Thread(id)).await
 }
 
-/// Records of compacted messages of a fork, in creation order
+/// List the records of compacted messages of a fork, in creation order
 #[utoipa::path(get, path = "/v1/forks/{id}/compactions", tag = "forks",
     security(("session" = ["viewer"]), ("key" = ["chat:read"])),
     params(("id" = ForkId, Path)), responses((status = 200, body = CompactionList)))]
@@ -203,7 +203,7 @@ async fn get_compaction(
     Ok(Json(record::get(&mut c, &caller, id).await?))
 }
 
-/// Send the messages instead of their summary, as many as fit
+/// Send agents the messages instead of their summary, as many as fit
 #[utoipa::path(post, path = "/v1/compactions/{id}/expand", tag = "threads",
     security(("session" = ["member"]), ("key" = ["chat:write"])),
     params(("id" = CompactionId, Path)), responses((status = 200, body = CompactionRecord)))]
@@ -221,7 +221,7 @@ async fn expand_compaction(
     ))
 }
 
-/// Send the summary instead of the messages again
+/// Send agents the summary again instead of the messages
 #[utoipa::path(post, path = "/v1/compactions/{id}/collapse", tag = "threads",
     security(("session" = ["member"]), ("key" = ["chat:write"])),
     params(("id" = CompactionId, Path)), responses((status = 200, body = CompactionRecord)))]
@@ -258,7 +258,7 @@ async fn redo_compaction(
 
 /// Delete a record with the sentences made from it
 ///
-/// Its messages are compacted again by the next pass. For someone else's record: an admin.
+/// Its messages are compacted again by the next pass. For someone else's record: admins.
 #[utoipa::path(delete, path = "/v1/compactions/{id}", tag = "threads",
     security(("session" = ["member"]), ("key" = ["chat:write"])),
     params(("id" = CompactionId, Path)), responses((status = 200, body = DeletedCompaction)))]

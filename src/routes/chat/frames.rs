@@ -1,4 +1,4 @@
-//! Frames to the other sockets of the same person.
+//! Frames that are sent only to the sockets of one person.
 
 use serde::Serialize;
 use utoipa::ToSchema;
@@ -21,7 +21,7 @@ pub enum OwnFrame {
     #[schema(title = "ChannelRead")]
     ChannelRead {
         channel_id: ChannelId,
-        /// Null.
+        /// Always null.
         #[schema(value_type = Option<ThreadId>)]
         thread_id: (),
         seq: i64,

@@ -60,13 +60,13 @@ struct MessagesQuery {
 }
 
 impl MessagesQuery {
-    /// True for the newest page.
+    /// Checks whether the query requests the newest page.
     fn is_newest(&self) -> bool {
         self.after.is_none() && self.before.is_none() && self.around.is_none()
     }
 }
 
-/// Messages of a thread's main line, oldest first; without a cursor, the newest page
+/// List the messages of a thread's main line, oldest first; without a cursor, the newest page
 #[utoipa::path(get, path = "/v1/threads/{id}/messages", tag = "messages",
     security(("session" = ["viewer"]), ("key" = ["chat:read"])),
     params(("id" = ThreadId, Path), MessagesQuery),
@@ -90,8 +90,8 @@ async fn list_messages(
     Ok(list.into_response())
 }
 
-/// Returns the newest page of a thread from the cache if it is current, or reads it. A page with a streaming reply is not kept: its
-/// text is saved without an event.
+/// Returns the newest page of a thread from the cache if it is current, or reads it. A page with a streaming reply is not cached,
+/// because the text of such a reply changes without an event.
 async fn newest_page(state: &State, caller: &Caller, key: PageKey) -> Result<Response, ApiError> {
     if let Some(mut page) = state.pages.get(key) {
         let mut c = state.db.read().await?;
@@ -135,7 +135,7 @@ async fn newest_page(state: &State, caller: &Caller, key: PageKey) -> Result<Res
     Ok(body.into_response())
 }
 
-/// Messages of a fork, oldest first; without a cursor, the newest page
+/// List the messages of a fork, oldest first; without a cursor, the newest page
 #[utoipa::path(get, path = "/v1/forks/{id}/messages", tag = "forks",
     security(("session" = ["viewer"]), ("key" = ["chat:read"])),
     params(("id" = ForkId, Path), MessagesQuery),
@@ -196,7 +196,7 @@ async fn list(
             if matches!(window, Window::Around(_))
                 && let Some(first) = list.data.first()
             {
-                // For a window around a message, `has_more` means older messages.
+                // For a window around a message, `has_more` refers to older messages.
                 list.has_more = !messages::list(c, conversation, Window::Before(first.seq), 1)
                     .await?
                     .is_empty();
@@ -319,7 +319,7 @@ struct MessagePatch {
 
 /// Edit your own message; an edit triggers no agent
 ///
-/// Only its author.
+/// Only the author can edit a message.
 #[utoipa::path(patch, path = "/v1/messages/{id}", tag = "messages",
     security(("session" = ["member"]), ("key" = ["chat:write"])),
     params(("id" = MessageId, Path)),
@@ -339,9 +339,9 @@ async fn edit_message(
     ))
 }
 
-/// Delete a message: a tombstone stays, and its text is deleted everywhere
+/// Delete a message: its text is deleted everywhere, and a tombstone remains
 ///
-/// For someone else's message: an admin, `workspace:admin`.
+/// For someone else's message: admins; keys need `workspace:admin`.
 #[utoipa::path(delete, path = "/v1/messages/{id}", tag = "messages",
     security(("session" = ["member"]), ("key" = ["chat:write"])),
     params(("id" = MessageId, Path)), responses((status = 200, body = Message)))]

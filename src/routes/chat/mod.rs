@@ -51,7 +51,7 @@ pub fn router() -> OpenApiRouter<State> {
         .merge(task_tree::router())
 }
 
-/// A resend changes nothing and returns 200.
+/// 201 for a new object, 200 for a resend, which changes nothing.
 fn status_of(posted: &Posted) -> StatusCode {
     if posted.created {
         StatusCode::CREATED
@@ -60,7 +60,7 @@ fn status_of(posted: &Posted) -> StatusCode {
     }
 }
 
-/// Workspace whose writer runs commands for an object; nil if the object does not exist.
+/// Workspace whose write queue runs commands for an object; nil if the object does not exist.
 async fn workspace_key(c: &mut Conn, sql: WhichObject) -> Result<uuid::Uuid, ApiError> {
     let row: Option<(uuid::Uuid,)> = match sql {
         WhichObject::Channel(id) => {
@@ -121,7 +121,7 @@ async fn workspace_key(c: &mut Conn, sql: WhichObject) -> Result<uuid::Uuid, Api
     Ok(row.map(|row| row.0).unwrap_or_default())
 }
 
-/// Object of a command.
+/// Query that finds the workspace of an object.
 #[derive(Clone, Copy)]
 pub enum WhichObject {
     Channel(ChannelId),

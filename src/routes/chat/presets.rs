@@ -1,4 +1,4 @@
-//! Reply styles of conversations over HTTP.
+//! HTTP routes for the reply styles of conversations.
 
 use axum::Json;
 use serde::{Deserialize, Serialize};
@@ -107,7 +107,7 @@ async fn choose_in_fork(
     .await
 }
 
-/// Remove the chosen reply style in a thread, so that the agent, the rules, and the defaults apply
+/// Remove the chosen reply style in a thread, so that the agent, the rules, and the defaults decide
 #[utoipa::path(delete, path = "/v1/threads/{id}/preset", tag = "threads",
     security(("session" = ["member"]), ("key" = ["chat:write"])),
     params(("id" = ThreadId, Path), PresetQuery),
@@ -122,7 +122,7 @@ async fn reset_in_thread(
     choose(&state, caller, conversation, query.agent_id, None).await
 }
 
-/// Remove the chosen reply style in a fork, so that the agent, the rules, and the defaults apply
+/// Remove the chosen reply style in a fork, so that the agent, the rules, and the defaults decide
 #[utoipa::path(delete, path = "/v1/forks/{id}/preset", tag = "forks",
     security(("session" = ["member"]), ("key" = ["chat:write"])),
     params(("id" = ForkId, Path), PresetQuery),

@@ -27,18 +27,18 @@ pub(super) fn router() -> OpenApiRouter<State> {
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 struct SearchQuery {
-    /// Words that all must match (the last one also matches longer words), `"phrases"`, `-without`,
+    /// Words that must all match (the last one also matches longer words), `"phrases"`, `-without`,
     /// and filters: `from:HANDLE` or `from:me`, `in:CHANNEL`, `has:file|link|code|reaction|result`,
     /// `before:YYYY-MM-DD`, `after:YYYY-MM-DD`. Case and accents are ignored. At most 500
     /// characters.
     #[param(example = "release plan from:ada has:link")]
     q: Option<String>,
-    /// `all` words must match (default), or `any` of them, in any of their forms: the best 200 hits, ranked by
-    /// relevance; names of authors count as words.
+    /// `all` (default): every word must match. `any`: at least one word must match, in any of its forms; returns the
+    /// best 200 hits by relevance, and names of authors count as words.
     #[serde(rename = "match")]
     #[param(inline)]
     match_mode: Option<find::MatchMode>,
-    /// `thread`: only the best hit of each thread; with `match=any` or `order=relevance`.
+    /// `thread` returns only the best hit of each thread; requires `match=any` or `order=relevance`.
     #[param(inline)]
     group: Option<find::Group>,
     /// Only in this channel.
@@ -71,8 +71,7 @@ struct SearchQuery {
 
 /// Search messages, resolutions, and thread titles
 ///
-/// Returns messages that the caller can see now; never deleted messages, notices, or unfinished
-/// replies.
+/// Returns messages that the caller can currently see, but never deleted messages, notices, or unfinished replies.
 #[utoipa::path(get, path = "/v1/search", tag = "search",
     security(("session" = ["viewer"]), ("key" = ["chat:read"])),
     params(SearchQuery), responses((status = 200, body = SearchPage)))]

@@ -1,4 +1,4 @@
-//! Trees of tasks over HTTP.
+//! HTTP route for task trees.
 
 use std::collections::HashMap;
 
@@ -63,14 +63,14 @@ enum TreeTask {
 /// Calls, tokens, costs, and run time of a tree so far, without its personal tasks.
 #[derive(Debug, Serialize, utoipa::ToSchema)]
 struct TreeSpent {
-    /// Model calls whose records are still kept.
+    /// Number of model calls whose records are still stored.
     calls: i64,
-    /// Tokens and costs of tasks that the caller sees and that have ended.
+    /// Input tokens of ended tasks that the caller can see.
     input_tokens: i64,
     output_tokens: i64,
-    /// In US dollars; null if a price is not known, or the policy does not show costs to the caller.
+    /// Costs in US dollars; null if a price is unknown or the policy hides costs from the caller.
     cost_usd: Option<f64>,
-    /// Time for which its tasks ran.
+    /// Total run time of the tasks in milliseconds.
     run_ms: i64,
 }
 
@@ -81,7 +81,7 @@ struct TreeLimits {
     tasks: i64,
     /// Number of parents above a task.
     depth: i64,
-    /// Delegations in a round.
+    /// Delegations per round.
     delegations: i64,
 }
 
@@ -92,7 +92,7 @@ struct TaskTree {
     object: TreeObject,
     root_task_id: TaskId,
     status: TreeStatus,
-    /// By creation, at most 200.
+    /// At most 200 tasks, in the order of their creation.
     tasks: Vec<TreeTask>,
     spent: TreeSpent,
     limits: TreeLimits,
@@ -144,7 +144,7 @@ async fn get_task_tree(
     }))
 }
 
-/// Running while any work is active, otherwise as the root ended; a chain, as its last link.
+/// `Running` while any task is active; otherwise the status with which the root, or the last link of a chain, ended.
 fn status_of(tasks: &[Task], root: TaskId) -> TreeStatus {
     let is_work = |task: &Task| {
         task.id == root
@@ -197,7 +197,7 @@ async fn seen_tasks(
 async fn can_read(c: &mut Conn, caller: &Caller, task: &Task) -> Result<bool, ApiError> {
     match access::channel_of_task(c, caller, task).await {
         Ok(Some(access)) => Ok(access.reading().is_ok()),
-        // Only a root and its steps are in no channel, and the caller sees the root.
+        // Only a root and its steps can be outside a channel, and the caller can see the root.
         Ok(None) => Ok(true),
         Err(ChatError::TaskNotFound) => Ok(false),
         Err(e) => Err(e.into()),

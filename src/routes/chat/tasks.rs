@@ -73,7 +73,7 @@ text_enum! {
 /// Cursor kind of a list of the newest tasks.
 const CURSOR: &str = "tasks";
 
-/// A cursor holds 63-bit numbers, so the lower half of the ID is split in two.
+/// Cursor after a task. Cursors hold 63-bit numbers, so the lower half of the ID is split in two.
 fn cursor_at(task: TaskId) -> String {
     let (high, low) = task.0.as_u64_pair();
     let number = |part: u64| i64::try_from(part).unwrap_or_default();
@@ -102,7 +102,7 @@ fn parse_cursor(text: &str) -> Result<TaskId, ApiError> {
 
 impl TasksQuery {
     /// # Errors
-    /// 400 for an unknown order, or for page parameters of the other order.
+    /// 400 for an unknown order, or for paging parameters that belong to the other order.
     fn range(&self, page: &Page<TaskId>) -> Result<queue::Range, ApiError> {
         let cursor = self.cursor.as_deref();
         match self.order.unwrap_or(TaskOrder::Oldest) {
@@ -135,7 +135,7 @@ impl TasksQuery {
     }
 }
 
-/// Tasks in conversations that the caller can see, and the caller's own tasks of `/v1/responses`
+/// List the tasks in conversations that the caller can see, and the caller's own tasks from `/v1/responses`
 ///
 /// Tasks of the kinds `reflect`, `utility`, `catch_up`, and `replay` are listed for their requester only.
 #[utoipa::path(get, path = "/v1/tasks", tag = "tasks",
@@ -231,8 +231,8 @@ pub async fn visible_task(c: &mut Conn, caller: &Caller, id: TaskId) -> Result<T
 
 /// Get a task
 ///
-/// For a task of the Responses API: its requester or an admin. A delegated task, or one of a run, has its brief and answer for those who
-/// may see them.
+/// A task of the Responses API is visible to its requester and to admins. Delegated tasks and tasks of runs include the brief and
+/// the answer if the caller can see them.
 #[utoipa::path(get, path = "/v1/tasks/{id}", tag = "tasks",
     security(("session" = ["viewer"]), ("key" = ["chat:read"])),
     params(("id" = TaskId, Path)), responses((status = 200, body = Task)))]
@@ -253,7 +253,7 @@ async fn get_task(
     Ok(Json(seen(&mut c, &caller, task).await?))
 }
 
-/// The task without its cost, if the policy does not show it to the caller.
+/// The task, without its cost if the policy hides costs from the caller.
 async fn seen(c: &mut Conn, caller: &Caller, task: Task) -> Result<Task, ApiError> {
     if !task.has_cost() {
         return Ok(task);
@@ -278,15 +278,15 @@ pub fn brief_reader_of(actor: &Actor<'_>) -> BriefReader {
 #[derive(Debug, Default, Deserialize, utoipa::ToSchema)]
 #[serde(deny_unknown_fields)]
 struct CancelForm {
-    /// `task` (default) cancels the task, everything that it asked for, and the later links of its chain; `tree` everything
-    /// active in its tree.
+    /// `task` (default) cancels the task, the tasks that it started, and the later links of its chain; `tree` cancels every
+    /// active task of its tree.
     #[serde(default)]
     scope: Option<CancelScope>,
 }
 
-/// Cancel a task or its tree; partial replies stay
+/// Cancel a task or its tree; partial replies are kept
 ///
-/// For a task of the Responses API: its requester or an admin.
+/// A task of the Responses API can be canceled by its requester and by admins.
 #[utoipa::path(post, path = "/v1/tasks/{id}/cancel", tag = "tasks",
     security(("session" = ["member"]), ("key" = ["chat:write"])),
     params(("id" = TaskId, Path)), request_body(content = Option<CancelForm>, example = json!({"scope": "task"})),
@@ -310,14 +310,14 @@ async fn cancel_task(
 #[derive(Debug, Default, Deserialize, utoipa::ToSchema)]
 #[serde(deny_unknown_fields)]
 struct RetryForm {
-    /// Score from 4 to 8 at which agents that repeat themselves are stopped; 4 by default.
+    /// Loop guard score at which agents that repeat themselves are stopped: 4 (default) to 8.
     #[serde(default)]
     guard: Option<i64>,
 }
 
 /// Retry a failed or canceled task
 ///
-/// For someone else's task: an admin, `workspace:admin`.
+/// For someone else's task: admins; keys need `workspace:admin`.
 #[utoipa::path(post, path = "/v1/tasks/{id}/retry", tag = "tasks",
     security(("session" = ["member"]), ("key" = ["chat:write", "agents:use"])),
     params(("id" = TaskId, Path)), request_body(content = Option<RetryForm>, example = json!({"guard": 8})),

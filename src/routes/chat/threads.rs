@@ -50,7 +50,7 @@ pub(in crate::routes) struct ThreadsQuery {
     pub(in crate::routes) cursor: Option<String>,
 }
 
-/// Threads of a channel, latest activity first
+/// List the threads of a channel, latest activity first
 #[utoipa::path(get, path = "/v1/channels/{id}/threads", tag = "threads",
     security(("session" = ["viewer"]), ("key" = ["chat:read"])),
     params(("id" = ChannelId, Path), ThreadsQuery),
@@ -128,7 +128,7 @@ pub async fn start(
 
 /// Start a thread
 ///
-/// With an agent: also `agents:use`.
+/// With an agent, keys also need `agents:use`.
 #[utoipa::path(post, path = "/v1/channels/{id}/threads", tag = "threads",
     security(("session" = ["member"]), ("key" = ["chat:write"])),
     params(("id" = ChannelId, Path)),
@@ -200,7 +200,7 @@ struct ThreadChange {
 
 /// Change the title, agent, status, or memory of a thread
 ///
-/// To bind an agent: also `agents:use`.
+/// To bind an agent, keys also need `agents:use`.
 #[utoipa::path(patch, path = "/v1/threads/{id}", tag = "threads",
     security(("session" = ["member"]), ("key" = ["chat:write"])),
     params(("id" = ThreadId, Path)),
@@ -238,7 +238,7 @@ struct ReadForm {
     seq: i64,
 }
 
-/// Marks a thread as read and informs the user's other sockets; shared with the WebSocket.
+/// Marks a thread as read and notifies the user's other sockets; shared with the WebSocket.
 pub async fn mark_read(
     state: &State,
     caller: Caller,
@@ -283,7 +283,7 @@ struct FollowForm {
     level: Option<FollowLevel>,
 }
 
-/// Sets the caller's level and informs their other sockets.
+/// Sets the caller's follow level and notifies their other sockets.
 async fn set_level(
     state: &State,
     caller: Caller,
@@ -317,7 +317,7 @@ async fn follow_thread(
     set_level(&state, caller, id, form.level.unwrap_or(FollowLevel::All)).await
 }
 
-/// Reset the follow level to mentions only
+/// Reset the follow level of a thread to mentions only
 #[utoipa::path(delete, path = "/v1/threads/{id}/follow", tag = "threads",
     security(("session" = ["viewer"]), ("key" = ["chat:write"])),
     params(("id" = ThreadId, Path)),

@@ -1,4 +1,4 @@
-//! Starts, reads, and changes forks over HTTP.
+//! HTTP routes that start, read, and change forks.
 
 use axum::{Json, http::StatusCode};
 use serde::{Deserialize, Serialize};
@@ -48,21 +48,21 @@ struct OneFork {
     fork: Fork,
 }
 
-/// A started fork, and what agents work on in it.
+/// A new fork, with the goal and the task of a collaboration.
 #[derive(Serialize, utoipa::ToSchema)]
 pub(in crate::routes) struct NewForkSeen {
     fork: Fork,
-    /// The goal, with `collaborators`.
+    /// Message with the goal; present if `collaborators` were given.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     message: Option<Message>,
-    /// The task of the agents, with `collaborators`.
+    /// First task of the collaboration; present if `collaborators` were given.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     task: Option<Task>,
 }
 
-/// Forks of a thread, oldest first
+/// List the forks of a thread, oldest first
 #[utoipa::path(get, path = "/v1/threads/{id}/forks", tag = "forks",
     security(("session" = ["viewer"]), ("key" = ["chat:read"])),
     params(("id" = ThreadId, Path), PageQuery<ForkId>),
@@ -113,7 +113,7 @@ pub(in crate::routes) struct ForkForm {
     #[serde(default, deserialize_with = "present")]
     #[schema(nullable = false)]
     collaborators: Option<Vec<AgentId>>,
-    /// With `collaborators`: what they work on, 1 to 4,000 characters; posted as the caller's message.
+    /// With `collaborators`: their goal in 1 to 4,000 characters; posted as the caller's message.
     #[serde(default, deserialize_with = "present")]
     #[schema(nullable = false)]
     goal: Option<String>,
@@ -141,7 +141,7 @@ impl ForkForm {
             let has_parts =
                 self.goal.is_some() || self.turns_max.is_some() || self.auto_publish.is_some();
             return if has_parts {
-                invalid("name the agents that work together", "collaborators")
+                invalid("choose the agents that work together", "collaborators")
             } else {
                 Ok(None)
             };
@@ -159,7 +159,7 @@ impl ForkForm {
     }
 }
 
-/// Checks whether the thread's workspace has no model.
+/// Checks whether the thread's workspace lacks a model.
 async fn is_offline(state: &State, thread: ThreadId) -> Result<bool, ApiError> {
     let workspace: Option<(WorkspaceId,)> = state
         .db
@@ -177,8 +177,8 @@ async fn is_offline(state: &State, thread: ThreadId) -> Result<bool, ApiError> {
 
 /// Fork a thread at a message; at most 7 forks of a thread can be active
 ///
-/// With an agent or `collaborators`: also `agents:use`. With `collaborators`, the agents work on the goal, and the draft of the
-/// result waits for the caller.
+/// With an agent or `collaborators`, keys also need `agents:use`. Collaborators work on the goal, and then the draft of the
+/// result waits for the caller's review.
 #[utoipa::path(post, path = "/v1/threads/{id}/forks", tag = "forks",
     security(("session" = ["member"]), ("key" = ["chat:write"])),
     params(("id" = ThreadId, Path)),
@@ -196,7 +196,7 @@ pub(in crate::routes) async fn start_fork(
     if let Some(goal) = &mut goal {
         goal.is_offline = is_offline;
     }
-    // Without a model, nobody replies on their own.
+    // Without a model, no agent can reply.
     let agent = if is_offline {
         Some(None)
     } else {
@@ -267,7 +267,7 @@ struct ForkChange {
 
 /// Change the title, description, agent, or context of an active fork
 ///
-/// To bind an agent: also `agents:use`.
+/// To bind an agent, keys also need `agents:use`.
 #[utoipa::path(patch, path = "/v1/forks/{id}", tag = "forks",
     security(("session" = ["member"]), ("key" = ["chat:write"])),
     params(("id" = ForkId, Path)),

@@ -40,7 +40,7 @@ pub(super) fn router() -> OpenApiRouter<State> {
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub(in crate::routes) struct DecisionsQuery {
-    /// Words that the resolution must all contain.
+    /// Words, all of which the resolution must contain.
     #[param(example = "launch")]
     pub(in crate::routes) q: Option<String>,
     /// Only from this channel.
@@ -52,7 +52,7 @@ pub(in crate::routes) struct DecisionsQuery {
     pub(in crate::routes) cursor: Option<String>,
 }
 
-/// Published resolutions that the caller can see, newest first
+/// List the published resolutions that the caller can see, newest first
 #[utoipa::path(get, path = "/v1/decisions", tag = "outcomes",
     security(("session" = ["viewer"]), ("key" = ["chat:read"])),
     params(DecisionsQuery), responses((status = 200, body = List<Resolution>)))]
@@ -138,7 +138,7 @@ struct ItemsQuery {
     before: Option<ActionItemId>,
 }
 
-/// Action items of published resolutions that the caller can see, oldest first
+/// List the action items of published resolutions that the caller can see, oldest first
 #[utoipa::path(get, path = "/v1/action-items", tag = "outcomes",
     security(("session" = ["viewer"]), ("key" = ["chat:read"])),
     params(ItemsQuery), responses((status = 200, body = List<ActionItem>)))]

@@ -1,4 +1,4 @@
-//! Resolves forks, and edits and publishes their drafts, over HTTP.
+//! HTTP routes that resolve forks, and edit and publish their drafts.
 
 use axum::{
     Json,
@@ -91,7 +91,7 @@ fn tagged(resolution: Resolution) -> Response {
     ([(header::ETAG, etag)], Json(resolution)).into_response()
 }
 
-/// Get the draft of a fork's resolution, or the published one; changing it requires the `ETag`
+/// Get the draft of a fork's resolution, or the published resolution; its `ETag` is needed to change it
 #[utoipa::path(get, path = "/v1/forks/{id}/resolution", tag = "forks",
     security(("session" = ["viewer"]), ("key" = ["chat:read"])),
     params(("id" = ForkId, Path)),
@@ -107,7 +107,7 @@ async fn get_resolution(
     Ok(tagged(newest.ok_or(ForkError::NoResolution)?))
 }
 
-/// Edit the draft, or create one: from the published resolution, or empty with `If-Match: "0"`
+/// Edit the draft; without one, create it from the published resolution, or empty with `If-Match: "0"`
 #[utoipa::path(patch, path = "/v1/forks/{id}/resolution", tag = "forks",
     security(("session" = ["member"]), ("key" = ["chat:write"])),
     params(("id" = ForkId, Path), ("If-Match" = inline(IfMatch), Header, description = "The ETag of the draft that was read")),
@@ -157,7 +157,7 @@ async fn publish_resolution(
     ))
 }
 
-/// Every published version of a fork's resolution, oldest first
+/// List every published version of a fork's resolution, oldest first
 #[utoipa::path(get, path = "/v1/forks/{id}/resolutions", tag = "forks",
     security(("session" = ["viewer"]), ("key" = ["chat:read"])),
     params(("id" = ForkId, Path), PageQuery<ResolutionId>),

@@ -1,4 +1,4 @@
-//! Arguments of tools, which are parsed as bodies of the API are.
+//! Arguments of tools, parsed like request bodies of the API.
 
 use std::str::FromStr;
 
@@ -12,7 +12,7 @@ use crate::{
 };
 
 /// # Errors
-/// As for a body of the API.
+/// As for a request body of the API.
 pub(super) fn parsed<T: DeserializeOwned>(arguments: JsonObject) -> Result<T, ApiError> {
     parse_json(Value::Object(arguments).to_string().as_bytes())
 }

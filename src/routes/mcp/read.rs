@@ -48,7 +48,7 @@ const FOUND: i64 = 8;
 const FOUND_MAX: i64 = 20;
 /// Number of messages of a thread.
 const MESSAGES_MAX: usize = 50;
-/// Size of their texts: four messages of the maximum size, and more than most clients pass to a model.
+/// Maximum size of all their texts: four messages of the maximum size, which is more than most clients pass to a model.
 const THREAD_BYTES_MAX: usize = 128 * 1024;
 
 /// A message as text.
@@ -106,10 +106,10 @@ impl McpMessage {
     }
 }
 
-/// A person who reads the workspace.
+/// Enters the workspace as a reader.
 ///
 /// # Errors
-/// As `Caller::enter`; `ScopeMissing`.
+/// Same as `Caller::enter`; `ScopeMissing`.
 async fn reader<'a>(c: &mut Conn, member: &'a WorkspaceCaller) -> Result<Actor<'a>, ApiError> {
     let actor = member.enter(c).await?;
     actor.require(Scope::ChatRead)?;
@@ -129,7 +129,7 @@ fn limit_of(given: Option<i64>, max: i64) -> Result<Option<Limit>, ApiError> {
     given.map(limit).transpose()
 }
 
-/// The error of a name that was not found, with the code of the routes.
+/// Error for a name that was not found, with the same code as the routes use.
 fn not_found(e: CallError, code: ErrorCode, param: &'static str) -> ApiError {
     match e {
         CallError::Db(e) => e.into(),
@@ -188,7 +188,7 @@ pub(super) struct MessageSearch {
     limit: Option<i64>,
 }
 
-/// Messages that match, the best first.
+/// Matching messages, best first.
 #[derive(Serialize, utoipa::ToSchema)]
 pub(super) struct McpHits {
     hits: Vec<McpHit>,
@@ -196,7 +196,7 @@ pub(super) struct McpHits {
 
 #[derive(Serialize, utoipa::ToSchema)]
 struct McpHit {
-    /// With the part of its text around the first match.
+    /// The message, with the part of its text around the first match.
     message: McpMessage,
     /// The message before it in the conversation, shortened.
     before: Option<McpMessage>,
@@ -270,7 +270,7 @@ pub(super) struct McpThread {
     thread_id: ThreadId,
     fork_id: Option<ForkId>,
     messages: Vec<McpMessage>,
-    /// There are earlier messages: pass the ID of the first message as `before`.
+    /// True if there are earlier messages; pass the ID of the first message as `before`.
     has_more: bool,
 }
 
@@ -316,8 +316,8 @@ pub(super) async fn read_thread(
     })
 }
 
-/// The number of earlier messages that a result has no room for, from the sizes of all texts in bytes, oldest first. The
-/// newest message is always returned.
+/// Number of older messages to leave out so that the rest fit into a result. `sizes` are the sizes of all texts in
+/// bytes, oldest first. The newest message always fits.
 fn left_out(sizes: impl DoubleEndedIterator<Item = usize> + ExactSizeIterator) -> usize {
     let total = sizes.len();
     let newest = sizes.rev().scan(0, |sum, size| {
@@ -381,7 +381,7 @@ fn argument_of(parameter: &str) -> String {
 pub(super) struct ItemsFilter {
     /// `me`, `none`, or the name, handle, or ID of a member; all owners if omitted.
     owner: Option<String>,
-    /// Both if omitted.
+    /// `true` for done items, `false` for open ones; both if omitted.
     done: Option<bool>,
     /// 8 by default.
     #[schema(minimum = 1, maximum = 20)]
@@ -453,7 +453,7 @@ pub(super) struct McpFileText {
 }
 
 /// # Errors
-/// `FileNotFound`, or any error of `Actor::require`; `Unreadable` for a file that is not a text in UTF-8.
+/// `FileNotFound`, or any error of `Actor::require`; `Unreadable` for a file that is not UTF-8 text.
 pub(super) async fn read_file(
     state: &State,
     member: &WorkspaceCaller,
@@ -462,7 +462,7 @@ pub(super) async fn read_file(
     let stored = files::readable(state, &member.caller, form.file).await?;
     let part = read_part(&state.blobs, &stored, form.offset).await;
     let part = part.map_err(|_| {
-        let text = "the file is not a text in UTF-8, or its bytes are missing".to_owned();
+        let text = "the file is not UTF-8 text, or its bytes are missing".to_owned();
         ApiError::unprocessable(ErrorCode::Unreadable, text).param("file")
     })?;
     Ok(McpFileText {

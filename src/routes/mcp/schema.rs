@@ -22,7 +22,7 @@ pub(super) fn input<T: ToSchema>() -> JsonSchema {
     object(&T::schema(), definitions)
 }
 
-/// The schema of a form with one more required argument, which the route takes from its path.
+/// The schema of a form with an additional required argument, which the route takes from its path.
 pub(super) fn input_with<T: ToSchema, Id: ToSchema>(name: &str) -> JsonSchema {
     let mut schema = Value::Object(input::<T>());
     schema["properties"][name] = to_value(&Id::schema());
@@ -38,7 +38,7 @@ pub(super) fn output<T: ToSchema>() -> JsonSchema {
     shortened(input::<T>())
 }
 
-/// The schema of a list. `List` refers to its items by name alone.
+/// The schema of a list, whose items `List` references only by name.
 pub(super) fn output_list<T: ToSchema>() -> JsonSchema {
     let mut definitions = Definitions::from([(T::name().into_owned(), T::schema())]);
     T::schemas(&mut definitions);
@@ -92,7 +92,7 @@ fn move_references(value: &mut Value) {
     }
 }
 
-/// Removes descriptions and examples. Properties with these names are objects, and stay.
+/// Removes descriptions and examples. Keeps properties with these names, whose values are objects.
 fn remove_texts(value: &mut Value) {
     match value {
         Value::Object(map) => {

@@ -29,7 +29,7 @@ use crate::{
 pub(super) const THREAD_ID: &str = "thread_id";
 pub(super) const FORK_ID: &str = "fork_id";
 
-/// Exactly one of `thread_id`, `channel_id`, and `fork_id` is required.
+/// A message to post. Exactly one of `thread_id`, `channel_id`, and `fork_id` is required.
 #[derive(Deserialize, utoipa::ToSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct NewMessage {

@@ -1,4 +1,4 @@
-//! Actions that only ask people: approvals of runs. The run makes the next move itself.
+//! Actions that only request an approval, for steps of runs. The run itself continues after the decision.
 
 use uuid::Uuid;
 
@@ -14,15 +14,15 @@ use crate::{
     time::Timestamp,
 };
 
-/// An approval to ask for.
+/// An approval to request.
 #[derive(Debug, Clone)]
 pub struct NewApproval {
     pub id: ActionId,
     pub workspace: WorkspaceId,
     pub task: TaskId,
-    /// From `next_round`.
+    /// Number from `next_round`.
     pub round: i64,
-    /// Name for rules, and of the function.
+    /// Name for approval rules; also the name of the function.
     pub name: &'static str,
     pub title: String,
     pub effect: Effect,
@@ -35,7 +35,8 @@ pub struct NewApproval {
     pub expires_at: Timestamp,
 }
 
-/// Checks whether somebody who can read the channel, and is not a viewer, can decide about an action of the requester.
+/// Checks whether anyone can decide about an action of the requester: a person who can read the channel and is not a
+/// viewer.
 pub async fn has_approver(
     c: &mut Conn,
     workspace: WorkspaceId,
@@ -97,7 +98,7 @@ pub async fn ask(c: &mut Conn, new: &NewApproval, audience: Audience) -> Result<
     announce(c, new.id, EventType::ActionRequested, audience).await
 }
 
-/// Ends an approval that was given. Returns false if it was not.
+/// Ends an approval that people have given; returns false if they have not.
 pub async fn use_up(c: &mut Conn, id: ActionId, audience: Audience) -> Result<bool, DbError> {
     let used = c
         .q("update actions set state = 'done', started_at = $2, ended_at = $2 where id = $1 and kind = 'approval' and state = 'approved'")

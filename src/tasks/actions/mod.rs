@@ -1,6 +1,7 @@
-//! Actions: calls of tools by tasks, as rows with states. Their texts are context texts.
+//! Actions: tool calls of tasks, as rows with states. Their texts are context texts.
 //!
-//! `state` is the diagram, `texts` stores arguments and results, `approval` asks people for a run. This module does not decide or run anything.
+//! `state` defines the state machine, `texts` stores arguments and results, and `approval` requests approvals for runs. This
+//! module does not decide or run anything.
 
 pub mod approval;
 mod row;

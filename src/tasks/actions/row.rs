@@ -54,11 +54,11 @@ impl Need {
     }
 }
 
-/// An earlier equal call of a task that this one retries.
+/// An earlier identical call of a task that the action's task retries.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct Repeated {
     pub action_id: ActionId,
-    /// Time when it ended, or started if nobody knows its end.
+    /// Time when the call ended, or when it started if its end is unknown.
     pub at: Timestamp,
 }
 
@@ -78,13 +78,13 @@ pub struct Action {
     pub call: i64,
     /// ID that the model gave the call.
     pub call_id: String,
-    /// Name for rules, such as `search`.
+    /// Name for approval rules, such as `search`.
     pub name: String,
-    /// Name by which the model called it.
+    /// Name by which the model called the function.
     pub function: String,
     pub title: String,
     pub tool_id: Option<ToolId>,
-    /// Host that the call goes to, if it depends on the arguments.
+    /// Host to which the call goes, if the host depends on the arguments.
     pub host: Option<String>,
     pub effect: Effect,
     pub state: ActionState,
@@ -94,26 +94,26 @@ pub struct Action {
     pub arguments_id: Uuid,
     pub result_id: Option<Uuid>,
     pub sources: Json<Vec<ActionSource>>,
-    /// From `action_needs`, by `with_needs`.
+    /// Needs from `action_needs`, filled in by `with_needs`.
     #[sqlx(skip)]
     pub needs: Vec<Need>,
     pub granted_by: Option<GrantedBy>,
-    /// Only the requester is asked, and the approval can hold for an hour.
+    /// True if only the requester has to approve and can approve for an hour.
     pub is_grantable: bool,
     pub grant_id: Option<Uuid>,
-    /// Number of hits, for people; `None` for functions that do not search.
+    /// Number of hits, shown to people; `None` for functions that do not search.
     pub hits: Option<i64>,
     pub error: Option<ToolErrorCode>,
-    /// Text of the person who denied it.
+    /// Note of the person who denied the action.
     pub note: Option<String>,
     /// Number of starts.
     pub runs: i64,
     pub lease_token: Option<Uuid>,
     pub timeout_s: i64,
-    /// The first term has passed, so admins can decide, too.
+    /// True if the first term has passed, so that admins can decide as well.
     pub is_extended: bool,
     pub expires_at: Option<Timestamp>,
-    /// Time when it became possible to start it.
+    /// Time at which the action could first start.
     pub granted_at: Option<Timestamp>,
     pub repeats: Option<Json<Repeated>>,
     /// The task that a delegation started.
@@ -144,13 +144,13 @@ pub struct ActionObject {
     pub fork_id: Option<ForkId>,
     pub agent_id: Option<AgentId>,
     pub requested_by: UserId,
-    /// Counted from 1.
+    /// Number of the round, starting at 1.
     pub round: i64,
-    /// Position in its round, from 1.
+    /// Position in the round, starting at 1.
     pub call: i64,
     /// Name for approval rules, such as `search` or `mcp:LABEL.NAME`.
     pub name: String,
-    /// Name by which the model called it, such as `search_messages`.
+    /// Name by which the model called the function, such as `search_messages`.
     pub function: String,
     /// Name for people, such as `Create an issue`.
     pub title: String,
@@ -158,25 +158,27 @@ pub struct ActionObject {
     pub tool: Option<ToolId>,
     pub effect: Effect,
     pub state: ActionState,
-    /// Only for the requester, deciders, and admins who can read the conversation; null for others, in events, and once removed.
+    /// Arguments, for the requester, for people who can decide, and for admins who can read the conversation; null for others, in
+    /// events, and once removed.
     #[schema(value_type = Option<Object>)]
     pub arguments: Option<Value>,
-    /// Send it back to approve or deny. Only for those who can see the arguments, even once these were removed: it would
-    /// confirm guesses.
+    /// Hash to send back when approving or denying. Only for people who can see the arguments, even after the arguments were
+    /// removed, because the hash would confirm guesses.
     pub arguments_hash: Option<String>,
-    /// Sources that the agent had seen, besides the requester's own messages; empty in events.
+    /// Sources that the agent had seen in addition to the requester's own messages; empty in events.
     pub sources: Vec<SourceLabel>,
     pub needs: Vec<Need>,
     pub granted_by: Option<GrantedBy>,
-    /// The requester can approve it for an hour.
+    /// True if the requester can approve the function for an hour.
     pub grantable: bool,
-    /// Like `arguments`.
+    /// Result, with the same visibility as `arguments`.
     pub result: Option<String>,
     /// Number of hits of a search; null for other functions.
     pub count: Option<i64>,
     pub error: Option<ToolErrorCode>,
     pub duration_ms: Option<i64>,
-    /// An equal call of the task that this one retries, or of what that passed on, which may have had its effect.
+    /// An identical call that may already have had its effect, by the task that this one retries or by a task to which that one
+    /// delegated.
     pub repeats: Option<Repeated>,
     /// The task that a delegation started, with its brief and answer; null for other calls and in `action.requested`.
     pub child_task_id: Option<TaskId>,
@@ -194,12 +196,12 @@ pub struct Shown {
 }
 
 impl Action {
-    /// Checks whether the action is a delegation that goes on as a task of its own.
+    /// Checks whether the action is a delegation that runs as a task of its own.
     pub fn is_delegated(&self) -> bool {
         self.state == ActionState::Running && self.lease_token.is_none()
     }
 
-    /// Returns the object for clients; `None` for readers who may not see the texts.
+    /// Returns the object for clients; `shown` is `None` for readers who must not see the texts.
     pub fn object(&self, shown: Option<Shown>) -> ActionObject {
         let arguments_hash = shown.as_ref().map(|_| self.arguments_hash.clone());
         let shown = shown.unwrap_or_default();
@@ -293,7 +295,7 @@ pub struct NewAction {
     pub tool: Option<ToolId>,
     pub host: Option<String>,
     pub effect: Effect,
-    /// `Waiting`, `Approved`, or `Failed`.
+    /// Initial state: `Waiting`, `Approved`, or `Failed`.
     pub state: ActionState,
     pub definition_hash: String,
     pub arguments_hash: String,
@@ -310,7 +312,7 @@ pub struct NewAction {
     pub repeats: Option<Repeated>,
 }
 
-/// Stores an action; the caller announces it.
+/// Stores an action; the caller must announce it.
 pub async fn insert(c: &mut Conn, new: &NewAction) -> Result<(), DbError> {
     let at = now();
     c.q("insert into actions (id, workspace_id, task_id, kind, round, call, call_id, name, function, title, tool_id, effect, state, \
@@ -431,7 +433,7 @@ pub async fn call_count(c: &mut Conn, task: TaskId) -> Result<i64, DbError> {
         .await
 }
 
-/// Number of calls of a task with the same function and arguments.
+/// Number of calls of a task with the same hash of function and arguments.
 pub async fn count_equal(c: &mut Conn, task: TaskId, call_hash: &str) -> Result<i64, DbError> {
     c.q("select count(*) from actions where task_id = $1 and call_hash = $2")
         .bind(task)
@@ -450,7 +452,8 @@ pub async fn count_before(c: &mut Conn, action: ActionId) -> Result<i64, DbError
         .await
 }
 
-/// The newest equal call that may have had its effect: of the tasks that a task or one above it retries, or of the work below those.
+/// The newest identical call that may already have had its effect, among the tasks that this task or a parent of it retries, and
+/// the tasks below those.
 pub async fn find_equal(
     c: &mut Conn,
     task: TaskId,
@@ -480,7 +483,7 @@ pub struct Filter {
     pub requested_by: Option<UserId>,
 }
 
-/// Actions of a task, a thread, a person, or a workspace, each over its own index. `$1` is the ID of that one.
+/// Selects the actions of a task, a thread, a person, or a workspace, each with its own index. `$1` is the ID of that object.
 macro_rules! list_sql {
     ($where:literal) => {
         action_sql!(concat!(
@@ -493,7 +496,7 @@ macro_rules! list_sql {
     };
 }
 
-/// Actions in conversations that the reader can see, newest first, before `before`. The caller has checked that the task or
+/// Actions in conversations that the reader can see, newest first, before `before`. The caller must have checked that the task or
 /// the thread belongs to the workspace.
 pub async fn list(
     c: &mut Conn,
@@ -541,8 +544,8 @@ pub struct Decider {
     pub is_admin: bool,
 }
 
-/// Actions that ask this person, oldest first. Approvals of the same person can be among them already. Admins settle unknown ones of
-/// requesters who can no longer read the conversation.
+/// Actions that wait for this person, oldest first, including ones that the person has already approved but that need other
+/// approvals. For admins, also unknown actions of requesters who can no longer read the conversation.
 pub async fn list_open(c: &mut Conn, decider: Decider, limit: i64) -> Result<Vec<Action>, DbError> {
     let sql = action_sql!(concat!(
         "where a.workspace_id = $1 and a.state in ('waiting', 'unknown') and (t.requested_by = $2 or (a.state = 'waiting' and (\
@@ -584,7 +587,7 @@ pub async fn list_expired(c: &mut Conn, limit: i64) -> Result<Vec<Action>, DbErr
     with_needs(c, found).await
 }
 
-/// Running actions that began before `before` and whose task has ended, so that nobody will store their results.
+/// Running actions that were started before `before` and whose task has ended, so that no worker will store their results.
 pub async fn list_orphans(
     c: &mut Conn,
     before: Timestamp,
@@ -607,7 +610,8 @@ fn check(from: ActionState, to: ActionState) {
     }
 }
 
-/// Starts an approved action under a lease, if hash and definition are the given ones. Returns whether it started.
+/// Starts an approved action under a lease if its hash and definition match the given ones. Returns whether the action was
+/// started.
 pub async fn start(
     c: &mut Conn,
     action: &Action,
@@ -627,7 +631,7 @@ pub async fn start(
     Ok(started == 1)
 }
 
-/// Detaches a running delegation from the lease that started it: it goes on as a task.
+/// Detaches a running delegation from the lease that started it, because it continues as a task.
 pub async fn release(c: &mut Conn, action: ActionId) -> Result<(), DbError> {
     c.q("update actions set lease_token = null where id = $1 and state = 'running'")
         .bind(action)
@@ -651,7 +655,7 @@ pub async fn delegating_rounds(
         .await
 }
 
-/// Takes over a running read of a lost worker, which runs again. Returns whether it did.
+/// Takes over a running read of a lost worker, so that it runs again. Returns whether the read was taken over.
 pub async fn restart(
     c: &mut Conn,
     action: &Action,
@@ -670,7 +674,7 @@ pub async fn restart(
     Ok(started == 1)
 }
 
-/// End of an action that ran, or could not run.
+/// End of an action that ran or could not run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Ending {
     pub state: ActionState,
@@ -700,7 +704,8 @@ impl Ending {
     }
 }
 
-/// Ends an action that this lease started; `None` for a delegation, which no lease runs. Returns whether it was still running so.
+/// Ends a running action that was started under this lease; `None` for a delegation, which runs without a lease. Returns whether
+/// the action was still running under it.
 pub async fn store_end(
     c: &mut Conn,
     action: ActionId,
@@ -741,7 +746,8 @@ pub async fn set_hits(c: &mut Conn, action: ActionId, hits: usize) -> Result<(),
     Ok(())
 }
 
-/// Stores approvals of a waiting action; it becomes approved if `to` is `Approved`, or denied. Returns whether it was waiting.
+/// Stores approvals of a waiting action, and sets its state to `to` if that is `Approved` or `Denied`. Returns whether the action
+/// was waiting.
 pub async fn decide(
     c: &mut Conn,
     action: &Action,
@@ -773,7 +779,7 @@ pub async fn decide(
     Ok(decided == 1)
 }
 
-/// Begins the second term of a waiting action, in which admins can decide, too.
+/// Starts the second term of a waiting action, in which admins can decide as well.
 pub async fn extend(c: &mut Conn, action: &Action, until: Timestamp) -> Result<bool, DbError> {
     let extended = c
         .q("update actions set is_extended = TRUE, expires_at = $2 where id = $1 and state = 'waiting' and is_extended = FALSE")
@@ -784,7 +790,7 @@ pub async fn extend(c: &mut Conn, action: &Action, until: Timestamp) -> Result<b
     Ok(extended == 1)
 }
 
-/// Ends an action without a decision or start before its deadline.
+/// Ends an action that was not decided or not started before its deadline.
 pub async fn expire(c: &mut Conn, action: &Action) -> Result<bool, DbError> {
     check(action.state, ActionState::Expired);
     withdraw(c, action, ActionState::Expired, ToolErrorCode::Expired).await
@@ -814,7 +820,7 @@ async fn withdraw(
     Ok(ended == 1)
 }
 
-/// Settles an action of which nobody knew whether it happened. Returns whether it was unknown.
+/// Settles an action with the state `unknown`. Returns whether it had that state.
 pub async fn settle(c: &mut Conn, action: ActionId, to: ActionState) -> Result<bool, DbError> {
     check(ActionState::Unknown, to);
     let settled = c
@@ -827,7 +833,7 @@ pub async fn settle(c: &mut Conn, action: ActionId, to: ActionState) -> Result<b
     Ok(settled == 1)
 }
 
-/// Lets approved actions of a task start within the usual time from now on, because it was woken.
+/// Restarts the term within which approved actions of a task can start, because the task was woken.
 pub async fn approve_again(c: &mut Conn, task: TaskId) -> Result<(), DbError> {
     c.q("update actions set granted_at = $2 where task_id = $1 and state = 'approved'")
         .bind(task)
@@ -840,13 +846,13 @@ pub async fn approve_again(c: &mut Conn, task: TaskId) -> Result<(), DbError> {
 /// Reason why a task's open actions end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Closing {
-    /// Somebody stopped the task. Its worker gets a few seconds for a running write.
+    /// A person stopped the task. Its worker gets a few seconds to finish a running write.
     Stopped,
     /// The task has ended.
     Ended,
 }
 
-/// Those of the tasks that have open actions.
+/// The tasks among the given ones that have open actions.
 pub async fn tasks_with_open(c: &mut Conn, tasks: &[TaskId]) -> Result<Vec<TaskId>, DbError> {
     if tasks.is_empty() {
         return Ok(Vec::new());
@@ -865,7 +871,7 @@ pub async fn tasks_with_open(c: &mut Conn, tasks: &[TaskId]) -> Result<Vec<TaskI
     Ok(rows.into_iter().map(|(task,)| task).collect())
 }
 
-/// Ends the open actions of a task with it. Unknown ones stay until a person settles them.
+/// Ends the open actions of a task. Unknown ones remain until a person settles them.
 pub async fn close(
     c: &mut Conn,
     task: TaskId,
@@ -896,7 +902,7 @@ pub async fn close(
     Ok(())
 }
 
-/// Replaces the names of deleted files in what tasks have seen.
+/// Replaces the names of deleted files in the sources that tasks have seen.
 pub async fn forget_files(c: &mut Conn, files: &[FileId], label: &str) -> Result<(), DbError> {
     for file in files {
         let found: Vec<(ActionId, Json<Vec<ActionSource>>)> = c
@@ -930,7 +936,7 @@ pub async fn forget_files(c: &mut Conn, files: &[FileId], label: &str) -> Result
     Ok(())
 }
 
-/// Replaces a person in an action: as approver, and in the labels of what its task had seen.
+/// Replaces a person in an action: as approver, and in the labels of the sources that its task had seen.
 pub async fn forget_person(
     c: &mut Conn,
     id: ActionId,
@@ -946,7 +952,7 @@ pub async fn forget_person(
         for person in [&mut need.user_id, &mut need.by] {
             if *person == Some(user) {
                 *person = Some(alias);
-                // The person may have written it.
+                // The person may have written the note.
                 note = None;
             }
         }
@@ -966,7 +972,8 @@ pub async fn forget_person(
     store_needs(c, id, &needs).await
 }
 
-/// Appends the current state of an action, as readers see it who are not asked, and without names, which the event log would keep.
+/// Appends the current state of an action in the form for readers who cannot decide, and without names, which the event log would
+/// keep.
 pub async fn announce(
     c: &mut Conn,
     id: ActionId,

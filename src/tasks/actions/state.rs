@@ -1,4 +1,4 @@
-//! States of an action, and what can follow each.
+//! States of an action, and the transitions between them.
 
 use crate::text_enum::text_enum;
 
@@ -7,23 +7,23 @@ text_enum! {
     pub enum ActionState {
         /// People must decide.
         Waiting = "waiting",
-        /// It can start.
+        /// The action can start.
         Approved = "approved",
         Denied = "denied",
-        /// Nobody decided in time, or it did not start in time.
+        /// Nobody decided in time, or the action did not start in time.
         Expired = "expired",
-        /// Its task was stopped or has ended, or a condition of its approval no longer holds.
+        /// The task was stopped or has ended, or a condition of its approval no longer holds.
         Cancelled = "cancelled",
         Running = "running",
         Done = "done",
         Failed = "failed",
-        /// It started, and nobody knows whether it happened; a person settles it.
+        /// The action started, but its result is unknown; a person settles it.
         Unknown = "unknown",
     }
 }
 
 impl ActionState {
-    /// Checks whether an action in this state can enter another one.
+    /// Checks whether an action can change from this state to another one.
     pub fn may_become(self, next: Self) -> bool {
         use ActionState::{
             Approved, Cancelled, Denied, Done, Expired, Failed, Running, Unknown, Waiting,
@@ -37,7 +37,7 @@ impl ActionState {
         )
     }
 
-    /// The task cannot go on before a person has decided.
+    /// Checks whether the task has to wait for a person's decision.
     pub fn needs_person(self) -> bool {
         matches!(self, Self::Waiting | Self::Unknown)
     }
@@ -56,7 +56,7 @@ text_enum! {
 text_enum! {
     /// Basis on which an action is allowed.
     pub enum GrantedBy {
-        /// No question was needed.
+        /// No approval was needed.
         Policy = "policy",
         Person = "person",
         /// A permission for an hour.

@@ -1,4 +1,5 @@
-//! Arguments and results of actions: context texts, so that a deleted source, the retention, and an erasure remove them.
+//! Arguments and results of actions. They are stored as context texts, so that they are removed with a deleted source,
+//! after the retention time, and by an erasure.
 
 use std::collections::HashMap;
 
@@ -30,10 +31,10 @@ text_enum! {
         Action = "action",
     }
 }
-/// Source of the texts of runs, for their hashes.
+/// Source type of the texts of runs, for their hashes.
 pub const RUN_SOURCE: &str = "run";
 
-/// Hash of a text of an action or another object, as for the parts of a prompt.
+/// Hash of a text of an action or another object, computed as for the parts of a prompt.
 fn hash_of(source_type: &str, source: Uuid, text: &str) -> String {
     let mut hash = Sha256::new();
     hash.update(source_type);
@@ -73,7 +74,7 @@ pub async fn put_of(
     Ok(stored.first().map_or(id, |(_, id)| *id))
 }
 
-/// Cites everything that the task's last prompt contained as source of a text, because a model can copy any part of it.
+/// Cites everything that the task's last prompt contained as sources of a text, because a model can copy any part of it.
 pub async fn cite_prompt(c: &mut Conn, task: TaskId, text: Uuid) -> Result<(), DbError> {
     rows::cite_prompt(c, task.0, text).await
 }
@@ -106,7 +107,7 @@ pub async fn cite(
     rows::insert_citations(c, rows).await
 }
 
-/// Cites the sources of one text as those of another.
+/// Makes `text` cite the sources of the text `from`.
 pub async fn cite_as(c: &mut Conn, from: Uuid, text: Uuid) -> Result<(), DbError> {
     c.q(
         "insert into citations (source_type, source_id, owner_type, owner_id) \

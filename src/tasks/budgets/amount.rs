@@ -8,7 +8,7 @@ use crate::{
     text_enum::text_enum,
 };
 
-/// Billionths of a US dollar in a dollar. Whole numbers add up exactly, so that a released reservation leaves nothing behind.
+/// Number of billionths in a US dollar. Integers add up exactly, so that releasing a reservation leaves no remainder.
 const NANO: u64 = 1_000_000_000;
 /// Number of tokens to which prices refer.
 const MILLION: i64 = 1_000_000;
@@ -58,7 +58,7 @@ impl Price {
     }
 }
 
-/// Maximum input that is expected for an estimate.
+/// Maximum number of input tokens that is expected for an estimate.
 fn input_max(input_tokens: u64) -> i64 {
     let input = input_tokens.saturating_add(input_tokens.div_ceil(2));
     i64::try_from(input).unwrap_or(i64::MAX)
@@ -90,7 +90,8 @@ impl Amounts {
         }
     }
 
-    /// Reservation of a call: 1.5 times the estimated input, because estimates can be too low, and the output limit that is sent.
+    /// Reservation of a call: 1.5 times the estimated input, because estimates can be too low, plus the output limit that is
+    /// sent.
     pub fn reserved(input_tokens: u64, output_tokens_max: u32, price: Option<Price>) -> Self {
         let input = input_max(input_tokens);
         let output = i64::from(output_tokens_max);
@@ -143,7 +144,7 @@ impl utoipa::PartialSchema for Amount {
 
 impl utoipa::ToSchema for Amount {}
 
-/// An amount for people: `$50.00`, `$0.0025`, `100,000 tokens`.
+/// Formats an amount for people: `$50.00`, `$0.0025`, `100,000 tokens`.
 pub(super) fn shown(unit: BudgetUnit, amount: i64) -> String {
     let amount = amount.unsigned_abs();
     match unit {

@@ -1,4 +1,4 @@
-//! Tells admins about budgets, and tasks that wait for one that there may be room.
+//! Announces budgets to admins, and wakes tasks that wait for a budget.
 
 use super::{budget::BudgetEvent, version::find_version};
 use crate::{
@@ -13,11 +13,11 @@ use crate::{
 
 /// Maximum number of recipients of an event.
 const ADMINS_MAX: i64 = 1000;
-/// Maximum number of tasks that are woken at once, so that not all of them compete for the same room.
+/// Maximum number of tasks that are woken at once, so that they do not all compete for the same amount.
 const WOKEN_MAX: i64 = 8;
 
-/// Appends `budget.updated` for the admins. It has no amounts: keys without `workspace:admin`, and former admins, may read
-/// it.
+/// Appends `budget.updated` for the admins. The event contains no amounts, because keys without `workspace:admin` and
+/// former admins may read it.
 pub(super) async fn announce(c: &mut Conn, workspace: WorkspaceId) -> Result<(), DbError> {
     let admins: Vec<(UserId,)> = c
         .q("select user_id from members where workspace_id = $1 and role = 'admin' order by joined_at, user_id limit $2")
@@ -37,7 +37,7 @@ pub(super) async fn announce(c: &mut Conn, workspace: WorkspaceId) -> Result<(),
     log::append(c, workspace, event).await
 }
 
-/// Makes the oldest tasks that wait for a budget due.
+/// Makes the oldest tasks that wait for a budget due now.
 pub(super) async fn wake(c: &mut Conn, workspace: WorkspaceId) -> Result<(), DbError> {
     let at = dialect::clock(c).await?;
     let woken = c

@@ -1,4 +1,4 @@
-//! Budgets as admins see them, and the refusal of a call that exceeds one.
+//! Budgets, as admins see them, and the rejection of a call that exceeds one.
 
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ use crate::{
     time::Timestamp,
 };
 
-/// Assumed rest of the calls that have reserved a budget.
+/// Assumed remaining duration of the calls that have reserved a budget.
 const RUNNING_FOR: Duration = Duration::from_secs(5);
 
 text_enum! {
@@ -29,7 +29,7 @@ text_enum! {
 }
 
 text_enum! {
-    /// Time after which a budget starts again, in UTC.
+    /// Period after which a budget is reset, in UTC.
     pub enum BudgetPeriod {
         Day = "day",
         Month = "month",
@@ -37,7 +37,7 @@ text_enum! {
 }
 
 impl BudgetPeriod {
-    /// The period with this moment: `YYYY-MM-DD` or `YYYY-MM`.
+    /// Key of the period that contains this time: `YYYY-MM-DD` or `YYYY-MM`.
     pub(super) fn key(self, at: Timestamp) -> String {
         let length = match self {
             Self::Day => 10,
@@ -46,7 +46,7 @@ impl BudgetPeriod {
         at.to_text()[..length].to_owned()
     }
 
-    /// The period for people: `November 22` or `November`.
+    /// Formats the period for people: `November 22` or `November`.
     fn shown(self, at: Timestamp) -> String {
         match self {
             Self::Day => at.to_day_text(),
@@ -59,33 +59,34 @@ impl BudgetPeriod {
 #[derive(Debug, Clone, PartialEq)]
 pub struct NewBudget {
     pub scope: BudgetScope,
-    /// ID of the person or the agent; `None` for each of them, and for the workspace.
+    /// ID of the person or the agent; `None` for a limit on each person or agent, or on the workspace.
     pub subject: Option<Uuid>,
     pub period: BudgetPeriod,
     pub unit: BudgetUnit,
-    /// In tokens or in billionths of a US dollar.
+    /// Limit in tokens or in billionths of a US dollar.
     pub amount: i64,
     pub warn_at: f64,
 }
 
-/// Limit of what model calls use in a day or a month.
+/// Limit on the tokens or costs of model calls in a day or a month.
 #[derive(Debug, Clone, PartialEq, Serialize, utoipa::ToSchema)]
 pub struct UsageBudget {
     pub scope: BudgetScope,
-    /// The person or the agent; null for a budget of each person or agent, and for that of the workspace.
+    /// The person or the agent; null for a limit on each person or agent, or on the workspace.
     pub subject_id: Option<String>,
     pub period: BudgetPeriod,
-    /// In US dollars, or null. Calls of models without a known price do not count.
+    /// Limit in US dollars, or null. Calls of models without a known price do not count.
     pub limit_usd: Option<f64>,
-    /// Input and output together, or null.
+    /// Limit on input and output tokens together, or null.
     pub limit_tokens: Option<i64>,
-    /// Part of the limit from which on admins are warned.
+    /// Fraction of the limit at which admins are warned.
     pub warn_at: f64,
-    /// Used in the present period, in the unit of the limit. In a budget of each person or agent, the highest usage of one.
+    /// Usage in the current period, in the unit of the limit. In a budget for each person or agent, the highest usage of any of
+    /// them.
     pub spent: Amount,
-    /// Reserved by running calls, for the same person or agent.
+    /// Amount reserved by running calls of the same person or agent.
     pub reserved: Amount,
-    /// The person or agent who used most, in a budget of each; null if nobody used anything.
+    /// In a budget for each person or agent, the one with the highest usage; null if there is no usage.
     pub top_subject_id: Option<String>,
 }
 
@@ -139,7 +140,7 @@ impl BudgetRow {
         self.spent >= self.warning()
     }
 
-    /// Checks whether the last `used` reached the warning or the limit.
+    /// Checks whether the last `used` amount made the usage reach the warning or the limit.
     pub(super) fn has_crossed(&self, used: i64) -> bool {
         let before = self.spent.saturating_sub(used);
         let crossed = |threshold: i64| before < threshold && threshold <= self.spent;
@@ -156,10 +157,10 @@ impl BudgetRow {
     }
 }
 
-/// An admin changed the budgets, or a call brought some to their warning or limit.
+/// An admin changed the budgets, or the usage of some reached their warning or limit.
 #[derive(Serialize, utoipa::ToSchema)]
 pub struct BudgetEvent {
-    /// Version of the list.
+    /// Version of the list of budgets.
     pub version: i64,
 }
 
@@ -167,7 +168,7 @@ impl EventData for BudgetEvent {
     const TYPES: &'static [EventType] = &[EventType::BudgetUpdated];
 }
 
-/// The budget that does not allow a call. No request was sent.
+/// The budget that is exceeded by a call, which was therefore not made.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct OverBudget {
     pub scope: BudgetScope,
@@ -175,16 +176,16 @@ pub struct OverBudget {
     pub subject: Uuid,
     pub period: BudgetPeriod,
     pub unit: BudgetUnit,
-    /// In tokens or in billionths of a US dollar.
+    /// Limit in tokens or in billionths of a US dollar.
     pub amount: i64,
-    /// Only reservations of running calls are in the way.
+    /// True if only reservations of running calls prevent the call.
     pub can_wait: bool,
-    /// Time of the refusal.
+    /// Time of the rejection.
     pub at: Timestamp,
 }
 
 impl OverBudget {
-    /// Time after which there may be room: running calls end, or another day begins.
+    /// Delay after which there may be room again, because running calls have ended or a new period has begun.
     pub fn retry_after(&self) -> Duration {
         if self.can_wait {
             return RUNNING_FOR;
@@ -192,7 +193,8 @@ impl OverBudget {
         (self.at.day_start() + Duration::from_hours(24)).since(self.at)
     }
 
-    /// Notice in the conversation; `agent` is the name of the agent. It names no person, because erasure must not have to find it.
+    /// Notice in the conversation; `agent` is the name of the agent. The notice names no person, so that an erasure does not have
+    /// to find it.
     pub fn notice(&self, agent: &str, shows_costs: bool) -> String {
         let whose = match self.scope {
             BudgetScope::Workspace => "the workspace has used its",
@@ -211,7 +213,7 @@ impl OverBudget {
     }
 }
 
-/// For the requester.
+/// Text for the requester.
 impl std::fmt::Display for OverBudget {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let whose = match self.scope {

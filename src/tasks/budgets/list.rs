@@ -43,7 +43,7 @@ pub async fn list(c: &mut Conn, workspace: WorkspaceId) -> Result<Vec<UsageBudge
     Ok(rows.into_iter().map(BudgetRow::into_budget).collect())
 }
 
-/// The budgets of which so much is used that admins were warned.
+/// The budgets whose usage has reached the warning.
 pub async fn list_warned(
     c: &mut Conn,
     workspace: WorkspaceId,
@@ -84,13 +84,14 @@ pub async fn list_own(
     Ok(rows.into_iter().map(BudgetRow::into_budget).collect())
 }
 
-/// Replaces all budgets of a workspace, fills their counters, and tells the admins. The caller has locked the workspace.
+/// Replaces all budgets of a workspace, fills their counters, and notifies admins. The caller must have locked the
+/// workspace.
 pub async fn replace(
     c: &mut Conn,
     workspace: WorkspaceId,
     budgets: &[NewBudget],
 ) -> Result<Vec<UsageBudget>, DbError> {
-    // Deletes the counters, too.
+    // This also deletes the counters.
     c.q("delete from budgets where workspace_id = $1")
         .bind(workspace)
         .run()
@@ -160,7 +161,7 @@ struct Counter {
     reserved: i64,
 }
 
-/// Usage of the present periods, from which new counters are filled.
+/// Usage in the current periods, from which new counters are filled.
 struct UsageSoFar {
     at: Timestamp,
     day: Vec<UsageRow>,
@@ -222,13 +223,13 @@ impl UsageSoFar {
         Ok(usage)
     }
 
-    /// The counters of a budget; none for those who used nothing.
+    /// The counters of a budget, without counters of people and agents who have no usage.
     fn counters(&self, workspace: WorkspaceId, budget: &NewBudget) -> HashMap<Uuid, Counter> {
         let subject_of = |user: UserId, agent: Option<AgentId>| {
             let subject = match budget.scope {
                 BudgetScope::Workspace => workspace.0,
                 BudgetScope::Person => user.0,
-                // `usage` has the ID of the workspace for calls without an agent.
+                // In `usage`, calls without an agent have the ID of the workspace.
                 BudgetScope::Agent => agent?.0,
             };
             let is_covered = match budget.subject {
@@ -277,7 +278,7 @@ pub async fn reassign(
     to: UserId,
 ) -> Result<(), DbError> {
     dialect::lock_workspace(c, workspace.0).await?;
-    // A call that ended during the erasure may have counted for the alias already.
+    // A call that ended during the erasure may already have been counted for the alias.
     c.q("delete from budget_counters where subject_id = $2 and budget_id in (select id from budgets where workspace_id = $1)")
         .bind(workspace)
         .bind(to)
@@ -292,10 +293,10 @@ pub async fn reassign(
     Ok(())
 }
 
-/// Deletes counters of periods that are long over.
+/// Deletes counters of periods that ended long ago.
 ///
 /// # Errors
-/// If the database fails.
+/// Only database errors.
 pub async fn remove_past(db: &Db) -> Result<(), DbError> {
     db.delete_expired(
         BudgetPeriod::Day.key(now() - PAST_AFTER),

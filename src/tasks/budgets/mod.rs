@@ -5,8 +5,9 @@
 //!    └─ over budget: nothing is stored, and no request leaves                                (also of lost and canceled calls)
 //! ```
 //!
-//! A counter is a row that exists only for a budget: it has what calls of the period have used and what running calls have reserved.
-//! `list::replace` fills the counters of new budgets from the usage so far. A call counts in the day and month in which it began.
+//! A counter is a row of a budget. It contains the amount that calls of the period have used, and the amount that running calls
+//! have reserved. `list::replace` fills the counters of new budgets from the usage so far. A call counts toward the day and the
+//! month in which it began.
 
 mod amount;
 mod announce;

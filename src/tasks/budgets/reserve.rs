@@ -1,4 +1,4 @@
-//! Reservations of running calls, and what ended calls have used.
+//! Reservations of running calls, and the usage of ended calls.
 
 use std::time::Duration;
 
@@ -13,23 +13,23 @@ use crate::{
     time::Timestamp,
 };
 
-/// Longest wait for reservations of running calls.
+/// Maximum wait for reservations of running calls.
 pub const WAIT_MAX: Duration = Duration::from_mins(1);
 /// Time between two attempts to reserve the budget of a call whose caller waits for it.
 pub const RESERVED_EVERY: Duration = Duration::from_millis(500);
 
-/// The budgets that a call counts for.
+/// The data that determine toward which budgets a call counts.
 #[derive(Debug, Clone, Copy)]
 pub struct Charge {
     pub workspace: WorkspaceId,
-    /// Requester of the first task of the chain of parents.
+    /// Requester of the topmost parent task.
     pub user: UserId,
     pub agent: Option<AgentId>,
     /// Beginning of the call.
     pub at: Timestamp,
 }
 
-/// Condition on a budget `b` that covers a call; `$1` to `$5` are those of `Charge::bind`.
+/// Condition for budgets `b` that cover a call; `Charge::bind` binds `$1` to `$5`.
 macro_rules! covers {
     () => {
         "b.workspace_id = $1 and (b.scope = 'workspace' or (b.scope = 'person' and (b.subject_id is null or b.subject_id = $2)) \
@@ -50,7 +50,7 @@ macro_rules! period {
     };
 }
 
-/// Condition on a row of `budget_counters` that it is the counter of a budget `b` for a call.
+/// Condition for the row of `budget_counters` that is the counter of a budget `b` for a call.
 macro_rules! is_counter {
     ($counter:literal) => {
         concat!(
@@ -67,7 +67,7 @@ macro_rules! is_counter {
     };
 }
 
-/// An amount for the unit of the budget of a row of `budget_counters`.
+/// Selects the amount in the unit of the budget to which a row of `budget_counters` belongs.
 macro_rules! in_unit {
     ($tokens:literal, $nano_usd:literal) => {
         concat!(
@@ -139,8 +139,8 @@ impl Charge {
     }
 }
 
-/// Reserves an amount in all counters of a call, or in none. Returns the budget that does not allow it. The caller has locked the
-/// workspace, so that a change of the budgets includes the reservation.
+/// Reserves an amount in all counters of a call, or in none. Returns the budget that the call would exceed. The caller must have
+/// locked the workspace, so that a change of the budgets includes the reservation.
 pub async fn reserve(
     c: &mut Conn,
     charge: &Charge,
@@ -179,8 +179,8 @@ pub async fn reserve(
     )
 }
 
-/// The first counter that has no room for an amount, preferably one that would not have it without the reservations either,
-/// and whether the reservations alone are in the way.
+/// The first counter without room for an amount, preferably one that would have no room even without the reservations, and
+/// whether only the reservations prevent the call.
 fn first_over(counters: &[BudgetRow], amounts: Amounts) -> Option<(&BudgetRow, bool)> {
     let exceeds = |counter: &BudgetRow, taken: i64| {
         let wanted = amounts.in_unit(counter.unit);
@@ -198,7 +198,7 @@ fn first_over(counters: &[BudgetRow], amounts: Amounts) -> Option<(&BudgetRow, b
     }
 }
 
-/// Releases the reservation of a call that has ended, and counts its usage. The caller has locked the workspace.
+/// Releases the reservation of an ended call, and adds its usage. The caller must have locked the workspace.
 pub async fn settle(
     c: &mut Conn,
     charge: &Charge,

@@ -18,8 +18,8 @@ use crate::{
 /// Maximum number of tasks of a tree that run at once.
 const RUNNING_IN_TREE_MAX: i64 = 5;
 
-/// Condition on a task that takes turns in its conversation. Delegated tasks, collaborations, and runs with their conditions do not
-/// reply themselves, so trees cannot block each other.
+/// Condition for tasks that take turns in their conversation. Delegated tasks, collaborations, and runs with their conditions do
+/// not reply themselves and take no turn, so that trees cannot block each other.
 macro_rules! takes_turns {
     ($task:literal) => {
         concat!(
@@ -32,8 +32,8 @@ macro_rules! takes_turns {
     };
 }
 
-/// Condition on a queued task: no other task of its agent in its conversation runs or comes before it. A task that keeps its
-/// turn while it waits briefly comes first, even if an older one was parked and is due again.
+/// Condition for queued tasks whose turn it is: no other task of the same agent in the same conversation is running or comes
+/// first. A task that keeps its turn during a short wait comes first, even if an older task was parked and is due again.
 macro_rules! has_turn {
     ($task:literal, $now:literal) => {
         concat!(
@@ -73,8 +73,7 @@ struct Shares {
 }
 
 impl Shares {
-    /// Three quarters for a workspace and half for a person, so that nobody can occupy all slots of
-    /// a worker.
+    /// Three quarters of the slots for a workspace and half for a person, so that nobody can occupy all slots of a worker.
     fn of(slots: usize) -> Self {
         let share = |part: usize| i64::try_from(part.max(1)).unwrap_or(i64::MAX);
         Self {
@@ -109,7 +108,7 @@ pub struct Claimer {
     pub worker: Uuid,
     /// `None` on a server with a single workspace, which can use all slots.
     shares: Option<Shares>,
-    /// Maximum number of concurrent tasks in the background: half of the slots.
+    /// Maximum number of concurrent background tasks: half of the slots.
     background_max: i64,
 }
 
@@ -131,14 +130,14 @@ impl Claimer {
     }
 }
 
-/// Returns the part of a share that tasks in the background can use, so that replies do not wait for them.
+/// Returns the part of a share that background tasks can use, so that replies do not wait for them.
 fn half(share: i64) -> i64 {
     (share / 2).max(1)
 }
 
-/// Tasks that this worker can run now: first those of workspaces for which it runs nothing, then by
-/// least recent claim of the workspace, then by age. At most one task of an agent runs in a
-/// conversation, no child starts while five tasks of its tree run, and no task overtakes one that waits briefly. Work in the background comes last.
+/// Tasks that this worker can run now: first those of workspaces for which the worker runs nothing, then by least recent claim of
+/// the workspace, then by age. At most one task per agent runs in a conversation, no child starts while five tasks of its tree
+/// are running, and no task overtakes one that keeps its turn during a short wait. Background tasks come last.
 /// Tasks of kinds that only a newer version knows are left to its nodes.
 pub async fn due(c: &mut Conn, claimer: Claimer, limit: i64) -> Result<Vec<Due>, DbError> {
     let at = dialect::clock(c).await?;
@@ -209,7 +208,7 @@ pub async fn audience_of(c: &mut Conn, channel: ChannelId) -> Result<Audience, D
     })
 }
 
-/// Recipients of events in a channel, or of a task without one, whose events go to its requester only.
+/// Recipients of events in a channel. `None` is for tasks without a channel, whose events go only to their requester.
 pub async fn audience_in(c: &mut Conn, channel: Option<ChannelId>) -> Result<Audience, DbError> {
     match channel {
         Some(channel) => audience_of(c, channel).await,
@@ -290,8 +289,8 @@ async fn announce_start(
     Ok(Some((task, lease)))
 }
 
-/// Starts a queued task for a caller that waits for it, without a worker's place. Returns `None` if it has started, waits
-/// for a retry, or has ended.
+/// Starts a queued task for a caller that waits for it, without occupying a slot of a worker. Returns `None` if the task has
+/// already started, waits for a retry, or has ended.
 pub async fn take(
     c: &mut Conn,
     id: TaskId,
@@ -342,7 +341,7 @@ impl Lost {
 
 pub async fn lost(c: &mut Conn) -> Result<Vec<Lost>, DbError> {
     let at = dialect::clock(c).await?;
-    // As `Task::queued_target`.
+    // Nil IDs, as in `Task::queued_target`.
     let sql = sql_with_texts!(
         c,
         "select id, workspace_id, lease_token, kind, agent_id, agent_version, channel_id, coalesce(thread_id, root_task_id) as thread_id, \
@@ -353,8 +352,7 @@ pub async fn lost(c: &mut Conn) -> Result<Vec<Lost>, DbError> {
     c.q(sql).bind(at).bind(known_kinds()).all().await
 }
 
-/// Requeues a lost task and counts the loss. Returns `false` if it was lost too often; then the
-/// caller fails it.
+/// Requeues a lost task and counts the loss. Returns `false` if the task was lost too often; the caller must then fail it.
 ///
 /// # Errors
 /// `Gone` if its worker has returned in the meantime.
@@ -378,7 +376,7 @@ pub async fn recover(c: &mut Conn, lease: &Lease) -> Result<bool, LeaseLost> {
         + 1;
     counts["lost"] = lost.into();
     calls::close_lost(c, lease.task).await?;
-    // The time since then does not count as run time.
+    // The time since the lease expired does not count as run time.
     c.q(concat!(
         "update tasks set ",
         ends_run!("$2"),
@@ -406,7 +404,8 @@ pub async fn recover(c: &mut Conn, lease: &Lease) -> Result<bool, LeaseLost> {
     Ok(true)
 }
 
-/// Expires leases at startup: tasks that were running on this node, or on any without `worker`, have lost their worker.
+/// Expires leases at startup: running tasks of this node (`worker`), or of all nodes if `worker` is `None`, have lost their
+/// worker.
 pub async fn expire_leases(c: &mut Conn, worker: Option<Uuid>) -> Result<u64, DbError> {
     let at = dialect::clock(c).await?;
     c.q("update tasks set lease_until = $1 where status = 'running' and lease_until > $1 and ($2 is null or worker_id = $2)")
@@ -416,7 +415,7 @@ pub async fn expire_leases(c: &mut Conn, worker: Option<Uuid>) -> Result<u64, Db
         .await
 }
 
-/// Running tasks among the given ones, with their lease tokens.
+/// Those of the given tasks that are still running under the given lease tokens.
 pub async fn owned(
     c: &mut Conn,
     tasks: impl Iterator<Item = TaskId>,

@@ -36,11 +36,11 @@ pub struct Filter {
     pub agent: Option<AgentId>,
 }
 
-/// The person who lists tasks.
+/// The person for whom tasks are listed.
 #[derive(Debug, Clone, Copy)]
 pub struct Reader {
     pub user: UserId,
-    /// Admins see all tasks without a conversation.
+    /// True for admins, who see all tasks without a conversation.
     pub is_admin: bool,
 }
 
@@ -84,8 +84,8 @@ macro_rules! listed_by {
     };
 }
 
-/// Tasks in conversations that the reader can see, without personal ones of others, and the reader's
-/// own tasks without a conversation.
+/// Tasks in conversations that the reader can see, without personal tasks of others, and the reader's own tasks without a
+/// conversation.
 pub async fn list(
     c: &mut Conn,
     workspace: WorkspaceId,
@@ -112,7 +112,8 @@ pub async fn list(
         .await
 }
 
-/// Queued and running tasks that `user` can see, oldest first, at most 500. What they cost is known when they have ended.
+/// Queued and running tasks that `user` can see, oldest first, at most 500. Their costs are not included, because they are known
+/// only after the tasks have ended.
 pub async fn active(
     c: &mut Conn,
     workspace: WorkspaceId,
@@ -136,7 +137,8 @@ pub async fn active(
     Ok(tasks.into_iter().map(Task::without_cost).collect())
 }
 
-/// Active tasks in the threads of a channel with `last_seq` from `low` to `high`, without personal ones and costs.
+/// Active tasks in those threads of a channel whose `last_seq` is between `low` and `high`, without personal tasks and without
+/// costs.
 pub async fn active_in_threads(
     c: &mut Conn,
     channel: ChannelId,
@@ -254,8 +256,8 @@ pub async fn active_replay(
     .await
 }
 
-/// Condition on a completed reply of the agent `$1`, but not in a run, that the person `$2` can read: neither it nor its trigger
-/// message was deleted.
+/// Condition for completed replies of the agent `$1`, outside of runs, that the person `$2` can read and that were not deleted;
+/// the trigger message must not be deleted either.
 macro_rules! is_readable_reply {
     () => {
         concat!(
@@ -267,8 +269,8 @@ macro_rules! is_readable_reply {
     };
 }
 
-/// The newest completed replies of an agent that a person can read, newest first, without those that were deleted, or whose
-/// trigger message was. Can read all tasks of the agent.
+/// The newest completed replies of an agent that a person can read, newest first, without replies that were deleted or whose
+/// trigger message was deleted. May read all tasks of the agent.
 pub async fn newest_replies(
     c: &mut Conn,
     agent: AgentId,
@@ -290,7 +292,7 @@ pub async fn newest_replies(
     .await
 }
 
-/// A task, if it is one of `newest_replies` of any number.
+/// A task, if `newest_replies` without a limit would return it.
 pub async fn find_reply(
     c: &mut Conn,
     id: TaskId,
@@ -308,7 +310,7 @@ pub async fn find_reply(
     .await
 }
 
-/// The reflections of an agent on a person in a conversation that have not ended.
+/// The active reflections of an agent on a person in a conversation.
 pub async fn active_reflections(
     c: &mut Conn,
     conversation: Uuid,

@@ -17,16 +17,16 @@ use crate::{
     },
 };
 
-/// Key of the limit of queued tasks per workspace. It is stored in the database so that every
-/// command uses the same value.
+/// Key of the setting for the maximum number of queued tasks per workspace. It is stored in the database so that every command
+/// uses the same value.
 const QUEUED_MAX: &str = "tasks_queued_max";
 const QUEUED_MAX_DEFAULT: i64 = 200;
 
-/// Place of a task in a chain.
+/// Position of a task in a chain.
 #[derive(Debug, Clone, Copy)]
 pub struct NewLink {
     pub id: TaskId,
-    /// The link before it; until that one completes, this one is parked.
+    /// The previous link; this link is parked until that one has completed.
     pub after: Option<TaskId>,
     pub step: ChainStep,
 }
@@ -37,18 +37,19 @@ pub struct NewTask {
     pub workspace: WorkspaceId,
     pub kind: TaskKind,
     pub requested_by: UserId,
-    /// Its thread is stored once it exists: the reply of a schedule can start it after its task has delegated.
+    /// Agent and conversation. The thread is stored once it exists, because the reply of a schedule can start it after the
+    /// schedule's task has delegated.
     pub target: TaskTarget,
     pub trigger: Option<MessageId>,
     pub retry_of: Option<TaskId>,
-    /// The task that asks for this one.
+    /// The task that starts this one.
     pub parent: Option<TaskId>,
     pub link: Option<NewLink>,
     /// Key that is unique among the children of `parent`; set for a child that its parent waits for.
     pub child_key: Option<String>,
-    /// It reads the messages before this number. Links after the first get theirs when they wake.
+    /// The task reads the messages before this sequence number. Links after the first get the number when they are woken.
     pub before_seq: Option<i64>,
-    /// Key that posts a chain, retries it, or starts a replay.
+    /// API key that posts a chain, retries it, or starts a replay.
     pub api_key: Option<ApiKeyId>,
     pub lane: Lane,
     pub prompt: String,
@@ -56,7 +57,7 @@ pub struct NewTask {
 }
 
 impl NewTask {
-    /// A task with an empty prompt that nothing triggered, in the lane of its kind.
+    /// A task with an empty prompt and without a trigger message, in the lane of its kind.
     pub fn new(
         workspace: WorkspaceId,
         kind: TaskKind,
@@ -81,7 +82,7 @@ impl NewTask {
         }
     }
 
-    /// Key among the children of `parent`: that of the child, or the step of the link.
+    /// Key among the children of `parent`: `child_key`, or the step of the link.
     fn key(&self) -> Option<String> {
         self.parent?;
         let step = self.link.map(|link| link.step.step.to_string());
@@ -98,7 +99,7 @@ impl NewTask {
     }
 }
 
-/// Sets the maximum number of queued tasks per workspace; further tasks fail immediately.
+/// Sets the maximum number of queued tasks per workspace; any more fail immediately.
 pub async fn set_queued_max(c: &mut Conn, max: i64) -> Result<(), DbError> {
     c.q("insert into meta (key, value) values ($1, $2) on conflict (key) do update set value = excluded.value")
         .bind(QUEUED_MAX)
@@ -108,7 +109,7 @@ pub async fn set_queued_max(c: &mut Conn, max: i64) -> Result<(), DbError> {
     Ok(())
 }
 
-/// Remaining queue capacity of the workspace; negative if it is exceeded. Work in the background and parked tasks do not count.
+/// Remaining queue capacity of the workspace; negative if it is exceeded. Background tasks and parked tasks do not count.
 pub async fn free_slots(c: &mut Conn, workspace: WorkspaceId) -> Result<i64, DbError> {
     c.q(
         "select coalesce((select cast(value as bigint) from meta where key = $2), $3) \
@@ -121,8 +122,7 @@ pub async fn free_slots(c: &mut Conn, workspace: WorkspaceId) -> Result<i64, DbE
     .await
 }
 
-/// Inserts a queued task, or a task that failed with `queue_full` if `full` is set. The caller
-/// appends its event.
+/// Inserts a queued task, or a task that has failed with `queue_full` if `full` is set. The caller must append its event.
 ///
 /// Returns `None` if `retry_of` was already retried, if the link or child exists, or if its tree was stopped.
 pub async fn insert(
@@ -143,7 +143,7 @@ pub async fn insert(
     if full.is_none() {
         c.notify(Box::new(Wake));
     }
-    // The thread that a parent may start does not exist yet.
+    // A thread that the parent may start does not exist yet.
     let task: Option<Task> = c.q(task_sql!(
         "insert into tasks (id, workspace_id, kind, status, agent_id, agent_version, channel_id, thread_id, conversation_id, \
          trigger_message_id, requested_by, retry_of, parent_task_id, root_task_id, depth, lane, attempt, retry_counts, holds_slot, input, \
@@ -202,13 +202,13 @@ pub struct NewScheduled {
     /// `None` if the reply starts a thread.
     pub thread: Option<ThreadId>,
     pub requested_by: UserId,
-    /// Key that wrote the prompt, or started the task.
+    /// API key that wrote the prompt or started the task.
     pub api_key: Option<ApiKeyId>,
     pub prompt: String,
     pub options: serde_json::Value,
 }
 
-/// Queues a task of a schedule and announces it. It reads the messages of its thread before its event.
+/// Queues a task of a schedule and announces it. The task reads the messages of its thread before its own event.
 pub async fn insert_scheduled(
     c: &mut Conn,
     new: &NewScheduled,
@@ -257,7 +257,7 @@ pub(super) async fn count(c: &mut Conn, task: &Task) -> Result<(), DbError> {
     usage::count(c, &[Ended::new(task, model.unwrap_or_default())]).await
 }
 
-/// As `count`, for several tasks.
+/// Like `count`, for several tasks.
 pub(super) async fn count_all(c: &mut Conn, tasks: &[Task]) -> Result<(), DbError> {
     let without_usage = tasks.iter().filter(|task| task.token_usage.is_none());
     let without_usage: Vec<TaskId> = without_usage.map(|task| task.id).collect();
@@ -271,14 +271,15 @@ pub(super) async fn count_all(c: &mut Conn, tasks: &[Task]) -> Result<(), DbErro
     usage::count(c, &ended).await
 }
 
-/// Appends the current state of the task under `seq`; that of a personal task, and of one without a channel, is sent to its requester only.
+/// Appends the current state of the task under `seq`; the event of a personal task, or of one without a channel, is sent only to
+/// its requester.
 pub async fn announce_as(
     c: &mut Conn,
     seq: i64,
     task: &Task,
     audience: Audience,
 ) -> Result<(), DbError> {
-    // The same frame goes to everyone in the conversation.
+    // Everyone in the conversation receives the same frame, so it contains no costs.
     let without_cost =
         if task.has_cost() && !costs::are_visible(c, task.workspace_id, CostReader::Other).await? {
             Some(task.clone().without_cost())

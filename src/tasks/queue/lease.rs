@@ -1,4 +1,4 @@
-//! Leases of tasks, and the runs of this process.
+//! Leases of tasks, and the tasks that run in this process.
 
 use std::{
     sync::atomic::{AtomicBool, Ordering},
@@ -37,18 +37,19 @@ pub fn lease_length() -> Duration {
     LEASE
 }
 
-/// Wakes the worker of this process when a task may be due.
+/// The worker's state in this process: wakes it when a task may be due, and tracks the tasks that
+/// it runs.
 #[derive(Default)]
 pub struct Queue {
     pub wake: Notify,
-    /// No worker of this process is free.
+    /// True if no slot of this process is free.
     is_full: AtomicBool,
     /// Lease token and stop token of each task that runs in this process.
     running: dashmap::DashMap<TaskId, (Uuid, CancellationToken)>,
 }
 
 impl Queue {
-    /// Checks whether a new task has to wait for a worker of this process.
+    /// Checks whether a new task would have to wait for a free slot in this process.
     pub fn is_full(&self) -> bool {
         self.is_full.load(Ordering::Relaxed)
     }
@@ -104,7 +105,7 @@ impl Queue {
 /// A task was queued. Sent after the commit.
 pub struct Wake;
 
-/// A task was canceled. Sent after the commit, so that its model call ends in every case.
+/// A task was canceled. Sent after the commit, so that its model call always ends.
 pub struct Stopped {
     pub workspace: WorkspaceId,
     pub task: TaskId,
@@ -121,7 +122,7 @@ pub struct Lease {
 }
 
 impl Lease {
-    /// The run of the task that owns the lease.
+    /// The run of the task under this lease.
     pub fn run(&self) -> TaskRun {
         TaskRun {
             task: self.task,

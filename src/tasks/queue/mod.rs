@@ -1,9 +1,8 @@
-//! Statements of the queue. Every status change appends `task.status_changed` in the same
-//! transaction.
+//! SQL statements of the queue. Every status change appends `task.status_changed` in the same transaction.
 //!
-//! `find` reads tasks, `claim` assigns them to workers and recovers them from lost workers, `run` contains the
-//! writes of a task's worker, `rounds` those around its calls of tools, `parked` those of tasks that wait for people or
-//! for other tasks, and `tree` those of all tasks of a root.
+//! `find` reads tasks, `claim` assigns them to workers and recovers them from lost workers, `run` contains the writes
+//! of a task's worker, `rounds` those around its tool calls, `parked` those of tasks that wait for people or for other
+//! tasks, and `tree` those of all tasks of a root.
 
 macro_rules! task_sql {
     ($head:expr, $tail:expr) => {
@@ -18,7 +17,7 @@ macro_rules! task_sql {
     };
 }
 
-/// Condition on a task that everyone in its conversation can see, as `TaskKind::is_personal`.
+/// Condition for tasks that everyone in their conversation can see; the opposite of `TaskKind::is_personal`.
 macro_rules! is_not_personal {
     () => {
         "kind not in ('reflect', 'utility', 'catch_up', 'replay')"
@@ -26,7 +25,8 @@ macro_rules! is_not_personal {
 }
 pub(crate) use is_not_personal;
 
-/// Part of an update that ends a run of a task at `$at`, a number of the statement: Unix time in ms.
+/// Part of an update that ends a run of a task. `$at` is the number of the parameter with the time, in Unix
+/// milliseconds.
 macro_rules! ends_run {
     ($at:literal) => {
         concat!(
@@ -37,7 +37,7 @@ macro_rules! ends_run {
     };
 }
 
-/// Condition on an active task that `$parent` waits for: its child, but no later link of a chain.
+/// Condition for active tasks for which `$parent` waits: its children, except for later links of a chain.
 macro_rules! is_awaited_by {
     ($parent:expr) => {
         concat!(

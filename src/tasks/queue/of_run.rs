@@ -15,21 +15,21 @@ pub struct NewRunTask {
     pub workspace: WorkspaceId,
     pub kind: TaskKind,
     pub run: RunId,
-    /// Step, and key that is unique among the tasks of the run; `None` for the root.
+    /// Step, and a key that is unique among the tasks of the run; `None` for the root.
     pub step: Option<(String, String)>,
     pub agent: Option<(AgentId, i64)>,
     pub channel: Option<ChannelId>,
     pub thread: Option<ThreadId>,
     pub trigger: Option<MessageId>,
     pub requested_by: UserId,
-    /// It reads the messages before this number.
+    /// The task reads the messages before this sequence number.
     pub before_seq: Option<i64>,
-    /// Key that started the run.
+    /// API key that started the run.
     pub api_key: Option<ApiKeyId>,
     pub input: TaskInput,
 }
 
-/// Inserts a queued task and announces it. Returns `None` if it exists, or if the run was stopped.
+/// Inserts a queued task and announces it. Returns `None` if the task already exists or the run was stopped.
 pub async fn insert_of_run(
     c: &mut Conn,
     new: &NewRunTask,
@@ -82,8 +82,8 @@ pub async fn insert_of_run(
     Ok(task)
 }
 
-/// Queues the failed root of a run again, also one whose tree was stopped; `None` if it has not failed. The key is the one that does
-/// this.
+/// Queues the failed root of a run again, even if its tree was stopped; returns `None` if it has not failed. `key` is the API key
+/// of the request.
 pub async fn reopen(
     c: &mut Conn,
     run: RunId,

@@ -1,5 +1,5 @@
-//! Parked tasks: queued, but waiting for people or for another task. They are not due, have no worker, take no turn, and do
-//! not count toward the limit of the queue.
+//! Parked tasks: queued, but waiting for people or for another task. They are not due, occupy no worker, take no turn, and do not
+//! count toward the limit of the queue.
 
 use super::{Lease, Wake, announce, counts_of};
 use crate::{
@@ -8,7 +8,8 @@ use crate::{
     tasks::{Task, WaitReason},
 };
 
-/// Number of tasks in a workspace that are parked for approvals, except for runs, which have their own limit and wait for deep dives, too.
+/// Number of tasks in a workspace that are parked for approvals, except for runs, which have their own limit and also wait for
+/// forks.
 pub async fn count_parked(c: &mut Conn, workspace: WorkspaceId) -> Result<i64, DbError> {
     c.q("select count(*) from tasks where workspace_id = $1 and status = 'queued' and parked and wait_reason = 'approval' \
          and kind <> 'workflow'")
@@ -17,7 +18,7 @@ pub async fn count_parked(c: &mut Conn, workspace: WorkspaceId) -> Result<i64, D
         .await
 }
 
-/// Tasks parked for approvals whose requester can no longer read their conversation, and so cannot decide.
+/// Tasks parked for approvals whose requester can no longer read the conversation and therefore cannot decide.
 pub async fn list_left(c: &mut Conn, limit: i64) -> Result<Vec<Task>, DbError> {
     c.q(task_sql!(
         "select",
@@ -32,7 +33,8 @@ pub async fn list_left(c: &mut Conn, limit: i64) -> Result<Vec<Task>, DbError> {
     .await
 }
 
-/// Parks a running task for this reason, and stores how long its rounds ran. The caller has checked the lease in this transaction.
+/// Parks a running task for the given reason, and stores the run time of its rounds. The caller must have checked the lease in
+/// this transaction.
 pub async fn park(
     c: &mut Conn,
     lease: &Lease,
@@ -60,7 +62,7 @@ pub async fn park(
         .one()
         .await?;
     announce(c, &task, lease.audience).await?;
-    // Its turn in the conversation is free.
+    // Another task can now take the turn in the conversation.
     c.notify(Box::new(Wake));
     Ok(task)
 }

@@ -1,4 +1,4 @@
-//! Rounds of a task: a model call and its calls of tools.
+//! Rounds of a task: model calls with their tool calls.
 
 use super::{Lease, LeaseLost};
 use crate::{
@@ -14,7 +14,7 @@ pub struct Round {
     pub text: String,
 }
 
-/// Numbers after a round was stored.
+/// Numbers of the stored round and of the next model call.
 #[derive(Debug, Clone, Copy, sqlx::FromRow)]
 pub struct NextRound {
     /// Number of the stored round.
@@ -23,7 +23,7 @@ pub struct NextRound {
     pub attempt: i64,
 }
 
-/// Begins the round whose calls follow, and stores the text before them.
+/// Starts a round, whose calls are stored next, and stores the text before them.
 pub async fn begin_round(
     c: &mut Conn,
     lease: &Lease,

@@ -1,4 +1,4 @@
-//! Writes of the worker that runs a task, under its lease; also cancellation and records of ended work.
+//! Writes by the worker that runs a task, under the task's lease. Also cancels tasks, and records calls that have ended.
 
 use std::{
     collections::{HashMap, HashSet, hash_map::Entry},
@@ -78,7 +78,7 @@ pub enum End {
     },
 }
 
-/// Ends a running task and appends the event. The caller has checked the lease in this transaction.
+/// Ends a running task and appends the event. The caller must have checked the lease in this transaction.
 pub async fn finish(c: &mut Conn, lease: &Lease, end: &End) -> Result<Task, DbError> {
     let at = dialect::clock(c).await?;
     let (status, output, unused, error, notice) = match end {
@@ -128,7 +128,7 @@ pub async fn finish(c: &mut Conn, lease: &Lease, end: &End) -> Result<Task, DbEr
     Ok(task)
 }
 
-/// Cancels the tasks that a task waits for, because it has ended without them.
+/// Cancels the tasks for which a task waits, because it has ended without them.
 async fn cancel_awaited(c: &mut Conn, task: TaskId, audience: Audience) -> Result<(), DbError> {
     let awaited: Vec<(TaskId,)> = c
         .q(concat!(
@@ -145,8 +145,8 @@ async fn cancel_awaited(c: &mut Conn, task: TaskId, audience: Audience) -> Resul
     Ok(())
 }
 
-/// Counts and announces tasks that were just ended from outside their workers, and wakes what waits for them. `audience` is that of
-/// one of their channels.
+/// Counts and announces tasks that were just ended from outside their workers, and wakes the tasks that wait for them. `audience`
+/// is the audience of one of their channels.
 async fn close_all(c: &mut Conn, tasks: &[Task], audience: Audience) -> Result<(), DbError> {
     let Some(first) = tasks.first() else {
         return Ok(());
@@ -170,7 +170,7 @@ async fn close_all(c: &mut Conn, tasks: &[Task], audience: Audience) -> Result<(
     for (seq, task) in (seq..).zip(tasks) {
         announce_as(c, seq, task, of(task)).await?;
     }
-    // Those that have ended are not woken.
+    // Tasks that have ended themselves are not woken.
     let mut woken: HashSet<TaskId> = tasks.iter().map(|task| task.id).collect();
     let mut roots = HashSet::new();
     for task in tasks {
@@ -204,7 +204,7 @@ async fn delete_rounds(c: &mut Conn, tasks: &[TaskId]) -> Result<(), DbError> {
     Ok(())
 }
 
-/// Ends what is open of a task's rounds, and removes their texts.
+/// Ends the open actions of a task's rounds, and removes the texts of the rounds.
 async fn end_rounds(c: &mut Conn, task: &Task, audience: Audience) -> Result<(), DbError> {
     if task.round == 0 {
         return Ok(());
@@ -214,7 +214,7 @@ async fn end_rounds(c: &mut Conn, task: &Task, audience: Audience) -> Result<(),
 }
 
 /// Requeues a running task for another attempt after `delay`, by the clock of the database, and stores its counts. The task keeps
-/// its slot only for a short wait. Without budget no call was made, so the attempt is not counted.
+/// its slot only for a short wait. If a budget was exceeded, no call was made, so the attempt is not counted.
 pub async fn requeue(
     c: &mut Conn,
     lease: &Lease,
@@ -248,7 +248,7 @@ pub async fn requeue(
     Ok(task)
 }
 
-/// Requeues a running task immediately because its process is shutting down. Not counted as lost.
+/// Requeues a running task immediately because its process is shutting down. This does not count as a lost worker.
 pub async fn requeue_on_shutdown(c: &mut Conn, lease: &Lease) -> Result<Option<Task>, DbError> {
     dialect::lock_workspace(c, lease.workspace.0).await?;
     let at = dialect::clock(c).await?;
@@ -272,7 +272,7 @@ pub async fn requeue_on_shutdown(c: &mut Conn, lease: &Lease) -> Result<Option<T
     Ok(task)
 }
 
-/// Records the start of another model call within this run.
+/// Records the start of another model call under the same lease.
 pub async fn next_attempt(
     c: &mut Conn,
     lease: &Lease,
@@ -308,7 +308,7 @@ pub async fn set_reply(c: &mut Conn, task: TaskId, message: MessageId) -> Result
     Ok(())
 }
 
-/// Moves a task of a schedule or a run, and the work below it, into the thread that its first message has started.
+/// Moves a task of a schedule or a run, and the work below it, into the thread that was started by its first message.
 pub async fn set_thread(c: &mut Conn, task: TaskId, thread: ThreadId) -> Result<(), DbError> {
     c.q("update tasks set thread_id = $2, conversation_id = $2 \
          where id = $1 or (root_task_id = $1 and parent_task_id is not null and thread_id is null)")
@@ -351,8 +351,8 @@ pub async fn set_notice(c: &mut Conn, task: TaskId, message: MessageId) -> Resul
     Ok(())
 }
 
-/// Cancels an active task with everything that it asked for and the later links of its chain, and appends the events. Returns all
-/// of them, the task first; none, without changes, if the task has ended.
+/// Cancels an active task together with the tasks that it started and the later links of its chain, and appends the events.
+/// Returns all canceled tasks, the given one first; if the task has ended, changes nothing and returns an empty list.
 pub async fn cancel(c: &mut Conn, task: TaskId, audience: Audience) -> Result<Vec<Task>, DbError> {
     let is_active: Option<(TaskId,)> = c
         .q("select id from tasks where id = $1 and status in ('queued', 'running')")
@@ -367,7 +367,7 @@ pub async fn cancel(c: &mut Conn, task: TaskId, audience: Audience) -> Result<Ve
     cancel_all(c, &tasks, audience).await
 }
 
-/// Everything active that a task asked for, and the later links of its chain, oldest first.
+/// The active tasks that a task started, directly or indirectly, and the later links of its chain, oldest first.
 async fn active_descendants(c: &mut Conn, task: TaskId) -> Result<Vec<TaskId>, DbError> {
     let descendants: Vec<(TaskId,)> = c
         .q("with recursive descendants (id) as (select id from tasks where parent_task_id = $1 or after_task_id = $1 union \
@@ -379,7 +379,7 @@ async fn active_descendants(c: &mut Conn, task: TaskId) -> Result<Vec<TaskId>, D
     Ok(descendants.into_iter().map(|(id,)| id).collect())
 }
 
-/// Cancels the links after a task that failed, and returns them in order.
+/// Cancels the links after a failed task, and returns them in order.
 pub async fn cancel_later(
     c: &mut Conn,
     failed: TaskId,
@@ -390,8 +390,8 @@ pub async fn cancel_later(
     cancel_all(c, &later, audience).await
 }
 
-/// Cancels those of the tasks that are active, and appends their events in this order. `audience` is that of one of their channels.
-/// Returns them.
+/// Cancels those of the given tasks that are active, and appends their events in the given order. `audience` is the audience of
+/// one of their channels. Returns the canceled tasks.
 pub async fn cancel_all(
     c: &mut Conn,
     tasks: &[TaskId],
@@ -426,8 +426,8 @@ pub async fn cancel_all(
     Ok(cancelled)
 }
 
-/// Ends an active task from outside its worker: a link of a chain that cannot start, the root of a tree that has to stop, or a step
-/// of a run. Everything that it asked for is canceled.
+/// Ends an active task from outside its worker: a link of a chain that cannot start, the root of a tree that has to stop, or a
+/// step of a run. All tasks that it started are canceled.
 pub async fn fail(
     c: &mut Conn,
     task: TaskId,
@@ -485,14 +485,14 @@ pub async fn set_input(c: &mut Conn, task: TaskId, input: TaskInput) -> Result<(
     Ok(())
 }
 
-/// Completed calls of a model that were not queued, because the client waited for them.
+/// Ended model calls that were not queued, because the client waited for them.
 #[derive(Debug, Clone)]
 pub struct Call {
     /// ID under which its model calls were stored.
     pub id: TaskId,
     pub workspace: WorkspaceId,
     pub kind: TaskKind,
-    /// `Completed`, `Failed`, or `Cancelled`.
+    /// Final status: `Completed`, `Failed`, or `Cancelled`.
     pub status: TaskStatus,
     pub agent: Option<(AgentId, i64)>,
     pub requested_by: UserId,
@@ -503,7 +503,7 @@ pub struct Call {
     pub started_at: Timestamp,
 }
 
-/// Records a call as a task that has ended. It has no conversation, so it has no event.
+/// Records a call as a task that has ended. The task has no conversation, so there is no event.
 pub async fn record_call(c: &mut Conn, call: &Call) -> Result<(), DbError> {
     let usage = calls::token_usage_of(c, call.id).await?;
     let model = match &usage {

@@ -1,4 +1,4 @@
-//! Trees: a root task and everything that was started for it. Chains: tasks that run one after the other.
+//! Trees, which consist of a root task and all tasks that were started for it, and chains, whose tasks run one after the other.
 
 use crate::{
     db::{Conn, DbError, dialect, now},
@@ -7,14 +7,14 @@ use crate::{
     time::Timestamp,
 };
 
-/// Condition on a task of the tree with the root `$1`.
+/// Condition for tasks of the tree with the root `$1`.
 macro_rules! is_in_tree {
     () => {
         "(id = $1 or (root_task_id = $1 and parent_task_id is not null))"
     };
 }
 
-/// Option of a retried root: the score at which its tree stops.
+/// Option of a retried root: the score at which the loop guard stops its tree.
 pub const GUARD_OPTION: &str = "guard";
 
 /// Maximum number of tasks of a tree that are listed.
@@ -34,7 +34,7 @@ pub(super) async fn lock_running(c: &mut Conn, parent: TaskId) -> Result<bool, D
     Ok(running.is_some())
 }
 
-/// Stops a tree: nothing starts in it any more. The caller cancels its active tasks in this transaction.
+/// Stops a tree, so that no more tasks start in it. The caller must cancel its active tasks in this transaction.
 pub async fn stop_tree(c: &mut Conn, root: TaskId) -> Result<(), DbError> {
     c.q(
         "insert into task_trees (root_task_id, stopped_at) values ($1, $2) on conflict (root_task_id) do update \
@@ -59,7 +59,7 @@ pub async fn list_tree(c: &mut Conn, root: TaskId) -> Result<Vec<Task>, DbError>
     .await
 }
 
-/// Queued and running tasks of a tree, newest first, so that each can be stopped before the one that it would be canceled with.
+/// Queued and running tasks of a tree, newest first, so that each can be stopped before the task with which it would be canceled.
 pub async fn active_in_tree(c: &mut Conn, root: TaskId) -> Result<Vec<Task>, DbError> {
     c.q(task_sql!(
         "select",
@@ -75,7 +75,7 @@ pub async fn active_in_tree(c: &mut Conn, root: TaskId) -> Result<Vec<Task>, DbE
     .await
 }
 
-/// Children that a task waits for, or has waited for, oldest first.
+/// Children for which a task waits or has waited, oldest first.
 pub async fn list_children(c: &mut Conn, parent: TaskId) -> Result<Vec<Task>, DbError> {
     c.q(task_sql!(
         "select",
@@ -87,7 +87,7 @@ pub async fn list_children(c: &mut Conn, parent: TaskId) -> Result<Vec<Task>, Db
     .await
 }
 
-/// Score of a tree; 0 for a task alone.
+/// Loop guard score of a tree; 0 for a single task.
 pub async fn score_of(c: &mut Conn, root: TaskId) -> Result<i64, DbError> {
     c.q("select coalesce((select score from task_trees where root_task_id = $1), 0)")
         .bind(root)
@@ -95,7 +95,7 @@ pub async fn score_of(c: &mut Conn, root: TaskId) -> Result<i64, DbError> {
         .await
 }
 
-/// Stores the score of a tree.
+/// Stores the loop guard score of a tree.
 pub async fn set_score(c: &mut Conn, root: TaskId, score: i64) -> Result<(), DbError> {
     c.q("insert into task_trees (root_task_id, score) values ($1, $2) on conflict (root_task_id) do update set score = excluded.score")
         .bind(root)
@@ -105,7 +105,7 @@ pub async fn set_score(c: &mut Conn, root: TaskId, score: i64) -> Result<(), DbE
     Ok(())
 }
 
-/// Deletes what the loop guard compares in a tree once nothing of it is active: it is only compared within the tree.
+/// Deletes the texts that the loop guard compares within a tree, once no task of the tree is active.
 pub(super) async fn forget_compared(c: &mut Conn, root: TaskId) -> Result<(), DbError> {
     macro_rules! if_ended {
         ($delete:literal) => {
@@ -126,14 +126,14 @@ pub(super) async fn forget_compared(c: &mut Conn, root: TaskId) -> Result<(), Db
     Ok(())
 }
 
-/// Model calls and run time of a tree, without its personal tasks.
+/// Number of model calls, and run time, of a tree without its personal tasks.
 #[derive(Debug, Clone, Copy)]
 pub struct TreeUse {
     pub calls: i64,
     pub run_ms: i64,
 }
 
-/// Adds up model calls, as long as their records are kept, and the run time so far; that of a lost task until its lease expired.
+/// Adds up the recorded model calls, and the run time so far; a lost task counts as running until its lease expired.
 pub async fn use_of(c: &mut Conn, root: TaskId) -> Result<TreeUse, DbError> {
     let (calls, ended_ms): (i64, i64) = c
         .q(concat!(
@@ -176,7 +176,7 @@ impl TreeUse {
     }
 }
 
-/// Checks whether a tree has reached a limit; a task alone has none.
+/// Checks whether a tree has reached a limit; a single task has none.
 pub async fn is_used_up(c: &mut Conn, root: TaskId) -> Result<bool, DbError> {
     let is_tree: bool = c
         .q("select exists (select 1 from task_trees where root_task_id = $1)")
@@ -186,7 +186,7 @@ pub async fn is_used_up(c: &mut Conn, root: TaskId) -> Result<bool, DbError> {
     Ok(is_tree && use_of(c, root).await?.is_used_up())
 }
 
-/// Number of tasks of a tree that agents were asked for.
+/// Number of tasks of a tree, without those that only help a reply.
 pub async fn count_work(c: &mut Conn, root: TaskId) -> Result<i64, DbError> {
     c.q(concat!(
         "select count(*) from tasks where ",
@@ -198,7 +198,7 @@ pub async fn count_work(c: &mut Conn, root: TaskId) -> Result<i64, DbError> {
     .await
 }
 
-/// Checks whether a task started others that it waits, or waited, for.
+/// Checks whether a task has started others for which it waits or has waited.
 pub async fn has_children(c: &mut Conn, task: TaskId) -> Result<bool, DbError> {
     c.q("select exists (select 1 from tasks where parent_task_id = $1 and child_key is not null and after_task_id is null)")
         .bind(task)
@@ -206,7 +206,7 @@ pub async fn has_children(c: &mut Conn, task: TaskId) -> Result<bool, DbError> {
         .await
 }
 
-/// Number of tasks that a round of a task started.
+/// Number of tasks that were started in a round of a task.
 pub async fn count_children(c: &mut Conn, parent: TaskId, round: i64) -> Result<i64, DbError> {
     c.q("select count(*) from tasks where parent_task_id = $1 and child_key like $2")
         .bind(parent)
@@ -231,8 +231,8 @@ pub async fn find_child(
     .await
 }
 
-/// Begins a statement with `path`: a task `$1`, the tasks that delegated to it, one after the other, and the collaboration above, but
-/// no run.
+/// Begins a statement with the table `path`, which contains the task `$1`, the tasks that delegated to it directly and
+/// indirectly, and the collaboration above them, but no run.
 macro_rules! with_path {
     ($tail:expr) => {
         concat!(
@@ -245,7 +245,7 @@ macro_rules! with_path {
     };
 }
 
-/// Agents of a task and of the tasks that delegated to it.
+/// Agents of a task and of the tasks that delegated to it, directly or indirectly.
 pub async fn agents_on_path(c: &mut Conn, task: TaskId) -> Result<Vec<AgentId>, DbError> {
     let agents: Vec<(AgentId,)> = c
         .q(with_path!(
@@ -257,7 +257,7 @@ pub async fn agents_on_path(c: &mut Conn, task: TaskId) -> Result<Vec<AgentId>, 
     Ok(agents.into_iter().map(|(agent,)| agent).collect())
 }
 
-/// The topmost active task that waits for this one; the task itself if nothing does.
+/// The topmost active task that waits for this one, or the task itself if no other task waits for it.
 pub async fn waiting_root(c: &mut Conn, task: TaskId) -> Result<Option<Task>, DbError> {
     let top: Option<(TaskId,)> = c
         .q(with_path!(
@@ -272,11 +272,11 @@ pub async fn waiting_root(c: &mut Conn, task: TaskId) -> Result<Option<Task>, Db
     }
 }
 
-/// Room for a call in the `usd_max` of the delegations that led to its task.
+/// Whether a call fits into the `usd_max` of the delegations that led to its task.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum DelegationRoom {
     Enough,
-    /// Reservations of running calls are in the way.
+    /// The call fits once running calls have released their reservations.
     Later,
     UsedUp,
 }
@@ -287,8 +287,8 @@ struct UsdLimit {
     usd_max: f64,
 }
 
-/// Checks whether a call that reserves this much fits into the limits of the delegations that led to a task. Each covers everything
-/// below the task that delegated.
+/// Checks whether a call that reserves this much fits into the limits of the delegations that led to a task. The limit of each
+/// delegation covers all tasks below the delegating task.
 pub async fn delegation_room(
     c: &mut Conn,
     task: TaskId,
@@ -335,7 +335,7 @@ pub async fn next_link(c: &mut Conn, task: TaskId) -> Result<Option<Task>, DbErr
     .await
 }
 
-/// All links of the chains that a message started, with those of retries.
+/// All links of the chains that a message started, including retries.
 pub async fn links_of_message(c: &mut Conn, message: MessageId) -> Result<Vec<Task>, DbError> {
     let tasks: Vec<Task> = c
         .q(task_sql!(
@@ -362,7 +362,7 @@ pub async fn later_links(c: &mut Conn, task: TaskId) -> Result<Vec<Task>, DbErro
     Ok(later)
 }
 
-/// Key that the root of a task was started with, or the task itself.
+/// API key with which the root of a task, or the task itself, was started.
 pub async fn key_of(c: &mut Conn, task: TaskId) -> Result<Option<ApiKeyId>, DbError> {
     c.q("select coalesce(t.api_key_id, r.api_key_id) from tasks t join tasks r on r.id = t.root_task_id where t.id = $1")
         .bind(task)
@@ -370,7 +370,8 @@ pub async fn key_of(c: &mut Conn, task: TaskId) -> Result<Option<ApiKeyId>, DbEr
         .await
 }
 
-/// Number of the event that woke a link: it reads the messages before it. `None` for other tasks, and before the link is woken.
+/// Sequence number of the event that woke a link, which reads the messages before it. `None` for other tasks, and before the link
+/// is woken.
 pub async fn before_seq(c: &mut Conn, task: TaskId) -> Result<Option<i64>, DbError> {
     c.q("select before_seq from tasks where id = $1")
         .bind(task)

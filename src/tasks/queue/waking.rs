@@ -1,4 +1,5 @@
-//! Tasks that can go on: people have decided, tasks that they waited for have ended, or the link before them has completed.
+//! Wakes tasks that can continue because people have decided, the tasks for which they waited have ended, or the previous link
+//! has completed.
 
 use super::{Wake, announce, announce_as};
 use crate::{
@@ -8,7 +9,7 @@ use crate::{
     tasks::{Task, WaitReason, actions},
 };
 
-/// Reason why a task cannot go on: people must decide about its actions, or tasks that it started have not ended.
+/// Reason why a task cannot continue: people must decide about its actions, or tasks that it started have not ended.
 pub async fn obstacle(c: &mut Conn, task: TaskId) -> Result<Option<WaitReason>, DbError> {
     let (is_asking, has_children): (bool, bool) = c
         .q(concat!(
@@ -27,8 +28,8 @@ pub async fn obstacle(c: &mut Conn, task: TaskId) -> Result<Option<WaitReason>, 
     })
 }
 
-/// Queues a parked task again if it can go on; otherwise it waits for the reason that is left. A run always goes on, because it can
-/// have something to do beside what it waits for. Links of a chain wait for the link before them.
+/// Queues a parked task again if it can continue; otherwise stores the remaining reason for its wait. A run always continues,
+/// because it may have other steps to execute. Links of a chain wait for the previous link.
 pub async fn wake(c: &mut Conn, task: TaskId, audience: Audience) -> Result<(), DbError> {
     let reason = obstacle(c, task).await?;
     let changed: Option<Task> = c
@@ -53,7 +54,7 @@ pub async fn wake(c: &mut Conn, task: TaskId, audience: Audience) -> Result<(), 
     announce(c, &task, audience).await
 }
 
-/// Wakes the task that waits for one that has just ended.
+/// Wakes the task that waits for a task that has just ended.
 pub(super) async fn wake_parent(
     c: &mut Conn,
     ended: &Task,
@@ -65,7 +66,7 @@ pub(super) async fn wake_parent(
     }
 }
 
-/// Queues a link of a chain after the one before it. It reads all messages so far.
+/// Queues a link of a chain after the previous one has completed. The link reads all messages so far.
 pub async fn wake_link(c: &mut Conn, link: &Task, audience: Audience) -> Result<(), DbError> {
     let seq = log::reserve(c, link.workspace_id, 1).await?;
     let woken: Option<Task> = c

@@ -20,12 +20,12 @@ use crate::{
     },
 };
 
-/// Number of bytes that are read at once; the rest of a result is for its heading.
+/// Maximum number of bytes that are read at once; the rest of a result is left for its heading.
 const READ_BYTES_MAX: u64 = 31 * 1024;
-/// Maximum number of bytes of a character that the offset can be in.
+/// Maximum number of bytes by which an offset can be inside a character.
 const CHARACTER_BYTES_MAX: usize = 3;
 
-/// A file that the task may read, and the position to read from.
+/// A file that the task may read, and the position from which to read.
 pub(super) struct Readable {
     stored: Stored,
     message: MessageId,
@@ -55,7 +55,7 @@ pub(super) async fn find(
     let id = id.ok_or_else(missing)?;
     let stored = files::find(c, id).await?.ok_or_else(missing)?;
     let message = stored.message_id.ok_or_else(missing)?;
-    // Rights follow the message.
+    // The rights are those of the file's message.
     let channel: Option<(ChannelId,)> = c
         .q(concat!(
             "select m.channel_id from messages m where m.id = $1 and m.workspace_id = $2 and m.deleted_at is null and ",
@@ -89,7 +89,7 @@ pub struct TextPart {
 }
 
 impl TextPart {
-    /// The offset of the next part; `None` at the end of the file, and before a last character that is cut off.
+    /// The offset of the next part; `None` at the end of the file, or if only an incomplete character is left.
     pub fn next_offset(&self) -> Option<u64> {
         (self.to < self.size && !self.text.is_empty()).then_some(self.to)
     }
@@ -103,10 +103,11 @@ fn check_text(file: &Stored) -> Result<(), ToolFault> {
     Err(ToolFault::new(ToolErrorCode::Unreadable, text))
 }
 
-/// Reads a part of a file, from the first whole character at or after the offset. The caller has checked who can read it.
+/// Reads a part of a file, from the first whole character at or after the offset. The caller must have checked access to
+/// the file.
 ///
 /// # Errors
-/// `unreadable` if it is not a text, its bytes are missing, or they are not UTF-8.
+/// `unreadable` if the file is not text, its bytes are missing, or they are not UTF-8.
 pub async fn read_part(blobs: &Blobs, file: &Stored, offset: u64) -> Result<TextPart, ToolFault> {
     check_text(file)?;
     let unreadable = || ToolFault::of(ToolErrorCode::Unreadable);
@@ -160,7 +161,7 @@ pub(super) async fn read(blobs: &Blobs, file: &Readable) -> Result<ToolOutput, C
     Ok(output)
 }
 
-/// The whole characters of a part of a text, and the number of bytes before them; `None` if it is not UTF-8.
+/// The whole characters of a part of a text, and the number of bytes before them; `None` if the part is not UTF-8.
 fn whole_characters(bytes: &[u8], can_begin_inside: bool) -> Option<(usize, &str)> {
     let is_inside = |byte: &&u8| (**byte & 0b1100_0000) == 0b1000_0000;
     let skipped = if can_begin_inside {

@@ -1,4 +1,5 @@
-//! Built-in functions. They read what the requester and every reader of the conversation can read.
+//! Built-in functions. They read only what both the requester and every reader of the conversation
+//! can read.
 
 pub mod done;
 pub mod files;
@@ -171,7 +172,7 @@ impl BuiltIns {
             }
             BuiltIn::ReadFile => {
                 let file = files::find(&mut c, task, &rights, &options, arguments).await?;
-                // The bytes may be on a slow disk.
+                // The connection is released first, because the bytes may be on a slow disk.
                 drop(c);
                 files::read(&self.blobs, &file).await
             }

@@ -1,4 +1,4 @@
-//! Limits that the `file_search` of a profile sets for all functions that come with it.
+//! Limits that the tool `file_search` of a profile sets for all functions that it provides.
 
 use super::places;
 use crate::{
@@ -18,9 +18,9 @@ const LIMIT_MAX: i64 = 20;
 
 pub(super) struct Options {
     limit_max: i64,
-    /// Minimum share of the best score.
+    /// Minimum score of a hit, as a fraction of the best score.
     pub(super) score_share: f64,
-    /// Only these channels; `None` for all. A filter that names none finds nothing.
+    /// Only these channels; `None` for all. A filter with an empty list finds nothing.
     channels: Option<Vec<ChannelId>>,
 }
 

@@ -1,4 +1,4 @@
-//! `search_decisions` and `list_action_items`: published results of forks.
+//! `search_decisions` and `list_action_items`: for published resolutions of forks.
 
 use serde_json::{Map, Value};
 use uuid::Uuid;
@@ -19,7 +19,7 @@ use crate::{
     },
 };
 
-/// Number of the newest results that are searched.
+/// Maximum number of newest resolutions that are searched.
 const SEARCHED_MAX: i64 = 500;
 
 fn ids_of(channels: Option<Vec<ChannelId>>) -> Json<Vec<String>> {

@@ -10,12 +10,12 @@ use crate::{
     tools::{output::one_line, rights::Rights, runner::CallError},
 };
 
-/// Refusal for something that does not exist or is hidden.
+/// Error for an object that does not exist or is hidden.
 pub(super) fn missing(what: &str) -> CallError {
     ToolFault::new(ToolErrorCode::NotFound, what.to_owned()).into()
 }
 
-/// Finds a channel that the task, or a person alone, may read.
+/// Finds a channel that the task, or a single person, may read.
 ///
 /// # Errors
 /// `not_found`.
@@ -67,7 +67,7 @@ pub async fn author(c: &mut Conn, workspace: WorkspaceId, named: &str) -> Result
         .ok_or_else(|| missing(&format!("nobody named `{}`", one_line(named))))
 }
 
-/// Name of a place in results.
+/// Name of a location in results.
 pub(super) fn place(channel: Option<&str>) -> String {
     channel.map_or_else(|| "a direct message".to_owned(), |name| format!("#{name}"))
 }

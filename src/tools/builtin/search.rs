@@ -20,7 +20,7 @@ use crate::{
     },
 };
 
-/// In characters.
+/// Maximum length of a query in characters.
 const QUERY_CHARS_MAX: usize = 500;
 
 /// # Errors

@@ -22,9 +22,10 @@ use crate::{
 const MESSAGES_MAX: i64 = 50;
 /// Maximum length of a message in the result.
 const MESSAGE_CHARS_MAX: usize = 4_000;
-/// Maximum size of all messages in a result, which leaves room for what escapes add: older ones are on the next page.
+/// Maximum size of all messages in a result, which leaves room for added escapes. Older messages are on the next
+/// page.
 const MESSAGES_BYTES_MAX: usize = 24 * 1024;
-/// Size of the line above a message, and of the line of a file.
+/// Assumed size of the line above a message, and of the line of a file.
 const LINE_BYTES: usize = 300;
 
 /// A conversation, and a message in it.
@@ -52,7 +53,7 @@ macro_rules! place_sql {
     };
 }
 
-/// Finds the conversation that a handle or an ID names. A deleted message still names its conversation.
+/// Finds the conversation to which a handle or an ID refers. A deleted message still refers to its conversation.
 async fn find(
     c: &mut Conn,
     of: &ToolTask,
@@ -84,7 +85,7 @@ async fn find(
         .ok_or_else(|| places::missing("no such thread"))
 }
 
-/// The message that a handle or an ID names; `None` if it is neither.
+/// The message to which a handle or an ID refers; `None` if the text is neither.
 async fn message_named(
     c: &mut Conn,
     of: &ToolTask,

@@ -30,7 +30,7 @@ const NAME: &str = "run_code";
 const TITLE: &str = "Run code";
 const SOURCE: &str = "the code runner";
 
-/// Runs code on the server that the operator named.
+/// Runs code on the code runner that the operator configured.
 #[derive(Clone)]
 pub struct CodeTool {
     pub db: Db,
@@ -72,7 +72,8 @@ fn taint() -> ActionSource {
 }
 
 impl CodeTool {
-    /// The stricter of the agent's own limits, which those of its tool override, and the workspace's.
+    /// The limits for code: in each field, the stricter one of the agent's limits, which the tool's
+    /// limits override, and the workspace's.
     async fn limits(
         &self,
         task: &ToolTask,
@@ -103,7 +104,7 @@ impl CodeTool {
         let language = arguments.required("language")?;
         let code = arguments.required("code")?;
         let limits = self.limits(call.task, call.tools).await.map_err(|e| {
-            // Nothing was sent, so this is not an unknown outcome.
+            // Nothing was sent, so the outcome is known.
             tracing::warn!(error = %e, "the limits of a code runner could not be read");
             ToolFault::of(ToolErrorCode::ToolFailed)
         })?;

@@ -61,7 +61,7 @@ fn function() -> ToolFunction {
     }
 }
 
-/// Checks the lists of an agent.
+/// Checks a host against the domain lists of an agent's tool.
 fn is_permitted(tool: &WebFetchTool, host: &str) -> bool {
     let covers = |domain: &String| taint::is_in(host, &domain.trim().to_ascii_lowercase());
     let is_blocked = tool.blocked_domains.iter().flatten().any(covers);
@@ -100,7 +100,7 @@ fn output_of(page: &Page) -> ToolOutput {
 
 impl PageTool {
     /// # Errors
-    /// `TooManyCalls` if earlier calls of the task used up the pages of the agent.
+    /// `TooManyCalls` if earlier calls of the task have reached the agent's limit of pages.
     async fn check_uses(&self, action: ActionId, tool: &WebFetchTool) -> Result<(), CallError> {
         let Some(max) = tool.max_uses else {
             return Ok(());

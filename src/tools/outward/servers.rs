@@ -31,7 +31,7 @@ pub struct ServerTools {
     client: Client,
 }
 
-/// A function as the model gets it. `name` is its name for models.
+/// A function in the form that models receive. `name` is its name for models.
 fn function(
     server: &OfferedServer,
     accepted: &AcceptedFunction,
@@ -70,7 +70,7 @@ fn function(
 
 /// Functions of a server that an agent may call.
 fn functions_of(server: &OfferedServer, tool: &McpTool) -> Vec<ToolFunction> {
-    // The names do not depend on the agent.
+    // All accepted functions are named, so that the names do not depend on the agent.
     let accepted = server.functions.iter();
     let names = offered_names(&server.name, accepted.clone().map(|of| of.name.as_str()));
     let allowed = tool.allowed_tools.as_ref();

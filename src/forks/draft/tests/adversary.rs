@@ -1,4 +1,4 @@
-//! An upstream that knows the labels of the extractor's dialogues and lies in one way at a time.
+//! A model server that knows the labels of the extractor's test dialogues and lies in one way at a time.
 
 use openvibe_extract::{Language, Material, Outline, Point, Reading, Speaker};
 use serde_json::{Value, json};
@@ -9,7 +9,7 @@ use crate::forks::draft::{
     AgentLines, Checked, FieldPath, Kind, check, extracted, parse, trim, trim::fit,
 };
 
-// Formatted by the rules of its own crate.
+// Formatted by the rules of the crate that it belongs to.
 #[rustfmt::skip]
 #[path = "../../../../crates/extract/tests/support/mod.rs"]
 mod support;
@@ -139,7 +139,7 @@ impl Case {
         answer
     }
 
-    /// A message with something that must not be reported.
+    /// Answer built from a message whose content must not be reported.
     fn never(&self, why: &[&str]) -> Option<Value> {
         let fact = self
             .dialogue
@@ -149,7 +149,7 @@ impl Case {
             .find(|fact| why.contains(&fact.why.as_str()))?;
         let is_said = |line: &&usize| fact.is_in(self.line(**line));
         let text = self.line(*fact.lines.iter().find(is_said).unwrap_or(&fact.lines[0]));
-        // What an injected text demands, without its beginning.
+        // The demand of an injected text, without its beginning.
         let demand = text
             .rsplit([':', '"', '“', '«'])
             .find(|part| fact.is_in(part));

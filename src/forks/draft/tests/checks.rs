@@ -198,14 +198,14 @@ fn a_faulty_headline_or_conclusion_discards_the_whole_draft() {
         let checked = checked(&with(&[(pointer, json!(lie))]), &material);
         assert!(trim(checked, &material).is_err(), "{lie}");
     }
-    // One of the two can stand for the other.
+    // The headline and the conclusion can replace each other.
     let kept = stored(&with(&[("/headline", json!(""))]), &material);
     assert_eq!(kept.headline, "The site launches on Thursday.");
 }
 
 #[test]
 fn lies_do_not_reach_a_draft() {
-    // A text that is headline, conclusion, and key point; its sources; and what must not be stored.
+    // Each row: a text used as headline, conclusion, and key point; its sources; and the text that must not be stored.
     for row in "
 The budget is 7000 euros | m8 | 7000
 The budget of the launch on Thursday is 7000 euros | m4 m5 | 7000

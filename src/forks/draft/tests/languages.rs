@@ -1,4 +1,4 @@
-//! Good answers about ordinary conversations: no fault may be found in them.
+//! Correct answers about ordinary conversations, in which no fault must be found.
 
 use openvibe_extract::{Material, Reading};
 use serde_json::{Value, json};

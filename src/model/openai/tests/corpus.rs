@@ -32,7 +32,7 @@ const WORDS: &[&str] = &[
 
 type Outcome = Vec<Result<Delta, ModelError>>;
 
-/// Replaces generated IDs by a constant.
+/// Replaces generated IDs with a constant.
 fn known_by_place(mut delta: Delta) -> Delta {
     if let Delta::ToolCall(piece) = &mut delta
         && let Some(head) = &mut piece.begins

@@ -627,7 +627,7 @@ async fn a_silent_server_times_out() {
         let (mut socket, _) = listener.accept().await.unwrap();
         read_request(&mut socket).await;
         socket.write_all(&events(&said("Hel"))).await.unwrap();
-        // The client closes the connection.
+        // Wait until the client closes the connection.
         let mut rest = Vec::new();
         drop(tokio::io::AsyncReadExt::read_to_end(&mut socket, &mut rest).await);
     };
@@ -726,7 +726,7 @@ async fn the_requested_model_is_used_if_available_and_otherwise_the_first() {
     let script = Script::new(vec![list]).await;
     let client = script.client();
     assert_eq!(client.choose_model(Some("phi")).await, "phi");
-    // The list is only requested once: the script has no second response.
+    // The list is requested only once, because the script has no second response.
     assert_eq!(client.choose_model(Some("claude-sonnet-4-5")).await, "qwen");
     assert_eq!(client.choose_model(None).await, "qwen");
     assert_eq!(client.utility_model("qwen").await, "qwen");

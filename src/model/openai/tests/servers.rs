@@ -117,7 +117,7 @@ async fn a_model_without_tools_is_called_without_them_unless_the_client_needs_th
     assert!(matches!(error, ModelError::ToolsRefused(_)), "{error:?}");
     assert!(!client.takes_tools("m"));
 
-    // An error about one function says nothing about the model.
+    // An error about one function is not a fact about the model.
     for message in [
         "Invalid schema for function 'f': unknown keyword",
         "tools.0.custom.input_schema: extra inputs are not permitted",
@@ -198,7 +198,7 @@ async fn the_window_comes_from_the_table_the_setting_the_server_or_is_assumed() 
     let set = set.unwrap();
     assert_eq!(window(&set, "m").await, (16_000, WindowSource::Setting));
     assert_eq!(window(&set, "gpt-5.1").await.1, WindowSource::Table);
-    // Its host decides how much of the window an open-weight model gets.
+    // The host determines how much of its window an open-weight model has.
     assert_eq!(window(&set, "gpt-oss-20b").await.0, 16_000);
 }
 

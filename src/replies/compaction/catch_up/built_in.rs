@@ -1,4 +1,4 @@
-//! Lines without a model.
+//! Makes catch-up lines without a model.
 
 use std::{
     cmp::Reverse,
@@ -31,11 +31,11 @@ use crate::{
 
 use super::{CatchUpLine, LINES_MAX, range::Range};
 
-/// Maximum number of entries and results that are read.
+/// Maximum number of entries, and of resolutions, that are read.
 const ENTRIES_MAX: i64 = 2_000;
 const RESULTS_MAX: i64 = 200;
 
-/// A sentence that can become a line. Sources are positions of messages, in ascending order and not empty.
+/// A sentence that can become a line. Its sources are positions of messages, in ascending order; there is at least one.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Candidate {
     /// `None` for the result of a deep dive, which comes first.
@@ -58,8 +58,8 @@ impl Candidate {
     }
 }
 
-/// Selects the most important sentences, the newest among equals, and returns them in the order of their messages with the
-/// number of the others. `messages` are those at the positions.
+/// Selects the most important sentences, preferring newer ones of the same importance. Returns them in the order of their
+/// messages, and the number of the others. `messages` contains the message at each position.
 pub(super) fn choose(
     candidates: Vec<Candidate>,
     messages: &[MessageId],
@@ -82,7 +82,7 @@ pub(super) fn choose(
     (lines.collect(), i64::try_from(left).unwrap_or(i64::MAX))
 }
 
-/// Checks sentences against the messages, as entries of segments are checked.
+/// Checks sentences against the messages, like entries of segments.
 pub(super) fn checked(source: &Source<'_>, reading: &Reading, items: &[RawItem]) -> Vec<Item> {
     let items = items.iter().filter_map(|raw| source.check_one(raw, ""));
     items
@@ -90,7 +90,7 @@ pub(super) fn checked(source: &Source<'_>, reading: &Reading, items: &[RawItem])
         .collect()
 }
 
-/// Everything that lines without a model are made from.
+/// Everything from which lines are made without a model.
 pub(super) struct Material {
     rows: Vec<Row>,
     /// Ranges of segments with entries.
@@ -137,7 +137,8 @@ impl Material {
         })
     }
 
-    /// Returns the lines and the number of sentences without room. Reads all messages, so it does not belong on an async thread.
+    /// Returns the lines, and the number of sentences for which there was no room. Processes all messages, so it must run in a
+    /// blocking thread.
     pub(super) fn lines(&self) -> (Vec<CatchUpLine>, i64) {
         let messages: Vec<MessageId> = self.rows.iter().map(|row| row.id).collect();
         let at: HashMap<MessageId, usize> = (messages.iter().enumerate())
@@ -161,7 +162,8 @@ impl Material {
         results.filter(|result| !result.text.is_empty()).collect()
     }
 
-    /// Returns the entries all of whose sources are in the range. References mean nothing alone, and preferences are for agents.
+    /// Returns the entries all of whose sources are in the range. Omits references, which are meaningless alone, and
+    /// preferences, which are meant for agents.
     fn remembered(&self, at: &HashMap<MessageId, usize>) -> Vec<Candidate> {
         let is_told = |entry: &&SegmentEntry| {
             !matches!(entry.kind, MemoryKind::Reference | MemoryKind::Preference)
@@ -187,7 +189,7 @@ impl Material {
         entries.collect()
     }
 
-    /// Returns sentences of the messages that are in no segment.
+    /// Returns sentences of those messages that are in no segment.
     fn extracted(&self) -> Vec<Candidate> {
         let is_covered = |row: &Row| {
             let mut covered = self.covered.iter();
@@ -213,8 +215,8 @@ impl Material {
     }
 }
 
-/// Returns decisions, tasks, and values as memory keeps them, then what else the extractor finds in other messages; if it finds
-/// nothing, the headline of a result that it would draft.
+/// Returns decisions, tasks, and values in the form in which they are remembered, then whatever else the extractor finds in
+/// other messages. If nothing is found, returns the headline of the resolution that the extractor would draft.
 fn sentences_of(reading: &Reading, lines: &[SourceLine]) -> Vec<RawItem> {
     let mut items = offline::draft(reading, lines).items;
     let outline = reading.outline();
@@ -239,7 +241,7 @@ fn sentences_of(reading: &Reading, lines: &[SourceLine]) -> Vec<RawItem> {
     items
 }
 
-/// An item with the handles of its messages; without any, the check looks for the message.
+/// An item with the handles of its messages. If there are no handles, the check searches for the message.
 fn raw(kind: MemoryKind, text: String, sources: &[usize]) -> RawItem {
     RawItem {
         text,

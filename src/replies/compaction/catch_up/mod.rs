@@ -7,8 +7,8 @@
 //!                      └─ utility call (task `catch_up`), checks ─► text that only the requester gets, for 24 h
 //! ```
 //!
-//! Nothing is posted, and no read marker moves. A line names its messages; all of them are in the thread, so whoever reads the
-//! thread can read them.
+//! Nothing is posted, and no read marker moves. Each line lists its source messages, which are all in the thread, so that
+//! everyone who can read the thread can read them.
 
 mod built_in;
 mod range;
@@ -33,12 +33,12 @@ pub struct CatchUpLine {
     pub sources: Vec<MessageId>,
 }
 
-/// Parts of the range that the lines do not cover.
+/// Parts of the range that are not covered by the lines.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, utoipa::ToSchema)]
 pub struct CatchUpLeftOut {
-    /// Sentences for which there was no room in 12 lines.
+    /// Number of sentences for which there was no room in 12 lines.
     pub lines: i64,
-    /// Older messages that were not read; counting stops at 10,000.
+    /// Number of older messages that were not read, at most 10,000.
     pub messages: i64,
 }
 
@@ -47,7 +47,7 @@ pub struct CatchUpLeftOut {
 pub struct CatchUp {
     /// `seq` of the first message that was read; null if there is none.
     pub from_seq: Option<i64>,
-    /// `seq` of the last one.
+    /// `seq` of the last message that was read; null if there is none.
     pub to_seq: Option<i64>,
     /// Number of messages in this range, at most 500.
     pub count: i64,

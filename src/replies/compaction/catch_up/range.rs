@@ -9,9 +9,9 @@ use crate::{
     replies::history::{self, Row, SeqRange},
 };
 
-/// Maximum number of messages; the newest ones.
+/// Maximum number of messages that are read: the newest ones.
 const MESSAGES_MAX: usize = 500;
-/// Maximum count of older messages.
+/// Maximum to which older messages are counted.
 const COUNTED_MAX: i64 = 10_000;
 
 /// Messages of a thread after a seq.
@@ -23,7 +23,7 @@ pub(super) struct Range {
 }
 
 impl Range {
-    /// Loads the messages after `since`, or after those that the person has read.
+    /// Loads the messages after `since`, which defaults to the person's read marker.
     pub(super) async fn load(
         c: &mut Conn,
         caller: &Caller,
@@ -33,7 +33,7 @@ impl Range {
         let since = if let Some(since) = since {
             since
         } else {
-            // Without a membership of the channel, nothing counts as read.
+            // For a person who has not joined the channel, nothing counts as read.
             let read = reads::read_until(c, caller.user, thread).await?;
             read.unwrap_or_default()
         };

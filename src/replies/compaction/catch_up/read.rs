@@ -1,4 +1,4 @@
-//! Reading a catch-up.
+//! Reads a catch-up.
 
 use crate::{
     auth::Caller,
@@ -10,8 +10,8 @@ use crate::{
 
 use super::{CatchUp, CatchUpLeftOut, built_in::Material, range::Range, store};
 
-/// Returns what a model wrote for the caller, if it is current, or lines without a model. `since` defaults to what the caller has
-/// read.
+/// Returns the lines that a model wrote for the caller if they are current, otherwise lines without a model. `since` defaults to
+/// the caller's read marker.
 ///
 /// # Errors
 /// `ThreadNotFound`, or any error of `reading`.

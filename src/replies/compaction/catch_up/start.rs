@@ -1,4 +1,4 @@
-//! Queues the task that has a model write a catch-up.
+//! Queues the task in which a model writes a catch-up.
 
 use serde::{Deserialize, Serialize};
 
@@ -14,7 +14,7 @@ use crate::{
 
 use super::range::Range;
 
-/// Minimum number of messages; fewer are read faster than a summary.
+/// Minimum number of messages; reading fewer takes less time than waiting for a summary.
 const MESSAGES_MIN: usize = 20;
 
 /// Options of a `catch_up` task.
@@ -80,7 +80,7 @@ pub async fn start(
 ) -> Result<Task, CatchUpError> {
     let access = access::thread(c, caller, thread).await?.reading()?;
     let actor = &access.channel_access.actor;
-    // A key that can only read does not spend money.
+    // An API key that can only read must not cause costs.
     if actor.key.is_some() {
         actor.require(Scope::AgentsUse)?;
     }
@@ -99,10 +99,10 @@ pub async fn start(
         if CatchUpOptions::of(&active) == Some(options) {
             return Ok(active);
         }
-        // Its result would not be current.
+        // The active task covers other messages, so its result would not be current.
         queue::cancel(c, active.id, access.channel_access.audience()).await?;
     }
-    // Tasks belong to an agent; this one calls the utility model.
+    // Every task belongs to an agent, although this one calls the utility model.
     let agent = last_agent(c, actor.workspace, thread, access.conversation()).await?;
     let (agent, agent_version) =
         agent.ok_or_else(|| ChatError::NoSuchAgent("default".to_owned()))?;

@@ -1,4 +1,4 @@
-//! What a model wrote for a person, until it expires or a message changes.
+//! Stores catch-ups that a model wrote for a person, until they expire or a message changes.
 
 use std::time::Duration;
 
@@ -33,7 +33,7 @@ pub(super) struct Written {
     pub lines: Vec<CatchUpLine>,
     pub left_out: CatchUpLeftOut,
     pub model: String,
-    /// Messages that the model read, and their authors: any line can contain any of them.
+    /// Messages that the model read, and their authors, because a line can contain text from any of them.
     pub cites: Vec<SourceId>,
 }
 
@@ -57,7 +57,7 @@ macro_rules! delete_sql {
     };
 }
 
-/// Stores a catch-up in the place of the person's earlier one in the thread.
+/// Stores a catch-up, replacing the person's earlier one in the thread.
 pub(super) async fn put(c: &mut Conn, written: &Written) -> Result<(), DbError> {
     for sql in delete_sql!("thread_id = $1 and user_id = $2") {
         c.q(sql)
@@ -111,8 +111,8 @@ struct Stored {
     messages_left: i64,
 }
 
-/// Finds what a model wrote for the person about exactly these messages. An edited message, a newer one, or one less makes it
-/// outdated.
+/// Finds the catch-up that a model wrote for the person about exactly these messages. It is outdated once a message was
+/// edited, added, or deleted.
 pub(super) async fn find_current(
     c: &mut Conn,
     thread: ThreadId,
@@ -154,7 +154,7 @@ pub(super) async fn find_current(
 /// Deletes expired catch-ups.
 ///
 /// # Errors
-/// If the database fails.
+/// Only database errors.
 pub async fn delete_expired(db: &Db) -> Result<(), DbError> {
     let before = now() - KEPT;
     db.write(Uuid::nil(), async move |c: &mut Conn| {
@@ -169,7 +169,7 @@ pub async fn delete_expired(db: &Db) -> Result<(), DbError> {
 /// Deletes the catch-ups of a person.
 ///
 /// # Errors
-/// If the database fails.
+/// Only database errors.
 pub async fn forget_person(
     c: &mut Conn,
     workspace: WorkspaceId,

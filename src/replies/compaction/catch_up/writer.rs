@@ -1,4 +1,4 @@
-//! Runs the tasks of catch-ups: one call of the utility model, whose sentences are checked against the messages.
+//! Runs the tasks of catch-ups: one call of the utility model; its sentences are checked against the messages.
 
 use std::{
     collections::HashSet,
@@ -50,9 +50,9 @@ pronouns and numbers, dates, and links exactly as written, \"kind\": \"decision\
 an answer), or \"fact\", \"sources\": handles of the messages that say it, such as [\"m3\"]}]}. Write at most 12 items, those \
 that the person most needs to know, in the language of the messages. No greetings, no jokes, nothing that was taken back. If \
 something was corrected, write only the correction.";
-/// Maximum number of readings, each with a call, if messages change in the meantime.
+/// Maximum number of attempts, each with a model call, if messages change in the meantime.
 const READ_MAX: usize = 3;
-/// Maximum number of messages; the range has no more.
+/// Maximum number of messages that are read, which is the size of the range.
 const MESSAGES_READ_MAX: usize = 500;
 
 static SCHEMA: LazyLock<Arc<Value>> = LazyLock::new(|| {
@@ -103,7 +103,7 @@ impl Handler for CatchUpWriter {
     }
 }
 
-/// Ends a task, with the model that was called or the reason why it failed. There is no notice.
+/// Ends a task without a notice. `done` is the model, or the reason for a failure.
 async fn end(c: &mut Conn, lease: &Lease, done: Result<String, FailCode>) -> Result<(), DbError> {
     let end = match done {
         Ok(model) => End::Completed {
@@ -138,12 +138,12 @@ fn message_of(code: FailCode) -> &'static str {
     }
 }
 
-/// Lines of an answer.
+/// Checked lines of a model's answer.
 struct Made {
     lines: Vec<CatchUpLine>,
-    /// Number of sentences without room.
+    /// Number of sentences for which there was no room.
     left: i64,
-    /// Number of the oldest messages, which do not fit the model's window.
+    /// Number of oldest messages that did not fit into the model's window.
     skipped: usize,
 }
 
@@ -183,7 +183,7 @@ impl CatchUpWriter {
         .await
     }
 
-    /// Writes the lines; starts over if the messages change in the meantime.
+    /// Has the model write the lines; starts over if the messages change in the meantime.
     async fn write(&self, task: &Task, lease: Lease) -> Result<(), Abort> {
         let provider = &self.utility.provider;
         let options = CatchUpOptions::of(task).filter(|_| !provider.is_offline());
@@ -209,7 +209,7 @@ impl CatchUpWriter {
             let Some((first, last)) = rows.first().zip(rows.last()) else {
                 return Ok(self.finish(lease, Ok(BUILT_IN.to_owned())).await?);
             };
-            // Messages at the ends may have been deleted since.
+            // The first and the last message may have been deleted since.
             let ends_read = SeqRange {
                 from: first.seq,
                 to: last.seq,
@@ -254,7 +254,7 @@ impl CatchUpWriter {
         let (lines, people) = lines_of(rows);
         let text = draft::request(&lines, room);
         let call = UtilityCall {
-            // The person pays, not the agent of the thread.
+            // The call counts toward the person's budget, not the agent's.
             agent: None,
             schema: Some(JsonSchema {
                 name: "catch_up",
@@ -329,7 +329,7 @@ mod tests {
             is_resolution: false,
             asks: None,
         };
-        // 40 characters are 10 tokens, and a label takes 16.
+        // 40 characters are 10 tokens, and a label is 16.
         let lines: Vec<SourceLine> = (0..10).map(|_| line(40)).collect();
         assert_eq!(first_that_fits(&lines, 1_000), 0);
         assert_eq!(first_that_fits(&lines, 3 * 26), 7);
