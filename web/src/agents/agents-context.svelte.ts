@@ -31,7 +31,7 @@ export class AgentsContext {
     const { me } = this.ws.people;
     return me.role === 'admin' || (me.role === 'member' && this.policy?.members_write_agents !== false);
   }
-  /** No language model replies in this workspace. */
+  /** True if the workspace has no language model to reply with. */
   get lacksModel(): boolean {
     return lacksModel(this.ws.people.agents);
   }
@@ -46,7 +46,7 @@ export class AgentsContext {
     try {
       this.personas = await this.ws.api.part(PersonasApi).all();
     } catch {
-      // Fields show no names until the next load.
+      // Until the next load, fields show no names.
     }
   }
   draftKey(id: string): string {

@@ -25,7 +25,7 @@ beforeEach(async () => {
 });
 afterEach(() => scene.ws.stop());
 
-/** The server knows it, and asks Mia. */
+/** Stores an action on the server that waits for Mia's decision. */
 const ask = (a = action()) => {
   scene.backend.actions.set(a.id, a);
   scene.backend.waiting = waiting({ actions: [a] });

@@ -7,7 +7,7 @@ import { listed } from '../lib/text';
 import { plural, since } from '../lib/time';
 import { KINDS } from '../memory/words';
 
-/** Model of a record that was made without one. */
+/** Value of a record's model if it was made without one. */
 const BUILT_IN = 'builtin';
 const nf = new Intl.NumberFormat('en');
 
@@ -44,8 +44,8 @@ export function lineText(records: readonly Compaction[], window: SentWindow | nu
 }
 
 /**
- * State of the summary. `retryAt`: time at which a failed one is retried; `isRemade`: the user asked for another one, so
- * that no message has to have changed.
+ * State of the summary. `retryAt`: time at which a failed pass is retried. `isRemade`: the user requested a
+ * new summary, so it can be outdated although no message changed.
  */
 export function stateText(outdated: number, retryAt: string | null, isRemade: boolean): string {
   if (retryAt) return `Not summarized yet. Next try at ${since(retryAt)}`;
@@ -89,7 +89,7 @@ const COUNTED: Record<MemoryKind, [string, string]> = {
   reference: ['reference', 'references'],
   note: ['note', 'notes'],
 };
-/** Sentences that were not kept, in words. */
+/** Note about the sentences that were not kept. */
 export function leftOutText(record: Compaction): string {
   const counts = Object.entries(record.left_out as Partial<Record<MemoryKind, number>>);
   const kinds = counts.flatMap(([kind, n]) => (n ? [plural(n, ...COUNTED[kind as MemoryKind])] : []));

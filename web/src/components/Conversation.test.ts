@@ -10,7 +10,7 @@ import Conversation from './Conversation.svelte';
 const screen = new Screen();
 const articles = () => page.findAllByRole('article');
 
-/** The thread with these messages. */
+/** Shows the thread with these messages. */
 async function show(messages: Message[]) {
   const { ws, backend } = screen.scene;
   backend.messages = messages;

@@ -63,7 +63,7 @@ function textLength(src: string): number {
 }
 
 const NUMERIC = /&#(?:(\d{1,7})|[Xx]([A-Fa-f0-9]{1,6}));/g;
-/** Like marked, leaves other references to the browser. */
+/** Like marked, leaves other character references to the browser. */
 function decoded(text: string): string {
   NUMERIC.lastIndex = 0;
   if (!NUMERIC.test(text)) return text;
@@ -218,7 +218,7 @@ class BoundedLexer extends Lexer {
     this.#work += units;
     if (this.#work > this.#workMax) throw new TooMuchWork();
   }
-  /** Joining a line to the text before it copies that text. */
+  /** Charges for joining a line to the text before it, which copies that text. */
   chargeJoin(): void {
     this.#charge(this.inlineQueue.at(-1)?.src.length ?? 0);
   }
@@ -227,7 +227,7 @@ class BoundedLexer extends Lexer {
     this.#charge(src.length);
     if (this.#depth > NESTING_MAX) {
       this.#plain.add(tokens);
-      this.state.top = true; // as after every block
+      this.state.top = true; // the same state as after every block
       return tokens as TokensList;
     }
     this.#depth++;

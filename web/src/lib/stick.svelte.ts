@@ -14,7 +14,7 @@ interface ScrollBox {
 export class StickToEnd {
   stuck = $state(true);
   #hand = -Infinity;
-  /** Programmatic scroll in progress: passing the end does not stick there. */
+  /** Programmatic scroll in progress: passing the end does not attach the list to it. */
   #leaving = false;
   #now: () => number;
 

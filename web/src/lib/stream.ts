@@ -58,7 +58,7 @@ export class StreamRenderer {
     try {
       this.#parse(text, final);
     } catch {
-      // Fallback: any text stays readable.
+      // Shows the text as it is, so that any text stays readable.
       this.#over = true;
       this.#root.innerHTML = clean(plainBlock(text));
     }

@@ -67,7 +67,7 @@ export function lineText(run: Run, workflow: string, names: ReadonlyMap<string, 
   return [`Workflow ${workflow}`, ...parts].join(' · ');
 }
 
-/** Index of the step that a failed run goes on with: the failed one of the main list, else the next one. */
+/** Index of the step with which a failed run resumes: the failed one of the main list, else the next one. */
 export function resumeIndex({ steps }: Pick<Run, 'steps'>, main: WorkflowStep[]): number {
   const ids = new Set(main.map((s) => s.id));
   const last = steps.findLastIndex((s) => ids.has(s.id) && s.state !== 'pending');

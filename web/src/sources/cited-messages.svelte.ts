@@ -49,7 +49,7 @@ export class CitedMessages {
   }
   /** Requests what is not known. Returns a function that withdraws what was not requested yet. */
   want(sources: readonly Source[]): () => void {
-    // Everything was loaded again: there may be changes without an event.
+    // The whole state was loaded again: events may have been missed.
     if (this.#start !== this.#ws.outcomes.starts) {
       this.#start = this.#ws.outcomes.starts;
       this.#found.clear();
@@ -80,7 +80,7 @@ export class CitedMessages {
       this.#next();
     }
   }
-  /** From a response or a list: an event was newer. */
+  /** Adds a message from a response or a list, unless a newer one is known from an event. */
   #add(id: string, message: Message | null): void {
     if (this.#found.has(id)) return;
     this.#found.set(id, message);

@@ -80,7 +80,7 @@ export class Channels {
     if (c?.kind === 'public') this.map.set(id, { ...c, is_member: false, unread_count: 0, mention_count: 0 });
     else this.map.delete(id);
   }
-  /** An unseen message of event `seq`; in a muted thread, only its mentions count. */
+  /** Counts the unseen message of event `seq`; in a muted thread, only mentions count. */
   count(id: string, muted: boolean, mention: boolean, seq: number): void {
     if (seq > this.#exact) this.shift(id, muted ? 0 : 1, mention ? 1 : 0);
   }

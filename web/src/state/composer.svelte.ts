@@ -138,7 +138,7 @@ export class Completion {
     try {
       this.#workflows = await (await loadSlashCommands()).workflowChoices(this.#ws);
     } catch {
-      return; // the name can be typed
+      return; // the name can be typed without the list
     }
   }
   async #loadEmoji(): Promise<void> {

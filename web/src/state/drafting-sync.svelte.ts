@@ -26,7 +26,7 @@ export abstract class DraftSync extends DraftText {
   /** Person who changed the draft just now; the fields are locked until they pause or someone takes over. */
   other = $state.raw<{ who: string | null } | null>(null);
   clash = $state.raw<Clash | null>(null);
-  /** Text before it was replaced by choice. */
+  /** Text that the user chose to replace, until it is restored or outdated. */
   previous = $state.raw<FullEdit | null>(null);
   /** A draft that arrived after the user started to write by hand. */
   late = $state.raw<Resolution | null>(null);
@@ -37,7 +37,7 @@ export abstract class DraftSync extends DraftText {
   protected saveRun: Promise<boolean> | null = null;
   #timer: ReturnType<typeof setTimeout> | null = null;
   #otherTimer: ReturnType<typeof setTimeout> | null = null;
-  /** Arrived while a save was in flight: it may be that save. */
+  /** Version that arrived while a save was in flight, possibly the result of that save. */
   #held: Resolution | null = null;
   /** Fields as another window of this person has them: shown here, but kept and saved only there. */
   #mirrored = $state.raw<Partial<FullEdit>>({});

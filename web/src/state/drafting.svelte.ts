@@ -45,7 +45,7 @@ export class Drafting extends DraftSync {
       if (this.disposed) return;
       if (e instanceof ApiError && e.code === 'draft_edited') {
         this.previous = null;
-        await this.#load(); // their version
+        await this.#load(); // shows the other person's version
         this.asking = guidance;
       } else if (e instanceof ApiError && e.code === 'fork_closed') this.end(null, null);
       else await this.#noDraft(errorMessage(e));
@@ -93,7 +93,7 @@ export class Drafting extends DraftSync {
     this.taskId = task.id;
     await this.follow(task);
   }
-  /** The fields as they are; the posted result if they are empty. */
+  /** Continues without a draft, with the current fields or, if they are empty, the posted result. */
   async #noDraft(why: string): Promise<void> {
     if (!this.resolution && this.#posted && this.empty) await this.#load();
     if (this.phase === 'error') return;

@@ -41,7 +41,10 @@ export class Reading {
   #open = false;
   /** Last known position of the server's marker. */
   #acknowledged = 0;
-  /** Another window moved the marker back while the thread was open here: holds from the next opening. */
+  /**
+   * Position to which another window moved the marker back while the thread was open here; applied when it is
+   * opened next.
+   */
   #back: number | null = null;
   /** The user marked messages as unread: they stay so until the user leaves the thread. */
   #paused = false;

@@ -104,7 +104,7 @@ function startNew(text: string, context: ComposerContext, { ws, ui, router, focu
   const target = { channel_id: channel.id, thread_id: null, direct: false, ...who };
   ws.outgoing.send(target, text, then, ws.uploads?.take(draftKeyOf(channel, context.conversation)));
   if (ws.connection.net === 'offline') {
-    router.go(home); // it waits there, visible
+    router.go(home); // the message waits there, where the user sees it
     ui.show('You are offline. The new thread will start when you’re back online.');
   }
   return true;

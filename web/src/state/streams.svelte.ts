@@ -8,7 +8,7 @@ export class Stream {
   /** Thread or fork of the reply. */
   readonly place: string | null;
   attempt: number;
-  /** Attempt whose text it continues: after a call of a tool, the text so far stays. */
+  /** Attempt whose text it continues: after a tool call, the text so far stays. */
   since = $state(1);
   text = $state('');
   constructor(message: string, task: string, place: string | null, attempt: number) {

@@ -15,7 +15,7 @@ export class ThreadState extends MessageWindow {
   #deps: ThreadStateDeps;
   /** Open now, with its divider set. */
   #entered = false;
-  /** The user just started it: messages so far were seen. */
+  /** The user just started the thread, so its messages so far were seen. */
   #mine = false;
 
   constructor(id: string, deps: ThreadStateDeps) {

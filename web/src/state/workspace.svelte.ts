@@ -74,7 +74,7 @@ export class WorkspaceState implements WorkspaceParts {
   readonly reads: Reads;
   readonly forkActions: ForkActions;
   readonly outcomes = new Outcomes(this);
-  /** Calls of tools, and what waits for the user; created after startup. */
+  /** Tool calls, and the decisions that wait for the user; created after startup. */
   actions = $state.raw<Actions | null>(null);
   /** Messages that replies cite; created with the first list of sources. */
   cited: CitedMessages | null = null;

@@ -17,7 +17,7 @@ export class SuggestionDays {
     this.#store = store;
     this.#key = `openvibe.suggested.${user}`;
   }
-  /** Notes a suggestion in a thread; false if there was one today. */
+  /** Records a suggestion in a thread; false if the device already made one today. */
   claim(thread: string, now = new Date()): boolean {
     const today = dayOf(now);
     const known = readJson(this.#store, this.#key, isDays) ?? {};

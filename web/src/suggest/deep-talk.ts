@@ -8,7 +8,7 @@ export interface Spoken {
   text: string;
 }
 
-/** Talks that ended longer ago are not interrupted. */
+/** Discussions that ended longer ago get no suggestion. */
 const RECENT_MS = 60 * 60_000;
 const NEWEST = 12;
 const BY_TWO_MIN = 8;
@@ -70,7 +70,7 @@ function subjects(text: string): Set<string> {
   );
 }
 
-/** The most of these messages that fit into the span. All are in order. */
+/** The largest group of these messages that fits into the time span. Input and result are in order. */
 function densest(messages: readonly Spoken[]): readonly Spoken[] {
   let best: readonly Spoken[] = [];
   messages.forEach((first, from) => {

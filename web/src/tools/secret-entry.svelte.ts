@@ -10,7 +10,7 @@ export class SecretEntry {
   constructor(tool: () => RegisteredTool) {
     this.#tool = tool;
   }
-  /** The server takes a secret. */
+  /** True if the server uses a secret. */
   get isUsed(): boolean {
     const { config } = this.#tool();
     return config !== undefined && 'auth' in config && config.auth !== 'none';

@@ -11,7 +11,7 @@ export const EFFECT: Record<Effect, string> = {
   write: 'Write',
   destructive: 'Destructive',
 };
-/** Approvers of a call. */
+/** People who must approve a call. */
 export const APPROVAL: Record<Risk, string> = {
   autonomous: 'Never',
   approve: 'Requester',
