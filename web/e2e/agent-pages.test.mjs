@@ -23,7 +23,7 @@ const { ada, model } = await startTeam({ model: true, bo: null });
 const fact = (where, name) => where.locator(`dt:text-is("${name}") + dd`);
 const openPanel = (p, name) => side(p).getByRole('button', { name }).click();
 
-/** Every page that names a model names the one that replies. */
+/** Checks that every page that names a model shows the one that replies. */
 async function namesModel(p, runs) {
   const words = `Uses ${runs}: ${ASKED} is not available`;
   await p.page.goto(AGENTS);

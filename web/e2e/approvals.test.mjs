@@ -1,4 +1,5 @@
-// Calls that people decide: cards below replies, what waits for a person, permissions for an hour, and steps.
+// Approvals of tool calls: cards below replies, the decisions that wait for a person, permissions
+// for an hour, and steps.
 import assert from 'node:assert/strict';
 import { after, test } from 'node:test';
 import { button, message, person, startThread } from './lib/browser.mjs';

@@ -1,4 +1,5 @@
-// Agents of channels: settings, replies without a mention, the limit of the day, and an agent that is off.
+// Agents of channels: settings, replies without a mention, the daily limit, and an agent that is
+// off.
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { box, button } from './lib/browser.mjs';

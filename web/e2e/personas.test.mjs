@@ -70,7 +70,7 @@ test('a persona has an avatar', async () => {
   await toast(ada, 'Saved');
   const { avatar } = await api(ada, 'GET', `personas/${id}`);
   assert.deepEqual([avatar.emoji, avatar.color, /^file_/.test(avatar.file_id)], ['🧭', '#2563eb', true]);
-  // The picture is for everyone in the workspace.
+  // Everyone in the workspace can see the picture.
   await openPersona(bo, 'Calm engineer');
   await bo.page.waitForFunction(() => document.querySelector('main .av img')?.naturalWidth === 16);
   await button(ada.page, 'Remove picture').click();

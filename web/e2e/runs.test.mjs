@@ -226,7 +226,7 @@ test('the list has filters, and follows what happens', async () => {
   await ada.page.goto(PAGE);
   await filter(ada, 'Workflow').selectOption('ask');
   await filter(ada, 'Status').selectOption('Waiting');
-  // Until the list has loaded, there are all runs.
+  // Until the filtered list has loaded, all runs are shown.
   await rows(ada).nth(10).waitFor({ state: 'detached' });
   assert.equal(await rows(ada).count(), 10);
   await ada.page.reload();

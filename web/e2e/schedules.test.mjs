@@ -1,4 +1,5 @@
-// Schedules: the list, the editor with the next runs, runs, pauses, conflicts, and what waits after a pause.
+// Schedules: the list, the editor with the next runs, runs, pauses, conflicts, and what the inbox
+// shows after a pause.
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { box, button } from './lib/browser.mjs';
