@@ -1,5 +1,5 @@
-//! Matters: statements that can be decided, and which values an accepted one overrules. Independent of the model, so that
-//! the checks of other drafts are, too.
+//! Matters: statements that can be decided, and the values that an accepted one overrules. Independent of the model,
+//! so that checks of other drafts do not depend on it either.
 
 use crate::{
     Superseded,
@@ -10,9 +10,9 @@ use crate::{
     values::{Value, ValueKind},
 };
 
-/// A choice between options is short.
+/// Maximum number of terms in a choice between options.
 const PICK_TERMS_MAX: usize = 4;
-/// So is a vote that repeats an option.
+/// Maximum number of words in a vote that repeats an option.
 const VOTE_WORDS_MAX: usize = 5;
 
 /// Something that can be decided.
@@ -21,9 +21,9 @@ struct Matter {
     /// 3 is a final statement, 2 a proposal, 1 a fragment or option, 0 a statement of facts.
     weight: usize,
     is_accepted: bool,
-    /// Told again by a newer one.
+    /// A newer matter repeats it.
     is_repeated: bool,
-    /// People's line of the last activity.
+    /// Position of the last related line among people's lines.
     turn: usize,
 }
 
@@ -174,7 +174,7 @@ impl Matters<'_> {
     /// The matter that a sentence agrees to.
     fn agreed(&self, at: usize) -> Option<usize> {
         let unit = self.unit(at);
-        // "Settled then" says which statement before it holds.
+        // "Settled then" confirms a statement before it.
         let agrees = unit.is(Act::Assent) || unit.is_bare_assent();
         if !agrees || unit.is(Act::Question) || unit.is(Act::Unsure) || self.picks(at) {
             return None;

@@ -17,20 +17,20 @@ const POINTS_MAX: usize = 4;
 const ITEMS_MAX: usize = 12;
 const QUESTIONS_MAX: usize = 5;
 const DEFERRED_MAX: usize = 4;
-/// Results that are told, or merged into others.
+/// Maximum number of results; further ones are merged into these.
 const DECISIONS_MAX: usize = 12;
 const DISSENTS_MAX: usize = 2;
 /// A conversation has few open questions and dissents: one of this many lines is as likely as the first of them.
 const STEP_LINES: f32 = 30.0;
-/// Sum of the model for the first open question, and what a further one and a further dissent need in addition.
+/// Minimum score for the first open question, and the increase for each further question and dissent.
 const QUESTION_MIN: f32 = -0.4;
 const QUESTION_STEP: f32 = 2.0;
 const DISSENT_STEP: f32 = 3.0;
 /// Added for the first question if nothing was decided.
 const UNDECIDED: f32 = 2.0;
-/// Entries that are looked at, newest first, in very long conversations.
+/// Maximum number of corrected values that are looked for in a text, newest first.
 const SCANNED_MAX: usize = 100;
-/// Sources of a result.
+/// Maximum number of sources of a result.
 const SOURCES_MAX: usize = 20;
 const WORDS_MAX: usize = 185;
 const QUOTE_WORDS: usize = 26;
@@ -95,7 +95,8 @@ impl Maker<'_> {
         found
     }
 
-    /// The most likely of sums of the model, as long as each is larger than the one before requires.
+    /// Sentences in descending order of their scores, as long as the score exceeds a minimum that rises with each
+    /// sentence.
     #[expect(clippy::cast_precision_loss, reason = "counts are small")]
     fn rare(
         &self,
@@ -114,7 +115,7 @@ impl Maker<'_> {
         let mut found: Vec<(usize, Point)> = Vec::new();
         for at in self.best(Role::Decision) {
             let told = self.told(at);
-            // It is told itself.
+            // The statement is a result of its own.
             if told != at && self.thread.has_role(told, Role::Decision) {
                 continue;
             }
@@ -141,7 +142,7 @@ impl Maker<'_> {
         found.into_iter().map(|(_, point)| point).collect()
     }
 
-    /// The statement that a bare "agreed" makes a result; any other sentence itself.
+    /// The statement that a bare "agreed" confirms; any other sentence itself.
     fn told(&self, at: usize) -> usize {
         let agreed = self.thread.agreed[at].filter(|_| self.unit(at).is_bare_assent());
         agreed.unwrap_or(at)
@@ -161,7 +162,7 @@ impl Maker<'_> {
         add(&mut sources, by);
         let mut parts: Vec<String> = Vec::new();
         let is_short = unit.terms() < SHORT_WORDS;
-        // A rejected option would be told again.
+        // A rejected option would look like part of the result.
         let is_plain = |topic: &usize| {
             let asked = self.unit(*topic);
             asked.has(Cue::Ask)
@@ -204,7 +205,8 @@ impl Maker<'_> {
         Point { text: parts.join(" "), sources }
     }
 
-    /// Checks whether a sentence can be quoted before another one: it was not rejected, and is no result itself, which would be told twice.
+    /// Checks whether a sentence can be quoted before another one: it was not rejected, and it is not a result
+    /// itself, which would then appear twice.
     fn is_context(&self, at: usize) -> bool {
         !self.thread.rejected[at] && !self.thread.has_role(at, Role::Decision)
     }

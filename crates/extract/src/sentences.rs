@@ -125,7 +125,7 @@ fn ends_sentence(before: &str, after: &str) -> bool {
     !is_short || next.is_empty()
 }
 
-/// The sentences of a text alone.
+/// Texts of the sentences, without their other properties.
 pub fn plain_sentences(text: &str) -> Vec<String> {
     sentences(text).into_iter().map(|sentence| sentence.text).collect()
 }

@@ -19,7 +19,7 @@ pub(crate) struct Task {
     pub(crate) sources: Vec<usize>,
 }
 
-/// Look-back in tasks for an earlier mention.
+/// Number of previous tasks in which an earlier mention is searched.
 const TASKS_MAX: usize = 12;
 /// People's lines in which somebody can accept or refuse a request.
 const REACH_ANSWER: usize = 3;

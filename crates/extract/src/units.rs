@@ -28,9 +28,9 @@ acts! {
     Decision,
     Assent,
     Dissent,
-    /// Dissent that gives way.
+    /// Gives up an objection.
     Yielding,
-    /// The speaker takes something on.
+    /// The speaker takes on a task.
     Commitment,
     /// Asks somebody to do something, or says what somebody else does.
     Request,
@@ -224,7 +224,7 @@ pub(crate) fn read(
     let hits = lexicon.hits(&pattern_text(&tokens, &named, false));
     let cues = hits.iter().fold(0, |set, hit| set | 1 << hit.cue as u64);
     let values = values::find(&sentence.text, &tokens, lexicon, place.day);
-    // "+1" is no amount.
+    // "+1" is not an amount.
     let is_vote = |value: &Value| {
         let covers = |hit: &Hit| hit.from <= value.from && value.to <= hit.to;
         hits.iter().any(|hit| hit.cue == Cue::Assent && covers(hit))

@@ -21,7 +21,7 @@ pub enum ValueKind {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Value {
     pub kind: ValueKind,
-    /// Normal form: `5pm` and `17:00` have the same key, and so have `1,500`, `1500`, and `1.5k`.
+    /// Normal form: `5pm` and `17:00` have the same key, and so do `1,500`, `1500`, and `1.5k`.
     pub key: String,
     /// Unit of an amount, such as `€` or the stem of the next word; empty if there is none.
     pub unit: String,
@@ -29,7 +29,7 @@ pub struct Value {
     pub text: String,
     /// The day of a date, if it is one day that does not lie before the message.
     pub day: Option<NaiveDate>,
-    /// Positions of the first token and behind the last one.
+    /// Positions of the first token and after the last one.
     pub(crate) from: usize,
     pub(crate) to: usize,
 }

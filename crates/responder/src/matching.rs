@@ -12,7 +12,7 @@ use crate::{
 
 /// Share of the words of a question that a statement and its context contain, in tenths.
 const SHARE: usize = 6;
-/// The same for a statement with a value of the kind that is asked for.
+/// Share for a statement with a value of the requested kind, in tenths.
 const SHARE_WITH_VALUE: usize = 5;
 
 /// Maximum number of sentences read of a message.
@@ -29,7 +29,7 @@ pub(crate) struct Topic {
 }
 
 impl Topic {
-    /// `language` is that of the conversation.
+    /// `language` is the language of the conversation.
     pub(crate) fn new(
         intent: &Intent,
         topic: &str,
@@ -87,7 +87,7 @@ impl Topic {
         !self.units(text, day).is_empty()
     }
 
-    /// Units of the values in a text of the kind that is asked for.
+    /// Units of the values in a text that are of the requested kind.
     pub(crate) fn units(&self, text: &str, day: NaiveDate) -> BTreeSet<(ValueKind, String)> {
         if self.kinds.is_empty() {
             return BTreeSet::new();

@@ -119,8 +119,8 @@ struct Part {
     words: BTreeSet<String>,
 }
 
-/// The parts of these lines that a text was made of: their sentences with most words in the text, without agreement that
-/// repeats them.
+/// The parts of these lines that a text was made of: the sentences that share the most words with it, without
+/// agreement that only repeats them.
 pub(crate) fn parts_of(
     text: &str,
     lines: &[usize],

@@ -65,9 +65,9 @@ impl SqliteConnection {
         Ok(())
     }
 
-    /// Calls `may_continue` after each so many instructions of the engine, and interrupts the statement if it returns false.
-    /// The engine counts the instructions of a prepared statement over all of its runs, so that this can also be called in a
-    /// short run.
+    /// Calls `may_continue` each time the engine has executed this number of instructions, and interrupts the statement if
+    /// it returns false. The engine counts the instructions of a prepared statement over all of its runs, so the function
+    /// can also be called in a short run.
     ///
     /// # Errors
     /// If the engine rejects it.

@@ -228,7 +228,7 @@ pub struct Score {
     pub superseded: Count,
     pub never: Count,
     pub result: Count,
-    /// Missing and wrong items, for people.
+    /// Descriptions of missing and wrong items.
     pub faults: Vec<String>,
 }
 
