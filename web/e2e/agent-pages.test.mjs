@@ -97,7 +97,7 @@ test('an agent that inherits its output limit shows the limit of its base', asyn
 });
 
 test('instructions above 2,000 tokens show a warning, shorter ones do not', async () => {
-  const WARNING = 'Long instructions slow every reply and cost more.';
+  const WARNING = 'Long instructions make every reply slower and more expensive.';
   await ada.page.goto(`${AGENTS}/new`);
   const told = ada.page.getByRole('region', { name: 'Model prompt' });
   await box(ada.page, 'Instructions').fill('You write short texts.');

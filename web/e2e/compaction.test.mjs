@@ -85,7 +85,7 @@ before(async () => {
 
 test('in a short thread there is nothing to summarize, and the menu says so', async () => {
   await summarize(ada);
-  await toast(ada, 'There is nothing to summarize yet: agents read the newest messages as they are.');
+  await toast(ada, 'There is nothing to summarize yet: agents read the newest messages in full.');
   assert.equal(await line(ada).count(), 0);
 });
 
@@ -100,7 +100,7 @@ test('the line appears for everyone, and what people read does not move', async 
   await summarize(ada);
   await toast(ada, 'Agents will read a summary of the earlier messages');
   await summarize(ada);
-  await toast(ada, 'The earlier messages are being summarized already. Wait until that is done.');
+  await toast(ada, 'The earlier messages are already being summarized. Wait until this is done.');
   model.holdSegments = false;
   model.release();
   for (const p of [ada, bo]) {
@@ -182,12 +182,12 @@ test('after an edit the line says that the summary is being updated', async () =
   }
 });
 
-test('“Make it again” asks the model again; if it refuses, the line says when it is tried next', async () => {
+test('“Summarize again” asks the model again; if it refuses, the line says when it is tried next', async () => {
   model.segment = { gist: 'They planned a fair.', items: SEGMENT.items.slice(1, 2) };
-  await button(region(bo), 'Make it again').click();
+  await button(region(bo), 'Summarize again').click();
   for (const p of [ada, bo]) await region(p).getByText('They planned a fair.').waitFor();
   model.segment = null;
-  await button(region(bo), 'Make it again').click();
+  await button(region(bo), 'Summarize again').click();
   for (const p of [ada, bo]) await line(p, /Not summarized yet\. Next try at \d\d:\d\d/).waitFor();
   await pictures(bo, 'compaction-retry');
   await bo.page.reload();

@@ -12,8 +12,8 @@ const BUILT_IN = 'builtin';
 const nf = new Intl.NumberFormat('en');
 
 const PROBLEMS: Partial<Record<ErrorCode, string>> = {
-  compaction_running: 'The earlier messages are being summarized already. Wait until that is done.',
-  nothing_to_compact: 'There is nothing to summarize yet: agents read the newest messages as they are.',
+  compaction_running: 'The earlier messages are already being summarized. Wait until this is done.',
+  nothing_to_compact: 'There is nothing to summarize yet: agents read the newest messages in full.',
 };
 export const problemText = (e: unknown): string =>
   (e instanceof ApiError && e.code && PROBLEMS[e.code]) || errorMessage(e);
