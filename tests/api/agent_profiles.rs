@@ -128,7 +128,7 @@ fn everything() -> Value {
     })
 }
 
-/// Metaprompts that people start.
+/// Metaprompts that run only on request.
 fn metaprompts(count: usize, template: &str) -> Value {
     let metaprompt = |n: usize| json!({"id": format!("ask-{n}"), "template": template, "trigger": {"type": "manual"}});
     (0..count).map(metaprompt).collect()

@@ -1,4 +1,4 @@
-//! Catch-up: what happened in a thread since a person read it.
+//! Catch-up: summaries of what happened in a thread since a person read it.
 
 use std::time::Duration;
 
@@ -24,13 +24,13 @@ async fn caught_up(by: &Person, thread: &str) -> Value {
     by.get(&path(thread, 0)).await.ok()
 }
 
-/// Has a model write the catch-up, and returns the task as it ended.
+/// Requests a catch-up by the model, and returns the ended task.
 async fn written(by: &Person, thread: &str) -> Value {
     let queued = by.post(&path(thread, 0), json!({})).await.is(202);
     by.ended(&text(&queued, "/task/id")).await
 }
 
-/// A thread with 24 messages, of which the second and the third say something.
+/// A thread with 24 messages, of which only the second and the third are worth mentioning.
 async fn busy_thread(t: &Team, channel: &str) -> (String, Vec<String>) {
     let thread = t.ada.thread(channel, "The week of the importer").await;
     let mut messages = Vec::new();
@@ -171,7 +171,7 @@ async fn a_model_writes_it_for_the_person_who_asked_only() {
     );
     let own = caught_up(&t.bo, &thread).await;
     assert_eq!(own["by"], task["token_usage"]["model"]);
-    // The price is not in the messages.
+    // The messages do not contain the price.
     assert_eq!(
         texts(&own),
         [

@@ -11,7 +11,7 @@ fn search(query: &str) -> (&'static str, Value) {
     ("search_messages", json!({"query": query, "author": "Bo"}))
 }
 
-/// The reply of an agent that searches for a word and answers.
+/// Asks an agent that searches for `query` and then answers; returns its reply.
 async fn answered(t: &Team, channel: &str, query: &str, answer: &str) -> Value {
     t.model().script(
         "sage",

@@ -202,7 +202,7 @@ async fn a_reply_completes_whatever_the_utility_model_returns() {
             )],
             true,
         ),
-        // A line of this size is refused.
+        // A response with a line of this size is rejected.
         ("3 MB", vec![Answer::text(&huge); 2], false),
     ];
     for (name, answers, is_summarized) in rows {

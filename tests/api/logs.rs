@@ -276,7 +276,7 @@ impl Secrets {
     }
 }
 
-/// Uses secrets in every way that people, programs, and models do, valid and invalid.
+/// Uses valid and invalid secrets in every way in which people, programs, and models use them.
 async fn live_with_secrets(server: &TestProcess, model: &ModelServer, secrets: &mut Secrets) {
     let mut ada = sign_up(&server.base, "Ada", None).await;
     let session = ada.cookie.clone().unwrap();

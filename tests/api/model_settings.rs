@@ -45,7 +45,7 @@ async fn put_if(who: &Person, version: i64, form: &Value) -> Reply {
         .await
 }
 
-/// The refusal of a form: status, code, and field.
+/// Status, code, and field with which a form is rejected.
 async fn refused(who: &Person, form: Value) -> (u16, String, String) {
     let reply = who.put(&path(who), form).await;
     let error = reply.json()["error"].clone();

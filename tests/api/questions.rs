@@ -165,7 +165,8 @@ impl Workspace {
     }
 }
 
-/// The question with the weekday of the same distance from today, because the messages are backdated from today.
+/// The question with its weekday moved to the same distance from today, because the messages are backdated from
+/// today.
 fn at_this_time(question: &str, today: NaiveDate) -> String {
     let (now, days) = (Utc::now().date_naive(), 0..7);
     let mut days = days.map(|n| (today - chrono::Days::new(n), now - chrono::Days::new(n)));

@@ -35,7 +35,7 @@ pub async fn approve(by: &Person, action: &str) -> Option<()> {
     Some(())
 }
 
-/// Does what the run asks for, until it has ended or the server has crashed.
+/// Does what the run needs from people, until it has ended or the server has crashed.
 async fn drive(by: &Person, run: &str) -> Option<()> {
     loop {
         let path = format!("/v1/runs/{run}");
@@ -60,7 +60,7 @@ async fn drive(by: &Person, run: &str) -> Option<()> {
     }
 }
 
-/// Checks that everything that the run made exists once.
+/// Checks that everything that the run created exists once.
 async fn check(by: &Person, thread: &str, run: &str, failpoint: &str) {
     let done = reaches(by, run, "completed").await;
     for step in list(&done, "/steps") {
@@ -88,7 +88,7 @@ async fn check(by: &Person, thread: &str, run: &str, failpoint: &str) {
 /// Requests are repeated quickly.
 const OFF: (&str, &str) = ("RATE_LIMITS", "off");
 
-/// Starts a run, and does what it asks for until the server crashes; and again after a restart.
+/// Starts a run, and does what it needs from people until the server crashes, and again after a restart.
 async fn crash(p: &Prepared, (flow, general): (&str, &str), failpoint: &str) {
     p.model.forget();
     let yes = (0..4).map(|_| Answer::text("Yes."));
@@ -101,7 +101,7 @@ async fn crash(p: &Prepared, (flow, general): (&str, &str), failpoint: &str) {
     if let Some(started) = started {
         let run = text(&started.is(202), "/run/id");
         let driven = within("the server to crash", drive(&ada, &run)).await;
-        // After its end, nothing can crash any more.
+        // After the end of the run, nothing can crash any more.
         assert!(driven.is_none() || failpoint.contains("ed:"), "{failpoint}");
     }
     server.exited().await;
@@ -131,7 +131,7 @@ async fn a_crash_at_any_move_repeats_nothing() {
         "run_advanced:1",
         "run_advanced:2",
         "run_advanced:4",
-        // Ends of the tasks of steps.
+        // Failpoints at the ends of steps' tasks.
         "step_store:1",
         "step_stored:1",
         "turn_complete:1",

@@ -142,7 +142,7 @@ async fn an_alert_is_assessed_without_a_model() {
     let (key, _) = t.ada.make_key(&["chat:read", "chat:write"]).await;
     key.start(&t.general, "The backup is late").await;
     let run = id(&runs(&t.bo).await[0]);
-    // The prompt has the word, the alert does not.
+    // The prompt contains the word, but the alert does not.
     let done = reaches(&t.bo, &run, "completed").await;
     assert_eq!(
         states(&done),

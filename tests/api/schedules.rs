@@ -1,4 +1,4 @@
-//! Schedules: who makes and changes them, which slots fire, and what agents post for them.
+//! Schedules: who creates and changes them, which slots fire, and what agents post for them.
 
 use std::time::Duration;
 
@@ -267,7 +267,7 @@ async fn a_schedule_that_cannot_be_fired_stops_no_other() {
         made.push(created(&t.bo, in_channel(&t), json!({})).await);
     }
     let broken: ScheduleId = made[1].parse().unwrap();
-    // An agent has nowhere to reply.
+    // Without a conversation, the agent cannot reply anywhere.
     let break_it = async move |c: &mut Conn| {
         c.q("update schedules set channel_id = null where id = $1")
             .bind(broken)

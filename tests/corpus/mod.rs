@@ -17,7 +17,7 @@ use proptest::{
 };
 use rustix::time::{ClockId, clock_gettime};
 
-/// One file of the corpus.
+/// A file of the corpus.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Case {
     /// File name without its extension.

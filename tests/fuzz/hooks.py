@@ -49,7 +49,7 @@ def name(case):
 def before_call(context, case, kwargs):
     operation = name(case)
     path = dict(case.path_parameters or {})
-    # Protects the session, key, membership, and model that the run uses, although their IDs occur in responses.
+    # Protects the session, key, membership, and model that the run uses, because their IDs occur in responses.
     spoils = case.operation.method.upper() in ("PATCH", "DELETE") or operation.endswith(("/erase", "/model"))
     replaced = {*UNUSED.values(), *(kept if spoils else [])}
     wanted = any(value in replaced for value in path.values())

@@ -81,7 +81,7 @@ for (const [name, config] of [
 ]) {
   test(`an agent calls the reference server: ${name}`, async () => {
     const functions = await workspace.connect(name, config);
-    // The server offers these only to clients that support them.
+    // The server offers these functions only to clients that support them.
     const asking = functions.filter((of) => /sampling|elicitation|roots/.test(of.name));
     assert.deepEqual(asking, []);
     for (const [of, args, expected, error = null] of CALLS) {

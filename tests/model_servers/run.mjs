@@ -62,7 +62,7 @@ const startLlama = (port) =>
   serve(port, python, [
     ...['-m', 'llama_cpp.server', '--model', model, '--model_alias', 'tiny'],
     ...['--host', '127.0.0.1', '--port', String(port), '--n_ctx', '2048', '--verbose', 'false'],
-    // Threads of this model would only wait for each other.
+    // More threads would only wait for each other with this model.
     ...['--n_threads', '1', '--n_threads_batch', '1'],
   ]);
 
@@ -166,7 +166,7 @@ class House {
   context = (task) => this.done('GET', `/v1/tasks/${task}/context`);
 }
 
-/** Checks that hold with and without a proxy. */
+/** Checks with and without a proxy. */
 async function responses(house) {
   const unknown = await house.call('POST', '/v1/responses', {
     model: 'nosuch',
@@ -220,7 +220,7 @@ async function direct() {
     const both = [await house.ask(thread, '@vibe one'), await house.ask(other, '@vibe two')];
     for (const asked of both) await house.completed(asked);
     await responses(house);
-    // The server refuses JSON schemas with status 500; what it writes is no draft.
+    // The server refuses JSON schemas with status 500, and what it writes is not a usable draft.
     const fork = await house.done('POST', `/v1/threads/${other}/forks`, {
       message_id: (await house.done('GET', `/v1/threads/${other}/messages`)).data[0].id,
     });

@@ -29,7 +29,7 @@ async fn start_cluster(connections_max: Option<u32>) -> Arc<Cluster> {
     Arc::new(tokio::task::spawn_blocking(start).await.unwrap())
 }
 
-/// Proxy connections that lose every byte.
+/// Connections of the proxy on which every byte is lost.
 #[derive(Clone, Copy, Default)]
 struct Lost {
     /// Connections with a lower number than this…

@@ -40,11 +40,11 @@ pub(super) enum Trouble {
     StopNats(u64),
     /// A node has no connection to NATS.
     CutNats(u64),
-    /// A node receives no notifications of `PostgreSQL`, but its connection seems to be open.
+    /// A node receives no notifications from `PostgreSQL`, although its connection seems to be open.
     StallNotifications(u64),
     /// A node has no connection to the database.
     CutDatabase(u64),
-    /// The connections of a node to the database seem to be open.
+    /// A node's connections to the database are stalled, but seem to be open.
     StallDatabase(u64),
     /// The database crashes and restarts.
     CrashDatabase,
@@ -243,7 +243,7 @@ impl Nodes {
                 })
                 .await;
             self.tally.late = self.tally.late.max(said.elapsed());
-            // A silent client is sent away.
+            // A silent client would be disconnected.
             socket.settle().await;
             tokio::time::sleep(Duration::from_millis(100)).await;
         }
@@ -396,7 +396,7 @@ impl Deployment for Nodes {
             trouble,
             Trouble::StopNats(_) | Trouble::CutNats(_) | Trouble::StallNotifications(_)
         ) {
-            // Nobody suffers from an earlier fault any more.
+            // No client is affected by an earlier fault any more.
             stage.everyone_acts().await;
         }
         let n = self.rng.random_range(0..self.nodes.len());

@@ -1,12 +1,12 @@
-//! Prompts and records contain no entries that somebody must not see: three people, public, private, and direct
-//! channels, two agents.
+//! Prompts and records contain no entries that their reader must not see, with three people, two agents, and public,
+//! private, and direct channels.
 
 use serde_json::{Value, json};
 
 use super::remember;
 use crate::support::{Person, TestApp, id, list, team, text};
 
-/// An entry: its unique word, and who can use it where.
+/// An entry: its unique word, and the people and channels for which it can be used.
 struct Planted {
     word: &'static str,
     scope: &'static str,

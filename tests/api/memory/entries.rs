@@ -366,7 +366,7 @@ async fn an_admin_publishes_what_may_be_shared() {
         .ok();
     assert_eq!(audit["data"][0]["target"], copy["id"]);
     assert_eq!(audit["data"][0]["data"]["memory_id"], made["id"]);
-    // Published from somewhere that not everyone can read, it would be a leak.
+    // If it were published from a conversation that not everyone can read, it would leak.
     let closed = t.ada.private_channel("closed", &[&t.bo]).await;
     let thread = t.bo.thread(&closed, "Root").await;
     let secret = remember(&t.bo, "The budget is 40k", json!({"thread_id": thread})).await;

@@ -189,7 +189,7 @@ async fn files_of_an_import_are_searched() {
     let entries = s.t.bo.every(&path).await;
     assert_eq!(entries.len(), 1);
     assert_eq!(entries[0]["text"], "The harbor is open.");
-    // By the method names of other clients, too.
+    // The method names of other clients also work.
     let set =
         json!({"agent_id": "owl", "path": "memory/2026-11-16.md", "content": "It is closed."});
     s.t.bo.post("/v1/rpc/agents.files.set", set).await.is(200);

@@ -425,7 +425,7 @@ async fn a_node_that_starts_again_leaves_the_tasks_of_others_alone() {
     socket.subscribe(&thread).await;
     let task = p.ada.ask(&thread, "@vibe hi").await;
     socket.of("task.delta").await;
-    // Whichever node runs it: a third one comes and goes.
+    // It does not matter which node runs it: a third one comes and goes.
     let mut third = p.first.beside("three", &[]).await;
     third.stop().await;
     third = p.first.beside("three", &[]).await;
@@ -498,7 +498,7 @@ async fn a_new_epoch_makes_every_client_load_everything_again() {
         .await;
     for socket in [&mut ada, &mut bo] {
         assert_eq!(socket.closed().await, 1001);
-        // Not because it was silent.
+        // No heartbeat was due yet, so they were not closed for being silent.
         let is_heartbeat = |f: &Value| f["type"] == "heartbeat";
         assert!(!socket.drained().iter().any(is_heartbeat));
     }

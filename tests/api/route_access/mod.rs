@@ -387,7 +387,7 @@ async fn objects_of_an_inaccessible_private_channel_in_a_path_are_not_found() {
     check_hidden(&w, &w.private, "a private channel's").await;
 }
 
-/// A well-formed ID of this kind that is not in use.
+/// A well-formed ID of the same kind that is not in use.
 fn nothings_id(id: &str) -> String {
     unknown_id(id.rsplit_once('_').unwrap().0)
 }

@@ -182,7 +182,7 @@ impl AccessFixture {
         self.ada.patch(&path, json!({"role": role})).await.is(200);
     }
 
-    /// An action of Olu, for calls that do not decide it.
+    /// An action of Olu, for calls that do not decide about it.
     pub async fn standing_action(&self) -> String {
         let action = self.action.get_or_init(|| self.waiting_action(&self.olu));
         action.await.clone()

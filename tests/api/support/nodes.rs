@@ -30,7 +30,7 @@ impl TestApp {
         node
     }
 
-    /// Waits until this node and the other one know of each other.
+    /// Waits until this node and the other one have detected each other.
     pub async fn knows_peers(&self) {
         super::within("the nodes to find each other", async {
             while !self.has_peers() {
