@@ -322,14 +322,14 @@ async fn assert_no_overshoot(t: &Team, programs: &[Person]) {
 const MANY_CALLS: [(&str, &str); 2] = [("WORKERS", "200"), ("RATE_LIMITS", "off")];
 
 #[tokio::test]
-async fn budget_edge_25_parallel_calls_cannot_overshoot() {
+async fn parallel_calls_cannot_overshoot_a_budget() {
     let t = team_with(&MANY_CALLS).await;
     let program = program(&t).await;
     assert_no_overshoot(&t, &[program]).await;
 }
 
 #[tokio::test]
-async fn budget_edge_25_parallel_calls_on_two_nodes_cannot_overshoot() {
+async fn parallel_calls_on_two_nodes_cannot_overshoot_a_budget() {
     if !is_shared_engine() {
         return;
     }
@@ -550,7 +550,7 @@ async fn a_draft_that_a_person_waits_for_is_refused_without_budget() {
 }
 
 #[tokio::test]
-async fn admins_hear_when_budgets_change_and_when_one_runs_out() {
+async fn admins_are_notified_when_budgets_change_and_when_one_runs_out() {
     let t = team().await;
     set(&t.ada, json!([monthly(20_000)])).await;
     let updates = async |who: &Person| {

@@ -99,7 +99,7 @@ async fn without_a_model_lines_quote_the_messages_after_a_seq() {
 }
 
 #[tokio::test]
-async fn by_default_it_begins_after_what_the_person_has_read_and_moves_no_marker() {
+async fn a_catch_up_begins_after_the_read_marker_by_default_and_does_not_move_it() {
     let t = people().await;
     let (thread, messages) = busy_thread(&t, &t.general).await;
     let message =
@@ -160,7 +160,7 @@ async fn entries_of_summaries_take_the_place_of_their_messages() {
 }
 
 #[tokio::test]
-async fn a_model_writes_it_for_the_person_who_asked_only() {
+async fn a_catch_up_written_by_a_model_is_only_for_its_requester() {
     let t = people().await;
     let (thread, messages) = busy_thread(&t, &t.general).await;
     t.model().script("catch_up", [shipped()]);
@@ -396,7 +396,7 @@ async fn catch_ups_are_exported_to_their_person_and_erased_with_them() {
 }
 
 #[tokio::test]
-async fn suggestions_can_be_turned_off_and_are_nobody_elses_business() {
+async fn suggestions_can_be_turned_off_and_nobody_else_sees_the_setting() {
     let t = people().await;
     let me = "/v1/auth/me";
     assert_eq!(t.bo.get(me).await.ok()["user"]["suggestions"], true);

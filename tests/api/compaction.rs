@@ -626,7 +626,7 @@ async fn canceling_a_reply_cancels_the_pass_that_it_waits_for() {
 }
 
 #[tokio::test]
-async fn people_compact_show_expand_and_delete() {
+async fn people_can_compact_messages_and_show_expand_and_delete_segments() {
     let t = team().await;
     let (thread, messages) = long_thread(&t.ada, &t.general, 25).await;
     let path = format!("/v1/threads/{thread}/compactions");

@@ -172,7 +172,7 @@ async fn a_reply_that_ends_on_a_full_disk_is_stored_once_there_is_space() {
 }
 
 #[tokio::test]
-async fn with_little_free_space_uploads_and_agents_wait_while_messages_go_on() {
+async fn with_little_free_space_uploads_and_agent_changes_are_rejected_and_messages_work() {
     if !is_sqlite() {
         return;
     }

@@ -107,7 +107,7 @@ fn asks(message: &str, numbers: [i32; 3]) -> [Answer; 3] {
 }
 
 #[tokio::test]
-async fn numbered_work_of_a_goal_is_no_repetition() {
+async fn numbered_work_on_a_goal_is_not_a_repetition() {
     let t = lead_team().await;
     let agents = [t.ada.agent("lead").await, t.ada.agent("vibe").await];
     let items = [71, 72, 73];

@@ -71,7 +71,7 @@ async fn a_question_right_after_the_start_of_a_late_server_waits_for_nothing() {
 }
 
 #[tokio::test]
-async fn a_small_window_answers_and_goes_on_after_long_replies() {
+async fn a_model_with_a_small_window_continues_after_long_replies() {
     let t = team_with(&[("MODEL", "house"), ("CONTEXT_WINDOW", "2048")]).await;
     let thread = t.ada.thread(&t.general, "Root").await;
     t.model().script(

@@ -119,7 +119,7 @@ async fn every_recipe_ends_without_a_model() {
 }
 
 #[tokio::test]
-async fn expressions_are_no_variables() {
+async fn expressions_are_not_variables() {
     let t = team().await;
     for name in [
         "1 + 1",

@@ -64,7 +64,7 @@ async fn a_matching_message_starts_a_run_for_the_owner() {
 }
 
 #[tokio::test]
-async fn messages_of_people_and_of_keys_are_told_apart() {
+async fn messages_by_people_and_by_keys_are_distinguished() {
     for (from, by_people, by_keys) in [("people", 1, 0), ("keys", 0, 1), ("any", 1, 1)] {
         let t = team().await;
         echo(&t.ada, &t.general, json!({"from": from})).await;

@@ -461,7 +461,7 @@ async fn a_run_ends_when_its_requester_loses_the_rights() {
 }
 
 #[tokio::test]
-async fn a_deleted_message_takes_the_outputs_made_from_it_along() {
+async fn deleting_a_message_removes_the_outputs_made_from_it() {
     let t: Team = team().await;
     t.model()
         .script("vibe", [Answer::text("It says SECRET-1.")]);

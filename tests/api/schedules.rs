@@ -324,7 +324,7 @@ async fn a_crash_around_a_slot_fires_it_once() {
 }
 
 #[tokio::test]
-async fn a_schedule_whose_owner_left_is_paused_and_admins_learn_it() {
+async fn a_schedule_whose_owner_left_is_paused_and_listed_for_admins() {
     let t = team().await;
     let schedule = created(&t.bo, in_channel(&t), json!({})).await;
     let member = format!("/v1/members/{}", t.bo.id);

@@ -594,7 +594,7 @@ async fn an_export_contains_arguments_and_results_for_the_requester_only() {
 }
 
 #[tokio::test]
-async fn a_deleted_message_takes_the_names_of_its_files_off_the_card() {
+async fn deleting_a_message_removes_the_names_of_its_files_from_the_card() {
     let t = team().await;
     reader(&t.ada, "sage", json!({"trust": {"approve": ["search"]}})).await;
     let file = id(&t.bo.upload("salaries.txt", b"zebra: 1234").await);

@@ -45,7 +45,7 @@ test('it replies to the first message of a thread, and to others when mentioned'
   await composer(bo).fill('');
 });
 
-test('at the limit of the day, a notice says how to ask anyway', async () => {
+test('at the daily limit, a notice explains how to ask anyway', async () => {
   await button(ada.page, 'About #general').click();
   await mode(ada, 'Every message').check();
   await daily(ada).fill('2');

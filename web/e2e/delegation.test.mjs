@@ -156,7 +156,7 @@ test('Stop all ends the work and its caller', async () => {
   await lead(bo).getByText('Stopped', { exact: true }).first().waitFor();
 });
 
-test('an approval is below the message, and then what the agent got is hidden from others', async () => {
+test('an approval is below the message, and afterwards the brief is hidden from others', async () => {
   await newThread();
   await reply(bo.page, '@lead ask sage');
   const card = bo.page.getByRole('article', { name: `Approval: ${TITLE}`, exact: true });

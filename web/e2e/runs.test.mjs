@@ -166,7 +166,7 @@ test('anyone in the thread can stop a run', async () => {
   await inspect(ada, 'runs-list');
 });
 
-test('a message’s menu starts a run, and a failed run goes on with the step that failed', async () => {
+test('a message’s menu starts a run, and a failed run resumes with the step that failed', async () => {
   model.refused.add('chairs');
   for (const p of [ada, bo]) await openThread(p);
   await message(ada.page, 'The plan is Monday.').first().hover();

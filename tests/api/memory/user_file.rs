@@ -28,7 +28,7 @@ async fn asked(t: &Team, who: &Person, thread: &str) -> (String, String) {
 }
 
 #[tokio::test]
-async fn everyone_has_an_own_file_with_versions() {
+async fn everyone_has_their_own_file_with_versions() {
     let t = team().await;
     let vera = t.app.join(&t.ada, "Vera", "viewer").await;
     let blank = t.ada.get(FILE).await.ok();

@@ -304,7 +304,7 @@ async fn a_scope_holds_on_the_other_node_over_nats() {
 }
 
 #[tokio::test]
-async fn a_node_that_hears_of_a_reply_late_gets_its_whole_text() {
+async fn a_node_that_learns_of_a_reply_late_gets_its_whole_text() {
     if !is_shared_engine() {
         return;
     }
