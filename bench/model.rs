@@ -44,7 +44,7 @@ pub(crate) struct Plan {
     /// Function, and arguments of each of its calls: requests that offer the function and have no result get them instead of the
     /// text.
     pub(crate) calls: Option<(&'static str, Vec<Value>)>,
-    /// Texts do not end.
+    /// Responses never end.
     pub(crate) is_endless: bool,
 }
 

@@ -261,7 +261,7 @@ class Result:
     thread: str
     language: str
     fact: dict
-    # Where the current fact is: parts of what was sent.
+    # Where the current fact is found: parts of the prompt.
     found: set
     in_record: bool
     # Where its old value is told as current.

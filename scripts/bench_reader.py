@@ -16,7 +16,7 @@ FUNCTION_WORDS = set(
     "hatte ich ihr im in ist ja kann kein keine man mehr mit nach nicht noch nur ob oder schon sein sich sie sind so um und uns unser viel "
     "vom von vor wann war warum was wegen weil welche welchem welchen welcher welches wem wen wenn wer wie wir wird wo zu zum zur über".split()
 )
-# Words for what is asked for, which an answer seldom repeats.
+# Words that name the requested value, and that an answer seldom repeats.
 KIND_WORDS = set("day days date time amount tag tage datum uhr betrag".split())
 ENDING = re.compile(r"(?<=\w{3})(ing|ed|es|er|en|s|e|n)$")
 # A search result: its handle, author, place, and day, then its text.

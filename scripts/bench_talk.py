@@ -24,7 +24,7 @@ TALK_SHARE = 0.65
 STEEPNESS = 1.2
 # Length of a run of words that identifies private text.
 RUN_WORDS = 4
-# Words that hold for a whole thread.
+# Kinds of words that are chosen once for a whole thread.
 BOUND = ["customer", "supplier", "product", "place", "system", "matter"]
 MONTH_DAYS = 28
 

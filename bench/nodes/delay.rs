@@ -1,4 +1,5 @@
-//! Additional delay of a message on the other node at a moderate rate, beside a bare message over the same bus.
+//! Additional delay of a message on the other node at a moderate rate, compared with a bare message over the same
+//! bus.
 
 use std::time::{Duration, Instant};
 
