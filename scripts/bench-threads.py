@@ -264,7 +264,7 @@ class Result:
     # Where the current fact is found: parts of the prompt.
     found: set
     in_record: bool
-    # Where its old value is told as current.
+    # Parts of the prompt that state its old value as current.
     told: dict
     is_corrected_in_window: bool
     sent: Sent
