@@ -39,7 +39,7 @@ export class AgentsContext {
     try {
       this.policy = await this.api.policy(this.ws.id);
     } catch {
-      // Without the policy, the server decides on each change.
+      // If the policy cannot be loaded, the server decides on each change.
     }
   }
   async loadPersonas(): Promise<void> {

@@ -93,7 +93,7 @@ export function upload(
       try {
         body = JSON.parse(xhr.responseText);
       } catch {
-        // Without JSON, the response came from a proxy.
+        // The body is not JSON, so the response came from a proxy.
       }
       if (xhr.status >= 200 && xhr.status < 300 && body) return done(body as S['UploadedFile']);
       const wait = Number(xhr.getResponseHeader('retry-after'));

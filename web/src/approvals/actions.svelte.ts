@@ -108,7 +108,9 @@ export class Actions {
   problemOf(task: string): string {
     return this.#failed.get(task) ?? '';
   }
-  /** Text of the chip while a call runs, or while it waits for others; null if the task itself says enough. */
+  /**
+   * Text of the chip while a call runs, or while it waits for others; null if the task's own text suffices.
+   */
   chip(t: Task, now = Date.now()): string | null {
     if (!isActive(t)) return null;
     const all = this.ofTask(t.id);
@@ -159,7 +161,7 @@ export class Actions {
     try {
       for (const a of await this.#api.open()) this.#learn(a);
     } catch {
-      return; // without it, chips say only that a task waits
+      return; // without it, chips only show that a task waits
     }
   }
   /** Titles of servers, for the cards; until then, or without them, their labels are shown. */
@@ -221,7 +223,10 @@ export class Actions {
   async settle(a: Action, outcome: Settlement): Promise<void> {
     await this.#decide(a, this.#api.settle(a.id, outcome));
   }
-  /** Rejects with the server's error, after the action was loaded again: somebody else may have decided it. */
+  /**
+   * Rejects with the server's error after reloading the action, because somebody else may have decided about
+   * it.
+   */
   async #decide(a: Action, request: Promise<Action>): Promise<void> {
     try {
       this.#learn(await request);
@@ -288,7 +293,7 @@ export class Actions {
     }
   }
   /**
-   * False if the user can certainly not decide about the action. Admins can decide about any action that has
+   * False if the user certainly cannot decide about the action. Admins can decide about any action that has
    * waited for long.
    */
   #canConcern(a: Action): boolean {

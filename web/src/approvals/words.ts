@@ -38,7 +38,7 @@ export const serverOf = (a: Action, titles: ReadonlyMap<string, string> | null):
 /** "Vibe wants to do this in Jira for you." */
 export const wantText = (agent: string, server: string, requester: string): string =>
   `${agent} wants to do this${server ? ` in ${server}` : ''} for ${requester}.`;
-/** Question of a run: "A workflow that runs for you needs your approval to go on." */
+/** Question asked by a run: "A workflow that runs for you needs your approval to go on." */
 export function runText(requester: string, channel: string | null): string {
   const want = channel ? `wants to post this in ${channel}` : 'needs your approval to go on';
   return `A workflow that runs for ${requester} ${want}.`;
@@ -57,9 +57,9 @@ export const unknownText = (server: string): string =>
 /** Maximum length of a label, and number of labels in a sentence. */
 const LABEL_MAX = 60;
 const LABELS_MAX = 10;
-/** One word, also with dots: "plan.txt". */
+/** One word, which may contain dots: "plan.txt". */
 const HOST_OR_FILE = /^[\p{L}\p{M}\p{N}'’-]+(\.[\p{L}\p{N}-]+)*$/u;
-/** At most three words that begin with capitals, or are of a script without them. */
+/** At most three words that begin with capital letters, or with letters of a script without case. */
 const NAME = /^[\p{Lu}\p{Lo}][\p{L}\p{M}'’-]*( [\p{Lu}\p{Lo}][\p{L}\p{M}'’-]*){0,2}$/u;
 /** A label chosen by others, quoted if it could be read as part of the sentence. */
 const labelText = (label: string): string => {
@@ -73,7 +73,10 @@ const someOf = (labels: string[]): string =>
     ? `${labels.slice(0, LABELS_MAX).join(', ')}, and ${labels.length - LABELS_MAX} more`
     : listed(labels);
 
-/** Sources that the agent has seen: "It has read: example.com (web page), messages by Bo." Blank if nothing. */
+/**
+ * Sources that the agent has seen: "It has read: example.com (web page), messages by Bo." Empty if it has
+ * seen none.
+ */
 export function sourcesText(a: Action): string {
   const by = { message: new Set<string>(), reply: new Set<string>(), key: new Set<string>() };
   const others = new Set<string>();
@@ -209,7 +212,7 @@ export function argumentsOf(a: Action): [name: string, value: string][] | null {
 
 /** Values below this length are always shown as a whole, in characters. */
 const VALUE_MIN = 200;
-/** Each value cut at its share of `max` characters, so that a long one cannot hide the others. */
+/** Cuts each value to its share of `max` characters, so that a long value cannot hide the others. */
 export function firstOf(rows: [string, string][], max: number): [string, string][] {
   const share = Math.max(VALUE_MIN, Math.floor(max / rows.length));
   return rows.map(([name, value]) => [

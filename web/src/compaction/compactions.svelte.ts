@@ -16,7 +16,7 @@ export class Compactions {
   readonly of: Summarized;
   #list: (of: Summarized) => Promise<CompactionList>;
   #busy: Promise<void> | null = null;
-  /** Something changed while a response was on its way. */
+  /** True if something changed while a request was in flight. */
   #stale = false;
 
   constructor(list: (of: Summarized) => Promise<CompactionList>, of: Summarized) {

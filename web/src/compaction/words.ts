@@ -21,7 +21,7 @@ export const problemText = (e: unknown): string =>
 /** ID of the loaded message above which the line is shown; null if the start of the window is not on this page. */
 export function lineAt(messages: readonly Message[], window: SentWindow | null): string | null {
   const at = window ? messages.findIndex((m) => m.seq >= window.from_seq) : -1;
-  // If it is the first one, the window may begin above it.
+  // If it is the first loaded message, the window may begin earlier.
   return at > 0 ? (messages.slice(at).find(isShown)?.id ?? null) : null;
 }
 

@@ -70,7 +70,7 @@ export class Uploads {
       const now = await this.#deps.files.metadata(u.file!.id);
       if (!now.message_id) return;
     } catch (e) {
-      if (!(e instanceof ApiError) || e.status !== 404) return; // cannot tell; sending will report it
+      if (!(e instanceof ApiError) || e.status !== 404) return; // not known; sending will report it
     }
     if (!this.in(place).includes(u)) return;
     this.#put(

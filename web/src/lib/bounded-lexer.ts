@@ -1,10 +1,8 @@
 import { Lexer, Tokenizer, type MarkedOptions, type Token, type Tokens, type TokensList } from 'marked';
 
-/*
- * Lexes Markdown in time linear in its length, whatever the text. marked alone does not guarantee
- * that: nested blocks overflow its stack or are lexed 2^depth times, and unclosed marks are searched for repeatedly,
- * from each of them.
- */
+/* Lexes Markdown in time linear in its length, whatever the text. marked alone does not guarantee that:
+   nested blocks overflow its stack or are lexed 2^depth times, and the end of an unclosed mark is searched
+   again from each mark. */
 
 /** Maximum nesting of quotes and lists; a deeper block is shown as plain text. */
 export const NESTING_MAX = 20;

@@ -75,7 +75,7 @@ export function buildRows({ messages, tasks, unsent, unreadFrom, below, atEnd, m
   const retried = new Set(tasks.map((t) => t.retry_of));
   for (const m of messages) if (m.metadata.task_id) answered.add(m.metadata.task_id);
 
-  // Only replies are rows.
+  // Only replies have rows.
   const waiting = tasks.filter((t) => !answered.has(t.id) && !t.reply_message_id && t.kind === 'reply');
   const stoppedAfter = (m: Message) =>
     waiting.filter((t) => t.trigger_message_id === m.id && t.status === 'cancelled' && !retried.has(t.id));

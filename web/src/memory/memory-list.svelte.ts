@@ -16,7 +16,7 @@ export class MemoryList {
   #api: Pick<MemoryApi, 'list'>;
   #filter: MemoryFilter;
   #run = 0;
-  /** Something changed while a response was on its way. */
+  /** True if something changed while a request was in flight. */
   #stale = false;
 
   constructor(api: Pick<MemoryApi, 'list'>, filter: MemoryFilter) {

@@ -129,7 +129,7 @@ export function originOf(m: Memory, ws: WorkspaceState): string {
 export const ageOf = (days: number): string =>
   days < 1 ? 'from today' : days === 1 ? '1 day old' : `${days} days old`;
 
-/** Text of an entry in a prompt, without the kind, name, and date in front of it. */
+/** Text of an entry in a prompt, without the kind, name, and date that precede it. */
 export const sentText = (line: string): string => line.replace(/^- \(.*?\d{4}-\d{2}-\d{2}\) /, '');
 export const hiddenText = ({ name, count }: { name: string; count: number }): string =>
   count === 1

@@ -13,7 +13,7 @@ export interface EditedPreset {
 }
 export interface EditedRule {
   key: number;
-  /** One per line. */
+  /** Keywords, one per line. */
   keywords: string;
   min_length: number | null;
   max_length: number | null;

@@ -20,7 +20,7 @@ interface Attempt {
   at: number;
 }
 const attempts = new WeakMap<WorkspaceState, Attempt>();
-/** After this time, the same command starts another run. */
+/** After this time, repeating the command starts another run. */
 const REPEAT_MS = 10 * 60_000;
 /**
  * ID of a command. A command that has just failed keeps its ID, so that a retry does not start a second run.

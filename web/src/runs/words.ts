@@ -54,7 +54,7 @@ export const stepNames = (
 ): ReadonlyMap<string, string> =>
   new Map(flat(steps).map((s) => [s.id, stepName(s, default_agent_id, names)]));
 
-/** Index of the step that a run is at: an open one, else the next one; -1 if none is left. */
+/** Index of the current step of a run: an open one, else the next one; -1 if there is none. */
 export function currentIndex({ steps }: Pick<Run, 'steps'>): number {
   const working = steps.findIndex((s) => isOpen(s) && s.kind !== 'parallel');
   return working >= 0 ? working : steps.findIndex((s) => isOpen(s) || s.state === 'pending');

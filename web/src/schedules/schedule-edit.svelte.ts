@@ -48,7 +48,7 @@ export class ScheduleEdit {
     this.fields = { ...this.fields, ...more };
     if (this.problem?.field && this.problem.field in more) this.problem = null;
   }
-  /** Takes the newer value of a field. */
+  /** Adopts the newer value of a field. */
   take(field: FieldKey): void {
     const { [field]: newer, ...rest } = this.clashes;
     if (newer === undefined) return;
@@ -85,7 +85,10 @@ export class ScheduleEdit {
     this.#rebase(e.current as Schedule);
     return this.clashing.length ? null : this.#send();
   }
-  /** Applies the changes to a newer version. Those that contradict it are kept, and shown beside it. */
+  /**
+   * Applies the changes to a newer version. Changes that contradict it are kept, and shown next to the newer
+   * values.
+   */
   #rebase(theirs: Schedule): void {
     const newer = fieldsOf(theirs);
     const mine = changedIn(this.#start, this.fields);

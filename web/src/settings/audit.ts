@@ -7,7 +7,7 @@ import { scopeName } from './roles';
 export interface AuditNames {
   person(id: string): string;
   agent(id: string): string | null;
-  /** As `#general`. */
+  /** Name with a hash sign, such as `#general`. */
   channel(id: string): string | null;
 }
 type Data = Record<string, unknown>;

@@ -37,7 +37,7 @@ export class CitedMessages {
     const found = this.#found.get(id);
     return found?.deleted_at ? null : found;
   }
-  /** Takes messages from threads and open conversations. */
+  /** Adopts cited messages that are known from threads and open conversations. */
   learn(sources: readonly Source[]): void {
     for (const s of sources) {
       const thread = this.#ws.threads.map.get(s.thread_id);

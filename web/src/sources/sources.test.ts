@@ -21,7 +21,7 @@ const source = (x: Partial<Source> = {}): Source => ({
   ...x,
 });
 
-/** Lists come into view when the test says so. */
+/** Callbacks with which a test makes lists come into view. */
 let appear: (() => void)[];
 beforeEach(() => {
   appear = [];

@@ -2,7 +2,7 @@ import type { AgentPrompting } from '../api/agent-types';
 
 /** Choices of the field "Style" that are not IDs of presets. */
 export const STYLES = {
-  /** Not an ID of a preset, because of its characters. */
+  /** Cannot be the ID of a preset, because of its characters. */
   base: '(base)',
   default: '',
   rules: 'auto',

@@ -36,14 +36,14 @@ export class Channels {
     this.#people = people;
   }
 
-  /** From a snapshot: the counts are exact at `seq`, and later events add to them. */
+  /** Loads a snapshot: the counts are exact at `seq`, and later events add to them. */
   load(channels: Channel[], seq: number): void {
     this.map.clear();
     this.active.clear();
     this.#exact = seq;
     for (const c of channels) this.map.set(c.id, c);
   }
-  /** Only the counts, from a snapshot that is not behind the events applied so far. */
+  /** Updates only the counts, from a snapshot that is not behind the events applied so far. */
   recount(channels: Channel[], seq: number): void {
     this.#exact = seq;
     for (const { id, unread_count, mention_count } of channels) {
@@ -51,7 +51,10 @@ export class Channels {
       if (c) this.map.set(id, { ...c, unread_count, mention_count });
     }
   }
-  /** From an event or a response. Counts are kept: a response does not show which events it includes. */
+  /**
+   * Stores a channel from an event or a response. The counts are kept, because a response does not show which
+   * events it includes.
+   */
   put(channel: Channel): void {
     const old = this.map.get(channel.id);
     this.map.set(channel.id, {
@@ -103,7 +106,7 @@ export class Channels {
       this.map.get(segment) ?? [...this.map.values()].find((c) => c.kind !== 'direct' && c.name === segment)
     );
   }
-  /** Other people in a direct channel. */
+  /** The other people in a direct channel. */
   otherMembers(c: Channel): string[] {
     const others = (c.member_ids ?? []).filter((id) => id !== this.#people.me.id);
     return others;

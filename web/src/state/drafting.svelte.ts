@@ -14,7 +14,7 @@ export class Drafting extends DraftSync {
   /** Guidance of a redraft that would replace edits and waits for confirmation. */
   asking = $state<string | null>(null);
 
-  /** There is a posted result to continue from, if drafting fails. */
+  /** True if there is a posted result to continue from if drafting fails. */
   #posted = false;
 
   // --- start or load a draft ---
@@ -51,7 +51,7 @@ export class Drafting extends DraftSync {
       else await this.#noDraft(errorMessage(e));
     }
   }
-  /** Asks for confirmation if people have edited the draft. */
+  /** Requests a new draft. Asks for confirmation if people have edited the current one. */
   async redraft(guidance: string, sure = false): Promise<void> {
     const edited = this.resolution?.status === 'draft' && this.resolution.edited_by.length > 0;
     if (!sure && (this.dirty || edited)) {
@@ -63,7 +63,7 @@ export class Drafting extends DraftSync {
     this.clash = null;
     await this.draft(guidance, sure);
   }
-  /** Someone else requested a draft in the meantime. */
+  /** Follows a draft that someone else requested in the meantime. */
   async adopt(task: Task): Promise<void> {
     this.failed = '';
     await this.#watch(task);
@@ -86,7 +86,7 @@ export class Drafting extends DraftSync {
     const task = this.taskId;
     this.taskId = null;
     await this.#noDraft('');
-    if (task) await this.deps.api.stopTask(task).catch(() => undefined); // it may have ended by itself
+    if (task) await this.deps.api.stopTask(task).catch(() => undefined); // it may have already ended
   }
   async #watch(task: Task): Promise<void> {
     this.phase = 'drafting';

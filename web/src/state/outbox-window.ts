@@ -9,7 +9,7 @@ interface Candidate {
   waiting(): OutItem[];
   /** Checks whether this window is on screen: only then does it take over from another one. */
   visible(): boolean;
-  /** Called when this window becomes the sending one. */
+  /** Called when this window becomes the one that sends. */
   onElected(): void;
 }
 
@@ -33,7 +33,7 @@ export class SendingWindow {
   enter(): void {
     this.#compete(false);
   }
-  /** Takes over from a window that makes no progress. */
+  /** Takes over later from a window that makes no progress. */
   takeOverLater(): void {
     const before = this.#candidate.waiting();
     if (!before.length) return;

@@ -34,7 +34,10 @@ export async function runSlash(slash: Slash, context: ComposerContext, deps: Sla
   return false;
 }
 
-/** Completions of `/run`: the active workflows by name, so that a name comes before longer ones. */
+/**
+ * Completions of `/run`: the active workflows, sorted by name, so that a name comes before longer ones that
+ * begin with it.
+ */
 export async function workflowChoices({ api }: WorkspaceState): Promise<Candidate[]> {
   const workflows = await api.part(RunsApi).workflows();
   const active = workflows.filter((w) => w.status === 'active');

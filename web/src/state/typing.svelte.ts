@@ -47,7 +47,7 @@ export class Typing {
     this.#reported.set(place, now);
     this.#send(place);
   }
-  /** After sending, the next keystroke sends a frame again. */
+  /** The user sent a message, so the next keystroke sends a frame again. */
   sent(place: string): void {
     this.#reported.delete(place);
   }

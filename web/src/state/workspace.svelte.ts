@@ -47,11 +47,14 @@ export interface WorkspaceDeps {
   onEnded(): void;
   /** Text for the polite live region. */
   announce(text: string): void;
-  /** Something happened that the user is notified about. */
+  /** Called for an event that the user should be notified about. */
   onNotification(notification: UserNotification): void;
 }
 
-/** One workspace of the user: the snapshot, kept up to date by events. The only way into state. */
+/**
+ * State of one workspace of the user: a snapshot, kept up to date by events. All changes go through this
+ * class.
+ */
 export class WorkspaceState implements WorkspaceParts {
   readonly id: string;
   readonly api: Api;

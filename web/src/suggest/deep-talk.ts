@@ -80,7 +80,7 @@ function densest(messages: readonly Spoken[]): readonly Spoken[] {
   return best;
 }
 
-/** The messages of the two people who wrote most of the newest ones. */
+/** The two people who wrote most of the newest messages, and their messages. */
 function ofTwo(messages: readonly Spoken[]): { two: string[]; spoken: readonly Spoken[] } {
   const newest = messages.slice(-NEWEST);
   const counts = new Map<string, number>();

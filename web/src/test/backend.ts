@@ -46,7 +46,7 @@ export class Backend {
   bodies: unknown[] = [];
   snapshot = snapshot();
   fail: number | null = null;
-  /** Only requests with these paths fail. */
+  /** If set, only requests with these paths fail. */
   refuse: RegExp | null = null;
   /** Requests with these paths get no response. */
   lost: RegExp | null = null;

@@ -89,6 +89,6 @@ export const run = (x: Partial<Run> = {}): Run => ({
   completed_at: null,
   ...x,
 });
-/** Its root task. */
+/** The root task of `run`. */
 export const rootTask = (x: Partial<Task> = {}): Task =>
   task({ kind: 'workflow', status: 'running', agent_id: null, agent_version: null, run_id: 'run_1', ...x });

@@ -6,7 +6,7 @@ import { END, jumpsOf, placedSteps, type PlacedStep } from './steps';
 /** Names for the IDs in a workflow. */
 export interface Names {
   agent(id: string): string;
-  /** As `#general`. */
+  /** Name with a hash sign, such as `#general`. */
   channel(id: string): string;
   person(id: string): string;
 }
