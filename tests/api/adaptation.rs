@@ -409,7 +409,7 @@ async fn a_reflection_changes_the_system_text_from_the_next_turn_on() {
     let asked = t.model().asked("sage", 2).await;
     assert!(!asked[0].instructions().contains(sentences));
     assert!(asked[1].instructions().ends_with(sentences));
-    // There is no notice: the thread has only questions and replies.
+    // Nothing posts a notice: the thread has only questions and replies.
     assert_eq!(t.ada.messages(&thread).await.len(), 5);
 
     // Another person is treated as before, and so is Ada elsewhere.
@@ -681,7 +681,7 @@ async fn at_most_one_reflection_follows_a_reply() {
     t.model()
         .script("reflection", std::iter::repeat_n(answer(&json!({})), 9));
     let thread = t.ada.thread(&t.general, "Root").await;
-    // After a reflection on an event, none follows in the next turn.
+    // After a reflection on an event, no reflection follows in the next turn.
     for (words, wanted) in [
         (TERRIBLE, vec!["The person seems frustrated"]),
         (TERRIBLE, vec!["The person seems frustrated"]),

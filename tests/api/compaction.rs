@@ -436,10 +436,10 @@ async fn a_crash_of_a_pass_loses_nothing_and_makes_no_segment_twice() {
         let counts: i64 = created
             .map(|e| number(e, "/data/compaction/message_count"))
             .sum();
-        // In the background, the question itself counts as one of the newest messages.
+        // In the background, the question itself is one of the newest messages.
         assert_eq!(firsts.len(), 2, "{failpoint}");
         assert!((80..=81).contains(&counts), "{failpoint}: {counts}");
-        // A reply during the repetition does not have to wait for all of it.
+        // A reply during the repeated pass does not have to wait for all of it.
         let next = ada.ask(&thread, "@vibe and now?").await;
         ada.completed(&next).await;
         let prompts = p.model.asked("vibe", 1).await;
@@ -492,7 +492,7 @@ async fn without_a_model_later_messages_retire_old_values() {
     for n in 25..40 {
         ada.say(&thread, &format!("message {n}")).await;
     }
-    // Its message stays in the window.
+    // The message of this value stays in the window.
     ada.say(&thread, "pump: 3,500 euros now, they had a sale")
         .await;
     compact().await;

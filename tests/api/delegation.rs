@@ -40,7 +40,7 @@ pub fn lead_calls(t: &Team, calls: &[(&str, Value)]) {
     t.model().script("lead", answers);
 }
 
-/// Asks in a new thread of #general by Bo; returns the thread and the completed task.
+/// Has Bo ask in a new thread of #general; returns the thread and the completed task.
 pub async fn asked(t: &Team, content: &str) -> (String, Value) {
     let thread = t.bo.thread(&t.general, "Root").await;
     let task = t.bo.ask(&thread, content).await;

@@ -457,7 +457,7 @@ async fn a_second_process_on_the_same_data_is_rejected() {
             assert!(said.contains("OPENVIBE_DATABASE_URL"), "{said}");
         }
     } else {
-        // With a directory of its own, it is another node of the same database.
+        // With its own data directory, a second process is another node of the same database.
         let node = TestProcess::start(&p.place, &p.model, &[("DATA_DIR", other)]).await;
         ada.at(&node.base).tell(&p.thread, "from there").await;
         node.terminate();

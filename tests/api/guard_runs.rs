@@ -317,13 +317,13 @@ async fn without_the_guard_a_ring_goes_on() {
 /// Way in which agents share useful work of about fifteen steps: rounds with delegations, and answers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Work {
-    /// All others at once, for each item.
+    /// The first agent asks all others at once, for each item.
     FanOut,
-    /// One writes, and another one reviews, item by item.
+    /// One agent writes and another one reviews, item by item.
     Reviews,
-    /// The second asks the third for a review of each item.
+    /// The second agent asks the third for a review of each item.
     Nested,
-    /// The second asks the first by mistake, and does each item itself.
+    /// The second agent asks the first by mistake, then does each item itself.
     Refused,
 }
 

@@ -17,7 +17,7 @@ fn log(place: &TestDatabase) -> String {
     std::fs::read_to_string(place.dir.join("stderr.log")).unwrap()
 }
 
-/// All JSON lines of the log; a server that logs JSON writes nothing else.
+/// All lines of the log, which a server with JSON logs writes exclusively as JSON.
 fn lines(place: &TestDatabase) -> Vec<Value> {
     let of_json = |line: &str| serde_json::from_str(line).ok().filter(Value::is_object);
     log(place).lines().filter_map(of_json).collect()

@@ -429,7 +429,7 @@ async fn a_key_is_stored_encrypted_and_never_returned() {
         (&shown["key_set"], &shown["status"]),
         (&json!(true), &json!("auth_failed"))
     );
-    // With the old key as the second one, the secret is resealed with the new key, which then suffices by itself.
+    // With the old key as the second one, the secret is encrypted again with the new key, which then suffices alone.
     t.app
         .restart(&[("SECRET_KEY", &format!("{SECOND},{FIRST}"))])
         .await;

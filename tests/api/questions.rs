@@ -73,7 +73,7 @@ enum Kind {
 /// A workspace with the messages of a file.
 struct Workspace {
     app: TestApp,
-    /// By first name.
+    /// People by first name.
     people: BTreeMap<String, Person>,
     /// Threads of each channel.
     threads: BTreeMap<String, Vec<String>>,

@@ -1,4 +1,4 @@
-//! Rights during a replay: to run it, and to stop it.
+//! Permissions during a replay: to run it, and to stop it.
 
 use serde_json::{Value, json};
 

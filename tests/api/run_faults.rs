@@ -120,7 +120,8 @@ async fn a_crash_at_any_move_repeats_nothing() {
     let flow = flow(&ada, "all", steps()).await;
     server.kill().await;
     for failpoint in [
-        // Before a move, in its transaction, and after it: the approval, the deep dive, the message and the condition, the branches.
+        // Failpoints before a move, in its transaction, and after it, for the approval, the deep dive, the message
+        // and the condition, and the branches.
         "run_advance:1",
         "run_advance:2",
         "run_advance:4",

@@ -307,7 +307,7 @@ async fn a_crash_around_a_slot_fires_it_once() {
         p.place
             .run(&[&format!("update schedules set next_run_at = '{at}'")])
             .await;
-        // It can crash before it listens.
+        // The server can crash before it listens.
         let settings = [("FAILPOINT", failpoint)];
         if let Ok(server) = TestProcess::try_start(&p.place, &p.model, &settings).await {
             assert!(!server.exited().await.success(), "{failpoint}");

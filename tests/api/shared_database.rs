@@ -126,7 +126,7 @@ async fn a_lock_that_is_never_released_fails_writes_after_15_seconds() {
         .unwrap();
     let failed = within("the write", append_to(&db, workspace)).await;
     let fault = failed.unwrap_err().fault();
-    // Either is 503 with `Retry-After`.
+    // Both errors are 503 with `Retry-After`.
     assert!(
         matches!(fault, Some(DatabaseFault::Busy | DatabaseFault::Away)),
         "{fault:?}"
@@ -287,7 +287,7 @@ pub async fn pair() -> (Arc<Cluster>, Arc<Cluster>) {
     .await
 }
 
-/// Waits until the standby has everything.
+/// Waits until the standby has replicated everything.
 pub async fn replicated(primary: &Cluster) {
     let mut c = PgConnection::connect(&primary.url).await.unwrap();
     let replayed = async {

@@ -361,7 +361,7 @@ async fn an_old_list_is_read_again_before_a_call() {
     assert_eq!(lists(), 1);
     assert!(w.call("create").await.is_ok());
     assert_eq!(lists(), 1, "the list is not a minute old");
-    // After a change to the settings, the list counts as old.
+    // After a change to the settings, the stored list counts as outdated.
     w.change(json!({"title": "Our Jira"})).await;
     assert!(w.call("create").await.is_ok());
     assert_eq!(lists(), 2);
@@ -402,7 +402,7 @@ async fn a_function_that_changed_since_it_was_accepted_is_not_called() {
     assert!(w.offered_in(general).await.is_empty());
     let seen = w.t.ada.get(&w.path()).await.ok();
     assert_eq!(seen["functions"][0]["state"], "changed");
-    // An approval of the earlier definition does not cover the one that was accepted since.
+    // An approval of the earlier definition does not cover the definition that was accepted later.
     let hash = &seen["functions"][0]["definition_hash"];
     let body = json!({"definition_hash": hash, "effect": "write", "risk": "approve"});
     let path = format!("{}/functions/create", w.path());

@@ -155,7 +155,7 @@ enum Edit {
         at: u16,
         bytes: Vec<u8>,
     },
-    /// Replaces the rest with that of another case.
+    /// Replaces the rest with the rest of another case.
     Splice {
         at: u16,
         other: prop::sample::Index,

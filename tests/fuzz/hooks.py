@@ -29,7 +29,8 @@ maker = Things(PLAN["base"], "fresh").log_in(PLAN["email"]).begin(PLAN["workspac
 kept = {*PLAN["kept"], PLAN["workspace"], maker.current_session()}
 
 merge = models._merge_nested_body
-# schemathesis 4.32.5 fails on lists in lists, such as `branches` of a workflow's step: the first list stays as it is.
+# schemathesis 4.32.5 fails on lists in lists, such as `branches` of a workflow's step, so the first list is used
+# unchanged.
 models._merge_nested_body = lambda into, more: merge(into, more) if isinstance(into, dict) and isinstance(more, dict) else None
 
 LEAVING = {

@@ -13,7 +13,7 @@ import { Server } from '../../web/e2e/lib/server.mjs';
 const [python, model] = process.argv.slice(2);
 if (!model) throw new Error('usage: node tests/model_servers/run.mjs PYTHON MODEL');
 const WAIT_MS = 120_000;
-/** Key of the proxy, which does not start without one; the model server takes any. */
+/** Key of the proxy, which does not start without one; the model server accepts any key. */
 const KEY = 'sk-model-servers-0123456789abcdef0123456789abcdef';
 const dir = await mkdtemp(join(tmpdir(), 'openvibe-model-servers-'));
 const children = [];
@@ -137,7 +137,7 @@ class House {
     await this.done('POST', '/v1/workspaces', { name: 'Northwind' });
     const snapshot = await this.done('GET', '/v1/snapshot');
     this.general = snapshot.channels.find((c) => c.name === 'general').id;
-    // The model never ends a reply by itself.
+    // This model never ends a reply by itself.
     const vibe = snapshot.agents.find((agent) => agent.name === 'vibe').id;
     await this.done('PATCH', `/v1/agents/${vibe}`, { max_output_tokens: 200 });
     return this;

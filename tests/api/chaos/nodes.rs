@@ -67,7 +67,7 @@ struct Node {
     nats: Option<Relay>,
     /// `None` only while the process is being replaced.
     process: Option<TestProcess>,
-    /// Its newest address.
+    /// The node's newest address.
     base: String,
 }
 
@@ -158,7 +158,7 @@ impl Nodes {
             ("DATABASE_FAILOVER", "lossless"),
             ("NATS_URL", &nats),
             ("DRAIN", "200ms"),
-            // After its worker was killed, a reply waits for up to 20 s for a compaction that runs for it.
+            // After its worker is killed, a reply waits up to 20 s for its compaction.
             ("COMPACTION", if self.is_long { "on" } else { "off" }),
         ]);
         let process = TestProcess::try_start(&self.place, &self.model, &settings).await?;
@@ -224,8 +224,8 @@ impl Nodes {
         began.elapsed()
     }
 
-    /// Checks that clients do not notice what is wrong with the bus of a node: every request succeeds at once, and events of
-    /// other nodes arrive nearly as usual.
+    /// Checks that clients do not notice a fault of a node's bus: every request succeeds immediately, and events of
+    /// other nodes arrive almost as usual.
     async fn is_unnoticed(&mut self, n: usize, ms: u64, stage: &Stage) {
         let (began, again) = (Instant::now(), *stage.again.borrow());
         let there = stage.observer.at(&self.nodes[n].base);
@@ -292,7 +292,7 @@ impl Nodes {
         tokio::time::sleep(Duration::from_millis(ms).saturating_sub(began.elapsed())).await;
     }
 
-    /// Replaces the database by a standby that has every commit. The epoch stays the same, so clients resume.
+    /// Replaces the database with a standby that has every commit. The epoch does not change, so clients resume.
     async fn promote(&mut self, stage: &Stage) {
         let epoch = epoch(&stage.observer.at(&self.nodes[0].base)).await;
         let standby = Arc::new(self.with_database(Cluster::standby).await);

@@ -352,7 +352,7 @@ impl Worker {
         let said = self.acknowledged.texts.get_mut(&message).unwrap();
         match answered.reply.status {
             200 => *said = vec![Some(words)],
-            // The conversation was closed, possibly in the meantime. A deleted message stays deleted.
+            // The conversation was closed, possibly in the meantime. Deleted messages are not restored.
             _ if answered.unsure && *said != [None] => said.push(Some(words)),
             _ => {}
         }
@@ -537,7 +537,7 @@ impl Worker {
         }
     }
 
-    /// Acknowledged messages are searchable at once.
+    /// Checks that acknowledged messages are searchable immediately.
     async fn search(&mut self, n: usize) {
         let Some(message) = pick(&self.messages, n) else {
             return;

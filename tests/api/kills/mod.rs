@@ -21,7 +21,7 @@ mod works;
 
 /// Number of kills during runs in the suite. Other kinds of work get a share of it.
 const KILLS: usize = 10;
-/// Maximum number of kills during one work, because a task fails when it loses its third worker.
+/// Maximum number of kills during one piece of work, because a task fails when it loses its third worker.
 const KILLS_OF_A_WORK: usize = 2;
 const POLL: Duration = Duration::from_millis(50);
 
@@ -58,7 +58,7 @@ impl fmt::Display for Point {
     }
 }
 
-/// Random points in a work whose length is unknown.
+/// Random points in work of unknown length.
 struct Points {
     rng: StdRng,
     /// Estimate of how often a server reaches each place until the work has ended.
@@ -82,7 +82,7 @@ impl Points {
         }
     }
 
-    /// Corrects the estimate after the first start for a work, so that points are spread over all of it.
+    /// Corrects the estimate after the first run of the work, so that points are spread over all of it.
     fn correct(&mut self, point: Point, has_died: bool) {
         let reached = &mut self.reached[point.place];
         if has_died && point.nth * 4 > *reached * 3 {
@@ -143,8 +143,8 @@ impl Stage<'_> {
         server.kill().await;
     }
 
-    /// Kills the server a number of times during several works, and checks each of them. The first work is not
-    /// disturbed.
+    /// Kills the server a number of times during several pieces of work, and checks each of them. The first one is
+    /// not disturbed.
     async fn kill_during(&self, work: &impl Work, kills: usize) {
         self.finish(work, "control").await;
         let mut points = Points::new();

@@ -43,7 +43,7 @@ fn record(request: &Request) -> Answer {
     let (name, _) = rest.split_once('.').unwrap();
     let called: Vec<String> = request.rounds().concat();
     let results = request.results();
-    // The arguments differ, because a task can only call twice with the same ones.
+    // The arguments differ between attempts, because a task can make an equal call only twice.
     let attempt = results.len();
     let mut calls = Vec::new();
     for function in [KEYED, PLAIN] {
@@ -89,7 +89,7 @@ impl Run {
         calls.count()
     }
 
-    /// Takes the action that a step needs from a person.
+    /// Does what a step needs from a person.
     async fn help(&self, ada: &Person, name: &str, step: &Value) -> Option<()> {
         if let Some(action) = step["action_id"].as_str() {
             approve(ada, action).await?;

@@ -61,7 +61,7 @@ async fn a_process_fires_slots_until_its_test_ends() {
     });
     let db = open(&url).await;
     while matches!(test.try_recv(), Err(TryRecvError::Empty)) {
-        // As in a server, another pass follows a failed one.
+        // As in a server, a failed pass is followed by another one.
         drop(schedules::fire_due(&db).await);
         tokio::time::sleep(POLL).await;
     }
@@ -96,7 +96,7 @@ impl Process {
 
 impl Drop for Process {
     fn drop(&mut self) {
-        // It may have died already.
+        // The process may have already ended.
         drop(self.0.kill());
         drop(self.0.wait());
     }

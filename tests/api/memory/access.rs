@@ -282,7 +282,7 @@ async fn an_entry_is_not_used_once_its_readers_differ() {
             .contains(" 4711")
     };
     assert!(asked(1).await);
-    // It still belongs to Bo, who can delete it, but is not used.
+    // The entry still belongs to Bo, who can delete it, but is not used.
     let general = t.bo.thread(&t.general, "Root").await;
     let task =
         t.bo.ask(&general, "@vibe what is the lighthouse budget?")

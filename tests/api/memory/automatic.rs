@@ -214,7 +214,7 @@ async fn preferences_of_a_person_become_personal_entries() {
     let lisbon = lisbon.unwrap();
     assert_eq!(lisbon["about_user_id"], t.ada.id);
     t.ada.delete(&path(lisbon)).await.is(200);
-    // Another conversation with the same statement adds its source.
+    // If another conversation states the same, its message becomes a further source.
     let again = [about(
         "p1",
         item("Ada drinks coffee without sugar!", "preference", &["m2"]),

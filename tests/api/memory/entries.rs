@@ -125,7 +125,7 @@ async fn entries_are_listed_newest_first_with_filters() {
         [all[2]]
     );
     assert_eq!(found(&t.ada, "kind=note").await, [all[2]]);
-    // Words match in any form; all of them must.
+    // Words match in any form, and all of them must match.
     assert_eq!(found(&t.ada, "q=deployment").await, [all[0], all[2]]);
     assert_eq!(found(&t.ada, "q=deploys+Friday").await, [all[2]]);
     assert_eq!(found(&t.ada, "q=the").await, Vec::<String>::new());

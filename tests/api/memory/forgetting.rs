@@ -50,10 +50,10 @@ async fn nothing_remains_of_what_was_forgotten() {
         for (k, word) in words.iter().enumerate() {
             let sentence = format!("The harbor ferry is called {word}");
             match k % 4 {
-                // By hand: forgotten by ID.
+                // Written by hand, and forgotten by ID.
                 0 => deleted.push(remember(&t.ada, &sentence, json!({})).await),
                 1 => deleted.push(remember(&t.ada, &sentence, json!({"thread_id": thread})).await),
-                // From a message: forgotten with it.
+                // Taken from a message, and forgotten with it.
                 _ => {
                     let source = t.ada.tell(&thread, &sentence).await;
                     let scope = if k % 4 == 2 { "user" } else { "conversation" };

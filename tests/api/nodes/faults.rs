@@ -250,7 +250,7 @@ async fn a_revoked_session_and_key_get_no_later_events(p: Pair) {
             );
         }
     }
-    // Others still receive everything.
+    // Other people still receive everything.
     let mut bo = p.bo.socket().await;
     let posted = p.ada.say(&thread, "still there").await;
     bo.until("a later event", |f| {

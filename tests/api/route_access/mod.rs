@@ -56,7 +56,7 @@ async fn open(sender: &Person) -> u16 {
     if let Some(workspace) = &sender.workspace_header {
         hello["workspace_id"] = workspace.as_str().into();
     }
-    // A socket that is rejected at once may be closed before this is sent.
+    // A rejected socket may be closed before this is sent.
     drop(
         socket
             .send_message(tokio_tungstenite::tungstenite::Message::text(

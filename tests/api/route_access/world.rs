@@ -46,9 +46,9 @@ pub struct AccessFixture {
     pub general: String,
     /// The server of all tools of Ada's workspace.
     pub tools: McpServer,
-    /// In a private channel whose only member is Olu.
+    /// Objects in a private channel whose only member is Olu.
     pub private: Things,
-    /// In Zoe's workspace.
+    /// Objects in Zoe's workspace.
     pub foreign: Things,
     keys: BTreeMap<&'static str, Person>,
     made: AtomicU64,
@@ -220,7 +220,7 @@ impl AccessFixture {
 }
 
 pub struct Double {
-    /// With a browser session.
+    /// The user, with a browser session.
     pub person: Person,
     /// The same user with the caller's credentials, which may be a key.
     pub asks: Person,

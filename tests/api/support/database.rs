@@ -176,7 +176,7 @@ impl TestDatabase {
         let file = self.dir.join("data").join("openvibe.db");
         let mut c = SqliteConnectOptions::new()
             .filename(file)
-            // As in the server, so that a test finds only traces that the server leaves.
+            // The same pragma as in the server, so that a test finds only traces that the server leaves.
             .pragma("secure_delete", "ON")
             .connect()
             .await

@@ -217,7 +217,7 @@ async fn wait(mut child: Child) -> (ExitStatus, Child) {
 
 impl Drop for TestProcess {
     fn drop(&mut self) {
-        // It may have ended already.
+        // The process may have already ended.
         drop(self.child.kill());
         drop(self.child.wait());
     }

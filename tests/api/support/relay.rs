@@ -106,7 +106,7 @@ async fn accept(
             accepted = listener.accept() => {
                 let (client, _) = accepted.unwrap();
                 while open.try_join_next().is_some() {}
-                // A connection that is not forwarded is closed at once.
+                // A connection that is not forwarded is closed immediately.
                 if *traffic.borrow() != Traffic::Cut {
                     let target = target.lock().unwrap().clone();
                     open.spawn(forward(client, target, traffic.clone()));

@@ -271,7 +271,7 @@ impl Case<'_> {
         Ok(())
     }
 
-    /// Something changes between two presses.
+    /// Changes something between two presses.
     async fn change(&mut self, c: &mut Conn, what: u32) -> Result<(), DbError> {
         let action = self.now(c).await?;
         match what {
@@ -600,7 +600,7 @@ async fn a_permission_for_an_hour_is_spent_once_for_each_call() {
     };
     let (granted, started, left) = rolled_back(b.db(), b.task.workspace, case).await;
     assert!(granted.iter().all(|is| *is), "{granted:?}");
-    // With the call on the card, these are 20.
+    // Together with the call on the card, there are 20.
     assert_eq!(started.iter().filter(|is| **is).count(), 19);
     assert!(started[..19].iter().all(|is| *is), "{started:?}");
     assert_eq!(left, 0, "a permission without calls is over");
