@@ -64,7 +64,7 @@ pub(crate) fn features(thread: &Thread, at: usize, see: &mut dyn FnMut(&str)) {
     if thread.agreed[at].is_some() {
         emit(format_args!("{form} agrees"));
     }
-    // Other sentences of the same line.
+    // The other sentences of the same line.
     let line = thread.line_of(at);
     for other in line.clone().filter(|other| *other != at) {
         let side = if other < at { "before" } else { "after" };

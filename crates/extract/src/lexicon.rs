@@ -69,7 +69,7 @@ cues! {
     Weak = "weak",
     /// Stands for something said before.
     Pronoun = "pronoun",
-    /// Something that happens at once, on the day of the message.
+    /// Something that happens immediately, on the day of the message.
     Now = "now",
     /// Laughter.
     Laugh = "laugh",

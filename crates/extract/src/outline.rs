@@ -20,7 +20,8 @@ const DEFERRED_MAX: usize = 4;
 /// Maximum number of results; further ones are merged into these.
 const DECISIONS_MAX: usize = 12;
 const DISSENTS_MAX: usize = 2;
-/// A conversation has few open questions and dissents: one of this many lines is as likely as the first of them.
+/// Number of people's lines with which the increases below are halved, because longer conversations have more open
+/// questions and dissents.
 const STEP_LINES: f32 = 30.0;
 /// Minimum score for the first open question, and the increase for each further question and dissent.
 const QUESTION_MIN: f32 = -0.4;
@@ -37,7 +38,7 @@ const QUOTE_WORDS: usize = 26;
 /// A shorter statement is quoted with the question that it answers.
 const SHORT_WORDS: usize = 4;
 
-/// Adds a source; of many, the first and the newest ones are kept.
+/// Adds a source; if there are too many, the first and the newest ones are kept.
 fn add(lines: &mut Vec<usize>, line: usize) {
     if !lines.contains(&line) {
         if lines.len() == SOURCES_MAX {
@@ -264,11 +265,11 @@ impl Maker<'_> {
         Item { text: parts.join(" "), owner: task.owner.map(Owner::Person), due: task.due, sources }
     }
 
-    /// Questions that nobody answered, next to these decisions.
+    /// Questions that nobody answered, excluding those that belong to these decisions.
     pub(crate) fn questions(&self, decisions: &[Point]) -> Vec<Point> {
         let all = 0..self.thread.units.len();
         let mut best: Vec<usize> = all.rev().filter(|at| self.is_last_question(*at)).collect();
-        // If nothing was decided, the question of the beginning is open.
+        // If nothing was decided, the question at the beginning is still open.
         let sum = |at: usize| {
             let unit = self.unit(at);
             let is_left = decisions.is_empty() && unit.turn == 0 && unit.is(Act::Question);
@@ -286,7 +287,7 @@ impl Maker<'_> {
         best.into_iter().map(|at| self.open_question(at)).collect()
     }
 
-    /// Checks whether nobody wrote anything to the people after a question for something.
+    /// Checks whether no person wrote a message after a question that asks for something.
     fn is_last_question(&self, at: usize) -> bool {
         let unit = self.unit(at);
         let is_asked = self.thread.is_candidate(at)
@@ -299,7 +300,7 @@ impl Maker<'_> {
         is_asked && self.thread.later(at, REACH).all(is_over)
     }
 
-    /// A question with the line in which somebody does not know the answer.
+    /// A question, followed by the line in which somebody does not know the answer.
     pub(crate) fn open_question(&self, at: usize) -> Point {
         let mut sources = vec![self.unit(at).line];
         let unsure = self
@@ -353,7 +354,7 @@ impl Maker<'_> {
         self.joined(at, |other| is_told(self.unit(other)))
     }
 
-    /// The message of a task without the other tasks in it.
+    /// The message that contains a task, without the other tasks in it.
     fn own(&self, at: usize) -> String {
         let is_other = |unit: &Unit| {
             unit.is(Act::Question) || unit.is(Act::Commitment) || unit.is(Act::Request)

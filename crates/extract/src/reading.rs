@@ -45,7 +45,7 @@ impl Reading {
         Self::with_model(material, Model::built_in())
     }
 
-    /// Reads every line with another model than the one in the data files.
+    /// Reads every line with a different model from the one in the data files.
     pub fn with_model(material: &Material, model: &Model) -> Self {
         let mut all = LanguageCounts::default();
         let mut is_foreign = (0, 0);

@@ -16,7 +16,7 @@ pub(crate) const REACH: usize = 6;
 pub(crate) const REACH_CORRECTION: usize = 14;
 /// Look-back in sentences, for conversations with very long messages.
 pub(crate) const UNITS_MAX: usize = 60;
-/// People's lines in which somebody can agree.
+/// Number of people's lines in which somebody can agree.
 const REACH_ASSENT: usize = 4;
 
 /// Minimum score of a proposal that was clearly accepted.
@@ -189,7 +189,7 @@ impl Thread {
         found
     }
 
-    /// Checks whether a person takes up what an agent said: with a clear answer, or with its words.
+    /// Checks whether a person adopts what an agent said: with a clear answer, or by using its words.
     fn adopt(&mut self, at: usize) {
         let unit = &self.units[at];
         if !unit.is(Act::Assent) || unit.is(Act::Unsure) || unit.is(Act::Dissent) {

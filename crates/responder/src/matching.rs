@@ -125,7 +125,7 @@ impl Topic {
 /// Longest quote in characters.
 const QUOTE_CHARS_MAX: usize = 240;
 
-/// A text as one line for a quotation. It is shown as typed: it mentions nobody, and has no Markdown.
+/// A text as one line of a quotation, shown as typed: mentions and Markdown in it have no effect.
 pub(crate) fn one_line(text: &str) -> String {
     let line = text.split_whitespace().collect::<Vec<_>>().join(" ");
     let line = line.replace(['“', '”'], "\"");

@@ -32,7 +32,7 @@ const LAST_MAX: usize = 3;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Reach {
     Here,
-    /// In another conversation: entries must be about the whole topic.
+    /// Another conversation: entries must be about the whole topic.
     Elsewhere,
 }
 
@@ -327,7 +327,7 @@ impl<'a> Read<'a> {
         if self.topic.is_empty() {
             return Vec::new();
         }
-        // By line, so that each is quoted once.
+        // Entries by line, so that each is quoted once.
         let mut found: BTreeMap<usize, Entry> = BTreeMap::new();
         let mut answers: Vec<usize> = Vec::new();
         let decided = self.section("decided", &self.reading.outline().key_points).entries;

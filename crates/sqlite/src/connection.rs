@@ -49,7 +49,7 @@ impl SqliteConnection {
         Self { c }
     }
 
-    /// Whether a transaction was begun and has not ended.
+    /// Checks whether a transaction has begun and not ended.
     pub fn is_in_transaction(&self) -> bool {
         !self.c.is_autocommit()
     }

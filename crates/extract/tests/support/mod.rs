@@ -396,7 +396,7 @@ pub fn score(dialogue: &Dialogue, outline: &Outline) -> Score {
     score
 }
 
-/// Beginnings of the words of a new value; one of them suffices.
+/// Checks for the beginnings of the words of a new value, one of which suffices.
 fn is_told(text: &str, new: &str) -> bool {
     let words = new
         .split_whitespace()
