@@ -118,7 +118,7 @@ impl Model {
             .with_state(Arc::clone(&shared));
         let listener = TcpListener::bind("127.0.0.1:0").await?;
         let listener = axum::serve::ListenerExt::tap_io(listener, |tcp| {
-            // Otherwise chunks would be delayed.
+            // Without this, chunks would be delayed.
             drop(tcp.set_nodelay(true));
         });
         let url = format!(
@@ -172,7 +172,7 @@ impl Model {
         next(&mut self.answered).await
     }
 
-    /// Forgets the times of all requests and texts.
+    /// Discards the times of all requests and texts.
     pub(crate) fn forget(&mut self) {
         while self.asked.try_recv().is_ok() {}
         while self.answered.try_recv().is_ok() {}

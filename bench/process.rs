@@ -55,7 +55,7 @@ pub(crate) fn cpu(pid: u32) -> Duration {
     sum_of_times(pid, 2)
 }
 
-/// As `cpu`, and of all its children that have ended.
+/// Like `cpu`, but includes all children that have ended.
 pub(crate) fn cpu_with_ended_children(pid: u32) -> Duration {
     sum_of_times(pid, 4)
 }

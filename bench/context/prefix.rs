@@ -52,7 +52,7 @@ impl Requests {
         make_agent(&mut http).await?;
         let id = agent_id(&mut http, agent).await?;
         let mut conversation = Conversation::start(&team).await?;
-        // In the system text of its replies, but in no request for a summary.
+        // Text in the system text of the agent's replies, but not in requests for summaries.
         model.keep(&format!("(@{agent}), taking part"));
         let mut words = Words::new();
         for n in 1..=MESSAGES {

@@ -33,7 +33,7 @@ const MESSAGES_PER_TRANSACTION: usize = 5_000;
 /// Maximum numbers of entries in a workspace and in a conversation.
 const ENTRIES: usize = 50_000;
 const ENTRIES_PER_THREAD: usize = 2_000;
-/// Questions before the measurement, and measured ones.
+/// Number of unmeasured questions at the start, and of measured ones.
 const WARM_UP: usize = 30;
 const QUESTIONS: usize = 300;
 
@@ -48,7 +48,7 @@ struct Found {
     messages: usize,
 }
 
-/// The conversation of the questions.
+/// The conversation in which the questions are asked.
 struct Place {
     workspace: WorkspaceId,
     channel: ChannelId,

@@ -22,7 +22,7 @@ use crate::{
 const ROUNDS: usize = 3;
 const POSTS: usize = 150;
 const BARE_MESSAGES: usize = 100;
-/// Interval of posts: 50 per second.
+/// Interval between posts: 50 per second.
 const EVERY: Duration = Duration::from_millis(20);
 const CHANNEL: &str = "bench";
 

@@ -27,16 +27,16 @@ use crate::{
 
 const SOCKETS: usize = 5000;
 const MEMBERS: usize = 50;
-/// Sockets that are opened at the same time before the node is killed.
+/// Number of sockets that are opened concurrently before the node is killed.
 const OPENED_AT_ONCE: usize = 32;
 /// Events that each socket missed.
 const MISSED: usize = 10;
 /// Sockets that resume one after another, for comparison.
 const ALONE: usize = 200;
-/// Sockets of another workspace on the survivor, and the interval of its posts.
+/// Sockets of another workspace on the surviving node, and the interval between its posts.
 const WATCHERS: usize = 50;
 const POST_EVERY: Duration = Duration::from_millis(50);
-/// Time of its posts before the node is killed.
+/// Duration of the posts on the survivor before the node is killed.
 const QUIET: Duration = Duration::from_secs(6);
 const RETRY_EVERY: Duration = Duration::from_millis(100);
 const RESUMES_WITHIN: Duration = Duration::from_mins(1);
