@@ -39,7 +39,7 @@ import model  # noqa: E402
 WINDOW = 50
 WAIT_SECONDS_MAX = 120
 ASKED_MAX = 5
-# Number of threads that are posted, and asked in, at once.
+# Number of threads that are processed at the same time.
 AT_ONCE = 4
 ITEM_CHARS_MAX = 240
 # Number of messages that are near another one.

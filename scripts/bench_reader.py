@@ -103,7 +103,7 @@ class Reader:
         question = asked.split("\n\n")[-1].replace("@vibe", "").strip()
         results = [message["content"] for message in messages if message["role"] == "tool"]
         words = content_words(question)
-        # Fewer words after a search without results: the longer ones.
+        # After a search without results, search for the longer words only.
         if len(results) == 1 and not hits(results):
             half = sorted(words, key=len)[len(words) // 2 :]
             if len(half) < len(words):

@@ -38,7 +38,7 @@ const text = (p, words) => main(p).getByText(words);
   model.calls.set('file it', ['Let me file it.', 'jira__create_issue', { summary: 'Offline sync' }]);
   model.answers.set('file it', 'It is ABC-1.');
 }
-/** Asks Sage for a call in a new thread; Ada opens it, too. */
+/** Asks Sage for a call in a new thread, which Ada opens, too. */
 async function ask(p = bo, content = '@sage file it') {
   await p.page.goto('/northwind/c/general');
   await startThread(p.page, content);

@@ -65,7 +65,7 @@ export class Model {
   segment = { gist: 'They talked.', items: [] };
   /** Response to a request for a catch-up, which is refused without one. */
   catchUp = null;
-  /** Whether summaries wait for `release`. */
+  /** True if summaries wait for `release`. */
   holdSegments = false;
   base = '';
 
