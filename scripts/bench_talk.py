@@ -35,7 +35,7 @@ class Channel:
     language: str
     is_private: bool
     members: list
-    # In place of customers.
+    # Subjects that this channel uses in place of customers.
     subjects: list
 
 

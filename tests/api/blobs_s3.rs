@@ -269,7 +269,7 @@ async fn an_unreachable_s3_fails_uploads_and_downloads_with_503_and_stores_nothi
         t.ada.get(&text(&file, "/url")).await.refused(503),
         "unavailable"
     );
-    // A download that had begun ends with an error, not as if it was complete.
+    // A download that had begun ends with an error, not as if it were complete.
     let rest = async {
         while let Some(bytes) = begun.chunk().await? {
             drop(bytes);

@@ -9,9 +9,9 @@ use crate::{
     units::{Act, Unit},
 };
 
-/// People's lines in which agreement and objections are counted.
+/// Number of people's lines in which agreement and objections are counted.
 const NEAR: usize = 5;
-/// People's lines in which a subject can come up again.
+/// Number of people's lines in which a subject can come up again.
 const RETURN: usize = 14;
 
 fn bucket(n: usize) -> usize {

@@ -115,7 +115,7 @@ export function fieldOf(param: string | null): FieldKey | null {
   return FIELDS.find((k) => k === head) ?? null;
 }
 
-/** A list after an event or a response about one of its schedules, oldest first. */
+/** Updates a list with a schedule from an event or a response, and keeps it sorted from oldest to newest. */
 export const withSchedule = (list: Schedule[], changed: Schedule): Schedule[] =>
   list.some((s) => s.id === changed.id)
     ? list.map((s) => (s.id === changed.id ? changed : s))

@@ -123,7 +123,10 @@ export function problemsIn(fields: WorkflowFields): Map<string, string> {
   return problems;
 }
 
-/** A list after an event or a response about one of its workflows, oldest first. An older state changes nothing. */
+/**
+ * Updates a list with a workflow from an event or a response, and keeps it sorted from oldest to newest. An
+ * older state changes nothing.
+ */
 export function withWorkflow(list: Workflow[], changed: Workflow): Workflow[] {
   const known = list.find((w) => w.id === changed.id);
   if (!known) return [...list, changed];
