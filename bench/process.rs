@@ -130,7 +130,7 @@ impl Process {
 
 impl Drop for Process {
     fn drop(&mut self) {
-        // It may have already exited.
+        // The process may have already exited.
         drop(self.child.kill());
         drop(self.child.wait());
     }

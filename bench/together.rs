@@ -111,7 +111,7 @@ struct Workspace {
     server: Server,
     team: Team,
     model: Model,
-    /// Path of a workflow with agents one after the other.
+    /// Path of a workflow whose agents run in sequence.
     line: String,
     /// Path of a workflow with agents in branches, which delegate.
     tree: String,

@@ -26,7 +26,7 @@ const SUMMARIZED_WITHIN: Duration = Duration::from_secs(30);
 struct Requests(Vec<Request>);
 
 struct Request {
-    /// Its messages as JSON.
+    /// The request's messages as JSON.
     messages: String,
     /// Number of messages before the window that are summarized; `None` without a summary.
     summarized: Option<usize>,

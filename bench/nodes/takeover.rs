@@ -78,7 +78,7 @@ impl Traffic {
     }
 }
 
-/// Posts until `stopped`; returns all posts when they are delivered.
+/// Posts until `stopped`; returns all posts once they are delivered.
 async fn post_until(
     team: Team,
     opened: oneshot::Sender<()>,

@@ -151,7 +151,7 @@ async fn a_reply_that_ends_on_a_full_disk_is_stored_once_there_is_space() {
         }
     }
     gate.open();
-    // This may be rejected, or there may be enough space left for it.
+    // This post may fail, or it may still find enough space.
     d.ada
         .post(&path, json!({"content": "x".repeat(8000)}))
         .await;

@@ -51,7 +51,7 @@ enum Kind {
     Hub,
     /// The last one gives the same answer again and again.
     Echo,
-    /// They repeat the same text in each turn of a collaboration.
+    /// The agents repeat the same text in each turn of a collaboration.
     Turns,
 }
 

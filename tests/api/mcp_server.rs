@@ -264,7 +264,7 @@ async fn tools_have_annotations_and_schemas() {
         let is_read = READ_TOOLS.contains(&&*name);
         let annotations = &tool["annotations"];
         assert_eq!(annotations["readOnlyHint"], is_read, "{name}");
-        // It can replace a draft that people edited.
+        // `resolve_fork` can replace a draft that people edited.
         let is_destructive = name == "resolve_fork";
         assert_eq!(annotations["destructiveHint"], is_destructive, "{name}");
         assert_eq!(annotations["openWorldHint"], false, "{name}");

@@ -1,4 +1,4 @@
-//! Functions of registered servers in use: where they are offered, and what is checked before a call is sent.
+//! Use of functions of registered servers: where they are offered, and what is checked before a call is sent.
 
 use std::{
     sync::Arc,

@@ -29,7 +29,7 @@ const CALLS = [
   // The server sends a notification about the progress after each step.
   ['trigger-long-running-operation', { duration: 2, steps: 20 }, /Steps: 20\.$/],
   ['get-sum', { a: 'x', b: 25 }, /get-sum/, 'tool_failed'],
-  // Only clients that support tasks can use it.
+  // Only clients that support tasks can call this tool.
   ['simulate-research-query', { topic: 'Monday' }, /task/, 'tool_failed'],
 ];
 

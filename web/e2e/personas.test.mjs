@@ -142,7 +142,7 @@ test('an agent names a persona', async () => {
   await row.getByText('Used by 1 agent').waitFor();
   await row.getByText('Refined', { exact: true }).waitFor();
   await inspect(ada, 'personas-list');
-  // It is in use, so it cannot be deleted.
+  // The persona is in use, so it cannot be deleted.
   await openPersona(ada, 'Calm engineer');
   await button(ada.page, 'Delete').click();
   await dialog(ada).getByRole('button', { name: 'Delete', exact: true }).click();

@@ -80,7 +80,7 @@ cues! {
     Aside = "aside",
 }
 
-/// The cues of a set of their positions.
+/// Cues in a bit set of their positions.
 pub(crate) fn members(cues: u64) -> impl Iterator<Item = Cue> {
     CUES.iter().map(|(cue, _)| *cue).filter(move |cue| cues & (1 << *cue as u64) != 0)
 }

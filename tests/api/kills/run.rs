@@ -13,7 +13,7 @@ use crate::{
 
 /// A function whose calls with the same key have one effect, so that it may be called again.
 const KEYED: &str = "jira__create";
-/// A function of which each call has an effect.
+/// A function whose every call has an effect.
 const PLAIN: &str = "jira__note";
 /// Result of a call whose outcome was unknown until a person settled it.
 const DID_NOT_HAPPEN: &str = "did_not_happen";

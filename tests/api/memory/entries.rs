@@ -67,7 +67,7 @@ async fn an_equal_text_with_the_same_owner_is_stored_once() {
         (&again["kind"], &again["version"]),
         (&json!("fact"), &json!(2))
     );
-    // Other owners have entries of their own.
+    // Other owners have their own entries.
     let others = remember(&t.bo, "Harbor opens at 9", json!({})).await;
     assert_ne!(id(&others), id(&made));
     // A forgotten text can be remembered again.

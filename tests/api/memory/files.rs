@@ -123,7 +123,7 @@ async fn a_log_is_searched_and_never_sent_whole() {
     let seen = s.t.bo.task_context(&task).await;
     assert_eq!(seen["memories"]["considered"], json!({"agent": 1}));
     assert_eq!(list(&seen, "/memories/used")[0]["scope"], "agent");
-    // Other agents do not use it.
+    // Other agents do not use this memory.
     let thread = s.t.ada.thread(&s.t.general, "Root").await;
     let task =
         s.t.ada

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use super::{path, remember};
 use crate::support::{Person, Team, id, list, team, team_with, text, within};
 
-/// Words that occur nowhere else (an id has no `u`), and that no stemmer shortens.
+/// Words that occur nowhere else (an ID contains no `u`), and that no stemmer shortens.
 fn words(from: usize, count: usize) -> Vec<String> {
     (from..from + count)
         .map(|n| format!("qux{}k", 710_000 + 7 * n))

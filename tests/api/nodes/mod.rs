@@ -425,7 +425,7 @@ async fn a_node_that_starts_again_leaves_the_tasks_of_others_alone() {
     socket.subscribe(&thread).await;
     let task = p.ada.ask(&thread, "@vibe hi").await;
     socket.of("task.delta").await;
-    // It does not matter which node runs it: a third one comes and goes.
+    // Either of the two nodes may run the task, so a third one is restarted.
     let mut third = p.first.beside("three", &[]).await;
     third.stop().await;
     third = p.first.beside("three", &[]).await;

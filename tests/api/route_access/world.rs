@@ -35,7 +35,7 @@ pub struct AccessFixture {
     pub app: TestApp,
     /// Admin and owner of the API keys.
     pub ada: Person,
-    /// Creates all objects that the caller did not create.
+    /// Creates all objects that a call needs, unless the caller must have created them.
     pub olu: Person,
     /// The member among the callers.
     pub bo: Person,

@@ -296,7 +296,7 @@ impl TestDatabase {
                 sqlx::query_scalar(sql).fetch_all(&mut c).await.unwrap()
             } else {
                 let mut c = self.sqlite().await;
-                // Blobs are not text.
+                // Read as bytes, because a column may contain blobs.
                 let rows: Vec<Vec<u8>> = sqlx::query_scalar(sql).fetch_all(&mut c).await.unwrap();
                 rows.iter()
                     .map(|row| String::from_utf8_lossy(row).into_owned())

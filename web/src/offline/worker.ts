@@ -47,7 +47,7 @@ const activate = async (): Promise<void> => {
 const cached = async (path: string): Promise<Response | undefined> =>
   (await caches.open(NAME)).match(path, { ignoreVary: true });
 
-/** This also applies if a proxy responds for a server that is restarting. */
+/** The cached page is also used if a proxy responds for a server that is restarting. */
 const page = async (request: Request): Promise<Response> => {
   const fresh = await fetch(request).catch(() => null);
   if (fresh && fresh.status < 500) return fresh;

@@ -135,7 +135,7 @@ describe('a thread', () => {
     await show();
     const name = 'Workflow review · step 2 of 3 · Approve the draft';
     const line = within(await page.findByRole('region', { name }));
-    // It is not shown again below the messages of the run.
+    // The draft is not shown again below the messages of the run.
     await page.findByText('A draft.');
     expect(await page.findAllByRole('article', { name: 'Approval: Approve the draft' })).toHaveLength(1);
     expect(page.queryByText(/What it saw/)).toBeNull();

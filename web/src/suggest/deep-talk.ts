@@ -1,6 +1,6 @@
 import type { Message } from '../api/types';
 
-/** A message of a person, as the rule reads it. */
+/** A person's message, reduced to what the rule reads. */
 export interface Spoken {
   author: string;
   /** Unix time in ms. */
