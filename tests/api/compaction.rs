@@ -498,7 +498,7 @@ async fn without_a_model_later_messages_retire_old_values() {
     compact().await;
     assert_eq!(values("active").await, Vec::<String>::new());
     assert_eq!(values("archived").await, [pump]);
-    // The first segment is made again, after the newer one.
+    // The first segment is summarized again, after the newer one.
     ada.patch(
         &format!("/v1/messages/{filler}"),
         json!({"content": "message zero"}),

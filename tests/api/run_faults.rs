@@ -161,7 +161,7 @@ async fn outputs_are_kept_while_their_run_waits() {
     let old = "update context_texts set last_used_at = '2020-01-02 03:04:05+00:00'";
     p.place.run(&[old]).await;
     let (server, ada) = p.start(&[("CONTEXT_RETENTION", "2d")]).await;
-    // The output and the arguments of the approval stay.
+    // The output and the arguments of the approval are kept.
     within("other texts to expire", async {
         while p.place.count("context_texts").await > 2 {
             tokio::task::yield_now().await;

@@ -77,7 +77,7 @@ pub(crate) fn features(thread: &Thread, at: usize, see: &mut dyn FnMut(&str)) {
     let last = thread.turns.len().saturating_sub(1);
     emit(format_args!("{form} end {}", bucket(last.saturating_sub(unit.turn))));
     emit(format_args!("{form} start {}", bucket(unit.turn)));
-    // Neighbors.
+    // The messages before and after.
     if unit.turn > 0 {
         neighbor(thread, at, unit.turn - 1, &format!("{form} p1"), &mut emit);
     }

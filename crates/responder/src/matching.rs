@@ -22,7 +22,7 @@ pub(crate) const SENTENCES_MAX: usize = 40;
 #[derive(Debug, Clone)]
 pub(crate) struct Topic {
     pub(crate) words: BTreeSet<String>,
-    /// Words of the topic in the title of the conversation, which every statement shares.
+    /// Words of the topic that are in the conversation's title. Every statement counts as containing them.
     titled: BTreeSet<String>,
     kinds: &'static [ValueKind],
     language: Language,

@@ -242,7 +242,7 @@ async fn the_api_document_matches_the_access_table() {
             .collect();
         let fits = match said.as_deref() {
             _ if role.is_none() => true,
-            // Any key is sufficient.
+            // Keys with any scope are sufficient.
             Some([]) => enough.len() == 8,
             // Alternatives are documented in prose.
             Some([one]) => enough.contains(one),

@@ -18,7 +18,7 @@ export interface Responder {
   state: 'nobody' | 'here' | 'off' | 'gone' | 'barred';
   id: string | null;
   name: string;
-  /** True if it replies to messages without a mention. */
+  /** True if the agent replies to messages without a mention. */
   auto: boolean;
   /** Agent that replies to the next message without a mention: the bound agent, or its fallback. */
   next: Agent | null;

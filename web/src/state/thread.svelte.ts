@@ -13,7 +13,7 @@ export interface ThreadStateDeps extends WindowDeps, ReadingDeps {
 export class ThreadState extends MessageWindow {
   override readonly reading: Reading;
   #deps: ThreadStateDeps;
-  /** Open now, with its divider set. */
+  /** True while the thread is open and its divider is set. */
   #entered = false;
   /** The user just started the thread, so its messages so far were seen. */
   #mine = false;

@@ -30,7 +30,7 @@ export class Threads {
     this.map.clear();
     this.#seenVersions.clear();
   }
-  /** Take it before the request, and pass it with the response. */
+  /** Read the version before a request, and pass it with the response. */
   get version(): number {
     return this.#version;
   }
