@@ -233,7 +233,7 @@ pub(crate) struct Conversation {
     /// ID of the thread.
     pub(crate) thread: String,
     ws: Ws,
-    /// Path of its messages.
+    /// Path of the thread's messages.
     messages: String,
 }
 

@@ -62,9 +62,9 @@ pub(crate) fn cpu_with_ended_children(pid: u32) -> Duration {
 
 pub(crate) struct Process {
     child: Child,
-    /// Address that it printed after `listening on `.
+    /// Address that the process printed after `listening on `.
     pub(crate) address: String,
-    /// Address that it printed before, after `control `.
+    /// Address that the process printed before that, after `control `.
     pub(crate) control: String,
 }
 

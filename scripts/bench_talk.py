@@ -56,7 +56,7 @@ class Fact:
 class Post:
     author: str
     text: str
-    # Number of the fact that it states.
+    # Number of the fact that the post states.
     fact: int | None = None
 
 
@@ -69,7 +69,7 @@ class Thread:
 @dataclasses.dataclass(frozen=True)
 class Question:
     fact: Fact
-    # Channel in which it is asked.
+    # Channel in which the question is asked.
     place: str
     asker: str
     language: str

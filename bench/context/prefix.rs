@@ -44,7 +44,7 @@ impl Requests {
     async fn collect(agent: &str, compaction: &'static str) -> anyhow::Result<Self> {
         let model = Model::start().await?;
         let mut settings = model.settings();
-        // The messages of days are posted within seconds.
+        // Messages are posted much faster than people write, so passes must not wait for each other.
         settings.extend([("COMPACTION", compaction), ("COMPACTION_INTERVAL", "0s")]);
         let server = Server::start(&settings).await?;
         let team = Team::make(&server.process.address, 1).await?;

@@ -225,7 +225,7 @@ pub(super) async fn run() -> anyhow::Result<()> {
     let traffic = Traffic::start(other).await?;
     tokio::time::sleep(QUIET).await;
 
-    // Kills it, like `kill -9`.
+    // Kills the first node, like `kill -9`.
     drop(group.nodes.remove(0));
     let lost_at = Instant::now();
     drop(sockets);

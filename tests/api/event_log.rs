@@ -276,7 +276,7 @@ async fn a_failed_command_leaves_no_numbers_in_its_batch() {
     let commands = (0..12).map(|n| {
         let write = log.db.write(workspace.0, async move |c: &mut Conn| {
             match n % 4 {
-                // Fails before it has changed anything.
+                // Fails before anything has changed.
                 1 => return Err(DbError::Busy),
                 2 => {
                     log::reserve(c, workspace, 2).await?;

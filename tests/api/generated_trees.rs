@@ -22,7 +22,7 @@ use crate::{
 const TREES: usize = 20;
 /// Number of trees that run at the same time.
 const AT_ONCE: usize = 10;
-/// An agent asks only those after it.
+/// Agents; each asks only the ones that come later in this list.
 const AGENTS: [&str; 3] = ["alpha", "beta", "gamma"];
 /// Rounds of a task in which it calls functions.
 const ROUNDS: usize = 3;

@@ -47,9 +47,9 @@ enum Kind {
     Returning,
     /// The same, but the second-to-last one starts again.
     Nested,
-    /// One agent asks all others at once, and they ask it in return.
+    /// One agent asks all others at once, and each of them asks that agent in return.
     Hub,
-    /// The last one gives the same answer again and again.
+    /// The last agent always gives the same answer.
     Echo,
     /// The agents repeat the same text in each turn of a collaboration.
     Turns,

@@ -112,7 +112,7 @@ async fn an_open_channel_or_conversation_is_followed_until_it_is_closed() {
     t.ada.say(&other, "By another thread").await;
     bo.ack(json!({"type": "unsubscribe", "thread_id": thread}))
         .await;
-    // Closing it again changes nothing.
+    // Closing the channel again changes nothing.
     bo.ack(close).await;
     t.ada.say(&thread, "Closed").await;
     assert_eq!(

@@ -21,7 +21,7 @@ struct Matter {
     /// 3 is a final statement, 2 a proposal, 1 a fragment or option, 0 a statement of facts.
     weight: usize,
     is_accepted: bool,
-    /// A newer matter repeats it.
+    /// True if a newer matter repeats this one.
     is_repeated: bool,
     /// Position of the last related line among people's lines.
     turn: usize,

@@ -15,7 +15,7 @@ struct Planted {
     agent: Option<&'static str>,
     /// Name of the only channel in which it is used.
     channel: Option<&'static str>,
-    /// People who may see it.
+    /// People who may see the entry.
     seen_by: &'static [&'static str],
 }
 

@@ -498,7 +498,7 @@ async fn a_new_epoch_makes_every_client_load_everything_again() {
         .await;
     for socket in [&mut ada, &mut bo] {
         assert_eq!(socket.closed().await, 1001);
-        // No heartbeat was due yet, so they were not closed for being silent.
+        // No heartbeat was due yet, so the socket was not closed for being silent.
         let is_heartbeat = |f: &Value| f["type"] == "heartbeat";
         assert!(!socket.drained().iter().any(is_heartbeat));
     }

@@ -126,7 +126,7 @@ impl TestDatabase {
         place
     }
 
-    /// The name of its directory, and of its `PostgreSQL` database.
+    /// Name of the directory, and of the `PostgreSQL` database.
     fn name(&self) -> &str {
         self.dir.file_name().unwrap().to_str().unwrap()
     }

@@ -12,7 +12,7 @@ export class AgentsContext {
   readonly list: AgentList;
   readonly ws: WorkspaceState;
   policy = $state.raw<WorkspacePolicy | null>(null);
-  /** Null until they are loaded. */
+  /** Null until loaded. */
   personas = $state.raw<Persona[] | null>(null);
 
   constructor(ws: WorkspaceState) {

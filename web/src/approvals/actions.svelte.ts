@@ -30,9 +30,9 @@ const KEEP = 2000;
  */
 export class Actions {
   readonly map = new SvelteMap<string, Action>();
-  /** Null until it is loaded. */
+  /** Null until loaded. */
   waiting = $state.raw<Waiting | null>(null);
-  /** Reason that it could not be loaded. */
+  /** Reason why `waiting` could not be loaded. */
   problem = $state('');
   /** Actions that waited for a decision while this page was open, and stay on screen with it. */
   readonly watched = new SvelteSet<string>();

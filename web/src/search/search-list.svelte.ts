@@ -143,7 +143,7 @@ export class SearchList {
         const now = e.data.message;
         const hit = this.hits.find((h) => h.id === now.id);
         if (now.deleted_at) return this.#lose(now.id);
-        if (hit && hit.content !== now.content) this.#soon(); // the server knows whether it still matches
+        if (hit && hit.content !== now.content) this.#soon(); // the server decides whether it is still a hit
         return;
       }
       case 'thread.updated': {

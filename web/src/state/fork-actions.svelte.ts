@@ -26,7 +26,7 @@ const LOCAL = 'new-';
 interface Start {
   fork: Fork;
   origin: Message;
-  /** Reason why it could not be started. */
+  /** Reason why the fork could not be started. */
   problem: string;
 }
 

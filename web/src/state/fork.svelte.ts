@@ -22,7 +22,7 @@ export class ForkState extends MessageWindow {
   get fork(): Fork | undefined {
     return this.#deps.forks.get(this.id);
   }
-  /** The user just created it from this message: there is nothing to load. */
+  /** The user just created the fork from this message, so there is nothing to load. */
   begin(origin: Message): void {
     this.origin = origin;
     this.status = 'ready';

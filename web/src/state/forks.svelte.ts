@@ -25,7 +25,7 @@ export class Forks {
   get(id: string): Fork | undefined {
     return this.map.get(id);
   }
-  /** Take it before the request, and pass it with the response. */
+  /** Read the version before a request, and pass it with the response. */
   get version(): number {
     return this.#version;
   }

@@ -157,7 +157,7 @@ export class Incoming {
       .thread(m.thread_id)
       .then(
         (thread) => this.#ws.learnThread(thread, version),
-        () => undefined, // the list includes it when it is loaded again
+        () => undefined, // the next load of the list includes the thread
       )
       .finally(() => this.#fetching.delete(m.thread_id));
   }

@@ -29,7 +29,7 @@ export class SendingWindow {
     this.#lock = lock;
     this.#candidate = candidate;
   }
-  /** Waits for its turn to send. */
+  /** Waits until this window may send. */
   enter(): void {
     this.#compete(false);
   }
@@ -39,7 +39,7 @@ export class SendingWindow {
     if (!before.length) return;
     this.#timer ??= setTimeout(() => {
       this.#timer = null;
-      if (this.elected || !this.#candidate.visible()) return; // when it is visible again, it flushes
+      if (this.elected || !this.#candidate.visible()) return; // a window that becomes visible flushes
       if (this.#candidate.waiting().some((i) => before.includes(i))) this.#compete(true);
       else this.takeOverLater();
     }, STEAL_AFTER_MS);

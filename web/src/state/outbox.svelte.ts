@@ -10,7 +10,7 @@ import { UploadWatch } from './outbox-uploads';
 import { SendingWindow } from './outbox-window';
 
 export interface OutboxWork {
-  /** Posts it; resolves with the thread or fork of the message. */
+  /** Posts a message; resolves with its thread or fork. */
   post(item: OutItem): Promise<string>;
   /** Newest thread of a direct channel. */
   newestThread(channel: string): Promise<string | null>;
@@ -21,9 +21,9 @@ export interface OutboxWork {
   /** The session ended; pending messages wait for the next sign-in. */
   signedOut?(): void;
   refused?(item: OutItem): void;
-  /** Retries its failed uploads. */
+  /** Retries the failed uploads of a message. */
   uploadAgain?(client_id: string): void;
-  /** Removed from the outbox, sent or not. */
+  /** A message was removed from the outbox, sent or not. */
   gone?(client_id: string): void;
 }
 
@@ -128,7 +128,7 @@ export class Outbox {
     this.#drop(client_id);
     this.#store.remove(client_id);
   }
-  /** The server has it, according to an event or a response, whichever comes first. */
+  /** The server has stored the message, according to an event or a response, whichever comes first. */
   confirm(client_id: string, place: string): void {
     const then = this.#then.get(client_id);
     if (this.items.some((i) => i.client_id === client_id)) this.remove(client_id);

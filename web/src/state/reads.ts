@@ -162,7 +162,7 @@ export class Reads {
     for (const id of stale)
       this.#api.thread(id).then(
         (t) => this.#threads.learn(t, version),
-        () => undefined, // the list includes it when it is loaded again
+        () => undefined, // the next load of the list includes the thread
       );
   }
 }

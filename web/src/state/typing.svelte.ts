@@ -25,7 +25,7 @@ export class Typing {
     }, SHOWN_MS + 50);
     this.#timers.add(timer);
   }
-  /** A message from them arrived: they stopped typing. */
+  /** A message from the user arrived, so the user has stopped typing. */
   stopped(place: string, user: string): void {
     const there = this.#who.get(place);
     if (!there?.has(user)) return;

@@ -180,7 +180,7 @@ export class WorkspaceState implements WorkspaceParts {
   channel(id: string): ChannelState {
     return this.#open.channels.get(id);
   }
-  /** Open conversation in which these messages are shown, if any. */
+  /** Open conversation of this thread or fork, if any. */
   window(x: { thread_id: string | null; fork_id: string | null }): MessageWindow | undefined {
     return this.#open.window(x);
   }

@@ -10,7 +10,7 @@ export interface Box {
   /** Draft key. */
   place(): string;
   context(): ComposerContext;
-  /** False once it is unmounted. */
+  /** False once the composer is unmounted. */
   isHere(): boolean;
   onsend(content: string, files: Held[]): void;
   /** The text contains a command, possibly restored: opens its completion menu. */

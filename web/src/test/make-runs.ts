@@ -70,7 +70,7 @@ export const steps = (...states: RunStep['state'][]): RunStep[] => [
   step({ id: 'approve', kind: 'approval', state: states[1] ?? 'pending' }),
   step({ id: 'publish', kind: 'output', state: states[2] ?? 'pending' }),
 ];
-/** Mia's run of it in a thread. */
+/** Mia's run of the workflow in a thread. */
 export const run = (x: Partial<Run> = {}): Run => ({
   id: 'run_1',
   object: 'run',
