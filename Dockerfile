@@ -11,7 +11,7 @@ RUN npm run build && node ../scripts/precompress.mjs dist
 
 FROM rust:1.95-slim-bookworm AS server
 WORKDIR /src
-# Without rust-toolchain.toml: the image has the toolchain, but not the components that only checks need.
+# Does not copy rust-toolchain.toml: the image has the toolchain, but not the components that only checks need.
 COPY .cargo .cargo
 COPY Cargo.toml Cargo.lock build.rs ./
 # Only the manifest, because this package is part of the workspace, but not of the server.

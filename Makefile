@@ -1,5 +1,5 @@
 # `make run` and `make test` are all you need; the other targets are for development.
-# Everything is built once, in the dev profile; only `make build` creates an optimized binary.
+# All targets build in the dev profile; only `make build` creates an optimized binary.
 SHELL := bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
@@ -59,7 +59,7 @@ check-web: node packages
 audit: node ## Check licenses, sources, and known vulnerabilities of dependencies
 	scripts/audit.sh
 
-# Many tests of the API wait for deadlines, so four more run at a time than there are cores.
+# Many API tests wait for deadlines, so the number of concurrent tests is four more than that of cores.
 .PHONY: test-rust
 test-rust: export RUST_TEST_THREADS ?= $(shell echo $$(($$(nproc) + 4)))
 test-rust: node test-tools ## Run the Rust tests, on SQLite and on PostgreSQL

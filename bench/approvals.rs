@@ -38,7 +38,7 @@ type Values = fn(&Found) -> &[f64];
 /// A task that waits for an approval.
 struct Parked {
     task: String,
-    /// Path of its action.
+    /// Path of the action that waits.
     action: String,
     arguments_hash: Value,
     /// Time from the mention to the model request in ms.

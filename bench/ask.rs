@@ -27,7 +27,7 @@ pub(crate) async fn ask(
     ask_for(http, thread, model, ws, "vibe").await
 }
 
-/// As `ask`, for any agent.
+/// Like `ask`, for any agent.
 pub(crate) async fn ask_for(
     http: &mut Http,
     thread: &str,

@@ -41,7 +41,7 @@ const MEASURED_WITHIN: Duration = Duration::from_secs(15);
 const REQUEST_WITHIN: Duration = Duration::from_secs(10);
 /// Time for an attack to begin, and for the server to recover from it.
 const SETTLE: Duration = Duration::from_secs(2);
-/// Time after which a client that takes nothing connects again.
+/// Time after which a client that reads nothing reconnects.
 const HELD: Duration = Duration::from_secs(3);
 
 const MEMBERS: usize = 5;
@@ -75,7 +75,7 @@ enum Attack {
     Deletes,
 }
 
-/// Each attack with its number of clients.
+/// Attacks, each with its number of clients.
 const ATTACKS: [(&str, Attack, usize); 11] = [
     (
         "sockets that resume and do not read",
@@ -118,7 +118,7 @@ const ATTACKS: [(&str, Attack, usize); 11] = [
     ),
 ];
 
-/// What the attacks need; made before all of them.
+/// Everything that the attacks need, prepared before the first one.
 struct Arena {
     team: Team,
     large_page: String,
@@ -177,8 +177,8 @@ impl Arena {
         self.requests.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// A connection from another address than that of the measured clients. Its receive buffer is small, so that the
-    /// server cannot get rid of a response that nobody reads.
+    /// Connects from an address that the measured clients do not use. The receive buffer is small, so that the server
+    /// cannot send all of a response that nobody reads.
     async fn connect(&self, n: usize) -> anyhow::Result<TcpStream> {
         let socket = TcpSocket::new_v4()?;
         socket.set_recv_buffer_size(RECEIVE_BYTES)?;
@@ -197,7 +197,7 @@ impl Arena {
         Ok(())
     }
 
-    /// One step of a client.
+    /// Performs one step of an attacking client.
     async fn step(&self, attack: Attack, n: usize, http: &mut Http) -> anyhow::Result<()> {
         let (host, cookie) = (&self.team.host, self.team.cookie(n));
         match attack {

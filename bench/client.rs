@@ -23,7 +23,7 @@ use tokio_tungstenite::{
 };
 
 const PASSWORD: &str = "correct horse";
-/// Interval of pings; shorter than the idle timeout of the server.
+/// Interval between pings, shorter than the server's idle timeout.
 const KEEP_ALIVE: Duration = Duration::from_secs(20);
 
 /// Persistent HTTP connection.
@@ -159,7 +159,8 @@ impl Team {
         Self::numbered(host, 0, size).await
     }
 
-    /// As `make`, also for further workspaces of a server with open sign-up; `first` is the number of the first account.
+    /// Like `make`, but also for further workspaces of a server with open sign-up; `first` is the number of the first
+    /// account.
     pub(crate) async fn numbered(host: &str, first: usize, size: usize) -> anyhow::Result<Self> {
         let mut founder = sign_up(host, first, None).await?;
         let workspace = founder
@@ -232,7 +233,7 @@ pub(crate) struct Conversation {
     /// ID of the thread.
     pub(crate) thread: String,
     ws: Ws,
-    /// Path of its messages.
+    /// Path of the thread's messages.
     messages: String,
 }
 

@@ -62,8 +62,8 @@ impl Engine {
         self.pattern.frame.len()
     }
 
-    /// Stores `count` messages with all rows of a post (message, event, thread counters, `seq`, client ID), and
-    /// `per_transaction` messages per transaction.
+    /// Stores `count` messages with all rows of a post (message, event, thread counters, `seq`, client ID),
+    /// `per_transaction` messages in each transaction.
     pub(crate) async fn post(&self, count: usize, per_transaction: usize) -> anyhow::Result<()> {
         self.post_in_transactions(count, per_transaction, None)
             .await

@@ -44,7 +44,7 @@ pub(crate) struct Plan {
     /// Function, and arguments of each of its calls: requests that offer the function and have no result get them instead of the
     /// text.
     pub(crate) calls: Option<(&'static str, Vec<Value>)>,
-    /// Texts do not end.
+    /// Responses never end.
     pub(crate) is_endless: bool,
 }
 
@@ -118,7 +118,7 @@ impl Model {
             .with_state(Arc::clone(&shared));
         let listener = TcpListener::bind("127.0.0.1:0").await?;
         let listener = axum::serve::ListenerExt::tap_io(listener, |tcp| {
-            // Otherwise chunks would be delayed.
+            // Without this, chunks would be delayed.
             drop(tcp.set_nodelay(true));
         });
         let url = format!(
@@ -172,7 +172,7 @@ impl Model {
         next(&mut self.answered).await
     }
 
-    /// Forgets the times of all requests and texts.
+    /// Discards the times of all requests and texts.
     pub(crate) fn forget(&mut self) {
         while self.asked.try_recv().is_ok() {}
         while self.answered.try_recv().is_ok() {}

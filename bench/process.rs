@@ -55,16 +55,16 @@ pub(crate) fn cpu(pid: u32) -> Duration {
     sum_of_times(pid, 2)
 }
 
-/// As `cpu`, and of all its children that have ended.
+/// Like `cpu`, but includes all children that have ended.
 pub(crate) fn cpu_with_ended_children(pid: u32) -> Duration {
     sum_of_times(pid, 4)
 }
 
 pub(crate) struct Process {
     child: Child,
-    /// Address that it printed after `listening on `.
+    /// Address that the process printed after `listening on `.
     pub(crate) address: String,
-    /// Address that it printed before, after `control `.
+    /// Address that the process printed before that, after `control `.
     pub(crate) control: String,
 }
 
@@ -130,7 +130,7 @@ impl Process {
 
 impl Drop for Process {
     fn drop(&mut self) {
-        // It may have already exited.
+        // The process may have already exited.
         drop(self.child.kill());
         drop(self.child.wait());
     }

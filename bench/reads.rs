@@ -86,7 +86,7 @@ pub(crate) async fn run() -> anyhow::Result<()> {
                 found.post.push(ms(started.elapsed()) / float(ASKS));
             }
             let mut asks = Vec::new();
-            // A new socket: one that says nothing for 50 s is closed.
+            // A new socket: one that sends nothing for 50 s is closed.
             let mut ws = team.socket(1).await?;
             for _ in 0..ASKS {
                 asks.push(ask(&mut http, thread, &mut model, &mut ws).await?);

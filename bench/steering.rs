@@ -49,7 +49,7 @@ const ADAPTATION: &str =
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Agent {
     Plain,
-    /// With all four parts.
+    /// The agent with all four parts.
     Steered,
 }
 

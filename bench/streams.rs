@@ -19,7 +19,7 @@ use crate::{
 pub(crate) const STREAMS: usize = 100;
 const ROUNDS: usize = 4;
 const TOKENS: usize = 100;
-/// Interval of tokens: 25 per second in each stream.
+/// Interval between tokens: 25 per second in each stream.
 pub(crate) const TOKEN_EVERY: Duration = Duration::from_millis(40);
 
 /// Latencies of one watcher in ms.

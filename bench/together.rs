@@ -1,4 +1,5 @@
-//! Agents that work together: waits between links, delegated tasks, and steps of runs, Stop, and CPU time, each beside a plain reply.
+//! Agents that work together, compared with a plain reply: waits between links, delegated tasks, and steps of runs,
+//! Stop, and CPU time.
 
 use std::{sync::Arc, time::Instant};
 
@@ -30,7 +31,7 @@ const PARTS: [&str; 5] = ["title", "dates", "names", "sources", "tone"];
 /// Branches of the run that is stopped, and tasks that each of them delegates.
 const BRANCHES: usize = 5;
 const LEAVES: usize = 3;
-/// Maximum number of tasks of a tree that run at once.
+/// Maximum number of tasks of a tree that run concurrently.
 const RUNNING_MAX: usize = 5;
 const WRITER: &str = "scribe";
 const CHECKER: &str = "checker";
@@ -110,13 +111,13 @@ struct Workspace {
     server: Server,
     team: Team,
     model: Model,
-    /// Path of a workflow with agents one after the other.
+    /// Path of a workflow whose agents run in sequence.
     line: String,
     /// Path of a workflow with agents in branches, which delegate.
     tree: String,
 }
 
-/// Waits until a task has completed, whatever its children do.
+/// Waits until a task has completed, regardless of its children.
 async fn completed(conversation: &mut Conversation, task: &str) -> anyhow::Result<()> {
     loop {
         let frame: Value = serde_json::from_str(&conversation.next_of(task).await?)?;
@@ -172,7 +173,7 @@ impl Workspace {
         let step = |n| json!({"id": format!("s{n}"), "kind": "agent", "prompt": "Write it."});
         let steps: Vec<Value> = (0..STEPS).map(step).collect();
         let line = workflow(&mut http, &json!({"name": "line", "steps": steps})).await?;
-        // The loop guard takes equal delegations of an agent for repetitions.
+        // The loop guard counts equal delegations of an agent as repetitions.
         let (mut agents, mut branches) = (Vec::new(), Vec::new());
         for n in 0..BRANCHES {
             let id = agent(&mut http, &format!("editor-{n}"), delegate.clone()).await?;

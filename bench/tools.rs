@@ -100,7 +100,7 @@ impl Workspace {
             let mut conversation = Conversation::start(&self.team).await?;
             for n in 0..QUESTIONS {
                 let query = self.words.query();
-                // Whichever is second reads cached pages.
+                // The second one reads cached pages, so the two alternate.
                 let (searched, (task, took)) = if n % 2 == 0 {
                     let searched = search(&mut conversation.http, &query).await?;
                     (searched, self.ask(&mut conversation, &query).await?)
@@ -167,8 +167,9 @@ pub(crate) async fn index_all(place: &DatabaseUrl) -> anyhow::Result<()> {
     .await?;
     index::bring_up_to_date(&db).await?;
     if db.engine() == DatabaseEngine::Postgres {
-        // As its autovacuum does within a minute, which skips tables without changes: statistics of an empty table make plans that read
-        // all of it, and PostgreSQL keeps these plans while the measured questions fill the tables of tasks.
+        // Updates the statistics, as autovacuum does within a minute. It skips tables without changes: with the
+        // statistics of an empty table, plans read the whole table, and PostgreSQL keeps these plans while the
+        // measured questions fill the tables of tasks.
         db.write(Uuid::nil(), async |c: &mut Conn| {
             c.q("analyze messages, search_index").run().await
         })

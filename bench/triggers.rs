@@ -1,5 +1,5 @@
-//! Cost of what waits for messages and for times: posts beside workflows of other channels, slots of schedules, and idle servers with
-//! schedules.
+//! Cost of workflows and schedules: posts beside workflows of other channels, slots of schedules, and idle servers
+//! with schedules.
 
 use std::{
     sync::Arc,

@@ -18,7 +18,7 @@ import time
 
 from bench_server import founder, post
 
-# Messages at the end that no pass takes.
+# Number of messages at the end that passes leave out.
 KEPT = 10
 
 

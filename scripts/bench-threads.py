@@ -39,7 +39,7 @@ import model  # noqa: E402
 WINDOW = 50
 WAIT_SECONDS_MAX = 120
 ASKED_MAX = 5
-# Number of threads that are posted, and asked in, at once.
+# Number of threads that are processed at the same time.
 AT_ONCE = 4
 ITEM_CHARS_MAX = 240
 # Number of messages that are near another one.
@@ -261,10 +261,10 @@ class Result:
     thread: str
     language: str
     fact: dict
-    # Where the current fact is: parts of what was sent.
+    # Where the current fact is found: parts of the prompt.
     found: set
     in_record: bool
-    # Where its old value is told as current.
+    # Parts of the prompt that state its old value as current.
     told: dict
     is_corrected_in_window: bool
     sent: Sent

@@ -16,7 +16,7 @@ FUNCTION_WORDS = set(
     "hatte ich ihr im in ist ja kann kein keine man mehr mit nach nicht noch nur ob oder schon sein sich sie sind so um und uns unser viel "
     "vom von vor wann war warum was wegen weil welche welchem welchen welcher welches wem wen wenn wer wie wir wird wo zu zum zur über".split()
 )
-# Words for what is asked for, which an answer seldom repeats.
+# Words that name the requested value, and that an answer seldom repeats.
 KIND_WORDS = set("day days date time amount tag tage datum uhr betrag".split())
 ENDING = re.compile(r"(?<=\w{3})(ing|ed|es|er|en|s|e|n)$")
 # A search result: its handle, author, place, and day, then its text.
@@ -103,7 +103,7 @@ class Reader:
         question = asked.split("\n\n")[-1].replace("@vibe", "").strip()
         results = [message["content"] for message in messages if message["role"] == "tool"]
         words = content_words(question)
-        # Fewer words after a search without results: the longer ones.
+        # After a search without results, search for the longer words only.
         if len(results) == 1 and not hits(results):
             half = sorted(words, key=len)[len(words) // 2 :]
             if len(half) < len(words):

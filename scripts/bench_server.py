@@ -33,7 +33,7 @@ class Person:
     def send(self, method, path, body=None):
         """Returns the status and the body of the response."""
         if time.monotonic() - self.used_at > IDLE_SECONDS_MAX:
-            # It is opened again by the request.
+            # The request opens the connection again.
             self.http.close()
         self.http.request(method, path, json.dumps(body) if body is not None else None, self.headers)
         reply = self.http.getresponse()

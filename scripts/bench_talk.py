@@ -24,7 +24,7 @@ TALK_SHARE = 0.65
 STEEPNESS = 1.2
 # Length of a run of words that identifies private text.
 RUN_WORDS = 4
-# Words that hold for a whole thread.
+# Kinds of words that are chosen once for a whole thread.
 BOUND = ["customer", "supplier", "product", "place", "system", "matter"]
 MONTH_DAYS = 28
 
@@ -35,7 +35,7 @@ class Channel:
     language: str
     is_private: bool
     members: list
-    # In place of customers.
+    # Subjects that this channel uses in place of customers.
     subjects: list
 
 
@@ -56,7 +56,7 @@ class Fact:
 class Post:
     author: str
     text: str
-    # Number of the fact that it states.
+    # Number of the fact that the post states.
     fact: int | None = None
 
 
@@ -69,7 +69,7 @@ class Thread:
 @dataclasses.dataclass(frozen=True)
 class Question:
     fact: Fact
-    # Channel in which it is asked.
+    # Channel in which the question is asked.
     place: str
     asker: str
     language: str

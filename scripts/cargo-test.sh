@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Runs `cargo test` with these arguments. A few failed tests are run again, one after another: the suite passes if they pass
 # alone, and their names are the last lines of its output. Thousands of tests with deadlines share the processors of a machine
-# that may be busy; a test that fails here is unsteady and has to be mended, but it does not hide the result of the others.
+# that may be busy; a test that fails here is flaky and has to be fixed, but it does not hide the result of the others.
 #
 #   scripts/cargo-test.sh --quiet --test api
 set -euo pipefail

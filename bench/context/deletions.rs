@@ -1,4 +1,5 @@
-//! Deletions in a thread in which an agent replied 5,000 times, compared with a thread of people, and posts beside them.
+//! Deletions in a thread in which an agent replied 5,000 times, compared with a thread of people, and posts during
+//! them.
 
 use std::time::{Duration, Instant};
 
@@ -18,9 +19,9 @@ use crate::{
 const REPLIES: usize = 5_000;
 const REPLIES_PER_SOCKET: usize = 100;
 const ROUNDS: usize = 5;
-/// Deletions in a thread and a round, one after another.
+/// Deletions per round in a thread, one after another.
 const DELETIONS: usize = 40;
-/// Posts of a round, beside deletions that begin with some of them.
+/// Posts per round; deletions begin together with some of them.
 const POSTS: usize = 400;
 const POSTS_PER_DELETION: usize = 10;
 const BESIDE: usize = POSTS / POSTS_PER_DELETION;

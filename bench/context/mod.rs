@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use crate::client::{Http, text};
 
 const AGENT: &str = "scribe";
-/// In the system text of the agent's requests, but in no request for a summary.
+/// Text in the system text of the agent's requests, but not in requests for summaries.
 const INSTRUCTIONS: &str = "You keep the minutes of the harbor.";
 
 pub(crate) async fn run() -> anyhow::Result<()> {

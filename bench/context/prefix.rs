@@ -26,7 +26,7 @@ const SUMMARIZED_WITHIN: Duration = Duration::from_secs(30);
 struct Requests(Vec<Request>);
 
 struct Request {
-    /// Its messages as JSON.
+    /// The request's messages as JSON.
     messages: String,
     /// Number of messages before the window that are summarized; `None` without a summary.
     summarized: Option<usize>,
@@ -44,7 +44,7 @@ impl Requests {
     async fn collect(agent: &str, compaction: &'static str) -> anyhow::Result<Self> {
         let model = Model::start().await?;
         let mut settings = model.settings();
-        // The messages of days are posted within seconds.
+        // Messages are posted much faster than people write, so passes must not wait for each other.
         settings.extend([("COMPACTION", compaction), ("COMPACTION_INTERVAL", "0s")]);
         let server = Server::start(&settings).await?;
         let team = Team::make(&server.process.address, 1).await?;
@@ -52,7 +52,7 @@ impl Requests {
         make_agent(&mut http).await?;
         let id = agent_id(&mut http, agent).await?;
         let mut conversation = Conversation::start(&team).await?;
-        // In the system text of its replies, but in no request for a summary.
+        // Text in the system text of the agent's replies, but not in requests for summaries.
         model.keep(&format!("(@{agent}), taking part"));
         let mut words = Words::new();
         for n in 1..=MESSAGES {

@@ -33,7 +33,7 @@ const MESSAGES_PER_TRANSACTION: usize = 5_000;
 /// Maximum numbers of entries in a workspace and in a conversation.
 const ENTRIES: usize = 50_000;
 const ENTRIES_PER_THREAD: usize = 2_000;
-/// Questions before the measurement, and measured ones.
+/// Number of unmeasured questions at the start, and of measured ones.
 const WARM_UP: usize = 30;
 const QUESTIONS: usize = 300;
 
@@ -48,7 +48,7 @@ struct Found {
     messages: usize,
 }
 
-/// The conversation of the questions.
+/// The conversation in which the questions are asked.
 struct Place {
     workspace: WorkspaceId,
     channel: ChannelId,
@@ -70,7 +70,7 @@ impl Place {
             channel: self.channel,
             thread: self.thread,
             conversation: Conversation::Thread(self.thread),
-            // No message has it.
+            // An ID that no message has.
             trigger: MessageId::new(),
             trigger_seq: i64::MAX,
             question,
@@ -131,7 +131,7 @@ pub(super) async fn run() -> anyhow::Result<()> {
         add_entries(&db, &place, thread, &mut words).await?;
     }
     if db.engine() == DatabaseEngine::Postgres {
-        // As its autovacuum does within a minute.
+        // Updates the statistics, as autovacuum does within a minute.
         db.write(Uuid::nil(), async |c: &mut Conn| {
             c.q("analyze memories, memory_words").run().await
         })
@@ -145,7 +145,7 @@ pub(super) async fn run() -> anyhow::Result<()> {
         let question = words.message();
         // Each question reads a snapshot of its own, as a reply does.
         let mut c = db.snapshot().await?;
-        // Whichever is second reads cached pages.
+        // The second one reads cached pages, so the two alternate.
         let (searched, recalled) = if n % 2 == 0 {
             let searched = search(&mut http, &question).await?;
             (searched, place.recall(&mut c, &question, &mut found).await?)

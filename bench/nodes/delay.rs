@@ -1,4 +1,5 @@
-//! Additional delay of a message on the other node at a moderate rate, beside a bare message over the same bus.
+//! Additional delay of a message on the other node at a moderate rate, compared with a bare message over the same
+//! bus.
 
 use std::time::{Duration, Instant};
 
@@ -21,7 +22,7 @@ use crate::{
 const ROUNDS: usize = 3;
 const POSTS: usize = 150;
 const BARE_MESSAGES: usize = 100;
-/// Interval of posts: 50 per second.
+/// Interval between posts: 50 per second.
 const EVERY: Duration = Duration::from_millis(20);
 const CHANNEL: &str = "bench";
 

@@ -5,7 +5,8 @@ use std::{ops::Sub, time::Duration};
 use super::{nats::NatsServer, postgres::DatabaseServer};
 use crate::process::{Process, Scratch};
 
-/// Time after which nodes know of each other and have heard of each other over NATS, so that they no longer use NOTIFY.
+/// Time after which nodes know of each other and have received messages from each other over NATS, so that they no
+/// longer use NOTIFY.
 const SETTLED_AFTER: Duration = Duration::from_secs(4);
 /// Key that the nodes share.
 const SECRET_KEY: &str = "AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA=";

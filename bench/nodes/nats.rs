@@ -66,7 +66,7 @@ async fn read_url(ports: &Path) -> String {
 
 impl Drop for NatsServer {
     fn drop(&mut self) {
-        // It may have already exited.
+        // The process may have already exited.
         drop(self.child.kill());
         drop(self.child.wait());
         drop(std::fs::remove_dir_all(&self.dir));

@@ -115,7 +115,7 @@ impl OwnServer {
         command
     }
 
-    /// Starts the server, without waiting for it.
+    /// Starts the server without waiting until it is ready.
     pub(super) fn go_on(&mut self) -> anyhow::Result<()> {
         let sockets = format!("unix_socket_directories={}", self.dir.display());
         let child = self

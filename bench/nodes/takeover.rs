@@ -27,16 +27,16 @@ use crate::{
 
 const SOCKETS: usize = 5000;
 const MEMBERS: usize = 50;
-/// Sockets that are opened at the same time before the node is killed.
+/// Number of sockets that are opened concurrently before the node is killed.
 const OPENED_AT_ONCE: usize = 32;
 /// Events that each socket missed.
 const MISSED: usize = 10;
 /// Sockets that resume one after another, for comparison.
 const ALONE: usize = 200;
-/// Sockets of another workspace on the survivor, and the interval of its posts.
+/// Sockets of another workspace on the surviving node, and the interval between its posts.
 const WATCHERS: usize = 50;
 const POST_EVERY: Duration = Duration::from_millis(50);
-/// Time of its posts before the node is killed.
+/// Duration of the posts on the survivor before the node is killed.
 const QUIET: Duration = Duration::from_secs(6);
 const RETRY_EVERY: Duration = Duration::from_millis(100);
 const RESUMES_WITHIN: Duration = Duration::from_mins(1);
@@ -78,7 +78,7 @@ impl Traffic {
     }
 }
 
-/// Posts until `stopped`; returns all posts when they are delivered.
+/// Posts until `stopped`; returns all posts once they are delivered.
 async fn post_until(
     team: Team,
     opened: oneshot::Sender<()>,
@@ -225,7 +225,7 @@ pub(super) async fn run() -> anyhow::Result<()> {
     let traffic = Traffic::start(other).await?;
     tokio::time::sleep(QUIET).await;
 
-    // Kills it, like `kill -9`.
+    // Kills the first node, like `kill -9`.
     drop(group.nodes.remove(0));
     let lost_at = Instant::now();
     drop(sockets);

@@ -138,7 +138,7 @@ pub const METRICS: &[Metric] = &[
         &[],
         Kind::Histogram(SHORT),
         Unit::Seconds,
-        "delay of the heartbeats of other nodes",
+        "delay of heartbeats from other nodes",
     )
     .there_from_start(ONCE),
     metric(
@@ -146,7 +146,7 @@ pub const METRICS: &[Metric] = &[
         &["cause"],
         Kind::Counter,
         Unit::Count,
-        "events that had to be read because the bus did not deliver them: `poll`, `slow_consumer`",
+        "events that had to be read from the log because the bus did not deliver them: `poll`, `slow_consumer`",
     )
     .there_from_start(&[&["poll"], &["slow_consumer"]]),
     metric(

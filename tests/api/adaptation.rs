@@ -18,7 +18,7 @@ const GREAT: &str = "this is great";
 const PLAIN: &str = "what is the plan for the harbor";
 const STEP: &str = "Go one step at a time.";
 
-/// A team in which the agent `sage`, with these fields, can adapt to Ada; and the path of the agent.
+/// A team with the agent `sage`, which has these fields and can adapt to Ada, and the agent's path.
 async fn adapting(settings: &[(&str, &str)], fields: Value) -> (Team, String) {
     let t = team_with(settings).await;
     allow(&t, true).await;
@@ -28,12 +28,12 @@ async fn adapting(settings: &[(&str, &str)], fields: Value) -> (Team, String) {
     (t, path)
 }
 
-/// Scores without reflections.
+/// Settings that score messages but never reflect on them.
 fn scores_only() -> Value {
     json!({"sentiment": {"enabled": true, "presets": []}})
 }
 
-/// A metaprompt that people start.
+/// A metaprompt that runs only on request.
 fn manual(id: &str) -> Value {
     json!({"id": id, "template": format!("Marker {id}. {{{{evidence}}}}"), "trigger": {"type": "manual"}})
 }
@@ -76,7 +76,7 @@ fn classes(state: &Value) -> Vec<String> {
     scores.iter().map(|score| text(score, "/class")).collect()
 }
 
-/// The tasks of adaptation that a person sees in a thread, oldest first.
+/// Adaptation tasks that a person sees in a thread, oldest first.
 async fn own_tasks(who: &Person, thread: &str) -> Vec<Value> {
     let tasks = who.every(&format!("/v1/tasks?thread_id={thread}")).await;
     let is_own = |task: &Value| task["kind"] == "reflect" || task["kind"] == "utility";
@@ -85,7 +85,7 @@ async fn own_tasks(who: &Person, thread: &str) -> Vec<Value> {
     own
 }
 
-/// The same, once all of them have ended.
+/// The same tasks, once all of them have ended.
 async fn ended(who: &Person, thread: &str) -> Vec<Value> {
     loop {
         let tasks = own_tasks(who, thread).await;
@@ -113,7 +113,7 @@ async fn reflect(who: &Person, sage: &str, thread: &str, metaprompt: &str) -> Va
     queued["task"].clone()
 }
 
-/// Runs a reflection with this answer; returns the task.
+/// Starts a reflection that the model answers with `changes`; returns its task.
 async fn reflected(t: &Team, sage: &str, thread: &str, changes: &Value) -> Value {
     t.model().script("reflection", [answer(changes)]);
     let task = reflect(&t.ada, sage, thread, "check-in").await;
@@ -409,7 +409,7 @@ async fn a_reflection_changes_the_system_text_from_the_next_turn_on() {
     let asked = t.model().asked("sage", 2).await;
     assert!(!asked[0].instructions().contains(sentences));
     assert!(asked[1].instructions().ends_with(sentences));
-    // There is no notice: the thread has only questions and replies.
+    // Nothing posts a notice: the thread has only questions and replies.
     assert_eq!(t.ada.messages(&thread).await.len(), 5);
 
     // Another person is treated as before, and so is Ada elsewhere.
@@ -504,7 +504,7 @@ async fn only_the_person_sees_a_state_and_its_tasks() {
     assert!(received(&t.bo.events().await));
     assert!(!shown(&t.ada, "/v1/audit-log").await);
 
-    // An admin's request is about the admin.
+    // A reflection that an admin requests is about the admin, not about other people.
     let theirs = state(&t.ada, &sage, &thread).await;
     assert_eq!(classes(&theirs), [""; 0]);
     assert_eq!(t.ada.every(STATES).await, Vec::<Value>::new());
@@ -681,7 +681,7 @@ async fn at_most_one_reflection_follows_a_reply() {
     t.model()
         .script("reflection", std::iter::repeat_n(answer(&json!({})), 9));
     let thread = t.ada.thread(&t.general, "Root").await;
-    // After a reflection on an event, none follows in the next turn.
+    // After a reflection on an event, no reflection follows in the next turn.
     for (words, wanted) in [
         (TERRIBLE, vec!["The person seems frustrated"]),
         (TERRIBLE, vec!["The person seems frustrated"]),

@@ -27,7 +27,7 @@ fn said(answer: &Value) -> Answer {
     Answer::text(&answer.to_string())
 }
 
-/// Creates an agent from a draft as it is.
+/// Creates an agent from an unchanged draft.
 async fn post(person: &Person, drafted: &Value) -> Value {
     person
         .post("/v1/agents", drafted["draft"].clone())
@@ -218,7 +218,7 @@ async fn a_person_drafts_ten_agents_an_hour() {
         draft(&t.bo).await.is(200);
         draft(&robot).await.is(200);
     }
-    // Requests that are refused before the model is called do not count.
+    // Requests that are rejected before the model is called do not count.
     t.bo.post(DRAFT, json!({"description": ""}))
         .await
         .refused(422);

@@ -641,7 +641,7 @@ async fn own_instruction_files_are_part_of_the_version() {
     assert_eq!(t.ada.get(&old).await.ok()["content"], "First orders.");
     let none = format!("{sage}/files/AGENTS.md?version=1");
     t.ada.get(&none).await.refused(404);
-    // Other changes keep them, and so do a copy and a rollback.
+    // Other changes, a copy, and a rollback keep these files.
     t.ada
         .patch(&sage, json!({"description": "Knows"}))
         .await
@@ -667,7 +667,7 @@ async fn own_instruction_files_are_part_of_the_version() {
         read(&t.bo, &sage, "AGENTS.md").await["content"],
         "First orders."
     );
-    // They are not inherited.
+    // These files are not inherited.
     let parent = sage.rsplit_once('/').unwrap().1;
     let child = make(&t.ada, "owl", json!({"base_profile_id": parent})).await;
     t.ada

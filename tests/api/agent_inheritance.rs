@@ -1235,7 +1235,7 @@ async fn a_base_has_at_most_1000_children() {
     let base = make(&t.ada, "base", None, json!({})).await;
     make(&t.ada, "child", Some(&base), json!({})).await;
     let other = make(&t.ada, "other", None, json!({})).await;
-    // Inserts rows directly, which is cheaper than 998 requests.
+    // Inserts rows directly, which is faster than 998 requests.
     let new_id = match t.app.place.postgres {
         Some(_) => "gen_random_uuid()",
         None => "randomblob(16)",

@@ -128,7 +128,7 @@ fn everything() -> Value {
     })
 }
 
-/// Metaprompts that people start.
+/// Metaprompts that run only on request.
 fn metaprompts(count: usize, template: &str) -> Value {
     let metaprompt = |n: usize| json!({"id": format!("ask-{n}"), "template": template, "trigger": {"type": "manual"}});
     (0..count).map(metaprompt).collect()
@@ -1489,7 +1489,7 @@ async fn only_admins_can_make_an_active_agent_the_default() {
 }
 
 #[tokio::test]
-async fn tools_that_replies_cannot_use_are_stored_and_say_why() {
+async fn tools_that_replies_cannot_use_are_stored_with_the_reason() {
     let t = team().await;
     let tools = json!([
         {"type": "mcp", "server_label": "wiki", "server_url": "https://wiki.example", "require_approval": "always",

@@ -60,7 +60,7 @@ async fn copy_agent(place: &TestDatabase, count: usize) {
 }
 
 #[tokio::test]
-async fn lists_of_more_than_1000_agents_are_complete_or_say_what_is_missing() {
+async fn lists_of_more_than_1000_agents_are_complete_or_report_what_is_missing() {
     const COPIES: usize = 1001;
     let t = team().await;
     t.ada.make_agent("sage").await;

@@ -170,7 +170,7 @@ async fn an_export_contains_nothing_specific_to_its_workspace() {
 }
 
 #[tokio::test]
-async fn a_copy_asks_and_reads_no_less_carefully() {
+async fn a_copy_keeps_approval_rules_and_reads_no_further_channels() {
     let (_app, ada, bo) = two_workspaces().await;
     let general = id(&ada.channel("general").await);
     let tools = json!([{"type": "file_search", "filters": {"channel_ids": [general]}}]);

@@ -1,4 +1,5 @@
-//! Delegations that replies announce: each one is made, and texts that only sound like one cost no further round.
+//! Delegations that replies announce: each one is made, and texts that only sound like an announcement cause no
+//! further round.
 
 use futures::future::join_all;
 use serde::Deserialize;
@@ -10,7 +11,7 @@ use crate::{
     support::{Answer, Request, Team, team_with, text},
 };
 
-/// Number of questions at the same time.
+/// Number of concurrent questions.
 const AT_ONCE: usize = 10;
 const REMINDER: &str = "You said that you would ask Coder, but you did not call delegate.";
 
@@ -20,7 +21,7 @@ struct Corpus {
     others: Vec<String>,
 }
 
-/// Says the text of its case. Reminded, it delegates, and then ends its reply.
+/// Replies with the text of its case. When reminded of the announcement, it delegates and then ends its reply.
 fn lead(texts: &[String], request: &Request) -> Answer {
     let case = case_of(request);
     if !request.rounds().is_empty() {

@@ -8,7 +8,7 @@ use crate::{
     tools_loop::{actions, reader},
 };
 
-/// Rules that require a person for searches.
+/// Rules that require a person's approval for searches.
 fn asking(user: &str) -> Value {
     json!([{"action": "search", "requires": "specific_user", "user_id": user}])
 }

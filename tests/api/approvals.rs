@@ -16,7 +16,7 @@ fn search(query: &str) -> (&'static str, Value) {
     ("search_messages", json!({"query": query}))
 }
 
-/// An agent whose searches need the requester's approval, and a task of Bo that waits for it.
+/// An agent whose searches need the requester's approval, and a task of Bo that is parked until then.
 struct Parked {
     t: Team,
     thread: String,
@@ -639,7 +639,7 @@ async fn approvals_that_were_stored_as_json_are_kept() {
 
 #[tokio::test]
 async fn an_approval_is_spent_at_most_once_whenever_the_process_dies() {
-    // A read that a person approved does not run again: nobody approved a second one.
+    // A read that a person approved does not run again, because nobody approved a second one.
     for (failpoint, state) in [
         ("action_start:1", "done"),
         ("action_started:1", "failed"),

@@ -476,7 +476,7 @@ async fn an_incomplete_file_is_rejected_and_changes_nothing() {
         let at = whole.len() * n / 20;
         let mut bytes = whole.clone();
         bytes[at] ^= 0x10;
-        // In compressed data, a reference can be changed to one to an equal text.
+        // In compressed data, a changed byte can turn a reference into one to an equal text.
         if unpacked(&bytes).is_ok_and(|same| same == content) {
             continue;
         }

@@ -16,7 +16,7 @@ use crate::support::{
 const KIB: usize = 1024;
 const MIB: usize = 1024 * KIB;
 
-/// A text of this size that differs everywhere, and from other texts.
+/// A text of this size without repetitions, which differs from that of every other name.
 fn words(name: &str, bytes: usize) -> String {
     let mut all = String::with_capacity(bytes + 32);
     for n in 0.. {
@@ -269,7 +269,7 @@ async fn an_unreachable_s3_fails_uploads_and_downloads_with_503_and_stores_nothi
         t.ada.get(&text(&file, "/url")).await.refused(503),
         "unavailable"
     );
-    // A download that had begun ends with an error, not as if it was complete.
+    // A download that had begun ends with an error, not as if it were complete.
     let rest = async {
         while let Some(bytes) = begun.chunk().await? {
             drop(bytes);
@@ -315,7 +315,7 @@ async fn uploads_move_to_s3_and_back_while_they_are_used() {
             .map_or("", |(_, url)| *url);
         t.app.restart(&[("BLOBS_URL", url)]).await;
         let ada = t.ada.at(&t.app.base);
-        // The settings move nothing by themselves.
+        // Changing the settings alone moves nothing.
         let stored = place
             .texts("select b.store from files f join blobs b on b.hash = f.hash")
             .await;
@@ -407,7 +407,7 @@ async fn a_backup_includes_the_uploads_and_a_restore_puts_them_where_the_setting
     let backup = t.app.place.dir.join("backup.ovb");
     let file = backup.to_str().unwrap();
     run(&t.app.place, t.model(), &s3.settings(), &["backup", file]).await;
-    // The backup has everything: the objects are not needed.
+    // The backup is complete without the objects.
     for key in s3.keys().await {
         s3.bucket().delete(&key).await.unwrap();
     }

@@ -1,4 +1,4 @@
-//! Budgets: limits of what model calls use, reserved before each request and settled at its end.
+//! Budgets: limits on what model calls use, reserved before each request and settled at its end.
 
 use serde_json::{Value, json};
 
@@ -10,7 +10,7 @@ use crate::{
     },
 };
 
-/// A reply with this usage.
+/// A reply that reports this usage.
 fn used(input: i64, output: i64) -> Answer {
     Answer::stream()
         .piece("Yes.")
@@ -37,7 +37,7 @@ fn this_month() -> String {
     chrono::Utc::now().format("%B").to_string()
 }
 
-/// Waits until the database has this number.
+/// Waits until a query returns this number.
 async fn until(place: &TestDatabase, sql: &str, wanted: i64) {
     let sql = [sql.to_owned()];
     let reached = async {
@@ -279,7 +279,7 @@ async fn a_reply_without_budget_fails_at_once_with_a_notice() {
     t.bo.completed(&task).await;
 }
 
-/// Has these programs make 25 calls at the same time, with a budget for 10.
+/// Lets these programs make 25 concurrent calls within a budget for 10.
 async fn assert_no_overshoot(t: &Team, programs: &[Person]) {
     // Each call reserves more than the 1,000 tokens that it uses, and less than 1,100.
     set(&t.ada, json!([monthly(11_000)])).await;
@@ -322,14 +322,14 @@ async fn assert_no_overshoot(t: &Team, programs: &[Person]) {
 const MANY_CALLS: [(&str, &str); 2] = [("WORKERS", "200"), ("RATE_LIMITS", "off")];
 
 #[tokio::test]
-async fn budget_edge_25_parallel_calls_cannot_overshoot() {
+async fn parallel_calls_cannot_overshoot_a_budget() {
     let t = team_with(&MANY_CALLS).await;
     let program = program(&t).await;
     assert_no_overshoot(&t, &[program]).await;
 }
 
 #[tokio::test]
-async fn budget_edge_25_parallel_calls_on_two_nodes_cannot_overshoot() {
+async fn parallel_calls_on_two_nodes_cannot_overshoot_a_budget() {
     if !is_shared_engine() {
         return;
     }
@@ -550,7 +550,7 @@ async fn a_draft_that_a_person_waits_for_is_refused_without_budget() {
 }
 
 #[tokio::test]
-async fn admins_hear_when_budgets_change_and_when_one_runs_out() {
+async fn admins_are_notified_when_budgets_change_and_when_one_runs_out() {
     let t = team().await;
     set(&t.ada, json!([monthly(20_000)])).await;
     let updates = async |who: &Person| {

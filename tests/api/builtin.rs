@@ -118,7 +118,7 @@ async fn thanks_get_a_reaction_and_no_message() {
                 && event["data"]["message"]["reactions"] == expected
         })
         .await;
-    // A person's reaction is added to it; removing that one keeps the agent's.
+    // A person's reaction is added to the agent's; removing it keeps the agent's.
     let path = format!("/v1/messages/{message}/reactions/👍");
     t.bo.put(&path, json!({})).await.is(200);
     t.bo.delete(&path).await.is(200);
@@ -193,7 +193,7 @@ async fn answers_come_from_what_everyone_in_the_conversation_can_read() {
     );
     assert_eq!(reply["metadata"]["sources"][0]["channel_id"], ops.as_str());
 
-    // Both can read the private channel, but not everybody who reads #general can.
+    // Ada and Bo can read the private channel, but not everybody who reads #general can.
     let nothing = "I found nothing about this that everyone here can read.";
     for who in [&t.ada, &t.bo] {
         let reply = reply_to(who, &thread, "@vibe who is the merger partner?").await;
@@ -207,7 +207,7 @@ async fn answers_come_from_what_everyone_in_the_conversation_can_read() {
     let there = t.ada.thread(&secret, "Agenda").await;
     let found = answer(&t.bo, &there, "@vibe who is the merger partner?").await;
     assert!(found.contains("Contoso"), "{found}");
-    // Another private channel with other people does not see it.
+    // Nothing from it is quoted in another private channel with other people.
     let cy = t.app.join(&t.ada, "Cy", "member").await;
     let other = t.ada.private_channel("hiring", &[&cy]).await;
     let there = t.ada.thread(&other, "Agenda").await;

@@ -1,4 +1,4 @@
-//! The newest page of a thread, which the server keeps as bytes, is always that of the database.
+//! The newest page of a thread, which the server caches as bytes, always equals the one in the database.
 
 use openvibe::{
     db::{Conn, DbError},
@@ -146,7 +146,7 @@ async fn a_page_shows_the_current_names_of_people_and_agents() {
     t.ada.delete(&gone).await.ok();
     names(["Boris", "Ada", "Sage of Rust"]).await;
 
-    // Nothing in this workspace announces a name of a former member.
+    // In this workspace, no event announces a former member's new name.
     let member = format!("/v1/members/{}", t.bo.id);
     t.ada.delete(&member).await.ok();
     names(["Boris", "Ada", "Sage of Rust"]).await;

@@ -8,7 +8,7 @@ async fn cancel(t: &Team, task: &str) -> Value {
     t.ada.act(&format!("/v1/tasks/{task}/cancel")).await.is(200)
 }
 
-/// A thread with a question that the model first refused, and the failed task.
+/// A thread with a question whose first model call was rejected, and the failed task.
 async fn failed(t: &Team) -> (String, String) {
     t.model().script("vibe", [Answer::status(400, "{}")]);
     let thread = t.bo.thread(&t.general, "Root").await;

@@ -1,4 +1,4 @@
-//! Catch-up: what happened in a thread since a person read it.
+//! Catch-up: summaries of what happened in a thread since a person read it.
 
 use std::time::Duration;
 
@@ -24,13 +24,13 @@ async fn caught_up(by: &Person, thread: &str) -> Value {
     by.get(&path(thread, 0)).await.ok()
 }
 
-/// Has a model write the catch-up, and returns the task as it ended.
+/// Requests a catch-up by the model, and returns the ended task.
 async fn written(by: &Person, thread: &str) -> Value {
     let queued = by.post(&path(thread, 0), json!({})).await.is(202);
     by.ended(&text(&queued, "/task/id")).await
 }
 
-/// A thread with 24 messages, of which the second and the third say something.
+/// A thread with 24 messages, of which only the second and the third are worth mentioning.
 async fn busy_thread(t: &Team, channel: &str) -> (String, Vec<String>) {
     let thread = t.ada.thread(channel, "The week of the importer").await;
     let mut messages = Vec::new();
@@ -99,7 +99,7 @@ async fn without_a_model_lines_quote_the_messages_after_a_seq() {
 }
 
 #[tokio::test]
-async fn by_default_it_begins_after_what_the_person_has_read_and_moves_no_marker() {
+async fn a_catch_up_begins_after_the_read_marker_by_default_and_does_not_move_it() {
     let t = people().await;
     let (thread, messages) = busy_thread(&t, &t.general).await;
     let message =
@@ -160,7 +160,7 @@ async fn entries_of_summaries_take_the_place_of_their_messages() {
 }
 
 #[tokio::test]
-async fn a_model_writes_it_for_the_person_who_asked_only() {
+async fn a_catch_up_written_by_a_model_is_only_for_its_requester() {
     let t = people().await;
     let (thread, messages) = busy_thread(&t, &t.general).await;
     t.model().script("catch_up", [shipped()]);
@@ -171,7 +171,7 @@ async fn a_model_writes_it_for_the_person_who_asked_only() {
     );
     let own = caught_up(&t.bo, &thread).await;
     assert_eq!(own["by"], task["token_usage"]["model"]);
-    // The price is not in the messages.
+    // The messages do not contain the price.
     assert_eq!(
         texts(&own),
         [
@@ -396,7 +396,7 @@ async fn catch_ups_are_exported_to_their_person_and_erased_with_them() {
 }
 
 #[tokio::test]
-async fn suggestions_can_be_turned_off_and_are_nobody_elses_business() {
+async fn suggestions_can_be_turned_off_and_nobody_else_sees_the_setting() {
     let t = people().await;
     let me = "/v1/auth/me";
     assert_eq!(t.bo.get(me).await.ok()["user"]["suggestions"], true);

@@ -1,4 +1,4 @@
-//! Agents of channels: settings, replies without a mention, and their limit per day.
+//! Channel agents: settings, replies without a mention, and the daily limit.
 
 use std::collections::HashMap;
 
@@ -242,7 +242,7 @@ async fn nothing_happens_for_an_author_who_cannot_invoke_the_agent() {
         let notices = messages.iter().filter(|m| m["kind"] == "notice").count();
         assert_eq!(notices, 0);
     }
-    // The mode of an agent that one cannot use can be changed.
+    // The mode can be changed even if the user cannot invoke the agent.
     let form = json!({"agent_id": sage["id"], "mode": "off"});
     try_set(&t.bo, &t.general, form).await.is(200);
 }
@@ -317,7 +317,7 @@ async fn at_the_limit_one_notice_a_day_replaces_the_replies() {
 /// Messages per mode in the test below; `OPENVIBE_TEST_POSTS` sets another number.
 const POSTS: usize = 300;
 const DAILY_MAX: usize = 10;
-/// One message in so many is a mention, whose reply is not limited.
+/// Every tenth message is a mention, whose reply is not limited.
 const MENTIONED: usize = 10;
 
 fn posts() -> usize {
@@ -345,7 +345,7 @@ impl Post {
     }
 }
 
-/// Effects of posts in a channel.
+/// Counts of the effects of posts in a channel.
 #[derive(Debug, Default)]
 struct Crowd {
     tasks: HashMap<Post, usize>,

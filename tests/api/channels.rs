@@ -495,7 +495,7 @@ async fn a_former_member_of_a_private_channel_has_no_access() {
     assert_eq!(found["name"], "board");
 }
 
-/// The direct channel with these people or this agent.
+/// Returns the direct channel with these people or this agent.
 async fn direct(person: &Person, form: Value) -> String {
     let opened = person.post("/v1/direct", form).await;
     assert!(matches!(opened.status, 200 | 201), "{}", opened.text);

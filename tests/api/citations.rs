@@ -11,7 +11,7 @@ fn search(query: &str) -> (&'static str, Value) {
     ("search_messages", json!({"query": query, "author": "Bo"}))
 }
 
-/// The reply of an agent that searches for a word and answers.
+/// Asks an agent that searches for `query` and then answers; returns its reply.
 async fn answered(t: &Team, channel: &str, query: &str, answer: &str) -> Value {
     t.model().script(
         "sage",
@@ -262,7 +262,7 @@ async fn neither_replies_of_agents_nor_the_question_are_sources() {
     for other in ["50 euros", "what does", "[S2]"] {
         assert!(!results[0].contains(other), "{}", results[0]);
     }
-    // A thread is read as a whole, but an agent's claim in it is not cited.
+    // Threads are read completely, but an agent's statement in one is not cited.
     assert!(results[1].contains("[S4] sage"), "{}", results[1]);
     let reply = t.ada.messages(&other).await.pop().unwrap();
     let (content, sources, removed) = cited(&reply);

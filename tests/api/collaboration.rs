@@ -388,7 +388,7 @@ async fn an_agent_that_may_no_longer_be_asked_ends_the_work() {
 }
 
 #[tokio::test]
-async fn a_draft_that_a_person_asked_for_is_that_of_the_work() {
+async fn a_collaboration_uses_a_draft_that_a_person_requested() {
     let t = team().await;
     let (turn, draft) = (Gate::new(), Gate::new());
     t.model()

@@ -227,7 +227,7 @@ async fn a_reply_completes_whatever_the_utility_model_returns() {
             )],
             true,
         ),
-        // A line of this size is refused.
+        // A response with a line of this size is rejected.
         ("3 MB", vec![Answer::text(&huge); 2], false),
     ];
     for (name, answers, is_summarized) in rows {
@@ -461,10 +461,10 @@ async fn a_crash_of_a_pass_loses_nothing_and_makes_no_segment_twice() {
         let counts: i64 = created
             .map(|e| number(e, "/data/compaction/message_count"))
             .sum();
-        // In the background, the question itself counts as one of the newest messages.
+        // In the background, the question itself is one of the newest messages.
         assert_eq!(firsts.len(), 2, "{failpoint}");
         assert!((80..=81).contains(&counts), "{failpoint}: {counts}");
-        // A reply during the repetition does not have to wait for all of it.
+        // A reply during the repeated pass does not have to wait for all of it.
         let next = ada.ask(&thread, "@vibe and now?").await;
         ada.completed(&next).await;
         let prompts = p.model.asked("vibe", 1).await;
@@ -517,13 +517,13 @@ async fn without_a_model_later_messages_retire_old_values() {
     for n in 25..40 {
         ada.say(&thread, &format!("message {n}")).await;
     }
-    // Its message stays in the window.
+    // The message of this value stays in the window.
     ada.say(&thread, "pump: 3,500 euros now, they had a sale")
         .await;
     compact().await;
     assert_eq!(values("active").await, Vec::<String>::new());
     assert_eq!(values("archived").await, [pump]);
-    // The first segment is made again, after the newer one.
+    // The first segment is summarized again, after the newer one.
     ada.patch(
         &format!("/v1/messages/{filler}"),
         json!({"content": "message zero"}),
@@ -690,7 +690,7 @@ async fn canceling_a_reply_cancels_the_pass_that_it_waits_for() {
 }
 
 #[tokio::test]
-async fn people_compact_show_expand_and_delete() {
+async fn people_can_compact_messages_and_show_expand_and_delete_segments() {
     let t = team().await;
     let (thread, messages) = long_thread(&t.ada, &t.general, 25).await;
     let path = format!("/v1/threads/{thread}/compactions");

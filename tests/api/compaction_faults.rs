@@ -1,4 +1,4 @@
-//! Passes that are canceled, starved, or in each other's way, and texts that must neither remain nor leak.
+//! Passes that are canceled, starved, or concurrent, and texts that must neither remain nor leak.
 
 use std::time::Duration;
 
@@ -95,7 +95,7 @@ async fn a_reply_goes_on_if_somebody_cancels_its_pass() {
     gate.open();
 }
 
-/// A server with a single slot for passes, which is occupied by a pass that is held back.
+/// A server with a single slot for passes, which a held pass occupies.
 struct Busy {
     t: crate::support::Team,
     gate: Gate,
@@ -246,7 +246,7 @@ async fn a_full_workspace_does_not_repeat_passes_without_end() {
         }
     };
     within("the pass to be postponed", postponed).await;
-    // A pass that is repeated without end would be now.
+    // A pass that is repeated forever would have been repeated by now.
     tokio::time::sleep(Duration::from_millis(500)).await;
     let redo = compactions(&ada, &thread).await.remove(0);
     assert_eq!(redo["status"], "queued", "{redo}");

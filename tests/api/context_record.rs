@@ -95,7 +95,7 @@ async fn a_deleted_message_is_removed_from_every_record() {
     let gone = shown(&seen, &message);
     assert_eq!(gone["deleted"], true);
     assert_eq!(gone["excerpt"], "(deleted)");
-    // Its size in tokens is still known, and everything else is unchanged.
+    // The size in tokens is still known, and everything else is unchanged.
     assert_eq!(gone["tokens"], shown(&before, &message)["tokens"]);
     assert_eq!(seen["budget"], before["budget"]);
     assert_eq!(shown(&seen, &root), shown(&before, &root));

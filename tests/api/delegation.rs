@@ -1,4 +1,4 @@
-//! Delegation: agents pass on work to others and use their answers.
+//! Delegation: agents delegate work to other agents and use their answers.
 
 use openvibe::{
     db::Conn,
@@ -40,7 +40,7 @@ pub fn lead_calls(t: &Team, calls: &[(&str, Value)]) {
     t.model().script("lead", answers);
 }
 
-/// Asks in a new thread of #general by Bo; returns the thread and the completed task.
+/// Has Bo ask in a new thread of #general; returns the thread and the completed task.
 pub async fn asked(t: &Team, content: &str) -> (String, Value) {
     let thread = t.bo.thread(&t.general, "Root").await;
     let task = t.bo.ask(&thread, content).await;
@@ -59,7 +59,7 @@ pub async fn children(by: &Person, task: &Value) -> Vec<Value> {
     tasks
 }
 
-/// The task that was started with this kind and agent, once it exists.
+/// The ID of a task for this agent, once it exists.
 async fn started(by: &Person, agent: &Value) -> String {
     let event = by
         .event_where("a task to be delegated", |event| {
@@ -70,7 +70,7 @@ async fn started(by: &Person, agent: &Value) -> String {
     text(&event, "/data/task/id")
 }
 
-/// The JSON of a result, below the line that marks it as data.
+/// The JSON of a result, which follows the line that marks it as data.
 fn result_of(text: &str) -> Value {
     let json = text.split_once('\n').map_or(text, |(_, json)| json);
     serde_json::from_str(json).unwrap()

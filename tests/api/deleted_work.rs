@@ -12,13 +12,13 @@ use crate::{
     tools_loop::{actions, reader},
 };
 
-/// In every message that is deleted, in all briefs, calls, and answers, and in no reply.
+/// A word in every deleted message and in all briefs, calls, and answers, but in no reply.
 const WORD: &str = "zebrafish";
 
-/// Work of agents, and the message whose deletion removes its texts.
+/// Work of agents, and the message whose deletion must remove its texts.
 struct Done {
     message: String,
-    /// Paths at which the texts are seen.
+    /// Paths that return the texts.
     paths: Vec<String>,
 }
 
@@ -62,7 +62,7 @@ async fn chained(t: &Team) -> Done {
     }
 }
 
-/// Two agents work on a goal: the first one ends its turn with a summary, and the second one fails.
+/// Two agents work on a goal: the first one ends its turn with a summary, and the second one's turn fails.
 async fn collaborated(t: &Team) -> Done {
     let agents = [
         id(&t.ada.agent("coder").await),
@@ -170,7 +170,7 @@ async fn deleted_messages_leave_no_copy_in_the_work_of_agents() {
     gone(&t).await;
 }
 
-/// An answer that waits at a gate and then has the word.
+/// An answer that the gate holds back, and that contains the word.
 fn late(gate: &Gate) -> Answer {
     let answer = Answer::stream().wait(gate);
     answer.piece("The zebrafish is fed.").end()

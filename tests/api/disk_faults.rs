@@ -151,7 +151,7 @@ async fn a_reply_that_ends_on_a_full_disk_is_stored_once_there_is_space() {
         }
     }
     gate.open();
-    // This may be rejected, or there may be enough space left for it.
+    // This post may fail, or it may still find enough space.
     d.ada
         .post(&path, json!({"content": "x".repeat(8000)}))
         .await;
@@ -172,7 +172,7 @@ async fn a_reply_that_ends_on_a_full_disk_is_stored_once_there_is_space() {
 }
 
 #[tokio::test]
-async fn with_little_free_space_uploads_and_agents_wait_while_messages_go_on() {
+async fn with_little_free_space_uploads_and_agent_changes_are_rejected_and_messages_work() {
     if !is_sqlite() {
         return;
     }
@@ -457,7 +457,7 @@ async fn a_second_process_on_the_same_data_is_rejected() {
             assert!(said.contains("OPENVIBE_DATABASE_URL"), "{said}");
         }
     } else {
-        // With a directory of its own, it is another node of the same database.
+        // With its own data directory, a second process is another node of the same database.
         let node = TestProcess::start(&p.place, &p.model, &[("DATA_DIR", other)]).await;
         ada.at(&node.base).tell(&p.thread, "from there").await;
         node.terminate();

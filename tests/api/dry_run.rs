@@ -81,7 +81,7 @@ async fn a_preview_includes_the_definitions_of_tools() {
     };
     let seen = preview(&t.bo, &thread, &vibe).await;
     assert!(tools(&seen) > 100, "{seen}");
-    // Each segment is rounded.
+    // The estimate of each segment is rounded.
     let estimated = number(&seen, "/estimate/input_tokens");
     let used = number(&seen, "/budget/used");
     assert!((estimated - used).abs() < 10, "{estimated} {used}");

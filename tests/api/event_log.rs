@@ -178,7 +178,7 @@ async fn envelopes_rebuilt_from_the_log_equal_those_of_the_commits() {
     assert_eq!(log.after(7, PAGE).await.unwrap(), sent[7..]);
     assert_eq!(log.after(9, PAGE).await.unwrap(), []);
 
-    // One event even if it is too large, and no more events than the limit.
+    // A page has at least one event, even a too large one, and at most as many as the limit.
     let one = PageMax {
         events: 100,
         bytes: 1,
@@ -276,7 +276,7 @@ async fn a_failed_command_leaves_no_numbers_in_its_batch() {
     let commands = (0..12).map(|n| {
         let write = log.db.write(workspace.0, async move |c: &mut Conn| {
             match n % 4 {
-                // Fails before it has changed anything.
+                // Fails before anything has changed.
                 1 => return Err(DbError::Busy),
                 2 => {
                     log::reserve(c, workspace, 2).await?;

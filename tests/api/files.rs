@@ -437,7 +437,7 @@ async fn a_message_includes_its_files_everywhere() {
             .await
             .ok();
     assert_eq!(threads["data"][0]["last_message"]["attachments"], expected);
-    // Attachments stay when the text is edited, even to a blank text.
+    // Attachments are kept when the text is edited, even to a blank text.
     let path = format!("/v1/messages/{message}");
     for content in ["Now with words", ""] {
         let edited = t
@@ -529,7 +529,7 @@ async fn a_file_can_be_in_only_one_message_of_its_uploader() {
     assert_eq!(refused.refused(422), "too_many_attachments");
     let ten = post_with(&t.ada, &thread, "Ten", &all[..10]).await.is(201);
     assert_eq!(list(&ten, "/message/attachments").len(), 10);
-    // In another workspace of the same person, the file does not exist.
+    // In another workspace of the same person, the file is not found.
     let other = t
         .ada
         .post("/v1/workspaces", json!({"name": "Other"}))
@@ -633,7 +633,7 @@ async fn a_picture_is_kept_while_an_agent_version_uses_it() {
     t.ada.patch(&path, with(&other)).await.is(200);
     t.ada.upload("loose.txt", b"loose").await;
     until_stored(&t.app.place, 2).await;
-    // The file stays, because the version that uses it can be restored.
+    // The file is kept, because the version that uses it can be restored.
     assert_eq!(t.bo.get(&text(&face, "/url")).await.status, 200);
     t.ada.delete(&path).await.is(200);
     t.ada.upload("loose.txt", b"loose again").await;

@@ -22,14 +22,14 @@ use crate::{
 const TREES: usize = 20;
 /// Number of trees that run at the same time.
 const AT_ONCE: usize = 10;
-/// An agent asks only those after it.
+/// Agents; each asks only the ones that come later in this list.
 const AGENTS: [&str; 3] = ["alpha", "beta", "gamma"];
 /// Rounds of a task in which it calls functions.
 const ROUNDS: usize = 3;
-/// Begins the number of a case in its trigger.
+/// Precedes the number of a case in its trigger message.
 pub const CASE: &str = "Case ";
 
-/// Number of the case that a request belongs to: its trigger comes before what the model finds.
+/// Number of the case that a request belongs to. Its trigger message precedes whatever the model finds.
 pub fn case_of(request: &Request) -> usize {
     let turns = request.turns().join("\n");
     let (_, rest) = turns.split_once(CASE).expect("a trigger");
@@ -87,7 +87,7 @@ impl Place {
         }
     }
 
-    /// In every text from here.
+    /// A mark in every text from this conversation.
     fn mark(self) -> &'static str {
         match self {
             Self::Open => "zqopen",

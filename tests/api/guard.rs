@@ -1,4 +1,4 @@
-//! The loop guard: agents that repeat themselves are stopped, and people can let them go on.
+//! The loop guard: agents that repeat themselves are stopped, and people can let them continue.
 
 use serde_json::{Value, json};
 
@@ -9,7 +9,7 @@ use crate::{
     tools_loop::actions,
 };
 
-/// Lets `coder` and `reviewer` write the same in each of these numbers of turns.
+/// Lets `coder` and `reviewer` write the same text in this number of turns each.
 fn repeat(t: &Team, coder: usize, reviewer: usize) {
     for (agent, text, count) in [
         ("coder", "It is ready.", coder),
@@ -67,7 +67,7 @@ async fn the_name_of_an_unknown_agent_is_deleted_with_the_request() {
     }
 }
 
-/// Number of delegations and turns that the guard still compares.
+/// Number of delegations and turns with which the guard still compares new ones.
 async fn compared(t: &Team) -> i64 {
     let mut c = t.app.db().read().await.unwrap();
     c.q("select (select count(*) from tree_delegations) + (select count(*) from tree_turns)")
@@ -107,7 +107,7 @@ fn asks(message: &str, numbers: [i32; 3]) -> [Answer; 3] {
 }
 
 #[tokio::test]
-async fn numbered_work_of_a_goal_is_no_repetition() {
+async fn numbered_work_on_a_goal_is_not_a_repetition() {
     let t = lead_team().await;
     let agents = [t.ada.agent("lead").await, t.ada.agent("vibe").await];
     let items = [71, 72, 73];

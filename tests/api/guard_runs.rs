@@ -1,4 +1,4 @@
-//! Generated trees and the loop guard: rings of agents are stopped after a few model calls, and honest work is not.
+//! Generated trees and the loop guard: rings of agents are stopped after a few model calls, and useful work is not.
 
 use std::{
     collections::HashMap,
@@ -30,7 +30,7 @@ const CALLS_MAX: i64 = 12;
 const AGENTS: [&str; 5] = ["alpha", "beta", "gamma", "delta", "epsilon"];
 /// Agents of a collaboration.
 const COLLABORATORS_MAX: usize = 4;
-/// Begins the number of a tree in its trigger message.
+/// Precedes the number of a tree in its trigger message.
 const CASE: &str = "Case ";
 /// A limit that no tree reaches.
 const NO_GUARD: i64 = 1_000;
@@ -42,15 +42,16 @@ fn trees() -> usize {
 /// Way in which agents repeat themselves.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Kind {
-    /// Each asks the next one, and the last one the first. All give up, and the first one starts again.
+    /// Each agent asks the next one, and the last one asks the first. When all of them have given up, the first one
+    /// starts again.
     Returning,
-    /// The same, but the last but one starts again.
+    /// The same, but the second-to-last one starts again.
     Nested,
-    /// One asks all others at once, who ask it back.
+    /// One agent asks all others at once, and each of them asks that agent in return.
     Hub,
-    /// The last one gives the same answer again and again.
+    /// The last agent always gives the same answer.
     Echo,
-    /// They say the same in each turn of a collaboration.
+    /// The agents repeat the same text in each turn of a collaboration.
     Turns,
 }
 
@@ -83,7 +84,7 @@ impl Ring {
         }
     }
 
-    /// The agents that one asks, and the number of rounds in which it asks them.
+    /// The agents that an agent asks, and the number of rounds in which it asks them.
     fn asks(self, agent: usize) -> (Vec<usize>, usize) {
         let last = self.size - 1;
         let rounds_if = |is_endless| if is_endless { usize::MAX } else { 1 };
@@ -98,7 +99,7 @@ impl Ring {
     }
 }
 
-/// Number of the tree that a request belongs to: every request contains the trigger message after everything else.
+/// Number of the tree that a request belongs to. Every request ends with the trigger message.
 fn case_of(request: &Request) -> usize {
     let all = request.all();
     let (_, rest) = all.rsplit_once(CASE).expect("the trigger message");
@@ -110,7 +111,7 @@ fn position(agent: &str) -> usize {
     AGENTS.iter().position(|name| *name == agent).unwrap()
 }
 
-/// The words of a text in random order, with a new number.
+/// The words of a text in random order, followed by a new number.
 fn varied(rng: &mut StdRng, text: &str) -> String {
     let mut words: Vec<&str> = text.split(' ').collect();
     words.shuffle(rng);
@@ -133,12 +134,12 @@ fn in_ring(rng: &mut StdRng, request: &Request) -> Answer {
     Answer::calls("", &calls.collect::<Vec<_>>())
 }
 
-/// Checks whether the model must not call functions any more.
+/// Checks whether the model can no longer call functions.
 fn is_last_call(request: &Request) -> bool {
     request.body["tool_choice"] == "none"
 }
 
-/// A team with the agents, which answer by a rule. Returns it with their IDs.
+/// A team whose agents answer by a rule, and their IDs.
 async fn team_by(
     tool: Value,
     rule: impl Fn(&Request) -> Answer + Send + Sync + 'static,
@@ -259,7 +260,7 @@ async fn agents_that_go_round_in_a_ring_are_stopped_within_twelve_calls() {
     }
 }
 
-/// Raises the score at which a running tree stops.
+/// Raises the score at which a running tree is stopped.
 async fn turn_off_guard(t: &Team, root: &str) {
     let root: TaskId = root.parse().unwrap();
     let workspace: WorkspaceId = t.ada.workspace.parse().unwrap();
@@ -289,7 +290,7 @@ async fn without_the_guard_a_ring_goes_on() {
         }
     })
     .await;
-    // Three agents, and each kind.
+    // Rings of three agents, one of each kind.
     for case in 5..10 {
         let mut calls = Vec::new();
         for is_guarded in [true, false] {
@@ -313,16 +314,16 @@ async fn without_the_guard_a_ring_goes_on() {
     }
 }
 
-/// Way in which agents share honest work of about fifteen steps: rounds with delegations, and answers.
+/// Way in which agents share useful work of about fifteen steps: rounds with delegations, and answers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Work {
-    /// All others at once, for each item.
+    /// The first agent asks all others at once, for each item.
     FanOut,
-    /// One writes, and another one reviews, item by item.
+    /// One agent writes and another one reviews, item by item.
     Reviews,
-    /// The second asks the third for a review of each item.
+    /// The second agent asks the third for a review of each item.
     Nested,
-    /// The second asks the first by mistake, and does each item itself.
+    /// The second agent asks the first by mistake, then does each item itself.
     Refused,
 }
 
@@ -341,7 +342,7 @@ impl Work {
         }
     }
 
-    /// Number of tasks that agents are asked for.
+    /// Number of tasks that agents are given.
     fn children(self) -> usize {
         match self {
             Self::FanOut => 12,
@@ -393,7 +394,7 @@ fn shared_out(work: Work, items: &[u32], round: usize) -> Vec<(&'static str, Val
     }
 }
 
-/// Answer of an agent that works honestly, and always with the same words.
+/// Answer of an agent that does useful work, and always uses the same words.
 fn in_honest_work(request: &Request) -> Answer {
     let (case, round) = (case_of(request), request.rounds().len());
     let work = Work::of(case);

@@ -8,7 +8,7 @@ struct Two {
     app: TestApp,
     ada: Person,
     bo: Person,
-    /// In Bo's workspace.
+    /// A channel in Bo's workspace.
     channel: String,
     thread: String,
     message: String,

@@ -244,8 +244,8 @@ impl Crate {
         }
     }
 
-    /// Modules whose names this one uses: those that define the names, and those that it imports them from. Exporting a
-    /// name is not a use of it, unless the code names it, too.
+    /// Modules whose names this one uses: those that define the names, and those from which it imports them.
+    /// Exporting a name is not a use, unless the code also names it.
     fn uses(&self, module: &str) -> BTreeSet<String> {
         let (statements, rest) = statements(&self.code[module]);
         let mut used: Vec<Vec<String>> = ["crate", "super", "self"]

@@ -21,7 +21,7 @@ async fn told(ada: &Person, task: &str) -> Vec<String> {
         .collect()
 }
 
-/// Pauses a worker at a failpoint until another one has ended its task, resumes it, and checks the result.
+/// Pauses a worker at a failpoint until another one has ended its task, then resumes it and checks the result.
 async fn overtake(failpoint: &str, answers: Vec<Answer>) {
     let p = prepared().await;
     p.model.script("vibe", answers);

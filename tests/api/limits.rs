@@ -14,8 +14,8 @@ use crate::support::{
 /// Larger than any limit in these tests: each is a few hundred and grows by at most 50 per second.
 const MANY: usize = 20_000;
 
-/// Repeats a request, 32 at a time, until one is rejected by a limit. Returns its response and the number of accepted
-/// requests before it (up to 31 later ones were already sent).
+/// Repeats a request, 32 at a time, until one is rejected by a limit. Returns that response and the number of
+/// requests that were accepted before it (up to 31 later ones were already sent).
 async fn until_limited<F: Future<Output = Reply>>(send: impl Fn(usize) -> F) -> (Reply, usize) {
     let mut replies = stream::iter((0..MANY).map(send)).buffered(32);
     let mut granted = 0;

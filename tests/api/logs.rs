@@ -17,7 +17,7 @@ fn log(place: &TestDatabase) -> String {
     std::fs::read_to_string(place.dir.join("stderr.log")).unwrap()
 }
 
-/// All JSON lines of the log; a server that logs JSON writes nothing else.
+/// All lines of the log, which a server with JSON logs writes exclusively as JSON.
 fn lines(place: &TestDatabase) -> Vec<Value> {
     let of_json = |line: &str| serde_json::from_str(line).ok().filter(Value::is_object);
     log(place).lines().filter_map(of_json).collect()
@@ -276,7 +276,7 @@ impl Secrets {
     }
 }
 
-/// Uses secrets in every way that people, programs, and models do, valid and invalid.
+/// Uses valid and invalid secrets in every way in which people, programs, and models use them.
 async fn live_with_secrets(server: &TestProcess, model: &ModelServer, secrets: &mut Secrets) {
     let mut ada = sign_up(&server.base, "Ada", None).await;
     let session = ada.cookie.clone().unwrap();

@@ -1,4 +1,4 @@
-//! The client of tool servers: revisions of the protocol, limits, and everything that a server can do wrong.
+//! The client of tool servers: protocol revisions, limits, and everything that a server can do wrong.
 
 use std::{sync::Arc, time::Duration};
 
@@ -327,7 +327,7 @@ async fn a_server_cannot_make_the_client_send_many_requests() {
     }
     let answers = scripted.methods();
     let answers = answers.iter().filter(|method| method.is_empty()).count();
-    // The ends of two connections have no method, either.
+    // The requests that end the two connections have no method either.
     assert!(answers <= 32 + 2, "{answers} answers to pings");
 }
 

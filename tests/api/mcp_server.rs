@@ -264,7 +264,7 @@ async fn tools_have_annotations_and_schemas() {
         let is_read = READ_TOOLS.contains(&&*name);
         let annotations = &tool["annotations"];
         assert_eq!(annotations["readOnlyHint"], is_read, "{name}");
-        // It can replace a draft that people edited.
+        // `resolve_fork` can replace a draft that people edited.
         let is_destructive = name == "resolve_fork";
         assert_eq!(annotations["destructiveHint"], is_destructive, "{name}");
         assert_eq!(annotations["openWorldHint"], false, "{name}");
@@ -829,7 +829,7 @@ async fn an_unknown_tool_is_an_error_of_the_protocol() {
 async fn calls_of_tools_that_write_count_as_writes() {
     let t = team().await;
     let key = program(&t.bo, ALL_SCOPES).await;
-    // More than a burst, and faster than the limit recovers.
+    // More calls than a burst allows, sent faster than the limit recovers.
     let mut codes = Vec::new();
     while codes.len() < 900 && codes.last().is_none_or(|code| code == "invalid_field") {
         codes.push(refused(&key, "post_message", json!({})).await);

@@ -348,7 +348,7 @@ async fn requests_are_counted_by_route_and_never_by_path() {
             (&of(r#"method="GET",route="unmatched",status="404""#), 1.0),
             (&of(r#"method="DELETE",route="/healthz",status="405""#), 1.0),
             (&of(r#"method="other",route="/healthz",status="405""#), 1.0),
-            // The upgrade is counted at once, regardless of how long the socket stays open.
+            // The upgrade is counted immediately, regardless of how long the socket stays open.
             (&of(r#"method="GET",route="/v1/ws",status="101""#), 1.0),
             (
                 r#"openvibe_http_request_seconds_count{method="GET",route="/v1/ws"}"#,

@@ -71,7 +71,7 @@ async fn a_question_right_after_the_start_of_a_late_server_waits_for_nothing() {
 }
 
 #[tokio::test]
-async fn a_small_window_answers_and_goes_on_after_long_replies() {
+async fn a_model_with_a_small_window_continues_after_long_replies() {
     let t = team_with(&[("MODEL", "house"), ("CONTEXT_WINDOW", "2048")]).await;
     let thread = t.ada.thread(&t.general, "Root").await;
     t.model().script(
@@ -269,7 +269,7 @@ async fn an_unknown_model_in_a_response_is_an_error() {
     assert_eq!(refused.json()["error"]["param"], "model");
     assert_eq!(t.model().requests().len(), 0);
     t.bo.post(RESPONSES, ask("tiny")).await.is(200);
-    // Without a list, the server decides.
+    // If there is no model list, the server is asked for the model anyway.
     let t = team_with(&[("MODEL_BASE_URL", &format!("{}/unlisted", t.model().url))]).await;
     let refused = t.bo.post(RESPONSES, ask("nosuch")).await;
     let (status, code, message) = error_of(&refused);
@@ -309,7 +309,7 @@ async fn an_overflow_of_a_response_is_a_400_in_any_form() {
         "{}",
         streamed.text
     );
-    // An unknown window is not named.
+    // If the window is unknown, the notice does not state it.
     let t = team().await;
     let overflow = r#"{"error":{"code":"context_length_exceeded","message":"x"}}"#;
     t.model().script("", [Answer::status(400, overflow)]);
@@ -324,7 +324,7 @@ async fn a_draft_of_the_extractor_names_the_failure_of_the_model() {
     let dive = t.dive().await;
     t.ada.tell_in(&dive.fork, "Let's ship on Monday.").await;
     t.bo.tell_in(&dive.fork, "Agreed, Monday.").await;
-    // A failure that may pass is retried, and an unreadable answer is requested once more.
+    // A temporary failure is retried, and an unreadable answer is requested once more.
     t.model().script("resolver", [Answer::status(503, "busy")]);
     for (answers, by_model, reason) in [
         (vec![Answer::status(400, "{}")], false, json!("bad_request")),

@@ -45,7 +45,7 @@ async fn put_if(who: &Person, version: i64, form: &Value) -> Reply {
         .await
 }
 
-/// The refusal of a form: status, code, and field.
+/// Status, code, and field with which a form is rejected.
 async fn refused(who: &Person, form: Value) -> (u16, String, String) {
     let reply = who.put(&path(who), form).await;
     let error = reply.json()["error"].clone();
@@ -425,7 +425,7 @@ async fn a_key_is_stored_encrypted_and_never_returned() {
         (&shown["key_set"], &shown["status"]),
         (&json!(true), &json!("auth_failed"))
     );
-    // With the old key as the second one, the secret is resealed with the new key, which then suffices by itself.
+    // With the old key as the second one, the secret is encrypted again with the new key, which then suffices alone.
     t.app
         .restart(&[("SECRET_KEY", &format!("{SECOND},{FIRST}"))])
         .await;

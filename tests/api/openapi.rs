@@ -247,11 +247,11 @@ async fn agent_tools_are_documented_as_they_are_parsed() {
             tool.insert(name.to_owned(), value);
         }
         if title == "FunctionTool" {
-            // Or `registry_id`, which a schema cannot say.
+            // `name` or `registry_id` is required, which the schema cannot express.
             tool.insert("name".to_owned(), "lookup".into());
         }
         if title == "McpTool" {
-            // Or `registry_id`, which a schema cannot say.
+            // `name` or `registry_id` is required, which the schema cannot express.
             tool.insert("server_label".to_owned(), "lookup".into());
         }
         let form = |tool: &serde_json::Map<String, Value>| serde_json::json!({"name": format!("tool-{n}"), "instructions": "You help.", "tools": [tool]});

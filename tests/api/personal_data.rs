@@ -314,7 +314,7 @@ async fn two_concurrent_erasures_erase_a_user_once() {
     let both = [&t.ada, &cy].map(|admin| erase(admin, &t.bo, "bo"));
     let replies = futures::future::join_all(both).await;
     for reply in replies {
-        // In later requests, the user does not exist.
+        // Later requests do not find the user.
         if reply.status != 404 {
             let expected = json!({"messages": 61, "files": 0, "account_deleted": true});
             assert_eq!(reply.is(200), expected);

@@ -455,7 +455,7 @@ async fn a_stale_change_returns_the_current_persona() {
     ] {
         assert_eq!(reply.refused(409), "version_conflict");
     }
-    // A change that changes nothing creates no version.
+    // A request that changes nothing creates no version.
     let same = t
         .ada
         .patch(&path(&made), json!({"description": "By Bo"}))

@@ -128,7 +128,7 @@ pub struct Client {
     pub messages: BTreeMap<(String, i64), Value>,
     forks: BTreeMap<String, Value>,
     results: BTreeMap<String, Value>,
-    /// The status of each.
+    /// Status of each task.
     tasks: BTreeMap<String, String>,
 }
 
@@ -459,7 +459,7 @@ async fn dive(t: &Team, world: &mut World, act: &Act, words: &str) {
     }
 }
 
-/// Forks as stored, loaded from scratch.
+/// The stored forks, loaded from scratch.
 #[derive(Debug, PartialEq)]
 pub struct Fresh {
     forks: BTreeMap<String, Value>,

@@ -73,7 +73,7 @@ enum Kind {
 /// A workspace with the messages of a file.
 struct Workspace {
     app: TestApp,
-    /// By first name.
+    /// People by first name.
     people: BTreeMap<String, Person>,
     /// Threads of each channel.
     threads: BTreeMap<String, Vec<String>>,
@@ -165,7 +165,8 @@ impl Workspace {
     }
 }
 
-/// The question with the weekday of the same distance from today, because the messages are backdated from today.
+/// The question with its weekday moved to the same distance from today, because the messages are backdated from
+/// today.
 fn at_this_time(question: &str, today: NaiveDate) -> String {
     let (now, days) = (Utc::now().date_naive(), 0..7);
     let mut days = days.map(|n| (today - chrono::Days::new(n), now - chrono::Days::new(n)));

@@ -12,7 +12,7 @@ async fn watched() -> Team {
     team_with(&[("COMPACTION_INTERVAL", "0s"), ("RATE_LIMITS", "off")]).await
 }
 
-/// Makes messages old, as if no pass had been made since.
+/// Makes messages old, as if no pass had run since.
 const AGE: [&str; 2] = [
     "update messages set created_at = '2026-01-02 03:04:05+00:00' where content <> 'Just now'",
     "update conversations set last_compacted_at = null",
@@ -131,7 +131,7 @@ async fn conversations_that_are_not_due_are_left_alone() {
     t.ada.say(&lively, "Just now").await;
     let due = talk(&t.ada, &t.general, "vibe").await;
     let ada = aged(&mut t).await;
-    // They are checked in this order.
+    // Conversations are checked in this order.
     remembered(&ada, &due).await;
     for thread in [unanswered, short, without, forgetful, lively] {
         assert_eq!(compactions(&ada, &thread).await, Vec::<Value>::new());
@@ -148,7 +148,7 @@ async fn a_quiet_conversation_waits_for_another_pass() {
     let busy = "update tasks set kind = 'compact', lane = 'background', status = 'queued', completed_at = null, \
         retry_at = '2099-01-01 00:00:00+00:00' where id = (select id from tasks where kind = 'reply' order by id limit 1)";
     let ada = restarted(&mut t, &[AGE[0], AGE[1], busy]).await;
-    // They are checked in this order.
+    // Conversations are checked in this order.
     remembered(&ada, &other).await;
     let passes = compactions(&ada, &waiting).await;
     assert_eq!(passes.len(), 1, "{passes:?}");

@@ -1,4 +1,4 @@
-//! Rights during a replay: to run it, and to stop it.
+//! Permissions during a replay: to run it, and to stop it.
 
 use serde_json::{Value, json};
 
@@ -41,7 +41,7 @@ async fn a_replay_makes_no_further_call_without_the_right_to_start_it() {
 }
 
 #[tokio::test]
-async fn its_requester_stops_a_replay_after_leaving_its_channel() {
+async fn the_requester_can_stop_a_replay_after_leaving_its_channel() {
     let t = team().await;
     let sage = t.ada.make_agent("sage").await;
     let plans = t.ada.private_channel("plans", &[&t.bo]).await;

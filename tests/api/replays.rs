@@ -382,7 +382,7 @@ async fn one_replay_runs_at_a_time_and_can_be_stopped() {
         (&json!("cancelled"), &Value::Null)
     );
     replayed(&t.ada, &sage, draft()).await;
-    // Another person has one of their own.
+    // Another person can have a replay at the same time.
     replayed(&t.bo, &sage, draft()).await;
 }
 

@@ -349,7 +349,7 @@ async fn rules_are_reviewed_every_n_turns_and_the_choice_holds_in_between() {
         assert_eq!(used(&t, &thread, question).await, wanted);
     }
     assert_eq!(updates(&t.ada).await, before + 3);
-    // Without a person's choice, the rules apply at once.
+    // Without a person's choice, the rules apply immediately.
     let conversation = format!("threads/{thread}");
     choose(&t.ada, &conversation, &vibe, "brief").await.is(200);
     assert_eq!(

@@ -588,7 +588,7 @@ async fn a_draft_that_lies_about_its_result_is_replaced_by_the_extractors() {
         );
         assert!(texts_of(&draft).iter().all(|told| told != text), "{draft}");
         check(&t, &dive, &said, &draft);
-        // The truth on repair is stored.
+        // A correct response to the repair call is stored.
         let (draft, _, _) = draft_of(&t, &dive, [drafting(&lie), drafting(&right())]).await;
         assert_eq!(draft["headline"], "Ship on Monday", "{text}");
     }

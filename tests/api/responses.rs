@@ -231,7 +231,7 @@ async fn a_function_is_called_by_the_client_and_its_output_is_sent_back() {
             {"role": "tool", "content": "rain", "tool_call_id": "call_7"},
         ])
     );
-    // The same without stored data: the client sends the whole conversation.
+    // The same conversation without stored data: the client sends all of it.
     let whole = json!([
         {"role": "user", "content": "Weather in Bonn?"},
         {"type": "function_call", "call_id": "call_7", "name": "weather", "arguments": "{}"},

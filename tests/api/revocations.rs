@@ -181,7 +181,7 @@ async fn a_revocation_by_another_node_closes_the_socket() {
     let (mut closed, mut kept) = (elsewhere.socket().await, t.bo.socket().await);
     let sessions = list(&elsewhere.get("/v1/auth/sessions").await.ok(), "/data");
     let session = sessions.iter().find(|s| s["current"] == true).unwrap();
-    // The session stays, so that a heartbeat would not close the socket.
+    // The session itself remains, so that a heartbeat would not close the socket.
     record(&other, Revocation::Session(id(session).parse().unwrap())).await;
     assert_eq!(closed.closed().await, 4001);
     kept.ack(json!({"type": "ping"})).await;

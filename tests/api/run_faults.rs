@@ -35,7 +35,7 @@ pub async fn approve(by: &Person, action: &str) -> Option<()> {
     Some(())
 }
 
-/// Does what the run asks for, until it has ended or the server has crashed.
+/// Does what the run needs from people, until it has ended or the server has crashed.
 async fn drive(by: &Person, run: &str) -> Option<()> {
     loop {
         let path = format!("/v1/runs/{run}");
@@ -60,7 +60,7 @@ async fn drive(by: &Person, run: &str) -> Option<()> {
     }
 }
 
-/// Checks that everything that the run made exists once.
+/// Checks that everything that the run created exists once.
 async fn check(by: &Person, thread: &str, run: &str, failpoint: &str) {
     let done = reaches(by, run, "completed").await;
     for step in list(&done, "/steps") {
@@ -88,7 +88,7 @@ async fn check(by: &Person, thread: &str, run: &str, failpoint: &str) {
 /// Requests are repeated quickly.
 const OFF: (&str, &str) = ("RATE_LIMITS", "off");
 
-/// Starts a run, and does what it asks for until the server crashes; and again after a restart.
+/// Starts a run, and does what it needs from people until the server crashes, and again after a restart.
 async fn crash(p: &Prepared, (flow, general): (&str, &str), failpoint: &str) {
     p.model.forget();
     let yes = (0..4).map(|_| Answer::text("Yes."));
@@ -101,7 +101,7 @@ async fn crash(p: &Prepared, (flow, general): (&str, &str), failpoint: &str) {
     if let Some(started) = started {
         let run = text(&started.is(202), "/run/id");
         let driven = within("the server to crash", drive(&ada, &run)).await;
-        // After its end, nothing can crash any more.
+        // After the end of the run, nothing can crash any more.
         assert!(driven.is_none() || failpoint.contains("ed:"), "{failpoint}");
     }
     server.exited().await;
@@ -120,7 +120,8 @@ async fn a_crash_at_any_move_repeats_nothing() {
     let flow = flow(&ada, "all", steps()).await;
     server.kill().await;
     for failpoint in [
-        // Before a move, in its transaction, and after it: the approval, the deep dive, the message and the condition, the branches.
+        // Failpoints before a move, in its transaction, and after it, for the approval, the deep dive, the message
+        // and the condition, and the branches.
         "run_advance:1",
         "run_advance:2",
         "run_advance:4",
@@ -131,7 +132,7 @@ async fn a_crash_at_any_move_repeats_nothing() {
         "run_advanced:1",
         "run_advanced:2",
         "run_advanced:4",
-        // Ends of the tasks of steps.
+        // Failpoints at the ends of steps' tasks.
         "step_store:1",
         "step_stored:1",
         "turn_complete:1",
@@ -160,7 +161,7 @@ async fn outputs_are_kept_while_their_run_waits() {
     let old = "update context_texts set last_used_at = '2020-01-02 03:04:05+00:00'";
     p.place.run(&[old]).await;
     let (server, ada) = p.start(&[("CONTEXT_RETENTION", "2d")]).await;
-    // The output and the arguments of the approval stay.
+    // The output and the arguments of the approval are kept.
     within("other texts to expire", async {
         while p.place.count("context_texts").await > 2 {
             tokio::task::yield_now().await;

@@ -175,7 +175,7 @@ async fn an_abandoned_deep_dive_fails_its_step() {
     assert_ne!(again["steps"][0]["fork_id"], json!(fork), "a new one");
 }
 
-/// A form of a workflow in which `coder` and `vibe` collaborate, with further fields of that step.
+/// The form of a workflow in which `coder` and `vibe` collaborate; `fields` are added to that step.
 async fn pair(t: &Team, fields: Value) -> Value {
     let vibe = id(&t.ada.agent("vibe").await);
     let coder = id(&t.ada.agent("coder").await);
@@ -371,7 +371,7 @@ async fn an_approval_fails_if_nobody_who_can_decide_reads_the_channel() {
     }
 }
 
-/// Makes a run look at its step that waits, as if that had begun five minutes ago. Returns the time at which it looks again.
+/// Makes a run check its waiting step, as if the step had begun five minutes ago. Returns the time of the next check.
 async fn looked(t: &Team, run: &str) -> Timestamp {
     let id: RunId = run.parse().unwrap();
     let due = now();

@@ -9,7 +9,7 @@ use crate::{
     support::{Answer, Person, id, list, team, team_with, text, within},
 };
 
-/// Approves and publishes what a run asks Bo for, until it has completed. Returns it.
+/// Approves and publishes what a run needs from Bo, until it has completed. Returns the run.
 async fn through(by: &Person, run: &str) -> Value {
     loop {
         let now = by.get(&format!("/v1/runs/{run}")).await.ok();
@@ -26,7 +26,7 @@ async fn through(by: &Person, run: &str) -> Value {
     }
 }
 
-/// Approves what a step asks for, or publishes the result of its deep dive.
+/// Approves the action of a step, or publishes the result of its deep dive.
 async fn answer(by: &Person, step: &Value) {
     if let Some(action) = step["action_id"].as_str() {
         let path = format!("/v1/actions/{action}");
@@ -119,7 +119,7 @@ async fn every_recipe_ends_without_a_model() {
 }
 
 #[tokio::test]
-async fn expressions_are_no_variables() {
+async fn expressions_are_not_variables() {
     let t = team().await;
     for name in [
         "1 + 1",
@@ -147,7 +147,7 @@ async fn expressions_are_no_variables() {
     }
 }
 
-/// Texts that try to be more than a value, in an order that depends on `seed` only.
+/// Values that try to act as variables or instructions, in an order that depends only on `seed`.
 fn hostile(seed: usize) -> String {
     const PIECES: [&str; 12] = [
         "{{input}}",

@@ -1,4 +1,4 @@
-//! Rights in runs: who sees them, who stops them, and where they post.
+//! Permissions in runs: who sees them, who stops them, and where they post.
 
 use std::time::Duration;
 
@@ -10,14 +10,14 @@ use crate::{
     support::{Person, Team, id, list, team_with, text},
 };
 
-/// A team with people around a run of Bo's workflow, and a channel in which only some of them are.
+/// A team with people in different relations to a run of Bo's workflow, and a channel that only some of them are in.
 struct Cast {
     t: Team,
-    /// Starts runs by hand.
+    /// A member who starts runs by hand.
     cy: Person,
-    /// Writes messages that start runs.
+    /// A member whose messages start runs.
     dee: Person,
-    /// In no private channel.
+    /// A member who is in no private channel.
     eve: Person,
     private: String,
 }
@@ -166,7 +166,7 @@ async fn messages_and_schedules_post_only_where_the_owner_can() {
     let schedule = created(&t.bo, place, says(&workflow, "")).await;
     let member = format!("/v1/channels/{}/members/{}", cast.private, t.bo.id);
     assert_eq!(t.bo.delete(&member).await.status / 100, 2);
-    // Dee can post there, but the run is Bo's.
+    // Dee can post there, but the run acts for Bo, who cannot.
     cast.dee.start(&t.general, "Hello").await;
     let path = format!("/v1/schedules/{schedule}/run");
     t.bo.act(&path).await.is(202);

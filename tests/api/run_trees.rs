@@ -1,4 +1,4 @@
-//! Trees of runs: tools of agents in steps, work that they pass on, and the loop guard.
+//! Trees of runs: tools of agents in steps, work that they delegate, and the loop guard.
 
 use std::time::Duration;
 
@@ -16,7 +16,7 @@ fn search() -> (&'static str, Value) {
     ("search_messages", json!({"query": "zebra"}))
 }
 
-/// Creates a workflow with one step, in which this agent works. Returns its path.
+/// Creates a workflow with one step, which this agent works on. Returns its path.
 async fn flow_of(by: &Person, agent: &Value) -> String {
     let step =
         json!({"id": "ask", "kind": "agent", "agent_id": agent["id"], "prompt": "Find {{input}}."});
@@ -135,7 +135,7 @@ async fn an_agent_in_a_step_passes_work_on() {
 #[tokio::test]
 async fn a_hundred_runs_of_fifteen_steps_are_not_stopped_by_the_guard() {
     let t = team_with(&[("RATE_LIMITS", "off")]).await;
-    // Agents say the same again and again.
+    // The agents of this step repeat the same text.
     let step = |n: usize| {
         let next = format!("s{}", n + 1);
         let then = if n == 14 { "end" } else { next.as_str() };
@@ -168,7 +168,7 @@ async fn a_hundred_runs_of_fifteen_steps_are_not_stopped_by_the_guard() {
 #[tokio::test]
 async fn runs_that_wait_leave_room_for_questions_of_tools() {
     let t = team_with(&[("RATE_LIMITS", "off")]).await;
-    // As many as the tasks of a workspace that can wait for approvals.
+    // As many tasks as can wait for approvals in a workspace.
     for n in 0..20 {
         let steps = json!([{"id": "think", "kind": "fork", "goal": "Find a day."}]);
         let flow = flow(&t.bo, &format!("day-{n}"), steps).await;

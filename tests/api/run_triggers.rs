@@ -64,7 +64,7 @@ async fn a_matching_message_starts_a_run_for_the_owner() {
 }
 
 #[tokio::test]
-async fn messages_of_people_and_of_keys_are_told_apart() {
+async fn messages_by_people_and_by_keys_are_distinguished() {
     for (from, by_people, by_keys) in [("people", 1, 0), ("keys", 0, 1), ("any", 1, 1)] {
         let t = team().await;
         echo(&t.ada, &t.general, json!({"from": from})).await;
@@ -142,7 +142,7 @@ async fn an_alert_is_assessed_without_a_model() {
     let (key, _) = t.ada.make_key(&["chat:read", "chat:write"]).await;
     key.start(&t.general, "The backup is late").await;
     let run = id(&runs(&t.bo).await[0]);
-    // The prompt has the word, the alert does not.
+    // The prompt contains the word, but the alert does not.
     let done = reaches(&t.bo, &run, "completed").await;
     assert_eq!(
         states(&done),

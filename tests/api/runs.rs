@@ -461,7 +461,7 @@ async fn a_run_ends_when_its_requester_loses_the_rights() {
 }
 
 #[tokio::test]
-async fn a_deleted_message_takes_the_outputs_made_from_it_along() {
+async fn deleting_a_message_removes_the_outputs_made_from_it() {
     let t: Team = team().await;
     t.model()
         .script("vibe", [Answer::text("It says SECRET-1.")]);
@@ -477,7 +477,7 @@ async fn a_deleted_message_takes_the_outputs_made_from_it_along() {
     assert_eq!(run(&t.bo, &run_id).await["steps"][0]["output"], Value::Null);
 }
 
-/// Eight steps without a model server's answer: conditions and messages.
+/// Eight steps that need no answer from a model server: conditions and messages.
 fn eight_steps() -> Value {
     let output = |n: usize| json!({"id": format!("o{n}"), "kind": "output", "content": format!("Message {n}")});
     let condition = |n: usize| {
@@ -496,7 +496,7 @@ fn eight_steps() -> Value {
     ])
 }
 
-/// Starts a run until the server ends at a failpoint, and checks that each step was made once after a restart.
+/// Starts a run until the server ends at a failpoint, and checks after a restart that each step ran exactly once.
 async fn crash(p: &Prepared, flow: &str, failpoint: &str) -> bool {
     let server = TestProcess::try_start(&p.place, &p.model, &[("FAILPOINT", failpoint)]).await;
     let wish = json!({"thread_id": p.thread, "client_id": failpoint});

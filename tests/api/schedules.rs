@@ -1,4 +1,4 @@
-//! Schedules: who makes and changes them, which slots fire, and what agents post for them.
+//! Schedules: who creates and changes them, which slots fire, and what agents post for them.
 
 use std::time::Duration;
 
@@ -267,7 +267,7 @@ async fn a_schedule_that_cannot_be_fired_stops_no_other() {
         made.push(created(&t.bo, in_channel(&t), json!({})).await);
     }
     let broken: ScheduleId = made[1].parse().unwrap();
-    // An agent has nowhere to reply.
+    // Without a conversation, the agent cannot reply anywhere.
     let break_it = async move |c: &mut Conn| {
         c.q("update schedules set channel_id = null where id = $1")
             .bind(broken)
@@ -307,7 +307,7 @@ async fn a_crash_around_a_slot_fires_it_once() {
         p.place
             .run(&[&format!("update schedules set next_run_at = '{at}'")])
             .await;
-        // It can crash before it listens.
+        // The server can crash before it listens.
         let settings = [("FAILPOINT", failpoint)];
         if let Ok(server) = TestProcess::try_start(&p.place, &p.model, &settings).await {
             assert!(!server.exited().await.success(), "{failpoint}");
@@ -324,7 +324,7 @@ async fn a_crash_around_a_slot_fires_it_once() {
 }
 
 #[tokio::test]
-async fn a_schedule_whose_owner_left_is_paused_and_admins_learn_it() {
+async fn a_schedule_whose_owner_left_is_paused_and_listed_for_admins() {
     let t = team().await;
     let schedule = created(&t.bo, in_channel(&t), json!({})).await;
     let member = format!("/v1/members/{}", t.bo.id);

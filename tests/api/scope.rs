@@ -112,7 +112,7 @@ async fn an_open_channel_or_conversation_is_followed_until_it_is_closed() {
     t.ada.say(&other, "By another thread").await;
     bo.ack(json!({"type": "unsubscribe", "thread_id": thread}))
         .await;
-    // Closing it again changes nothing.
+    // Closing the channel again changes nothing.
     bo.ack(close).await;
     t.ada.say(&thread, "Closed").await;
     assert_eq!(
@@ -209,7 +209,7 @@ async fn a_resumed_socket_gets_the_events_that_it_would_have_got_live() {
         again["since"] = since.into();
         let mut resumed = Socket::open(&t.bo, again).await;
         let mut replayed = resumed.events_through("the end", is_end).await;
-        // The edit left no mention, so the message concerns Bo no longer.
+        // After the edit, the message no longer mentions Bo.
         let is_two = |event: &Value| {
             event["data"]["message"]["id"] == message.as_str() && event["type"] == "message.created"
         };
@@ -232,7 +232,7 @@ async fn activity_of_other_public_channels_is_announced_with_its_newest_event() 
     assert!(number(&activity, "/seq") >= seq);
     assert!(activity.get("data").is_none());
     assert!(bo.cursor < seq, "activity is no event");
-    // A second one follows only after more traffic; members get none.
+    // A second frame follows only after more traffic; members get none.
     t.ada.say(&thread, "Two").await;
     let second = bo.of("channel.activity").await;
     assert!(number(&second, "/seq") > number(&activity, "/seq"));

@@ -676,7 +676,7 @@ async fn an_old_message_is_found_if_all_of_its_words_are_common() {
     let t = team_with(&[("RATE_LIMITS", "off")]).await;
     let old = "Lumo pears need salt";
     t.ada.thread(&t.general, old).await;
-    // First those with one other word.
+    // Posts many messages with only some of the words.
     let others = (0..1_515).map(|n| {
         let text = if n < 1_010 { "Lumo pears" } else { "The salt" };
         t.ada.thread(&t.general, text)

@@ -107,7 +107,7 @@ async fn logging_in_starts_a_new_session_and_ends_the_previous_one() {
     let mut ada = t.ada.clone();
     ada.cookie = Some(new);
     ada.get("/v1/auth/me").await.is(200);
-    // A session cookie set by someone else is never adopted.
+    // The server never adopts a session cookie that someone else set.
     let planted = format!("openvibe_session={}", "A".repeat(43));
     let mut lured = t.ada.clone();
     lured.cookie = Some(planted.clone());
@@ -226,7 +226,7 @@ async fn no_secret_appears_in_logs_responses_or_events() {
     }
     server.kill().await;
     let log = std::fs::read_to_string(place.dir.join("stderr.log")).unwrap();
-    // At trace level, only the program's own lines are logged, and it does not log anything at that level.
+    // At trace level, only the program's own lines are logged, and it has none at that level.
     assert!(log.contains("DEBUG"), "the most verbose log");
     secrets.push(setup_token);
     for secret in &secrets {

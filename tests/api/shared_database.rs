@@ -29,7 +29,7 @@ async fn open(place: &DatabaseUrl) -> Db {
     Db::open(place, Arc::new(|_| {})).await.unwrap()
 }
 
-/// Appends an event, and counts it by reading and writing a number.
+/// Appends an event, and counts it with a separate read and write.
 async fn append(c: &mut Conn, workspace: WorkspaceId) -> Result<(), DbError> {
     let counted: i64 = c
         .q("select pruned_seq from workspaces where id = $1")
@@ -91,7 +91,7 @@ async fn a_process_that_stops_in_a_transaction_does_not_block_others() {
     let Some(url) = &place.postgres else { return };
     let db = open(&place.url()).await;
     let workspace = insert_workspace(&db).await;
-    // As the session of a stopped process.
+    // A session like that of a frozen process.
     let mut stopped = PgConnection::connect(url).await.unwrap();
     let limit = "set idle_in_transaction_session_timeout = '3s'; begin";
     stopped.execute(limit).await.unwrap();
@@ -104,7 +104,7 @@ async fn a_process_that_stops_in_a_transaction_does_not_block_others() {
     append_to(&db, workspace).await.unwrap();
     // Without that limit, the lock would fail the write after 15 seconds.
     assert!(began.elapsed() < Duration::from_secs(14));
-    // When it continues, it changes nothing.
+    // When the process continues, its statement changes nothing.
     let late = stopped.execute("update workspaces set seq = seq + 100");
     late.await.unwrap_err();
     let head = log::head(&mut db.read().await.unwrap(), workspace).await;
@@ -127,7 +127,7 @@ async fn a_lock_that_is_never_released_fails_writes_after_15_seconds() {
         .unwrap();
     let failed = within("the write", append_to(&db, workspace)).await;
     let fault = failed.unwrap_err().fault();
-    // Either is 503 with `Retry-After`.
+    // Both errors are 503 with `Retry-After`.
     assert!(
         matches!(fault, Some(DatabaseFault::Busy | DatabaseFault::Away)),
         "{fault:?}"
@@ -233,7 +233,7 @@ async fn a_new_epoch_is_noticed_by_other_processes_and_replaces_the_old_one_once
     }
 }
 
-/// Address that can be moved to another server, as by a proxy that follows the primary.
+/// An address that can be moved to another server, like a proxy that follows the primary.
 struct Address {
     dir: PathBuf,
     url: DatabaseUrl,
@@ -288,7 +288,7 @@ pub async fn pair() -> (Arc<Cluster>, Arc<Cluster>) {
     .await
 }
 
-/// Waits until the standby has everything.
+/// Waits until the standby has replicated everything.
 pub async fn replicated(primary: &Cluster) {
     let mut c = PgConnection::connect(&primary.url).await.unwrap();
     let replayed = async {

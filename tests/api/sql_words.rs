@@ -1,5 +1,5 @@
-//! The words in SQL texts are those of the enums that the columns are read into: a statement that compares a column with the
-//! old word of a renamed variant fails here, with its file and line.
+//! Words in SQL must be those of the enums into which the columns are read: a statement that still compares a column
+//! with the former word of a renamed variant fails here, with its file and line.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -97,7 +97,7 @@ const COLUMNS: &[(&str, &[(&str, &str)])] = &[
     ("workspace_policies", &[("show_costs", "CostVisibility")]),
 ];
 
-/// Columns with words that are no states, kinds, or roles.
+/// Columns with words that are not states, kinds, or roles.
 const TEXTS: &[(&str, &str)] = &[
     ("actions", "function"),
     ("citations", "owner_type"),

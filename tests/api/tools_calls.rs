@@ -1,4 +1,4 @@
-//! Functions of servers in use: which are offered where, and what is checked before a call leaves.
+//! Use of functions of registered servers: where they are offered, and what is checked before a call is sent.
 
 use std::{
     sync::Arc,
@@ -40,7 +40,7 @@ struct Connected {
     trusts_reads: bool,
 }
 
-/// A registry that reaches tool servers of this machine; `runner` is the address of a server that runs code.
+/// A registry that can reach tool servers on this machine; `runner` is the address of a code runner.
 pub fn registry_near(db: Db, runner: Option<&str>) -> Registry {
     let own = OwnServer::new("127.0.0.1:1".parse().unwrap(), "https://chat.example");
     let (tracker, shutdown) = (TaskTracker::new(), CancellationToken::new());
@@ -156,7 +156,7 @@ impl Connected {
         self.call_in(&self.t.general, name).await
     }
 
-    /// The error of a call that must not leave this server.
+    /// The error of a call that must not be sent.
     async fn refused(&self, channel: &str, name: &str) -> ToolErrorCode {
         let before = self.scripted.calls();
         let fault = self.call_in(channel, name).await.unwrap_err();
@@ -166,7 +166,7 @@ impl Connected {
     }
 }
 
-/// Forwards connections to a server, and holds each list until it is released.
+/// Forwards connections to a server, and holds back each list until it is released.
 struct HeldLists {
     url: String,
     /// A list is held.
@@ -361,7 +361,7 @@ async fn an_old_list_is_read_again_before_a_call() {
     assert_eq!(lists(), 1);
     assert!(w.call("create").await.is_ok());
     assert_eq!(lists(), 1, "the list is not a minute old");
-    // After a change to the settings, the list counts as old.
+    // After a change to the settings, the stored list counts as outdated.
     w.change(json!({"title": "Our Jira"})).await;
     assert!(w.call("create").await.is_ok());
     assert_eq!(lists(), 2);
@@ -402,7 +402,7 @@ async fn a_function_that_changed_since_it_was_accepted_is_not_called() {
     assert!(w.offered_in(general).await.is_empty());
     let seen = w.t.ada.get(&w.path()).await.ok();
     assert_eq!(seen["functions"][0]["state"], "changed");
-    // An approval of the earlier definition does not cover the one that was accepted since.
+    // An approval of the earlier definition does not cover the definition that was accepted later.
     let hash = &seen["functions"][0]["definition_hash"];
     let body = json!({"definition_hash": hash, "effect": "write", "risk": "approve"});
     let path = format!("{}/functions/create", w.path());

@@ -126,7 +126,7 @@ async fn others_see_an_action_without_arguments_and_result() {
         let context = person.task_context(&id(&task)).await.to_string();
         assert!(context.contains("zebra"), "{context}");
     }
-    // A key shows what its scopes allow, whoever made it.
+    // A key sees only what its scopes allow, whoever created it.
     let (key, _) = t.ada.make_key(&["chat:read"]).await;
     for reader in [&eve, &key] {
         let found = actions(reader, &task).await;
@@ -422,7 +422,7 @@ async fn a_filter_names_channels_that_its_author_can_read() {
     let tools = |channel: &str, max: i64| json!({"tools": [{"type": "file_search", "max_num_results": max, "filters": {"channel_ids": [channel]}}]});
     let agent = reader(&t.ada, "sage", tools(&secret, 1)).await;
     let path = format!("/v1/agents/{}", id(&agent));
-    // Stored channels are not checked again.
+    // Channels that are already stored are not checked again.
     t.bo.patch(&path, tools(&secret, 2)).await.is(200);
     t.bo.patch(&path, json!({"tools": []})).await.is(200);
     for channel in [secret, unknown_id("chan")] {
@@ -565,7 +565,7 @@ async fn a_budget_that_is_used_up_between_two_rounds_ends_the_task() {
     t.ada.post(&path, form).await.is(200);
     let (failed, code) = t.ada.failed(&task).await;
     assert_eq!(code, "budget_exceeded");
-    // The approved search ran before the next call was refused.
+    // The approved search ran before the next call was rejected.
     assert_eq!(actions(&t.ada, &failed).await[0]["state"], "done");
     t.model().asked_once("sage").await;
 }
@@ -594,7 +594,7 @@ async fn an_export_contains_arguments_and_results_for_the_requester_only() {
 }
 
 #[tokio::test]
-async fn a_deleted_message_takes_the_names_of_its_files_off_the_card() {
+async fn deleting_a_message_removes_the_names_of_its_files_from_the_card() {
     let t = team().await;
     reader(&t.ada, "sage", json!({"trust": {"approve": ["search"]}})).await;
     let file = id(&t.bo.upload("salaries.txt", b"zebra: 1234").await);

@@ -12,7 +12,7 @@ use crate::{
     tools_loop::{actions, reader},
 };
 
-/// Settings of a server that reaches tool servers of this machine.
+/// Settings of a server that can reach tool servers on this machine.
 pub const NEAR: [(&str, &str); 2] = [("MCP_ALLOW", "127.0.0.1"), ("SECRET_KEY", KEY)];
 
 async fn refresh(ada: &Person, tool: &Value) -> Value {
@@ -168,7 +168,7 @@ async fn a_result_of_a_server_taints_the_task_until_the_requester_allows_it() {
     ];
     t.model().script("sage", answers);
     let (thread, task) = asked_by_bo(&t, "@sage note it").await;
-    // The first call needed no approval, because nothing else had been read.
+    // The first call needed no approval, because the task had read nothing else.
     let action = waiting(&t.bo, &task).await;
     is_parked(&t.bo, &task).await;
     assert_eq!(scripted.calls(), 1);
@@ -265,7 +265,7 @@ async fn a_server_is_offered_in_its_channels_only() {
     }
 }
 
-/// Waits until nobody knows whether an action happened.
+/// Waits until the outcome of an action is unknown.
 async fn is_unknown(person: &Person, action: &str) {
     person
         .event_where("an unknown action", |event| {

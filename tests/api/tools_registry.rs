@@ -1,4 +1,5 @@
-//! The registry of tools: who registers them, and how functions of servers are accepted, withdrawn, and pinned.
+//! The registry of tools: who registers them, and how functions of servers are accepted, withdrawn, and pinned to a
+//! definition.
 
 use reqwest::Method;
 use serde_json::{Value, json};
@@ -13,7 +14,7 @@ const SECRET: &str = "sk-flamingo-8c1f";
 const KEY: &str = "AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8=";
 const OTHER_KEY: &str = "ICEiIyQlJicoKSorLC0uLzAxMjM0NTY3ODk6Ozw9Pj8=";
 
-/// A server that reaches tool servers of this machine.
+/// A team whose server can reach tool servers on this machine.
 async fn team_near() -> Team {
     team_with(&[("MCP_ALLOW", "127.0.0.1"), ("SECRET_KEY", KEY)]).await
 }
@@ -890,7 +891,7 @@ async fn code_runs_only_if_the_operator_named_a_runner() {
     }
 }
 
-/// Responds to each line of its input, without any other program: its environment is empty.
+/// Responds to each line of its input without starting other programs, because its environment is empty.
 const PROCESS: &str = r#"
     while read -r line; do
         id=${line#*\"id\":}

@@ -57,11 +57,11 @@ enum Kind {
     HandbookPage,
     /// A search; a page of another site.
     UnknownPage,
-    /// A look into the issue tracker.
+    /// A query of the issue tracker.
     LookUp,
     /// A search; a new issue.
     Issue,
-    /// A look into the issue tracker; a comment; another comment.
+    /// A query of the issue tracker; a comment; another comment.
     Comments,
 }
 
@@ -109,7 +109,7 @@ type Calls = Vec<(&'static str, Value)>;
 struct Week {
     t: Team,
     people: Vec<Person>,
-    /// Thread of each topic, in which several people have written.
+    /// A thread for each topic, in which several people have written.
     threads: Vec<String>,
     /// Origin of the handbook, which the workspace trusts.
     handbook: String,
@@ -135,7 +135,7 @@ impl Week {
             NEAR[1],
             ("WEB_ALLOW", "127.0.0.1,localhost"),
             ("RATE_LIMITS", "off"),
-            // Passes would call the model, too.
+            // Compaction passes would also call the model.
             ("COMPACTION", "off"),
         ];
         let t = team_with(&near).await;
@@ -240,7 +240,7 @@ impl Week {
         (content, rounds)
     }
 
-    /// Somebody asks, and decides about the cards.
+    /// A person asks, and decides about the cards.
     async fn request(&mut self, kind: Kind, n: usize) -> Counts {
         let person = self.people[self.rng.random_range(0..self.people.len())].clone();
         let topic = self.rng.random_range(0..TOPICS.len());

@@ -110,7 +110,7 @@ async fn a_long_page_is_read_in_parts_and_a_flood_is_cut() {
 async fn pages_that_grow_when_they_are_parsed_are_unreadable() {
     let (origin, _serving) = serve().await;
     let fetcher = fetcher("127.0.0.1");
-    // More than are converted at the same time.
+    // More pages than the server converts at the same time.
     for name in ["formatting", "deep", "formatting", "deep"] {
         let read = fetcher.fetch(&format!("{origin}/{name}"), 0).await;
         assert_eq!(read.unwrap_err().code, ToolErrorCode::Unreadable, "{name}");

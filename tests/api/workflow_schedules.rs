@@ -49,7 +49,7 @@ async fn skipped(t: &Team, schedule: &str, reason: &str) {
 async fn a_slot_starts_a_run_for_the_owner_on_the_day_of_its_zone() {
     let t = team().await;
     let flow = posting(&t.bo).await;
-    // It is never the same day in both.
+    // The two time zones are never on the same day.
     for (zone, hours) in [("Pacific/Kiritimati", 14), ("Pacific/Pago_Pago", -11)] {
         let mut with = target(&flow, "Hello");
         with["timezone"] = json!(zone);

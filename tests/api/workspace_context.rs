@@ -74,7 +74,7 @@ async fn nothing_is_sent_until_an_admin_turns_it_on() {
     let members = "Members:\n- Ada @ada, admin\n- Bo @bo, member";
     let block = format!("{HEADING}\nWe sell pears.\n{members}");
     assert!(sent.contains(&block), "{sent}");
-    // It precedes the messages, so that prefix caches hold.
+    // The block precedes the messages, so that the prompt's prefix stays cached.
     assert!(sent.find(&block).unwrap() < sent.find("[Ada]: Root").unwrap());
     let seen = shown(&t.bo, None).await;
     assert_eq!(seen["text"], block);

@@ -1,4 +1,4 @@
-//! The async-openai library against OpenVibe. It reads its address and key from the environment, as its users do.
+//! The async-openai library against OpenVibe. The library reads the address and the key from the environment.
 
 use std::{collections::HashMap, error::Error};
 

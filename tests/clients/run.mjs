@@ -17,7 +17,7 @@ const server = new Server({
   OPENVIBE_MODEL_BASE_URL: model.base,
   OPENVIBE_MODEL_API_KEY: 'unused',
   OPENVIBE_RETRY_DELAYS: '10ms',
-  // All clients are the same user, whose share is a quarter of these.
+  // All clients are the same user, who can use a quarter of the workers.
   OPENVIBE_WORKERS: '64',
 });
 

@@ -17,7 +17,7 @@ use proptest::{
 };
 use rustix::time::{ClockId, clock_gettime};
 
-/// One file of the corpus.
+/// A file of the corpus.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Case {
     /// File name without its extension.
@@ -155,7 +155,7 @@ enum Edit {
         at: u16,
         bytes: Vec<u8>,
     },
-    /// Replaces the rest with that of another case.
+    /// Replaces the rest with the rest of another case.
     Splice {
         at: u16,
         other: prop::sample::Index,

@@ -71,7 +71,7 @@ class Compose(unittest.TestCase):
         address = self.services["haproxy"]["networks"]["proxy"]["ipv4_address"]
         (network,) = self.file["networks"]["proxy"]["ipam"]["config"]
         self.assertIn(ip_address(address), ip_network(network["subnet"]))
-        # Docker would give the address to a node that starts first.
+        # Otherwise, Docker could assign the address to a node that starts first.
         self.assertNotIn(ip_address(address), ip_network(network["ip_range"]))
         for node in self.nodes.values():
             trusted = node["environment"]["OPENVIBE_TRUSTED_PROXIES"]

@@ -29,7 +29,8 @@ maker = Things(PLAN["base"], "fresh").log_in(PLAN["email"]).begin(PLAN["workspac
 kept = {*PLAN["kept"], PLAN["workspace"], maker.current_session()}
 
 merge = models._merge_nested_body
-# schemathesis 4.32.5 fails on lists in lists, such as `branches` of a workflow's step: the first list stays as it is.
+# schemathesis 4.32.5 fails on lists in lists, such as `branches` of a workflow's step, so the first list is used
+# unchanged.
 models._merge_nested_body = lambda into, more: merge(into, more) if isinstance(into, dict) and isinstance(more, dict) else None
 
 LEAVING = {
@@ -49,7 +50,7 @@ def name(case):
 def before_call(context, case, kwargs):
     operation = name(case)
     path = dict(case.path_parameters or {})
-    # Protects the session, key, membership, and model that the run uses, although their IDs occur in responses.
+    # Protects the session, key, membership, and model that the run uses, because their IDs occur in responses.
     spoils = case.operation.method.upper() in ("PATCH", "DELETE") or operation.endswith(("/erase", "/model"))
     replaced = {*UNUSED.values(), *(kept if spoils else [])}
     wanted = any(value in replaced for value in path.values())

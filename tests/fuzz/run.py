@@ -61,7 +61,8 @@ NEEDS_TOOL_SERVER = {
 # Operations that need a tool that writes, and a worker that was lost during its call.
 NEEDS_LOST_WRITE = {"POST /v1/actions/{id}/settle"}
 
-# Operations with the same form as POST and PATCH /v1/agents, at a thousand cases each: only in long runs.
+# Operations that take the same form as POST and PATCH /v1/agents: called only in long runs, with a thousand cases
+# each.
 SAME_FORM = ["PUT /v1/agents/{id}", "POST /v1/agents/import", "POST /v1/agents/preview"]
 
 KIND_OF_PATH = {
@@ -309,7 +310,7 @@ def run(who):
                 ada.get("/v1/auth/me")
             except (Refused, OSError) as e:
                 wrong.append(f"the run lost its session: {e}")
-            # Two runs write at a time: each report in one piece.
+            # Two runs write at the same time, so each report is printed in one piece.
             title = f"== as {who if who == 'nobody' else f'an admin with a {who}'}, seed {SEED}, {CASES} cases each"
             print(f"{title}\n{done.stdout}\n   {time.monotonic() - began:.0f} s", flush=True)
             counts = Path(directory, "counts.json")

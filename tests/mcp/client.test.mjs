@@ -62,7 +62,7 @@ for (const [revision, scenarios] of Object.entries(SCENARIOS)) {
       const checked = check(['client', ...args], { OPENVIBE_TEST_DRIVER });
       const output = await checked.finally(() => assert.deepEqual(problems.splice(0), []));
       assert.equal(visits, before + 1);
-      // No check at all would not be a failure.
+      // A run without any check would not count as a failure.
       const [found] = /Passed: \d+\/[1-9].*/.exec(output) ?? assert.fail(output);
       t.diagnostic(`${found}, as expected`);
     });

@@ -13,7 +13,7 @@ import { Server } from '../../web/e2e/lib/server.mjs';
 const [python, model] = process.argv.slice(2);
 if (!model) throw new Error('usage: node tests/model_servers/run.mjs PYTHON MODEL');
 const WAIT_MS = 120_000;
-/** Key of the proxy, which does not start without one; the model server takes any. */
+/** Key of the proxy, which does not start without one; the model server accepts any key. */
 const KEY = 'sk-model-servers-0123456789abcdef0123456789abcdef';
 const dir = await mkdtemp(join(tmpdir(), 'openvibe-model-servers-'));
 const children = [];
@@ -62,7 +62,7 @@ const startLlama = (port) =>
   serve(port, python, [
     ...['-m', 'llama_cpp.server', '--model', model, '--model_alias', 'tiny'],
     ...['--host', '127.0.0.1', '--port', String(port), '--n_ctx', '2048', '--verbose', 'false'],
-    // Threads of this model would only wait for each other.
+    // More threads would only wait for each other with this model.
     ...['--n_threads', '1', '--n_threads_batch', '1'],
   ]);
 
@@ -137,7 +137,7 @@ class House {
     await this.done('POST', '/v1/workspaces', { name: 'Northwind' });
     const snapshot = await this.done('GET', '/v1/snapshot');
     this.general = snapshot.channels.find((c) => c.name === 'general').id;
-    // The model never ends a reply by itself.
+    // This model never ends a reply by itself.
     const vibe = snapshot.agents.find((agent) => agent.name === 'vibe').id;
     await this.done('PATCH', `/v1/agents/${vibe}`, { max_output_tokens: 200 });
     return this;
@@ -166,7 +166,7 @@ class House {
   context = (task) => this.done('GET', `/v1/tasks/${task}/context`);
 }
 
-/** Checks that hold with and without a proxy. */
+/** Checks with and without a proxy. */
 async function responses(house) {
   const unknown = await house.call('POST', '/v1/responses', {
     model: 'nosuch',
@@ -220,7 +220,7 @@ async function direct() {
     const both = [await house.ask(thread, '@vibe one'), await house.ask(other, '@vibe two')];
     for (const asked of both) await house.completed(asked);
     await responses(house);
-    // The server refuses JSON schemas with status 500; what it writes is no draft.
+    // The server refuses JSON schemas with status 500, and what it writes is not a usable draft.
     const fork = await house.done('POST', `/v1/threads/${other}/forks`, {
       message_id: (await house.done('GET', `/v1/threads/${other}/messages`)).data[0].id,
     });

@@ -290,7 +290,7 @@ class Composer:
                 for sep in (",", ".", " "):
                     alts.append(re.sub(r"(?<=\d)(?=(\d{3})+$)", sep, num))
             if len(num) == 1:
-                # one digit alone says nothing, so the unit goes with it
+                # a single digit identifies nothing, so the unit is added
                 unit = value.lower().split(num, 1)[1].strip()
                 v = value.lower()
                 if unit in ("%", "percent"):

@@ -140,7 +140,7 @@ test('a list that failed to load is loaded again, and older states are shown on 
   await ada.page.route('**/v1/adaptation?*', async (r) => {
     const json = { error: { type: 'unavailable', code: 'x', message: 'The database is away.' } };
     if (broken) return r.fulfill({ status: 503, json });
-    // One state per page.
+    // Splits the states into pages of one.
     const data = await stored(ada);
     const isNewest = !r.request().url().includes('cursor=older');
     const page = isNewest ? data.slice(0, 1) : data.slice(1);

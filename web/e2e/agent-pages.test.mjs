@@ -23,7 +23,7 @@ const { ada, model } = await startTeam({ model: true, bo: null });
 const fact = (where, name) => where.locator(`dt:text-is("${name}") + dd`);
 const openPanel = (p, name) => side(p).getByRole('button', { name }).click();
 
-/** Every page that names a model names the one that replies. */
+/** Checks that every page that names a model shows the one that replies. */
 async function namesModel(p, runs) {
   const words = `Uses ${runs}: ${ASKED} is not available`;
   await p.page.goto(AGENTS);
@@ -97,7 +97,7 @@ test('an agent that inherits its output limit shows the limit of its base', asyn
 });
 
 test('instructions above 2,000 tokens show a warning, shorter ones do not', async () => {
-  const WARNING = 'Long instructions slow every reply and cost more.';
+  const WARNING = 'Long instructions make every reply slower and more expensive.';
   await ada.page.goto(`${AGENTS}/new`);
   const told = ada.page.getByRole('region', { name: 'Model prompt' });
   await box(ada.page, 'Instructions').fill('You write short texts.');

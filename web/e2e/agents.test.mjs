@@ -298,7 +298,7 @@ test('admins change the workspace’s rules; members without the right have no b
   const policy = await api(ada, 'GET', `workspaces/${workspace.id}/policy`);
   assert.equal(policy.members_write_agents, false);
   assert.equal(policy.bare_model, false);
-  // "Try it" below runs drafts, which are no agents yet.
+  // "Try it" runs drafts, which are not agents yet.
   await api(ada, 'PATCH', `workspaces/${workspace.id}/policy`, { bare_model: true });
   assert.equal(policy.allowed_tools.includes('web_fetch'), false);
   await bo.page.goto(AGENTS);

@@ -63,7 +63,7 @@ test('Stop all ends the chain', async () => {
   assert.equal(await button(ada.page, 'Stop all').count(), 0);
 });
 
-test('a failed step says who was not asked', async () => {
+test('a failed step names the agent that was not asked', async () => {
   await composer(ada).fill('@coder refuse this → @vibe check it once more');
   await ada.page.keyboard.press('Enter');
   const notice = 'Coder could not answer, so Vibe was not asked. Retry continues with Coder.';

@@ -1,4 +1,5 @@
-// Agents of channels: settings, replies without a mention, the limit of the day, and an agent that is off.
+// Agents of channels: settings, replies without a mention, the daily limit, and an agent that is
+// off.
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { box, button } from './lib/browser.mjs';
@@ -44,7 +45,7 @@ test('it replies to the first message of a thread, and to others when mentioned'
   await composer(bo).fill('');
 });
 
-test('at the limit of the day, a notice says how to ask anyway', async () => {
+test('at the daily limit, a notice explains how to ask anyway', async () => {
   await button(ada.page, 'About #general').click();
   await mode(ada, 'Every message').check();
   await daily(ada).fill('2');

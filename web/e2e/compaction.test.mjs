@@ -50,7 +50,7 @@ const look = async (p, name) => {
   await p.page.setViewportSize(WIDE);
   await region(p).scrollIntoViewIfNeeded();
 };
-/** Goes to the first message that agents are sent, above which the line is. */
+/** Scrolls to the first message that agents receive in full, which is below the line. */
 const findLine = async (p, text) => {
   const id = threadId(p);
   const { window } = await api(p, 'GET', `threads/${id}/compactions`);
@@ -60,7 +60,7 @@ const findLine = async (p, text) => {
   await line(p, text).waitFor();
 };
 const toEnd = (p) => messageList(p).press('End');
-/** Messages without a page, which takes longer. */
+/** Posts messages over the API, which is faster than typing. */
 const say = async (id, texts, of = 'threads') => {
   for (const [n, content] of texts.entries())
     await api(n % 2 ? bo : ada, 'POST', `${of}/${id}/messages`, { content });
@@ -85,7 +85,7 @@ before(async () => {
 
 test('in a short thread there is nothing to summarize, and the menu says so', async () => {
   await summarize(ada);
-  await toast(ada, 'There is nothing to summarize yet: agents read the newest messages as they are.');
+  await toast(ada, 'There is nothing to summarize yet: agents read the newest messages in full.');
   assert.equal(await line(ada).count(), 0);
 });
 
@@ -100,7 +100,7 @@ test('the line appears for everyone, and what people read does not move', async 
   await summarize(ada);
   await toast(ada, 'Agents will read a summary of the earlier messages');
   await summarize(ada);
-  await toast(ada, 'The earlier messages are being summarized already. Wait until that is done.');
+  await toast(ada, 'The earlier messages are already being summarized. Wait until this is done.');
   model.holdSegments = false;
   model.release();
   for (const p of [ada, bo]) {
@@ -108,7 +108,7 @@ test('the line appears for everyone, and what people read does not move', async 
     await announced(p, 'Agents read a summary of the 15 messages above');
   }
   assert.deepEqual([await topOf(ada, 'Stall number 21.'), await topOf(bo, 'Stall number 21.')], tops);
-  // After loading, too, the line stands between the messages that it separates.
+  // After a reload, the line is still between the messages that it separates.
   await bo.page.reload();
   await findLine(bo);
   const y = (await line(bo).boundingBox()).y;
@@ -182,12 +182,12 @@ test('after an edit the line says that the summary is being updated', async () =
   }
 });
 
-test('“Make it again” asks the model again; if it refuses, the line says when it is tried next', async () => {
+test('“Summarize again” asks the model again; if it refuses, the line says when it is tried next', async () => {
   model.segment = { gist: 'They planned a fair.', items: SEGMENT.items.slice(1, 2) };
-  await button(region(bo), 'Make it again').click();
+  await button(region(bo), 'Summarize again').click();
   for (const p of [ada, bo]) await region(p).getByText('They planned a fair.').waitFor();
   model.segment = null;
-  await button(region(bo), 'Make it again').click();
+  await button(region(bo), 'Summarize again').click();
   for (const p of [ada, bo]) await line(p, /Not summarized yet\. Next try at \d\d:\d\d/).waitFor();
   await pictures(bo, 'compaction-retry');
   await bo.page.reload();
@@ -275,7 +275,7 @@ test('the first thing that an agent remembers about a person is announced to the
   await main(ada).getByRole('heading', { name: 'What agents remember about you', exact: true }).waitFor();
   const mine = ada.page.getByRole('region', { name: 'What agents remember about you', exact: true });
   await mine.getByRole('article', { name: 'Memory: Ada prefers short replies' }).waitFor();
-  // Only once.
+  // Only the first memory is announced.
   const [item] = model.segment.items;
   model.segment = {
     gist: 'They talked.',

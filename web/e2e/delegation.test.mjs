@@ -84,7 +84,7 @@ test('everyone sees the agents at work, and the caller waits for them', async ()
   await work(ada)
     .getByText(/^Coder writing \d+ s · Tester writing \d+ s$/)
     .waitFor();
-  // The texts of both are held back.
+  // The model holds back the replies of both.
   for (const text of ['Draft the note', 'Check the plan'])
     await model.until((body) => String(body.messages.at(-1).content).includes(text));
   model.release();
@@ -138,7 +138,7 @@ test('the reply has a step for each question, with its answer', async () => {
   // The toolbar of a message that has the focus covers what is above it.
   await bo.page.evaluate(() => document.activeElement.blur());
   await inspect(bo, 'delegation-step');
-  // Without the region, the steps lead to the work.
+  // Without the region, the steps also lead to the work.
   await bo.page.reload();
   await lead(bo).getByRole('button', { name: '2 steps', exact: true }).click();
   await lead(bo).getByRole('button', { name: 'Show work' }).click();
@@ -156,7 +156,7 @@ test('Stop all ends the work and its caller', async () => {
   await lead(bo).getByText('Stopped', { exact: true }).first().waitFor();
 });
 
-test('an approval is below the message, and then what the agent got is hidden from others', async () => {
+test('an approval is below the message, and afterwards the brief is hidden from others', async () => {
   await newThread();
   await reply(bo.page, '@lead ask sage');
   const card = bo.page.getByRole('article', { name: `Approval: ${TITLE}`, exact: true });

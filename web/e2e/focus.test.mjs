@@ -79,7 +79,7 @@ test('New message by keyboard alone: find, Enter selects, Enter starts, then typ
   await page.keyboard.type('Straight into the box');
   await page.keyboard.press('Enter');
   await message(page, 'Straight into the box').waitFor();
-  // Again, from the same button and from the switcher.
+  // The dialog opens again, from the same button and from the switcher.
   await page.keyboard.press('Escape');
   await page.keyboard.press('Control+k');
   await page.keyboard.type('Bo Chen');

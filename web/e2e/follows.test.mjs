@@ -36,7 +36,7 @@ before(async () => {
 test('the follow button follows, unfollows, and unmutes a thread', async () => {
   await startThread(ada.page, 'Follow me');
   const thread = threadId(ada);
-  await button(ada.page, 'Unfollow this thread').waitFor(); // its author follows it
+  await button(ada.page, 'Unfollow this thread').waitFor(); // its author follows it automatically
   await threadRow(bo, 'Follow me').click();
   await setLevel(bo, () => button(bo.page, 'Follow this thread').click());
   await button(bo.page, 'Unfollow this thread').waitFor();
@@ -66,7 +66,7 @@ test('a muted thread is not unread for the user who muted it; for others it is; 
   await channel(bo, 'random').click();
   await say(bo, thread, 'Soup for me');
   await say(ada, thread, 'Bread for me');
-  // Later than the messages of the muted thread, so those have arrived when this one is shown.
+  // Posted after the messages of the muted thread, so those have arrived once this one is shown.
   await home(bo);
   await threadRow(bo, 'Lunch for everybody').getByText('Bread for me').waitFor();
   await threadRow(bo, 'Loud thread').getByText('1 unread message').waitFor();

@@ -42,7 +42,7 @@ test('nothing is remembered at first; an entry is added, found, edited, and forg
   await short.getByText('Written by you').waitFor();
   await short.getByText('just now').waitFor();
   await remember(ada, 'Lives by the harbor');
-  await entry(ada, 'Lives by the harbor').waitFor(); // by the event
+  await entry(ada, 'Lives by the harbor').waitFor(); // added by the event
   await inspect(ada, 'memory-mine');
   await ada.page.getByRole('searchbox', { name: 'Search memories' }).fill('answer');
   await entry(ada, 'Lives by the harbor').waitFor({ state: 'detached' });
@@ -109,7 +109,7 @@ test('more entries are loaded by page', async () => {
   await button(ada.page, 'Show older').click();
   await entry(ada, 'Knows pier number 1').waitFor();
   assert.equal(await mine(ada).getByRole('article').count(), 25);
-  // A change keeps what is loaded.
+  // A change keeps the loaded pages.
   await remember(ada, 'Knows the ferry');
   await entry(ada, 'Knows the ferry').waitFor();
   await entry(ada, 'Knows pier number 1').waitFor();
@@ -159,7 +159,7 @@ test('“Remember…” keeps a message: only here by default, with Undo', async
   await undo(ada);
   await ada.page.locator('.said').filter({ hasText: 'Forgotten' }).waitFor({ state: 'attached' });
   assert.deepEqual(await texts(ada, 'scope=conversation'), []);
-  // With the keyboard, and for oneself.
+  // With the keyboard, and for the user alone.
   await openMenu(ada, 'Pier 4711');
   await ada.page.getByRole('menuitem', { name: 'Remember…' }).press('Enter');
   await where.selectOption('When I ask');

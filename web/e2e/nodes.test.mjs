@@ -54,7 +54,7 @@ test('the figures follow', async () => {
   await other.close();
 });
 
-test('members do not see the page, and nothing is asked for them', async () => {
+test('members do not see the page, and their browsers send no requests for it', async () => {
   const requests = watch(bo);
   await bo.page.goto('/northwind/settings/nodes');
   await main(bo).getByText('Only admins can see this').waitFor();

@@ -70,7 +70,7 @@ test('a persona has an avatar', async () => {
   await toast(ada, 'Saved');
   const { avatar } = await api(ada, 'GET', `personas/${id}`);
   assert.deepEqual([avatar.emoji, avatar.color, /^file_/.test(avatar.file_id)], ['🧭', '#2563eb', true]);
-  // The picture is for everyone in the workspace.
+  // Everyone in the workspace can see the picture.
   await openPersona(bo, 'Calm engineer');
   await bo.page.waitForFunction(() => document.querySelector('main .av img')?.naturalWidth === 16);
   await button(ada.page, 'Remove picture').click();
@@ -142,7 +142,7 @@ test('an agent names a persona', async () => {
   await row.getByText('Used by 1 agent').waitFor();
   await row.getByText('Refined', { exact: true }).waitFor();
   await inspect(ada, 'personas-list');
-  // It is in use, so it cannot be deleted.
+  // The persona is in use, so it cannot be deleted.
   await openPersona(ada, 'Calm engineer');
   await button(ada.page, 'Delete').click();
   await dialog(ada).getByRole('button', { name: 'Delete', exact: true }).click();

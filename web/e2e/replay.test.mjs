@@ -44,7 +44,7 @@ test('a recent reply is shown beside the one of the draft, and nothing is posted
   await inspect(ada, 'replay');
 });
 
-test('a call of a tool is shown and not run', async () => {
+test('a tool call is shown and not run', async () => {
   const { data } = await api(ada, 'GET', 'agents?name=coder');
   const tools = [{ type: 'file_search' }];
   await api(ada, 'PATCH', `agents/${data[0].id}`, { tools });

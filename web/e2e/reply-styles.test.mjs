@@ -106,7 +106,7 @@ test('an agent has a style of its own', async () => {
   const field = main(ada).getByLabel('Style', { exact: true });
   assert.equal(await field.inputValue(), '');
   await field.selectOption('By rules');
-  await main(ada).getByText('The workspace’s rules choose one by the message').waitFor();
+  await main(ada).getByText('The workspace’s rules choose one based on the message').waitFor();
   await inspect(ada, 'reply-styles-agent');
   await field.selectOption('Rhyme');
   await button(ada.page, 'Save').click();

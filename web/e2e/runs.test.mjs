@@ -166,7 +166,7 @@ test('anyone in the thread can stop a run', async () => {
   await inspect(ada, 'runs-list');
 });
 
-test('a message’s menu starts a run, and a failed run goes on with the step that failed', async () => {
+test('a message’s menu starts a run, and a failed run resumes with the step that failed', async () => {
   model.refused.add('chairs');
   for (const p of [ada, bo]) await openThread(p);
   await message(ada.page, 'The plan is Monday.').first().hover();
@@ -226,7 +226,7 @@ test('the list has filters, and follows what happens', async () => {
   await ada.page.goto(PAGE);
   await filter(ada, 'Workflow').selectOption('ask');
   await filter(ada, 'Status').selectOption('Waiting');
-  // Until the list has loaded, there are all runs.
+  // Until the filtered list has loaded, all runs are shown.
   await rows(ada).nth(10).waitFor({ state: 'detached' });
   assert.equal(await rows(ada).count(), 10);
   await ada.page.reload();

@@ -1,4 +1,5 @@
-// Schedules: the list, the editor with the next runs, runs, pauses, conflicts, and what waits after a pause.
+// Schedules: the list, the editor with the next runs, runs, pauses, conflicts, and what the inbox
+// shows after a pause.
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { box, button } from './lib/browser.mjs';
@@ -85,7 +86,7 @@ test('a schedule is created and listed for everyone who reads its channel', asyn
   await inspect(ada, 'schedules-list');
 });
 
-test('a run now posts the reply in a thread', async () => {
+test('running a schedule now posts the reply in a thread', async () => {
   model.answers.set('Which day for the launch?', 'Take Monday.');
   await act(ada, 'Morning', 'Run now').click();
   await toast(ada, 'Started');

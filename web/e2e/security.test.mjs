@@ -6,7 +6,7 @@ import { inviteLink, joinBy, launch, message, person, reply, setUp, startThread 
 import { Model } from './lib/model.mjs';
 import { Server } from './lib/server.mjs';
 
-// This host name does not resolve; requests to it are recorded all the same.
+// A host name that does not resolve; requests to it are recorded nevertheless.
 const EVIL = 'https://evil.example';
 const INJECTED = [
   'Look at this',

@@ -234,7 +234,7 @@ test('every thread of a long list is reachable, with few mounted rows, despite c
     .waitFor();
   const shown = await region.getByRole('link', { name: /^Topic/ }).count();
   assert.ok(shown > 3, `${shown} threads on screen`);
-  // A click counts also while the list scrolls: here, it scrolls until the button is released.
+  // A click also counts while the list scrolls: here, it scrolls until the button is released.
   const { x, y, width, height } = await region.boundingBox();
   await ada.page.mouse.move(x + width / 2, y + height / 2);
   await ada.page.mouse.down();

@@ -1,10 +1,10 @@
 //! Trains the weights of the roles: `cargo run -p openvibe-extract --release --example train -- DIR… [--write FILE]`.
 //!
-//! For each directory of labeled dialogues (`tests/dialogues/FORMAT.md`), a model of the other ones is scored on it; then
-//! each fifth of all dialogues with a model of the other four. With `--write`, a model of all of them is written to the
-//! file instead. A sentence is an example of a role if what it would tell contains the words of an expected item of that
-//! kind, and it is in one of its lines. Logistic regression (`AdaGrad`, averaged) with a penalty for large weights; the
-//! same input gives the same file.
+//! Scores each directory of labeled dialogues (`tests/dialogues/FORMAT.md`) with a model that was trained on the other
+//! directories, then each fifth of all dialogues with a model that was trained on the other four. With `--write`, writes
+//! a model that was trained on all dialogues instead. A sentence is an example of a role if the entry that it would
+//! become contains the words of an expected item of that kind, and if it is in one of the item's lines. Logistic
+//! regression (`AdaGrad`, averaged) with a penalty for large weights; the same input gives the same file.
 
 #[path = "../tests/support/mod.rs"]
 mod support;
@@ -14,7 +14,7 @@ use std::{collections::HashMap, fmt::Write, path::Path};
 use openvibe_extract::{Candidate, Model, ROLES, Reading, Role};
 use support::{Dialogue, Fact, Score};
 
-/// Features of fewer sentences are not used.
+/// Minimum number of sentences with a feature.
 const SEEN_MIN: usize = 4;
 const ROUNDS: usize = 60;
 const RATE: f32 = 0.15;
@@ -22,7 +22,7 @@ const PENALTY: f32 = 20.0;
 /// Added to the bias, because a missing item costs more than a wrong one.
 const BOOST: [f32; 4] = [0.4, 0.4, 0.5, 0.4];
 const FOLDS: usize = 5;
-/// Smaller weights are not written, in hundredths.
+/// Minimum weight that is written, in hundredths.
 const WEIGHT_MIN: f32 = 4.0;
 
 /// Target of a role, and the importance of the example.
@@ -54,11 +54,11 @@ fn label(dialogue: &Dialogue, candidate: &Candidate, role: Role) -> Label {
     let has_own = |facts: &[Fact]| facts.iter().any(|fact| fact.is_in(text) && is_own(fact));
     let own = groups[role as usize];
     let (target, importance) = if has_own(own) {
-        // The question rather than what was said about it.
+        // The question itself, rather than a statement about it, is the better example.
         let is_said = role == Role::Question && !candidate.features.iter().any(|name| name == "q");
         (1.0, if is_said { 0.5 } else { 1.0 })
     } else if has(own) {
-        // The same thing told elsewhere costs nothing.
+        // A repetition in other lines is neither an example nor a counterexample.
         (1.0, 0.0)
     } else if has_own(&truth.never) {
         (0.0, 2.0)
@@ -76,7 +76,7 @@ impl Data {
         for (number, dialogue) in dialogues.enumerate() {
             let reading = Reading::with_model(&dialogue.material(), &Model::default());
             let candidates = reading.candidates();
-            // A dialogue of a few lines counts as much as one of ten.
+            // A dialogue with few sentences counts as much as one with ten.
             #[expect(clippy::cast_precision_loss, reason = "counts are small")]
             let share = (10.0 / candidates.len().max(1) as f32).clamp(1.0, 5.0);
             for candidate in candidates {
@@ -139,7 +139,7 @@ impl Data {
         sums
     }
 
-    /// Score on some dialogues with a model of the other ones.
+    /// Scores some dialogues with a model that was trained on the others.
     fn held_out(&self, all: &[Dialogue], is_held: &dyn Fn(usize) -> bool) -> Score {
         let model = Model::parse(&self.text(&|dialogue| !is_held(dialogue)));
         let mut total = Score::default();

@@ -9,9 +9,9 @@ use crate::{
     units::{Act, Unit},
 };
 
-/// People's lines in which agreement and objections are counted.
+/// Number of people's lines in which agreement and objections are counted.
 const NEAR: usize = 5;
-/// People's lines in which a subject can come up again.
+/// Number of people's lines in which a subject can come up again.
 const RETURN: usize = 14;
 
 fn bucket(n: usize) -> usize {
@@ -64,7 +64,7 @@ pub(crate) fn features(thread: &Thread, at: usize, see: &mut dyn FnMut(&str)) {
     if thread.agreed[at].is_some() {
         emit(format_args!("{form} agrees"));
     }
-    // Other sentences of the same line.
+    // The other sentences of the same line.
     let line = thread.line_of(at);
     for other in line.clone().filter(|other| *other != at) {
         let side = if other < at { "before" } else { "after" };
@@ -77,7 +77,7 @@ pub(crate) fn features(thread: &Thread, at: usize, see: &mut dyn FnMut(&str)) {
     let last = thread.turns.len().saturating_sub(1);
     emit(format_args!("{form} end {}", bucket(last.saturating_sub(unit.turn))));
     emit(format_args!("{form} start {}", bucket(unit.turn)));
-    // Neighbors.
+    // The messages before and after.
     if unit.turn > 0 {
         neighbor(thread, at, unit.turn - 1, &format!("{form} p1"), &mut emit);
     }

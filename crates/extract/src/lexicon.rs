@@ -65,27 +65,27 @@ cues! {
     Tag = "tag",
     Or = "or",
     Idle = "idle",
-    /// First person without more: a commitment if something else in the conversation says so.
+    /// First person without anything else: a commitment only if the conversation has other evidence.
     Weak = "weak",
     /// Stands for something said before.
     Pronoun = "pronoun",
-    /// At once: the day of the message.
+    /// Something that happens immediately, on the day of the message.
     Now = "now",
     /// Laughter.
     Laugh = "laugh",
-    /// Asks whether anybody knows.
+    /// A question whether anybody knows.
     Anyone = "anyone",
     /// A plain no.
     No = "no",
     Aside = "aside",
 }
 
-/// The cues of a set of their positions.
+/// Cues in a bit set of their positions.
 pub(crate) fn members(cues: u64) -> impl Iterator<Item = Cue> {
     CUES.iter().map(|(cue, _)| *cue).filter(move |cue| cues & (1 << *cue as u64) != 0)
 }
 
-/// Memory for the phrases of a language.
+/// Memory limit for the compiled phrases of a language, in bytes.
 const PATTERN_BYTES_MAX: usize = 64 << 20;
 
 #[derive(Debug)]
@@ -95,7 +95,7 @@ pub(crate) struct Lexicon {
     suffixes: Vec<String>,
     set: RegexSet,
     patterns: Vec<(Cue, Regex)>,
-    /// Folded words to 0 (Monday) – 6, and to 1–12.
+    /// Folded names of weekdays, from 0 (Monday) to 6, and of months, from 1 to 12.
     pub(crate) weekdays: HashMap<String, u32>,
     pub(crate) months: HashMap<String, u32>,
     pub(crate) numbers: HashMap<String, u32>,
@@ -145,11 +145,11 @@ pub fn is_function_word_of(language: Language, word: &str) -> bool {
     lexicon(language).is_function(word)
 }
 
-/// Longer words are not stemmed.
+/// Maximum length of a word that is stemmed.
 const STEMMED_BYTES_MAX: usize = 64;
 
-/// Stem of a word in an unknown language: without the endings of all languages, as often as there are any, so that all
-/// forms of a word meet.
+/// Stem of a word in an unknown language. Removes the endings of all languages repeatedly, so that all forms of a
+/// word have the same stem.
 pub(crate) fn all_stem(word: &str) -> &str {
     let mut stem = word;
     // The time is quadratic in the length.
@@ -456,7 +456,7 @@ impl LanguageCounts {
         if count == 0 { otherwise } else { best }
     }
 
-    /// The language of one line of a conversation: another one only on clear evidence.
+    /// Language of one line: another one than the conversation's only on clear evidence.
     pub(crate) fn line_language(&self, whole: Language) -> Language {
         let own = self.known.get(whole as usize).copied().unwrap_or(0);
         let best = LANGUAGES.into_iter().zip(self.known).max_by_key(|(_, count)| *count);
@@ -465,7 +465,7 @@ impl LanguageCounts {
     }
 }
 
-/// Language of a text that its function words show; `None` without any, and for other languages.
+/// Language of a text according to its function words; `None` if there are none, or for any other language.
 pub fn language_of(text: &str) -> Option<Language> {
     let mut counts = LanguageCounts::default();
     counts.add(&tokens(text));
@@ -473,7 +473,7 @@ pub fn language_of(text: &str) -> Option<Language> {
     (language != Language::Other).then_some(language)
 }
 
-/// Language of a text alone.
+/// Language of a text that is not part of a conversation.
 pub fn detect(text: &str) -> Language {
     let mut counts = LanguageCounts::default();
     counts.add(&tokens(text));

@@ -6,9 +6,9 @@
 //! ```
 //!
 //! Deterministic, and linear in the number of lines. Reads English, German, French, and Spanish; a conversation in any
-//! other language is quoted. Results are quotes of people, at most with a corrected value in them. No order to a machine
-//! becomes a result, nor what an agent said unless a person adopted it. Corrections, retractions, and adoption are read by
-//! rules, on which checks of other drafts rely; the model chooses what is told.
+//! other language is quoted. Results are quotes of people, in which only corrected values are replaced. Orders to a
+//! machine never become results, and statements of agents only if a person adopted them. Rules detect corrections,
+//! retractions, and adoption, and checks of other drafts rely on them; the model selects the entries of the outline.
 //!
 //! Building blocks for checks of other drafts: [`Reading`] ([`Reading::acts`], [`Reading::superseded`],
 //! [`Reading::is_adopted`], [`Reading::language`]), [`content_words`], [`values()`], [`sentences()`], and

@@ -14,7 +14,7 @@ pub struct Material {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Person {
     pub name: String,
-    /// As mentioned, without the `@`.
+    /// Handle, without the `@`.
     pub handle: String,
 }
 
@@ -41,9 +41,9 @@ pub enum Speaker {
 /// Extracted results of a conversation.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Outline {
-    /// One line.
+    /// Headline, one line.
     pub headline: String,
-    /// One or two sentences.
+    /// Conclusion, one or two sentences.
     pub conclusion: String,
     pub key_points: Vec<Point>,
     pub action_items: Vec<Item>,

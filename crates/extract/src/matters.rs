@@ -1,5 +1,5 @@
-//! Matters: statements that can be decided, and which values an accepted one overrules. Independent of the model, so that
-//! the checks of other drafts are, too.
+//! Matters: statements that can be decided, and the values that an accepted one overrules. Independent of the model,
+//! so that checks of other drafts do not depend on it either.
 
 use crate::{
     Superseded,
@@ -10,20 +10,20 @@ use crate::{
     values::{Value, ValueKind},
 };
 
-/// A choice between options is short.
+/// Maximum number of terms in a choice between options.
 const PICK_TERMS_MAX: usize = 4;
-/// So is a vote that repeats an option.
+/// Maximum number of words in a vote that repeats an option.
 const VOTE_WORDS_MAX: usize = 5;
 
-/// Something that can be decided.
+/// A statement that can be decided about.
 #[derive(Debug, Clone, Copy)]
 struct Matter {
     /// 3 is a final statement, 2 a proposal, 1 a fragment or option, 0 a statement of facts.
     weight: usize,
     is_accepted: bool,
-    /// Told again by a newer one.
+    /// True if a newer matter repeats this one.
     is_repeated: bool,
-    /// People's line of the last activity.
+    /// Position of the last related line among people's lines.
     turn: usize,
 }
 
@@ -152,7 +152,7 @@ impl Matters<'_> {
         })
     }
 
-    /// A short statement that repeats an option of somebody else is a vote for it.
+    /// The option that a short statement by another person repeats, which is a vote for it.
     fn repeated(&self, at: usize) -> Option<usize> {
         let unit = self.unit(at);
         if unit.is(Act::Question) || unit.is(Act::Dissent) || unit.words.len() > 9 {
@@ -174,7 +174,7 @@ impl Matters<'_> {
     /// The matter that a sentence agrees to.
     fn agreed(&self, at: usize) -> Option<usize> {
         let unit = self.unit(at);
-        // "Settled then" says which statement before it holds.
+        // "Settled then" confirms a statement before it.
         let agrees = unit.is(Act::Assent) || unit.is_bare_assent();
         if !agrees || unit.is(Act::Question) || unit.is(Act::Unsure) || self.picks(at) {
             return None;
@@ -243,7 +243,7 @@ impl Matters<'_> {
         }
     }
 
-    /// Positions of the values of an older matter and of the one that overrules it.
+    /// Positions of the overruled value of an older matter, and of the value that overrules it.
     fn overruled(&self, old: usize, matter: Matter, at: usize) -> Option<(usize, usize)> {
         let (said, now) = (self.unit(old), self.unit(at));
         let (from, to) = clash(said, now)?;
@@ -253,7 +253,7 @@ impl Matters<'_> {
         // A bare value replaces the last one of its kind, however long ago.
         let is_bare = now.words.len() < 2 && matter.is_accepted;
         let is_near = now.turn.saturating_sub(matter.turn) <= 3 || is_bare;
-        // Another question has been asked since: its values are other ones.
+        // Since another question has been asked, its values belong to another topic.
         let is_other_topic = !is_same_topic
             && topic.is_some_and(|topic| self.unit(topic).turn > matter.turn)
             && said.shared(now) == 0
@@ -299,7 +299,7 @@ fn clash(old: &Unit, new: &Unit) -> Option<(usize, usize)> {
     if have_two_other_amounts(old, new) {
         return None;
     }
-    // Of "access stays at 90, and debug drops to 14?", the last one.
+    // In "access stays at 90, and debug drops to 14?", the last value is the new one.
     old.values.iter().enumerate().rev().find_map(|(from, value)| {
         let is_plain = |other: &Value| {
             value.kind != ValueKind::Amount || other.unit == value.unit || new.words.len() <= 3

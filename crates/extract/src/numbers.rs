@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-/// Removes leading zeros, except from a number that is nothing else.
+/// Removes leading zeros, unless there are only zeros.
 pub fn bare(digits: &str) -> String {
     let rest = digits.trim_start_matches('0');
     if rest.is_empty() { digits } else { rest }.to_owned()
@@ -14,7 +14,7 @@ pub fn groups(text: &str) -> impl Iterator<Item = String> + '_ {
     groups.filter(|group| !group.is_empty()).map(bare)
 }
 
-/// A word without what is not a digit at its ends; `None` if there is a letter or no digit inside.
+/// A word without other characters around its digits; `None` if there is a letter or no digit inside.
 fn digits(word: &str) -> Option<&str> {
     let inside = word.trim_matches(|c: char| !c.is_ascii_digit());
     (!inside.is_empty() && !inside.contains(char::is_alphabetic)).then_some(inside)
@@ -26,7 +26,8 @@ pub fn whole(text: &str) -> Vec<String> {
     words.map(|word| word.chars().filter(char::is_ascii_digit).collect()).collect()
 }
 
-/// The number that a word is: `12000` of `12,000`, and `1.5` of `1,5`. `None` for several numbers, such as a date or a time.
+/// The number that a word represents: `12000` for `12,000`, and `1.5` for `1,5`. `None` for several numbers, such as
+/// a date or a time.
 fn one(word: &str) -> Option<String> {
     let inside = digits(word)?;
     let parts: Vec<&str> = inside.split(['.', ',', '\'', '’']).collect();
@@ -50,7 +51,7 @@ pub fn numbers(text: &str) -> BTreeSet<String> {
     numbers
 }
 
-/// Words of a text that are numbers which `known`, a result of [`numbers`], does not contain.
+/// Words of a text that are numbers, but not in `known`, a result of [`numbers`].
 pub fn unknown_numbers<'t>(text: &'t str, known: &BTreeSet<String>) -> Vec<&'t str> {
     let is_known = |word: &str| match one(word) {
         Some(number) => known.contains(&number),

@@ -17,27 +17,28 @@ const POINTS_MAX: usize = 4;
 const ITEMS_MAX: usize = 12;
 const QUESTIONS_MAX: usize = 5;
 const DEFERRED_MAX: usize = 4;
-/// Results that are told, or merged into others.
+/// Maximum number of results; further ones are merged into these.
 const DECISIONS_MAX: usize = 12;
 const DISSENTS_MAX: usize = 2;
-/// A conversation has few open questions and dissents: one of this many lines is as likely as the first of them.
+/// Number of people's lines with which the increases below are halved, because longer conversations have more open
+/// questions and dissents.
 const STEP_LINES: f32 = 30.0;
-/// Sum of the model for the first open question, and what a further one and a further dissent need in addition.
+/// Minimum score for the first open question, and the increase for each further question and dissent.
 const QUESTION_MIN: f32 = -0.4;
 const QUESTION_STEP: f32 = 2.0;
 const DISSENT_STEP: f32 = 3.0;
 /// Added for the first question if nothing was decided.
 const UNDECIDED: f32 = 2.0;
-/// Entries that are looked at, newest first, in very long conversations.
+/// Maximum number of corrected values that are looked for in a text, newest first.
 const SCANNED_MAX: usize = 100;
-/// Sources of a result.
+/// Maximum number of sources of a result.
 const SOURCES_MAX: usize = 20;
 const WORDS_MAX: usize = 185;
 const QUOTE_WORDS: usize = 26;
 /// A shorter statement is quoted with the question that it answers.
 const SHORT_WORDS: usize = 4;
 
-/// Adds a source; of many, the first and the newest ones are kept.
+/// Adds a source; if there are too many, the first and the newest ones are kept.
 fn add(lines: &mut Vec<usize>, line: usize) {
     if !lines.contains(&line) {
         if lines.len() == SOURCES_MAX {
@@ -95,7 +96,8 @@ impl Maker<'_> {
         found
     }
 
-    /// The most likely of sums of the model, as long as each is larger than the one before requires.
+    /// Sentences in descending order of their scores, as long as the score exceeds a minimum that rises with each
+    /// sentence.
     #[expect(clippy::cast_precision_loss, reason = "counts are small")]
     fn rare(
         &self,
@@ -114,7 +116,7 @@ impl Maker<'_> {
         let mut found: Vec<(usize, Point)> = Vec::new();
         for at in self.best(Role::Decision) {
             let told = self.told(at);
-            // It is told itself.
+            // The statement is a result of its own.
             if told != at && self.thread.has_role(told, Role::Decision) {
                 continue;
             }
@@ -141,7 +143,7 @@ impl Maker<'_> {
         found.into_iter().map(|(_, point)| point).collect()
     }
 
-    /// The statement that a bare "agreed" makes a result; any other sentence itself.
+    /// The statement that a bare "agreed" confirms; any other sentence itself.
     fn told(&self, at: usize) -> usize {
         let agreed = self.thread.agreed[at].filter(|_| self.unit(at).is_bare_assent());
         agreed.unwrap_or(at)
@@ -161,7 +163,7 @@ impl Maker<'_> {
         add(&mut sources, by);
         let mut parts: Vec<String> = Vec::new();
         let is_short = unit.terms() < SHORT_WORDS;
-        // A rejected option would be told again.
+        // A rejected option would look like part of the result.
         let is_plain = |topic: &usize| {
             let asked = self.unit(*topic);
             asked.has(Cue::Ask)
@@ -204,7 +206,8 @@ impl Maker<'_> {
         Point { text: parts.join(" "), sources }
     }
 
-    /// Checks whether a sentence can be quoted before another one: it was not rejected, and is no result itself, which would be told twice.
+    /// Checks whether a sentence can be quoted before another one: it was not rejected, and it is not a result
+    /// itself, which would then appear twice.
     fn is_context(&self, at: usize) -> bool {
         !self.thread.rejected[at] && !self.thread.has_role(at, Role::Decision)
     }
@@ -262,11 +265,11 @@ impl Maker<'_> {
         Item { text: parts.join(" "), owner: task.owner.map(Owner::Person), due: task.due, sources }
     }
 
-    /// Questions that nobody answered, next to these decisions.
+    /// Questions that nobody answered, excluding those that belong to these decisions.
     pub(crate) fn questions(&self, decisions: &[Point]) -> Vec<Point> {
         let all = 0..self.thread.units.len();
         let mut best: Vec<usize> = all.rev().filter(|at| self.is_last_question(*at)).collect();
-        // If nothing was decided, the question of the beginning is open.
+        // If nothing was decided, the question at the beginning is still open.
         let sum = |at: usize| {
             let unit = self.unit(at);
             let is_left = decisions.is_empty() && unit.turn == 0 && unit.is(Act::Question);
@@ -284,7 +287,7 @@ impl Maker<'_> {
         best.into_iter().map(|at| self.open_question(at)).collect()
     }
 
-    /// Checks whether nobody wrote anything to the people after a question for something.
+    /// Checks whether no person wrote a message after a question that asks for something.
     fn is_last_question(&self, at: usize) -> bool {
         let unit = self.unit(at);
         let is_asked = self.thread.is_candidate(at)
@@ -297,7 +300,7 @@ impl Maker<'_> {
         is_asked && self.thread.later(at, REACH).all(is_over)
     }
 
-    /// A question with the line in which somebody does not know the answer.
+    /// A question, followed by the line in which somebody does not know the answer.
     pub(crate) fn open_question(&self, at: usize) -> Point {
         let mut sources = vec![self.unit(at).line];
         let unsure = self
@@ -351,7 +354,7 @@ impl Maker<'_> {
         self.joined(at, |other| is_told(self.unit(other)))
     }
 
-    /// The message of a task without the other tasks in it.
+    /// The message that contains a task, without the other tasks in it.
     fn own(&self, at: usize) -> String {
         let is_other = |unit: &Unit| {
             unit.is(Act::Question) || unit.is(Act::Commitment) || unit.is(Act::Request)

@@ -15,7 +15,7 @@ pub(crate) enum Named {
     Person(usize),
     /// An agent of the conversation.
     Agent,
-    /// A mention of somebody else, or a name that several people share.
+    /// Somebody else, or one of several people with the same name.
     Someone,
 }
 

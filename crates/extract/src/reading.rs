@@ -17,7 +17,7 @@ use crate::{
 /// Prefix of the built-in responder's replies, which only quote people.
 const BUILT_IN: &str = "I am OpenVibe's built-in responder";
 
-/// A sentence with what it would tell in each of [`crate::ROLES`].
+/// A sentence, with the entry that it would become in each of [`crate::ROLES`].
 #[derive(Debug, Clone)]
 pub struct Candidate {
     pub line: usize,
@@ -45,7 +45,7 @@ impl Reading {
         Self::with_model(material, Model::built_in())
     }
 
-    /// Reads every line with another model than the one in the data files.
+    /// Reads every line with a different model from the one in the data files.
     pub fn with_model(material: &Material, model: &Model) -> Self {
         let mut all = LanguageCounts::default();
         let mut is_foreign = (0, 0);
@@ -94,7 +94,7 @@ impl Reading {
             for (sentence, tokens) in sentences {
                 found.push(units::read(&place, sentence, tokens, own, &people));
             }
-            // Orders to a machine spoil their whole message.
+            // An order to a machine disqualifies its whole message.
             if found[first..].iter().any(|unit| unit.is(Act::Machine)) {
                 found[first..].iter_mut().for_each(|unit| unit.add(Act::Machine));
             }
@@ -157,7 +157,7 @@ impl Reading {
         told.peek().is_some() && told.all(|at| self.thread.rejected[at])
     }
 
-    /// Sentences that can have a role, with what each would tell, for training a model.
+    /// Sentences that can have a role, with the entries that they would become, for training a model.
     pub fn candidates(&self) -> Vec<Candidate> {
         let maker = self.maker();
         let all = 0..self.thread.units.len();

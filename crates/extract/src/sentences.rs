@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use crate::{lexicon::is_month, text::fold};
 
-/// Only the beginning of a longer message is read.
+/// Maximum number of characters read of a message.
 const LINE_CHARS_MAX: usize = 16_000;
 const LINE_SENTENCES_MAX: usize = 200;
 /// Abbreviations that end with a dot.
@@ -70,8 +70,8 @@ fn split(row: &str) -> Vec<String> {
     sentence_ranges(row).into_iter().map(|range| row[range].to_owned()).collect()
 }
 
-/// Splits a line at `.`, `!`, `?`, and `…` before a space; not after an abbreviation or an ordinal ("14. März"). The
-/// ranges are those of the sentences without the spaces around them.
+/// Splits a line at `.`, `!`, `?`, and `…` before a space, but not after an abbreviation or an ordinal ("14. März").
+/// The ranges exclude the spaces around sentences.
 pub fn sentence_ranges(row: &str) -> Vec<Range<usize>> {
     let mut found = Vec::new();
     let mut start = 0;
@@ -125,7 +125,7 @@ fn ends_sentence(before: &str, after: &str) -> bool {
     !is_short || next.is_empty()
 }
 
-/// The sentences of a text alone.
+/// Texts of the sentences, without their other properties.
 pub fn plain_sentences(text: &str) -> Vec<String> {
     sentences(text).into_iter().map(|sentence| sentence.text).collect()
 }

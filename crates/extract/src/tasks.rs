@@ -12,16 +12,16 @@ use crate::{
 #[derive(Debug, Clone)]
 pub(crate) struct Task {
     pub(crate) unit: usize,
-    /// The request, need, or question that a short answer takes on.
+    /// The request, need, or question that a short commitment refers to.
     pub(crate) target: Option<usize>,
     pub(crate) owner: Option<usize>,
     pub(crate) due: Option<NaiveDate>,
     pub(crate) sources: Vec<usize>,
 }
 
-/// Look-back in tasks for an earlier mention.
+/// Number of previous tasks in which an earlier mention is searched.
 const TASKS_MAX: usize = 12;
-/// People's lines in which somebody can accept or refuse a request.
+/// Number of people's lines in which somebody can accept or refuse a request.
 const REACH_ANSWER: usize = 3;
 
 impl Thread {
@@ -74,7 +74,7 @@ impl Thread {
         Task { unit: at, target, owner, due, sources }
     }
 
-    /// The person who is to do what a sentence says; `None` if the next lines show it.
+    /// The person who should do what a sentence says; `None` if the next lines determine it.
     fn owner(&self, at: usize) -> Option<usize> {
         let unit = &self.units[at];
         let named = unit.people().find(|who| Some(*who) != unit.person);
@@ -104,7 +104,7 @@ impl Thread {
         let mut best: Option<(i64, usize)> = None;
         for before in self.earlier(at, REACH) {
             let said = &self.units[before];
-            // Somebody else's promise is another task.
+            // A commitment by somebody else is another task.
             if said.is_idle() || said.words.is_empty() || said.is(Act::Commitment) {
                 continue;
             }
@@ -150,7 +150,7 @@ impl Thread {
     }
 }
 
-/// The last day that a sentence names, or its own day for what happens at once.
+/// The last day that a sentence names, or the day of the message for immediate tasks.
 fn due(unit: &Unit) -> Option<NaiveDate> {
     let named = unit.values.iter().rev().find_map(|value| value.day);
     named.or_else(|| unit.has(Cue::Now).then_some(unit.day))

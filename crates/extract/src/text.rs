@@ -25,7 +25,7 @@ pub enum Kind {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Token {
     pub kind: Kind,
-    /// In lowercase, without accents and apostrophes.
+    /// The word in lowercase, without accents and apostrophes.
     pub word: String,
     /// Byte range in the sentence.
     pub from: usize,
@@ -203,7 +203,8 @@ fn push(found: &mut Vec<Token>, kind: Kind, raw: &str, from: usize) {
     token(folded.replace('\'', ""), from, from + raw.len());
 }
 
-/// Marks what belongs to a quotation of earlier sentences; returns whether it goes on after these tokens.
+/// Marks tokens that belong to a quotation from earlier sentences; returns whether the quotation continues after
+/// them.
 pub(crate) fn continue_quotation(tokens: &mut [Token], is_inside: bool) -> bool {
     let is_mark = |token: &Token| matches!(token.word.as_str(), "\"" | "“" | "”" | "„" | "«" | "»");
     let marks = tokens.iter().filter(|token| is_mark(token)).count();

@@ -16,10 +16,10 @@ pub(crate) const REACH: usize = 6;
 pub(crate) const REACH_CORRECTION: usize = 14;
 /// Look-back in sentences, for conversations with very long messages.
 pub(crate) const UNITS_MAX: usize = 60;
-/// People's lines in which somebody can agree.
+/// Number of people's lines in which somebody can agree.
 const REACH_ASSENT: usize = 4;
 
-/// Sum of the model that suffices for a proposal that was clearly accepted.
+/// Minimum score of a proposal that was clearly accepted.
 const ACCEPTED_MIN: f32 = -2.0;
 
 #[derive(Debug, Default)]
@@ -30,7 +30,7 @@ pub(crate) struct Thread {
     cues: Vec<u64>,
     /// The question that a sentence answers.
     pub(crate) topics: Vec<Option<usize>>,
-    /// Sums of the model for each of the roles.
+    /// Scores of each sentence, one for each role.
     pub(crate) chances: Vec<[f32; 4]>,
     /// The statement that a sentence agrees to.
     pub(crate) agreed: Vec<Option<usize>>,
@@ -189,7 +189,7 @@ impl Thread {
         found
     }
 
-    /// Checks whether a person takes up what an agent said: with a clear answer, or with its words.
+    /// Checks whether a person adopts what an agent said: with a clear answer, or by using its words.
     fn adopt(&mut self, at: usize) {
         let unit = &self.units[at];
         if !unit.is(Act::Assent) || unit.is(Act::Unsure) || unit.is(Act::Dissent) {
@@ -274,7 +274,7 @@ impl Thread {
                 Some(old) => said.values.iter().position(|value| value.is_same(old)),
                 None => corrected(said, unit, &new),
             };
-            // "or 12?" and "then 12" are proposals unless somebody corrects himself.
+            // "or 12?" and "then 12" are proposals unless people correct themselves.
             let is_near = said.person == unit.person || unit.turn - said.turn <= 4;
             value.filter(|_| old.is_some() || is_near).map(|value| (before, value))
         });
@@ -330,8 +330,8 @@ fn pair(unit: &Unit) -> Option<(Value, Option<Value>)> {
     None
 }
 
-/// The value of an older unit that a correction without the old value means: the only one of its kind, or the one with
-/// a word of the correction beside it.
+/// Position of the old value that a correction means without naming it: the only value of its kind, or the one next
+/// to a word of the correction.
 fn corrected(old: &Unit, correction: &Unit, new: &Value) -> Option<usize> {
     let like = |value: &&Value| value.is_like(new) && !value.is_same(new);
     let mut all = old.values.iter().filter(like);

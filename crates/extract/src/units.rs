@@ -24,19 +24,19 @@ acts! {
     Question,
     /// Suggests something to the group, also as a question.
     Proposal,
-    /// Says that something is settled, or decides alone.
+    /// States that something is settled, or decides alone.
     Decision,
     Assent,
     Dissent,
-    /// Dissent that gives way.
+    /// Gives up an objection.
     Yielding,
-    /// The speaker takes something on.
+    /// The speaker takes on a task.
     Commitment,
-    /// Asks somebody to do something, or says what somebody else does.
+    /// Asks somebody to do something, or states what somebody else does.
     Request,
     /// The speaker cannot or will not do something.
     Refusal,
-    /// Says that something has to be done, or asks who does it.
+    /// States that something has to be done, or asks who does it.
     Need,
     Correction,
     Retraction,
@@ -50,7 +50,7 @@ acts! {
     Unsure,
     /// A maybe, or a condition.
     Hedge,
-    /// Says that something is done already.
+    /// States that something is already done.
     Done,
 }
 
@@ -79,7 +79,7 @@ pub(crate) struct Unit {
     pub(crate) values: Vec<Value>,
     /// Stems of content words without names, sorted.
     pub(crate) words: Vec<String>,
-    /// Those outside of values and of phrases that decide or agree, sorted.
+    /// Those words that are outside of values, and of phrases that decide or agree, sorted.
     pub(crate) subject: Vec<String>,
     pub(crate) acts: u32,
     /// Set of [`Cue`] positions.
@@ -135,7 +135,7 @@ impl Unit {
         self.words.iter().filter(|word| other.words.binary_search(word).is_ok()).count()
     }
 
-    /// Checks whether a sentence only agrees, or says that something is settled.
+    /// Checks whether a sentence only agrees or states that something is settled.
     pub(crate) fn is_bare_assent(&self) -> bool {
         (self.is(Act::Assent) || self.is(Act::Decision))
             && self.subject.is_empty()
@@ -224,7 +224,7 @@ pub(crate) fn read(
     let hits = lexicon.hits(&pattern_text(&tokens, &named, false));
     let cues = hits.iter().fold(0, |set, hit| set | 1 << hit.cue as u64);
     let values = values::find(&sentence.text, &tokens, lexicon, place.day);
-    // "+1" is no amount.
+    // "+1" is not an amount.
     let is_vote = |value: &Value| {
         let covers = |hit: &Hit| hit.from <= value.from && value.to <= hit.to;
         hits.iter().any(|hit| hit.cue == Cue::Assent && covers(hit))

@@ -21,15 +21,15 @@ pub enum ValueKind {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Value {
     pub kind: ValueKind,
-    /// Normal form: `5pm` and `17:00` have the same key, and so have `1,500`, `1500`, and `1.5k`.
+    /// Normal form: `5pm` and `17:00` have the same key, and so do `1,500`, `1500`, and `1.5k`.
     pub key: String,
     /// Unit of an amount, such as `€` or the stem of the next word; empty if there is none.
     pub unit: String,
-    /// As written.
+    /// The text as it was written.
     pub text: String,
     /// The day of a date, if it is one day that does not lie before the message.
     pub day: Option<NaiveDate>,
-    /// Positions of the first token and behind the last one.
+    /// Positions of the first token and after the last one.
     pub(crate) from: usize,
     pub(crate) to: usize,
 }
@@ -192,12 +192,12 @@ impl Reader<'_> {
         self.day.checked_sub_days(Days::new(back))?.checked_add_days(Days::new(weeks * 7))
     }
 
-    /// The next such day; after "by", today counts. After "next", the one in the next calendar week.
+    /// The next such day. After "by", today counts; after "next", it is in the next calendar week.
     fn weekday(&self, at: usize) -> Option<Value> {
         let word = self.word(at);
         let weekday = *self.lexicon.weekdays.get(word)?;
-        // Short forms such as "do" and "so" are days only beside a range or a time, and "sun" or "sat" only before a
-        // number, an end, or after a preposition of dates.
+        // Short forms such as "do" and "so" are days only next to a range or a time; "sun" and "sat" only before a
+        // number, at the end, or after a preposition of dates.
         if word.len() <= 2 && !self.is_short_day(at) {
             return None;
         }
@@ -315,7 +315,7 @@ impl Reader<'_> {
         digits.parse().ok().filter(|day| is_day && (1..=31).contains(day))
     }
 
-    /// In the year of the message, or in the next one if that was more than 60 days ago.
+    /// The date in the year of the message, or in the next one if that was more than 60 days ago.
     fn in_month(&self, day: u32, month: u32, year: Option<i32>) -> Option<NaiveDate> {
         if let Some(year) = year {
             return NaiveDate::from_ymd_opt(year, month, day);

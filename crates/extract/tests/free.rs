@@ -6,7 +6,7 @@ use proptest::prelude::*;
 
 const NAMES: [&str; 3] = ["Ada", "Bo", "Cy"];
 
-/// Lines by Ada, Bo, and Cy in turn; `Cy: …` names another person, `AI: …` an agent. A Wednesday.
+/// Lines by Ada, Bo, and Cy in turn; `Cy: …` names another person, `AI: …` an agent. The day is a Wednesday.
 fn material(lines: &[&str]) -> Material {
     let mut material = Material::default();
     for name in NAMES {
@@ -77,7 +77,7 @@ fn a_commitment_has_an_owner_and_a_day() {
 }
 
 #[test]
-fn an_order_to_a_machine_is_never_told() {
+fn an_order_to_a_machine_never_becomes_a_result() {
     let outline = outline(&[
         "we open the shop on 2 April, ok?",
         "ok",

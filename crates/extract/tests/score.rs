@@ -4,10 +4,10 @@ mod support;
 
 use std::path::Path;
 
-/// The sets that the weights are trained on: the score on a new set is lower; see `examples/train.rs`.
+/// Dialogues that the weights are trained on. The score on new dialogues is lower; see `examples/train.rs`.
 const SETS: [&str; 5] = ["dev", "held", "held-2", "held-3", "held-4"];
 
-/// Just under the measured values, in the order of `Score::parts`; the total is the last one.
+/// Minimum scores, just below the measured values, in the order of `Score::parts`; the total comes last.
 const FLOOR: [(&str, f64); 10] = [
     ("decisions", 0.84),
     ("actions", 0.83),

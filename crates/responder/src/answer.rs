@@ -136,7 +136,8 @@ impl Answer {
                 .any(|(day, value)| found.day <= *day && found.entry.is_outdated_by(value));
             !is_old
         });
-        // Words in a question about the topic are not an answer if there is one.
+        // Values are better answers than other statements, and questions about the topic are only quoted if there are
+        // no statements.
         for is_better in [|found: &Found| found.has_value, |found: &Found| !found.is_asking] {
             if found.iter().any(is_better) {
                 found.retain(is_better);

@@ -191,7 +191,7 @@ fn since(text: &str, plain: &str, today: NaiveDate) -> Option<NaiveDate> {
     };
     let dates = values(text, language, today);
     let mut day = dates.iter().filter(|value| value.kind == ValueKind::Date).find_map(|v| v.day)?;
-    // A weekday is read as the next one.
+    // A weekday was parsed as the next one, so this goes back week by week.
     while day > today {
         day = day.checked_sub_days(Days::new(7))?;
     }

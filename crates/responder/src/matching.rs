@@ -12,7 +12,7 @@ use crate::{
 
 /// Share of the words of a question that a statement and its context contain, in tenths.
 const SHARE: usize = 6;
-/// The same for a statement with a value of the kind that is asked for.
+/// Share for a statement with a value of the requested kind, in tenths.
 const SHARE_WITH_VALUE: usize = 5;
 
 /// Maximum number of sentences read of a message.
@@ -22,14 +22,14 @@ pub(crate) const SENTENCES_MAX: usize = 40;
 #[derive(Debug, Clone)]
 pub(crate) struct Topic {
     pub(crate) words: BTreeSet<String>,
-    /// Words of the topic in the title of the conversation, which every statement shares.
+    /// Words of the topic that are in the conversation's title. Every statement counts as containing them.
     titled: BTreeSet<String>,
     kinds: &'static [ValueKind],
     language: Language,
 }
 
 impl Topic {
-    /// `language` is that of the conversation.
+    /// `language` is the language of the conversation.
     pub(crate) fn new(
         intent: &Intent,
         topic: &str,
@@ -87,7 +87,7 @@ impl Topic {
         !self.units(text, day).is_empty()
     }
 
-    /// Units of the values in a text of the kind that is asked for.
+    /// Units of the values in a text that are of the requested kind.
     pub(crate) fn units(&self, text: &str, day: NaiveDate) -> BTreeSet<(ValueKind, String)> {
         if self.kinds.is_empty() {
             return BTreeSet::new();
@@ -125,7 +125,7 @@ impl Topic {
 /// Longest quote in characters.
 const QUOTE_CHARS_MAX: usize = 240;
 
-/// A text as one line for a quotation. It is shown as typed: it mentions nobody, and has no Markdown.
+/// A text as one line of a quotation, shown as typed: mentions and Markdown in it have no effect.
 pub(crate) fn one_line(text: &str) -> String {
     let line = text.split_whitespace().collect::<Vec<_>>().join(" ");
     let line = line.replace(['“', '”'], "\"");

@@ -30,7 +30,7 @@ pub(crate) struct Quote {
 /// A statement, possibly after the question that it answers.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Entry {
-    /// In the order of their lines.
+    /// Quotes in the order of their lines.
     pub(crate) quotes: Vec<Quote>,
     /// A text without quotes, and its lines.
     pub(crate) told: Option<(String, Vec<usize>)>,
@@ -119,8 +119,8 @@ struct Part {
     words: BTreeSet<String>,
 }
 
-/// The parts of these lines that a text was made of: their sentences with most words in the text, without agreement that
-/// repeats them.
+/// The parts of these lines that a text was made of: the sentences that share the most words with it, without
+/// agreement that only repeats them.
 pub(crate) fn parts_of(
     text: &str,
     lines: &[usize],
@@ -170,7 +170,8 @@ pub(crate) fn parts_of(
     parts.into_iter().zip(kept).filter(|(_, kept)| *kept).map(|(part, _)| part.quote).collect()
 }
 
-/// One entry per statement, each after the question before it. `is_statement` is true for questions that propose.
+/// Splits quotes into one entry per statement, each after the question before it. `is_statement` is also true for
+/// questions that propose something.
 pub(crate) fn split(quotes: Vec<Quote>, is_statement: impl Fn(&Quote) -> bool) -> Vec<Entry> {
     let mut entries = Vec::new();
     let mut asked: Option<Quote> = None;

@@ -21,18 +21,18 @@ const REPLY_LINES: usize = 2;
 const CLEAR_WORDS: usize = 3;
 /// Maximum number of answered questions in a summary.
 const ANSWERED_MAX: usize = 4;
-/// Maximum number of corrected values that are looked for.
+/// Maximum number of corrected values that are considered.
 const SUPERSEDED_MAX: usize = 50;
-/// Beginnings of forged messages of a model.
+/// Beginnings of texts that imitate the messages of a model request.
 const ROLES: [&str; 4] = ["assistant:", "developer:", "system:", "user:"];
 /// Statements quoted if there is nothing else to summarize.
 const LAST_MAX: usize = 3;
 
-/// Conversation that is read, relative to that of the question.
+/// Relation of the conversation that is read to the one with the question.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Reach {
     Here,
-    /// In another conversation: entries must be about the whole topic.
+    /// Another conversation: entries must be about the whole topic.
     Elsewhere,
 }
 
@@ -213,7 +213,7 @@ impl<'a> Read<'a> {
         sections
     }
 
-    /// The same for a question without a topic.
+    /// Reads the same conversation for a question without a topic.
     fn of_everything<'b>(&self, material: &'b Material, reading: &'b Reading) -> Read<'b> {
         Read {
             material,
@@ -327,7 +327,7 @@ impl<'a> Read<'a> {
         if self.topic.is_empty() {
             return Vec::new();
         }
-        // By line, so that each is quoted once.
+        // Entries by line, so that each is quoted once.
         let mut found: BTreeMap<usize, Entry> = BTreeMap::new();
         let mut answers: Vec<usize> = Vec::new();
         let decided = self.section("decided", &self.reading.outline().key_points).entries;

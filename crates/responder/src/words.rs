@@ -38,7 +38,7 @@ impl Words {
                 phrases.entry(section).or_default().push(normal(line));
             }
         }
-        // A longer phrase is a better match.
+        // Longest phrases first, because they match best.
         for list in phrases.values_mut() {
             list.sort_by_key(|phrase| std::cmp::Reverse(phrase.len()));
         }

@@ -262,7 +262,7 @@ fn a_question_that_was_settled_later_gets_the_result() {
 }
 
 #[test]
-fn a_summary_of_nothing_that_was_said_is_one_of_everything() {
+fn a_summary_of_a_subject_that_nobody_mentioned_covers_everything() {
     let found = asked(&talk(FAIR), "sum up what speaks for it and what is missing");
     assert!(found.text.contains("**Open questions**"), "{}", found.text);
 }

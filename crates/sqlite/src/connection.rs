@@ -49,7 +49,7 @@ impl SqliteConnection {
         Self { c }
     }
 
-    /// Whether a transaction was begun and has not ended.
+    /// Checks whether a transaction has begun and not ended.
     pub fn is_in_transaction(&self) -> bool {
         !self.c.is_autocommit()
     }
@@ -65,9 +65,9 @@ impl SqliteConnection {
         Ok(())
     }
 
-    /// Calls `may_continue` after each so many instructions of the engine, and interrupts the statement if it returns false.
-    /// The engine counts the instructions of a prepared statement over all of its runs, so that this can also be called in a
-    /// short run.
+    /// Calls `may_continue` each time the engine has executed this number of instructions, and interrupts the statement if
+    /// it returns false. The engine counts the instructions of a prepared statement over all of its runs, so the function
+    /// can also be called in a short run.
     ///
     /// # Errors
     /// If the engine rejects it.

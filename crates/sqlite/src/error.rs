@@ -66,7 +66,7 @@ impl DatabaseError for SqliteError {
     }
 }
 
-/// An error of `rusqlite` as one of sqlx.
+/// Converts an error of `rusqlite` to one of sqlx.
 pub(crate) fn sql_error(error: rusqlite::Error) -> Error {
     let (code, message) = match error {
         rusqlite::Error::SqliteFailure(e, Some(message)) => (e.extended_code, message),

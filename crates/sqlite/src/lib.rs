@@ -4,7 +4,7 @@
 //! Here, the caller decides where a connection is used, and no future ever waits: a statement has ended when its future is
 //! polled for the first time. Never use a connection on a thread that must not block.
 //!
-//! This is what `OpenVibe` needs of a driver: connections, prepared statements, rows, the types that it binds, and
+//! Contains only the parts of a driver that `OpenVibe` needs: connections, prepared statements, rows, the types that it binds, and
 //! migrations. Values are stored exactly as by sqlx's driver, so that both can open each other's files. There are no
 //! savepoints and no lists of columns before a statement has run.
 

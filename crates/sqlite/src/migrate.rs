@@ -29,7 +29,7 @@ impl SqliteConnection {
             .map_err(|e| MigrateError::ExecuteMigration(e, *version))
             .and_then(|_| Ok(self.note_migration(table, migration)?));
         if let Err(e) = applied {
-            // The first error tells more than one of the rollback.
+            // The first error is more useful than one of the rollback.
             drop(self.roll_back());
             return Err(e);
         }
@@ -88,7 +88,7 @@ impl Migrate for SqliteConnection {
         table: &'e str,
     ) -> BoxFuture<'e, Result<(), MigrateError>> {
         Box::pin(async move {
-            // The text is stored in the file, so it is that of sqlx.
+            // `SQLite` stores this text in the file, so it must equal the text of sqlx's driver.
             self.run(
                 &format!(
                     r"

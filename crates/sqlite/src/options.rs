@@ -1,4 +1,4 @@
-//! How a connection is opened.
+//! Connection options.
 
 use std::{
     fmt::Write as _,
@@ -196,7 +196,7 @@ impl ConnectOptions for SqliteConnectOptions {
         self
     }
 
-    /// Does nothing: slow statements are not logged by themselves.
+    /// Does nothing: slow statements are not logged separately.
     fn log_slow_statements(self, _level: LevelFilter, _duration: Duration) -> Self {
         self
     }

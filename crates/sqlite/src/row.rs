@@ -64,7 +64,7 @@ pub struct SqliteRow {
     cells: Vec<Cell>,
     /// Texts and blobs of all cells.
     bytes: Vec<u8>,
-    /// Column after the one found last: structs are mostly read in the order of their columns.
+    /// Position after the last column that was found: structs are mostly read in the order of their columns.
     next: AtomicUsize,
 }
 
@@ -89,7 +89,7 @@ impl SqliteRow {
         }
     }
 
-    /// Replaces the values by those of the engine's current row.
+    /// Replaces the values with those of the engine's current row.
     pub(crate) fn read(&mut self, row: &rusqlite::Row<'_>) -> Result<(), Error> {
         self.cells.clear();
         self.bytes.clear();

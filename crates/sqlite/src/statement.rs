@@ -1,4 +1,4 @@
-//! Statements that were prepared on their own.
+//! Statements that are prepared before they are run.
 
 use std::sync::Arc;
 

@@ -40,7 +40,7 @@ impl<'r> SqliteValueRef<'r> {
     }
 }
 
-/// Implements `Type` by the type of parameters and those of values.
+/// Implements `Type` from the type of a parameter and the types of compatible values.
 macro_rules! types {
     ($($type:ty = $info:ident, from $($compatible:ident)|+;)+) => {$(
         impl Type<Sqlite> for $type {

@@ -13,7 +13,7 @@ use openvibe::http::bodies::UploadPace;
 use super::{Bystander, connect_from};
 use crate::support::{TestApp, visitor, within};
 
-/// A request that is sent with only this part of the body.
+/// Sends a request with only this part of its body.
 async fn half_sent(
     base: &str,
     address: impl Into<IpAddr>,
@@ -91,7 +91,7 @@ async fn one_address_can_send_eight_bodies_at_a_time_without_a_session() {
         let tcp = half_sent(&app.base, [127, 0, 0, 2], "/v1/auth/login", "", 100, b"{").await;
         pending.push(refusal(tcp));
     }
-    // Any of the nine can be rejected; the others wait for the rest of their bodies.
+    // Any of the nine requests can be rejected; the others wait for the rest of their bodies.
     let refused = pending.next().await.unwrap();
     assert_eq!(refused, (503, "overloaded".to_owned()));
     bystander.rounds(3).await;
@@ -103,7 +103,7 @@ async fn one_address_can_send_eight_bodies_at_a_time_without_a_session() {
         .await
         .refused(401);
     bystander.stop().await;
-    // None of the eight times out before the real limit of 10 s.
+    // None of the other eight times out before the real limit of 10 s.
     let timed_out = pending.next().await.unwrap();
     assert_eq!(timed_out, (400, "body_too_slow".to_owned()));
 }

@@ -19,7 +19,7 @@ const MESSAGE_BYTES: usize = 32 * 1024;
 const SOCKETS: usize = 24;
 const RECEIVE_BYTES: u32 = 4096;
 
-/// A workspace whose log takes long to read, and its founder.
+/// A workspace whose event log takes long to read, and its founder.
 async fn workspace_with_a_long_log(app: &TestApp, name: &str) -> (Person, String) {
     let person = app.founder(name).await;
     let general = id(&person.channel("general").await);

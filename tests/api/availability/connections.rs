@@ -10,7 +10,7 @@ use tokio::{
 use super::{Bystander, connect_from};
 use crate::support::{TestApp, team, visitor, within};
 
-/// A quarter of 40.
+/// A quarter of the limit of 40 connections.
 const SHARE: usize = 10;
 const SETTINGS: [(&str, &str); 2] = [("SIGNUP", "open"), ("CONNECTIONS_MAX", "40")];
 
@@ -59,7 +59,7 @@ async fn pipelined_requests_without_reads_do_not_block_others() {
     for n in 0..50 {
         let address: IpAddr = [127, 0, 0, 2 + n % 3].into();
         let mut tcp = connect_from(&app.base, address, Some(4096)).await.unwrap();
-        // Connections beyond the share are already closed.
+        // The server has already closed the connections beyond the share.
         drop(tcp.write_all(requests.as_bytes()).await);
         held.push(tcp);
     }
@@ -159,7 +159,7 @@ async fn json_is_compressed_for_clients_that_accept_it() {
             (headers, response.bytes().await.unwrap())
         }
     };
-    // The second response with messages is the kept one.
+    // The second response with messages comes from the cache.
     for path in [path.clone(), path, "/openapi.json".to_owned()] {
         let (plain_headers, plain) = get(path.clone(), "br, gzip;q=0").await;
         assert!(plain_headers.get("content-encoding").is_none());

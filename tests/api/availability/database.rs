@@ -29,12 +29,12 @@ async fn start_cluster(connections_max: Option<u32>) -> Arc<Cluster> {
     Arc::new(tokio::task::spawn_blocking(start).await.unwrap())
 }
 
-/// Proxy connections that lose every byte.
+/// Connections of the proxy on which every byte is lost.
 #[derive(Clone, Copy, Default)]
 struct Lost {
-    /// Connections with a lower number than this…
+    /// Connections with a lower number are lost.
     before: usize,
-    /// …or all of them.
+    /// All connections are lost.
     all: bool,
 }
 

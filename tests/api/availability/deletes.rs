@@ -59,7 +59,7 @@ async fn messages_in_5000_prompts_are_deleted_without_blocking_others() {
     }
     bystander.rounds(2).await;
     bystander.stop().await;
-    // Each deletion changed one row.
+    // Each deletion changed only the row of the shared text.
     let taken_out = "context_texts where hash is null";
     assert_eq!(app.place.count(taken_out).await, 20);
     let tasks = format!("/v1/tasks?thread_id={thread}&limit=100");

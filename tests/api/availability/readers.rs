@@ -62,7 +62,7 @@ async fn counts_stop_at_one_thousand() {
     assert_eq!(opened["first_unread_id"], started["message"]["id"]);
     let list = format!("{channel}/threads");
     assert_eq!(counted(&list, "/data/0/unread_count").await, 1000);
-    // All but the newest 300 are read.
+    // Everything but the newest 300 messages is read.
     let seq = number(&opened, "/last_seq") - 300;
     let mark =
         t.bo.put(&format!("{path}/read"), serde_json::json!({"seq": seq}))

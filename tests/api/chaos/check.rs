@@ -54,8 +54,8 @@ pub(super) async fn messages(person: &Person, channel: &str) -> (Messages, Vec<S
     (messages, forks)
 }
 
-/// Maximum time without progress of any task, whatever is scripted: longer than the lease of a compaction in the worker of a
-/// reply.
+/// Maximum time in which no task makes progress, whatever is scripted: longer than the lease of a compaction that a
+/// reply's worker runs.
 const SOME_TASK_WITHIN: Duration = Duration::from_secs(40);
 
 /// Waits until every task has ended. Cancels those that wait for minutes, as a compaction does after it has failed.
@@ -201,7 +201,7 @@ pub(super) async fn all(stage: &Stage, workers: Vec<Worker>) {
     ));
 }
 
-/// A fresh load from another node equals that of the first one.
+/// Checks that a fresh load from another node equals that from the first one.
 async fn is_the_same_at(
     ada: &Person,
     stage: &Stage,

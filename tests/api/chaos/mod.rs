@@ -37,13 +37,13 @@ fn say(line: &str) {
     std::io::stderr().write_all(line.as_bytes()).unwrap();
 }
 
-/// Prints a line only if the test fails.
+/// Prints a fault and the progress at that time, if the test fails.
 #[expect(clippy::print_stderr, reason = "kept until then")]
 fn note(began: Instant, acts: usize, trouble: &impl Debug) {
     eprintln!("{:?}, {acts} acts: {trouble:?}", began.elapsed());
 }
 
-/// Prints the command that reproduces a failure.
+/// Prints the command that repeats a failed round.
 struct Again(String);
 
 impl Drop for Again {
@@ -54,13 +54,13 @@ impl Drop for Again {
     }
 }
 
-/// The servers that clients use, and what happens to them.
+/// The servers that clients use, and the faults that they can suffer.
 trait Deployment {
     type Trouble: Debug;
 
     /// Addresses of the servers.
     fn bases(&self) -> Vec<String>;
-    /// Each fault that is possible here at least once, in random order.
+    /// Every possible fault at least once, in random order.
     fn shuffled(&mut self) -> Vec<Self::Trouble>;
     /// Returns the number of actions until the next fault, and scripts random model responses for that time.
     fn pause(&mut self) -> usize;
@@ -68,7 +68,7 @@ trait Deployment {
     async fn befall(&mut self, trouble: Self::Trouble, stage: &Stage);
     /// Ends all faults.
     async fn recover(&mut self, stage: &Stage);
-    /// Stops the servers, and checks what they leave.
+    /// Stops the servers, and checks the data that they leave.
     async fn end(self);
 }
 
@@ -97,7 +97,7 @@ impl Stage {
         bases[known.map_or(0, |n| n + 1) % bases.len()].clone()
     }
 
-    /// Checks whether this address is one of a server, even if it does not respond now.
+    /// Checks whether this is the address of a server, even of one that does not respond now.
     fn has(&self, base: &str) -> bool {
         self.bases.borrow().iter().any(|known| known == base)
     }
@@ -106,7 +106,7 @@ impl Stage {
         self.done.borrow().iter().sum()
     }
 
-    /// Waits until every client has finished an action that it may have begun before.
+    /// Waits until every client has completed another action.
     async fn everyone_acts(&self) {
         let before = self.done.borrow().clone();
         let all = |now: &Vec<usize>| now.iter().zip(&before).all(|(now, before)| now > before);

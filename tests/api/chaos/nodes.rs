@@ -40,11 +40,11 @@ pub(super) enum Trouble {
     StopNats(u64),
     /// A node has no connection to NATS.
     CutNats(u64),
-    /// A node receives no notifications of `PostgreSQL`, but its connection seems to be open.
+    /// A node receives no notifications from `PostgreSQL`, although its connection seems to be open.
     StallNotifications(u64),
     /// A node has no connection to the database.
     CutDatabase(u64),
-    /// The connections of a node to the database seem to be open.
+    /// A node's connections to the database are stalled, but seem to be open.
     StallDatabase(u64),
     /// The database crashes and restarts.
     CrashDatabase,
@@ -67,7 +67,7 @@ struct Node {
     nats: Option<Relay>,
     /// `None` only while the process is being replaced.
     process: Option<TestProcess>,
-    /// Its newest address.
+    /// The node's newest address.
     base: String,
 }
 
@@ -158,7 +158,7 @@ impl Nodes {
             ("DATABASE_FAILOVER", "lossless"),
             ("NATS_URL", &nats),
             ("DRAIN", "200ms"),
-            // After its worker was killed, a reply waits for up to 20 s for a compaction that runs for it.
+            // After its worker is killed, a reply waits up to 20 s for its compaction.
             ("COMPACTION", if self.is_long { "on" } else { "off" }),
         ]);
         let process = TestProcess::try_start(&self.place, &self.model, &settings).await?;
@@ -224,8 +224,8 @@ impl Nodes {
         began.elapsed()
     }
 
-    /// Checks that clients do not notice what is wrong with the bus of a node: every request succeeds at once, and events of
-    /// other nodes arrive nearly as usual.
+    /// Checks that clients do not notice a fault of a node's bus: every request succeeds immediately, and events of
+    /// other nodes arrive almost as usual.
     async fn is_unnoticed(&mut self, n: usize, ms: u64, stage: &Stage) {
         let (began, again) = (Instant::now(), *stage.again.borrow());
         let there = stage.observer.at(&self.nodes[n].base);
@@ -243,7 +243,7 @@ impl Nodes {
                 })
                 .await;
             self.tally.late = self.tally.late.max(said.elapsed());
-            // A silent client is sent away.
+            // A silent client would be disconnected.
             socket.settle().await;
             tokio::time::sleep(Duration::from_millis(100)).await;
         }
@@ -292,7 +292,7 @@ impl Nodes {
         tokio::time::sleep(Duration::from_millis(ms).saturating_sub(began.elapsed())).await;
     }
 
-    /// Replaces the database by a standby that has every commit. The epoch stays the same, so clients resume.
+    /// Replaces the database with a standby that has every commit. The epoch does not change, so clients resume.
     async fn promote(&mut self, stage: &Stage) {
         let epoch = epoch(&stage.observer.at(&self.nodes[0].base)).await;
         let standby = Arc::new(self.with_database(Cluster::standby).await);
@@ -396,7 +396,7 @@ impl Deployment for Nodes {
             trouble,
             Trouble::StopNats(_) | Trouble::CutNats(_) | Trouble::StallNotifications(_)
         ) {
-            // Nobody suffers from an earlier fault any more.
+            // No client is affected by an earlier fault any more.
             stage.everyone_acts().await;
         }
         let n = self.rng.random_range(0..self.nodes.len());

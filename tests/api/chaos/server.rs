@@ -23,7 +23,7 @@ pub(super) enum Trouble {
     Terminate,
     /// Paused, possibly until leases expire.
     Stop(u64),
-    /// Its disk is full.
+    /// The server's disk is full.
     Fill(u64),
     /// Killed while its disk is full, and started before space is freed.
     FillAndKill(u64),

@@ -20,7 +20,7 @@ use crate::{
 
 /// Delay before a request without a response is sent again.
 const AGAIN_AFTER: Duration = Duration::from_millis(50);
-/// Time after which a client with several nodes sends a request to another one, and leaves a socket.
+/// Time after which a client with several nodes sends a request to another node, and gives up a socket.
 const MOVED_AFTER: Duration = Duration::from_secs(5);
 /// Longer than any fault, or several in a row, can delay a response.
 const ANSWERED_WITHIN: Duration = Duration::from_mins(2);
@@ -86,7 +86,7 @@ fn pick<T: Clone>(all: &[T], n: usize) -> Option<T> {
     (!all.is_empty()).then(|| all[n % all.len()].clone())
 }
 
-/// Checks whether a request has no further effect if two nodes handle it, even if the first one is much later.
+/// Checks whether a request has no further effect if a second node handles it, even much later.
 fn is_repeatable(method: &Method, body: Option<&[u8]>) -> bool {
     let has_client_id = |body: &[u8]| memmem::find(body, b"\"client_id\"").is_some();
     *method == Method::GET || body.is_some_and(has_client_id)
@@ -352,7 +352,7 @@ impl Worker {
         let said = self.acknowledged.texts.get_mut(&message).unwrap();
         match answered.reply.status {
             200 => *said = vec![Some(words)],
-            // The conversation was closed, possibly in the meantime. A deleted message stays deleted.
+            // The conversation was closed, possibly in the meantime. Deleted messages are not restored.
             _ if answered.unsure && *said != [None] => said.push(Some(words)),
             _ => {}
         }
@@ -537,7 +537,7 @@ impl Worker {
         }
     }
 
-    /// Acknowledged messages are searchable at once.
+    /// Checks that acknowledged messages are searchable immediately.
     async fn search(&mut self, n: usize) {
         let Some(message) = pick(&self.messages, n) else {
             return;

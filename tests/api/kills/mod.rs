@@ -19,9 +19,9 @@ mod run;
 mod slots;
 mod works;
 
-/// Number of kills of runs in the suite. Other works get a share.
+/// Number of kills during runs in the suite. Other kinds of work get a share of it.
 const KILLS: usize = 10;
-/// A task fails when it loses its worker for the third time.
+/// Maximum number of kills during one piece of work, because a task fails when it loses its third worker.
 const KILLS_OF_A_WORK: usize = 2;
 const POLL: Duration = Duration::from_millis(50);
 
@@ -44,7 +44,7 @@ fn note(line: &str) {
 /// Failpoints of every transaction.
 const PLACES: [&str; 3] = ["write_statement", "before_commit", "after_commit"];
 
-/// A failpoint, and the time at which it is reached that ends the process.
+/// A failpoint, and the number of times it is reached until the process ends.
 #[derive(Debug, Clone, Copy)]
 struct Point {
     /// Index in `PLACES`.
@@ -58,7 +58,7 @@ impl fmt::Display for Point {
     }
 }
 
-/// Random points in a work of unknown length.
+/// Random points in work of unknown length.
 struct Points {
     rng: StdRng,
     /// Estimate of how often a server reaches each place until the work has ended.
@@ -73,7 +73,7 @@ impl Points {
         }
     }
 
-    /// A point; half of them are between statements.
+    /// A random point; half of them are between statements.
     fn draw(&mut self) -> Point {
         let place = [0, 0, 1, 2][self.rng.random_range(0..4)];
         Point {
@@ -82,7 +82,7 @@ impl Points {
         }
     }
 
-    /// Corrects the estimate after the first start for a work, so that the points spread over all of it.
+    /// Corrects the estimate after the first run of the work, so that points are spread over all of it.
     fn correct(&mut self, point: Point, has_died: bool) {
         let reached = &mut self.reached[point.place];
         if has_died && point.nth * 4 > *reached * 3 {
@@ -94,16 +94,17 @@ impl Points {
     }
 }
 
-/// Work that agents do together.
+/// Joint work of agents.
 trait Work {
-    /// Asks for the work, unless that is done, and helps until it has ended; `None` if the server has died.
+    /// Requests the work, unless it was requested before, and takes part until it has ended; `None` if the server has
+    /// died.
     async fn proceed(&self, ada: &Person, name: &str) -> Option<()>;
 
     /// Checks that everything that belongs to the work exists once.
     async fn check(&self, ada: &Person, name: &str);
 }
 
-/// Server that does works.
+/// The server at which the work is done.
 struct Stage<'a> {
     p: &'a Prepared,
     settings: &'a [(&'a str, &'a str)],
@@ -133,7 +134,7 @@ impl Stage<'_> {
         true
     }
 
-    /// Lets the work end, and checks it.
+    /// Lets the work end, and checks its result.
     async fn finish(&self, work: &impl Work, name: &str) {
         let (server, ada) = self.p.start(self.settings).await;
         let ended = within("a work to end", work.proceed(&ada, name)).await;
@@ -142,7 +143,8 @@ impl Stage<'_> {
         server.kill().await;
     }
 
-    /// Kills the server a number of times during works, and checks each of them; the first one is not disturbed.
+    /// Kills the server a number of times during several pieces of work, and checks each of them. The first one is
+    /// not disturbed.
     async fn kill_during(&self, work: &impl Work, kills: usize) {
         self.finish(work, "control").await;
         let mut points = Points::new();

@@ -1,4 +1,4 @@
-//! A run with steps of all kinds, and with tools of a server that knows the keys of some calls.
+//! A run with steps of all kinds, and with tools of a server that recognizes the keys of some calls.
 
 use serde_json::{Value, json};
 
@@ -11,13 +11,13 @@ use crate::{
     tools_outward::{NEAR, jira},
 };
 
-/// Calls with the same key have one effect, so it may be called again.
+/// A function whose calls with the same key have one effect, so that it may be called again.
 const KEYED: &str = "jira__create";
-/// Each call has an effect.
+/// A function whose every call has an effect.
 const PLAIN: &str = "jira__note";
 /// Result of a call whose outcome was unknown until a person settled it.
 const DID_NOT_HAPPEN: &str = "did_not_happen";
-/// Begins the prompt of the step with calls; the name of the run follows.
+/// Beginning of the prompt of the step with calls; the name of the run follows.
 const RECORD: &str = "Record it as ";
 
 /// Eight steps of all kinds.
@@ -43,7 +43,7 @@ fn record(request: &Request) -> Answer {
     let (name, _) = rest.split_once('.').unwrap();
     let called: Vec<String> = request.rounds().concat();
     let results = request.results();
-    // The arguments differ, because a task can only call twice with the same ones.
+    // The arguments differ between attempts, because a task can make an equal call only twice.
     let attempt = results.len();
     let mut calls = Vec::new();
     for function in [KEYED, PLAIN] {
@@ -89,7 +89,7 @@ impl Run {
         calls.count()
     }
 
-    /// Does what a step asks a person for.
+    /// Does what a step needs from a person.
     async fn help(&self, ada: &Person, name: &str, step: &Value) -> Option<()> {
         if let Some(action) = step["action_id"].as_str() {
             approve(ada, action).await?;
@@ -113,7 +113,7 @@ impl Run {
         Some(())
     }
 
-    /// Settles a call whose outcome nobody knows. Its effect can be looked up, or it has a key and can be repeated.
+    /// Settles a call with an unknown outcome. Its effect can be looked up, or it has a key and can be repeated.
     async fn settle(&self, ada: &Person, name: &str, action: &Value) -> Option<()> {
         let has_happened = action["function"] == PLAIN && self.calls("note", name) > 0;
         let outcome = if has_happened {

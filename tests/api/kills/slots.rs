@@ -32,7 +32,7 @@ use crate::{
 const PROCESS: &str = "kills::slots::a_process_fires_slots_until_its_test_ends";
 const DATABASE: &str = "OPENVIBE_TEST_SLOTS_DATABASE";
 const PROCESSES: usize = 3;
-/// Index of the process with another clock.
+/// Index of the process whose clock is ahead.
 const AHEAD: usize = 2;
 const SCHEDULES_OF_PERSON: usize = 10;
 
@@ -55,13 +55,13 @@ async fn a_process_fires_slots_until_its_test_ends() {
     };
     let (send, mut test) = oneshot::channel::<()>();
     std::thread::spawn(move || {
-        // Ends with the test that started this process.
+        // Blocks until the test that started this process ends.
         drop(std::io::stdin().read(&mut [0]));
         drop(send);
     });
     let db = open(&url).await;
     while matches!(test.try_recv(), Err(TryRecvError::Empty)) {
-        // As in a server, another pass follows a failed one.
+        // As in a server, a failed pass is followed by another one.
         drop(schedules::fire_due(&db).await);
         tokio::time::sleep(POLL).await;
     }
@@ -96,7 +96,7 @@ impl Process {
 
 impl Drop for Process {
     fn drop(&mut self) {
-        // It may have died already.
+        // The process may have already ended.
         drop(self.0.kill());
         drop(self.0.wait());
     }
@@ -114,7 +114,8 @@ fn failpoint(rng: &mut StdRng) -> String {
     format!("{name}:{}", rng.random_range(1..=last))
 }
 
-/// Makes each schedule due at its own time in the next seconds, as if its previous task had ended. Returns the slots.
+/// Makes each schedule due at its own time within the next seconds, as if its previous task had ended. Returns the
+/// slots.
 async fn make_due(db: &Db, schedules: &[ScheduleId]) -> Vec<(ScheduleId, Timestamp)> {
     let start = now().unix_ms() + 200;
     let times = (start..).step_by(40).map(|ms| {

@@ -27,7 +27,7 @@ async fn general(p: &Prepared) -> String {
     general
 }
 
-/// Kills for a work other than a run.
+/// Number of kills for each kind of work other than a run.
 fn share() -> usize {
     (kills() / 5).max(2)
 }
@@ -42,7 +42,7 @@ async fn kill_during(p: &Prepared, work: &impl Work) {
     stage.kill_during(work, share()).await;
 }
 
-/// Three links.
+/// A chain of three links.
 struct Chain {
     channel: String,
 }
@@ -94,7 +94,7 @@ async fn kills_during_chains_lose_and_repeat_nothing() {
     kill_during(&p, &chain).await;
 }
 
-/// A chain whose first agent never ends, until a person stops all.
+/// A chain whose first agent never ends, until a person stops the tree.
 struct StoppedChain {
     chain: Chain,
 }
@@ -138,7 +138,7 @@ async fn kills_during_stop_leave_nothing_running() {
     kill_during(&p, &StoppedChain { chain }).await;
 }
 
-/// Two agents at once, then one of them again.
+/// Delegations to two agents at once, then to one of them again.
 struct Delegation {
     channel: String,
 }
@@ -205,7 +205,7 @@ async fn kills_during_delegations_lose_and_repeat_nothing() {
     kill_during(&p, &delegation).await;
 }
 
-/// Three turns of two agents, and the draft.
+/// A collaboration of two agents with three turns and a draft.
 struct Collaboration {
     channel: String,
     agents: [String; 2],

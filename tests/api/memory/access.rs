@@ -1,12 +1,12 @@
-//! Prompts and records contain no entries that somebody must not see: three people, public, private, and direct
-//! channels, two agents.
+//! Prompts and records contain no entries that their reader must not see, with three people, two agents, and public,
+//! private, and direct channels.
 
 use serde_json::{Value, json};
 
 use super::remember;
 use crate::support::{Person, TestApp, id, list, team, text};
 
-/// An entry: its unique word, and who can use it where.
+/// An entry: its unique word, and the people and channels for which it can be used.
 struct Planted {
     word: &'static str,
     scope: &'static str,
@@ -15,7 +15,7 @@ struct Planted {
     agent: Option<&'static str>,
     /// Name of the only channel in which it is used.
     channel: Option<&'static str>,
-    /// People who may see it.
+    /// People who may see the entry.
     seen_by: &'static [&'static str],
 }
 
@@ -282,7 +282,7 @@ async fn an_entry_is_not_used_once_its_readers_differ() {
             .contains(" 4711")
     };
     assert!(asked(1).await);
-    // It still belongs to Bo, who can delete it, but is not used.
+    // The entry still belongs to Bo, who can delete it, but is not used.
     let general = t.bo.thread(&t.general, "Root").await;
     let task =
         t.bo.ask(&general, "@vibe what is the lighthouse budget?")

@@ -1,5 +1,5 @@
-//! Entries that passes make: where they are used, their personal forms, and what happens to them when a message or an entry
-//! changes.
+//! Entries that passes make: where they are used, their personal forms, and what happens to them when a message or an
+//! entry changes.
 
 use serde_json::{Value, json};
 
@@ -122,7 +122,7 @@ async fn entries_of_a_pass_are_used_where_their_sources_can_be_read() {
     let inside = prompt(&t, &harbor, question).await;
     assert!(inside.contains("Gate 815"), "{inside}");
 
-    // Off: no use elsewhere, but the summary stays.
+    // When memory is off, entries are not used elsewhere, but the summary stays.
     t.ada
         .patch(&format!("/v1/threads/{thread}"), json!({"memory": "off"}))
         .await
@@ -214,7 +214,7 @@ async fn preferences_of_a_person_become_personal_entries() {
     let lisbon = lisbon.unwrap();
     assert_eq!(lisbon["about_user_id"], t.ada.id);
     t.ada.delete(&path(lisbon)).await.is(200);
-    // Another conversation with the same statement adds its source.
+    // If another conversation states the same, its message becomes a further source.
     let again = [about(
         "p1",
         item("Ada drinks coffee without sugar!", "preference", &["m2"]),
@@ -414,7 +414,7 @@ async fn unused_automatic_entries_expire() {
     let age = format!("update memories set created_at = {long_ago}");
     let unused = format!("update memories set last_used_at = {long_ago}");
 
-    // The last use counts.
+    // Expiry counts from the last use.
     t.app.stop().await;
     t.app.place.run(&[&age]).await;
     t.app.restart(&[]).await;

@@ -67,7 +67,7 @@ async fn an_equal_text_with_the_same_owner_is_stored_once() {
         (&again["kind"], &again["version"]),
         (&json!("fact"), &json!(2))
     );
-    // Other owners have entries of their own.
+    // Other owners have their own entries.
     let others = remember(&t.bo, "Harbor opens at 9", json!({})).await;
     assert_ne!(id(&others), id(&made));
     // A forgotten text can be remembered again.
@@ -125,7 +125,7 @@ async fn entries_are_listed_newest_first_with_filters() {
         [all[2]]
     );
     assert_eq!(found(&t.ada, "kind=note").await, [all[2]]);
-    // Words match in any form; all of them must.
+    // Words match in any form, and all of them must match.
     assert_eq!(found(&t.ada, "q=deployment").await, [all[0], all[2]]);
     assert_eq!(found(&t.ada, "q=deploys+Friday").await, [all[2]]);
     assert_eq!(found(&t.ada, "q=the").await, Vec::<String>::new());
@@ -366,7 +366,7 @@ async fn an_admin_publishes_what_may_be_shared() {
         .ok();
     assert_eq!(audit["data"][0]["target"], copy["id"]);
     assert_eq!(audit["data"][0]["data"]["memory_id"], made["id"]);
-    // Published from somewhere that not everyone can read, it would be a leak.
+    // If it were published from a conversation that not everyone can read, it would leak.
     let closed = t.ada.private_channel("closed", &[&t.bo]).await;
     let thread = t.bo.thread(&closed, "Root").await;
     let secret = remember(&t.bo, "The budget is 40k", json!({"thread_id": thread})).await;

@@ -123,7 +123,7 @@ async fn a_log_is_searched_and_never_sent_whole() {
     let seen = s.t.bo.task_context(&task).await;
     assert_eq!(seen["memories"]["considered"], json!({"agent": 1}));
     assert_eq!(list(&seen, "/memories/used")[0]["scope"], "agent");
-    // Other agents do not use it.
+    // Other agents do not use this memory.
     let thread = s.t.ada.thread(&s.t.general, "Root").await;
     let task =
         s.t.ada
@@ -189,7 +189,7 @@ async fn files_of_an_import_are_searched() {
     let entries = s.t.bo.every(&path).await;
     assert_eq!(entries.len(), 1);
     assert_eq!(entries[0]["text"], "The harbor is open.");
-    // By the method names of other clients, too.
+    // The method names of other clients also work.
     let set =
         json!({"agent_id": "owl", "path": "memory/2026-11-16.md", "content": "It is closed."});
     s.t.bo.post("/v1/rpc/agents.files.set", set).await.is(200);

@@ -154,7 +154,7 @@ async fn a_thread_that_is_not_remembered_keeps_its_entries_to_itself() {
     assert!(!is_used(&t, &other, 2).await);
     assert_eq!(switch("on").await["memory"], "on");
     assert!(is_used(&t, &other, 3).await);
-    // Sources in such a thread count as the entry itself.
+    // An entry whose source is in such a thread is treated like an entry of that thread.
     let source = text(&t.ada.start(&t.general, "Pier 4711").await, "/message/id");
     let source_thread = text(&t.ada.message(&source).await, "/thread_id");
     t.ada.delete(&path(&made)).await.is(200);

@@ -21,7 +21,7 @@ struct Failover {
     primary: Arc<Cluster>,
     standby: Arc<Cluster>,
     databases: [Relay; 2],
-    /// In front of NATS, for the second node.
+    /// The relay in front of NATS for the second node.
     bus: Option<Relay>,
 }
 
@@ -114,7 +114,7 @@ async fn a_promoted_synchronous_standby_has_every_message_and_sockets_continue()
     for who in [&p.ada, &p.bo] {
         posting.spawn(post(who.clone(), thread.clone(), MESSAGES));
     }
-    // In the middle.
+    // Fails over while messages are being posted.
     let seq = sockets[0].cursor + i64::try_from(MESSAGES).unwrap();
     sockets[0]
         .until("half of the messages", |f| f["seq"].as_i64() >= Some(seq))
@@ -157,7 +157,7 @@ async fn a_promoted_lagging_standby_starts_a_new_epoch(nats: Option<NatsServer>)
     })
     .await;
     drop(c);
-    // The announcement stays on its way until the new epoch has begun.
+    // The announcement is held back until the new epoch has begun.
     if let Some(bus) = &f.bus {
         bus.stall();
     }

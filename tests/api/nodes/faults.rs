@@ -12,7 +12,7 @@ use crate::support::{
     Person, Relay, Socket, TestApp, id, is_shared_engine, list, number, text, within,
 };
 
-/// Time at which a node last read events because the bus had not brought them.
+/// Time at which a node last read events that the bus had not delivered.
 async fn last_gap(ada: &Person, node: &str) -> Option<String> {
     let nodes = ada.get("/v1/nodes").await.ok();
     let node = list(&nodes, "/data")
@@ -21,7 +21,8 @@ async fn last_gap(ada: &Person, node: &str) -> Option<String> {
     node.unwrap()["last_gap_at"].as_str().map(str::to_owned)
 }
 
-/// Adds a node whose database is behind a relay. Returns them, the socket of the person there, and a thread that it has received.
+/// Adds a node whose database is behind a relay. Returns both nodes, the relay, the socket of the second node's
+/// person, and a thread that the socket has received.
 async fn beside_relayed(first: TestApp) -> (Pair, Relay, Socket, String) {
     let (relay, url) = Relay::before(first.place.postgres.as_ref().unwrap()).await;
     let second = first.beside("two", &[("DATABASE_URL", &url)]).await;
@@ -43,7 +44,7 @@ async fn polling_brings_events_while_notifications_do_not_arrive() {
     relay.stall_notifications();
     p.ada.say(&thread, "unannounced").await;
     assert_eq!(seqs_through(&mut bo, "unannounced").await.len(), 1);
-    // A new connection would bring it as well, after more than five seconds.
+    // A new connection would deliver the message as well, but only after more than five seconds.
     within("the poll to be recorded", async {
         while last_gap(&p.ada, "two").await <= before {
             tokio::time::sleep(Duration::from_millis(100)).await;
@@ -86,7 +87,7 @@ async fn a_node_whose_database_address_leads_nowhere_responds_with_503() {
     let second = first.beside("two", &[("DATABASE_URL", &url)]).await;
     let p = Pair::of(first, second, None).await;
     let thread = p.ada.thread(&p.general, "Root").await;
-    // As a proxy that has no primary does.
+    // Cuts the connections, as a proxy without a primary does.
     relay.cut();
     let path = format!("/v1/threads/{thread}/messages");
     let requests = (0..8).map(async |n| {
@@ -102,7 +103,7 @@ async fn a_node_whose_database_address_leads_nowhere_responds_with_503() {
     assert_eq!(p.ada.contents(&thread).await, ["Root"]);
 }
 
-/// Lets commits of events wait for a lock. Returns the connection that has it.
+/// Makes commits of events wait for a lock. Returns the connection that holds it.
 async fn blocked_commits(p: &Pair) -> PgConnection {
     let url = p.first.place.postgres.as_ref().unwrap();
     let mut c = PgConnection::connect(url).await.unwrap();
@@ -249,7 +250,7 @@ async fn a_revoked_session_and_key_get_no_later_events(p: Pair) {
             );
         }
     }
-    // Others still receive everything.
+    // Other people still receive everything.
     let mut bo = p.bo.socket().await;
     let posted = p.ada.say(&thread, "still there").await;
     bo.until("a later event", |f| {

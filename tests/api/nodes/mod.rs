@@ -305,7 +305,7 @@ async fn a_scope_holds_on_the_other_node_over_nats() {
 }
 
 #[tokio::test]
-async fn a_node_that_hears_of_a_reply_late_gets_its_whole_text() {
+async fn a_node_that_learns_of_a_reply_late_gets_its_whole_text() {
     if !is_shared_engine() {
         return;
     }
@@ -426,7 +426,7 @@ async fn a_node_that_starts_again_leaves_the_tasks_of_others_alone() {
     socket.subscribe(&thread).await;
     let task = p.ada.ask(&thread, "@vibe hi").await;
     socket.of("task.delta").await;
-    // Whichever node runs it: a third one comes and goes.
+    // Either of the two nodes may run the task, so a third one is restarted.
     let mut third = p.first.beside("three", &[]).await;
     third.stop().await;
     third = p.first.beside("three", &[]).await;
@@ -497,7 +497,7 @@ async fn a_new_epoch_makes_every_client_load_everything_again() {
         .await;
     for socket in [&mut ada, &mut bo] {
         assert_eq!(socket.closed().await, 1001);
-        // Not because it was silent.
+        // No heartbeat was due yet, so the socket was not closed for being silent.
         let is_heartbeat = |f: &Value| f["type"] == "heartbeat";
         assert!(!socket.drained().iter().any(is_heartbeat));
     }

@@ -110,7 +110,7 @@ async fn every_corpus_form_is_stored_unchanged_or_rejected() {
         case.expect(&found);
     }
     nothing_is_left_over(&app.place, 0).await;
-    // The same with any content type other than that of a form.
+    // The same form with any content type but that of a form.
     for kind in [
         "application/json",
         "multipart/form-data",

@@ -56,7 +56,7 @@ async fn open(sender: &Person) -> u16 {
     if let Some(workspace) = &sender.workspace_header {
         hello["workspace_id"] = workspace.as_str().into();
     }
-    // A socket that is rejected at once may be closed before this is sent.
+    // A rejected socket may be closed before this is sent.
     drop(
         socket
             .send_message(tokio_tungstenite::tungstenite::Message::text(
@@ -242,7 +242,7 @@ async fn the_api_document_matches_the_access_table() {
             .collect();
         let fits = match said.as_deref() {
             _ if role.is_none() => true,
-            // Any key is sufficient.
+            // Keys with any scope are sufficient.
             Some([]) => enough.len() == 8,
             // Alternatives are documented in prose.
             Some([one]) => enough.contains(one),
@@ -387,7 +387,7 @@ async fn objects_of_an_inaccessible_private_channel_in_a_path_are_not_found() {
     check_hidden(&w, &w.private, "a private channel's").await;
 }
 
-/// A well-formed ID of this kind that is not in use.
+/// A well-formed ID of the same kind that is not in use.
 fn nothings_id(id: &str) -> String {
     unknown_id(id.rsplit_once('_').unwrap().0)
 }

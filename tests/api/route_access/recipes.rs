@@ -310,7 +310,7 @@ pub async fn recipe(w: &AccessFixture, row: &Row, who: TestCaller, by: &Person) 
                 dive(by, general).await.2
             };
             let agent = id(&w.ada.agent("vibe").await);
-            // Other calls replace the presets of the workspace; all of them have this one.
+            // Other calls replace the workspace's presets, but all versions have this one.
             Call::put(at(&place), json!({"agent_id": agent, "preset": "concise"}))
         }
         ("PUT /v1/threads/{id}/read", _) => {
@@ -342,7 +342,7 @@ pub async fn recipe(w: &AccessFixture, row: &Row, who: TestCaller, by: &Person) 
             Call::delete(path)
         }
 
-        // Actions. Calls by others than the requester, and with keys, decide nothing.
+        // Actions. Calls by anyone but the requester, and with keys, decide nothing.
         ("POST /v1/actions/{id}/approve" | "POST /v1/actions/{id}/deny", _) => {
             let action = if decides(row, who) {
                 w.waiting_action(by).await

@@ -35,7 +35,7 @@ pub struct AccessFixture {
     pub app: TestApp,
     /// Admin and owner of the API keys.
     pub ada: Person,
-    /// Creates all objects that the caller did not create.
+    /// Creates all objects that a call needs, unless the caller must have created them.
     pub olu: Person,
     /// The member among the callers.
     pub bo: Person,
@@ -46,9 +46,9 @@ pub struct AccessFixture {
     pub general: String,
     /// The server of all tools of Ada's workspace.
     pub tools: McpServer,
-    /// In a private channel whose only member is Olu.
+    /// Objects in a private channel whose only member is Olu.
     pub private: Things,
-    /// In Zoe's workspace.
+    /// Objects in Zoe's workspace.
     pub foreign: Things,
     keys: BTreeMap<&'static str, Person>,
     made: AtomicU64,
@@ -182,7 +182,7 @@ impl AccessFixture {
         self.ada.patch(&path, json!({"role": role})).await.is(200);
     }
 
-    /// An action of Olu, for calls that do not decide it.
+    /// An action of Olu, for calls that do not decide about it.
     pub async fn standing_action(&self) -> String {
         let action = self.action.get_or_init(|| self.waiting_action(&self.olu));
         action.await.clone()
@@ -220,7 +220,7 @@ impl AccessFixture {
 }
 
 pub struct Double {
-    /// With a browser session.
+    /// The user, with a browser session.
     pub person: Person,
     /// The same user with the caller's credentials, which may be a key.
     pub asks: Person,

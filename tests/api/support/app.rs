@@ -14,7 +14,7 @@ pub struct TestApp {
     pub model: ModelServer,
     pub(super) settings: BTreeMap<String, String>,
     bound: fn(&mut Bounds),
-    /// Interval of polls, if it is not the usual one.
+    /// Interval between polls, if it differs from the default.
     pub(super) poll: Option<Duration>,
     stop: CancellationToken,
     running: JoinSet<()>,
@@ -24,7 +24,7 @@ pub struct TestApp {
     pub place: Arc<TestDatabase>,
 }
 
-/// Settings of every test, by name without the prefix.
+/// Settings that all tests use, by name without the prefix.
 pub fn settings(
     place: &TestDatabase,
     model: &ModelServer,

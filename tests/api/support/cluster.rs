@@ -30,7 +30,8 @@ fn programs() -> PathBuf {
     found.pop().expect("PostgreSQL's server programs").1
 }
 
-/// Directory for servers, in memory if possible: on a busy disk, a restart can take longer than reads wait.
+/// Directory for servers, in memory if possible: on a busy disk, a restart can take longer than reads are allowed to
+/// wait.
 fn in_memory() -> PathBuf {
     let memory = PathBuf::from("/dev/shm");
     if memory.is_dir() {

@@ -126,7 +126,7 @@ impl TestDatabase {
         place
     }
 
-    /// The name of its directory, and of its `PostgreSQL` database.
+    /// Name of the directory, and of the `PostgreSQL` database.
     fn name(&self) -> &str {
         self.dir.file_name().unwrap().to_str().unwrap()
     }
@@ -176,7 +176,7 @@ impl TestDatabase {
         let file = self.dir.join("data").join("openvibe.db");
         let mut c = SqliteConnectOptions::new()
             .filename(file)
-            // As in the server, so that a test finds only traces that the server leaves.
+            // The same pragma as in the server, so that a test finds only traces that the server leaves.
             .pragma("secure_delete", "ON")
             .connect()
             .await
@@ -296,7 +296,7 @@ impl TestDatabase {
                 sqlx::query_scalar(sql).fetch_all(&mut c).await.unwrap()
             } else {
                 let mut c = self.sqlite().await;
-                // Blobs are not text.
+                // Read as bytes, because a column may contain blobs.
                 let rows: Vec<Vec<u8>> = sqlx::query_scalar(sql).fetch_all(&mut c).await.unwrap();
                 rows.iter()
                     .map(|row| String::from_utf8_lossy(row).into_owned())

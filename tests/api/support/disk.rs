@@ -98,7 +98,7 @@ impl Disk {
 
 impl Drop for Disk {
     fn drop(&mut self) {
-        // It may have ended already.
+        // The process may have already ended.
         drop(self.holder.kill());
         drop(self.holder.wait());
     }

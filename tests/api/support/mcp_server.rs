@@ -44,7 +44,7 @@ pub enum ToolAnswer {
     Result(Value),
     /// The same, in a stream of events, after a notification.
     Events(Value),
-    /// The server asks for input in a stream of events, then returns the result.
+    /// A request for input in a stream of events, followed by the result.
     Asks(Value),
     /// A number of requests or notifications with this method in a stream of events, then the result.
     Messages(usize, &'static str, Value),
@@ -278,7 +278,7 @@ impl McpServer {
         *self.shared.tools.lock().unwrap() = tools.into_iter().collect();
     }
 
-    /// Scripts the answer to the next call without one.
+    /// Scripts the answer to the next call that has none yet.
     pub fn answer(&self, answer: ToolAnswer) {
         self.shared.answers.lock().unwrap().push_back(answer);
     }
@@ -288,7 +288,7 @@ impl McpServer {
         *self.shared.authorization.lock().unwrap() = Some(authorization.to_owned());
     }
 
-    /// Responds to all requests with this status; `None` ends that.
+    /// Responds to all requests with this status until it is set to `None`.
     pub fn fail(&self, status: Option<u16>) {
         *self.shared.status.lock().unwrap() = status;
     }

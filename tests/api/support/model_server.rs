@@ -102,7 +102,7 @@ impl Answer {
         Self::pieces(&[text])
     }
 
-    /// Some text, perhaps none, and calls of tools.
+    /// Some text, which may be empty, and tool calls.
     pub fn calls(text: &str, calls: &[(&str, Value)]) -> Self {
         let answer = if text.is_empty() {
             Self::stream()
@@ -112,7 +112,7 @@ impl Answer {
         answer.end_with_calls(calls)
     }
 
-    /// Calls of tools, and the end.
+    /// Tool calls, and the end.
     pub fn end_with_calls(self, calls: &[(&str, Value)]) -> Self {
         let calls = calls.iter().enumerate().map(|(n, (name, arguments))| {
             json!({"index": n, "id": format!("call_{n}"), "type": "function",
@@ -226,7 +226,7 @@ impl Answer {
     }
 }
 
-/// Answer to each request, however often it is repeated.
+/// Answers every request of a speaker, however often it is repeated.
 type Rule = Arc<dyn Fn(&Request) -> Answer + Send + Sync>;
 
 struct Shared {

@@ -37,7 +37,7 @@ impl NatsServer {
         }
     }
 
-    /// Starts the server, again on the same port.
+    /// Starts the server again on the same port.
     pub async fn go_on(&mut self) {
         let program = ["/usr/sbin/nats-server", "/usr/bin/nats-server"];
         let program = program

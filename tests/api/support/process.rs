@@ -161,7 +161,7 @@ impl TestProcess {
             let mut lines = BufReader::new(stdout).lines().map_while(Result::ok);
             for line in lines.by_ref() {
                 if let Some((_, address)) = line.split_once("listening on ") {
-                    // Fails only if the test has already failed and no longer waits.
+                    // Fails only if the test has failed and no longer waits.
                     drop(send.send((address.to_owned(), said)));
                     break;
                 }
@@ -217,7 +217,7 @@ async fn wait(mut child: Child) -> (ExitStatus, Child) {
 
 impl Drop for TestProcess {
     fn drop(&mut self) {
-        // It may have ended already.
+        // The process may have already ended.
         drop(self.child.kill());
         drop(self.child.wait());
     }

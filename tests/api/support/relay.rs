@@ -28,11 +28,11 @@ pub enum Target {
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Traffic {
     Passes,
-    /// All connections are closed, and new ones as soon as they are accepted.
+    /// All connections are closed; new ones are closed as soon as they are accepted.
     Cut,
-    /// Nothing arrives on either side until later.
+    /// Nothing arrives on either side until traffic is restored.
     Stalled,
-    /// Notifications of `PostgreSQL` do not arrive until later.
+    /// Notifications from `PostgreSQL` do not arrive until traffic is restored.
     NotificationsStalled,
 }
 
@@ -89,7 +89,7 @@ impl Relay {
         self.traffic.send_replace(Traffic::NotificationsStalled);
     }
 
-    /// Ends every disturbance.
+    /// Restores normal traffic.
     pub fn mend(&self) {
         self.traffic.send_replace(Traffic::Passes);
     }
@@ -106,7 +106,7 @@ async fn accept(
             accepted = listener.accept() => {
                 let (client, _) = accepted.unwrap();
                 while open.try_join_next().is_some() {}
-                // A connection that is not forwarded is closed at once.
+                // A connection that is not forwarded is closed immediately.
                 if *traffic.borrow() != Traffic::Cut {
                     let target = target.lock().unwrap().clone();
                     open.spawn(forward(client, target, traffic.clone()));

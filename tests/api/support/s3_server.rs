@@ -29,7 +29,7 @@ async fn server() -> &'static Value {
     static STARTED: OnceCell<Value> = OnceCell::const_new();
     let start = STARTED.get_or_init(async || {
         let (send, receive) = oneshot::channel();
-        // The server ends with the thread that has started it: with the process.
+        // The server ends with the thread that started it, which ends with the process.
         std::thread::spawn(move || {
             let root = Path::new(env!("CARGO_MANIFEST_DIR"));
             let python = root.join("target/s3/python/bin/python");

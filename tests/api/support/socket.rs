@@ -71,7 +71,7 @@ impl Socket {
         greeted.unwrap_or_else(|e| panic!("no greeting: {e}"))
     }
 
-    /// The same for a server that may be unavailable.
+    /// Like `read_hello`, but returns an error if the server is unavailable.
     pub async fn try_greet(person: &Person, fields: Value) -> Result<Self, String> {
         let ws = Self::connect(person).await.map_err(|e| e.to_string())?;
         let mut socket = Self::over(ws);

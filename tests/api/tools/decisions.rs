@@ -1,4 +1,5 @@
-//! Generated approvals: no call starts without approvals that are valid, unspent, unexpired, and bound to its arguments.
+//! Generated approvals: no call starts without approvals that are valid, unused, not expired, and bound to its
+//! arguments.
 
 use std::time::Duration;
 
@@ -28,7 +29,7 @@ use uuid::Uuid;
 use super::{Bench, bench, call, rolled_back, round};
 use crate::support::Person;
 
-/// Number of presses; a round trip to `PostgreSQL` takes longer.
+/// Number of presses. There are fewer on `PostgreSQL`, where round trips take longer.
 const PRESSES: u64 = 10_000;
 const PRESSES_POSTGRES: u64 = 2_500;
 const STEPS_MAX: u64 = 14;
@@ -85,11 +86,11 @@ impl World {
 struct Faults {
     /// Bo left the workspace.
     left: bool,
-    /// The stored arguments are others.
+    /// The stored arguments have been changed.
     tampered: bool,
     /// A source of the arguments was deleted.
     removed: bool,
-    /// The function's definition is another one.
+    /// The function has a different definition.
     redefined: bool,
     /// The agent needs an admin's approval, too.
     tightened: bool,
@@ -149,7 +150,7 @@ impl Case<'_> {
             after.state
         ));
         let is_due = before.expires_at.is_some_and(|at| at <= now());
-        // The end of the first term counts before it is noticed.
+        // The end of the first term counts even before the server notices it.
         let is_extended = before.is_extended || is_due;
         let can_fill = before
             .needs
@@ -170,7 +171,7 @@ impl Case<'_> {
             Ok(_) if !is_legal && filled(&after) > filled(&before) => {
                 self.wrong("a press filled a need that was not the person's");
             }
-            // A permission for an hour is refused as a whole.
+            // If a permission for an hour is rejected, the approval is rejected as well.
             Err(_) if is_legal && !is_for_hour => self.wrong("a valid press was refused"),
             Err(_) if filled(&after) > filled(&before) => {
                 self.wrong("a refused press filled a need");
@@ -262,7 +263,7 @@ impl Case<'_> {
             self.wrong("a write ran again after a crash");
         }
         actions::store_end(c, self.action, before.lease_token, Ending::unknown()).await?;
-        // The worker was only paused.
+        // The worker was only paused, and stores the end of its call.
         if actions::store_end(c, self.action, Some(lost), Ending::done()).await? {
             self.wrong("a lost worker stored a result");
         }
@@ -270,7 +271,7 @@ impl Case<'_> {
         Ok(())
     }
 
-    /// Something changes between two presses.
+    /// Changes something between two presses.
     async fn change(&mut self, c: &mut Conn, what: u32) -> Result<(), DbError> {
         let action = self.now(c).await?;
         match what {
@@ -599,7 +600,7 @@ async fn a_permission_for_an_hour_is_spent_once_for_each_call() {
     };
     let (granted, started, left) = rolled_back(b.db(), b.task.workspace, case).await;
     assert!(granted.iter().all(|is| *is), "{granted:?}");
-    // With the call of the card, 20.
+    // Together with the call on the card, there are 20.
     assert_eq!(started.iter().filter(|is| **is).count(), 19);
     assert!(started[..19].iter().all(|is| *is), "{started:?}");
     assert_eq!(left, 0, "a permission without calls is over");

@@ -1,4 +1,5 @@
-//! Tools below the API: generated approvals, injections, and rights. Each case runs in a transaction that is rolled back.
+//! Tools without the API: generated approvals, injections, and permissions. Each case runs in a transaction that is
+//! rolled back.
 
 mod decisions;
 mod injections;
@@ -39,7 +40,7 @@ pub struct Bench {
     pub thread: String,
     pub task: ToolTask,
     pub audience: Audience,
-    /// Its functions are those of all registered servers.
+    /// A tool server with the functions of all registered servers.
     server: McpServer,
     registry: Arc<Registry>,
     /// Registered servers, in the order of `FUNCTIONS`.
@@ -162,7 +163,7 @@ impl Bench {
     }
 }
 
-/// The end of a case, which rolls it back.
+/// The end of a case, which rolls back its transaction.
 enum Over {
     Case,
     Db(DbError),

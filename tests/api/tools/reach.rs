@@ -21,9 +21,9 @@ const CASES: usize = 5_000;
 enum Kind {
     Public,
     Private,
-    /// Bo with an agent.
+    /// A direct channel of Bo and an agent.
     Alone,
-    /// Ada and Bo.
+    /// A direct channel of Ada and Bo.
     Direct,
 }
 
@@ -116,7 +116,7 @@ impl Memberships {
     }
 }
 
-/// Results of a task; `None` without any rights.
+/// IDs that the task finds; `None` without any permissions.
 async fn found(
     c: &mut Conn,
     world: &World,

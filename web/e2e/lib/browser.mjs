@@ -51,7 +51,7 @@ export async function person(
     colorScheme: theme,
     reducedMotion: 'reduce',
     hasTouch: touch,
-    serviceWorkers, // `allow` in the tests about it: requests that it makes are not routed
+    serviceWorkers, // `allow` only in tests of the service worker: its requests cannot be routed
     permissions: ['clipboard-read', 'clipboard-write'],
   });
   const page = await context.newPage();

@@ -53,8 +53,8 @@ export class Model {
   /** Responses to requests that contain one of these words. */
   answers = new Map();
   /**
-   * Calls of tools before the response to a request that contains one of these words: `[text, name, arguments]`, with more names and
-   * arguments for calls at once.
+   * Tool calls before the response to a request that contains one of these words: `[text, name,
+   * arguments]`, with more names and arguments for calls at once.
    */
   calls = new Map();
   /** Requests that contain one of these words are refused. */
@@ -65,7 +65,7 @@ export class Model {
   segment = { gist: 'They talked.', items: [] };
   /** Response to a request for a catch-up, which is refused without one. */
   catchUp = null;
-  /** Whether summaries wait for `release`. */
+  /** True if summaries wait for `release`. */
   holdSegments = false;
   base = '';
 
@@ -117,7 +117,7 @@ export class Model {
     for (const check of this.#watchers) check();
     const last = body.messages.findLast((message) => message.role !== 'tool' && !message.tool_calls);
     const content = String(last.content);
-    // Work that another agent passed on ends with the original request, which is not the question.
+    // A delegated task ends with the original request, which is not the question.
     const question = /^Task from .+:$/m.test(content)
       ? content.slice(0, content.lastIndexOf('Original request:'))
       : content.split('\n\n').at(-1);

@@ -31,7 +31,7 @@ export const threadId = (p) => /\/t\/(thread_\w+)/.exec(p.page.url())[1];
 
 export const theme = (p, name) => p.page.evaluate((t) => (document.documentElement.dataset.theme = t), name);
 
-/** Takes pictures in both themes; the dark one stays. */
+/** Takes pictures in both themes, and leaves the dark one on. */
 export async function pictures(p, name) {
   await shot(p.page, `${name}-dark`);
   await theme(p, 'light');

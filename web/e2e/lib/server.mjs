@@ -67,7 +67,7 @@ export class Server {
   get log() {
     return this.#log.join('').slice(-4000);
   }
-  /** Stops it as an operator does, or as a crash does (`SIGKILL`). The data stays. */
+  /** Stops the server as an operator does, or as in a crash (`SIGKILL`). The data is kept. */
   async stop(signal = 'SIGTERM') {
     const child = this.#child;
     if (!child) return;

@@ -17,7 +17,7 @@ export class ToolServer {
   calls = [];
   /** Values of `Authorization`, in order. */
   credentials = [];
-  /** The required one; every other is rejected. */
+  /** The required value; every other one is rejected. */
   required = null;
   url = '';
 

@@ -5,7 +5,7 @@ import { fork } from '../test/make';
 import { adaptationState as state } from '../test/make-adaptation';
 import { shownStates, traitsText } from './words';
 
-/** An API with one page of states, and the cursor of the next one. */
+/** An API that returns one page of states and the cursor of the next page. */
 const api = (data: AdaptationState[], next_cursor: string | null = null) => ({
   states: () => Promise.resolve({ data, has_more: next_cursor !== null, next_cursor }),
 });

@@ -2,10 +2,10 @@ import type { AdaptationApi, AdaptationState } from '../api/adaptation';
 import { threadTitle } from '../lib/text';
 import type { WorkspaceState } from '../state/workspace.svelte';
 
-/** Values that change nothing. */
+/** Values that do not change how an agent replies. */
 const NEUTRAL: readonly string[] = ['neutral', 'intermediate', 'moderate'];
 
-/** A state and its line on the page. */
+/** A state and the line that shows it on the page. */
 export interface ShownState {
   state: AdaptationState;
   /** Differs for each agent and conversation. */
@@ -26,13 +26,13 @@ export function traitsText(state: Pick<AdaptationState, 'mood' | 'user_skill' | 
   return traits.filter((trait) => !NEUTRAL.includes(trait)).join(', ') || 'neutral';
 }
 
-/** Title of the conversation; conversations that this window has not loaded are requested. */
+/** Title of the conversation, which is requested if this window has not loaded it. */
 async function titleOf({ thread_id, fork_id }: AdaptationState, ws: WorkspaceState): Promise<string> {
   try {
     if (fork_id) return (ws.forks.get(fork_id) ?? (await ws.api.fork(fork_id))).title;
     return threadTitle(ws.threads.map.get(thread_id) ?? (await ws.api.thread(thread_id)));
   } catch {
-    // It was deleted, or the caller can no longer read it.
+    // The conversation was deleted, or the user can no longer read it.
   }
   return 'a conversation';
 }

@@ -12,7 +12,7 @@ export class AgentsContext {
   readonly list: AgentList;
   readonly ws: WorkspaceState;
   policy = $state.raw<WorkspacePolicy | null>(null);
-  /** Null until they are loaded. */
+  /** Null until loaded. */
   personas = $state.raw<Persona[] | null>(null);
 
   constructor(ws: WorkspaceState) {
@@ -31,7 +31,7 @@ export class AgentsContext {
     const { me } = this.ws.people;
     return me.role === 'admin' || (me.role === 'member' && this.policy?.members_write_agents !== false);
   }
-  /** No language model replies in this workspace. */
+  /** True if the workspace has no language model to reply with. */
   get lacksModel(): boolean {
     return lacksModel(this.ws.people.agents);
   }
@@ -39,14 +39,14 @@ export class AgentsContext {
     try {
       this.policy = await this.api.policy(this.ws.id);
     } catch {
-      // Without the policy, the server decides on each change.
+      // If the policy cannot be loaded, the server decides on each change.
     }
   }
   async loadPersonas(): Promise<void> {
     try {
       this.personas = await this.ws.api.part(PersonasApi).all();
     } catch {
-      // Fields show no names until the next load.
+      // Until the next load, fields show no names.
     }
   }
   draftKey(id: string): string {

@@ -1,6 +1,6 @@
 import { isWanted, type PickedFile } from '../state/agents-import';
 
-/** Size limit of an agent's folder; files beyond it are not read. */
+/** Maximum number of files read from an agent's folder. */
 const FILES_MAX = 2000;
 const SIZE_MAX = 1024 * 1024;
 

@@ -3,21 +3,21 @@ import type { components } from './schema';
 
 type S = components['schemas'];
 
-/** A call of a tool. Without arguments and result for those who do not decide. */
+/** A tool call. Arguments and result are missing for people who cannot decide about it. */
 export type Action = S['Action'];
 export type Grant = S['Grant'];
 export type Need = S['Need'];
 export type ActionState = S['ActionState'];
 export type ToolErrorCode = S['ToolErrorCode'];
-/** Open decisions of the user. */
+/** Decisions that wait for the user. */
 export type Waiting = S['WaitingSeen'];
 export type ChangedTool = S['ChangedTool'];
 export type Settlement = S['Settlement'];
 
-/** Maximum of a page; a task has fewer actions. */
+/** Maximum page size; no task has more actions. */
 const TASK_ACTIONS_MAX = 100;
 
-/** Client of actions, `api.part(ActionsApi)`. Loaded after startup. */
+/** API client for actions, `api.part(ActionsApi)`. Loaded after startup. */
 export class ActionsApi {
   #http: Transport['http'];
   #take: Transport['take'];
@@ -32,7 +32,7 @@ export class ActionsApi {
     const params = { query: { task_id, limit: TASK_ACTIONS_MAX } };
     return (await this.#take(this.#http.GET('/v1/actions', { params }))).data;
   }
-  /** The newest actions that wait for anyone. */
+  /** The newest actions that wait for a decision, whoever has to make it. */
   async open(): Promise<Action[]> {
     const params = { query: { state: 'waiting', limit: TASK_ACTIONS_MAX } } as const;
     return (await this.#take(this.#http.GET('/v1/actions', { params }))).data;
@@ -40,7 +40,10 @@ export class ActionsApi {
   waiting(): Promise<Waiting> {
     return this.#take(this.#http.GET('/v1/waiting'));
   }
-  /** Only for the arguments that the user saw. `hour`: and for further calls of the function in the conversation. */
+  /**
+   * Approves only the arguments that the user saw. `hour` also allows further calls of the function in the
+   * conversation for an hour.
+   */
   approve(a: Action, term: 'hour' | null = null): Promise<Action> {
     const body = { arguments_hash: a.arguments_hash ?? '', ...(term ? { for: term } : {}) };
     return this.#take(this.#http.POST('/v1/actions/{id}/approve', { ...at({ id: a.id }), body }));

@@ -9,7 +9,7 @@ export type AdaptationState = States['data'][number];
 /** Small, because the title of each conversation is requested. */
 const PAGE = 20;
 
-/** Client of adaptation, `api.part(AdaptationApi)`. Loaded with its page. */
+/** API client for adaptation, `api.part(AdaptationApi)`. Loaded with its page. */
 export class AdaptationApi {
   #http: Transport['http'];
   #take: Transport['take'];
@@ -17,7 +17,7 @@ export class AdaptationApi {
     this.#http = transport.http;
     this.#take = transport.take;
   }
-  /** The caller's own, of all conversations, the newest conversation first. */
+  /** The caller's states in all conversations, newest conversation first. */
   states(cursor?: string): Promise<List<AdaptationState>> {
     return this.#take(this.#http.GET('/v1/adaptation', { params: { query: { limit: PAGE, cursor } } }));
   }

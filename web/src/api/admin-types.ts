@@ -18,15 +18,15 @@ export type UsageCount = S['Sums'];
 export type UsageRow = S['Used'];
 /** `storage` is null for members who are not admins. */
 export type Usage = S['UsageAnswer'];
-/** A limit of what model calls use. */
+/** A limit on the tokens or costs of model calls. */
 export type UsageBudget = S['UsageBudget'];
 export type BudgetForm = S['BudgetForm'];
-/** `version` is that of the whole list. */
+/** `version` is the version of the whole list. */
 export interface Budgets {
   data: UsageBudget[];
   version: number;
 }
-/** The model of agents that do not request another one, or of every agent. */
+/** Model for agents that do not request another one, or for every agent. */
 export interface DefaultModel {
   id: string;
   provider: string;
@@ -40,5 +40,5 @@ export type LocalServer = S['LocalServer'];
 /** A server process that uses the database, as admins of the oldest workspace see it. */
 export type ListedNode = S['Node'];
 export type ListedNodes = S['NodeList'];
-/** Deleted objects. */
+/** What an erasure deleted. */
 export type Erased = S['Erased'];

@@ -86,7 +86,7 @@ export class AdminApi {
     try {
       const file = await new Response(body, { headers: { 'Content-Type': 'application/json' } }).blob();
       const end = await file.slice(-8).text();
-      if (end.trimEnd().endsWith('}')) return file; // else it broke off
+      if (end.trimEnd().endsWith('}')) return file; // otherwise the stream ended early
     } catch {
       // The connection was lost halfway.
     }
@@ -131,13 +131,16 @@ export class AdminApi {
     const tag = (await call).response.headers.get('ETag') ?? '';
     return { data, version: Number(tag.replaceAll('"', '')) };
   }
-  /** The model of agents that do not name one. */
+  /** Model for agents that do not name one. */
   async defaultModel(): Promise<DefaultModel | null> {
     const { data } = await this.#take(this.#http.GET('/v1/models'));
     const model = data.find((m) => !m.id.startsWith('agent:'));
     return model ? { id: model.id, provider: model.owned_by, overridesAgents: model.overrides_agents } : null;
   }
-  /** Tests a server that environment variables name, which takes up to 30 seconds. */
+  /**
+   * Returns the connection. If environment variables name the server, tests it first, which takes up to 30
+   * seconds.
+   */
   model(id: string): Promise<ModelConnection> {
     const init = { ...at({ id }), fetch: this.#transport.untimed };
     return this.#take(this.#http.GET('/v1/workspaces/{id}/model', init));
@@ -152,11 +155,14 @@ export class AdminApi {
     const params = { path: { id }, header: ifMatch(version) };
     return this.#take(this.#http.DELETE('/v1/workspaces/{id}/model', { params }));
   }
-  /** Model servers on the usual ports of the server's machine. */
+  /** Model servers found on the usual ports of the server's machine. */
   async localModels(id: string): Promise<LocalServer[]> {
     return (await this.#take(this.#http.GET('/v1/workspaces/{id}/local-models', at({ id })))).data;
   }
-  /** By name. Only admins of the oldest workspace can list them; for others, the route is missing. */
+  /**
+   * Nodes, sorted by name. Only admins of the oldest workspace can list them; for others, the route returns
+   * 404.
+   */
   async nodes(): Promise<ListedNodes> {
     return this.#take(this.#http.GET('/v1/nodes'));
   }

@@ -13,7 +13,7 @@ export type AccessControl = S['AccessControl'];
 export type Agency = S['Agency'];
 /** Tool object of the OpenAI Responses format, discriminated by `type`. */
 export type AgentTool = S['Tool'];
-/** It lets an agent ask others. */
+/** Tool that lets an agent delegate work to others. */
 export type DelegateTool = Extract<AgentTool, { type: 'delegate' }>;
 export type AgentMemory = Partial<S['Memory']>;
 /** Reply style and compaction strategy. */
@@ -81,7 +81,7 @@ export type ImportedAgent = S['Imported'];
 
 /** Part of the workspace context that the server writes. */
 export type ContextSection = S['ContextSection'];
-/** The workspace context as it is sent. */
+/** The workspace context as agents receive it. */
 export type SentContext = S['SentWorkspaceContext'];
 
 /** Fields of a new agent that a model drafted from a description, and the model. */

@@ -27,7 +27,7 @@ import type { Agent, AgentProfile, List } from './types';
 
 type S = components['schemas'];
 
-/** The slashes of a file's path are part of the address. */
+/** Encodes path parameters. Slashes of a file's path stay, because they are part of the URL. */
 const pathSerializer = (to: string, params: Record<string, unknown>): string =>
   to.replace(/\{(\w+)\}/g, (_, name: string) =>
     String(params[name]).split('/').map(encodeURIComponent).join('/'),
@@ -94,7 +94,7 @@ export class AgentsApi {
     const params = { path: { id, version }, query: { against } };
     return this.#take(this.#http.GET('/v1/agents/{id}/versions/{version}/diff', { params }));
   }
-  /** Fails with `Conflict` as above. */
+  /** Fails with `Conflict` if the version has changed. */
   rollback(id: string, version: number, target_version: number): Promise<AgentProfile> {
     const params = { path: { id }, header: header(version) };
     return this.#take(this.#http.POST('/v1/agents/{id}/rollback', { params, body: { target_version } }));

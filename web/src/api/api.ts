@@ -35,7 +35,10 @@ export type MessagePage = { before?: string; after?: string; around?: string };
 /** A message that is sent again with the same ID is posted once. */
 type NewMessage = S['MessageForm'] & { client_id: string };
 
-/** Calls of the client. Those of parts that are loaded on demand are in their own classes. */
+/**
+ * API client. Calls that are only needed after startup are in classes of their own, which are loaded on
+ * demand.
+ */
 export class Api {
   #transport: Transport;
   #http: Transport['http'];
@@ -209,16 +212,19 @@ export class Api {
   resolve(id: string, body: S['ResolveForm'] = {}): Promise<{ fork: Fork; task: Task }> {
     return this.#take(this.#http.POST('/v1/forks/{id}/resolve', { ...at({ id }), body }));
   }
-  /** Its `revision` is the version to send with a change. */
+  /** Returns the resolution; send its `revision` with a change. */
   resolution(id: string): Promise<Resolution> {
     return this.#take(this.#http.GET('/v1/forks/{id}/resolution', at({ id })));
   }
-  /** Fails with `Conflict` if the draft no longer has `revision`; 0 creates one by hand. */
+  /**
+   * Fails with `Conflict` if the draft no longer has `revision`. Revision 0 creates a draft that is written
+   * by hand.
+   */
   patchResolution(id: string, revision: number, body: ResolutionEdit): Promise<Resolution> {
     const params = { path: { id }, header: ifMatch(revision) };
     return this.#take(this.#http.PATCH('/v1/forks/{id}/resolution', { params, body }));
   }
-  /** Applies `edit` to the draft with `revision`; fails with `Conflict` as above. */
+  /** Applies `edit` to the draft with `revision` and publishes it; fails with `Conflict` as above. */
   publish(
     id: string,
     edit: ResolutionEdit | null = null,

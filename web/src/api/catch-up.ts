@@ -4,10 +4,10 @@ import type { Task } from './types';
 
 type S = components['schemas'];
 
-/** Summary of a thread after a message. */
+/** Summary of the messages of a thread after a given message. */
 export type CatchUp = S['CatchUp'];
 
-/** Client of catch-ups, `api.part(CatchUpApi)`. Loaded with the button. */
+/** API client for catch-ups, `api.part(CatchUpApi)`. Loaded with the button. */
 export class CatchUpApi {
   #http: Transport['http'];
   #take: Transport['take'];
@@ -19,7 +19,7 @@ export class CatchUpApi {
     const params = { path: { id }, query: { since } };
     return this.#take(this.#http.GET('/v1/threads/{id}/catch-up', { params }));
   }
-  /** The queued task. */
+  /** Queues a task in which a model writes the catch-up. */
   async write(id: string, since: number): Promise<Task> {
     const params = { path: { id }, query: { since } };
     return (await this.#take(this.#http.POST('/v1/threads/{id}/catch-up', { params }))).task;

@@ -4,7 +4,7 @@ import type { List } from './types';
 
 export type ListedChannel = components['schemas']['ListedChannel'];
 
-/** Client of "Browse channels": `api.part(ChannelsApi)`. */
+/** API client for "Browse channels": `api.part(ChannelsApi)`. */
 export class ChannelsApi {
   #transport: Transport;
   constructor(transport: Transport) {

@@ -17,7 +17,7 @@ export interface Summarized {
   isFork: boolean;
 }
 
-/** Client of summaries, `api.part(CompactionsApi)`. Loaded with the line in long conversations. */
+/** API client for summaries, `api.part(CompactionsApi)`. Loaded with the line in long conversations. */
 export class CompactionsApi {
   #http: Transport['http'];
   #take: Transport['take'];
@@ -32,7 +32,7 @@ export class CompactionsApi {
         : this.#http.GET('/v1/threads/{id}/compactions', at({ id })),
     );
   }
-  /** The queued task. */
+  /** Queues a pass and returns its task. */
   async start({ id, isFork }: Summarized): Promise<Task> {
     const options = { ...at({ id }), body: {} };
     const { task } = await this.#take(
@@ -45,7 +45,7 @@ export class CompactionsApi {
   get(id: string): Promise<Compaction> {
     return this.#take(this.#http.GET('/v1/compactions/{id}', at({ id })));
   }
-  /** True if agents are sent the messages instead of their summary. */
+  /** If `on` is true, agents are sent the messages instead of their summary. */
   setExpanded(id: string, on: boolean): Promise<Compaction> {
     return this.#take(
       on
@@ -53,7 +53,7 @@ export class CompactionsApi {
         : this.#http.POST('/v1/compactions/{id}/collapse', at({ id })),
     );
   }
-  /** The queued task. */
+  /** Queues a task that replaces the record. */
   async redo(id: string): Promise<Task> {
     return (await this.#take(this.#http.POST('/v1/compactions/{id}/redo', at({ id })))).task;
   }

@@ -1,6 +1,6 @@
 import type { Transport } from './http';
 
-/** Costs of conversations, `api.part(CostsApi)`. */
+/** API client for the costs of conversations, `api.part(CostsApi)`. */
 export class CostsApi {
   #transport: Transport;
   constructor(transport: Transport) {

@@ -3,7 +3,7 @@ import type { components } from './schema';
 
 type S = components['schemas'];
 
-/** One member of the union for each type. */
+/** Splits a union into one member for each event type. */
 type Each<E extends { type: string }> = E extends unknown
   ? { [T in E['type']]: Omit<E, 'type'> & { type: T } }[E['type']]
   : never;

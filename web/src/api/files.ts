@@ -18,7 +18,7 @@ export interface Sent {
   signal: AbortSignal;
 }
 
-/** Client of file uploads, `api.part(FilesApi)`. Loaded with the first file. */
+/** API client for file uploads, `api.part(FilesApi)`. Loaded with the first file. */
 export class FilesApi {
   #transport: Transport;
   constructor(transport: Transport) {
@@ -52,7 +52,7 @@ async function firstBytes(body: ReadableStream<Uint8Array>, max: number): Promis
     bytes.set(part, length);
     length += part.length;
   }
-  reader.cancel().catch(() => undefined); // the rest is not read
+  reader.cancel().catch(() => undefined); // the rest is not needed
   return bytes.subarray(0, length);
 }
 
@@ -93,7 +93,7 @@ export function upload(
       try {
         body = JSON.parse(xhr.responseText);
       } catch {
-        // The response came from a proxy.
+        // The body is not JSON, so the response came from a proxy.
       }
       if (xhr.status >= 200 && xhr.status < 300 && body) return done(body as S['UploadedFile']);
       const wait = Number(xhr.getResponseHeader('retry-after'));

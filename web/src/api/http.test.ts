@@ -3,7 +3,7 @@ import { AgentsApi } from './agents';
 import { Api } from './api';
 import { ApiError, Conflict, Unreachable } from './problem';
 
-/** A client whose server gives this answer, and the requests that it received. */
+/** A client whose server returns this response, and the requests that the server received. */
 function client(answer: () => Response = () => Response.json({ data: [], has_more: false })) {
   const requests: Request[] = [];
   const fetch = (request: Request) => {

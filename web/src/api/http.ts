@@ -13,10 +13,10 @@ export interface Answer<T> {
   response: Response;
 }
 
-/** Request timeout: a later response counts as none. */
+/** Request timeout. A later response is ignored. */
 const TIMEOUT_MS = 30_000;
 
-/** The routes of the server. Every request goes through here; no other code in the client calls `fetch`. */
+/** Transport of all requests: no other code in the client calls `fetch`. */
 export class Transport {
   /** Returns errors as values: `take` throws them. */
   readonly http: Client<paths>;
@@ -56,5 +56,5 @@ export class Transport {
 }
 /** Path parameters of a request. */
 export const at = <P extends object>(path: P) => ({ params: { path } });
-/** Header of a change that applies only to this version. */
+/** Header that makes a change apply only to this version. */
 export const ifMatch = (version: number) => ({ 'If-Match': `"${version}"` });

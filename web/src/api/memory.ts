@@ -20,7 +20,7 @@ export type MemoryFilter = Omit<
 /** Entries to forget together. */
 export type Forgettable = { user_id: 'me' } | { thread_id: string } | { agent_id: string };
 
-/** Client of memory, `api.part(MemoryApi)`. Loaded with its pages and dialogs. */
+/** API client for memory, `api.part(MemoryApi)`. Loaded with its pages and dialogs. */
 export class MemoryApi {
   #http: Transport['http'];
   #take: Transport['take'];
@@ -35,7 +35,7 @@ export class MemoryApi {
   get(id: string): Promise<Memory> {
     return this.#take(this.#http.GET('/v1/memories/{id}', at({ id })));
   }
-  /** The entry, and whether it is new: an equal one is stored once. */
+  /** Creates the entry, unless an equal one exists; `isNew` is false if it did. */
   async create(body: NewMemory): Promise<{ entry: Memory; isNew: boolean }> {
     let status = 0;
     const answer = this.#http.POST('/v1/memories', { body }).then((a) => {
@@ -44,7 +44,7 @@ export class MemoryApi {
     });
     return { entry: await this.#take(answer), isNew: status === 201 };
   }
-  /** Fails with `Conflict` if the entry no longer has `version`; null applies the change to any. */
+  /** Fails with `Conflict` if the entry no longer has `version`; null applies the change to any version. */
   change(id: string, version: number | null, body: MemoryPatch): Promise<Memory> {
     const params = { path: { id }, header: version === null ? {} : ifMatch(version) };
     return this.#take(this.#http.PATCH('/v1/memories/{id}', { params, body }));
@@ -52,11 +52,11 @@ export class MemoryApi {
   async forget(id: string): Promise<void> {
     await this.#take(this.#http.DELETE('/v1/memories/{id}', at({ id })));
   }
-  /** Number of entries that were forgotten. */
+  /** Forgets entries and returns their number. */
   async forgetAll(query: Forgettable): Promise<number> {
     return (await this.#take(this.#http.DELETE('/v1/memories', { params: { query } }))).deleted;
   }
-  /** The copy for the workspace. */
+  /** Returns the copy that belongs to the workspace. */
   publish(id: string): Promise<Memory> {
     return this.#take(this.#http.POST('/v1/memories/{id}/publish', at({ id })));
   }

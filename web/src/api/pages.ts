@@ -2,7 +2,7 @@ import type { List } from './types';
 
 const PAGE = 100;
 
-/** All objects of a list, in its order. */
+/** All objects of a paged list, in order. */
 export async function allPages<T extends { id: string }>(
   load: (page: { limit: number; after?: string }) => Promise<List<T>>,
 ): Promise<T[]> {

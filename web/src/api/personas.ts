@@ -12,7 +12,7 @@ export type PersonaVersion = S['PersonaVersion'];
 export type CompressedPersona = S['CompressedPersona'];
 export type PipelineStatus = S['PipelineStatus'];
 
-/** Client of personas, `api.part(PersonasApi)`. Loaded with their pages. */
+/** API client for personas, `api.part(PersonasApi)`. Loaded with their pages. */
 export class PersonasApi {
   #transport: Transport;
   #http: Transport['http'];

@@ -5,7 +5,7 @@ export type ErrorCode = components['schemas']['ErrorCode'];
 /** The server rejected the request; the message is the server's own (`{"error":{…}}`). */
 export class ApiError extends Error {
   readonly status: number;
-  /** Null if the response was not the server's. */
+  /** Null if the response did not come from the server itself. */
   readonly code: ErrorCode | null;
   readonly param: string | null;
   readonly retryAfterS: number | null;
@@ -22,7 +22,7 @@ export class ApiError extends Error {
 
 /** The object changed in the meantime (stale `If-Match`); carries the current one. */
 export class Conflict extends ApiError {
-  /** The object that the request was about. */
+  /** Current state of the object. */
   readonly current: unknown;
   constructor(body: unknown, fallback: string) {
     super(409, body, fallback);
@@ -31,7 +31,7 @@ export class Conflict extends ApiError {
   }
 }
 
-/** Error of a response without success. */
+/** Error for an unsuccessful response. */
 export function failure(response: Response, body: unknown): ApiError {
   const fallback = `The server responded with status ${response.status}.`;
   if (response.status === 409 && errorOf(body).current) return new Conflict(body, fallback);

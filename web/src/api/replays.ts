@@ -7,12 +7,12 @@ type S = components['schemas'];
 
 /** Estimated usage of a replay. */
 export type ReplayEstimate = S['ReplayEstimate'];
-/** Recent replies of an agent beside those of a draft. */
+/** Recent replies of an agent, and what its draft replies to the same messages. */
 export type Replay = S['Replay'];
 export type ReplayCase = S['ReplayCase'];
 export type SkippedReply = S['SkippedReply'];
 
-/** Client of replays, `api.part(ReplaysApi)`. Loaded with the editor. */
+/** API client for replays, `api.part(ReplaysApi)`. Loaded with the editor. */
 export class ReplaysApi {
   #http: Transport['http'];
   #take: Transport['take'];
@@ -26,7 +26,7 @@ export class ReplaysApi {
     if ('task' in found) throw new TypeError('The server started a replay instead of an estimate.');
     return found;
   }
-  /** The queued root. */
+  /** Starts a replay and returns its queued root task. */
   async start(id: string, draft: AgentPatch): Promise<Task> {
     const started = await this.#take(
       this.#http.POST('/v1/agents/{id}/replays', { ...at({ id }), body: { draft } }),

@@ -23,7 +23,7 @@ export interface StyledConversation {
   fork: string | null;
 }
 
-/** Client of reply styles, `api.part(ReplyStylesApi)`. Loaded with the chip in the composer and the page. */
+/** API client for reply styles, `api.part(ReplyStylesApi)`. Loaded with the composer's chip and the page. */
 export class ReplyStylesApi {
   #http: Transport['http'];
   #take: Transport['take'];
@@ -38,7 +38,7 @@ export class ReplyStylesApi {
   put(version: number, body: StylesForm): Promise<ReplyStyles> {
     return this.#take(this.#http.PUT('/v1/prompt-profiles', { params: { header: ifMatch(version) }, body }));
   }
-  /** All presets of the conversation afterwards. */
+  /** Sets the agent's preset; returns all presets of the conversation. */
   async choose(of: StyledConversation, agent_id: string, preset: string): Promise<ConversationStyle[]> {
     const body = { agent_id, preset };
     const { presets } = await this.#take(
@@ -48,7 +48,7 @@ export class ReplyStylesApi {
     );
     return presets;
   }
-  /** Removes the choice of a person; all presets of the conversation afterwards. */
+  /** Removes the preset that a person chose; returns all presets of the conversation. */
   async reset(of: StyledConversation, agent_id: string): Promise<ConversationStyle[]> {
     const query = { agent_id };
     const { presets } = await this.#take(

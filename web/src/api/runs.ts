@@ -5,10 +5,10 @@ import type { List } from './types';
 
 type S = components['schemas'];
 
-/** Steps that people, messages, and schedules start. */
+/** A list of steps that people, messages, and schedules start. */
 export type Workflow = S['Workflow'];
 export type WorkflowStep = Workflow['steps'][number];
-/** One execution of a workflow. Without input and outputs in events. */
+/** One execution of a workflow. Events omit its input and outputs. */
 export type Run = S['WorkflowRun'];
 export type RunStep = S['RunStep'];
 export type RunStatus = S['RunStatus'];
@@ -18,17 +18,17 @@ export type StartedRun = S['StartedRun'];
 export type NewRun = S['RunForm'];
 export type RunsQuery = NonNullable<paths['/v1/runs']['get']['parameters']['query']>;
 
-/** A workflow as it is now, and its steps and their agent in the version of a run. */
+/** The current workflow, and the steps and agent of the version that a run uses. */
 export interface Definition {
   workflow: Workflow;
   steps: WorkflowStep[];
   default_agent_id: string;
 }
 
-/** Maximum of a page. */
+/** Maximum page size. */
 const VERSIONS_MAX = 100;
 
-/** Client of runs, `api.part(RunsApi)`. Loaded on demand. */
+/** API client for runs, `api.part(RunsApi)`. Loaded on demand. */
 export class RunsApi {
   #http: Transport['http'];
   #take: Transport['take'];
@@ -70,7 +70,7 @@ export class RunsApi {
   cancel(id: string): Promise<Run> {
     return this.#take(this.#http.POST('/v1/runs/{id}/cancel', at({ id })));
   }
-  /** Runs the step that failed again, and what follows. */
+  /** Repeats the failed step and continues with the steps after it. */
   resume(id: string): Promise<Run> {
     return this.#take(this.#http.POST('/v1/runs/{id}/resume', at({ id })));
   }

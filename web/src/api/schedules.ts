@@ -15,7 +15,7 @@ export type LastSlot = NonNullable<Schedule['last_slot']>;
 /** An instant, and its local time in the schedule's zone. */
 export type NextRun = S['PreviewedSlot'];
 
-/** Client of schedules, `api.part(SchedulesApi)`. Loaded with their page. */
+/** API client for schedules, `api.part(SchedulesApi)`. Loaded with their page. */
 export class SchedulesApi {
   #http: Transport['http'];
   #take: Transport['take'];
@@ -30,7 +30,9 @@ export class SchedulesApi {
   create(body: NewSchedule): Promise<Schedule> {
     return this.#take(this.#http.POST('/v1/schedules', { body }));
   }
-  /** Fails with `Conflict` if the schedule no longer has `version`; null applies the change to any. */
+  /**
+   * Fails with `Conflict` if the schedule no longer has `version`; null applies the change to any version.
+   */
   patch(id: string, version: number | null, body: SchedulePatch): Promise<Schedule> {
     const params = { path: { id }, header: version === null ? {} : ifMatch(version) };
     return this.#take(this.#http.PATCH('/v1/schedules/{id}', { params, body }));
@@ -38,7 +40,7 @@ export class SchedulesApi {
   async remove(id: string): Promise<void> {
     await this.#take(this.#http.DELETE('/v1/schedules/{id}', at({ id })));
   }
-  /** Runs it now, besides its times. */
+  /** Runs the schedule now, in addition to its regular times. */
   async run(id: string): Promise<Task> {
     return (await this.#take(this.#http.POST('/v1/schedules/{id}/run', at({ id })))).task;
   }

@@ -8,7 +8,7 @@ type S = components['schemas'];
 export type SearchHit = Message & Omit<S['SearchHit'], keyof Message>;
 type Query = NonNullable<paths['/v1/search']['get']['parameters']['query']>;
 
-/** Client of the search page: `api.part(SearchApi)`. */
+/** API client for the search page: `api.part(SearchApi)`. */
 export class SearchApi {
   #transport: Transport;
   constructor(transport: Transport) {

@@ -15,7 +15,7 @@ class FakeWebSocket implements WebSocketLike {
   close() {
     this.closed = true;
   }
-  /** The server's side. */
+  /** Delivers frames as the server would. */
   receives(...frames: object[]) {
     for (const f of frames) this.onmessage?.({ data: JSON.stringify(f) });
   }
@@ -230,7 +230,7 @@ test('frames that are not JSON are ignored', () => {
   expect(events).toHaveLength(1);
 });
 
-/** Requests of a type, without the hello. */
+/** Requests of this type that the client has sent. */
 const requests = (type: string) => webSocket().sent.filter((f) => f.type === type);
 
 test('open channels are named in the hello, and not subscribed again', () => {

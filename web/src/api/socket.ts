@@ -40,7 +40,7 @@ export interface Position {
 
 const isChannel = (place: string) => place.startsWith('chan_');
 
-/** IDs of a conversation or channel in a frame; the prefix gives the type. */
+/** The frame field that names a conversation or channel, which depends on the prefix of its ID. */
 const named = (place: string) =>
   isChannel(place)
     ? { channel_id: place }
@@ -62,18 +62,18 @@ const browser: SocketDeps = {
   clearTimeout: (id) => window.clearTimeout(id),
 };
 
-/** Views of a conversation or channel that is subscribed to. */
+/** A subscription to a conversation or channel, and the number of views that share it. */
 interface Subscription {
   views: number;
-  /** Resolves when its events arrive. */
+  /** For a channel, resolves when its events arrive. */
   readonly opened: Promise<void>;
   readonly resolve: () => void;
 }
 
 /**
- * Socket of one workspace: hello, replay from the cursor, live events, heartbeat timeout, back-off.
- * The cursor is the highest `seq` of an event, `live`, or heartbeat; that of `ready` is not reached yet and never
- * counts.
+ * Socket of one workspace: hello, replay from the cursor, live events, heartbeat timeout, back-off. The
+ * cursor is the highest `seq` of an event, `live`, or heartbeat. The `seq` in `ready` never counts, because
+ * events before it have yet to arrive.
  */
 export class Socket {
   #url: string;
@@ -112,7 +112,9 @@ export class Socket {
     return this.#state;
   }
 
-  /** Starts from a snapshot, the first one or a new one. Conversations can be subscribed to before. */
+  /**
+   * Starts at the position of a snapshot, which may not be the first one. Subscriptions can be made before.
+   */
   start(at: Position): void {
     this.#drop();
     this.#at = at;
@@ -134,8 +136,9 @@ export class Socket {
   }
 
   /**
-   * Subscribes to a thread, a fork, or a channel. Counted, so that two views of it are independent. Resolves when the events of a
-   * channel arrive; without a connection immediately, because the next one replays them from the cursor.
+   * Subscribes to a thread, a fork, or a channel. Subscriptions are counted, so that two views of the same
+   * one are independent. For a channel, resolves when its events arrive, or immediately without a connection,
+   * because the next connection replays them from the cursor.
    */
   subscribe(place: string): Promise<void> {
     const known = this.#places.get(place);
@@ -148,7 +151,7 @@ export class Socket {
     const subscription = { views: 1, opened, resolve };
     this.#places.set(place, subscription);
     if (this.#state === 'live') this.#subscribe(place, subscription);
-    else if (!this.#greeted) resolve(); // the next hello names it
+    else if (!this.#greeted) resolve(); // the next hello names the channel
     return opened;
   }
   isSubscribed(place: string): boolean {
@@ -270,7 +273,10 @@ export class Socket {
     this.#streams.set(stream, { stream, task_id, message_id, attempt });
     if (this.#streams.size > STREAMS_MAX) this.#streams.delete(this.#streams.keys().next().value!);
   }
-  /** The first delta of a stream was dropped: the response to a subscription has its number again. */
+  /**
+   * Subscribes again, because the first delta of a stream, which contains its number, was dropped: the
+   * response repeats the number.
+   */
   #resubscribeAll(): void {
     if (this.#resubscribing !== null) return;
     this.#resubscribing = this.#deps.setTimeout(() => (this.#resubscribing = null), RESUBSCRIBE_EVERY_MS);
@@ -283,7 +289,7 @@ export class Socket {
     this.#requested.get(id)?.resolve();
     this.#requested.delete(id);
   }
-  /** Clears the state of a connection. The next one replays the events of the channels that are open. */
+  /** Clears the state of a connection. The next connection replays the events of the open channels. */
   #forget(): void {
     for (const subscription of this.#places.values()) subscription.resolve();
     this.#requested.clear();

@@ -1,7 +1,7 @@
 import type { Transport } from './http';
 import type { Account } from './types';
 
-/** Client of the switch for suggestions, `api.part(SuggestionsApi)`. */
+/** API client for the suggestion setting, `api.part(SuggestionsApi)`. */
 export class SuggestionsApi {
   #http: Transport['http'];
   #take: Transport['take'];

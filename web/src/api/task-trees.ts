@@ -4,10 +4,10 @@ import type { Task } from './types';
 
 export type TaskTree = components['schemas']['TaskTree'];
 export type HiddenTask = components['schemas']['HiddenTask'];
-/** Score at which a tree that was stopped for repetitions stops when it is tried again. */
+/** Repetition score that stops a tree again when it is retried after being stopped for repetitions. */
 const GUARD_AGAIN = 8;
 
-/** Trees of tasks; loaded on demand. */
+/** API client for task trees. Loaded on demand. */
 export class TaskTreesApi {
   #http: Transport['http'];
   #take: Transport['take'];

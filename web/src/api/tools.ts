@@ -15,7 +15,7 @@ export type Effect = S['Effect'];
 export type Risk = S['Risk'];
 export type ToolStatus = S['ToolStatus'];
 
-/** Client of the registry, `api.part(ToolsApi)`. Loaded with its page. */
+/** API client for the registry, `api.part(ToolsApi)`. Loaded with its page. */
 export class ToolsApi {
   #transport: Transport;
   #http: Transport['http'];

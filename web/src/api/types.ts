@@ -59,7 +59,6 @@ export type ForkContext = S['ForkContext'];
 export type Fork = S['Fork'];
 /** Omitted fields are unchanged; null clears a nullable field. */
 export type ForkPatch = S['ForkChange'];
-/** A start that is sent again with the same ID creates one fork. */
 export type Collaboration = S['Collaboration'];
 export type NewFork = S['ForkForm'] & { client_id: string };
 

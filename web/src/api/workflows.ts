@@ -10,7 +10,7 @@ export type Workflow = S['Workflow'];
 export type NewWorkflow = S['WorkflowForm'];
 export type WorkflowPatch = S['WorkflowPatch'];
 export type WorkflowVersion = S['WorkflowVersion'];
-/** Fields of a new workflow, filled in. */
+/** Prefilled fields of a new workflow. */
 export type WorkflowRecipe = S['WorkflowRecipe'];
 export type WorkflowRun = S['WorkflowRun'];
 export type NewRun = S['RunForm'] & { client_id: string };
@@ -23,7 +23,7 @@ export type Trigger = Required<NonNullable<Workflow['on_message']>>;
 
 const RUNS_MAX = 100;
 
-/** Client of workflows, `api.part(WorkflowsApi)`. Loaded with their pages. */
+/** API client for workflows, `api.part(WorkflowsApi)`. Loaded with their pages. */
 export class WorkflowsApi {
   #http: Transport['http'];
   #take: Transport['take'];
@@ -41,7 +41,9 @@ export class WorkflowsApi {
   create(body: NewWorkflow): Promise<Workflow> {
     return this.#take(this.#http.POST('/v1/workflows', { body }));
   }
-  /** Fails with `Conflict` if the workflow no longer has `version`; null applies the change to any. */
+  /**
+   * Fails with `Conflict` if the workflow no longer has `version`; null applies the change to any version.
+   */
   patch(id: string, version: number | null, body: WorkflowPatch): Promise<Workflow> {
     const params = { path: { id }, header: version === null ? {} : ifMatch(version) };
     return this.#take(this.#http.PATCH('/v1/workflows/{id}', { params, body }));
@@ -54,7 +56,7 @@ export class WorkflowsApi {
     const params = { path: { id }, query: { limit: 30, cursor } };
     return this.#take(this.#http.GET('/v1/workflows/{id}/versions', { params }));
   }
-  /** Fails with `Conflict` as above. */
+  /** Fails with `Conflict` if the workflow no longer has `version`. */
   rollback(id: string, version: number, target_version: number): Promise<Workflow> {
     const params = { path: { id }, header: ifMatch(version) };
     return this.#take(this.#http.POST('/v1/workflows/{id}/rollback', { params, body: { target_version } }));

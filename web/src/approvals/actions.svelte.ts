@@ -24,14 +24,17 @@ import { doingText, isOpen, isRunning, progressOf, waitsFor } from './words';
 /** Maximum number of known actions; ended ones are dropped, oldest first. */
 const KEEP = 2000;
 
-/** Calls of tools, and what waits for the user. All of it comes from the server; a failed request changes nothing. */
+/**
+ * Tool calls, and the decisions that wait for the user. All of it comes from the server; a failed request
+ * changes nothing.
+ */
 export class Actions {
   readonly map = new SvelteMap<string, Action>();
-  /** Null until it is loaded. */
+  /** Null until loaded. */
   waiting = $state.raw<Waiting | null>(null);
-  /** Reason that it could not be loaded. */
+  /** Reason why `waiting` could not be loaded. */
   problem = $state('');
-  /** Actions that waited for a person while this page was open: their decision stays on screen. */
+  /** Actions that waited for a decision while this page was open, and stay on screen with it. */
   readonly watched = new SvelteSet<string>();
   /** Titles of registered servers, once they are known. */
   titles = $state.raw<ReadonlyMap<string, string> | null>(null);
@@ -39,7 +42,7 @@ export class Actions {
   readonly mine: Action[] = $derived.by(() =>
     (this.waiting?.actions ?? []).map((a) => this.map.get(a.id) ?? a).filter(isOpen),
   );
-  /** Number of decisions and of drafts to review. */
+  /** Number of decisions to make and of drafts to review. */
   readonly count = $derived(this.mine.length + (this.waiting?.drafts.length ?? 0));
   /** Trigger messages of agents that asked other agents. */
   readonly delegated: ReadonlySet<string | null> = $derived.by(() => {
@@ -66,7 +69,7 @@ export class Actions {
     this.#cleanups = [
       ws.onEvent((e) => this.#onEvent(e)),
       $effect.root(() => {
-        // Everything was loaded again, or the connection is back.
+        // The state was loaded again, or the connection is back.
         $effect(() => {
           void ws.outcomes.starts;
           if (ws.connection.net !== 'online') return;
@@ -97,7 +100,7 @@ export class Actions {
   isMine(a: Action): boolean {
     return this.#mineIds.has(a.id);
   }
-  /** All actions of the task have been loaded, or are being loaded. */
+  /** True once all actions of the task are loaded or requested. */
   isAsked(task: string): boolean {
     return this.#asked.has(task);
   }
@@ -105,7 +108,9 @@ export class Actions {
   problemOf(task: string): string {
     return this.#failed.get(task) ?? '';
   }
-  /** Text of the chip while a call runs, or while it waits for others; null if the task itself says enough. */
+  /**
+   * Text of the chip while a call runs, or while it waits for others; null if the task's own text suffices.
+   */
   chip(t: Task, now = Date.now()): string | null {
     if (!isActive(t)) return null;
     const all = this.ofTask(t.id);
@@ -142,21 +147,21 @@ export class Actions {
     this.#asked.delete(task);
     this.want(task);
   }
-  /** Loads what the agent of a task passed on, unless some of it is known. */
+  /** Loads the tasks that a task delegated, unless some of them are known. */
   async wantWork(t: Task): Promise<void> {
     if (this.delegated.has(t.trigger_message_id)) return;
     try {
       this.#ws.learnTasks(visible(await this.#ws.api.part(TaskTreesApi).get(t.id)));
     } catch {
-      return; // the steps of the reply show it, too
+      return; // the steps of the reply show the delegations, too
     }
   }
-  /** Loads what waits for anyone, for the chips of parked tasks. */
+  /** Loads all actions that wait for a decision, for the chips of parked tasks. */
   async #loadOpen(): Promise<void> {
     try {
       for (const a of await this.#api.open()) this.#learn(a);
     } catch {
-      return; // without it, chips say only that a task waits
+      return; // without it, chips only show that a task waits
     }
   }
   /** Titles of servers, for the cards; until then, or without them, their labels are shown. */
@@ -218,7 +223,10 @@ export class Actions {
   async settle(a: Action, outcome: Settlement): Promise<void> {
     await this.#decide(a, this.#api.settle(a.id, outcome));
   }
-  /** Rejects with the server's error, after the action was loaded again: somebody else may have decided it. */
+  /**
+   * Rejects with the server's error after reloading the action, because somebody else may have decided about
+   * it.
+   */
   async #decide(a: Action, request: Promise<Action>): Promise<void> {
     try {
       this.#learn(await request);
@@ -280,17 +288,20 @@ export class Actions {
         if (this.waiting?.paused.length) void this.refresh();
         return;
       case 'message.deleted':
-        // Arguments that contain its text are gone.
+        // The server has removed arguments that contain the message's text.
         if (this.mine.length) void this.refresh();
     }
   }
-  /** False if the user certainly does not decide about it. Admins decide about each one that waits for long. */
+  /**
+   * False if the user certainly cannot decide about the action. Admins can decide about any action that has
+   * waited for long.
+   */
   #canConcern(a: Action): boolean {
     const me = this.#ws.myId;
     const asks = (need: Need) => need.who === 'any_member' || need.user_id === me;
     return a.requested_by === me || this.#ws.people.isAdmin || a.needs.some(asks);
   }
-  /** Events have no texts: those that are known stay. */
+  /** Events omit texts, so known texts are kept. */
   #learnEvent(a: Action): void {
     const old = this.map.get(a.id);
     const kept = old && {

@@ -25,7 +25,7 @@ beforeEach(async () => {
 });
 afterEach(() => scene.ws.stop());
 
-/** The server knows it, and asks Mia. */
+/** Stores an action on the server that waits for Mia's decision. */
 const ask = (a = action()) => {
   scene.backend.actions.set(a.id, a);
   scene.backend.waiting = waiting({ actions: [a] });
@@ -92,7 +92,7 @@ test('a late response does not undo a decision', async () => {
   expect(actions.map.get('act_1')!.state).toBe('approved');
   expect(actions.mine).toEqual([]);
 });
-test('an approval sends what was shown, and takes the card away', async () => {
+test('an approval sends the arguments that were shown, and removes the card', async () => {
   ask();
   await actions.refresh();
   const [a] = actions.mine;

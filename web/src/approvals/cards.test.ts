@@ -17,14 +17,14 @@ const screen = new Screen();
 const card = () => page.findByRole('article', { name: 'Approval: Create an issue' });
 const button = (name: string) => page.findByRole('button', { name });
 
-/** The server asks Mia about these. */
+/** Stores actions on the server that wait for Mia's decision. */
 function ask(...asked: Action[]) {
   const { backend } = screen.scene;
   for (const a of asked) backend.actions.set(a.id, a);
   backend.waiting = waiting({ actions: asked });
   backend.tools = [{ id: 'tool_jira', title: 'Jira' }];
 }
-/** The thread, with a parked reply of Vibe. */
+/** Shows the thread with a parked reply of Vibe. */
 async function showReply(reply = fromAgent({ content: 'Let me see.', state: 'streaming' })) {
   const { ws, backend } = screen.scene;
   backend.messages = [

@@ -35,7 +35,7 @@ const search = (x: Partial<Action> = {}) =>
     ...x,
   });
 
-test('a card says what the agent wants, where, and for whom', () => {
+test('a card states what the agent wants, where, and for whom', () => {
   expect(wantText('Vibe', 'Jira', 'you')).toBe('Vibe wants to do this in Jira for you.');
   expect(wantText('Vibe', '', 'Ada')).toBe('Vibe wants to do this for Ada.');
   expect(unknownText('Jira')).toBe('Jira may have received this. Did it happen?');

@@ -2,15 +2,15 @@ import type { Action, ToolErrorCode } from '../api/actions';
 import { listed, withCodes } from '../lib/text';
 import { plural, seconds, since } from '../lib/time';
 
-/** Names of people, as in sentences. */
+/** Name of a user as it appears in sentences. */
 export type NameOf = (user: string | null) => string;
 
 /** A person must decide. */
 export const isOpen = (a: Action): boolean => a.state === 'waiting' || a.state === 'unknown';
-/** It runs, or is about to. */
+/** The action is running, or is about to. */
 export const isRunning = (a: Action): boolean => a.state === 'approved' || a.state === 'running';
 
-/** Progress of an action: responses may be older than events. */
+/** Progress of an action, to detect a response that is older than an event. */
 export const progressOf = (a: Action): number => {
   const stage = { waiting: 0, approved: 1, running: 2, unknown: 3 }[a.state as string] ?? 4;
   return stage * 100 + a.needs.filter((need) => need.by).length;
@@ -29,21 +29,24 @@ export function waitsFor(a: Action, nameOf: NameOf): string {
   return listed([...new Set(names)]);
 }
 
-/** Name of the registered server, as far as the action shows it. */
+/** Label of the registered server, from the action's name; empty if it has none. */
 const labelOf = (a: Action): string => /^mcp:([^.]+)\./.exec(a.name)?.[1] ?? '';
-/** Place of the action; blank inside the workspace. */
+/** Title of the server that performs the action; empty for actions within the workspace. */
 export const serverOf = (a: Action, titles: ReadonlyMap<string, string> | null): string =>
   a.tool ? (titles?.get(a.tool) ?? labelOf(a)) : '';
 
 /** "Vibe wants to do this in Jira for you." */
 export const wantText = (agent: string, server: string, requester: string): string =>
   `${agent} wants to do this${server ? ` in ${server}` : ''} for ${requester}.`;
-/** Question of a run: "A workflow that runs for you needs your approval to go on." */
+/** Question asked by a run: "A workflow that runs for you needs your approval to go on." */
 export function runText(requester: string, channel: string | null): string {
   const want = channel ? `wants to post this in ${channel}` : 'needs your approval to go on';
   return `A workflow that runs for ${requester} ${want}.`;
 }
-/** Channel in which a run wants to post besides its own; null if it asks for something else, or is hidden. */
+/**
+ * Other channel in which a run wants to post; null if it asks for something else, or if the channel is
+ * hidden.
+ */
 export function postedIn(a: Action): string | null {
   const channel = a.kind === 'approval' ? a.arguments?.channel_id : null;
   return typeof channel === 'string' ? channel : null;
@@ -54,23 +57,26 @@ export const unknownText = (server: string): string =>
 /** Maximum length of a label, and number of labels in a sentence. */
 const LABEL_MAX = 60;
 const LABELS_MAX = 10;
-/** One word, also with dots: "plan.txt". */
+/** One word, which may contain dots: "plan.txt". */
 const HOST_OR_FILE = /^[\p{L}\p{M}\p{N}'’-]+(\.[\p{L}\p{N}-]+)*$/u;
-/** At most three words that begin with capitals, or are of a script without them. */
+/** At most three words that begin with capital letters, or with letters of a script without case. */
 const NAME = /^[\p{Lu}\p{Lo}][\p{L}\p{M}'’-]*( [\p{Lu}\p{Lo}][\p{L}\p{M}'’-]*){0,2}$/u;
-/** A label that others chose, so that it does not read like the sentence around it. */
+/** A label chosen by others, quoted if it could be read as part of the sentence. */
 const labelText = (label: string): string => {
   const text = withCodes(label);
   const cut = text.length > LABEL_MAX ? `${text.slice(0, LABEL_MAX)}…` : text;
   return HOST_OR_FILE.test(cut) || NAME.test(cut) ? cut : `“${cut.replace(/[“”]/g, '"')}”`;
 };
-/** The first of several labels, and how many there are besides. */
+/** The first labels, and the number of the others. */
 const someOf = (labels: string[]): string =>
   labels.length > LABELS_MAX
     ? `${labels.slice(0, LABELS_MAX).join(', ')}, and ${labels.length - LABELS_MAX} more`
     : listed(labels);
 
-/** Sources that the agent has seen: "It has read: example.com (web page), messages by Bo." Blank if nothing. */
+/**
+ * Sources that the agent has seen: "It has read: example.com (web page), messages by Bo." Empty if it has
+ * seen none.
+ */
 export function sourcesText(a: Action): string {
   const by = { message: new Set<string>(), reply: new Set<string>(), key: new Set<string>() };
   const others = new Set<string>();
@@ -103,7 +109,7 @@ const BUILT_IN: Record<string, [doing: string, done: string]> = {
   run_code: ['Running code', 'Ran code'],
   delegate: ['Asking an agent', 'Asked an agent'],
 };
-/** It asks another agent. */
+/** The action asks another agent. */
 export const isDelegation = (a: Action): boolean => a.function === 'delegate' && !a.tool;
 /** Handle of the asked agent; blank if the arguments are hidden. */
 export function askedHandle(a: Action): string {
@@ -121,7 +127,7 @@ export function agentAnswer(a: Action): string | null {
   }
 }
 const builtIn = (a: Action) => (a.tool ? undefined : BUILT_IN[a.function]);
-/** The action while it runs: "Searching messages". */
+/** Description of a running action: "Searching messages". */
 export const doingText = (a: Action): string => builtIn(a)?.[0] ?? a.title;
 
 const ERRORS: Record<ToolErrorCode, string> = {
@@ -157,17 +163,20 @@ export const stepName = (a: Action, agent = 'an agent'): string => {
   const name = (a.state === 'done' ? builtIn(a)?.[1] : isRunning(a) ? builtIn(a)?.[0] : undefined) ?? a.title;
   return isDelegation(a) ? name.replace('an agent', () => agent) : name;
 };
-/** "Searched messages · 6 results · 0.4 s". `agent` is the name of the asked one. */
+/** "Searched messages · 6 results · 0.4 s". `agent` is the name of the agent that was asked. */
 export const stepText = (a: Action, nameOf: NameOf, agent?: string): string =>
   [stepName(a, agent), outcomeText(a, nameOf), a.duration_ms === null ? '' : seconds(a.duration_ms)]
     .filter(Boolean)
     .join(' · ');
 
-/** Name of a person inside a sentence: "you". */
+/** Name for use inside a sentence: "You" becomes "you". */
 export const inSentence = (name: string): string =>
   name.replace(/^You\b/, 'you').replace(/ and You$/, ' and you');
 
-/** People who decided, and their decision: "Approved by Ada, 14:05", with the day unless it is today. Blank without a decision of people. */
+/**
+ * People who decided, and their decision: "Approved by Ada, 14:05", with the day unless it is today. Empty if
+ * nobody decided.
+ */
 export function decisionText(a: Action, nameOf: NameOf): string {
   const decided = a.needs.filter((need) => need.by && need.at);
   const last = decided.reduce<(typeof decided)[number] | null>(
@@ -182,7 +191,7 @@ export function decisionText(a: Action, nameOf: NameOf): string {
   const names = listed([...new Set(decided.map((need) => inSentence(nameOf(need.by))))]);
   return [`Approved by ${names}, ${since(last.at!)}`, endText(a)].filter(Boolean).join('. ');
 }
-/** Reason that an action did not run although people decided, or should have. */
+/** Reason that an action did not run, although people decided about it or should have. */
 function endText(a: Action): string {
   if (a.state === 'expired') return 'It did not start in time';
   if (a.state !== 'cancelled') return '';
@@ -203,7 +212,7 @@ export function argumentsOf(a: Action): [name: string, value: string][] | null {
 
 /** Values below this length are always shown as a whole, in characters. */
 const VALUE_MIN = 200;
-/** Each value cut at its share of `max` characters, so that a long one cannot hide the others. */
+/** Cuts each value to its share of `max` characters, so that a long value cannot hide the others. */
 export function firstOf(rows: [string, string][], max: number): [string, string][] {
   const share = Math.max(VALUE_MIN, Math.floor(max / rows.length));
   return rows.map(([name, value]) => [
@@ -214,7 +223,9 @@ export function firstOf(rows: [string, string][], max: number): [string, string]
 
 /** Calls that return texts of other conversations. */
 const isReading = (a: Action): boolean => (a.name === 'search' || a.name === 'read') && a.state === 'done';
-/** Material from other conversations in a reply's prompts, by the actions of its task. */
+/**
+ * Note about the material from other conversations that a reply used, according to the actions of its task.
+ */
 export function otherPlacesText(actions: readonly Action[], memories: number): string {
   const calls = actions.filter(isReading).length;
   const sent = [

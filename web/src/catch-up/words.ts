@@ -3,17 +3,17 @@ import { unreadCount } from '../lib/numbers';
 import { listed } from '../lib/text';
 import { plural } from '../lib/time';
 
-/** Lines that were written without a model. */
+/** Value of `by` if no model wrote the lines. */
 const BUILT_IN = 'builtin';
-/** Fewer new messages are read faster than a catch-up. */
+/** Minimum number of new messages: fewer are read faster than a catch-up. */
 const NEW_MIN = 10;
-/** Fewer messages are not worth a call; the server refuses them. */
+/** Minimum number of messages for a model call; the server rejects fewer. */
 const WRITTEN_MIN = 20;
 
 export const isWorthIt = (unread: number): boolean => unread >= NEW_MIN;
 export const openText = (unread: number): string => `Catch up (${unreadCount(unread)} new)`;
 
-/** A model can write it, and has not yet. */
+/** True if a model can write the catch-up and has not yet. */
 export const canBeWritten = (it: CatchUp): boolean => it.by === BUILT_IN && it.count >= WRITTEN_MIN;
 export const byText = (it: CatchUp): string =>
   it.by === BUILT_IN

@@ -1,12 +1,15 @@
 /** Arrows between agents, as the server finds them (tests/corpus/arrows.json). No state, no framework. */
 
-/** Replaces what a pattern finds by characters that match nothing, and keeps the offsets. */
+/** Replaces what a pattern matches with characters that match nothing, so that offsets stay the same. */
 const masked = (text: string, ...patterns: RegExp[]): string =>
   patterns.reduce((rest, pattern) => rest.replace(pattern, (found) => '\uE000'.repeat(found.length)), text);
 
 const FENCES = /^ {0,3}(```|~~~)[\s\S]*?(?:^ {0,3}\1|$(?![\s\S]))/gm;
 const INDENTED = /(?<=^|\n[ \t]*\n)(?:(?: {4}|\t)[^\n]*(?:\n|$))+/g;
-/** Ends in the same paragraph. Lengths are limited because a search that finds no end is repeated at each possible start. */
+/**
+ * A code span, which ends in the same paragraph. Its length is limited because a search that finds no end is
+ * repeated at each possible start.
+ */
 const CODE = /(?<![\\`])(`+)(?!`)(?:[^\n]|\n(?![ \t]*(?:\n|$))){1,2000}?(?<!`)\1(?!`)/g;
 /** A line directly below a quote continues it. */
 const QUOTES = /^ {0,3}>.*(?:\n.*\S.*)*/gm;
@@ -15,7 +18,7 @@ const ADDRESSES = /(?<=\])\([^)\n]{0,2000}\)/g;
 const LINKS = /!?\[[^\]\n]{0,2000}\](?=\uE000)/g;
 const MENTION = /(?<![A-Za-z0-9_\\.+-])@([a-z0-9][a-z0-9_-]{0,63})/gi;
 
-/** Handles of the agents of a chain, in order; empty if the text is no chain. */
+/** Handles of the agents of a chain, in order; empty if the text is not a chain. */
 export function chainIn(text: string, isAgent: (handle: string) => boolean): string[] {
   const bare = masked(text, FENCES, INDENTED, CODE, QUOTES, ADDRESSES, URLS);
   const outside = masked(bare, LINKS);

@@ -101,7 +101,7 @@ describe('the tree', () => {
 
 describe('on screen', () => {
   const screen = new Screen();
-  /** Below the trigger message, while the server knows the tree. */
+  /** Shows the work below the trigger message. `known` are the tasks that the server's tree contains. */
   const show = (known = tree.tasks) => {
     const { backend, ws } = screen.scene;
     backend.tasks = tree.tasks;

@@ -7,13 +7,13 @@ export const isHidden = (t: TreeTask): t is HiddenTask => 'hidden' in t;
 export const visible = (tree: TaskTree | null): Task[] =>
   (tree?.tasks ?? []).filter((t): t is Task => !isHidden(t));
 
-/** Work that was passed on below a task: each task before what its agent passed on. */
+/** Tasks delegated below a task, each followed by the tasks that it delegated. */
 const below = (parent: string, all: Task[]): Task[] =>
   all
     .filter((t) => t.kind === 'delegate' && t.parent_task_id === parent)
     .flatMap((t) => [t, ...below(t.id, all)]);
 
-/** Agents at work: the links of a chain, and work that was passed on. */
+/** Agents at work: the links of a chain, and delegated tasks. */
 export interface Work {
   /** ID of the task that started it. */
   root: string;
@@ -47,10 +47,10 @@ export interface WorkRow {
   position: number;
   size: number;
 }
-/** Summaries and the like are nobody's step. */
+/** Summaries and similar background tasks are not steps. */
 const isStep = (t: TreeTask): boolean => isHidden(t) || ['reply', 'resolve', 'delegate'].includes(t.kind);
 
-/** Steps of a tree from top to bottom: work that was passed on is below the step that passed it on. */
+/** Steps of a tree from top to bottom: delegated tasks are below the task that delegated them. */
 export function workRows(tree: TaskTree): WorkRow[] {
   const steps = tree.tasks.filter(isStep);
   const ids = new Set(steps.map((t) => t.id));

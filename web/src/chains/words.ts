@@ -51,13 +51,13 @@ export function waitingText(others: Task[], nameOf: (agent: string | null) => st
   return `Waiting for ${listed(names)} · ${Math.max(0, Math.floor((now - since) / 1000))} s`;
 }
 
-/** In place of a brief or an answer: the reader may not see those of the tree, or it was removed. */
+/** Text in place of a brief or an answer that the reader may not see, or that was removed. */
 export const missingText = (maySee: boolean): string =>
   maySee
     ? 'It was removed with a message that it used.'
     : 'Hidden because this work used an external tool: only the person who asked, approvers, and admins can see it.';
 
-/** Answer to the agent that passed on the work, or the reason that there is none. */
+/** Answer to the agent that delegated the work, or the reason that there is none. */
 export function answerText(t: Task, maySee: boolean): string {
   switch (t.status) {
     case 'completed':
@@ -71,7 +71,7 @@ export function answerText(t: Task, maySee: boolean): string {
   }
 }
 
-/** Sums of a tree. */
+/** Total usage of a tree. */
 export function sumsText({ spent }: TaskTree): string {
   const tokens = spent.input_tokens + spent.output_tokens;
   return [

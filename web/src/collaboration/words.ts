@@ -6,7 +6,7 @@ export const AGENTS_MAX = 4;
 export const TURNS_MIN = 2;
 export const TURNS_MAX = 8;
 export const GOAL_MAX = 4000;
-/** Button for the draft of agents. */
+/** Label of the button that opens the agents' draft. */
 export const REVIEW = 'Draft ready. Review and post';
 
 const LIST = new Intl.ListFormat('en-US');

@@ -3,7 +3,10 @@ import type { ServerEvent } from '../api/events';
 import { isActive, placeOf } from '../state/tasks.svelte';
 import { isOutdated } from './words';
 
-/** The part of a long conversation that agents read: its records, and the start of the window. Events keep it up to date. */
+/**
+ * Summary of a long conversation: its records, and the window of messages that agents receive in full. Events
+ * keep both up to date.
+ */
 export class Compactions {
   all = $state.raw<Compaction[]>([]);
   window = $state.raw<SentWindow | null>(null);
@@ -13,7 +16,7 @@ export class Compactions {
   readonly of: Summarized;
   #list: (of: Summarized) => Promise<CompactionList>;
   #busy: Promise<void> | null = null;
-  /** Something changed while a response was on its way. */
+  /** True if something changed while a request was in flight. */
   #stale = false;
 
   constructor(list: (of: Summarized) => Promise<CompactionList>, of: Summarized) {
@@ -47,7 +50,9 @@ export class Compactions {
   drop(id: string): void {
     this.all = this.all.filter((r) => r.id !== id);
   }
-  /** The user redoes a record: it is outdated until then, although no message changed. */
+  /**
+   * Marks a record that the user redoes as outdated until the new one arrives, although no message changed.
+   */
   remake(record: Compaction): void {
     this.#remade = new Map([...this.#remade, [record.id, record.version]]);
   }
@@ -68,7 +73,7 @@ export class Compactions {
         return e.data.scope === 'conversation' && this.all.length > 0;
       case 'task.status_changed': {
         const { task } = e.data;
-        // The window moves with a reply.
+        // Each reply can move the window.
         return placeOf(task) === this.of.id && !isActive(task);
       }
       default:

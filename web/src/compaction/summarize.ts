@@ -3,7 +3,7 @@ import type { Ui } from '../state/ui.svelte';
 import type { WorkspaceState } from '../state/workspace.svelte';
 import { problemText } from './words';
 
-/** Has the earlier messages of a conversation summarized. */
+/** Requests a summary of the earlier messages of a conversation. */
 export async function summarize(
   conversation: Summarized,
   { ws, ui }: { ws: WorkspaceState; ui: Ui },

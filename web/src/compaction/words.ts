@@ -7,13 +7,13 @@ import { listed } from '../lib/text';
 import { plural, since } from '../lib/time';
 import { KINDS } from '../memory/words';
 
-/** Model of a record that was made without one. */
+/** Value of a record's model if it was made without one. */
 const BUILT_IN = 'builtin';
 const nf = new Intl.NumberFormat('en');
 
 const PROBLEMS: Partial<Record<ErrorCode, string>> = {
-  compaction_running: 'The earlier messages are being summarized already. Wait until that is done.',
-  nothing_to_compact: 'There is nothing to summarize yet: agents read the newest messages as they are.',
+  compaction_running: 'The earlier messages are already being summarized. Wait until this is done.',
+  nothing_to_compact: 'There is nothing to summarize yet: agents read the newest messages in full.',
 };
 export const problemText = (e: unknown): string =>
   (e instanceof ApiError && e.code && PROBLEMS[e.code]) || errorMessage(e);
@@ -21,7 +21,7 @@ export const problemText = (e: unknown): string =>
 /** ID of the loaded message above which the line is shown; null if the start of the window is not on this page. */
 export function lineAt(messages: readonly Message[], window: SentWindow | null): string | null {
   const at = window ? messages.findIndex((m) => m.seq >= window.from_seq) : -1;
-  // If it is the first one, the window may begin above it.
+  // If it is the first loaded message, the window may begin earlier.
   return at > 0 ? (messages.slice(at).find(isShown)?.id ?? null) : null;
 }
 
@@ -44,8 +44,8 @@ export function lineText(records: readonly Compaction[], window: SentWindow | nu
 }
 
 /**
- * State of the summary. `retryAt`: time at which a failed one is retried; `isRemade`: the user asked for another one, so
- * that no message has to have changed.
+ * State of the summary. `retryAt`: time at which a failed pass is retried. `isRemade`: the user requested a
+ * new summary, so it can be outdated although no message changed.
  */
 export function stateText(outdated: number, retryAt: string | null, isRemade: boolean): string {
   if (retryAt) return `Not summarized yet. Next try at ${since(retryAt)}`;
@@ -89,7 +89,7 @@ const COUNTED: Record<MemoryKind, [string, string]> = {
   reference: ['reference', 'references'],
   note: ['note', 'notes'],
 };
-/** Sentences that were not kept, in words. */
+/** Note about the sentences that were not kept. */
 export function leftOutText(record: Compaction): string {
   const counts = Object.entries(record.left_out as Partial<Record<MemoryKind, number>>);
   const kinds = counts.flatMap(([kind, n]) => (n ? [plural(n, ...COUNTED[kind as MemoryKind])] : []));

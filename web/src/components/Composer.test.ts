@@ -9,7 +9,7 @@ const screen = new Screen();
 const LABEL = 'Reply, or @mention an agent';
 const field = () => page.getByRole<HTMLTextAreaElement>('textbox', { name: LABEL });
 
-/** The composer of a thread that Vibe replies to; returns what it sends. */
+/** Shows the composer of a thread that Vibe replies to; returns the sent texts. */
 function show(more: { onediting?: () => void } = {}) {
   const { ws } = screen;
   const sent: string[] = [];

@@ -10,7 +10,7 @@ import Conversation from './Conversation.svelte';
 const screen = new Screen();
 const articles = () => page.findAllByRole('article');
 
-/** The thread with these messages. */
+/** Shows the thread with these messages. */
 async function show(messages: Message[]) {
   const { ws, backend } = screen.scene;
   backend.messages = messages;
@@ -56,7 +56,7 @@ test('a reply in progress has a row with its agent, until its message arrives', 
   expect(await page.findByText('Rest.')).toBeTruthy();
   await vi.waitFor(() => expect(page.getAllByRole('article')).toHaveLength(2));
 });
-test('a reaction shows its count and takes mine back', async () => {
+test('a reaction shows its count, and a click removes mine', async () => {
   const reactions = [{ emoji: '🎉', user_ids: ['user_bo', 'user_me'], agent_ids: [] }];
   await show([message({ content: 'Done', reactions })]);
   const button = await page.findByRole('button', { name: /🎉.*2|2.*🎉/ });

@@ -9,13 +9,13 @@ function lazyModule<T>(load: () => Promise<T>): () => T | null {
       asked = true;
       load().then(
         (loaded) => (module = loaded),
-        () => (asked = false), // the next one tries again
+        () => (asked = false), // the next call tries again
       );
     }
     return module;
   };
 }
-/** A component of its own module. Once loaded, it is rendered at once. */
+/** A component that is loaded on demand. Once loaded, it renders without delay. */
 export function lazyComponent<P extends Record<string, unknown>>(
   load: () => Promise<{ default: Component<P> }>,
 ): () => Component<P> | null {
@@ -35,7 +35,7 @@ export const messageFiles = lazyComponent(() => import('../files/MessageFiles.sv
 export const missing = lazyComponent(() => import('./Missing.svelte'));
 /** Links to search and to the lists across all channels. */
 export const sidebarLinks = lazyComponent(() => import('./SidebarOutcomes.svelte'));
-/** Calls of tools below a reply. */
+/** Tool calls below a reply. */
 export const replyActions = lazyComponent(() => import('../approvals/ReplyActions.svelte'));
 /** Unread messages above the view. */
 export const unreadBar = lazyComponent(() => import('./UnreadBar.svelte'));
@@ -57,7 +57,7 @@ export const forksButton = lazyComponent(() => import('../fork/ForksButton.svelt
 export const threadMenuItems = lazyComponent(() => import('./ThreadMenuItems.svelte'));
 /** Toolbar of a message. */
 export const messageTools = lazyComponent(() => import('./MessageTools.svelte'));
-/** Actions on a message, fetched with the first paint: some have a key. */
+/** Actions on a message. Fetched with the first paint, because some have a shortcut. */
 export const messageActions = lazyModule(() => import('../state/actions'));
 /** Runs of workflows in a thread. */
 export const runLines = lazyComponent(() => import('../runs/RunLines.svelte'));

@@ -11,7 +11,7 @@ const screen = new Screen();
 const conversation = { thread: 'thread_1', fork: null };
 const item = (name: RegExp) => page.getByRole('menuitemradio', { name });
 
-/** The picker of a thread that Vibe replies to. */
+/** Shows the picker of a thread that Vibe replies to. */
 function showAgents() {
   const close = vi.fn();
   const binding = { agent_id: 'agent_vibe', agent_version: 1, auto_reply: true };

@@ -7,7 +7,7 @@ export interface Preview {
   text: string;
   /** The cells, if it is a table of comma, semicolon, or tab-separated values. */
   rows: string[][] | null;
-  /** Only the beginning is shown. */
+  /** True if only the beginning is shown. */
   cut: boolean;
 }
 

@@ -70,7 +70,7 @@ export class Uploads {
       const now = await this.#deps.files.metadata(u.file!.id);
       if (!now.message_id) return;
     } catch (e) {
-      if (!(e instanceof ApiError) || e.status !== 404) return; // unknown; sending reports it
+      if (!(e instanceof ApiError) || e.status !== 404) return; // not known; sending will report it
     }
     if (!this.in(place).includes(u)) return;
     this.#put(
@@ -131,7 +131,7 @@ export class Uploads {
     this.#put(place, []);
     return all;
   }
-  /** The message that the files belong to. */
+  /** Assigns the files to the message with which they were sent. */
   sent(client_id: string, held: readonly Held[]): void {
     const all = held.filter((h): h is Upload => h instanceof Upload);
     if (all.every((u) => u.file)) return this.#guard();
@@ -143,7 +143,7 @@ export class Uploads {
   again(client_id: string): void {
     for (const u of this.#sent.get(client_id) ?? []) if (u.status === 'failed') this.retry(u);
   }
-  /** The message was sent or deleted. */
+  /** Drops the files of a message that was sent or deleted. */
   forget(client_id: string): void {
     const all = this.#sent.get(client_id);
     this.#sent.delete(client_id);
@@ -258,7 +258,7 @@ export class Uploads {
     if (u.file) this.#deps.files.remove(u.file.id).catch(() => undefined); // unattached files are deleted by the server within a day
   }
 
-  /** Closing the page loses unfinished uploads, so the browser asks first; otherwise it does not. */
+  /** Makes the browser ask before the page is closed while uploads are unfinished. */
   #guard(): void {
     const needed = this.#all().some((u) => u.status === 'waiting' || u.status === 'sending');
     if (needed === this.#guarding) return;

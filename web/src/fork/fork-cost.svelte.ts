@@ -15,7 +15,7 @@ export class ForkCost {
       const usd = await this.#api.ofFork(fork);
       if (run === this.#run) this.usd = usd;
     } catch {
-      // The head works without it.
+      // The header works without the cost.
       if (run === this.#run) this.usd = null;
     }
   };

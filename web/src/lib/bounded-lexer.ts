@@ -1,10 +1,8 @@
 import { Lexer, Tokenizer, type MarkedOptions, type Token, type Tokens, type TokensList } from 'marked';
 
-/*
- * Lexes Markdown in time linear in its length, whatever the text. marked alone does not guarantee
- * that: nested blocks overflow its stack or are lexed 2^depth times, and unclosed marks are searched for repeatedly,
- * from each of them.
- */
+/* Lexes Markdown in time linear in its length, whatever the text. marked alone does not guarantee that:
+   nested blocks overflow its stack or are lexed 2^depth times, and the end of an unclosed mark is searched
+   again from each mark. */
 
 /** Maximum nesting of quotes and lists; a deeper block is shown as plain text. */
 export const NESTING_MAX = 20;
@@ -63,7 +61,7 @@ function textLength(src: string): number {
 }
 
 const NUMERIC = /&#(?:(\d{1,7})|[Xx]([A-Fa-f0-9]{1,6}));/g;
-/** Like marked, leaves other references to the browser. */
+/** Like marked, leaves other character references to the browser. */
 function decoded(text: string): string {
   NUMERIC.lastIndex = 0;
   if (!NUMERIC.test(text)) return text;
@@ -218,7 +216,7 @@ class BoundedLexer extends Lexer {
     this.#work += units;
     if (this.#work > this.#workMax) throw new TooMuchWork();
   }
-  /** Joining a line to the text before it copies that text. */
+  /** Charges for joining a line to the text before it, which copies that text. */
   chargeJoin(): void {
     this.#charge(this.inlineQueue.at(-1)?.src.length ?? 0);
   }
@@ -227,7 +225,7 @@ class BoundedLexer extends Lexer {
     this.#charge(src.length);
     if (this.#depth > NESTING_MAX) {
       this.#plain.add(tokens);
-      this.state.top = true; // as after every block
+      this.state.top = true; // the same state as after every block
       return tokens as TokensList;
     }
     this.#depth++;

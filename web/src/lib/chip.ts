@@ -21,9 +21,9 @@ export interface ChipView {
   now: number;
   /** Part of the reply has arrived. */
   writing: boolean;
-  /** Earlier messages are summarized first. */
+  /** The task waits until earlier messages are summarized. */
   summarizing: boolean;
-  /** Number of calls of tools; 0 while it is unknown. */
+  /** Number of tool calls; 0 while it is unknown. */
   steps?: number;
   me: string;
   stopped: (user: string | null) => string;

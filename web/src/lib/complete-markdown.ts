@@ -1,6 +1,7 @@
 /** Closes open Markdown constructs, so that half a **bold or a [link](htt never flashes as raw marks. */
 export function completeMarkdown(s: string): string {
-  // Only the last open bracket: each earlier one would be matched to the end of the text again.
+  // Considers only the last open bracket, because a search from each earlier one would read to the end of the
+  // text again.
   const open = s.lastIndexOf('[');
   if (open >= 0) {
     const from = s[open - 1] === '!' ? open - 1 : open;

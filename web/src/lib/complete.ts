@@ -9,7 +9,7 @@ export interface Trigger {
 export interface Candidate {
   key: string;
   kind: 'agent' | 'person' | 'group' | 'channel' | 'emoji' | 'command' | 'nobody' | 'then';
-  /** Replacement of the trigger. */
+  /** Text that replaces the trigger. */
   insert: string;
   title: string;
   /** Additional search text: handle, description. */

@@ -1,11 +1,13 @@
 export type DeviceKind = 'computer' | 'phone' | 'tablet' | 'program';
 export interface Device {
   kind: DeviceKind;
-  /** Name of a device from its user agent, such as "Firefox on Linux", as far as it can be detected. */
+  /** Name of a device from its user agent, such as "Firefox on Linux", or the parts that can be detected. */
   name: string;
 }
 
-/** The first match counts: browsers also name the ones that they derive from. */
+/**
+ * The first match counts, because the user agent of a browser also names the browsers that it derives from.
+ */
 const BROWSERS: [RegExp, string][] = [
   [/\bEdg(A|iOS|e)?\//, 'Edge'],
   [/\b(OPR|OPiOS|Opera)\b/, 'Opera'],

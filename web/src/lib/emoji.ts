@@ -8,7 +8,7 @@ import table from './emoji.txt?raw';
 
 export interface Emoji {
   char: string;
-  /** Names and search words separated by spaces; the first is the one shown. */
+  /** Names and search words separated by spaces; the first name is the one that is shown. */
   names: string;
 }
 const byName = new Map<string, string>();

@@ -27,7 +27,7 @@ function toggle(button: HTMLButtonElement): void {
   button.textContent = open ? LESS : button.dataset.more!;
 }
 
-/** One listener for all buttons of code blocks, because they are sanitized HTML. */
+/** One listener for the buttons of all code blocks, which are sanitized HTML and have no handlers. */
 export function installCopy(): () => void {
   const onclick = (e: MouseEvent) => {
     const more = (e.target as Element).closest<HTMLButtonElement>('[data-more]');

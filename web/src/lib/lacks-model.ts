@@ -1,5 +1,5 @@
 import type { Agent } from '../api/types';
 
-/** No language model replies in the workspace of these agents. */
+/** True if none of a workspace's agents has a language model. */
 export const lacksModel = (agents: readonly Agent[]): boolean =>
   agents.length > 0 && agents.every((a) => a.effective_model === null);

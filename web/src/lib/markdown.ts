@@ -103,7 +103,7 @@ md.use({
     },
     checkbox: ({ checked }) => (checked ? '☑ ' : '☐ '),
   },
-  // Without `start`: the text tokenizer stops where these can start, in linear time.
+  // The extensions need no `start`: the text tokenizer stops where they can begin, in linear time.
   extensions: [
     {
       name: 'plain',

@@ -1,4 +1,4 @@
-/** The model that replies, and a remark if the profile asks for one that the server lacks. */
+/** The model that replies, and a note if the server lacks the model that the profile requests. */
 export function modelText(asked: string | null, effective: string | null | undefined): string {
   if (effective === undefined) return asked ? `Asks for ${asked}` : 'The server’s default';
   if (!asked || asked === effective) return effective ?? 'No model connected';

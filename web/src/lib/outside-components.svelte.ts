@@ -7,6 +7,6 @@ export function outsideComponents<T extends object>(make: () => T): T {
   $effect.root(() => {
     made.push(make());
   });
-  // Without a browser, there are no effects.
+  // Without a browser, effects do not run.
   return made[0] ?? make();
 }

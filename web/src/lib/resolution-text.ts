@@ -27,7 +27,7 @@ const FALLBACK: Partial<Record<FailCode, string>> = {
   auth: 'because the AI service did not accept this server’s credentials',
 };
 
-/** Reason why a draft has no model as its author. */
+/** Reason why a draft was not written by a model. */
 export function fallbackText(reason: FailCode | null): string {
   const cause = reason === null ? '' : (FALLBACK[reason] ?? 'because the model call was interrupted');
   return cause ? `Drafted without the model ${cause}` : 'Drafted without a model';

@@ -9,7 +9,7 @@ export interface Binding {
 }
 export const UNBOUND: Binding = { agent_id: null, agent_version: null, auto_reply: false };
 
-/** Responder of a conversation, as far as the user can know it. */
+/** Responder of a conversation, according to what the user can see. */
 export interface Responder {
   /**
    * `barred`: the bound agent is not available to the user, who may not even see it; `off`: it is turned off; `gone`:
@@ -18,7 +18,7 @@ export interface Responder {
   state: 'nobody' | 'here' | 'off' | 'gone' | 'barred';
   id: string | null;
   name: string;
-  /** It replies to messages without a mention. */
+  /** True if the agent replies to messages without a mention. */
   auto: boolean;
   /** Agent that replies to the next message without a mention: the bound agent, or its fallback. */
   next: Agent | null;

@@ -204,7 +204,10 @@ export class Router {
     this.moved ||= !replace;
     this.#at = parsePlace(new URL(location.href));
   }
-  /** Opens or closes the right panel; the main column stays. `focus` is that of `Place`, as in the address. */
+  /**
+   * Opens or closes the right panel; the main column does not change. `focus` is that of `Place`, as in the
+   * address.
+   */
   open(panel: string | null, focus: string | null = null, replace = false): void {
     const url = new URL(location.href);
     const before = url.searchParams.get('panel');

@@ -23,7 +23,7 @@ export interface MessageRow {
   unsent: Unsent | null;
   /** Trigger message of a reply, unless it is directly above. */
   replyTo: Message | null;
-  /** Failure notice of a trigger message that got a reply later. */
+  /** Failure notice for a trigger message that got a reply later. */
   settled: boolean;
 }
 /** A reply that has no text yet: its row is reserved until the message arrives. */
@@ -75,7 +75,7 @@ export function buildRows({ messages, tasks, unsent, unreadFrom, below, atEnd, m
   const retried = new Set(tasks.map((t) => t.retry_of));
   for (const m of messages) if (m.metadata.task_id) answered.add(m.metadata.task_id);
 
-  // Only replies are rows.
+  // Only replies have rows.
   const waiting = tasks.filter((t) => !answered.has(t.id) && !t.reply_message_id && t.kind === 'reply');
   const stoppedAfter = (m: Message) =>
     waiting.filter((t) => t.trigger_message_id === m.id && t.status === 'cancelled' && !retried.has(t.id));
@@ -176,7 +176,7 @@ export function draftMessage(u: Unsent, me: RowsInput['me']): Message {
   };
 }
 
-/** Rows were added or removed at the start: the list must keep its position from the end. */
+/** True if rows were added or removed at the start, so that the list must keep its position from the end. */
 export function movedAtStart(before: readonly Row[], after: readonly Row[]): boolean {
   const a = before[0]?.key;
   const b = after[0]?.key;

@@ -1,6 +1,6 @@
 const SEEN_AFTER_MS = 1000;
 
-/** Tracks which messages are on screen in a visible tab, and which have been for one second without a break. */
+/** Tracks which messages are on screen in a visible tab, and which of them for one second without a break. */
 export class ScreenTime {
   #since = new Map<number, number>();
   #timer: ReturnType<typeof setTimeout> | null = null;

@@ -14,14 +14,14 @@ interface ScrollBox {
 export class StickToEnd {
   stuck = $state(true);
   #hand = -Infinity;
-  /** Programmatic scroll in progress: passing the end does not stick there. */
+  /** Programmatic scroll in progress: passing the end does not attach the list to it. */
   #leaving = false;
   #now: () => number;
 
   constructor(now: () => number = () => performance.now()) {
     this.#now = now;
   }
-  /** True until the person or another destination takes over. */
+  /** True until the user scrolls or another destination is set. */
   get leaving(): boolean {
     return this.#leaving;
   }
@@ -43,7 +43,9 @@ export class StickToEnd {
     this.#leaving = false;
     this.scrolled(box, more);
   }
-  /** With `more` unloaded messages below, the end of the box is not the end of the list. */
+  /**
+   * If there are `more` messages below that are not loaded, the end of the box is not the end of the list.
+   */
   scrolled(box: ScrollBox, more: boolean): void {
     const near = box.scrollHeight - box.scrollTop - box.clientHeight < NEAR_PX;
     if (near && !more) this.stuck ||= !this.#leaving;

@@ -30,7 +30,7 @@ export const device: KeyValueStore = {
     try {
       localStorage.removeItem(key);
     } catch {
-      // As above.
+      // The browser rejects access to the storage.
     }
   },
   keys(prefix) {

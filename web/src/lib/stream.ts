@@ -22,7 +22,7 @@ export class StreamRenderer {
   #seen = '';
   #code: Text | null = null;
   #codeAt = 0;
-  /** Offset up to which no line closes the open fence. */
+  /** Offset up to which no line is known to close the open fence. */
   #codeChecked = 0;
   #fence = '';
   /** The open block, while it is too long to be rendered with every delta. */
@@ -58,13 +58,13 @@ export class StreamRenderer {
     try {
       this.#parse(text, final);
     } catch {
-      // Fallback: any text stays readable.
+      // Shows the text as it is, so that any text stays readable.
       this.#over = true;
       this.#root.innerHTML = clean(plainBlock(text));
     }
   }
 
-  /** Returns true while the fence stays open. Holds a possible closing fence back. */
+  /** Returns true while the fence stays open. Holds back text that may be the closing fence. */
   #appendCode(text: string): boolean {
     const rest = text.slice(this.#codeChecked);
     if (new RegExp(`(^|\\n) {0,3}${this.#fence}[ \\t]*(\\n|$)`).test(rest)) return false;

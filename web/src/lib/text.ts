@@ -4,8 +4,8 @@ export const upper = (s: string): string => s.charAt(0).toUpperCase() + s.slice(
 export const oneLine = (s: string): string => s.replace(/\s+/g, ' ').trim();
 
 /**
- * Shows characters that nobody sees, or that reorder their neighbors, as codes: `bob\u{202E}`. They can carry data that a person
- * would approve unread. The selector of an emoji's style stays.
+ * Shows characters that are invisible, or that reorder their neighbors, as codes: `bob\u{202E}`. They can
+ * carry data that a person would approve unread. Variation selectors of emoji are kept.
  */
 export const withCodes = (text: string): string =>
   text.replace(

@@ -7,7 +7,7 @@ const formats = (clock: Clock) => ({
   full: new Intl.DateTimeFormat('en-GB', { dateStyle: 'full', timeStyle: 'short', hour12: clock === '12' }),
 });
 let format = formats('24');
-/** Format of times of day in this window. */
+/** Sets the format of times of day in this window. */
 export const useClock = (clock: Clock): void => void (format = formats(clock));
 const weekday = new Intl.DateTimeFormat('en-GB', { weekday: 'long' });
 const shortWeekday = new Intl.DateTimeFormat('en-GB', { weekday: 'short' });

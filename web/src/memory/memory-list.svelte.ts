@@ -5,7 +5,7 @@ import { errorMessage } from '../api/problem';
 const PAGE = 20;
 const PAGE_MAX = 100;
 
-/** Entries of one owner or scope, newest first, as far as they are loaded; events keep them up to date. */
+/** Loaded entries of one owner or scope, newest first, kept up to date by events. */
 export class MemoryList {
   status = $state<'loading' | 'ready' | 'error'>('loading');
   problem = $state('');
@@ -16,7 +16,7 @@ export class MemoryList {
   #api: Pick<MemoryApi, 'list'>;
   #filter: MemoryFilter;
   #run = 0;
-  /** Something changed while a response was on its way. */
+  /** True if something changed while a request was in flight. */
   #stale = false;
 
   constructor(api: Pick<MemoryApi, 'list'>, filter: MemoryFilter) {
@@ -32,7 +32,7 @@ export class MemoryList {
     this.query = query.trim();
     return this.#read(0);
   }
-  /** Loads the list again, as far as it is loaded. */
+  /** Reloads the loaded part of the list. */
   async refresh(): Promise<void> {
     this.#stale = this.busy;
     if (!this.busy) await this.#read(this.entries.length);

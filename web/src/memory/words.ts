@@ -17,7 +17,7 @@ export const KINDS: Record<MemoryKind, string> = {
 };
 /** Kinds that admins can publish. */
 const PUBLISHED: readonly MemoryKind[] = ['fact', 'person', 'project', 'decision'];
-/** Kinds about people: elsewhere, agents use them only for the person. */
+/** Kinds about people: outside of the conversation, agents use them only for that person. */
 const OF_PEOPLE: readonly MemoryKind[] = ['person', 'preference'];
 
 /** Subject of a new entry: the sender of a message, the user, or an agent. */
@@ -98,7 +98,7 @@ export const canShare = (m: Memory, kind = m.kind): boolean =>
   m.scope !== 'organization' && m.trust === 'person' && PUBLISHED.includes(kind);
 export const canPublish = (m: Memory, ws: WorkspaceState): boolean =>
   ws.people.isAdmin && m.share_with_organization && m.status === 'active' && canShare(m);
-/** As far as the client knows: the server decides. */
+/** True if the user can change the entry, as far as the client knows; the server decides. */
 export function canChange(m: Pick<Memory, 'scope'> & Partial<Memory>, ws: WorkspaceState): boolean {
   if (m.scope === 'organization') return ws.people.isAdmin;
   if (m.scope === 'user' || m.scope === 'persona') return (m.user_id ?? ws.myId) === ws.myId;
@@ -129,7 +129,7 @@ export function originOf(m: Memory, ws: WorkspaceState): string {
 export const ageOf = (days: number): string =>
   days < 1 ? 'from today' : days === 1 ? '1 day old' : `${days} days old`;
 
-/** Text of an entry in a prompt, without the kind, name, and date in front of it. */
+/** Text of an entry in a prompt, without the kind, name, and date that precede it. */
 export const sentText = (line: string): string => line.replace(/^- \(.*?\d{4}-\d{2}-\d{2}\) /, '');
 export const hiddenText = ({ name, count }: { name: string; count: number }): string =>
   count === 1

@@ -46,7 +46,7 @@ test('the tab appears when the server has returned the nodes', async () => {
   );
   expect(requests()).toBe(1);
 });
-test('members have no tab, and their browsers do not ask for the nodes', async () => {
+test('members have no tab, and their browsers do not request the nodes', async () => {
   await show([node()], { role: 'member' });
   await page.findByText(/Only admins can see this page/);
   expect([tab('Nodes'), page.queryByRole('group', { name: 'Server' }), requests()]).toEqual([null, null, 0]);

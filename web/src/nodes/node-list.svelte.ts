@@ -36,7 +36,7 @@ export class NodeList {
   get isListed(): boolean {
     return this.list.value !== null && !this.isRefused;
   }
-  /** Refreshes the list every 5 s while the page is visible. Returns a function that ends this. */
+  /** Refreshes the list every 5 s while the page is visible. Returns a function that stops it. */
   follow = (): (() => void) => {
     const refresh = () => {
       if (document.visibilityState === 'visible' && !this.list.busy) void this.list.load();

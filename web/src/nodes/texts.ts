@@ -55,7 +55,7 @@ export function filesWarning(bytes: number): string | null {
   return `${sizeText(bytes)} of files are in PostgreSQL: set OPENVIBE_BLOBS_URL to an S3 bucket on all nodes, then move them with “openvibe blobs move”.`;
 }
 
-/** Problem of a node, and its solution. `own` is the name of the node that responded. */
+/** Warnings about a node, with advice. `own` is the name of the node that responded. */
 export function warningsOf(n: ListedNode, own: string): string[] {
   if (n.state === 'lost')
     return [

@@ -21,7 +21,7 @@ interface Worker {
   addEventListener(type: 'fetch', listener: (e: Fetching) => void): void;
 }
 declare const self: Worker;
-/** Inserted by the build (vite.config.ts): the version, and the paths of the shell. */
+/** Inserted by the build (vite.config.ts): the version and the paths of the client's files. */
 declare const SHELL: { version: string; paths: string[] };
 
 const PREFIX = 'openvibe-shell-';
@@ -47,7 +47,7 @@ const activate = async (): Promise<void> => {
 const cached = async (path: string): Promise<Response | undefined> =>
   (await caches.open(NAME)).match(path, { ignoreVary: true });
 
-/** Also when a proxy responds for a server that is restarting. */
+/** The cached page is also used if a proxy responds for a server that is restarting. */
 const page = async (request: Request): Promise<Response> => {
   const fresh = await fetch(request).catch(() => null);
   if (fresh && fresh.status < 500) return fresh;

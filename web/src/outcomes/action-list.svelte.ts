@@ -21,7 +21,10 @@ export interface ActionListDeps {
   readonly outcomes: Outcomes;
 }
 
-/** Loaded at once, because groups by date need all items; more are loaded on demand. */
+/**
+ * Number of pages that are loaded immediately, because groups by date need all items; further pages are
+ * loaded on demand.
+ */
 const PAGES_AT_ONCE = 5;
 const byDue = (a: ActionItem, b: ActionItem) =>
   (a.due ?? '9').localeCompare(b.due ?? '9') ||
@@ -36,8 +39,8 @@ export class ActionList {
   busy = $state(false);
   filter = $state.raw<ActionFilter>({ whose: 'mine', done: false });
   /**
-   * Items that were changed here and no longer match: they stay until the filter changes, so that a slip can be
-   * undone.
+   * Items that were changed here and no longer match the filter. They are shown until it changes, so that a
+   * mistake can be undone.
    */
   readonly held = new SvelteSet<string>();
 

@@ -8,7 +8,7 @@ export interface DecisionFilter {
   channel: string;
 }
 
-/** Decisions, newest first, as far as they are loaded. */
+/** Loaded decisions, newest first. */
 export class DecisionList {
   status = $state<'loading' | 'ready' | 'error'>('loading');
   problem = $state('');

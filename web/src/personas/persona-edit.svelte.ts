@@ -80,7 +80,7 @@ export class PersonaEdit {
     } catch (e) {
       if (e instanceof Conflict) {
         this.theirs = e.current as Persona;
-        // Someone else may have approved a text.
+        // Someone else may have approved a text in the meantime.
         void this.load();
       } else this.problem = errorMessage(e);
       return false;

@@ -37,7 +37,7 @@ export function pendingText({ status, after }: ReplayCase): string {
   return status === 'cancelled' ? 'Stopped' : status === 'running' ? 'Writing…' : 'Waiting';
 }
 
-/** "scripted-1 · 1,234 tokens · 2.1 s", as far as it is known. */
+/** "scripted-1 · 1,234 tokens · 2.1 s", without the parts that are not known. */
 export const usedText = (it: { model: string | null; tokens: number; ms: number }): string =>
   [it.model ?? '', it.tokens ? `${count(it.tokens)} tokens` : '', it.ms ? seconds(it.ms) : '']
     .filter(Boolean)

@@ -9,7 +9,7 @@ import StyleChip from './StyleChip.svelte';
 const screen = new Screen();
 const chip = (style: string) => page.findByRole('button', { name: `Reply style for Vibe: ${style}` });
 
-/** The chip of a thread in which someone chose the style `concise` for Vibe. */
+/** Shows the chip of a thread in which someone chose the style `concise` for Vibe. */
 function show(): void {
   const { ws } = screen;
   const conversation = { thread: 'thread_1', fork: null };

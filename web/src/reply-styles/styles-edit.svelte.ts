@@ -13,7 +13,7 @@ export interface EditedPreset {
 }
 export interface EditedRule {
   key: number;
-  /** One per line. */
+  /** Keywords, one per line. */
   keywords: string;
   min_length: number | null;
   max_length: number | null;
@@ -122,7 +122,7 @@ export class StylesEdit {
   addDefault(): void {
     this.defaults.push({ key: this.#next(), mode: '', preset: this.presets[0]?.id ?? '' });
   }
-  /** Appends an add-on to a preset, or removes it: the order is that of the prompt. */
+  /** Appends an add-on to a preset, or removes it. The prompt has the add-ons in this order. */
   toggle(preset: EditedPreset, addon: string): void {
     preset.addons = preset.addons.includes(addon)
       ? preset.addons.filter((id) => id !== addon)

@@ -22,7 +22,7 @@ const document = (x: Partial<ReplyStyles> = {}): ReplyStyles => ({
   ...x,
 });
 
-/** An API whose next answers are these: a document, or an error. */
+/** An API that returns these answers one after the other: a document, or an error. */
 function scene(...answers: (ReplyStyles | Error)[]) {
   const sent: [number, StylesForm][] = [];
   const api = {

@@ -20,7 +20,7 @@ export class RunCosts {
       try {
         this.map.set(id, (await this.#api.get(root_task_id)).spent.cost_usd);
       } catch {
-        return; // the one before is shown
+        return; // the previous cost stays on screen
       }
     });
   }

@@ -2,13 +2,13 @@ import type { ServerEvent } from '../api/events';
 import { errorMessage } from '../api/problem';
 import type { Run, RunsApi, RunStatus } from '../api/runs';
 
-/** Blank: any. */
+/** Empty values match any run. */
 export interface RunFilter {
   workflow: string;
   status: RunStatus | '';
 }
 
-/** Runs, newest first, as far as they are loaded. */
+/** Loaded runs, newest first. */
 export class RunList {
   status = $state<'loading' | 'ready' | 'error'>('loading');
   problem = $state('');
@@ -57,7 +57,7 @@ export class RunList {
   }
   onEvent(e: ServerEvent): void {
     if (e.type !== 'run.created' && e.type !== 'run.updated') return;
-    // The response may be older.
+    // A response in flight may be older than the event.
     if (this.busy) return void this.load(this.filter);
     const { run } = e.data;
     const others = this.runs.filter((r) => r.id !== run.id);

@@ -87,7 +87,7 @@ describe('a run', () => {
     await fireEvent.click(await button('Stop run'));
     await waitFor(() => expect(backend().calls).toContain('POST /v1/runs/run_1/cancel'));
   });
-  test('goes on after a failure', async () => {
+  test('continues after a failure', async () => {
     const error = 'Workflow review stopped at step 1, Ask Vibe: the model refused.';
     const failed = step({ state: 'failed', error: 'the model refused' });
     const before = run({ status: 'failed', error, steps: [failed, ...steps().slice(1)] });
@@ -135,7 +135,7 @@ describe('a thread', () => {
     await show();
     const name = 'Workflow review · step 2 of 3 · Approve the draft';
     const line = within(await page.findByRole('region', { name }));
-    // It is not shown again below the messages of the run.
+    // The draft is not shown again below the messages of the run.
     await page.findByText('A draft.');
     expect(await page.findAllByRole('article', { name: 'Approval: Approve the draft' })).toHaveLength(1);
     expect(page.queryByText(/What it saw/)).toBeNull();

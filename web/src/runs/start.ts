@@ -13,16 +13,18 @@ interface Deps {
   router: Router;
 }
 
-/** The last command until it has succeeded: its request may have arrived. */
+/** The last command, until it succeeds: the server may have received its request. */
 interface Attempt {
   command: string;
   client_id: string;
   at: number;
 }
 const attempts = new WeakMap<WorkspaceState, Attempt>();
-/** Somebody who repeats a command later wants another run. */
+/** After this time, repeating the command starts another run. */
 const REPEAT_MS = 10 * 60_000;
-/** ID of a command; the same one if it has just failed, so that it starts no second run. */
+/**
+ * ID of a command. A command that has just failed keeps its ID, so that a retry does not start a second run.
+ */
 function clientId(ws: WorkspaceState, command: string): string {
   const last = attempts.get(ws);
   if (last?.command === command && Date.now() - last.at < REPEAT_MS) return last.client_id;

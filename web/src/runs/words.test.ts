@@ -61,7 +61,7 @@ test('the line in a thread has the workflow, the step, and its name', () => {
   expect(lineText(ended, 'review', names)).toBe('Workflow review');
   expect(lineText(run(), 'review', new Map())).toBe('Workflow review · step 1 of 3 · draft');
 });
-test('a run goes on with the step that failed', () => {
+test('a run resumes with the step that failed', () => {
   const main = workflow().steps;
   expect(resumeIndex({ steps: steps('completed', 'failed') }, main)).toBe(1);
   expect(resumeIndex({ steps: steps('failed', 'completed', 'running') }, main)).toBe(2);

@@ -54,7 +54,7 @@ export const stepNames = (
 ): ReadonlyMap<string, string> =>
   new Map(flat(steps).map((s) => [s.id, stepName(s, default_agent_id, names)]));
 
-/** Index of the step that a run is at: an open one, else the next one; -1 if none is left. */
+/** Index of the current step of a run: an open one, else the next one; -1 if there is none. */
 export function currentIndex({ steps }: Pick<Run, 'steps'>): number {
   const working = steps.findIndex((s) => isOpen(s) && s.kind !== 'parallel');
   return working >= 0 ? working : steps.findIndex((s) => isOpen(s) || s.state === 'pending');
@@ -67,7 +67,7 @@ export function lineText(run: Run, workflow: string, names: ReadonlyMap<string, 
   return [`Workflow ${workflow}`, ...parts].join(' · ');
 }
 
-/** Index of the step that a failed run goes on with: the failed one of the main list, else the next one. */
+/** Index of the step with which a failed run resumes: the failed one of the main list, else the next one. */
 export function resumeIndex({ steps }: Pick<Run, 'steps'>, main: WorkflowStep[]): number {
   const ids = new Set(main.map((s) => s.id));
   const last = steps.findLastIndex((s) => ids.has(s.id) && s.state !== 'pending');

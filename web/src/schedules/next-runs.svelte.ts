@@ -5,7 +5,7 @@ import { problemOf, type FieldProblem } from './schedule-edit.svelte';
 /** Pause in typing before a request. */
 const AFTER_MS = 300;
 
-/** The next runs of times that are being typed. */
+/** Preview of the next runs for times that are being edited. */
 export class NextRuns {
   runs = $state.raw<NextRun[]>([]);
   problem = $state.raw<FieldProblem | null>(null);
@@ -39,7 +39,7 @@ export class NextRuns {
       this.problem = { field: isRefused && field !== 'timezone' ? 'cron' : field, text };
     }
   }
-  /** Drops the request that is waiting or under way. */
+  /** Cancels a request that is pending or in flight. */
   dispose(): void {
     clearTimeout(this.#timer);
     this.#run++;

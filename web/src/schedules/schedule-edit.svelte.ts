@@ -10,7 +10,7 @@ import {
   type ScheduleFields,
 } from './schedule-fields';
 
-/** An error at its field, or at none. */
+/** An error, and the field that it belongs to, if any. */
 export interface FieldProblem {
   field: FieldKey | null;
   text: string;
@@ -28,7 +28,7 @@ export class ScheduleEdit {
   fields = $state.raw<ScheduleFields>({} as ScheduleFields);
   busy = $state(false);
   problem = $state.raw<FieldProblem | null>(null);
-  /** Newer values of fields that someone else changed, too. */
+  /** Newer values of fields that both the user and someone else changed. */
   clashes = $state.raw<Partial<ScheduleFields>>({});
   /** Incremented when the times change other than by typing. */
   round = $state(0);
@@ -48,7 +48,7 @@ export class ScheduleEdit {
     this.fields = { ...this.fields, ...more };
     if (this.problem?.field && this.problem.field in more) this.problem = null;
   }
-  /** Takes the newer value of a field. */
+  /** Adopts the newer value of a field. */
   take(field: FieldKey): void {
     const { [field]: newer, ...rest } = this.clashes;
     if (newer === undefined) return;
@@ -56,7 +56,7 @@ export class ScheduleEdit {
     this.clashes = rest;
     if (field === 'cron') this.round++;
   }
-  /** Saves the changes, even over the newer values that are shown. Null if that failed. */
+  /** Saves the changes, even over the newer values that are shown. Returns null on failure. */
   async save(): Promise<Schedule | null> {
     if (this.busy) return null;
     this.busy = true;
@@ -76,13 +76,19 @@ export class ScheduleEdit {
     const { id, version } = this.schedule;
     return this.#api.patch(id, version, patchOf(this.#start, this.fields));
   }
-  /** After a conflict: the person decides about fields that both changed; without any, the changes are sent again. */
+  /**
+   * Handles a conflict: the user decides about fields that both changed; if there are none, the changes are
+   * sent again.
+   */
   async #sendAgain(e: unknown): Promise<Schedule | null> {
     if (!(e instanceof Conflict)) throw e;
     this.#rebase(e.current as Schedule);
     return this.clashing.length ? null : this.#send();
   }
-  /** Applies the changes to a newer version. Those that contradict it are kept, and shown beside it. */
+  /**
+   * Applies the changes to a newer version. Changes that contradict it are kept, and shown next to the newer
+   * values.
+   */
   #rebase(theirs: Schedule): void {
     const newer = fieldsOf(theirs);
     const mine = changedIn(this.#start, this.fields);

@@ -60,13 +60,16 @@ export const blank = (agent: string, channel: string, timezone: string): Schedul
 });
 
 const idIn = (key: string) => key.slice(key.indexOf(':') + 1);
-/** Something is posted, so that a conversation is needed. For a workflow that is not known, the server decides. */
+/**
+ * True if the schedule posts something and therefore needs a conversation. If the workflow is not known, the
+ * server decides.
+ */
 export function needsPlace(f: Pick<ScheduleFields, 'agent'>, workflows: readonly Workflow[]): boolean {
   if (!isWorkflow(f)) return true;
   const workflow = workflows.find((w) => w.id === idIn(f.agent));
   return !!workflow && posts(workflow.steps);
 }
-/** Nothing is left to fill in. */
+/** True if no required field is empty. */
 export const isComplete = (f: ScheduleFields, workflows: readonly Workflow[]): boolean =>
   [f.name, f.cron, idIn(f.agent)].every((text) => text.trim()) &&
   (!!idIn(f.deliver) || !needsPlace(f, workflows)) &&
@@ -94,7 +97,7 @@ export const formOf = (f: ScheduleFields): NewSchedule => ({
 export const changedIn = (before: ScheduleFields, after: ScheduleFields): FieldKey[] =>
   FIELDS.filter((k) => before[k] !== after[k]);
 
-/** Only what differs. The target is replaced as a whole. */
+/** Changed fields only; the target is replaced as a whole. */
 export function patchOf(before: ScheduleFields, after: ScheduleFields): SchedulePatch {
   const form = formOf(after);
   const patch: SchedulePatch = {};
@@ -112,7 +115,7 @@ export function fieldOf(param: string | null): FieldKey | null {
   return FIELDS.find((k) => k === head) ?? null;
 }
 
-/** A list after an event or a response about one of its schedules, oldest first. */
+/** Updates a list with a schedule from an event or a response, and keeps it sorted from oldest to newest. */
 export const withSchedule = (list: Schedule[], changed: Schedule): Schedule[] =>
   list.some((s) => s.id === changed.id)
     ? list.map((s) => (s.id === changed.id ? changed : s))

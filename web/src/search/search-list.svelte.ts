@@ -25,7 +25,7 @@ const PAGE_MAX = 100;
 /** Delay before a search is repeated: people who edit often save more than once. */
 const REFRESH_AFTER_MS = 400;
 
-/** Hits of a search, newest first, as far as they are loaded; events keep them up to date. */
+/** Loaded hits of a search, newest first, kept up to date by events. */
 export class SearchList {
   status = $state<'idle' | 'loading' | 'ready' | 'error'>('idle');
   /** The error, and whether another attempt makes sense. */
@@ -116,7 +116,7 @@ export class SearchList {
       if (run === this.#run) this.busy = false;
     }
   }
-  /** Repeats the search as far as one page reaches; hits below stay as they were. */
+  /** Repeats the search for the first page; hits below it stay as they were. */
   async #refresh(): Promise<void> {
     const run = ++this.#run;
     const limit = Math.min(Math.max(this.hits.length, PAGE), PAGE_MAX);
@@ -143,7 +143,7 @@ export class SearchList {
         const now = e.data.message;
         const hit = this.hits.find((h) => h.id === now.id);
         if (now.deleted_at) return this.#lose(now.id);
-        if (hit && hit.content !== now.content) this.#soon(); // the server knows whether it still matches
+        if (hit && hit.content !== now.content) this.#soon(); // the server decides whether it is still a hit
         return;
       }
       case 'thread.updated': {

@@ -7,7 +7,7 @@ export interface AuditFilter {
   action: string;
 }
 
-/** Admin actions, newest first, as far as they are loaded. */
+/** Loaded admin actions, newest first. */
 export class AuditList {
   status = $state<'loading' | 'ready' | 'error'>('loading');
   problem = $state('');

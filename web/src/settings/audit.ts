@@ -7,7 +7,7 @@ import { scopeName } from './roles';
 export interface AuditNames {
   person(id: string): string;
   agent(id: string): string | null;
-  /** As `#general`. */
+  /** Name with a hash sign, such as `#general`. */
   channel(id: string): string | null;
 }
 type Data = Record<string, unknown>;
@@ -240,7 +240,7 @@ export const ACTIONS: Record<AuditAction, Action> = {
     describe: (e, n) => `deleted a message by ${other(e, 'author_id', n)}`,
   },
 };
-/** With actions of newer servers, which are shown as they are. */
+/** Includes actions of newer servers, which are shown by their names. */
 const known: Partial<Record<string, Action>> = ACTIONS;
 export const actionName = (action: string): string => known[action]?.name ?? action;
 export const auditText = (e: AuditEntry, names: AuditNames): string =>

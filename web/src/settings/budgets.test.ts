@@ -50,7 +50,7 @@ test('a budget warns before it is used up', () => {
     'used-up',
   ]);
 });
-test('a budget that is sent back has nothing that only the server sets', () => {
+test('a budget that is sent back has no fields that only the server sets', () => {
   expect(Object.keys(formOf(budget()))).not.toContain('spent');
   for (const x of [{}, { scope: 'person' as const }, { scope: 'agent' as const, subject_id: 'agent_v' }]) {
     const { scope, subject_id } = budget(x);

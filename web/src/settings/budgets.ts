@@ -37,7 +37,7 @@ export const STATES: Record<BudgetState, string> = {
   'used-up': 'Used up',
 };
 
-/** The budget without what only the server sets. */
+/** The budget without the fields that only the server sets. */
 export const formOf = (b: UsageBudget): BudgetForm => ({
   scope: b.scope,
   subject_id: b.subject_id,
@@ -50,7 +50,7 @@ export const formOf = (b: UsageBudget): BudgetForm => ({
 /** Value of the choice of covered calls: `person`, `person:user_…`. */
 export const keyOf = (b: Pick<UsageBudget, 'scope' | 'subject_id'>): string =>
   b.subject_id === null ? b.scope : `${b.scope}:${b.subject_id}`;
-/** Differs for all budgets of a list. */
+/** Key that is unique within a list of budgets. */
 export const placeOf = (b: Pick<UsageBudget, 'scope' | 'subject_id' | 'period' | 'limit_usd'>): string =>
   [keyOf(b), b.period, b.limit_usd === null ? 'tokens' : 'usd'].join(' ');
 /** The list with a changed or new budget; one that was removed meanwhile is added again. */

@@ -19,7 +19,7 @@ export class ModelEdit {
   /** Error that belongs to no field. */
   problem = $state('');
   errors = $state.raw<Partial<Record<ModelField, string>>>({});
-  /** The test failed, so the settings can only be saved anyway. */
+  /** The test failed; the settings can still be saved without it. */
   failed = $state(false);
   #api: AdminApi;
   #workspace: string;

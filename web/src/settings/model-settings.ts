@@ -12,12 +12,12 @@ export function modelSettings(ws: WorkspaceState) {
     const isNone = connection.source === 'none';
     const [now, found] = await Promise.all([
       isNone ? null : api.defaultModel(),
-      // Only an offer: without it, the form works, too.
+      // Found servers are only an offer: the form works without them.
       isNone ? api.localModels(ws.id).catch(() => []) : [],
     ]);
     return { connection, now, found, edit: new ModelEdit(api, ws.id, connection) };
   });
-  /** The names of the models that answer change with the connection, everywhere. */
+  /** A new connection changes the model names that are shown elsewhere, too. */
   const changed = async () => {
     await page.load();
     const { agentsById } = ws.people;

@@ -27,7 +27,7 @@ const WHY: Partial<Record<FailCode, [string, string]>> = {
   ],
   bad_response: [
     'Unexpected response from the server',
-    'Check that the address is that of a model server; it often ends in /v1.',
+    'Check that this is the address of a model server; it often ends in /v1.',
   ],
   context_too_large: ['The model’s context window is too small', 'Choose a model with a larger one.'],
   model_unavailable: [

@@ -9,7 +9,7 @@ export interface PageEntry {
   load: () => Promise<{ default: Component<Record<string, never>> }>;
   /** Only admins have this tab. */
   admin?: boolean;
-  /** For members: whether the page has something for this person. */
+  /** For members: returns true if the page has content for this user. */
   also?: (ws: WorkspaceState) => boolean;
   /** For admins: only those who can list the nodes have this tab. */
   operator?: boolean;

@@ -37,7 +37,7 @@ export class CitedMessages {
     const found = this.#found.get(id);
     return found?.deleted_at ? null : found;
   }
-  /** Takes messages from threads and open conversations. */
+  /** Adopts cited messages that are known from threads and open conversations. */
   learn(sources: readonly Source[]): void {
     for (const s of sources) {
       const thread = this.#ws.threads.map.get(s.thread_id);
@@ -49,7 +49,7 @@ export class CitedMessages {
   }
   /** Requests what is not known. Returns a function that withdraws what was not requested yet. */
   want(sources: readonly Source[]): () => void {
-    // Everything was loaded again: there may be changes without an event.
+    // The whole state was loaded again: events may have been missed.
     if (this.#start !== this.#ws.outcomes.starts) {
       this.#start = this.#ws.outcomes.starts;
       this.#found.clear();
@@ -80,7 +80,7 @@ export class CitedMessages {
       this.#next();
     }
   }
-  /** From a response or a list: an event was newer. */
+  /** Adds a message from a response or a list, unless a newer one is known from an event. */
   #add(id: string, message: Message | null): void {
     if (this.#found.has(id)) return;
     this.#found.set(id, message);

@@ -29,7 +29,7 @@ function stored(count: number): Message[] {
 }
 const wantAll = (messages: Message[]) => cited.want(messages.map((m) => source(m)));
 const requests = () => scene.backend.calls.filter((call) => call.startsWith('GET /v1/messages/'));
-/** Holds back responses; the result sends them. */
+/** Holds back responses; call the returned function to send them. */
 function hold(): () => void {
   let send = () => {};
   scene.backend.gate = new Promise<void>((done) => (send = done));

@@ -21,7 +21,7 @@ const source = (x: Partial<Source> = {}): Source => ({
   ...x,
 });
 
-/** Lists come into view when the test says so. */
+/** Callbacks with which a test makes lists come into view. */
 let appear: (() => void)[];
 beforeEach(() => {
   appear = [];
@@ -104,7 +104,7 @@ test('an answer without any support says so', async () => {
   expect(await page.findByText('No message supports this answer.')).toBeTruthy();
   expect(page.queryByRole('list', { name: 'Sources' })).toBeNull();
 });
-test('an answer with a source left lists it', async () => {
+test('an answer lists the source that is left', async () => {
   await showReply({ sources: [source()], sources_removed: 2 });
   await list();
   expect(page.queryByText('No message supports this answer.')).toBeNull();

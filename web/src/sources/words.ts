@@ -10,7 +10,7 @@ function dateText(iso: string, now: Date): string {
   return (date.getFullYear() === now.getFullYear() ? monthDay : monthDayYear).format(date);
 }
 
-/** "Ada in #ops, May 3"; only the channel as long as the message is not known. */
+/** "Ada in #ops, May 3"; while the message is not loaded, only the channel. */
 export function sourceText(
   channel: Pick<Channel, 'kind' | 'name'>,
   message?: { author: string; at: string },

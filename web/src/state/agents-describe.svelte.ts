@@ -24,7 +24,7 @@ export class AgentDescription {
     this.#api = api;
     this.#draft = draft;
   }
-  /** Asks the model; false if it did not fill the fields. */
+  /** Asks the model; returns false if it did not fill the fields. */
   async run(): Promise<boolean> {
     const description = this.text.trim();
     if (this.busy || !description) return false;

@@ -112,7 +112,7 @@ export function tidy(f: Partial<AgentFields>): AgentFields {
     ...all,
     display_name: orNull(all.display_name),
     description: orNull(all.description),
-    // The default agent's, which is not a property of its profile.
+    // Only the default agent has the role `primary`, which its profile cannot set.
     role: all.role === 'primary' ? 'specialist' : all.role,
     avatar: orNull(
       Object.fromEntries((['emoji', 'color', 'file_id'] as const).map((k) => [k, all.avatar?.[k] || null])),
@@ -166,7 +166,7 @@ export function newOf(fields: AgentFields): NewAgent {
   return { ...Object.fromEntries(kept.map((k) => [k, all[k]])), name, instructions };
 }
 
-/** The agent can ask others. */
+/** True if the agent can delegate work. */
 export const delegates = (f: Pick<AgentFields, 'role' | 'tools'>): boolean =>
   f.role === 'orchestrator' || f.tools.some((tool) => tool.type === 'delegate');
 

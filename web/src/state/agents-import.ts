@@ -77,7 +77,7 @@ export const importOf = (f: Found, name: string): AgentImport => ({
 
 /** Options of an imported agent that have no effect yet, as the server reports them. */
 export function unusedOptions(agent: Pick<AgentProfile, 'not_in_force' | 'tools'>): string[] {
-  // Programs that call the agent run functions.
+  // Functions with `client_only` are run by the programs that call the agent.
   const unused = agent.tools.filter((tool) => !tool.available && tool.unavailable_because !== 'client_only');
   const kinds = unused.map((tool) => tool.type);
   return [...agent.not_in_force, ...[...new Set(kinds)].map((kind) => `tools: ${kind}`)];

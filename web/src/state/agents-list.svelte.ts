@@ -68,7 +68,7 @@ export class AgentList {
     this.#read = [...this.#read.filter((a) => a.id !== agent.id), agent];
     this.#people.agentsById.set(agent.id, agent);
   }
-  /** Permanently deleted: there is no event for it. */
+  /** Removes an agent that was permanently deleted, for which there is no event. */
   forget(id: string): void {
     this.#gone = new Set([...this.#gone, id]);
     this.#people.agentsById.delete(id);

@@ -19,7 +19,7 @@ const timers: Timers = {
 export class Preview {
   now = $state.raw<AgentPreview | null>(null);
   problem = $state('');
-  /** The preview shows older text. */
+  /** True while the preview is outdated. */
   waiting = $state(false);
   #api: PreviewApi;
   #timers: Timers;

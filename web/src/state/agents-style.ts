@@ -2,7 +2,7 @@ import type { AgentPrompting } from '../api/agent-types';
 
 /** Choices of the field "Style" that are not IDs of presets. */
 export const STYLES = {
-  /** Not an ID of a preset, because of its characters. */
+  /** Cannot be the ID of a preset, because of its characters. */
   base: '(base)',
   default: '',
   rules: 'auto',
@@ -13,7 +13,10 @@ export const STYLES = {
 export const styleOf = (prompting: AgentPrompting | null, hasBase: boolean): string =>
   !prompting && hasBase ? STYLES.base : (prompting?.profile ?? STYLES.default);
 
-/** The settings with another style. They are inherited whole, so the base's replace all of them. */
+/**
+ * The settings with another style. An agent inherits its base's settings as a whole, so choosing the base's
+ * style discards the agent's own settings.
+ */
 export function withStyle(
   prompting: AgentPrompting | null,
   style: string,
@@ -21,6 +24,6 @@ export function withStyle(
 ): AgentPrompting | null {
   if (style === STYLES.base) return null;
   const next = { profile: style || null, compaction: prompting?.compaction ?? null };
-  // Without a base, the default is the same as nothing.
+  // Without a base, default settings are the same as none.
   return hasBase || next.profile || next.compaction ? next : null;
 }

@@ -80,7 +80,7 @@ export function withDelegate(tools: AgentTool[], more: Partial<DelegateTool>): A
 
 /** Name of a tool in lists. */
 export const toolName = (tool: AgentTool): string => ('name' in tool && tool.name) || tool.type;
-/** As the server reported it, or as far as an entry that is not saved yet shows. */
+/** Reason reported by the server. For an entry that is not saved yet, the reason that its fields imply. */
 function reasonOf(tool: AgentTool): UnavailableBecause | null {
   const known = tool.unavailable_because;
   if (typeof known === 'string' && known in REASONS) return known as UnavailableBecause;

@@ -10,7 +10,9 @@ export interface ChannelContext {
   router: Router;
 }
 
-/** Admins and the channel's creator; #general cannot be archived. */
+/**
+ * Checks whether the user can archive the channel. Admins and its creator can; #general cannot be archived.
+ */
 export const canArchive = (c: Channel, ws: WorkspaceState): boolean =>
   ws.people.canWrite &&
   c.kind !== 'direct' &&

@@ -33,7 +33,7 @@ export class ChannelResults {
         cursor = found.next_cursor ?? undefined;
         if (!found.has_more || !cursor) break;
       }
-      this.ids = ids; // first: the cache keeps what is shown
+      this.ids = ids; // set first, because the cache drops threads that are not shown
       await this.#learn([...ids].filter((id) => !this.#deps.threads.map.has(id)));
     } catch (e) {
       this.problem = errorMessage(e);

@@ -11,7 +11,7 @@ export interface ChannelStateDeps {
   learnTasks(tasks: Task[]): void;
 }
 
-/** Threads of a channel, latest activity first, as far as they are loaded. The threads themselves are in `Threads`. */
+/** Loaded threads of a channel, latest activity first. The threads themselves are in `Threads`. */
 export class ChannelState {
   readonly id: string;
   status = $state<Loading>('loading');

@@ -36,14 +36,14 @@ export class Channels {
     this.#people = people;
   }
 
-  /** From a snapshot: the counts are exact at `seq`, and later events add to them. */
+  /** Loads a snapshot: the counts are exact at `seq`, and later events add to them. */
   load(channels: Channel[], seq: number): void {
     this.map.clear();
     this.active.clear();
     this.#exact = seq;
     for (const c of channels) this.map.set(c.id, c);
   }
-  /** Only the counts, from a snapshot that is not behind the events applied so far. */
+  /** Updates only the counts, from a snapshot that is not behind the events applied so far. */
   recount(channels: Channel[], seq: number): void {
     this.#exact = seq;
     for (const { id, unread_count, mention_count } of channels) {
@@ -51,7 +51,10 @@ export class Channels {
       if (c) this.map.set(id, { ...c, unread_count, mention_count });
     }
   }
-  /** From an event or a response. Counts are kept: a response does not show which events it includes. */
+  /**
+   * Stores a channel from an event or a response. The counts are kept, because a response does not show which
+   * events it includes.
+   */
   put(channel: Channel): void {
     const old = this.map.get(channel.id);
     this.map.set(channel.id, {
@@ -80,7 +83,7 @@ export class Channels {
     if (c?.kind === 'public') this.map.set(id, { ...c, is_member: false, unread_count: 0, mention_count: 0 });
     else this.map.delete(id);
   }
-  /** An unseen message of event `seq`; in a muted thread, only its mentions count. */
+  /** Counts the unseen message of event `seq`; in a muted thread, only mentions count. */
   count(id: string, muted: boolean, mention: boolean, seq: number): void {
     if (seq > this.#exact) this.shift(id, muted ? 0 : 1, mention ? 1 : 0);
   }
@@ -103,7 +106,7 @@ export class Channels {
       this.map.get(segment) ?? [...this.map.values()].find((c) => c.kind !== 'direct' && c.name === segment)
     );
   }
-  /** Other people in a direct channel. */
+  /** The other people in a direct channel. */
   otherMembers(c: Channel): string[] {
     const others = (c.member_ids ?? []).filter((id) => id !== this.#people.me.id);
     return others;

@@ -30,7 +30,7 @@ export function threadResponder(place: Binding, channel: Channel, ws: WorkspaceP
   const responder = responderOf(place, ws);
   return responder.next?.id === silencedIn(channel) ? { ...responder, next: null } : responder;
 }
-/** Agents that a draft mentions; the mention of the one that is off in the channel is text. */
+/** Agents that a draft mentions, except for one that is off in the channel. */
 export function mentionedIn(
   text: string,
   { channel }: ComposerContext,

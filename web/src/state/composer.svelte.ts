@@ -85,7 +85,7 @@ export class Completion {
     const all = [...this.#ws.people.agents.map(candidate), NOBODY].map((c) =>
       c.key === now ? { ...c, note: 'Current' } : c,
     );
-    // The current one comes first: Enter right after the command changes nothing.
+    // The current agent comes first: Enter right after the command changes nothing.
     all.sort((a, b) => Number(b.key === now) - Number(a.key === now));
     const hits = complete(all, t.query);
     const none = all.find((c) => c.kind === 'nobody')!;
@@ -138,7 +138,7 @@ export class Completion {
     try {
       this.#workflows = await (await loadSlashCommands()).workflowChoices(this.#ws);
     } catch {
-      return; // the name can be typed
+      return; // the name can be typed without the list
     }
   }
   async #loadEmoji(): Promise<void> {

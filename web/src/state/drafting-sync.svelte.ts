@@ -23,10 +23,13 @@ export abstract class DraftSync extends DraftText {
   saving = $state<Saving>('saved');
   saveProblem = $state('');
   posting = $state(false);
-  /** Person who changed the draft just now; the fields are locked until they pause or someone takes over. */
+  /**
+   * The person who has just changed the draft. The fields are locked until that person pauses or someone
+   * takes over.
+   */
   other = $state.raw<{ who: string | null } | null>(null);
   clash = $state.raw<Clash | null>(null);
-  /** Text before it was replaced by choice. */
+  /** Text that the user chose to replace, until it is restored or outdated. */
   previous = $state.raw<FullEdit | null>(null);
   /** A draft that arrived after the user started to write by hand. */
   late = $state.raw<Resolution | null>(null);
@@ -37,9 +40,9 @@ export abstract class DraftSync extends DraftText {
   protected saveRun: Promise<boolean> | null = null;
   #timer: ReturnType<typeof setTimeout> | null = null;
   #otherTimer: ReturnType<typeof setTimeout> | null = null;
-  /** Arrived while a save was in flight: it may be that save. */
+  /** Version that arrived while a save was in flight, possibly the result of that save. */
   #held: Resolution | null = null;
-  /** Fields as another window of this person has them: shown here, but kept and saved only there. */
+  /** Fields as edited in another window of this user: shown here, but saved only by that window. */
   #mirrored = $state.raw<Partial<FullEdit>>({});
   #unwatch: () => void;
 
@@ -161,7 +164,7 @@ export abstract class DraftSync extends DraftText {
 
   // --- other people ---
 
-  /** Events of results; those of other forks are ignored. */
+  /** Handles events of results; those of other forks are ignored. */
   onEvent(e: OutcomeEvent): void {
     if (e.type === 'action_item.updated' || e.data.resolution.fork_id !== this.fork) return;
     const r = e.data.resolution;
@@ -169,7 +172,7 @@ export abstract class DraftSync extends DraftText {
       if (!this.posting) this.end(r.published_by, r.message_id);
     } else if (r.status === 'draft' && this.phase === 'editing') this.#remote(r, false, e.type);
   }
-  /** The connection is back: saves local edits and loads those of others. */
+  /** After a reconnection, saves local edits and loads those of others. */
   async refresh(): Promise<void> {
     if (this.phase !== 'editing' || this.posting || this.clash) return;
     if (this.dirty) return void (await this.save());
@@ -256,7 +259,7 @@ export abstract class DraftSync extends DraftText {
     this.phase = 'closed';
   }
 
-  /** Everything on screen counts as edited in this window. */
+  /** Treats everything on screen as edited in this window. */
   protected claim(): void {
     this.#mirrored = {};
   }

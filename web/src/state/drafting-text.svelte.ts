@@ -24,7 +24,7 @@ export abstract class DraftText {
 
   /** Base for detecting edits. */
   protected base: FullEdit = NOTHING;
-  /** For `If-Match`; 0 while the server has no draft. */
+  /** Version to send as `If-Match`; 0 while the server has no draft. */
   protected revision = 0;
 
   get dirty(): boolean {

@@ -14,7 +14,7 @@ export class Drafting extends DraftSync {
   /** Guidance of a redraft that would replace edits and waits for confirmation. */
   asking = $state<string | null>(null);
 
-  /** There is a posted result to continue from, if drafting fails. */
+  /** True if there is a posted result to continue from if drafting fails. */
   #posted = false;
 
   // --- start or load a draft ---
@@ -45,13 +45,13 @@ export class Drafting extends DraftSync {
       if (this.disposed) return;
       if (e instanceof ApiError && e.code === 'draft_edited') {
         this.previous = null;
-        await this.#load(); // their version
+        await this.#load(); // shows the other person's version
         this.asking = guidance;
       } else if (e instanceof ApiError && e.code === 'fork_closed') this.end(null, null);
       else await this.#noDraft(errorMessage(e));
     }
   }
-  /** Asks for confirmation if people have edited the draft. */
+  /** Requests a new draft. Asks for confirmation if people have edited the current one. */
   async redraft(guidance: string, sure = false): Promise<void> {
     const edited = this.resolution?.status === 'draft' && this.resolution.edited_by.length > 0;
     if (!sure && (this.dirty || edited)) {
@@ -63,7 +63,7 @@ export class Drafting extends DraftSync {
     this.clash = null;
     await this.draft(guidance, sure);
   }
-  /** Someone else requested a draft in the meantime. */
+  /** Follows a draft that someone else requested in the meantime. */
   async adopt(task: Task): Promise<void> {
     this.failed = '';
     await this.#watch(task);
@@ -86,14 +86,14 @@ export class Drafting extends DraftSync {
     const task = this.taskId;
     this.taskId = null;
     await this.#noDraft('');
-    if (task) await this.deps.api.stopTask(task).catch(() => undefined); // it may have ended by itself
+    if (task) await this.deps.api.stopTask(task).catch(() => undefined); // it may have already ended
   }
   async #watch(task: Task): Promise<void> {
     this.phase = 'drafting';
     this.taskId = task.id;
     await this.follow(task);
   }
-  /** The fields as they are; the posted result if they are empty. */
+  /** Continues without a draft, with the current fields or, if they are empty, the posted result. */
   async #noDraft(why: string): Promise<void> {
     if (!this.resolution && this.#posted && this.empty) await this.#load();
     if (this.phase === 'error') return;

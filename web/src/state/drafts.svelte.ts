@@ -107,7 +107,7 @@ export class Drafts {
     if (draft) this.#map.set(key, draft.text);
     else this.#map.delete(key);
   }
-  /** Until 0.1, all drafts were one entry. It is removed once each of them is stored. */
+  /** Until version 0.1, all drafts were one entry. It is removed once each draft is stored separately. */
   #migrate(legacy: string): void {
     const old = readJson(this.#store, legacy, isLegacy);
     if (!old) return;

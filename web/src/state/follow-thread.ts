@@ -16,7 +16,7 @@ export async function setFollow(
         ? 'Following this thread'
         : level
           ? 'Thread muted'
-          : 'Notifying only about mentions in this thread',
+          : 'You will only be notified of mentions in this thread',
     );
   } catch (e) {
     ui.show(errorMessage(e));

@@ -26,7 +26,7 @@ const LOCAL = 'new-';
 interface Start {
   fork: Fork;
   origin: Message;
-  /** Reason why it could not be started. */
+  /** Reason why the fork could not be started. */
   problem: string;
 }
 
@@ -37,7 +37,7 @@ interface Start {
 export class ForkActions {
   readonly #starts = new SvelteMap<string, Start>();
   #made = new Map<string, Promise<string>>();
-  /** From the server's ID to the local ID. */
+  /** Local IDs by server ID. */
   #openedAs = new Map<string, string>();
   /**
    * Maps the initial ID of a fork to the server's: URLs and requests may still contain the former.
@@ -52,14 +52,16 @@ export class ForkActions {
   get(id: string): Fork | undefined {
     return this.#starts.get(id)?.fork ?? this.#deps.forks.get(this.#serverIds.get(id) ?? id);
   }
-  /** Not created on the server yet. */
+  /** True while the server has not created the fork yet. */
   isStarting(id: string): boolean {
     return this.#starts.has(id);
   }
   problem(id: string): string {
     return this.#starts.get(id)?.problem ?? '';
   }
-  /** The same before and after the server creates the fork, so that its panel is not replaced. */
+  /**
+   * Key of a fork that does not change when the server creates the fork, so that its panel is not replaced.
+   */
   keyOf(id: string): string {
     return this.#openedAs.get(id) ?? id;
   }

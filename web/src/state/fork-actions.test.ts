@@ -208,7 +208,7 @@ test('a rejected start shows the reason, keeps the text, and can be retried', as
   const starts = backend.calls.flatMap((c, i) =>
     c === 'POST /v1/threads/thread_1/forks' ? [backend.bodies[i]] : [],
   );
-  expect(starts[1]).toEqual(starts[0]); // the same client ID: never two forks
+  expect(starts[1]).toEqual(starts[0]); // the same client ID, so there are never two forks
 });
 test('a choice made after a failed start is part of the next attempt', async () => {
   const { ws, backend } = scene;

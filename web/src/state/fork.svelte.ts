@@ -22,7 +22,7 @@ export class ForkState extends MessageWindow {
   get fork(): Fork | undefined {
     return this.#deps.forks.get(this.id);
   }
-  /** The user just created it from this message: there is nothing to load. */
+  /** The user just created the fork from this message, so there is nothing to load. */
   begin(origin: Message): void {
     this.origin = origin;
     this.status = 'ready';
@@ -39,7 +39,7 @@ export class ForkState extends MessageWindow {
     return {
       messages: page.data,
       hasOlder: around ? part : page.has_more,
-      hasNewer: part, // whether there really are newer ones is known after loading
+      hasNewer: part, // only loading shows whether there are newer messages
     };
   }
   protected override page(at: MessagePage): Promise<List<Message>> {
@@ -52,7 +52,7 @@ export class ForkState extends MessageWindow {
       : Promise.resolve({ data: [], has_more: false });
   }
   protected override opened(): void {
-    // Nothing counts as unread in a fork.
+    // Messages in a fork do not count as unread.
   }
   /** A message anywhere: possibly the origin message of this fork. */
   changed(message: Message): void {

@@ -6,7 +6,7 @@ export const ACTIVE_MAX = 7;
 const older = (a: Fork, b: Fork) =>
   a.created_at < b.created_at ? -1 : a.created_at > b.created_at ? 1 : a.id < b.id ? -1 : 1;
 
-/** Known forks: open ones from the snapshot, others from lists and panels. Without their messages. */
+/** Known forks, without their messages: open ones from the snapshot, others from lists and panels. */
 export class Forks {
   readonly map = new SvelteMap<string, Fork>();
   /** Counts events, to tell a response requested before an event from one requested after. */
@@ -16,7 +16,7 @@ export class Forks {
   readonly #byThread = $derived(grouped(this.map.values(), (f) => f.thread_id));
   readonly #openByMessage = $derived(grouped([...this.map.values()].filter(isOpen), (f) => f.message_id));
 
-  /** From a snapshot: forks known before may have missed events. */
+  /** Loads a snapshot; forks that were known before may have missed events. */
   load(open: readonly Fork[]): void {
     this.map.clear();
     this.#seenVersions.clear();
@@ -25,20 +25,20 @@ export class Forks {
   get(id: string): Fork | undefined {
     return this.map.get(id);
   }
-  /** Take it before the request, and pass it with the response. */
+  /** Read the version before a request, and pass it with the response. */
   get version(): number {
     return this.#version;
   }
   /**
-   * From a response. Events since the request are newer; counts are kept, because a response does not show which
-   * events it includes.
+   * Stores a fork from a response, unless events since the request are newer. The counts are kept, because a
+   * response does not show which events it includes.
    */
   learn(fork: Fork, version: number): void {
     if ((this.#seenVersions.get(fork.id) ?? 0) > version) return;
     const old = this.map.get(fork.id);
     this.map.set(fork.id, old ? { ...fork, message_count: old.message_count } : fork);
   }
-  /** From an event: the state at that event. */
+  /** Stores a fork from an event: its state at that event. */
   put(fork: Fork): void {
     this.#seenVersions.set(fork.id, ++this.#version);
     this.map.set(fork.id, fork);

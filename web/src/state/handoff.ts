@@ -48,7 +48,7 @@ export async function handTo(
     );
   return done;
 }
-/** Switches to the newest version of the bound agent; auto-reply stays as it is. */
+/** Switches to the newest version of the bound agent. Auto-reply does not change. */
 export async function moveOn(s: Responder, conversation: ConversationRef, deps: BindingDeps): Promise<void> {
   const change = s.auto ? { agent_id: s.id } : { agent_id: s.id, auto_reply: false };
   if (await rebind(conversation, change, deps))

@@ -15,7 +15,7 @@ interface Effects {
   /** Text for the polite live region. */
   announce(text: string): void;
   notify(notification: UserNotification): void;
-  /** Part of a running reply is missing: the server sends all of it again. */
+  /** Requests a running reply again because part of it is missing; the server sends the whole text. */
   resubscribe(place: string): void;
   /** The user left a channel, whose events may no longer arrive. */
   left(): void;
@@ -157,7 +157,7 @@ export class Incoming {
       .thread(m.thread_id)
       .then(
         (thread) => this.#ws.learnThread(thread, version),
-        () => undefined, // the list includes it when it is loaded again
+        () => undefined, // the next load of the list includes the thread
       )
       .finally(() => this.#fetching.delete(m.thread_id));
   }

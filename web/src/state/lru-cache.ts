@@ -15,7 +15,7 @@ export class LruCache<T> {
     if (this.#map.size > this.#max) this.#map.delete(this.#map.keys().next().value!);
     return place;
   }
-  /** Returns it without creating it, and without counting as a use. */
+  /** Returns an existing entry; does not create one, and does not count as a use. */
   known(id: string): T | undefined {
     return this.#map.get(id);
   }

@@ -25,7 +25,7 @@ export class OpenConversations {
       outsideComponents(() => new ChannelState(id, ws)),
     );
   }
-  /** Conversation in which these messages are shown, if any. */
+  /** Open conversation of this thread or fork, if any. */
   window(x: { thread_id: string | null; fork_id: string | null }): MessageWindow | undefined {
     if (x.fork_id) return this.forks.known(x.fork_id);
     return x.thread_id ? this.threads.known(x.thread_id) : undefined;

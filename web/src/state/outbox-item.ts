@@ -25,7 +25,10 @@ export interface Target {
 export interface OutItem extends Unsent, Target {
   /** Sent at least once: its destination is fixed, or a retry could post twice. */
   tried: boolean;
-  /** Without Web Locks: when the window that uploads its files last wrote here, in ms since 1970. */
+  /**
+   * Without Web Locks: time at which the window that uploads its files last updated this entry, in ms since
+   * 1970.
+   */
   alive_at?: number;
   /** Position in the outbox: the time in ms, and later than the previous message. */
   order: number;

@@ -31,7 +31,10 @@ export const waitOf = (e: unknown): number | null => {
 export const isSignedOut = (e: unknown): boolean => e instanceof ApiError && e.status === 401;
 /** Waits for a window to send it, or for the response. */
 export const isSendable = (i: OutItem): boolean => i.status === 'sending' || i.status === 'waiting';
-/** Notice of a full outbox. Offline, waiting messages make room by themselves; failed ones never do. */
+/**
+ * Notice that the outbox is full. Offline, waiting messages leave it automatically later; failed ones never
+ * do.
+ */
 export const fullNotice = (items: readonly OutItem[], net: Net): string =>
   net === 'offline' && items.some((i) => i.status !== 'failed')
     ? `${items.length} messages are waiting. You can send more when you’re back online.`

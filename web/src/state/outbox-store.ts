@@ -42,7 +42,7 @@ export class OutboxStore {
       if (key.startsWith(this.#prefix)) onchange(key.slice(this.#prefix.length));
     });
   }
-  /** Until 0.1, the outbox was one entry. It is removed once each of its messages is stored. */
+  /** Until version 0.1, the outbox was one entry. It is removed once each message is stored separately. */
   #migrate(legacy: string): void {
     const old = readJson(this.#store, legacy, isLegacy);
     if (!old) return;

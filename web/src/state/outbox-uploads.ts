@@ -11,7 +11,10 @@ interface Items {
   patch(client_id: string, change: Partial<OutItem>): void;
 }
 
-/** Windows that upload the files of messages: this window's uploads, and those that end with another window. */
+/**
+ * Tracks which windows upload the files of messages: those of this window, and those that fail when another
+ * window closes.
+ */
 export class UploadWatch {
   #locks: WindowLocks;
   #items: Items;

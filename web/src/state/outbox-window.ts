@@ -9,7 +9,7 @@ interface Candidate {
   waiting(): OutItem[];
   /** Checks whether this window is on screen: only then does it take over from another one. */
   visible(): boolean;
-  /** Called when this window becomes the sending one. */
+  /** Called when this window becomes the one that sends. */
   onElected(): void;
 }
 
@@ -29,17 +29,17 @@ export class SendingWindow {
     this.#lock = lock;
     this.#candidate = candidate;
   }
-  /** Waits for its turn to send. */
+  /** Waits until this window may send. */
   enter(): void {
     this.#compete(false);
   }
-  /** Takes over from a window that makes no progress. */
+  /** Takes over later from a window that makes no progress. */
   takeOverLater(): void {
     const before = this.#candidate.waiting();
     if (!before.length) return;
     this.#timer ??= setTimeout(() => {
       this.#timer = null;
-      if (this.elected || !this.#candidate.visible()) return; // when it is visible again, it flushes
+      if (this.elected || !this.#candidate.visible()) return; // a window that becomes visible flushes
       if (this.#candidate.waiting().some((i) => before.includes(i))) this.#compete(true);
       else this.takeOverLater();
     }, STEAL_AFTER_MS);

@@ -10,7 +10,7 @@ import { UploadWatch } from './outbox-uploads';
 import { SendingWindow } from './outbox-window';
 
 export interface OutboxWork {
-  /** Posts it; resolves with the thread or fork of the message. */
+  /** Posts a message; resolves with its thread or fork. */
   post(item: OutItem): Promise<string>;
   /** Newest thread of a direct channel. */
   newestThread(channel: string): Promise<string | null>;
@@ -21,9 +21,9 @@ export interface OutboxWork {
   /** The session ended; pending messages wait for the next sign-in. */
   signedOut?(): void;
   refused?(item: OutItem): void;
-  /** Retries its failed uploads. */
+  /** Retries the failed uploads of a message. */
   uploadAgain?(client_id: string): void;
-  /** Removed from the outbox, sent or not. */
+  /** A message was removed from the outbox, sent or not. */
   gone?(client_id: string): void;
 }
 
@@ -47,7 +47,7 @@ export class Outbox {
   #locks: WindowLocks;
   #sender: SendingWindow;
   #uploads: UploadWatch;
-  /** Nothing is sent before the workspace has loaded. */
+  /** False until the workspace has loaded: nothing is sent before. */
   #open = false;
   #busy = new Set<string>();
   /** Queues renamed while a request was in flight, by their old name. */
@@ -113,7 +113,10 @@ export class Outbox {
     this.settle(client_id, files, null);
     if (files.some(onItsWay)) this.#work.uploadAgain?.(client_id);
   }
-  /** Upload progress of its files: it is sent after the last one, or fails with one of them. */
+  /**
+   * Updates the upload progress of a message's files. The message is sent after the last one, or fails with
+   * any of them.
+   */
   settle(client_id: string, attachments: Attachment[], error: string | null): void {
     const status = error ? 'failed' : attachments.some(onItsWay) ? 'uploading' : 'sending';
     const alive = status === 'uploading' && !this.#locks.shared && { alive_at: Date.now() };
@@ -125,7 +128,7 @@ export class Outbox {
     this.#drop(client_id);
     this.#store.remove(client_id);
   }
-  /** The server has it, according to an event or a response, whichever comes first. */
+  /** The server has stored the message, according to an event or a response, whichever comes first. */
   confirm(client_id: string, place: string): void {
     const then = this.#then.get(client_id);
     if (this.items.some((i) => i.client_id === client_id)) this.remove(client_id);
@@ -202,7 +205,7 @@ export class Outbox {
       this.#work.refused?.(ready);
     }
   }
-  /** Nothing is sent until the next flush. */
+  /** Stops sending until the next flush. */
   #suspend(): void {
     this.#open = false;
     this.#setWaiting();
@@ -232,7 +235,10 @@ export class Outbox {
     if (item.status === 'uploading' && old?.status === 'failed') this.#work.uploadAgain?.(client_id);
     this.#pump();
   }
-  /** Deleted or confirmed in another window: if confirmed, it stays on screen until its event replaces it. */
+  /**
+   * Handles a message that was deleted or confirmed in another window. A confirmed one stays on screen until
+   * its event replaces it.
+   */
   #removedElsewhere(item: OutItem): void {
     const id = item.client_id;
     if (item.status === 'failed' || item.status === 'uploading') return this.#drop(id);

@@ -91,7 +91,9 @@ export class Outcomes {
     }
   }
 
-  /** From a response, which may be older than the events: it adds, but never reverts. */
+  /**
+   * Stores a result from a response, which may be older than the events: it adds data, but never reverts any.
+   */
   learn(r: Resolution): void {
     if (r.status === 'draft') return;
     const old = this.results.get(r.id);

@@ -67,7 +67,7 @@ export class People {
           e.type === 'agent.archived' && old?.status !== 'archived' && old?.version === agent.version;
         if (lost) this.agentsById.delete(agent.id);
         else {
-          // Events omit it: it depends on the server's settings and on the model in the profile.
+          // Events omit `effective_model`, which depends on the server's settings and on the model in the profile.
           const { effective_model = old?.model === agent.model ? old?.effective_model : undefined } = agent;
           this.agentsById.set(agent.id, { ...agent, effective_model });
         }

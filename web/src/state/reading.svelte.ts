@@ -25,7 +25,7 @@ type Divider = Pick<Message, 'id' | 'seq' | 'created_at'>;
  */
 export class Reading {
   readonly thread: string;
-  /** First unread message when the thread was opened. It stays while the thread is open. */
+  /** First unread message when the thread was opened. Does not change while the thread is open. */
   divider = $state.raw<Divider | null>(null);
   /** Messages since the divider, read or not. */
   since = $state.raw<UnreadCounts>({ unread_count: 0, mention_count: 0 });
@@ -35,13 +35,16 @@ export class Reading {
   #visible = $state.raw<ReadonlySet<number>>(new Set());
   #seen = $state.raw<ReadonlySet<number>>(new Set());
   #readSeq = $state(0);
-  /** All messages since the divider have been read. */
+  /** True if all messages since the divider have been read. */
   #done = $state(true);
   /** The thread is on screen. */
   #open = false;
   /** Last known position of the server's marker. */
   #acknowledged = 0;
-  /** Another window moved the marker back while the thread was open here: holds from the next opening. */
+  /**
+   * Position to which another window moved the marker back while the thread was open here; applied when it is
+   * opened next.
+   */
   #back: number | null = null;
   /** The user marked messages as unread: they stay so until the user leaves the thread. */
   #paused = false;
@@ -142,7 +145,7 @@ export class Reading {
   skip(): void {
     this.skipping = this.unseen > 0;
   }
-  /** Everything up to `seq` counts as read. */
+  /** Marks everything up to `seq` as read. */
   async markAll(seq: number): Promise<void> {
     this.#paused = false;
     await this.#mark(seq);
@@ -158,7 +161,7 @@ export class Reading {
     this.#acknowledged = message.seq - 1;
     if (this.#readSeq === message.seq - 1) this.#start(message, now);
   }
-  /** Another window of the user moved the marker. */
+  /** Applies a marker that another window of the user moved. */
   readElsewhere(seq: number): void {
     this.#acknowledged = seq;
     if (seq < this.#readSeq) return this.#movedBack(seq);

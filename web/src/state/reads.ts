@@ -95,7 +95,7 @@ export class Reads {
     const { read_seq } = await this.#api.markChannelRead(channel.id);
     this.readChannel(channel.id, read_seq ?? 0);
   }
-  /** Everything in a channel up to `seq` was marked as read, here or in another window. */
+  /** Called when a whole channel was marked as read up to `seq`, here or in another window. */
   readChannel(channel: string, seq: number): void {
     const { unread_count = 0, mention_count = 0 } = this.#channels.map.get(channel) ?? {};
     this.#channels.shift(channel, -unread_count, -mention_count);
@@ -111,7 +111,7 @@ export class Reads {
   unsettle(): void {
     this.#unsettled = true;
   }
-  /** A change of a thread's counts also applies to its channel. */
+  /** Sets the counts of a thread, and adjusts those of its channel. */
   #set(thread: string, unread: number, mentions: number): void {
     const t = this.#threads.map.get(thread);
     if (!t) return;
@@ -122,8 +122,8 @@ export class Reads {
     this.#channels.shift(t.channel_id, unread - (t.unread_count ?? 0), mentions - (t.mention_count ?? 0));
   }
   /**
-   * A marker was moved. This window's own markers are known; those of another window change counts
-   * that only the server knows.
+   * Applies a moved marker. This window's own markers are known; for those of another window, only the server
+   * knows the counts.
    */
   marked(thread: string, seq: number): void {
     const mine = this.#mine.get(thread) ?? [];
@@ -133,7 +133,7 @@ export class Reads {
     this.unsettle();
     this.#learnLater(thread);
   }
-  /** The follow level of a thread was set, here or in another window: it changes what counts as unread. */
+  /** Applies a changed follow level, set here or in another window: it changes what counts as unread. */
   followed(thread: string, follow: Follow): void {
     this.#threads.setFollow(thread, follow);
     this.unsettle();
@@ -162,7 +162,7 @@ export class Reads {
     for (const id of stale)
       this.#api.thread(id).then(
         (t) => this.#threads.learn(t, version),
-        () => undefined, // the list includes it when it is loaded again
+        () => undefined, // the next load of the list includes the thread
       );
   }
 }

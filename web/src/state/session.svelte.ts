@@ -61,7 +61,7 @@ export class Session {
       this.setup = await this.api.setup();
       this.user = null;
       this.workspaces = [];
-      this.#setCurrent(''); // again: another window may have asked before the session ended
+      this.#setCurrent(''); // repeated, because another window may have asked before the session ended
       this.status = this.setup.needs_setup ? 'setup' : 'signed-out';
     } catch (e) {
       this.problem = problem(e);

@@ -34,7 +34,10 @@ export async function runSlash(slash: Slash, context: ComposerContext, deps: Sla
   return false;
 }
 
-/** Completions of `/run`: the active workflows by name, so that a name comes before longer ones. */
+/**
+ * Completions of `/run`: the active workflows, sorted by name, so that a name comes before longer ones that
+ * begin with it.
+ */
 export async function workflowChoices({ api }: WorkspaceState): Promise<Candidate[]> {
   const workflows = await api.part(RunsApi).workflows();
   const active = workflows.filter((w) => w.status === 'active');
@@ -104,7 +107,7 @@ function startNew(text: string, context: ComposerContext, { ws, ui, router, focu
   const target = { channel_id: channel.id, thread_id: null, direct: false, ...who };
   ws.outgoing.send(target, text, then, ws.uploads?.take(draftKeyOf(channel, context.conversation)));
   if (ws.connection.net === 'offline') {
-    router.go(home); // it waits there, visible
+    router.go(home); // the message waits there, where the user sees it
     ui.show('You are offline. The new thread will start when you’re back online.');
   }
   return true;

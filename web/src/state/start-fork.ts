@@ -40,7 +40,7 @@ export function canQuoteInFork(m: Message, { ws, router }: Omit<ForkDeps, 'ui'>)
   const fork = forkInPanel(ws, router);
   return fork !== undefined && isOpen(fork) && m.fork_id === null && ws.people.canWrite;
 }
-/** Quotes the message into the composer of the open fork, so that the agent knows it, visibly for people. */
+/** Quotes the message into the composer of the open fork: the agent receives it, and people see it. */
 export function quoteInFork(m: Message, { ws, router }: Omit<ForkDeps, 'ui'>): void {
   const fork = forkInPanel(ws, router);
   if (!fork) return;

@@ -8,7 +8,7 @@ export class Stream {
   /** Thread or fork of the reply. */
   readonly place: string | null;
   attempt: number;
-  /** Attempt whose text it continues: after a call of a tool, the text so far stays. */
+  /** Attempt whose text this one continues: after a tool call, the text so far stays. */
   since = $state(1);
   text = $state('');
   constructor(message: string, task: string, place: string | null, attempt: number) {
@@ -45,7 +45,7 @@ export class Streams {
     }
     const have = s.text.length;
     if (d.offset > have) return false;
-    // Already here, or the whole text again after a new subscription.
+    // The delta may contain known text: after a new subscription, the server sends the whole text again.
     const fresh = d.text.slice(have - d.offset);
     if (fresh) s.text += fresh;
     return true;

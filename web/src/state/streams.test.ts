@@ -49,7 +49,7 @@ test('a new attempt starts again at 0; deltas of the old one are dropped', () =>
   expect(s.map.get('msg_1')!.attempt).toBe(2);
   expect(s.delta(delta(4, 'x', 3))).toBe(false);
 });
-test('an attempt after a call of a tool continues the text', () => {
+test('an attempt after a tool call continues the text', () => {
   const s = new Streams();
   s.delta(delta(0, 'Let me see.\n'));
   s.delta(delta(0, 'Let me see.\n\n', 2));

@@ -84,7 +84,7 @@ export function switcherItems(ws: WorkspaceState, router: Router, ui: Ui): Switc
     .sort((a, b) => (a.last_activity_at < b.last_activity_at ? 1 : -1))
     .flatMap((t): SwitcherItem[] => {
       const c = channels.map.get(t.channel_id);
-      // With people, a direct channel is one conversation; with an agent, each thread is listed.
+      // A direct channel with people is one conversation; with an agent, each thread is listed.
       if (!c || (c.kind === 'direct' && !c.agent_id)) return [];
       return [threadItem(t.id, threadTitle(t), c, ws, router)];
     });

@@ -3,7 +3,7 @@ import type { Task } from '../api/types';
 
 const KEEP = 600;
 export const isActive = (t: Task): boolean => t.status === 'queued' || t.status === 'running';
-/** Nobody waits for other kinds, and a link of a chain is shown below its message until it starts. */
+/** Tasks of other kinds are not shown, and a link of a chain is shown below its message until it starts. */
 const isShown = (t: Task): boolean =>
   (t.kind === 'reply' || t.kind === 'resolve') && !(t.after_task_id && !t.started_at);
 
@@ -42,12 +42,15 @@ export class Tasks {
       this.#asked.delete(id);
     }
   }
-  /** From a list or a response, which may be older than the events: it can add and end tasks, but never revert them. */
+  /**
+   * Stores a task from a list or a response, which may be older than the events: it can add and end tasks,
+   * but never revert them.
+   */
   learn(task: Task): void {
     const old = this.map.get(task.id);
     if (!old || (isActive(old) && !isActive(task))) this.put(task);
   }
-  /** Its reply has started. */
+  /** Records that the reply of a task has started. */
   writes(id: string, message: string): void {
     const t = this.map.get(id);
     if (t && !t.reply_message_id) this.map.set(id, { ...t, reply_message_id: message });

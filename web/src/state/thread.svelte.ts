@@ -13,9 +13,9 @@ export interface ThreadStateDeps extends WindowDeps, ReadingDeps {
 export class ThreadState extends MessageWindow {
   override readonly reading: Reading;
   #deps: ThreadStateDeps;
-  /** Open now, with its divider set. */
+  /** True while the thread is open and its divider is set. */
   #entered = false;
-  /** The user just started it: messages so far were seen. */
+  /** The user just started the thread, so its messages so far were seen. */
   #mine = false;
 
   constructor(id: string, deps: ThreadStateDeps) {
@@ -24,7 +24,7 @@ export class ThreadState extends MessageWindow {
     this.reading = new Reading(id, deps, this);
   }
 
-  /** The user just started it and continues to write in it. */
+  /** Called for a thread that the user just started and continues to write in. */
   begin(): void {
     this.#mine = true;
   }
@@ -62,7 +62,7 @@ export class ThreadState extends MessageWindow {
     try {
       this.reading.found(await this.#deps.api.message(id));
     } catch {
-      // Without it, messages are read where they are.
+      // Without the divider, messages are marked as read as they are shown.
     }
   }
   protected override page(at: MessagePage): Promise<List<Message>> {

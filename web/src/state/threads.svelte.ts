@@ -30,11 +30,14 @@ export class Threads {
     this.map.clear();
     this.#seenVersions.clear();
   }
-  /** Take it before the request, and pass it with the response. */
+  /** Read the version before a request, and pass it with the response. */
   get version(): number {
     return this.#version;
   }
-  /** From a response, including the user's own fields. Events since the request are newer. */
+  /**
+   * Stores a thread from a response, including the user's own fields, unless events since the request are
+   * newer.
+   */
   learn(thread: Thread, version: number): void {
     const old = this.map.get(thread.id);
     if (!old || (this.#seenVersions.get(thread.id) ?? 0) <= version) return this.#merge(thread);
@@ -42,7 +45,7 @@ export class Threads {
     const { unread_count, mention_count, active_tasks, root_message, last_message, follow } = thread;
     this.#merge({ ...old, unread_count, mention_count, active_tasks, root_message, last_message, follow });
   }
-  /** From an event, without the user's own fields: the state at that event. */
+  /** Stores a thread from an event, which omits the user's own fields: its state at that event. */
   put(thread: Thread): void {
     this.#seenVersions.set(thread.id, ++this.#version);
     this.#merge(thread);
@@ -105,11 +108,11 @@ export class Threads {
     if (t.root_message?.id === m.id) this.patch(t.id, { root_message: m });
     if (t.last_message?.id === m.id) this.patch(t.id, { last_message: m });
   }
-  /** Its messages do not count as unread; mentions do. */
+  /** True if messages in the thread do not count as unread. Mentions still do. */
   isMuted(id: string): boolean {
     return this.#muted.has(id);
   }
-  /** All muted threads, including those that are not loaded. */
+  /** Sets the IDs of all muted threads, including those that are not loaded. */
   setMuted(ids: string[]): void {
     this.#muted = new Set(ids);
   }

@@ -25,7 +25,7 @@ export class Typing {
     }, SHOWN_MS + 50);
     this.#timers.add(timer);
   }
-  /** A message from them arrived: they stopped typing. */
+  /** A message from the user arrived, so the user has stopped typing. */
   stopped(place: string, user: string): void {
     const there = this.#who.get(place);
     if (!there?.has(user)) return;
@@ -47,7 +47,7 @@ export class Typing {
     this.#reported.set(place, now);
     this.#send(place);
   }
-  /** After sending, the next keystroke sends a frame again. */
+  /** The user sent a message, so the next keystroke sends a frame again. */
   sent(place: string): void {
     this.#reported.delete(place);
   }

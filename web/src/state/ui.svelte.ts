@@ -52,7 +52,7 @@ export class Ui {
   announcement = $state('');
   /** A short line at the bottom, for the result of an action that is not shown anywhere else. */
   toast = $state.raw<Toast | null>(null);
-  /** The channel whose composer takes the focus when it is mounted next. */
+  /** ID of the channel whose composer takes the focus when it is mounted next. */
   composerIn: string | null = null;
   #timer: ReturnType<typeof setTimeout> | null = null;
 

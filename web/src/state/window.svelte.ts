@@ -44,7 +44,10 @@ export abstract class MessageWindow {
   readonly reading: Reading | null = null;
 
   readonly #deps: WindowDeps;
-  /** Incremented when a load starts or ends: earlier loads, and pages next to replaced ones, are dropped. */
+  /**
+   * Incremented when a load starts or ends, so that earlier loads, and pages next to replaced ones, are
+   * dropped.
+   */
   #load = 0;
   /** Events since each page in flight was requested; they are newer than the page. */
   #logs = new Set<ServerEvent[]>();
@@ -105,7 +108,7 @@ export abstract class MessageWindow {
       throw e;
     }
   }
-  /** After a gap in the event log: the messages may be stale. */
+  /** Reloads the messages, which may be outdated after a gap in the event log. */
   reload(): Promise<void> {
     const last = this.hasNewer ? this.messages.at(-1) : undefined;
     return this.load(last ? { around: last.id } : 'end');

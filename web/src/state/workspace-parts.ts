@@ -17,7 +17,10 @@ import type { Threads } from './threads.svelte';
 import type { Typing } from './typing.svelte';
 import type { Loading } from './window.svelte';
 
-/** Interface of a workspace's state for its parts: they do not depend on `WorkspaceState`, which consists of them. */
+/**
+ * Interface through which the parts of a workspace's state use each other, so that they do not depend on
+ * `WorkspaceState`, which contains them.
+ */
 export interface WorkspaceParts {
   readonly id: string;
   readonly myId: string;

@@ -47,11 +47,14 @@ export interface WorkspaceDeps {
   onEnded(): void;
   /** Text for the polite live region. */
   announce(text: string): void;
-  /** Something happened that the user is notified about. */
+  /** Called for an event that the user should be notified about. */
   onNotification(notification: UserNotification): void;
 }
 
-/** One workspace of the user: the snapshot, kept up to date by events. The only way into state. */
+/**
+ * State of one workspace of the user: a snapshot, kept up to date by events. All changes go through this
+ * class.
+ */
 export class WorkspaceState implements WorkspaceParts {
   readonly id: string;
   readonly api: Api;
@@ -74,7 +77,7 @@ export class WorkspaceState implements WorkspaceParts {
   readonly reads: Reads;
   readonly forkActions: ForkActions;
   readonly outcomes = new Outcomes(this);
-  /** Calls of tools, and what waits for the user; created after startup. */
+  /** Tool calls, and the decisions that wait for the user; created after startup. */
   actions = $state.raw<Actions | null>(null);
   /** Messages that replies cite; created with the first list of sources. */
   cited: CitedMessages | null = null;
@@ -177,7 +180,7 @@ export class WorkspaceState implements WorkspaceParts {
   channel(id: string): ChannelState {
     return this.#open.channels.get(id);
   }
-  /** Open conversation in which these messages are shown, if any. */
+  /** Open conversation of this thread or fork, if any. */
   window(x: { thread_id: string | null; fork_id: string | null }): MessageWindow | undefined {
     return this.#open.window(x);
   }

@@ -10,7 +10,7 @@ export interface Box {
   /** Draft key. */
   place(): string;
   context(): ComposerContext;
-  /** False once it is unmounted. */
+  /** False once the composer is unmounted. */
   isHere(): boolean;
   onsend(content: string, files: Held[]): void;
   /** The text contains a command, possibly restored: opens its completion menu. */
@@ -36,7 +36,8 @@ export class Writing {
     const place = box.place();
     const text = ws.drafts.get(place);
     const slash = parseSlash(text);
-    const starts = slash?.name === 'new' && !box.context().conversation; // it starts a thread anyway
+    // without a conversation, the message starts a thread anyway
+    const starts = slash?.name === 'new' && !box.context().conversation;
     if (slash && !starts) {
       if (slash.name === 'list' || ('query' in slash && !slash.query)) return box.onback();
       return this.#run((part, context) => part.runSlash(slash, context, this.#deps));

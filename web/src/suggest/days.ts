@@ -9,7 +9,10 @@ const isDays = (x: unknown): x is Days =>
 const dayOf = (now: Date): string =>
   [now.getFullYear(), now.getMonth() + 1, now.getDate()].map((n) => String(n).padStart(2, '0')).join('-');
 
-/** Days on which this device has suggested something to a person, once for each thread. Only those of today are kept. */
+/**
+ * Days on which this device made a suggestion to a user, at most one per thread. Only those of today are
+ * kept.
+ */
 export class SuggestionDays {
   #store: KeyValueStore;
   #key: string;
@@ -17,7 +20,7 @@ export class SuggestionDays {
     this.#store = store;
     this.#key = `openvibe.suggested.${user}`;
   }
-  /** Notes a suggestion in a thread; false if there was one today. */
+  /** Records a suggestion in a thread; false if the device already made one today. */
   claim(thread: string, now = new Date()): boolean {
     const today = dayOf(now);
     const known = readJson(this.#store, this.#key, isDays) ?? {};

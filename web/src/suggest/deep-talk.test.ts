@@ -26,11 +26,11 @@ test('at least eight of ten suggestions are right, against half of them by the n
   expect(ours).toBeGreaterThanOrEqual(0.8);
   expect(baseline).toBeLessThan(0.5);
 });
-test('the two people of a talk are named, and nobody else', () => {
+test('the two people in the discussion are returned, and nobody else', () => {
   expect(deepTalkers(spoken(DEEP))).toEqual(['a', 'b']);
   expect(deepTalkers(spoken(`${DEEP}\nc 10 Nice`))).toEqual(['a', 'b']);
 });
-test('a talk that is slow, one-sided, or short is none', () => {
+test('a slow, one-sided, or short discussion gets no suggestion', () => {
   expect(deepTalkers(spoken(DEEP).map((m) => ({ ...m, at: m.at * 3 })))).toBeNull();
   expect(deepTalkers(spoken(DEEP).map((m, n) => ({ ...m, author: n < 8 ? 'a' : 'b' })))).toBeNull();
   expect(deepTalkers(spoken(DEEP).slice(0, 7))).toBeNull();

@@ -1,6 +1,6 @@
 import type { Message } from '../api/types';
 
-/** A message of a person, as the rule reads it. */
+/** A person's message, reduced to what the rule reads. */
 export interface Spoken {
   author: string;
   /** Unix time in ms. */
@@ -8,7 +8,7 @@ export interface Spoken {
   text: string;
 }
 
-/** Talks that ended longer ago are not interrupted. */
+/** Discussions that ended longer ago get no suggestion. */
 const RECENT_MS = 60 * 60_000;
 const NEWEST = 12;
 const BY_TWO_MIN = 8;
@@ -70,7 +70,7 @@ function subjects(text: string): Set<string> {
   );
 }
 
-/** The most of these messages that fit into the span. All are in order. */
+/** The largest group of these messages that fits into the time span. Input and result are in order. */
 function densest(messages: readonly Spoken[]): readonly Spoken[] {
   let best: readonly Spoken[] = [];
   messages.forEach((first, from) => {
@@ -80,7 +80,7 @@ function densest(messages: readonly Spoken[]): readonly Spoken[] {
   return best;
 }
 
-/** The messages of the two people who wrote most of the newest ones. */
+/** The two people who wrote most of the newest messages, and their messages. */
 function ofTwo(messages: readonly Spoken[]): { two: string[]; spoken: readonly Spoken[] } {
   const newest = messages.slice(-NEWEST);
   const counts = new Map<string, number>();

@@ -21,19 +21,19 @@ export class Backend {
   forks = new Map<string, Fork>();
   messages: Message[] = [];
   tasks: Task[] = [];
-  /** Tree of each of them. */
+  /** Tree that contains `tasks`. */
   tree: TaskTree | null = null;
   /** Mia's adaptation states. */
   adaptation: AdaptationState[] = [];
   /** Reply styles of the workspace. */
   presets: StylePreset[] = [{ id: 'concise', name: 'Brief', description: '', addons: [] }];
-  /** Calls of tools, by ID. */
+  /** Tool calls, by ID. */
   actions = new Map<string, Action>();
   /** Mia's open decisions. */
   waiting: Waiting = waiting();
   workflows: Workflow[] = [];
   schedules: Schedule[] = [];
-  /** Runs by ID; each changed or started one is as it is here. */
+  /** Runs by ID. Requests that start or change a run return its entry. */
   runs = new Map<string, Run>();
   /** Registered servers. */
   tools: { id: string; title: string }[] = [];
@@ -46,7 +46,7 @@ export class Backend {
   bodies: unknown[] = [];
   snapshot = snapshot();
   fail: number | null = null;
-  /** Only requests with these paths fail. */
+  /** If set, only requests with these paths fail. */
   refuse: RegExp | null = null;
   /** Requests with these paths get no response. */
   lost: RegExp | null = null;

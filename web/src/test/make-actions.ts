@@ -1,4 +1,4 @@
-/** Calls of tools for unit tests; tests specify only the relevant fields. */
+/** Tool calls for unit tests; tests specify only the relevant fields. */
 import type { Action, Grant, Need, Waiting } from '../api/actions';
 import { AT } from './make';
 
@@ -44,7 +44,7 @@ export const action = (x: Partial<Action> = {}): Action => ({
   ended_at: null,
   ...x,
 });
-/** As in events: without texts. */
+/** The action as in events, which omit texts. */
 export const announced = (a: Action): Action => ({
   ...a,
   arguments: null,
@@ -52,7 +52,7 @@ export const announced = (a: Action): Action => ({
   result: null,
   sources: [],
 });
-/** After a person approved it. */
+/** The action after a person approved it. */
 export const approved = (a: Action, by = 'user_me', x: Partial<Action> = {}): Action => ({
   ...a,
   state: 'approved',

@@ -70,7 +70,7 @@ export const steps = (...states: RunStep['state'][]): RunStep[] => [
   step({ id: 'approve', kind: 'approval', state: states[1] ?? 'pending' }),
   step({ id: 'publish', kind: 'output', state: states[2] ?? 'pending' }),
 ];
-/** Mia's run of it in a thread. */
+/** Mia's run of the workflow in a thread. */
 export const run = (x: Partial<Run> = {}): Run => ({
   id: 'run_1',
   object: 'run',
@@ -89,6 +89,6 @@ export const run = (x: Partial<Run> = {}): Run => ({
   completed_at: null,
   ...x,
 });
-/** Its root task. */
+/** The root task of `run`. */
 export const rootTask = (x: Partial<Task> = {}): Task =>
   task({ kind: 'workflow', status: 'running', agent_id: null, agent_version: null, run_id: 'run_1', ...x });

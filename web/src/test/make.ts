@@ -227,7 +227,7 @@ export class Browser {
   #watchers = new Map<(key: string) => void, object>();
   #claims = new Map<string, Claim[]>();
 
-  /** `shared`: false on plain http, where windows have no locks in common. */
+  /** `shared`: false as on plain http, where windows share no locks. */
   open({ shared = true } = {}): FakeWindow {
     const window = {};
     const send = (key: string) => {

@@ -19,7 +19,7 @@ export class FunctionReview {
   constructor(current: () => RegisteredFunction) {
     this.#current = current;
   }
-  /** As chosen, unless the server has changed the definition since. */
+  /** The admin's choice, or the default if the server has changed the definition since. */
   get #chosen(): Choice {
     const { definition_hash: hash, effect, risk } = this.#current();
     return this.#choice?.hash === hash ? this.#choice : { hash, effect, risk };

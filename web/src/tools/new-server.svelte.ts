@@ -22,7 +22,7 @@ export class NewServer {
   get needsSecret(): boolean {
     return this.auth !== 'none';
   }
-  /** Fails if the server cannot be stored. A server that cannot be reached stays stored. */
+  /** Fails if the server cannot be stored. A stored server is kept even if it cannot be reached. */
   async connect(): Promise<RegisteredTool> {
     const header = this.auth === 'header' ? { header: this.header.trim() } : {};
     const made = await this.#api.create({

@@ -10,7 +10,7 @@ export class SecretEntry {
   constructor(tool: () => RegisteredTool) {
     this.#tool = tool;
   }
-  /** The server takes a secret. */
+  /** True if the server uses a secret. */
   get isUsed(): boolean {
     const { config } = this.#tool();
     return config !== undefined && 'auth' in config && config.auth !== 'none';
@@ -22,7 +22,7 @@ export class SecretEntry {
     if (!this.#value) this.#version = this.#tool().version;
     this.#value = value;
   }
-  /** After `Conflict`, the secret has to be stored again, for the settings that are shown then. */
+  /** Stores the secret. After a `Conflict`, it must be stored again, for the settings that are shown then. */
   async store(api: ToolsApi): Promise<void> {
     try {
       await api.putSecret(this.#tool().id, this.#version, this.#value);

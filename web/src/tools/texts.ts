@@ -11,7 +11,7 @@ export const EFFECT: Record<Effect, string> = {
   write: 'Write',
   destructive: 'Destructive',
 };
-/** Approvers of a call. */
+/** People who must approve a call. */
 export const APPROVAL: Record<Risk, string> = {
   autonomous: 'Never',
   approve: 'Requester',
@@ -24,7 +24,7 @@ export const STATE: Record<RegisteredFunction['state'], string> = {
   removed: 'No longer offered by the server',
 };
 /** Trust levels of a workspace, from 0. */
-export const TRUST = ['Off', 'Read only', 'As set per function', 'No questions inside the workspace'];
+export const TRUST = ['Off', 'Read only', 'As set per function', 'No approvals inside the workspace'];
 /** Problem of a server; blank if there is none. */
 export const PROBLEM: Record<ToolStatus, string> = {
   ok: '',

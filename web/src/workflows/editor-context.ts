@@ -10,7 +10,7 @@ export interface EditorContext {
 }
 export const [getEditor, setEditor] = createContext<EditorContext>();
 
-/** Agents that steps can name, with the current ones. */
+/** Options for the agents of a step, including the current ones. */
 export function agentOptions(editor: EditorContext, current: readonly string[]): [string, string][] {
   const { default_agent_id, agents } = editor.edit.fields;
   const ids = new Set([default_agent_id, ...agents, ...current]);

@@ -9,7 +9,7 @@ export const namesIn = (ws: WorkspaceState): Names => ({
   person: (id) => ws.people.members.get(id)?.name ?? 'a former member',
 });
 
-/** Channels of the user without direct ones, and the current one. */
+/** Options for a channel: the user's channels except for direct ones, and the current one. */
 export function roomOptions(ws: WorkspaceState, current: string | null): [string, string][] {
   const ids = new Set([...ws.channels.joined.map((c) => c.id), ...(current ? [current] : [])]);
   return [...ids].map((id) => [id, placeName(ws, `channel:${id}`)]);

@@ -1,7 +1,7 @@
 /** Editing of steps. Steps are found by their IDs, so that jumps and outputs survive moving. */
 import type { Step, StepKind, StepOf } from '../api/workflows';
 
-/** Jump behind the last step of a list. */
+/** Target of a jump to the end of a list. */
 export const END = 'end';
 export const STEPS_MAX = 30;
 export const BRANCHES_MIN = 2;
@@ -20,9 +20,9 @@ export interface Branch {
 /** A step, and its place in the workflow. */
 export interface PlacedStep {
   step: Step;
-  /** As in runs: steps of branches are counted, too. */
+  /** Position as in runs, where steps of branches count, too. */
   number: number;
-  /** As in errors of the server: `steps[3].branches[0][1]`. */
+  /** Path as in the server's errors: `steps[3].branches[0][1]`. */
   path: string;
   list: readonly Step[];
   /** Place in `list`. */
@@ -81,7 +81,7 @@ export function moveStep(steps: Step[], id: string, by: 1 | -1): Step[] | null {
   return isMoved ? moved : null;
 }
 
-/** The step with its jumps to one step leading to another one. */
+/** The step with its jumps to `from` redirected to `to`. */
 function withJump(step: Step, from: string, to: string): Step {
   const of = (target: string) => (target === from ? to : target);
   if (step.kind === 'condition') return { ...step, then: of(step.then), else: of(step.else) };
@@ -214,10 +214,10 @@ export function agentsOf(step: Step): { field: string; ids: string[] } {
   return { field: 'agent_id', ids: step.kind === 'agent' && step.agent_id ? [step.agent_id] : [] };
 }
 
-/** A text of a step has this input of the person who starts a run. */
+/** True if a step's text uses the input of the person who starts the run. */
 export const takesInput = (steps: readonly Step[]): boolean =>
   placedSteps(steps).some(({ step }) => /\{\{\s*input\s*\}\}/.test(templateOf(step)?.text ?? ''));
-/** A step posts in the run's conversation, or asks there before it posts elsewhere, so that a run needs one. */
+/** True if a run needs a conversation: a step posts in it, or asks there before it posts elsewhere. */
 export const posts = (steps: readonly Step[]): boolean =>
   placedSteps(steps).some(({ step }) => {
     if (step.kind === 'agent') return step.post;

@@ -6,7 +6,7 @@ import { END, jumpsOf, placedSteps, type PlacedStep } from './steps';
 /** Names for the IDs in a workflow. */
 export interface Names {
   agent(id: string): string;
-  /** As `#general`. */
+  /** Name with a hash sign, such as `#general`. */
   channel(id: string): string;
   person(id: string): string;
 }
@@ -49,7 +49,7 @@ export const OPS: Record<StepOf<'condition'>['op'], string> = {
 };
 /** Effect of a denied approval without a jump. */
 export const CANCELED = 'the run is canceled';
-/** Name of what a text is compared with. */
+/** Label of the value that a text is compared with. */
 export const WITH: Record<StepOf<'condition'>['op'], string> = {
   contains: 'Text to find',
   equals: 'Text to compare with',
@@ -81,7 +81,7 @@ export function durationText(seconds: number): string {
   return plural(seconds / size, unit);
 }
 
-/** The title, or a name for what it does. */
+/** The step's title, or a name for what it does. */
 export function stepName(step: Step, defaultAgent: string, names: Names): string {
   if (step.title) return step.title;
   return step.kind === 'agent' ? `Ask ${names.agent(step.agent_id ?? defaultAgent)}` : KINDS[step.kind];

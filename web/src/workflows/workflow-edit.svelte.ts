@@ -157,7 +157,7 @@ export class WorkflowEdit {
     const { id, version } = this.workflow;
     return this.#api.patch(id, version, patchOf(this.start, this.fields));
   }
-  /** After a conflict: the person decides, unless only the state or the owner changed. */
+  /** Handles a conflict: the person decides, unless only the state or the owner changed. */
   async #sendAgain(e: unknown): Promise<Workflow | null> {
     if (!(e instanceof Conflict)) throw e;
     const newer = e.current as Workflow;

@@ -54,7 +54,7 @@ export const changedIn = (before: WorkflowFields, after: WorkflowFields): FieldK
   FIELDS.filter((k) => !same(before[k], after[k]));
 export const pick = (fields: WorkflowFields, keys: FieldKey[]): Partial<WorkflowFields> =>
   Object.fromEntries(keys.map((k) => [k, fields[k]])) as Partial<WorkflowFields>;
-/** Only what differs. The steps are replaced as a whole. */
+/** Changed fields only; the steps are replaced as a whole. */
 export const patchOf = (before: WorkflowFields, after: WorkflowFields): WorkflowPatch =>
   pick(after, changedIn(before, after));
 
@@ -74,7 +74,7 @@ export function valueText(fields: WorkflowFields, field: FieldKey, names: Names)
   }
 }
 
-/** Parameters of errors at fields that are not part of a step. */
+/** Parameters of errors in fields outside of the steps. */
 const PLAIN = [
   ...['name', 'description', 'default_agent_id', 'agents', 'steps'],
   ...['on_message.channel_id', 'on_message.words'],
@@ -123,13 +123,16 @@ export function problemsIn(fields: WorkflowFields): Map<string, string> {
   return problems;
 }
 
-/** A list after an event or a response about one of its workflows, oldest first. An older state changes nothing. */
+/**
+ * Updates a list with a workflow from an event or a response, and keeps it sorted from oldest to newest. An
+ * older state changes nothing.
+ */
 export function withWorkflow(list: Workflow[], changed: Workflow): Workflow[] {
   const known = list.find((w) => w.id === changed.id);
   if (!known) return [...list, changed];
   return known.version > changed.version ? list : list.map((w) => (w === known ? changed : w));
 }
-/** The newest run of each workflow, with another one. */
+/** The newest run of each workflow after another run has started or changed. */
 export function withRun(
   newest: ReadonlyMap<string, WorkflowRun>,
   run: WorkflowRun,

@@ -228,7 +228,7 @@ pub struct Score {
     pub superseded: Count,
     pub never: Count,
     pub result: Count,
-    /// Missing and wrong items, for people.
+    /// Descriptions of missing and wrong items.
     pub faults: Vec<String>,
 }
 
@@ -396,7 +396,7 @@ pub fn score(dialogue: &Dialogue, outline: &Outline) -> Score {
     score
 }
 
-/// Beginnings of the words of a new value; one of them suffices.
+/// Checks for the beginnings of the words of a new value, one of which suffices.
 fn is_told(text: &str, new: &str) -> bool {
     let words = new
         .split_whitespace()
