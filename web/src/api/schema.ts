@@ -12,7 +12,7 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * Checks that the process is running
+         * Check that the process is running
          * @description **Access:** anyone.
          */
         get: operations["healthz"];
@@ -35,8 +35,8 @@ export interface paths {
         put?: never;
         /**
          * Send a request of the Model Context Protocol
-         * @description Streamable HTTP without sessions, in the revisions 2026-07-28 and 2025-11-25. Responses are JSON. The tools depend on the
-         *     scopes of the key, and act like the routes of this API.
+         * @description Streamable HTTP without sessions, revisions 2026-07-28 and 2025-11-25. Responses are JSON. The offered tools depend on
+         *     the scopes of the key, and behave like the routes of this API.
          *
          *     **Access:** no sessions; with any key.
          */
@@ -55,8 +55,8 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * Metrics for Prometheus
-         * @description With the token, if one is set; otherwise only from the same machine.
+         * Get metrics for Prometheus
+         * @description Requires the metrics token if one is set; without one, only requests from the same machine are accepted.
          *
          *     **Access:** anyone.
          */
@@ -77,7 +77,7 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * Checks that the server is ready for requests
+         * Check that the server is ready for requests
          * @description **Access:** anyone.
          */
         get: operations["readyz"];
@@ -97,7 +97,7 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * Action items of published resolutions that the caller can see, oldest first
+         * List the action items of published resolutions that the caller can see, oldest first
          * @description **Access:** every role; keys need `chat:read`.
          */
         get: operations["list_action_items"];
@@ -137,8 +137,8 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * Actions in conversations that the caller can see, newest first
-         * @description Arguments and results are null unless the caller asked the agent, decides, or is an admin.
+         * List the actions in conversations that the caller can see, newest first
+         * @description Arguments and results are null unless the caller is the requester, can decide the action, or is an admin.
          *
          *     **Access:** every role; keys need `chat:read`.
          */
@@ -182,7 +182,7 @@ export interface paths {
         put?: never;
         /**
          * Approve an action
-         * @description Fills all needs of the caller; the action starts once all needs are filled.
+         * @description Gives every approval that the caller can give; the action starts once no approval is missing.
          *
          *     **Access:** members and admins; with a session only, not a key.
          */
@@ -204,7 +204,7 @@ export interface paths {
         put?: never;
         /**
          * Deny an action
-         * @description Everyone who can approve it can deny it. The agent goes on without it.
+         * @description Everyone who can approve it can deny it. The agent continues without it.
          *
          *     **Access:** members and admins; with a session only, not a key.
          */
@@ -226,8 +226,8 @@ export interface paths {
         put?: never;
         /**
          * Report whether an action happened
-         * @description Only for the person who asked the agent, and for admins once that person can no longer read the conversation. The agent goes on
-         *     with this result.
+         * @description Allowed for the requester, and for admins once the requester can no longer read the conversation. The agent continues with
+         *     this result.
          *
          *     **Access:** every role; with a session only, not a key.
          */
@@ -272,7 +272,7 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * List agent templates: post the fields of one to create that agent
+         * List agent templates; post the fields of a template to create the agent
          * @description **Access:** every role; keys need `agents:read`.
          */
         get: operations["list_templates"];
@@ -319,7 +319,7 @@ export interface paths {
         put?: never;
         /**
          * Draft an agent from a description; stores nothing
-         * @description `POST /v1/agents` takes the draft as it is. A person can draft 10 agents per hour.
+         * @description The draft can be sent to `POST /v1/agents` unchanged. Each person can draft 10 agents per hour.
          *
          *     **Access:** members and admins; keys need `agents:write`.
          */
@@ -390,7 +390,7 @@ export interface paths {
         post?: never;
         /**
          * Archive an agent, or permanently delete it
-         * @description To delete permanently: `agents:admin`.
+         * @description To delete permanently, keys need `agents:admin`.
          *
          *     **Access:** admins; keys need `agents:delete`.
          */
@@ -399,7 +399,7 @@ export interface paths {
         head?: never;
         /**
          * Change an agent; each change creates a version
-         * @description For its status, and for the default agent: an admin, `agents:admin`.
+         * @description To change the status, or the default agent: admins; keys need `agents:admin`.
          *
          *     **Access:** members and admins; keys need `agents:write`.
          */
@@ -527,8 +527,8 @@ export interface paths {
         put?: never;
         /**
          * Start a reflection on your adaptation state in a conversation
-         * @description Requires `adaptation_allowed` in the policy, `reflection` of the agent, and `adapt` in your memory settings. While the same
-         *     reflection is queued or running, it is returned.
+         * @description Requires `adaptation_allowed` in the policy, `reflection` of the agent, and `adapt` in your memory settings. If the same
+         *     reflection is already queued or running, its task is returned.
          *
          *     **Access:** members and admins; keys need `chat:write` and `agents:use`.
          */
@@ -550,8 +550,8 @@ export interface paths {
         put?: never;
         /**
          * Write the newest replies of an agent again with a draft, for the caller only
-         * @description Of the newest completed replies in conversations that the caller can read. Nothing is posted, no tool runs, and the caller's budgets
-         *     apply. One replay of an agent runs for a person at a time.
+         * @description Covers the newest completed replies in conversations that the caller can read. Nothing is posted, no tools run, and the
+         *     caller's budgets apply. Each person can run one replay per agent at a time.
          *
          *     **Access:** members and admins; keys need `agents:write`.
          */
@@ -591,7 +591,7 @@ export interface paths {
         };
         /**
          * Get your adaptation state with an agent in a conversation
-         * @description Only your own state, neutral if there is none. It is deleted 30 days after your last message to the agent there.
+         * @description Neutral if no state is stored. A state is deleted 30 days after your last message to the agent in that conversation.
          *
          *     **Access:** every role; keys need `chat:read`.
          */
@@ -636,7 +636,7 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * Get a version as written and with its bases merged in
+         * Get a version, both as written and with its bases merged in
          * @description **Access:** every role; keys need `agents:read`.
          */
         get: operations["get_version"];
@@ -656,7 +656,7 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * Get the changes in a version
+         * Compare two versions
          * @description **Access:** every role; keys need `agents:read`.
          */
         get: operations["diff_versions"];
@@ -677,7 +677,7 @@ export interface paths {
         };
         /**
          * List your keys in this workspace, or everyone's
-         * @description With `all`: an admin.
+         * @description With `all`: admins.
          *
          *     **Access:** every role; keys need `workspace:admin`.
          */
@@ -685,7 +685,7 @@ export interface paths {
         put?: never;
         /**
          * Create an API key
-         * @description A key cannot have scopes that its creator lacks.
+         * @description A key cannot have a scope that its creator does not have.
          *
          *     **Access:** every role; keys need `workspace:admin`.
          */
@@ -708,7 +708,7 @@ export interface paths {
         post?: never;
         /**
          * Delete an API key
-         * @description A key can always revoke itself. For another person's key: an admin.
+         * @description A key can always revoke itself. For another person's key: admins.
          *
          *     **Access:** every role; keys need `workspace:admin`.
          */
@@ -936,16 +936,16 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * Get the budgets of the workspace, with what was used in the present day or month (UTC)
-         * @description Without `mine`: an admin, `workspace:admin`.
+         * Get the budgets of the workspace, with the usage of the current day or month (UTC)
+         * @description Without `mine`: admins; keys need `workspace:admin`.
          *
          *     **Access:** every role; keys need `chat:read`.
          */
         get: operations["get_budgets"];
         /**
          * Replace the budgets of the workspace
-         * @description A model call reserves 1.5 times its estimated input and its output limit in every budget that covers it, and is refused if one of
-         *     them has no room. New budgets start with what was used in the present day or month (UTC).
+         * @description A model call reserves 1.5 times its estimated input and its output limit in every budget that covers it, and is rejected if
+         *     one of them has too little left. New budgets start with the usage of the current day or month (UTC).
          *
          *     **Access:** admins; keys need `workspace:admin`.
          */
@@ -965,7 +965,7 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * Channels that the caller can see, oldest first
+         * List the channels that the caller can see, oldest first
          * @description **Access:** every role; keys need `chat:read`.
          */
         get: operations["list_channels"];
@@ -1000,7 +1000,7 @@ export interface paths {
         head?: never;
         /**
          * Change a channel's name, topic, or agent
-         * @description To set an agent: also `agents:use`.
+         * @description To set an agent, keys also need `agents:use`.
          *
          *     **Access:** members and admins; keys need `chat:write`.
          */
@@ -1018,7 +1018,7 @@ export interface paths {
         put?: never;
         /**
          * Archive a channel
-         * @description For a channel that someone else created: an admin, `workspace:admin`.
+         * @description For a channel that someone else created: admins; keys need `workspace:admin`.
          *
          *     **Access:** members and admins; keys need `chat:write`.
          */
@@ -1077,7 +1077,7 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * Members of a channel, in the order in which they joined
+         * List the members of a channel, in the order in which they joined
          * @description **Access:** every role; keys need `chat:read`.
          */
         get: operations["list_channel_members"];
@@ -1105,7 +1105,8 @@ export interface paths {
         post?: never;
         /**
          * Remove someone from a channel
-         * @description To remove someone else from a channel that you did not create: an admin, `workspace:admin`.
+         * @description To remove someone else from a channel that you did not create: admins; keys need
+         *     `workspace:admin`.
          *
          *     **Access:** members and admins; keys need `chat:write`.
          */
@@ -1143,14 +1144,14 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * Threads of a channel, latest activity first
+         * List the threads of a channel, latest activity first
          * @description **Access:** every role; keys need `chat:read`.
          */
         get: operations["list_threads"];
         put?: never;
         /**
          * Start a thread
-         * @description With an agent: also `agents:use`.
+         * @description With an agent, keys also need `agents:use`.
          *
          *     **Access:** members and admins; keys need `chat:write`.
          */
@@ -1172,7 +1173,7 @@ export interface paths {
         put?: never;
         /**
          * Unarchive a channel
-         * @description For a channel that someone else created: an admin, `workspace:admin`.
+         * @description For a channel that someone else created: admins; keys need `workspace:admin`.
          *
          *     **Access:** members and admins; keys need `chat:write`.
          */
@@ -1194,10 +1195,10 @@ export interface paths {
         put?: never;
         /**
          * Create a chat completion from an agent or the model, compatible with clients of the `OpenAI` Chat Completions API
-         * @description As `/v1/responses`, without storing anything. With `stream`, the response is an event stream of `chat.completion.chunk`
-         *     objects that ends with `[DONE]`, or with an object that has an `error`. The model is stopped if the client disconnects.
-         *     Fields that are not listed here are accepted if their values have no effect (`n: 1`, null), and otherwise rejected with
-         *     `unsupported_parameter`.
+         * @description Like `/v1/responses`, but stores nothing. With `stream`, the response is an event stream of `chat.completion.chunk`
+         *     objects that ends with `[DONE]`, or with an object that has an `error`. If the client disconnects, the model call is
+         *     canceled. Fields that are not listed here are accepted if their values have no effect (`n: 1`, null), and otherwise
+         *     rejected with `unsupported_parameter`.
          *
          *     **Access:** members and admins; keys need `agents:use`.
          */
@@ -1224,7 +1225,7 @@ export interface paths {
         post?: never;
         /**
          * Delete a record with the sentences made from it
-         * @description Its messages are compacted again by the next pass. For someone else's record: an admin.
+         * @description Its messages are compacted again by the next pass. For someone else's record: admins.
          *
          *     **Access:** members and admins; keys need `chat:write`.
          */
@@ -1244,7 +1245,7 @@ export interface paths {
         get?: never;
         put?: never;
         /**
-         * Send the summary instead of the messages again
+         * Send agents the summary again instead of the messages
          * @description **Access:** members and admins; keys need `chat:write`.
          */
         post: operations["collapse_compaction"];
@@ -1264,7 +1265,7 @@ export interface paths {
         get?: never;
         put?: never;
         /**
-         * Send the messages instead of their summary, as many as fit
+         * Send agents the messages instead of their summary, as many as fit
          * @description **Access:** members and admins; keys need `chat:write`.
          */
         post: operations["expand_compaction"];
@@ -1302,7 +1303,7 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * Published resolutions that the caller can see, newest first
+         * List the published resolutions that the caller can see, newest first
          * @description **Access:** every role; keys need `chat:read`.
          */
         get: operations["list_decisions"];
@@ -1325,7 +1326,7 @@ export interface paths {
         put?: never;
         /**
          * Open the direct channel of these people and this agent; the same participants share one channel
-         * @description With an agent: also `agents:use`.
+         * @description With an agent, keys also need `agents:use`.
          *
          *     **Access:** members and admins; keys need `chat:write`.
          */
@@ -1344,7 +1345,7 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * Durable events after a sequence number, oldest first
+         * List the durable events after a sequence number, oldest first
          * @description **Access:** every role; keys need `chat:read`.
          */
         get: operations["list_events"];
@@ -1388,7 +1389,7 @@ export interface paths {
          * @description Supports `Range` with a single range, and `If-None-Match`. Types that browsers could run are served as plain text
          *     or bytes, and as a download.
          *
-         *     Before it is attached to a message: only its uploader.
+         *     Until the file is attached to a message, only its uploader can access it.
          *
          *     **Access:** every role; keys need `chat:read`.
          */
@@ -1396,8 +1397,8 @@ export interface paths {
         put?: never;
         post?: never;
         /**
-         * Delete an upload of your own that is not attached to a message
-         * @description Only its uploader, and only before it is attached to a message.
+         * Delete your own upload that is not attached to a message yet
+         * @description Allowed only for its uploader, before it is attached to a message.
          *
          *     **Access:** members and admins; keys need `chat:write`.
          */
@@ -1416,7 +1417,7 @@ export interface paths {
         };
         /**
          * Get the metadata of a file
-         * @description Before it is attached to a message: only its uploader.
+         * @description Until the file is attached to a message, only its uploader can access it.
          *
          *     **Access:** every role; keys need `chat:read`.
          */
@@ -1448,7 +1449,7 @@ export interface paths {
         head?: never;
         /**
          * Change the title, description, agent, or context of an active fork
-         * @description To bind an agent: also `agents:use`.
+         * @description To bind an agent, keys also need `agents:use`.
          *
          *     **Access:** members and admins; keys need `chat:write`.
          */
@@ -1483,7 +1484,7 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * Records of compacted messages of a fork, in creation order
+         * List the records of compacted messages of a fork, in creation order
          * @description **Access:** every role; keys need `chat:read`.
          */
         get: operations["list_fork_compactions"];
@@ -1529,7 +1530,7 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * Messages of a fork, oldest first; without a cursor, the newest page
+         * List the messages of a fork, oldest first; without a cursor, the newest page
          * @description **Access:** every role; keys need `chat:read`.
          */
         get: operations["list_fork_messages"];
@@ -1560,7 +1561,7 @@ export interface paths {
         put: operations["choose_in_fork"];
         post?: never;
         /**
-         * Remove the chosen reply style in a fork, so that the agent, the rules, and the defaults apply
+         * Remove the chosen reply style in a fork, so that the agent, the rules, and the defaults decide
          * @description **Access:** members and admins; keys need `chat:write`.
          */
         delete: operations["reset_in_fork"];
@@ -1617,7 +1618,7 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * Get the draft of a fork's resolution, or the published one; changing it requires the `ETag`
+         * Get the draft of a fork's resolution, or the published resolution; its `ETag` is needed to change it
          * @description **Access:** every role; keys need `chat:read`.
          */
         get: operations["get_resolution"];
@@ -1627,7 +1628,7 @@ export interface paths {
         options?: never;
         head?: never;
         /**
-         * Edit the draft, or create one: from the published resolution, or empty with `If-Match: "0"`
+         * Edit the draft; without one, create it from the published resolution, or empty with `If-Match: "0"`
          * @description **Access:** members and admins; keys need `chat:write`.
          */
         patch: operations["edit_resolution"];
@@ -1641,7 +1642,7 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * Every published version of a fork's resolution, oldest first
+         * List every published version of a fork's resolution, oldest first
          * @description **Access:** every role; keys need `chat:read`.
          */
         get: operations["list_resolutions"];
@@ -1684,7 +1685,7 @@ export interface paths {
         put?: never;
         post?: never;
         /**
-         * Revoke an own permission
+         * Revoke one of your own permissions
          * @description **Access:** every role; with a session only, not a key.
          */
         delete: operations["delete_grant"];
@@ -1769,7 +1770,7 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * List members, sorted by when they joined
+         * List members in the order in which they joined
          * @description **Access:** every role; keys need `chat:read`.
          */
         get: operations["list_members"];
@@ -1790,15 +1791,15 @@ export interface paths {
         };
         /**
          * Get the caller's USER.md
-         * @description Text in which the caller tells agents about themselves in this workspace; empty if it was never written, or deleted.
+         * @description Text in which the caller tells agents about themselves in this workspace; empty if it was never written or was deleted.
          *
          *     **Access:** every role; keys need `chat:read`.
          */
         get: operations["get_user_file"];
         /**
          * Write the caller's USER.md
-         * @description Agents read it when the caller asks: with `direct` only in direct messages with agents, and records of prompts show it to the
-         *     caller only.
+         * @description Agents read it when they reply to the caller; with `direct`, only in direct messages with agents. Records of prompts show it
+         *     only to the caller.
          *
          *     **Access:** every role; keys need `chat:write`.
          */
@@ -1830,7 +1831,7 @@ export interface paths {
         post?: never;
         /**
          * Remove a member from the workspace, or leave it
-         * @description For another person: an admin.
+         * @description For another person: admins.
          *
          *     **Access:** every role; keys need `workspace:admin`.
          */
@@ -1839,7 +1840,7 @@ export interface paths {
         head?: never;
         /**
          * Change a member's role or handle
-         * @description For a role, or another person's handle: an admin, `workspace:admin`.
+         * @description To change a role, or another person's handle: admins; keys need `workspace:admin`.
          *
          *     **Access:** members and admins; keys need `chat:write`.
          */
@@ -1876,13 +1877,13 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * Export everything that the workspace stores about a user, for that user and for admins
+         * Export everything that the workspace stores about a user
          * @description `profile`, `membership`, and the lists `channels`, `messages`, `reactions`, `files`, `api_keys` (without secrets),
          *     `sessions` (only your own), `tasks`, `model_calls`, `action_items`, `memories`, `user_files`, `adaptation` (only your own),
-         *     `responses`, `audit_log`. Tasks of the kinds `reflect` and `utility` are also only in your own export. An interrupted export
-         *     is not valid JSON.
+         *     `responses`, `audit_log`. Tasks of the kinds `reflect` and `utility` are likewise included only in your own export. An
+         *     interrupted export is not valid JSON.
          *
-         *     For another person: an admin.
+         *     For another person: admins.
          *
          *     **Access:** every role; keys need `workspace:admin`.
          */
@@ -1904,7 +1905,7 @@ export interface paths {
         };
         /**
          * List the memory entries that the caller can see, newest first
-         * @description With an API key, `chat:read` lists everything but entries of the scope `agent`, which need `agents:read`.
+         * @description With an API key, `chat:read` lists all entries except those of the scope `agent`, which require `agents:read`.
          *
          *     **Access:** every role; keys need `chat:read`.
          */
@@ -1912,14 +1913,15 @@ export interface paths {
         put?: never;
         /**
          * Remember something
-         * @description An equal text with the same owner and visibility is stored once: status 200. Scope `agent`: also `agents:write`.
+         * @description An identical text with the same owner and visibility is stored only once; repeating it returns 200. For the scope `agent`,
+         *     keys also need `agents:write`.
          *
          *     **Access:** members and admins; keys need `chat:write`.
          */
         post: operations["create_memory"];
         /**
          * Forget everything about the caller, in a thread, or of an agent
-         * @description Requires exactly one parameter. For `agent_id`: `agents:write` instead.
+         * @description Requires exactly one parameter. For `agent_id`, keys need `agents:write` instead.
          *
          *     **Access:** every role; keys need `chat:write`.
          */
@@ -1938,7 +1940,7 @@ export interface paths {
         };
         /**
          * Get a memory entry
-         * @description Scope `agent`: `agents:read` instead.
+         * @description For the scope `agent`, keys need `agents:read` instead.
          *
          *     **Access:** every role; keys need `chat:read`.
          */
@@ -1947,8 +1949,8 @@ export interface paths {
         post?: never;
         /**
          * Forget a memory entry
-         * @description Removes its text from the memory, the index, and the records of prompts, and copies that were published from it.
-         *     Anyone who can change the entry can do this, and so can the person whom it is about.
+         * @description Removes its text from memory, the index, and the records of prompts, together with copies that were published from it. Anyone
+         *     who can change the entry can do this, and so can the person whom it is about.
          *
          *     **Access:** every role; keys need `chat:write`.
          */
@@ -1957,8 +1959,8 @@ export interface paths {
         head?: never;
         /**
          * Change a memory entry
-         * @description Scope `conversation`: anyone who can post there. `user` and `persona`: the person. `agent`: `agents:write`.
-         *     `organization`: admins.
+         * @description Allowed by scope: `conversation`, anyone who can post there; `user` and `persona`, that person; `agent`, callers with
+         *     `agents:write`; `organization`, admins.
          *
          *     **Access:** every role; keys need `chat:write`.
          */
@@ -2006,8 +2008,8 @@ export interface paths {
         head?: never;
         /**
          * Change the caller's memory switches
-         * @description Turning one off stops writing and use at once; existing memories stay until they are forgotten. `adapt` lets agents adapt to
-         *     the caller, if the workspace allows it.
+         * @description A switch that is turned off stops writing and use immediately; existing memories remain until they are forgotten. `adapt`
+         *     lets agents adapt to the caller, if the workspace allows it.
          *
          *     **Access:** every role; keys need `chat:write`.
          */
@@ -2029,8 +2031,8 @@ export interface paths {
         put?: never;
         post?: never;
         /**
-         * Delete a message: a tombstone stays, and its text is deleted everywhere
-         * @description For someone else's message: an admin, `workspace:admin`.
+         * Delete a message: its text is deleted everywhere, and a tombstone remains
+         * @description For someone else's message: admins; keys need `workspace:admin`.
          *
          *     **Access:** members and admins; keys need `chat:write`.
          */
@@ -2039,7 +2041,7 @@ export interface paths {
         head?: never;
         /**
          * Edit your own message; an edit triggers no agent
-         * @description Only its author.
+         * @description Only the author can edit a message.
          *
          *     **Access:** members and admins; keys need `chat:write`.
          */
@@ -2139,7 +2141,7 @@ export interface paths {
         };
         /**
          * List the nodes that share the database, by name
-         * @description Only for admins of the oldest workspace, which is that of the operator. For all others, the route does not exist.
+         * @description Only for admins of the oldest workspace, which belongs to the operator. All others get 404.
          *
          *     **Access:** admins; keys need `workspace:admin`.
          */
@@ -2190,14 +2192,14 @@ export interface paths {
         get: operations["get_persona"];
         /**
          * Replace a persona except for its status; omitted fields become blank
-         * @description A change of a text makes an approved persona `refined`: agents keep the approved text until the next approval.
+         * @description Changing a text sets an approved persona to `refined`; agents keep the approved text until the next approval.
          *
          *     **Access:** members and admins; keys need `agents:write`.
          */
         put: operations["put_persona"];
         post?: never;
         /**
-         * Delete a persona that no agent names, with its versions
+         * Delete a persona that no agent uses, with its versions
          * @description **Access:** members and admins; keys need `agents:write`.
          */
         delete: operations["delete_persona"];
@@ -2205,7 +2207,7 @@ export interface paths {
         head?: never;
         /**
          * Change a persona or its status; each change creates a version
-         * @description An approval creates a version of every agent that names the persona, directly or through its base.
+         * @description Approval creates a new version of every agent that uses the persona, directly or through its base.
          *
          *     **Access:** members and admins; keys need `agents:write`.
          */
@@ -2262,7 +2264,7 @@ export interface paths {
         get?: never;
         put?: never;
         /**
-         * Restore an earlier version as a new one, which is `refined`
+         * Restore an earlier version as a new one with the status `refined`
          * @description **Access:** members and admins; keys need `agents:write`.
          */
         post: operations["roll_back_persona"];
@@ -2306,7 +2308,7 @@ export interface paths {
         get: operations["get_prompt_profiles"];
         /**
          * Replace the reply styles of the workspace
-         * @description Agents and conversations with a preset that no longer exists are left without one.
+         * @description Agents and conversations whose preset no longer exists lose it.
          *
          *     **Access:** admins; keys need `workspace:admin`.
          */
@@ -2331,7 +2333,7 @@ export interface paths {
          * Create a response from an agent or the model, compatible with clients of the `OpenAI` Responses API
          * @description With `stream`, the response is an event stream: `response.created`, `response.in_progress`, then items and their
          *     deltas, and finally `response.completed`, `response.incomplete`, or `response.failed`; each with an increasing
-         *     `sequence_number`. The model is stopped if the client disconnects. Failed responses are not stored.
+         *     `sequence_number`. If the client disconnects, the model call is canceled. Failed responses are not stored.
          *
          *     **Access:** members and admins; keys need `agents:use`.
          */
@@ -2351,7 +2353,7 @@ export interface paths {
         };
         /**
          * Get a stored response of your own
-         * @description Only the caller's own.
+         * @description Responses of other people are not found.
          *
          *     **Access:** members and admins; keys need `agents:use`.
          */
@@ -2360,7 +2362,7 @@ export interface paths {
         post?: never;
         /**
          * Delete a stored response and its input
-         * @description Only the caller's own.
+         * @description Responses of other people are not found.
          *
          *     **Access:** members and admins; keys need `agents:use`.
          */
@@ -2379,7 +2381,7 @@ export interface paths {
         };
         /**
          * List the input of a stored response of your own
-         * @description Only the caller's own. The items of its request; those of the responses that it continues are theirs.
+         * @description Contains the items of its own request, not those of the responses that it continues.
          *
          *     **Access:** members and admins; keys need `agents:use`.
          */
@@ -2408,7 +2410,8 @@ export interface paths {
          *     `agents.files.set {agent_id,path,content}`, `agent.identity.get {thread_id?}`, `agent.identity.update {thread_id?,identity}`,
          *     `agent.identity.update_soul {thread_id?,soul}`, `agent.toggleActive {agent_id}`.
          *
-         *     Depends on the method: `agents:read`, `agents:write`, `agents:delete`, or `agents:admin`, as for the corresponding route.
+         *     The required scope depends on the method, as for the corresponding route: `agents:read`, `agents:write`, `agents:delete`, or
+         *     `agents:admin`.
          *
          *     **Access:** every role; keys need `agents:read`.
          */
@@ -2428,7 +2431,8 @@ export interface paths {
         };
         /**
          * List the runs that you can see, newest first
-         * @description Those in channels that you can read; without a channel, those that you started, those of your workflows, and for admins all.
+         * @description Includes runs in channels that you can read. Runs without a channel are visible to their requester, the workflow's owner, and
+         *     admins.
          *
          *     **Access:** every role; keys need `chat:read`.
          */
@@ -2472,7 +2476,7 @@ export interface paths {
         put?: never;
         /**
          * Cancel a run and its tasks; one that has ended is returned unchanged
-         * @description Its requester, the workflow's owner, and admins, also with `agents:admin`.
+         * @description Allowed for its requester, the workflow's owner, and admins, whose keys need `agents:admin`.
          *
          *     **Access:** members and admins; keys need `chat:write`.
          */
@@ -2494,7 +2498,8 @@ export interface paths {
         put?: never;
         /**
          * Resume a failed run with the step that failed; completed steps keep their outputs
-         * @description Its requester, the workflow's owner, and admins, also with `agents:admin`. It goes on with the requester's rights.
+         * @description Allowed for its requester, the workflow's owner, and admins, whose keys need `agents:admin`. The run continues with the
+         *     requester's rights.
          *
          *     **Access:** members and admins; keys need `agents:use` and `chat:write`.
          */
@@ -2617,7 +2622,7 @@ export interface paths {
         post?: never;
         /**
          * Delete a schedule with its slots
-         * @description The owner or an admin.
+         * @description Allowed for the owner and for admins.
          *
          *     **Access:** members and admins; keys need `chat:write`.
          */
@@ -2626,7 +2631,7 @@ export interface paths {
         head?: never;
         /**
          * Change, pause, or resume a schedule
-         * @description The owner; admins can pause it, and resume one that an admin paused.
+         * @description Allowed for the owner. Admins can pause any schedule, and resume one that an admin paused.
          *
          *     **Access:** members and admins; keys need `chat:write`.
          */
@@ -2644,7 +2649,7 @@ export interface paths {
         put?: never;
         /**
          * Run a schedule now
-         * @description Only the owner.
+         * @description Allowed only for the owner.
          *
          *     **Access:** members and admins; keys need `chat:write` and `agents:use`.
          */
@@ -2663,7 +2668,7 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * List the slots of a schedule that came, newest first
+         * List the past slots of a schedule, newest first
          * @description **Access:** every role; keys need `chat:read`.
          */
         get: operations["list_slots"];
@@ -2684,8 +2689,7 @@ export interface paths {
         };
         /**
          * Search messages, resolutions, and thread titles
-         * @description Returns messages that the caller can see now; never deleted messages, notices, or unfinished
-         *     replies.
+         * @description Returns messages that the caller can currently see, but never deleted messages, notices, or unfinished replies.
          *
          *     **Access:** every role; keys need `chat:read`.
          */
@@ -2706,7 +2710,7 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * Initial state of a client, at exactly one sequence number of the event log
+         * Get the initial state of a client, as of a single sequence number of the event log
          * @description **Access:** every role; keys need `chat:read`.
          */
         get: operations["get_snapshot"];
@@ -2726,7 +2730,7 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * Tasks in conversations that the caller can see, and the caller's own tasks of `/v1/responses`
+         * List the tasks in conversations that the caller can see, and the caller's own tasks from `/v1/responses`
          * @description Tasks of the kinds `reflect`, `utility`, `catch_up`, and `replay` are listed for their requester only.
          *
          *     **Access:** every role; keys need `chat:read`.
@@ -2749,8 +2753,8 @@ export interface paths {
         };
         /**
          * Get a task
-         * @description For a task of the Responses API: its requester or an admin. A delegated task, or one of a run, has its brief and answer for those who
-         *     may see them.
+         * @description A task of the Responses API is visible to its requester and to admins. Delegated tasks and tasks of runs include the brief and
+         *     the answer if the caller can see them.
          *
          *     **Access:** every role; keys need `chat:read`.
          */
@@ -2773,8 +2777,8 @@ export interface paths {
         get?: never;
         put?: never;
         /**
-         * Cancel a task or its tree; partial replies stay
-         * @description For a task of the Responses API: its requester or an admin.
+         * Cancel a task or its tree; partial replies are kept
+         * @description A task of the Responses API can be canceled by its requester and by admins.
          *
          *     **Access:** members and admins; keys need `chat:write`.
          */
@@ -2813,7 +2817,7 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * Get the cases of a replay, for 7 days
+         * Get the cases of a replay, which are kept for 7 days
          * @description Only for its requester. Replies in conversations that the caller can no longer read are skipped.
          *
          *     **Access:** every role; keys need `chat:read`.
@@ -2838,7 +2842,7 @@ export interface paths {
         put?: never;
         /**
          * Retry a failed or canceled task
-         * @description For someone else's task: an admin, `workspace:admin`.
+         * @description For someone else's task: admins; keys need `workspace:admin`.
          *
          *     **Access:** members and admins; keys need `chat:write` and `agents:use`.
          */
@@ -2891,7 +2895,7 @@ export interface paths {
         head?: never;
         /**
          * Change the title, agent, status, or memory of a thread
-         * @description To bind an agent: also `agents:use`.
+         * @description To bind an agent, keys also need `agents:use`.
          *
          *     **Access:** members and admins; keys need `chat:write`.
          */
@@ -2906,9 +2910,9 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * Summary of the newest messages of a thread, written without a model
-         * @description After `POST`, what the model wrote for the caller, until a message is added, edited, or deleted, at most for 24 hours. Reads up to
-         *     500 messages. Forks are summarized by their results.
+         * Get a summary of the newest messages of a thread, written without a model
+         * @description After `POST`, returns the summary that the model wrote for the caller, until a message is added, edited, or deleted, and for
+         *     at most 24 hours. Reads up to 500 messages. Forks are summarized by their results.
          *
          *     **Access:** every role; keys need `chat:read`.
          */
@@ -2916,8 +2920,8 @@ export interface paths {
         put?: never;
         /**
          * Have a model write the summary, for the caller only
-         * @description For 20 or more messages. `GET` returns the result. A person can request 20 per hour; an active task for the same messages is
-         *     returned again.
+         * @description Requires 20 or more messages. `GET` returns the result. Each person can request 20 per hour; if a task for the same messages
+         *     is active, it is returned.
          *
          *     **Access:** every role; keys need `chat:read` and `agents:use`.
          */
@@ -2936,7 +2940,7 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * Records of compacted messages of a thread, in creation order
+         * List the records of compacted messages of a thread, in creation order
          * @description **Access:** every role; keys need `chat:read`.
          */
         get: operations["list_thread_compactions"];
@@ -2989,7 +2993,7 @@ export interface paths {
         put: operations["follow_thread"];
         post?: never;
         /**
-         * Reset the follow level to mentions only
+         * Reset the follow level of a thread to mentions only
          * @description **Access:** every role; keys need `chat:write`.
          */
         delete: operations["unfollow_thread"];
@@ -3006,15 +3010,15 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * Forks of a thread, oldest first
+         * List the forks of a thread, oldest first
          * @description **Access:** every role; keys need `chat:read`.
          */
         get: operations["list_forks"];
         put?: never;
         /**
          * Fork a thread at a message; at most 7 forks of a thread can be active
-         * @description With an agent or `collaborators`: also `agents:use`. With `collaborators`, the agents work on the goal, and the draft of the
-         *     result waits for the caller.
+         * @description With an agent or `collaborators`, keys also need `agents:use`. Collaborators work on the goal, and then the draft of the
+         *     result waits for the caller's review.
          *
          *     **Access:** members and admins; keys need `chat:write`.
          */
@@ -3033,7 +3037,7 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * Messages of a thread's main line, oldest first; without a cursor, the newest page
+         * List the messages of a thread's main line, oldest first; without a cursor, the newest page
          * @description **Access:** every role; keys need `chat:read`.
          */
         get: operations["list_messages"];
@@ -3064,7 +3068,7 @@ export interface paths {
         put: operations["choose_in_thread"];
         post?: never;
         /**
-         * Remove the chosen reply style in a thread, so that the agent, the rules, and the defaults apply
+         * Remove the chosen reply style in a thread, so that the agent, the rules, and the defaults decide
          * @description **Access:** members and admins; keys need `chat:write`.
          */
         delete: operations["reset_in_thread"];
@@ -3102,14 +3106,14 @@ export interface paths {
         };
         /**
          * List the tools of the workspace, oldest first
-         * @description `config` is only in the response to callers with `agents:admin`.
+         * @description `config` is returned only to callers with `agents:admin`.
          *
          *     **Access:** every role; keys need `agents:read`.
          */
         get: operations["list_tools"];
         put?: never;
         /**
-         * Register a tool: a server of the Model Context Protocol, or a function of clients
+         * Register a tool: a server of the Model Context Protocol, or a function that clients run
          * @description The functions of a server are not read yet: store its secret, then refresh it.
          *
          *     **Access:** admins; keys need `agents:admin`.
@@ -3130,7 +3134,7 @@ export interface paths {
         };
         /**
          * Get a tool
-         * @description `config` is only in the response to callers with `agents:admin`.
+         * @description `config` is returned only to callers with `agents:admin`.
          *
          *     **Access:** every role; keys need `agents:read`.
          */
@@ -3138,14 +3142,14 @@ export interface paths {
         put?: never;
         post?: never;
         /**
-         * Delete a tool that no agent names, with its secret
+         * Delete a tool that no agent uses, with its secret
          * @description **Access:** admins; keys need `agents:admin`.
          */
         delete: operations["delete_tool"];
         options?: never;
         head?: never;
         /**
-         * Change a tool; takes effect with the next call
+         * Change a tool; changes apply from the next call
          * @description **Access:** admins; keys need `agents:admin`.
          */
         patch: operations["patch_tool"];
@@ -3161,14 +3165,14 @@ export interface paths {
         get?: never;
         /**
          * Accept a function as it is defined now, so that agents can use it
-         * @description Another definition than the one with this hash is a 409 with the current tool.
+         * @description If the definition no longer has this hash, the response is 409 with the current tool.
          *
          *     **Access:** admins; keys need `agents:admin`.
          */
         put: operations["accept_tool_function"];
         post?: never;
         /**
-         * Withdraw a function: agents cannot use it any longer
+         * Withdraw a function, so that agents can no longer use it
          * @description **Access:** admins; keys need `agents:admin`.
          */
         delete: operations["withdraw_tool_function"];
@@ -3232,7 +3236,7 @@ export interface paths {
         };
         /**
          * Get the usage of agents and models by person, agent, month, or model
-         * @description For other people, or for everyone: an admin, `workspace:admin`. Costs are null for people to whom the policy does not show them.
+         * @description For the usage of other people: admins; keys need `workspace:admin`. Costs are null if the policy hides them from the caller.
          *
          *     **Access:** every role; keys need `chat:read`.
          */
@@ -3253,7 +3257,7 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * List what waits for the caller: actions to decide, drafts to review, own permissions, and warnings for admins
+         * List the items that wait for the caller: actions to decide, drafts to review, active permissions, and warnings for admins
          * @description **Access:** every role; keys need `chat:read`.
          */
         get: operations["get_waiting"];
@@ -3273,7 +3277,7 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * List workflows to begin with: post one to create it
+         * List workflow templates; post one to create the workflow
          * @description **Access:** every role; keys need `agents:read`.
          */
         get: operations["list_recipes"];
@@ -3323,15 +3327,15 @@ export interface paths {
         get: operations["get_workflow"];
         /**
          * Replace a workflow except for its status; omitted fields are reset to their defaults
-         * @description Its owner; for workflows of others: an admin, also with `agents:admin`.
+         * @description For another person's workflow: admins; keys need `agents:admin`.
          *
          *     **Access:** members and admins; keys need `agents:write`.
          */
         put: operations["put_workflow"];
         post?: never;
         /**
-         * Archive a workflow: it starts no runs
-         * @description Its owner; for workflows of others: an admin, also with `agents:admin`. `PATCH` with the status `active` brings it back.
+         * Archive a workflow, so that it starts no more runs
+         * @description For another person's workflow: admins; keys need `agents:admin`. `PATCH` with the status `active` restores it.
          *
          *     **Access:** members and admins; keys need `agents:write`.
          */
@@ -3340,8 +3344,8 @@ export interface paths {
         head?: never;
         /**
          * Change a workflow; each change creates a version
-         * @description Its owner; for workflows of others: an admin, also with `agents:admin`. An admin takes a workflow over with the own ID as
-         *     `owner_id`.
+         * @description For another person's workflow: admins; keys need `agents:admin`. Admins take over a workflow by setting `owner_id` to
+         *     their own ID.
          *
          *     **Access:** members and admins; keys need `agents:write`.
          */
@@ -3359,7 +3363,7 @@ export interface paths {
         put?: never;
         /**
          * Restore an earlier version as a new one; name, owner, and status are unchanged
-         * @description Its owner; for workflows of others: an admin, also with `agents:admin`.
+         * @description For another person's workflow: admins; keys need `agents:admin`.
          *
          *     **Access:** members and admins; keys need `agents:write`.
          */
@@ -3534,7 +3538,7 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * List model servers that answer on the usual ports of the server's machine
+         * List model servers that respond on the usual ports of the server's machine
          * @description Empty if a server is connected already, or if the workspace may not use local addresses.
          *
          *     **Access:** admins; keys need `workspace:admin`.
@@ -3562,7 +3566,8 @@ export interface paths {
         get: operations["get_model_connection"];
         /**
          * Connect a model server: test the settings, then store them
-         * @description They take effect with the next call. A failed test is a 422 with the cause, unless `force` is true.
+         * @description The settings apply from the next call. If the test fails, the response is 422 with the cause,
+         *     unless `force` is true.
          *
          *     **Access:** admins; keys need `workspace:admin`.
          */
@@ -3610,7 +3615,7 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * Opens a WebSocket for live events
+         * Open a WebSocket for live events
          * @description **Access:** every role; keys need `chat:read`.
          */
         get: operations["open_socket"];
@@ -3638,9 +3643,9 @@ export interface components {
             /** @description Hash of the definition that the admin has read. */
             definition_hash: string;
             effect: components["schemas"]["Effect"];
-            /** @description At least `approve` for a destructive function. */
+            /** @description Required approval; at least `approve` for a destructive function. */
             risk: components["schemas"]["Risk"];
-            /** @description For people, 1 to 80 characters; by default the server's. */
+            /** @description Title for people, 1 to 80 characters; the server's by default. */
             title?: string | null;
         };
         Accepted: {
@@ -3682,37 +3687,40 @@ export interface components {
             requested_by: components["schemas"]["UserId"];
             /**
              * Format: int64
-             * @description Counted from 1.
+             * @description Number of the round, starting at 1.
              */
             round: number;
             /**
              * Format: int64
-             * @description Position in its round, from 1.
+             * @description Position in the round, starting at 1.
              */
             call: number;
             /** @description Name for approval rules, such as `search` or `mcp:LABEL.NAME`. */
             name: string;
-            /** @description Name by which the model called it, such as `search_messages`. */
+            /** @description Name by which the model called the function, such as `search_messages`. */
             function: string;
             /** @description Name for people, such as `Create an issue`. */
             title: string;
             tool: components["schemas"]["ToolId"] | null;
             effect: components["schemas"]["Effect"];
             state: components["schemas"]["ActionState"];
-            /** @description Only for the requester, deciders, and admins who can read the conversation; null for others, in events, and once removed. */
+            /**
+             * @description Arguments, for the requester, for people who can decide, and for admins who can read the conversation; null for others, in
+             *     events, and once removed.
+             */
             arguments: Record<string, unknown> | null;
             /**
-             * @description Send it back to approve or deny. Only for those who can see the arguments, even once these were removed: it would
-             *     confirm guesses.
+             * @description Hash to send back when approving or denying. Only for people who can see the arguments, even after the arguments were
+             *     removed, because the hash would confirm guesses.
              */
             arguments_hash: string | null;
-            /** @description Sources that the agent had seen, besides the requester's own messages; empty in events. */
+            /** @description Sources that the agent had seen in addition to the requester's own messages; empty in events. */
             sources: components["schemas"]["SourceLabel"][];
             needs: components["schemas"]["Need"][];
             granted_by: components["schemas"]["GrantedBy"] | null;
-            /** @description The requester can approve it for an hour. */
+            /** @description True if the requester can approve the function for an hour. */
             grantable: boolean;
-            /** @description Like `arguments`. */
+            /** @description Result, with the same visibility as `arguments`. */
             result: string | null;
             /**
              * Format: int64
@@ -3749,12 +3757,12 @@ export interface components {
         ActionId: string;
         /** @description An action item and its resolution. */
         ActionItem: {
-            /** @description Stays the same across versions of the resolution. */
+            /** @description ID of the item, which stays the same across versions of the resolution. */
             id: components["schemas"]["ActionItemId"];
             text: string;
             owner_id: components["schemas"]["UserId"] | null;
             owner_name: string | null;
-            /** @description `YYYY-MM-DD` */
+            /** @description Due date as `YYYY-MM-DD`. */
             due: string | null;
             done: boolean;
             sources: components["schemas"]["MessageId"][];
@@ -3803,13 +3811,13 @@ export interface components {
          *
          *     `waiting`: People must decide.
          *
-         *     `approved`: It can start.
+         *     `approved`: The action can start.
          *
-         *     `expired`: Nobody decided in time, or it did not start in time.
+         *     `expired`: Nobody decided in time, or the action did not start in time.
          *
-         *     `cancelled`: Its task was stopped or has ended, or a condition of its approval no longer holds.
+         *     `cancelled`: The task was stopped or has ended, or a condition of its approval no longer holds.
          *
-         *     `unknown`: It started, and nobody knows whether it happened; a person settles it.
+         *     `unknown`: The action started, but its result is unknown; a person settles it.
          * @enum {string}
          */
         ActionState: "waiting" | "approved" | "denied" | "expired" | "cancelled" | "running" | "done" | "failed" | "unknown";
@@ -3833,7 +3841,7 @@ export interface components {
             user_skill: components["schemas"]["UserSkill"];
             task_complexity: components["schemas"]["TaskComplexity"];
             last_event: components["schemas"]["LastEvent"] | null;
-            /** @description Scores of the caller's newest messages that asked the agent, oldest first. */
+            /** @description Scores of the caller's newest messages to the agent, oldest first. */
             scores: components["schemas"]["MessageScore"][];
         };
         /** @description The agent's responsibilities; included in the system prompt. */
@@ -3858,7 +3866,7 @@ export interface components {
             identity: string | null;
             /**
              * Format: int32
-             * @description 4096 if unset; null if inherited from a base.
+             * @description Output limit in tokens; 4096 if unset, null if inherited from a base.
              */
             max_output_tokens: number | null;
             /** Format: double */
@@ -3880,7 +3888,7 @@ export interface components {
             metadata: {
                 [key: string]: string;
             };
-            /** @description Fields that are stored but not yet in use. */
+            /** @description Fields that are stored but have no effect yet. */
             not_in_force: string[];
             created_by: components["schemas"]["UserId"] | null;
         };
@@ -3895,16 +3903,16 @@ export interface components {
             to: number;
             changes: components["schemas"]["FieldChange"][];
         };
-        /** @description Fields of an agent that is not stored. `POST /v1/agents` takes them as they are. */
+        /** @description Fields of an agent that is not stored. They can be sent to `POST /v1/agents` unchanged. */
         AgentDraft: {
-            /** @description A free handle of the workspace. */
+            /** @description A handle that is not taken in the workspace. */
             name: string;
             display_name: string | null;
             description: string | null;
             /** @description Markdown. */
             instructions: string;
             capabilities: string[];
-            /** @description Never `primary`. */
+            /** @description Role; never `primary`. */
             role: components["schemas"]["AgentRole"];
         };
         /** @description Fields of `POST /v1/agents/draft`. */
@@ -3926,7 +3934,7 @@ export interface components {
             thread_id: components["schemas"]["ThreadId"] | null;
             fork_id: components["schemas"]["ForkId"] | null;
             data: {
-                /** @description Complete, except for an agent with more than 16 KiB that changed with its base: that comes as in lists. */
+                /** @description The complete agent. An agent of more than 16 KiB that changed with its base is included in the form used in lists. */
                 agent: components["schemas"]["AgentSummary"];
             };
         };
@@ -3973,11 +3981,11 @@ export interface components {
             instructions?: string;
             /** @description Markdown, at most 256 KiB: the text of IDENTITY.md. */
             identity?: string | null;
-            /** @description Null: the base's model, or else the server's default. */
+            /** @description Model; null for the base's model, or otherwise the server's default. */
             model?: string | null;
             /**
              * Format: int32
-             * @description 1 to 1000000; 4096 by default.
+             * @description Output limit in tokens, 1 to 1000000; 4096 by default.
              */
             max_output_tokens?: number | null;
             /**
@@ -4003,13 +4011,13 @@ export interface components {
             reflection?: components["schemas"]["Reflection"] | null;
             trust?: components["schemas"]["Trust"] | null;
             persona_id?: components["schemas"]["PersonaId"] | null;
-            /** @description Its last approved text when the version was made. Set by the server; ignored in requests. */
+            /** @description The persona's last approved text when the version was made. Set by the server; ignored in requests. */
             persona_text?: string | null;
             base_profile_id?: components["schemas"]["AgentId"] | null;
             access_control?: components["schemas"]["AccessControl"] | null;
-            /** @description True if `/v1/responses` stores responses if the request does not set `store`. */
+            /** @description Whether `/v1/responses` stores responses by default, for requests that do not set `store`. */
             store?: boolean | null;
-            /** @description Requests cannot opt out of `store`. */
+            /** @description True if requests cannot opt out of storing responses. */
             store_required?: boolean | null;
             /** @description True by default; false for an agent that only serves as a base. */
             mentionable?: boolean | null;
@@ -4032,7 +4040,7 @@ export interface components {
         AgentStep: {
             agent_id: components["schemas"]["AgentId"] | null;
             prompt: string;
-            /** @description The answer is a reply in the run's thread. */
+            /** @description True if the answer is posted as a reply in the run's thread. */
             post: boolean;
         };
         /** @description An agent with the fields included in lists and events. */
@@ -4048,9 +4056,9 @@ export interface components {
             capabilities: string[];
             /** @description `primary` is the workspace's default agent. */
             role: components["schemas"]["AgentRole"];
-            /** @description Null: the base's model, or else the server's default. */
+            /** @description Model; null for the base's model, or otherwise the server's default. */
             model: string | null;
-            /** @description Omitted in events, because it depends on the server's settings. */
+            /** @description The model that replies. Omitted in events, because it depends on the server's settings. */
             effective_model?: components["schemas"]["EffectiveModel"];
             /** @description False for an agent that only serves as a base. */
             mentionable: boolean;
@@ -4090,7 +4098,8 @@ export interface components {
         ApiKeyId: string;
         ApprovalRule: {
             /**
-             * @description `search`, `read`, `remember`, `web_fetch`, `code`, `delegate`, `post_elsewhere`, `mcp:LABEL.NAME`, or `mcp:LABEL.*`.
+             * @description Action: `search`, `read`, `remember`, `web_fetch`, `code`, `delegate`, `post_elsewhere`, `mcp:LABEL.NAME`, or
+             *     `mcp:LABEL.*`.
              * @example search
              */
             action: string;
@@ -4098,7 +4107,7 @@ export interface components {
             user_id?: components["schemas"]["UserId"] | null;
             /**
              * Format: int32
-             * @description Seconds; 1 to 604800.
+             * @description Time in seconds within which the action must be approved; 1 to 604800.
              */
             timeout_s?: number | null;
         };
@@ -4108,18 +4117,18 @@ export interface components {
             user_id: components["schemas"]["UserId"] | null;
             /** Format: int32 */
             timeout_s: number;
-            /** @description A later step, or `end`, if it is denied or expires; the run is canceled if null. */
+            /** @description A later step, or `end`, to which the run jumps if the approval is denied or expires; null cancels the run. */
             else: string | null;
         };
         /**
          * @description Time for which an approval holds.
          *
-         *     `hour`: Further calls of the function in this conversation need no question for an hour.
+         *     `hour`: Further calls of the function in this conversation need no approval for an hour.
          * @enum {string}
          */
         ApprovalTerm: "hour";
         ApproveForm: {
-            /** @description Hash of the action that the caller saw. */
+            /** @description `arguments_hash` of the action that the caller reviewed. */
             arguments_hash: string;
             for?: components["schemas"]["ApprovalTerm"] | null;
         };
@@ -4139,7 +4148,7 @@ export interface components {
             message: string;
         };
         /**
-         * @description Result of a model call; `retry` if another call followed.
+         * @description Result of a model call; `retry` if another attempt followed.
          * @enum {string}
          */
         AttemptOutcome: "running" | "completed" | "failed" | "cancelled" | "retry";
@@ -4153,7 +4162,7 @@ export interface components {
             error: components["schemas"]["AttemptError"] | null;
             /**
              * Format: int64
-             * @description Wait after this attempt, before the next one.
+             * @description Delay between this attempt and the next one, in milliseconds.
              */
             waited_ms: number;
         };
@@ -4192,9 +4201,9 @@ export interface components {
         /**
          * @description Header that contains the secret.
          *
-         *     `bearer`: `Authorization: Bearer SECRET`
+         *     `bearer`: Header `Authorization: Bearer SECRET`.
          *
-         *     `header`: In the header `header`.
+         *     `header`: The header named in `header`.
          * @enum {string}
          */
         AuthKind: "none" | "bearer" | "header";
@@ -4202,7 +4211,7 @@ export interface components {
         AuthorKind: "human" | "agent" | "system";
         Avatar: {
             emoji?: string | null;
-            /** @description `#rrggbb` */
+            /** @description Color as `#rrggbb`. */
             color?: string | null;
             file_id?: components["schemas"]["FileId"] | null;
         };
@@ -4214,7 +4223,7 @@ export interface components {
             version: number;
         };
         /**
-         * @description Context that the agent of a delegated task gets.
+         * @description Context that the agent of a delegated task receives.
          *
          *     `brief`: The brief alone.
          *
@@ -4222,10 +4231,10 @@ export interface components {
          * @enum {string}
          */
         BriefContext: "brief" | "conversation";
-        /** @description A statement of a brief. */
+        /** @description A fact stated in a brief. */
         BriefFact: {
             text: string;
-            /** @description Messages that say it; empty if none was found, and then the agent is told so. */
+            /** @description Messages that state the fact; if empty, the agent sees the fact as not verified. */
             sources: components["schemas"]["MessageId"][];
         };
         /** @description Token budget of the prompt. */
@@ -4254,34 +4263,34 @@ export interface components {
             channel_id: components["schemas"]["ChannelId"] | null;
             thread_id: components["schemas"]["ThreadId"] | null;
             fork_id: components["schemas"]["ForkId"] | null;
-            /** @description An admin changed the budgets, or a call brought some to their warning or limit. */
+            /** @description An admin changed the budgets, or the usage of some reached their warning or limit. */
             data: {
                 /**
                  * Format: int64
-                 * @description Version of the list.
+                 * @description Version of the list of budgets.
                  */
                 version: number;
             };
         };
-        /** @description Fields that only the server sets are ignored, so that a list can be sent back. */
+        /** @description Fields that only the server sets are ignored, so the list from `GET` can be sent back. */
         BudgetForm: {
             scope: components["schemas"]["BudgetScope"];
-            /** @description `user_…` or `agent_…`; null for each person or agent, and for the workspace. */
+            /** @description `user_…` or `agent_…`; null for a limit on each person or agent, or on the workspace. */
             subject_id?: string | null;
             period: components["schemas"]["BudgetPeriod"];
             /**
              * Format: double
-             * @description In US dollars. A budget has exactly one of the two limits.
+             * @description Limit in US dollars; a budget has either this or `limit_tokens`.
              */
             limit_usd?: number | null;
             /**
              * Format: int64
-             * @description Input and output together.
+             * @description Limit on input and output tokens together.
              */
             limit_tokens?: number | null;
             /**
              * Format: double
-             * @description Part of the limit from which on admins are warned; 0.8 by default.
+             * @description Fraction of the limit at which admins are warned; 0.8 by default.
              */
             warn_at?: number | null;
             /** Format: double */
@@ -4298,7 +4307,7 @@ export interface components {
             data: components["schemas"]["UsageBudget"][];
         };
         /**
-         * @description Time after which a budget starts again, in UTC.
+         * @description Period after which a budget is reset, in UTC.
          * @enum {string}
          */
         BudgetPeriod: "day" | "month";
@@ -4325,7 +4334,7 @@ export interface components {
         /**
          * @description Extent of a cancellation.
          *
-         *     `task`: The task, everything that it asked for, and the later links of its chain.
+         *     `task`: The task, the tasks that it started, and the later links of its chain.
          *
          *     `tree`: Everything active in the tree of the task, even if the root has ended.
          * @enum {string}
@@ -4340,7 +4349,7 @@ export interface components {
             from_seq: number | null;
             /**
              * Format: int64
-             * @description `seq` of the last one.
+             * @description `seq` of the last message that was read; null if there is none.
              */
             to_seq: number | null;
             /**
@@ -4357,16 +4366,16 @@ export interface components {
             by: string;
             left_out: components["schemas"]["CatchUpLeftOut"];
         };
-        /** @description Parts of the range that the lines do not cover. */
+        /** @description Parts of the range that are not covered by the lines. */
         CatchUpLeftOut: {
             /**
              * Format: int64
-             * @description Sentences for which there was no room in 12 lines.
+             * @description Number of sentences for which there was no room in 12 lines.
              */
             lines: number;
             /**
              * Format: int64
-             * @description Older messages that were not read; counting stops at 10,000.
+             * @description Number of older messages that were not read, at most 10,000.
              */
             messages: number;
         };
@@ -4378,7 +4387,7 @@ export interface components {
             sources: components["schemas"]["MessageId"][];
         };
         /**
-         * @description Kind of cause of a run.
+         * @description Kind of the cause of a run.
          *
          *     `manual`: A person.
          * @enum {string}
@@ -4388,7 +4397,7 @@ export interface components {
         ChainStep: {
             /**
              * Format: int64
-             * @description The first is 1.
+             * @description Number of the turn, starting at 1.
              */
             step: number;
             /** Format: int64 */
@@ -4400,7 +4409,7 @@ export interface components {
             title: string;
             /**
              * Format: int64
-             * @description Number of functions that are not offered until an admin accepts the difference.
+             * @description Number of functions that are not offered until an admin accepts the change.
              */
             changed_functions: number;
         };
@@ -4408,7 +4417,7 @@ export interface components {
         Channel: {
             id: components["schemas"]["ChannelId"];
             workspace_id: components["schemas"]["WorkspaceId"];
-            /** @description Never changes. */
+            /** @description Kind of the channel; never changes. */
             kind: components["schemas"]["ChannelKind"];
             /** @description Null for direct channels. */
             name: string | null;
@@ -4443,13 +4452,13 @@ export interface components {
         /**
          * @description Messages that the agent of a channel replies to.
          *
-         *     `off`: None in this channel: its mention there is text.
+         *     `off`: No messages; a mention of the agent in the channel is plain text.
          *
          *     `mentions`: Mentions.
          *
-         *     `roots`: Also the first message of each thread, if it mentions nobody.
+         *     `roots`: Mentions, and the first message of each thread if it mentions nobody.
          *
-         *     `all`: Also every message without a mention in threads that start in this mode.
+         *     `all`: As for `roots`, and every message without a mention in threads that were started in this mode.
          * @enum {string}
          */
         ChannelAgentMode: "off" | "mentions" | "roots" | "all";
@@ -4508,18 +4517,18 @@ export interface components {
         };
         /** @description A chat completion. */
         ChatCompletion: {
-            /** @description `chatcmpl-…` */
+            /** @description ID of the completion: `chatcmpl-…`. */
             id: string;
             /** @enum {string} */
             object: "chat.completion";
             /**
              * Format: int64
-             * @description Seconds since 1970.
+             * @description Creation time, in seconds since 1970.
              */
             created: number;
             /** @description The model that was used, which may differ from the requested one. */
             model: string;
-            /** @description Exactly one. */
+            /** @description Choices; always exactly one. */
             choices: components["schemas"]["CompletionChoice"][];
             usage: components["schemas"]["CompletionUsage"] | null;
         };
@@ -4581,9 +4590,9 @@ export interface components {
             /** @enum {string} */
             type: "typing";
         };
-        /** @description Agents that work on a goal in a fork, in turns. */
+        /** @description Collaboration of agents that take turns working on a goal in a fork. */
         Collaboration: {
-            /** @description In the order of their turns. */
+            /** @description Agents in the order of their turns. */
             agents: components["schemas"]["AgentId"][];
             /**
              * Format: int64
@@ -4623,7 +4632,7 @@ export interface components {
              */
             max_tokens?: number | null;
         };
-        /** @description Number of messages of an agent; of all people if `agent_id` is null. */
+        /** @description Number of messages by an agent, or by all people if `agent_id` is null. */
         CompactedAuthor: {
             agent_id: components["schemas"]["AgentId"] | null;
             /** Format: int64 */
@@ -4661,7 +4670,7 @@ export interface components {
             sources: components["schemas"]["MessageId"][];
         };
         CompactionItems: {
-            /** @description Also preferences. */
+            /** @description Facts and preferences. */
             facts: components["schemas"]["CompactionItem"][];
             people: components["schemas"]["CompactionItem"][];
             projects: components["schemas"]["CompactionItem"][];
@@ -4681,24 +4690,25 @@ export interface components {
             task_id: components["schemas"]["TaskId"] | null;
             last_compacted_at: components["schemas"]["Timestamp"] | null;
             /**
-             * @description Number of unsummarized messages at which the older ones are summarized before a reply; null if this is turned
-             *     off.
+             * @description Number of unsummarized messages at which the older ones are summarized before a reply; null if compaction is
+             *     turned off.
              */
             threshold: number | null;
         };
-        /** @description Compaction of conversations, for agents that set none. */
+        /** @description Compaction of conversations, for agents that do not set a strategy. */
         CompactionPolicy: {
             /** @default standard */
             default: components["schemas"]["Compaction"];
             /**
-             * @description By part of the mode: `thread:NAME`, `direct:NAME`, or `fork:NAME`, with the agent's name. The longest match wins.
+             * @description Strategy by prefix of the mode: `thread:NAME`, `direct:NAME`, or `fork:NAME`, with the agent's name. The longest match
+             *     wins.
              * @default {}
              */
             by_mode: {
                 [key: string]: components["schemas"]["Compaction"];
             };
         };
-        /** @description Fields of `PolicyPatch::compaction`: omitted ones stay, and a null removes a mode. */
+        /** @description Fields of `PolicyPatch::compaction`; omitted fields are unchanged, and null removes a mode. */
         CompactionPolicyPatch: {
             default?: components["schemas"]["Compaction"];
             /** @description At most 100 modes. */
@@ -4719,7 +4729,7 @@ export interface components {
             message_count: number;
             /**
              * Format: int64
-             * @description Estimated tokens of the messages, and of the sentences that replace them.
+             * @description Estimated size of the messages in tokens; `tokens_after` is the size of the sentences that replace them.
              */
             tokens_before: number;
             /** Format: int64 */
@@ -4727,7 +4737,7 @@ export interface components {
             agents: components["schemas"]["CompactedAuthor"][];
             summary_markdown: string;
             memory_json: components["schemas"]["CompactionItems"];
-            /** @description Number of sentences that were not kept, by kind. */
+            /** @description Number of sentences that were dropped, by kind. */
             left_out: Record<string, unknown>;
             /**
              * @description `builtin` without a model.
@@ -4744,20 +4754,20 @@ export interface components {
         /**
          * @description State of a segment.
          *
-         *     `active`: Its summary is sent.
+         *     `active`: The summary of the segment is sent.
          *
-         *     `stale`: A message was edited: only sentences that do not depend on it are sent until the segment is rebuilt.
+         *     `stale`: A message was edited: until the segment is rebuilt, only sentences that do not depend on that message are sent.
          *
-         *     `blank`: A message was deleted: the texts are gone until the segment is rebuilt.
+         *     `blank`: A message was deleted: the texts of the segment were removed until it is rebuilt.
          *
-         *     `expanded`: Its messages are sent, as many as fit.
+         *     `expanded`: The messages are sent instead of the summary, as many as fit.
          * @enum {string}
          */
         CompactionState: "active" | "stale" | "blank" | "expanded";
         /**
          * @description Reason for a pass.
          *
-         *     `auto`: Many messages are older than those that are sent.
+         *     `auto`: Many messages precede the window of messages that are sent.
          *
          *     `quiet`: Nobody has posted for a while.
          *
@@ -4784,7 +4794,7 @@ export interface components {
         };
         CompletionFunction: {
             name: string;
-            /** @description JSON as written by the model; may be invalid. */
+            /** @description Arguments as JSON, as written by the model; may be invalid. */
             arguments: string;
         };
         CompletionMessage: {
@@ -4794,7 +4804,7 @@ export interface components {
             content: string | null;
             /** @description Always null. */
             refusal: Record<string, unknown> | null;
-            /** @description Omitted if the model called none. */
+            /** @description Function calls; omitted if there are none. */
             tool_calls?: components["schemas"]["CompletionToolCall"][];
         };
         CompletionTokensDetails: {
@@ -4803,13 +4813,16 @@ export interface components {
         };
         /** @description A function call for the client to run. */
         CompletionToolCall: {
-            /** @description Return it as the `tool_call_id` of the result. */
+            /** @description ID of the call, to be returned as the `tool_call_id` of the result. */
             id: string;
             /** @enum {string} */
             type: "function";
             function: components["schemas"]["CompletionFunction"];
         };
-        /** @description In tokens; estimated if the provider does not report usage. Details that it does not report are 0. */
+        /**
+         * @description Usage in tokens; estimated if the provider does not report it. Details that the provider does not
+         *     report are 0.
+         */
         CompletionUsage: {
             /** Format: int64 */
             prompt_tokens: number;
@@ -4820,7 +4833,7 @@ export interface components {
             prompt_tokens_details: components["schemas"]["PromptTokensDetails"];
             completion_tokens_details: components["schemas"]["CompletionTokensDetails"];
         };
-        /** @description A drafted text of a persona. */
+        /** @description Drafted text of a persona. */
         CompressedPersona: {
             compressed: string;
             /**
@@ -4839,7 +4852,7 @@ export interface components {
          *
          *     `matches`: The regular expression `with` matches a part of the value.
          *
-         *     `model_says`: A model answers the question `with` about the value.
+         *     `model_says`: A model answers the yes-or-no question `with` about the value.
          * @enum {string}
          */
         ConditionOp: "contains" | "equals" | "matches" | "model_says";
@@ -4847,20 +4860,20 @@ export interface components {
             value: string;
             op: components["schemas"]["ConditionOp"];
             with: string;
-            /** @description A later step, or `end`. */
+            /** @description Next step if the condition holds: a later step, or `end`. */
             then: string;
-            /** @description A later step, or `end`. */
+            /** @description Next step if the condition does not hold: a later step, or `end`. */
             else: string;
         };
         /** @description Text and sections about the workspace that agents receive in every conversation. */
         ContextPolicy: {
             /**
-             * @description True if it is sent.
+             * @description True if agents receive the workspace context.
              * @default false
              */
             enabled: boolean;
             /**
-             * @description Text of the admins; may be empty.
+             * @description Text that admins wrote; may be empty.
              * @default
              */
             text: string;
@@ -4875,7 +4888,7 @@ export interface components {
              */
             sections: components["schemas"]["ContextSection"][];
         };
-        /** @description Fields of `PolicyPatch::workspace_context`: omitted ones stay. */
+        /** @description Fields of `PolicyPatch::workspace_context`; omitted fields are unchanged. */
         ContextPolicyPatch: {
             enabled?: boolean;
             /** @description At most 8 KiB. */
@@ -4915,7 +4928,7 @@ export interface components {
             window_source: ("table" | "setting" | "provider" | "error" | "assumed") | null;
             budget: components["schemas"]["Budget"];
         };
-        /** @description A frame to one socket about its connection. */
+        /** @description A frame to a single socket about its connection. */
         ControlFrame: {
             /** Format: int32 */
             protocol: number;
@@ -4959,12 +4972,12 @@ export interface components {
         };
         /** @description Fields of `POST /v1/agents/{id}/duplicate`. */
         CopyForm: {
-            /** @description `NAME-copy` by default, with a number if that is taken. */
+            /** @description Name of the copy; `NAME-copy` by default, with a number if that is taken. */
             name?: string | null;
             display_name?: string | null;
         };
         /**
-         * @description People who see what replies cost.
+         * @description People who can see the costs of replies.
          *
          *     `off`: Nobody sees the costs of replies. Admins still see those of the workspace.
          * @enum {string}
@@ -4977,7 +4990,8 @@ export interface components {
         CreateChatCompletion: {
             /**
              * @description Messages with `role` (`system`, `developer`, `user`, `assistant`, or `tool`) and `content` (a text, or text parts);
-             *     `tool_calls`, `tool_call_id`. The leading system and developer messages replace the agent's own instructions.
+             *     and optionally `tool_calls` or `tool_call_id`. The leading system and developer messages replace the agent's own
+             *     instructions.
              */
             messages: Record<string, unknown>[];
             /** @description A model, or `agent:NAME`. Overrides the agent's model; without either, the server's default is used. */
@@ -5001,7 +5015,7 @@ export interface components {
             top_p?: number | null;
             /**
              * Format: int32
-             * @description 1 to 1,000,000.
+             * @description Output limit in tokens, 1 to 1,000,000.
              */
             max_completion_tokens?: number | null;
             /**
@@ -5012,7 +5026,7 @@ export interface components {
             /** @description One to four texts; the reply ends before the first of them. */
             stop?: string | string[] | null;
             /**
-             * @description `{"type":"text"}`, `{"type":"json_object"}`, or `{"type":"json_schema","json_schema":{"name":…,"schema":…}}` with at
+             * @description `{"type":"text"}`, `{"type":"json_object"}`, or `{"type":"json_schema","json_schema":{"name":…,"schema":…}}` of at
              *     most 32 KiB.
              */
             response_format?: Record<string, unknown> | null;
@@ -5021,7 +5035,7 @@ export interface components {
             /** @description `{"include_usage":true}` adds a chunk with the usage. */
             stream_options?: Record<string, unknown> | null;
             truncation?: components["schemas"]["Truncation"] | null;
-            /** @description Accepted without effect: at most 16 pairs; keys and values of at most 512 characters. */
+            /** @description Accepted without effect; at most 16 pairs, keys and values of at most 512 characters. */
             metadata?: {
                 [key: string]: string;
             } | null;
@@ -5036,7 +5050,10 @@ export interface components {
             /** @description Accepted without effect. */
             prompt_cache_retention?: string | null;
         };
-        /** @description A request of the Responses API. Fields marked as accepted have no effect here; other values of them are rejected. */
+        /**
+         * @description A request of the Responses API. Fields that are marked as accepted have no effect; all other unsupported values are
+         *     rejected.
+         */
         CreateResponse: {
             /** @description A text, or a list of items: messages (`role`, `content`), `function_call`, `function_call_output`; `reasoning` is ignored. Images and files are rejected. */
             input?: string | Record<string, unknown>[] | null;
@@ -5063,13 +5080,16 @@ export interface components {
             top_p?: number | null;
             /**
              * Format: int32
-             * @description 1 to 1,000,000.
+             * @description Output limit in tokens, 1 to 1,000,000.
              */
             max_output_tokens?: number | null;
             stream?: boolean | null;
             /** @description Accepted without effect. */
             stream_options?: Record<string, unknown> | null;
-            /** @description True if the response is stored, so that it can be retrieved and continued; true unless the agent disables it. */
+            /**
+             * @description Whether the response is stored, so that it can be retrieved and continued; by default true, unless the agent
+             *     disables it.
+             */
             store?: boolean | null;
             /**
              * @description The response to continue: its conversation comes first, and its agent and version reply again unless the
@@ -5086,7 +5106,7 @@ export interface components {
              *     most 32 KiB.
              */
             text?: Record<string, unknown> | null;
-            /** @description Returned unchanged. */
+            /** @description Identifier of the end user; returned unchanged. */
             user?: string | null;
             /** @description Must be false. */
             background?: boolean | null;
@@ -5104,7 +5124,7 @@ export interface components {
             prompt_cache_retention?: string | null;
             /**
              * Format: int32
-             * @description Accepted without effect: it limits server-side tools, which this server does not have.
+             * @description Accepted without effect, because it limits server-side tools, which this server does not have.
              */
             max_tool_calls?: number | null;
             /**
@@ -5149,13 +5169,13 @@ export interface components {
             /** Format: int64 */
             deleted: number;
         };
-        /** @description Place of the replies. */
+        /** @description Location of the replies. */
         Delivery: {
             channel_id: components["schemas"]["ChannelId"];
         } | {
             thread_id: components["schemas"]["ThreadId"];
         };
-        /** @description Exactly one of the IDs. */
+        /** @description Location of the replies: exactly one of the IDs. */
         DeliveryForm: {
             channel_id?: components["schemas"]["ChannelId"];
             thread_id?: components["schemas"]["ThreadId"];
@@ -5165,18 +5185,21 @@ export interface components {
          *
          *     `full`: Objects.
          *
-         *     `compact`: Arrays of stream number, offset, and text, after an object that gives the number.
+         *     `compact`: Arrays of stream number, offset, and text, after an object that announces the stream number.
          * @enum {string}
          */
         DeltaFormat: "full" | "compact";
         DenyForm: {
-            /** @description Hash of the action that the caller saw. */
+            /** @description `arguments_hash` of the action that the caller reviewed. */
             arguments_hash: string;
-            /** @description For the agent; at most 500 characters are kept. */
+            /** @description Note for the agent; truncated to 500 characters. */
             note?: string | null;
         };
         DirectForm: {
-            /** @description Members besides the caller. Empty, or omitted with `agent_id`, for only the caller. */
+            /**
+             * @description Members besides the caller. Empty, or omitted with `agent_id`, if the caller is the only
+             *     person.
+             */
             member_ids?: components["schemas"]["UserId"][] | null;
             agent_id?: components["schemas"]["AgentId"] | null;
         };
@@ -5192,7 +5215,10 @@ export interface components {
          * @enum {string}
          */
         Effect: "read" | "write" | "destructive";
-        /** @description The model that replies: `model` if the server has it, otherwise the server's default. Null without a language model. */
+        /**
+         * @description The model that replies: `model` if the server has that model, otherwise the server's default. Null without a
+         *     language model.
+         */
         EffectiveModel: string | null;
         /** @description A sentence that agents remember. */
         Entry: {
@@ -5208,7 +5234,7 @@ export interface components {
             thread_id: components["schemas"]["ThreadId"] | null;
             fork_id: components["schemas"]["ForkId"] | null;
             compaction_id: components["schemas"]["CompactionId"] | null;
-            /** @description Messages that it was taken from; it is forgotten with the last one. */
+            /** @description Messages from which the entry was made; it is forgotten when the last one is deleted. */
             source_message_ids: components["schemas"]["MessageId"][];
             visibility: components["schemas"]["Visibility"];
             channel_id: components["schemas"]["ChannelId"] | null;
@@ -5216,13 +5242,13 @@ export interface components {
             origin: components["schemas"]["MemoryOrigin"];
             status: components["schemas"]["MemoryStatus"];
             superseded_by: components["schemas"]["MemoryId"] | null;
-            /** @description Admins who can read the entry may publish it. */
+            /** @description True if admins who can read the entry can publish it. */
             share_with_organization: boolean;
-            /** @description Someone considers it wrong; it is used less. */
+            /** @description True if someone considers the entry wrong; it is then used less. */
             flagged: boolean;
             /**
              * Format: int64
-             * @description Number of completed replies that used it.
+             * @description Number of completed replies that used the entry.
              */
             uses: number;
             last_used_at: components["schemas"]["Timestamp"] | null;
@@ -5234,7 +5260,7 @@ export interface components {
             updated_at: components["schemas"]["Timestamp"];
         };
         EraseForm: {
-            /** @description The user's handle, as confirmation. */
+            /** @description The user's handle, as a confirmation. */
             handle: string;
         };
         /** @description Result of an erasure. */
@@ -5249,7 +5275,7 @@ export interface components {
              * @description Deleted uploads.
              */
             files: number;
-            /** @description True if the account was deleted too, because it was not in any other workspace. */
+            /** @description True if the account was also deleted, because it was not in any other workspace. */
             account_deleted: boolean;
         };
         /** @description Body of every error. */
@@ -5291,8 +5317,8 @@ export interface components {
             input_tokens: number;
             /**
              * Format: double
-             * @description Reservation of the call in budgets in US dollars: 1.5 times the prompt, and the output limit. Null without a known price,
-             *     or if the policy does not show costs to the caller.
+             * @description Amount in US dollars that the call reserves in budgets: 1.5 times the prompt plus the output limit. Null if the price is
+             *     unknown or the policy hides costs from the caller.
              */
             cost_usd_max: number | null;
         };
@@ -5314,7 +5340,7 @@ export interface components {
         Events: {
             /** @enum {string} */
             object: "list";
-            /** @description The same frames as on the WebSocket. */
+            /** @description Frames, as on the WebSocket. */
             data: components["schemas"]["ServerEvent"][];
             has_more: boolean;
             first_id: string | null;
@@ -5325,7 +5351,10 @@ export interface components {
              */
             seq: number;
             epoch: string;
-            /** @description `after` is older than the retained events or newer than the newest event: load the snapshot. */
+            /**
+             * @description True if `after` is older than the retained events or newer than the newest event; the client has to
+             *     load the snapshot.
+             */
             resync?: boolean;
         };
         /** @description Response of `GET /v1/agents/{id}/export`. */
@@ -5339,8 +5368,8 @@ export interface components {
             format: number;
             /**
              * @description Fields of `POST /v1/agents`, without those that refer to users, sandbox policies, registered tools, or other agents;
-             *     `base` is the base's name. Rules that require a person require an admin, and channels of searches are left out, so that
-             *     the copy finds nothing until others are chosen.
+             *     `base` is the base's name. Rules that require a specific person require an admin instead, and the channels of
+             *     restricted searches are removed, so that the copy finds nothing until channels are chosen.
              */
             agent: components["schemas"]["PortableAgent"];
             /** @description File contents by path; SOUL.md and IDENTITY.md are part of `agent`. */
@@ -5380,7 +5409,7 @@ export interface components {
         File: components["schemas"]["FileSummary"] & {
             content: string;
         };
-        /** @description Use of a file of an agent. */
+        /** @description Effect of an agent's file. */
         FileEffect: {
             path: string;
             /** @description Completes a sentence about the file, such as `the first 2,000 tokens are sent with every reply`. */
@@ -5397,7 +5426,7 @@ export interface components {
          *
          *     `profile`: View of the agent's profile.
          *
-         *     `workspace`: Used if the agent does not have its own.
+         *     `workspace`: File of the workspace, used if the agent does not have its own.
          * @enum {string}
          */
         FileSource: "profile" | "agent" | "workspace";
@@ -5410,14 +5439,14 @@ export interface components {
             size_bytes: number;
             /**
              * Format: int64
-             * @description For `profile`, the agent's version. 0 if the file was never written.
+             * @description Version of the file, or of the agent for `profile`; 0 if the file was never written.
              */
             version: number;
             updated_at: components["schemas"]["Timestamp"] | null;
             updated_by: components["schemas"]["UserId"] | null;
         };
         /**
-         * @description From strictest to most permissive.
+         * @description File system access, from strictest to most permissive.
          * @enum {string}
          */
         Filesystem: "none" | "read_only" | "read_write";
@@ -5426,7 +5455,7 @@ export interface components {
          *
          *     `length`: The output limit cut off the reply.
          *
-         *     `tool_calls`: The client is to call functions.
+         *     `tool_calls`: The client has to run function calls.
          * @enum {string}
          */
         FinishReason: "stop" | "length" | "tool_calls";
@@ -5552,7 +5581,7 @@ export interface components {
             context?: components["schemas"]["ForkContext"];
             /** @description Instead of `agent_id`: 2 to 4 agents that work on `goal` in turns, in this order. */
             collaborators?: components["schemas"]["AgentId"][];
-            /** @description With `collaborators`: what they work on, 1 to 4,000 characters; posted as the caller's message. */
+            /** @description With `collaborators`: their goal in 1 to 4,000 characters; posted as the caller's message. */
             goal?: string;
             /**
              * Format: int64
@@ -5574,27 +5603,27 @@ export interface components {
         /** @enum {string} */
         ForkStatus: "active" | "resolved" | "abandoned";
         ForkStep: {
-            /** @description Two or more collaborate. */
+            /** @description Agents of the deep dive; two or more collaborate. */
             agent_ids: components["schemas"]["AgentId"][];
             goal: string;
             /**
              * Format: int64
-             * @description Turns of agents that collaborate.
+             * @description Maximum number of turns of a collaboration.
              */
             turns_max: number | null;
             /**
              * Format: int32
-             * @description Time after which the resolution is drafted.
+             * @description Time in seconds after which the resolution is drafted.
              */
             close_after_s: number | null;
             publish: components["schemas"]["ForkPublisher"];
             /**
              * Format: int32
-             * @description Time after which the step fails.
+             * @description Time in seconds after which the step fails.
              */
             wait_s: number;
         };
-        /** @description A function of clients. */
+        /** @description A function that clients run. */
         FunctionConfig: {
             /** @description At most 4,096 characters. */
             description?: string | null;
@@ -5607,13 +5636,13 @@ export interface components {
          *
          *     `accepted`: Offered to agents.
          *
-         *     `changed`: The server changed the definition: not offered until an admin accepts the difference.
+         *     `changed`: The server changed the definition; the function is not offered until an admin accepts the change.
          *
          *     `removed`: Accepted, but no longer listed by the server.
          * @enum {string}
          */
         FunctionState: "new" | "accepted" | "changed" | "removed";
-        /** @description A permission as clients see it. */
+        /** @description A permission, in the form in which clients see it. */
         Grant: {
             id: components["schemas"]["GrantId"];
             /** @enum {string} */
@@ -5625,9 +5654,9 @@ export interface components {
             tool: components["schemas"]["ToolId"] | null;
             function: string;
             title: string;
-            /** @description Only calls to this host. */
+            /** @description Host to which calls are restricted, if any. */
             host: string | null;
-            /** @description For writes: the task may have seen only texts with these labels. */
+            /** @description For writes, labels of the only texts that the task may have seen. */
             labels: string[];
             /**
              * Format: int64
@@ -5642,7 +5671,7 @@ export interface components {
         /**
          * @description Basis on which an action is allowed.
          *
-         *     `policy`: No question was needed.
+         *     `policy`: No approval was needed.
          *
          *     `grant`: A permission for an hour.
          * @enum {string}
@@ -5658,13 +5687,16 @@ export interface components {
         };
         /** @enum {string} */
         Healthy: "ok";
-        /** @description The first frame of a client. To resume, it has the `epoch` and the cursor of the last connection. */
+        /**
+         * @description The first frame of a client. To resume, the frame contains the `epoch` and the cursor of the last
+         *     connection.
+         */
         Hello: {
             /** @enum {string} */
             type: "hello";
             /**
              * Format: int32
-             * @description 1
+             * @description Version of the protocol: 1.
              */
             protocol: number;
             workspace_id?: components["schemas"]["WorkspaceId"] | null;
@@ -5672,7 +5704,10 @@ export interface components {
             /** Format: int64 */
             since?: number | null;
             scope?: components["schemas"]["EventScope"] | null;
-            /** @description With `scope: joined`, channels that are open from the start, as after `subscribe`. */
+            /**
+             * @description With `scope: joined`, channels that are open from the start, as if the client had sent
+             *     `subscribe`.
+             */
             channels?: components["schemas"]["ChannelId"][];
             deltas?: components["schemas"]["DeltaFormat"] | null;
         };
@@ -5726,7 +5761,10 @@ export interface components {
             /** @enum {string} */
             type: "output_text";
         };
-        /** @description A message, a function call, or its output. Its ID is made of the response's ID and the position. */
+        /**
+         * @description A message, a function call, or its output. Its ID consists of the response's ID and the
+         *     position.
+         */
         InputItem: {
             /** @description `msg_…`; not the ID of a message in a thread. */
             id: string;
@@ -5737,7 +5775,7 @@ export interface components {
             /** @enum {string} */
             type: "message";
         } | {
-            /** @description `fc_…` */
+            /** @description ID of the item: `fc_…`. */
             id: string;
             call_id: string;
             name: string;
@@ -5747,7 +5785,7 @@ export interface components {
             /** @enum {string} */
             type: "function_call";
         } | {
-            /** @description `fco_…` */
+            /** @description ID of the item: `fco_…`. */
             id: string;
             call_id: string;
             output: string;
@@ -5769,7 +5807,7 @@ export interface components {
             role: components["schemas"]["Role"];
             /**
              * Format: int64
-             * @description Unlimited if null.
+             * @description Maximum number of uses; unlimited if null.
              */
             max_uses: number | null;
             /** Format: int64 */
@@ -5784,12 +5822,12 @@ export interface components {
             role?: components["schemas"]["Role"] | null;
             /**
              * Format: int64
-             * @description Unlimited by default.
+             * @description Maximum number of uses; unlimited by default.
              */
             max_uses?: number | null;
             /**
              * Format: int64
-             * @description A week by default.
+             * @description Lifetime in seconds; a week by default.
              */
             expires_in_s?: number | null;
         };
@@ -5826,7 +5864,7 @@ export interface components {
         /**
          * @description Author of a message.
          *
-         *     `system`: Also for developer messages.
+         *     `system`: System; also used for developer messages.
          * @enum {string}
          */
         ItemRole: "user" | "assistant" | "system";
@@ -5835,22 +5873,22 @@ export interface components {
             scopes: components["schemas"]["Scope"][];
             /**
              * Format: int64
-             * @description The key does not expire by default.
+             * @description Lifetime in seconds; by default, the key does not expire.
              */
             expires_in_s?: number | null;
         };
-        /** @description The newest event of a conversation with a person. */
+        /** @description The newest adaptation event in a conversation with a person. */
         LastEvent: {
             event: components["schemas"]["AdaptationEvent"];
             at: components["schemas"]["Timestamp"];
         };
-        /** @description The newest slot that came. */
+        /** @description The newest past slot. */
         LastSlot: {
             at: components["schemas"]["Timestamp"];
             /**
-             * @description `fired`: It started a task.
+             * @description `fired`: The slot started a task.
              *
-             *     `missed`: The server was down.
+             *     `missed`: The server was down at the time of the slot.
              * @enum {string}
              */
             state: "fired" | "skipped" | "missed";
@@ -5866,17 +5904,17 @@ export interface components {
         /**
          * @description Reason why messages are not in the prompt.
          *
-         *     `streaming`: The reply was not complete.
+         *     `streaming`: The reply was incomplete.
          *
          *     `superseded`: Resolution messages replaced by a newer version.
          *
-         *     `context_budget`: The window has no room.
+         *     `context_budget`: The window had no room for the messages.
          *
-         *     `context_too_large`: Left out after the provider's error.
+         *     `context_too_large`: Left out after the provider reported that the context was too large.
          *
-         *     `summarised`: A summary replaces them.
+         *     `summarised`: A summary replaces the messages.
          *
-         *     `not_summarized`: In no summary yet.
+         *     `not_summarized`: No summary contains the messages yet.
          * @enum {string}
          */
         LeftOutReason: "older_than_newest_50" | "deleted" | "notice" | "streaming" | "superseded" | "context_budget" | "context_too_large" | "summarised" | "not_summarized";
@@ -5893,11 +5931,14 @@ export interface components {
             /** @enum {string} */
             object: "list";
             data: components["schemas"]["Action"][];
-            /** @description More objects follow in the requested direction. */
+            /** @description True if more objects follow in the requested direction. */
             has_more: boolean;
             first_id: string | null;
             last_id: string | null;
-            /** @description Only in lists with another sort order: send it as `cursor` to get the next page; null on the last one. */
+            /**
+             * @description Value to send as `cursor` to get the next page; null on the last page. Only in lists that are not sorted by
+             *     creation time.
+             */
             next_cursor?: string | null;
         };
         /** @description A page of a list. */
@@ -5905,11 +5946,14 @@ export interface components {
             /** @enum {string} */
             object: "list";
             data: components["schemas"]["ActionItem"][];
-            /** @description More objects follow in the requested direction. */
+            /** @description True if more objects follow in the requested direction. */
             has_more: boolean;
             first_id: string | null;
             last_id: string | null;
-            /** @description Only in lists with another sort order: send it as `cursor` to get the next page; null on the last one. */
+            /**
+             * @description Value to send as `cursor` to get the next page; null on the last page. Only in lists that are not sorted by
+             *     creation time.
+             */
             next_cursor?: string | null;
         };
         /** @description A page of a list. */
@@ -5917,11 +5961,14 @@ export interface components {
             /** @enum {string} */
             object: "list";
             data: components["schemas"]["AdaptationState"][];
-            /** @description More objects follow in the requested direction. */
+            /** @description True if more objects follow in the requested direction. */
             has_more: boolean;
             first_id: string | null;
             last_id: string | null;
-            /** @description Only in lists with another sort order: send it as `cursor` to get the next page; null on the last one. */
+            /**
+             * @description Value to send as `cursor` to get the next page; null on the last page. Only in lists that are not sorted by
+             *     creation time.
+             */
             next_cursor?: string | null;
         };
         /** @description A page of a list. */
@@ -5929,11 +5976,14 @@ export interface components {
             /** @enum {string} */
             object: "list";
             data: components["schemas"]["AgentSummary"][];
-            /** @description More objects follow in the requested direction. */
+            /** @description True if more objects follow in the requested direction. */
             has_more: boolean;
             first_id: string | null;
             last_id: string | null;
-            /** @description Only in lists with another sort order: send it as `cursor` to get the next page; null on the last one. */
+            /**
+             * @description Value to send as `cursor` to get the next page; null on the last page. Only in lists that are not sorted by
+             *     creation time.
+             */
             next_cursor?: string | null;
         };
         /** @description A page of a list. */
@@ -5941,11 +5991,14 @@ export interface components {
             /** @enum {string} */
             object: "list";
             data: components["schemas"]["ApiKey"][];
-            /** @description More objects follow in the requested direction. */
+            /** @description True if more objects follow in the requested direction. */
             has_more: boolean;
             first_id: string | null;
             last_id: string | null;
-            /** @description Only in lists with another sort order: send it as `cursor` to get the next page; null on the last one. */
+            /**
+             * @description Value to send as `cursor` to get the next page; null on the last page. Only in lists that are not sorted by
+             *     creation time.
+             */
             next_cursor?: string | null;
         };
         /** @description A page of a list. */
@@ -5953,11 +6006,14 @@ export interface components {
             /** @enum {string} */
             object: "list";
             data: components["schemas"]["AuditEntry"][];
-            /** @description More objects follow in the requested direction. */
+            /** @description True if more objects follow in the requested direction. */
             has_more: boolean;
             first_id: string | null;
             last_id: string | null;
-            /** @description Only in lists with another sort order: send it as `cursor` to get the next page; null on the last one. */
+            /**
+             * @description Value to send as `cursor` to get the next page; null on the last page. Only in lists that are not sorted by
+             *     creation time.
+             */
             next_cursor?: string | null;
         };
         /** @description A page of a list. */
@@ -5965,11 +6021,14 @@ export interface components {
             /** @enum {string} */
             object: "list";
             data: components["schemas"]["AuthEvent"][];
-            /** @description More objects follow in the requested direction. */
+            /** @description True if more objects follow in the requested direction. */
             has_more: boolean;
             first_id: string | null;
             last_id: string | null;
-            /** @description Only in lists with another sort order: send it as `cursor` to get the next page; null on the last one. */
+            /**
+             * @description Value to send as `cursor` to get the next page; null on the last page. Only in lists that are not sorted by
+             *     creation time.
+             */
             next_cursor?: string | null;
         };
         /** @description A page of a list. */
@@ -5977,11 +6036,14 @@ export interface components {
             /** @enum {string} */
             object: "list";
             data: components["schemas"]["CompactionRecord"][];
-            /** @description More objects follow in the requested direction. */
+            /** @description True if more objects follow in the requested direction. */
             has_more: boolean;
             first_id: string | null;
             last_id: string | null;
-            /** @description Only in lists with another sort order: send it as `cursor` to get the next page; null on the last one. */
+            /**
+             * @description Value to send as `cursor` to get the next page; null on the last page. Only in lists that are not sorted by
+             *     creation time.
+             */
             next_cursor?: string | null;
         };
         /** @description A page of a list. */
@@ -5989,11 +6051,14 @@ export interface components {
             /** @enum {string} */
             object: "list";
             data: components["schemas"]["Entry"][];
-            /** @description More objects follow in the requested direction. */
+            /** @description True if more objects follow in the requested direction. */
             has_more: boolean;
             first_id: string | null;
             last_id: string | null;
-            /** @description Only in lists with another sort order: send it as `cursor` to get the next page; null on the last one. */
+            /**
+             * @description Value to send as `cursor` to get the next page; null on the last page. Only in lists that are not sorted by
+             *     creation time.
+             */
             next_cursor?: string | null;
         };
         /** @description A page of a list. */
@@ -6001,11 +6066,14 @@ export interface components {
             /** @enum {string} */
             object: "list";
             data: components["schemas"]["FileSummary"][];
-            /** @description More objects follow in the requested direction. */
+            /** @description True if more objects follow in the requested direction. */
             has_more: boolean;
             first_id: string | null;
             last_id: string | null;
-            /** @description Only in lists with another sort order: send it as `cursor` to get the next page; null on the last one. */
+            /**
+             * @description Value to send as `cursor` to get the next page; null on the last page. Only in lists that are not sorted by
+             *     creation time.
+             */
             next_cursor?: string | null;
         };
         /** @description A page of a list. */
@@ -6013,11 +6081,14 @@ export interface components {
             /** @enum {string} */
             object: "list";
             data: components["schemas"]["Fork"][];
-            /** @description More objects follow in the requested direction. */
+            /** @description True if more objects follow in the requested direction. */
             has_more: boolean;
             first_id: string | null;
             last_id: string | null;
-            /** @description Only in lists with another sort order: send it as `cursor` to get the next page; null on the last one. */
+            /**
+             * @description Value to send as `cursor` to get the next page; null on the last page. Only in lists that are not sorted by
+             *     creation time.
+             */
             next_cursor?: string | null;
         };
         /** @description A page of a list. */
@@ -6025,11 +6096,14 @@ export interface components {
             /** @enum {string} */
             object: "list";
             data: components["schemas"]["InputItem"][];
-            /** @description More objects follow in the requested direction. */
+            /** @description True if more objects follow in the requested direction. */
             has_more: boolean;
             first_id: string | null;
             last_id: string | null;
-            /** @description Only in lists with another sort order: send it as `cursor` to get the next page; null on the last one. */
+            /**
+             * @description Value to send as `cursor` to get the next page; null on the last page. Only in lists that are not sorted by
+             *     creation time.
+             */
             next_cursor?: string | null;
         };
         /** @description A page of a list. */
@@ -6037,11 +6111,14 @@ export interface components {
             /** @enum {string} */
             object: "list";
             data: components["schemas"]["Invite"][];
-            /** @description More objects follow in the requested direction. */
+            /** @description True if more objects follow in the requested direction. */
             has_more: boolean;
             first_id: string | null;
             last_id: string | null;
-            /** @description Only in lists with another sort order: send it as `cursor` to get the next page; null on the last one. */
+            /**
+             * @description Value to send as `cursor` to get the next page; null on the last page. Only in lists that are not sorted by
+             *     creation time.
+             */
             next_cursor?: string | null;
         };
         /** @description A page of a list. */
@@ -6049,11 +6126,14 @@ export interface components {
             /** @enum {string} */
             object: "list";
             data: components["schemas"]["ListedChannel"][];
-            /** @description More objects follow in the requested direction. */
+            /** @description True if more objects follow in the requested direction. */
             has_more: boolean;
             first_id: string | null;
             last_id: string | null;
-            /** @description Only in lists with another sort order: send it as `cursor` to get the next page; null on the last one. */
+            /**
+             * @description Value to send as `cursor` to get the next page; null on the last page. Only in lists that are not sorted by
+             *     creation time.
+             */
             next_cursor?: string | null;
         };
         /** @description A page of a list. */
@@ -6061,11 +6141,14 @@ export interface components {
             /** @enum {string} */
             object: "list";
             data: components["schemas"]["LocalServer"][];
-            /** @description More objects follow in the requested direction. */
+            /** @description True if more objects follow in the requested direction. */
             has_more: boolean;
             first_id: string | null;
             last_id: string | null;
-            /** @description Only in lists with another sort order: send it as `cursor` to get the next page; null on the last one. */
+            /**
+             * @description Value to send as `cursor` to get the next page; null on the last page. Only in lists that are not sorted by
+             *     creation time.
+             */
             next_cursor?: string | null;
         };
         /** @description A page of a list. */
@@ -6073,11 +6156,14 @@ export interface components {
             /** @enum {string} */
             object: "list";
             data: components["schemas"]["Member"][];
-            /** @description More objects follow in the requested direction. */
+            /** @description True if more objects follow in the requested direction. */
             has_more: boolean;
             first_id: string | null;
             last_id: string | null;
-            /** @description Only in lists with another sort order: send it as `cursor` to get the next page; null on the last one. */
+            /**
+             * @description Value to send as `cursor` to get the next page; null on the last page. Only in lists that are not sorted by
+             *     creation time.
+             */
             next_cursor?: string | null;
         };
         /** @description A page of a list. */
@@ -6085,11 +6171,14 @@ export interface components {
             /** @enum {string} */
             object: "list";
             data: components["schemas"]["Message"][];
-            /** @description More objects follow in the requested direction. */
+            /** @description True if more objects follow in the requested direction. */
             has_more: boolean;
             first_id: string | null;
             last_id: string | null;
-            /** @description Only in lists with another sort order: send it as `cursor` to get the next page; null on the last one. */
+            /**
+             * @description Value to send as `cursor` to get the next page; null on the last page. Only in lists that are not sorted by
+             *     creation time.
+             */
             next_cursor?: string | null;
         };
         /** @description A page of a list. */
@@ -6097,11 +6186,14 @@ export interface components {
             /** @enum {string} */
             object: "list";
             data: components["schemas"]["MySession"][];
-            /** @description More objects follow in the requested direction. */
+            /** @description True if more objects follow in the requested direction. */
             has_more: boolean;
             first_id: string | null;
             last_id: string | null;
-            /** @description Only in lists with another sort order: send it as `cursor` to get the next page; null on the last one. */
+            /**
+             * @description Value to send as `cursor` to get the next page; null on the last page. Only in lists that are not sorted by
+             *     creation time.
+             */
             next_cursor?: string | null;
         };
         /** @description A page of a list. */
@@ -6109,11 +6201,14 @@ export interface components {
             /** @enum {string} */
             object: "list";
             data: components["schemas"]["MyThread"][];
-            /** @description More objects follow in the requested direction. */
+            /** @description True if more objects follow in the requested direction. */
             has_more: boolean;
             first_id: string | null;
             last_id: string | null;
-            /** @description Only in lists with another sort order: send it as `cursor` to get the next page; null on the last one. */
+            /**
+             * @description Value to send as `cursor` to get the next page; null on the last page. Only in lists that are not sorted by
+             *     creation time.
+             */
             next_cursor?: string | null;
         };
         /** @description A page of a list. */
@@ -6121,11 +6216,14 @@ export interface components {
             /** @enum {string} */
             object: "list";
             data: components["schemas"]["MyWorkspace"][];
-            /** @description More objects follow in the requested direction. */
+            /** @description True if more objects follow in the requested direction. */
             has_more: boolean;
             first_id: string | null;
             last_id: string | null;
-            /** @description Only in lists with another sort order: send it as `cursor` to get the next page; null on the last one. */
+            /**
+             * @description Value to send as `cursor` to get the next page; null on the last page. Only in lists that are not sorted by
+             *     creation time.
+             */
             next_cursor?: string | null;
         };
         /** @description A page of a list. */
@@ -6133,11 +6231,14 @@ export interface components {
             /** @enum {string} */
             object: "list";
             data: components["schemas"]["Persona"][];
-            /** @description More objects follow in the requested direction. */
+            /** @description True if more objects follow in the requested direction. */
             has_more: boolean;
             first_id: string | null;
             last_id: string | null;
-            /** @description Only in lists with another sort order: send it as `cursor` to get the next page; null on the last one. */
+            /**
+             * @description Value to send as `cursor` to get the next page; null on the last page. Only in lists that are not sorted by
+             *     creation time.
+             */
             next_cursor?: string | null;
         };
         /** @description A page of a list. */
@@ -6145,11 +6246,14 @@ export interface components {
             /** @enum {string} */
             object: "list";
             data: components["schemas"]["PersonaVersion"][];
-            /** @description More objects follow in the requested direction. */
+            /** @description True if more objects follow in the requested direction. */
             has_more: boolean;
             first_id: string | null;
             last_id: string | null;
-            /** @description Only in lists with another sort order: send it as `cursor` to get the next page; null on the last one. */
+            /**
+             * @description Value to send as `cursor` to get the next page; null on the last page. Only in lists that are not sorted by
+             *     creation time.
+             */
             next_cursor?: string | null;
         };
         /** @description A page of a list. */
@@ -6157,11 +6261,14 @@ export interface components {
             /** @enum {string} */
             object: "list";
             data: components["schemas"]["RegisteredTool"][];
-            /** @description More objects follow in the requested direction. */
+            /** @description True if more objects follow in the requested direction. */
             has_more: boolean;
             first_id: string | null;
             last_id: string | null;
-            /** @description Only in lists with another sort order: send it as `cursor` to get the next page; null on the last one. */
+            /**
+             * @description Value to send as `cursor` to get the next page; null on the last page. Only in lists that are not sorted by
+             *     creation time.
+             */
             next_cursor?: string | null;
         };
         /** @description A page of a list. */
@@ -6169,11 +6276,14 @@ export interface components {
             /** @enum {string} */
             object: "list";
             data: components["schemas"]["Resolution"][];
-            /** @description More objects follow in the requested direction. */
+            /** @description True if more objects follow in the requested direction. */
             has_more: boolean;
             first_id: string | null;
             last_id: string | null;
-            /** @description Only in lists with another sort order: send it as `cursor` to get the next page; null on the last one. */
+            /**
+             * @description Value to send as `cursor` to get the next page; null on the last page. Only in lists that are not sorted by
+             *     creation time.
+             */
             next_cursor?: string | null;
         };
         /** @description A page of a list. */
@@ -6181,11 +6291,14 @@ export interface components {
             /** @enum {string} */
             object: "list";
             data: components["schemas"]["SandboxPolicy"][];
-            /** @description More objects follow in the requested direction. */
+            /** @description True if more objects follow in the requested direction. */
             has_more: boolean;
             first_id: string | null;
             last_id: string | null;
-            /** @description Only in lists with another sort order: send it as `cursor` to get the next page; null on the last one. */
+            /**
+             * @description Value to send as `cursor` to get the next page; null on the last page. Only in lists that are not sorted by
+             *     creation time.
+             */
             next_cursor?: string | null;
         };
         /** @description A page of a list. */
@@ -6193,11 +6306,14 @@ export interface components {
             /** @enum {string} */
             object: "list";
             data: components["schemas"]["Schedule"][];
-            /** @description More objects follow in the requested direction. */
+            /** @description True if more objects follow in the requested direction. */
             has_more: boolean;
             first_id: string | null;
             last_id: string | null;
-            /** @description Only in lists with another sort order: send it as `cursor` to get the next page; null on the last one. */
+            /**
+             * @description Value to send as `cursor` to get the next page; null on the last page. Only in lists that are not sorted by
+             *     creation time.
+             */
             next_cursor?: string | null;
         };
         /** @description A page of a list. */
@@ -6205,11 +6321,14 @@ export interface components {
             /** @enum {string} */
             object: "list";
             data: components["schemas"]["ScheduleSlot"][];
-            /** @description More objects follow in the requested direction. */
+            /** @description True if more objects follow in the requested direction. */
             has_more: boolean;
             first_id: string | null;
             last_id: string | null;
-            /** @description Only in lists with another sort order: send it as `cursor` to get the next page; null on the last one. */
+            /**
+             * @description Value to send as `cursor` to get the next page; null on the last page. Only in lists that are not sorted by
+             *     creation time.
+             */
             next_cursor?: string | null;
         };
         /** @description A page of a list. */
@@ -6217,11 +6336,14 @@ export interface components {
             /** @enum {string} */
             object: "list";
             data: components["schemas"]["Task"][];
-            /** @description More objects follow in the requested direction. */
+            /** @description True if more objects follow in the requested direction. */
             has_more: boolean;
             first_id: string | null;
             last_id: string | null;
-            /** @description Only in lists with another sort order: send it as `cursor` to get the next page; null on the last one. */
+            /**
+             * @description Value to send as `cursor` to get the next page; null on the last page. Only in lists that are not sorted by
+             *     creation time.
+             */
             next_cursor?: string | null;
         };
         /** @description A page of a list. */
@@ -6229,11 +6351,14 @@ export interface components {
             /** @enum {string} */
             object: "list";
             data: components["schemas"]["Template"][];
-            /** @description More objects follow in the requested direction. */
+            /** @description True if more objects follow in the requested direction. */
             has_more: boolean;
             first_id: string | null;
             last_id: string | null;
-            /** @description Only in lists with another sort order: send it as `cursor` to get the next page; null on the last one. */
+            /**
+             * @description Value to send as `cursor` to get the next page; null on the last page. Only in lists that are not sorted by
+             *     creation time.
+             */
             next_cursor?: string | null;
         };
         /** @description A page of a list. */
@@ -6241,11 +6366,14 @@ export interface components {
             /** @enum {string} */
             object: "list";
             data: components["schemas"]["VersionSummary"][];
-            /** @description More objects follow in the requested direction. */
+            /** @description True if more objects follow in the requested direction. */
             has_more: boolean;
             first_id: string | null;
             last_id: string | null;
-            /** @description Only in lists with another sort order: send it as `cursor` to get the next page; null on the last one. */
+            /**
+             * @description Value to send as `cursor` to get the next page; null on the last page. Only in lists that are not sorted by
+             *     creation time.
+             */
             next_cursor?: string | null;
         };
         /** @description A page of a list. */
@@ -6253,11 +6381,14 @@ export interface components {
             /** @enum {string} */
             object: "list";
             data: components["schemas"]["Workflow"][];
-            /** @description More objects follow in the requested direction. */
+            /** @description True if more objects follow in the requested direction. */
             has_more: boolean;
             first_id: string | null;
             last_id: string | null;
-            /** @description Only in lists with another sort order: send it as `cursor` to get the next page; null on the last one. */
+            /**
+             * @description Value to send as `cursor` to get the next page; null on the last page. Only in lists that are not sorted by
+             *     creation time.
+             */
             next_cursor?: string | null;
         };
         /** @description A page of a list. */
@@ -6265,11 +6396,14 @@ export interface components {
             /** @enum {string} */
             object: "list";
             data: components["schemas"]["WorkflowRecipe"][];
-            /** @description More objects follow in the requested direction. */
+            /** @description True if more objects follow in the requested direction. */
             has_more: boolean;
             first_id: string | null;
             last_id: string | null;
-            /** @description Only in lists with another sort order: send it as `cursor` to get the next page; null on the last one. */
+            /**
+             * @description Value to send as `cursor` to get the next page; null on the last page. Only in lists that are not sorted by
+             *     creation time.
+             */
             next_cursor?: string | null;
         };
         /** @description A page of a list. */
@@ -6277,11 +6411,14 @@ export interface components {
             /** @enum {string} */
             object: "list";
             data: components["schemas"]["WorkflowRun"][];
-            /** @description More objects follow in the requested direction. */
+            /** @description True if more objects follow in the requested direction. */
             has_more: boolean;
             first_id: string | null;
             last_id: string | null;
-            /** @description Only in lists with another sort order: send it as `cursor` to get the next page; null on the last one. */
+            /**
+             * @description Value to send as `cursor` to get the next page; null on the last page. Only in lists that are not sorted by
+             *     creation time.
+             */
             next_cursor?: string | null;
         };
         /** @description A page of a list. */
@@ -6289,23 +6426,26 @@ export interface components {
             /** @enum {string} */
             object: "list";
             data: components["schemas"]["WorkflowVersion"][];
-            /** @description More objects follow in the requested direction. */
+            /** @description True if more objects follow in the requested direction. */
             has_more: boolean;
             first_id: string | null;
             last_id: string | null;
-            /** @description Only in lists with another sort order: send it as `cursor` to get the next page; null on the last one. */
+            /**
+             * @description Value to send as `cursor` to get the next page; null on the last page. Only in lists that are not sorted by
+             *     creation time.
+             */
             next_cursor?: string | null;
         };
-        /** @description A channel as the list of channels shows it. */
+        /** @description A channel as returned in the list of channels. */
         ListedChannel: components["schemas"]["MyChannel"] & {
             /** Format: int64 */
             member_count: number;
         };
-        /** @description A frame to many people, encoded once. */
+        /** @description An ephemeral frame to many people, encoded once. */
         LiveFrame: {
             /**
              * Format: int64
-             * @description Only with `deltas: compact`: number of the stream in later deltas.
+             * @description Number of the stream in later deltas; only with `deltas: compact`.
              */
             stream?: number;
             task_id: components["schemas"]["TaskId"];
@@ -6342,7 +6482,7 @@ export interface components {
         /** @description A model server that was found on this machine. */
         LocalServer: {
             base_url: string;
-            /** @description Names of its models, at most 50. */
+            /** @description Names of the server's models, at most 50. */
             models: string[];
         };
         LoginForm: {
@@ -6398,12 +6538,12 @@ export interface components {
                 [key: string]: number;
             };
             used: components["schemas"]["MemorySeen"][];
-            /** @description Old messages of the conversation of which passages were sent. */
+            /** @description Old messages of the conversation from which passages were sent. */
             messages: components["schemas"]["OldMessageSeen"][];
-            /** @description Personal entries of other people, whose texts are replaced by a line. */
+            /** @description Counts of other people's personal entries, whose texts are hidden. */
             hidden: components["schemas"]["HiddenMemories"][];
         };
-        /** @description Data that the agent stores. */
+        /** @description Settings for the data that the agent stores. */
         Memory: {
             /**
              * Format: int32
@@ -6430,7 +6570,7 @@ export interface components {
          */
         MemoryAction: "created" | "updated" | "deleted";
         MemoryChange: {
-            /** @description Sets the origin to `hand`, and confirms a stale entry. */
+            /** @description New text; sets the origin to `hand` and confirms a stale entry. */
             text?: string;
             kind?: components["schemas"]["MemoryKind"];
             visibility?: components["schemas"]["Visibility"];
@@ -6452,7 +6592,10 @@ export interface components {
             channel_id: components["schemas"]["ChannelId"] | null;
             thread_id: components["schemas"]["ThreadId"] | null;
             fork_id: components["schemas"]["ForkId"] | null;
-            /** @description Without the text, so that the log has nothing to forget. */
+            /**
+             * @description Payload of `memory.changed`. Omits the text, so that forgetting an entry does not have to change
+             *     the log.
+             */
             data: {
                 memory_id: components["schemas"]["MemoryId"];
                 scope: components["schemas"]["MemoryScope"];
@@ -6464,15 +6607,18 @@ export interface components {
             text: string;
             kind: components["schemas"]["MemoryKind"];
             /**
-             * @description `conversation` with `thread_id`, else `user`; `persona` and `agent` need `agent_id`. The owner of `user` and
-             *     `persona` is the caller.
+             * @description Defaults to `conversation` with `thread_id`, otherwise to `user`. `persona` and `agent` require `agent_id`. The owner of
+             *     `user` and `persona` is the caller.
              */
             scope?: components["schemas"]["MemoryScope"];
             agent_id?: components["schemas"]["AgentId"];
             thread_id?: components["schemas"]["ThreadId"];
-            /** @description Messages that the caller can read: the entry becomes stale when one is edited, and is forgotten with the last one. */
+            /**
+             * @description Messages that the caller can read: the entry becomes stale when one is edited, and is forgotten when the last one is
+             *     deleted.
+             */
             source_message_ids?: components["schemas"]["MessageId"][];
-            /** @description `channel` for a conversation; otherwise `workspace`, if everyone can read the sources. */
+            /** @description Defaults to `channel` for a conversation, otherwise to `workspace` if everyone can read the sources. */
             visibility?: components["schemas"]["Visibility"];
             /** @description A repeated ID returns the first entry with status 200. */
             client_id?: string | null;
@@ -6497,27 +6643,27 @@ export interface components {
          * @enum {string}
          */
         MemoryOrigin: "hand" | "auto" | "file" | "published";
-        /** @description Rules of memory. Agents and people can turn off more. */
+        /** @description Rules for memory. Agents and people can turn off more. */
         MemoryPolicy: {
             /** @default true */
             enabled: boolean;
             /**
-             * @description Entries about people.
+             * @description Whether entries about people are allowed.
              * @default true
              */
             user: boolean;
             /**
-             * @description Entries about people for a single agent.
+             * @description Whether entries about people for a single agent are allowed.
              * @default true
              */
             persona: boolean;
             /**
-             * @description Entries published for the workspace.
+             * @description Whether entries can be published for the workspace.
              * @default true
              */
             organization: boolean;
             /**
-             * @description Summaries of conversations in which nobody has posted for a while.
+             * @description Whether conversations in which nobody has posted for a while are summarized.
              * @default true
              */
             quiet: boolean;
@@ -6528,7 +6674,7 @@ export interface components {
              */
             retention_days: number | null;
         };
-        /** @description Fields of `PolicyPatch::memory`: omitted ones stay, and a null removes the limit. */
+        /** @description Fields of `PolicyPatch::memory`; omitted fields are unchanged, and null removes the limit. */
         MemoryPolicyPatch: {
             enabled?: boolean;
             user?: boolean;
@@ -6542,7 +6688,7 @@ export interface components {
             retention_days?: number | null;
         };
         /**
-         * @description Scope of a memory entry: what it belongs to.
+         * @description Scope of a memory entry: the object to which it belongs.
          *
          *     `conversation`: A thread or a deep dive.
          *
@@ -6572,14 +6718,14 @@ export interface components {
         MemorySeen: {
             id: components["schemas"]["MemoryId"];
             scope: components["schemas"]["MemoryScope"];
-            /** @description Cause of its use, such as `3 matching words`. */
+            /** @description Reason for including the entry, such as `3 matching words`. */
             reason: string;
             /**
              * Format: int64
-             * @description Age of the entry at that time.
+             * @description Age of the entry when it was sent.
              */
             age_days: number;
-            /** @description As sent; null if it was forgotten since. */
+            /** @description Text as sent; null if the entry was forgotten since. */
             text: string | null;
         };
         /** @description Switches of the caller for memory in this workspace. */
@@ -6588,12 +6734,15 @@ export interface components {
             enabled: boolean;
             /** @description True if individual agents remember how the caller wants to be treated. */
             persona: boolean;
-            /** @description True if agents that support it adapt to the caller; off by default. It does not depend on the other switches. */
+            /**
+             * @description True if agents that support it adapt to the caller; off by default. This does not depend on the other
+             *     switches.
+             */
             adapt: boolean;
             /** @description False if `OPENVIBE_MEMORY` turns everything off. */
             server_enabled: boolean;
         };
-        /** @description Fields of `PATCH /v1/memory-settings`; omitted ones stay. */
+        /** @description Fields of `PATCH /v1/memory-settings`; omitted fields are unchanged. */
         MemorySettingsPatch: {
             enabled?: boolean;
             persona?: boolean;
@@ -6602,16 +6751,16 @@ export interface components {
         /**
          * @description Status of a memory entry. Agents use active entries only.
          *
-         *     `stale`: A source was edited since; not used until someone confirms it by setting `active`.
+         *     `stale`: A source was edited since; the entry is not used until someone confirms it by setting `active`.
          *
-         *     `superseded`: A newer entry replaces it.
+         *     `superseded`: A newer entry replaces this one.
          *
-         *     `archived`: Not used.
+         *     `archived`: The entry is not used.
          * @enum {string}
          */
         MemoryStatus: "active" | "stale" | "superseded" | "archived";
         /**
-         * @description Trust in a memory entry: that of its least trusted source.
+         * @description Trust in a memory entry, which is that of its least trusted source.
          * @enum {string}
          */
         MemoryTrust: "person" | "agent";
@@ -6638,11 +6787,11 @@ export interface components {
             parent_id: components["schemas"]["MessageId"] | null;
             /**
              * Format: int64
-             * @description Sequence number of its `message.created` event; conversations are sorted by it.
+             * @description Sequence number of the message's `message.created` event; messages of a conversation are sorted by this number.
              */
             seq: number;
             author: components["schemas"]["MessageAuthor"];
-            /** @description `resolution` is the message that publishes the resolution of a fork. */
+            /** @description Kind of the message; `resolution` for a message that publishes the resolution of a fork. */
             kind: components["schemas"]["MessageKind"];
             state: components["schemas"]["MessageState"];
             /** @description Markdown. */
@@ -6706,11 +6855,11 @@ export interface components {
             /** Format: int64 */
             agent_version?: number;
             task_id?: components["schemas"]["TaskId"];
-            /** @description The reply was cut off at the model's output limit. */
+            /** @description True if the reply was cut off at the model's output limit. */
             truncated?: boolean;
             /** @description Tasks of the chain that the message started, in order. */
             chain?: components["schemas"]["TaskId"][];
-            /** @description The schedule at whose time the agent replied. */
+            /** @description The schedule that started the reply. */
             schedule_id?: components["schemas"]["ScheduleId"];
             /** @description API key that posted the message. */
             api_key_id?: components["schemas"]["ApiKeyId"];
@@ -6731,7 +6880,7 @@ export interface components {
             sources_removed?: number;
             /** @description Run of a workflow that posted the message. */
             run_id?: components["schemas"]["RunId"];
-            /** @description The fork of the resolution that this message publishes. */
+            /** @description The fork whose resolution this message publishes. */
             fork_id?: components["schemas"]["ForkId"];
             /** @description Users notified of a resolution message as if mentioned. */
             notify_user_ids?: components["schemas"]["UserId"][];
@@ -6814,13 +6963,13 @@ export interface components {
             type: components["schemas"]["TriggerType"];
             /**
              * Format: int32
-             * @description 2 to 100; required for `turn_interval`, not allowed otherwise.
+             * @description Number of replies, 2 to 100; required for `turn_interval`, not allowed otherwise.
              */
             interval_turns?: number | null;
             event?: components["schemas"]["AdaptationEvent"] | null;
         };
         /**
-         * @description Slots that were due while the server was down.
+         * @description Handling of slots that were due while the server was down.
          *
          *     `run_once`: The newest one fires if it is less than an hour old.
          * @enum {string}
@@ -6828,13 +6977,13 @@ export interface components {
         MissedPolicy: "run_once" | "skip";
         /** @description A model of the Models API. */
         Model: {
-            /** @description `agent:NAME`, or the provider's name for a model. */
+            /** @description ID: `agent:NAME`, or the provider's name of a model. */
             id: string;
             /** @enum {string} */
             object: "model";
             /**
              * Format: int64
-             * @description Seconds since 1970; 0 for a provider's model.
+             * @description Creation time, in seconds since 1970; 0 for a provider's model.
              */
             created: number;
             /**
@@ -6843,15 +6992,15 @@ export interface components {
              */
             owned_by: string;
             /**
-             * @description True if every agent uses it, whatever its profile asks for (`OPENVIBE_MODEL`, or the model in the workspace's
-             *     settings).
+             * @description True if every agent uses this model, regardless of its profile (`OPENVIBE_MODEL`, or the model in the
+             *     workspace's settings).
              */
             overrides_agents: boolean;
         };
         /** @description The model server of a workspace. */
         ModelConnection: {
             provider: components["schemas"]["ProviderKind"] | null;
-            /** @description Null if no server is connected. */
+            /** @description Base URL; null if no server is connected. */
             base_url: string | null;
             /** @description Model that every agent uses; null if agents choose. */
             model: string | null;
@@ -6859,9 +7008,12 @@ export interface components {
             utility_model: string | null;
             /** @description True if an API key is stored. The key itself is never returned. */
             key_set: boolean;
-            /** @description Settings from the environment apply to all workspaces and cannot be changed here. */
+            /**
+             * @description Origin of the settings. Settings from the environment apply to all workspaces and cannot be changed
+             *     here.
+             */
             source: components["schemas"]["ModelSource"];
-            /** @description `no_model` if no server is connected. */
+            /** @description Result of the latest test; `no_model` if no server is connected. */
             status: components["schemas"]["ModelStatus"];
             checked_at: components["schemas"]["Timestamp"] | null;
             /**
@@ -6881,7 +7033,7 @@ export interface components {
             utility_model?: string | null;
             /** @description API key, at most 8 KiB. If omitted, the stored key is kept, unless the server changes; null removes it. */
             api_key?: string | null;
-            /** @description Stores the settings even if the test fails. */
+            /** @description `true` stores the settings even if the test fails. */
             force?: boolean;
         };
         /**
@@ -6938,12 +7090,12 @@ export interface components {
             is_member: boolean;
             /**
              * Format: int64
-             * @description Unread messages; counting stops at 1,000.
+             * @description Unread messages; at most 1,000.
              */
             unread_count: number;
             /**
              * Format: int64
-             * @description Unread mentions; counting stops at 1,000.
+             * @description Unread mentions; at most 1,000.
              */
             mention_count: number;
             /**
@@ -6955,7 +7107,7 @@ export interface components {
         };
         /** @description A session in the list of its owner. */
         MySession: components["schemas"]["Session"] & {
-            /** @description The session of this request. */
+            /** @description True for the session of this request. */
             current: boolean;
         };
         /** @description A thread as one person sees it. */
@@ -6965,12 +7117,12 @@ export interface components {
             active_tasks: components["schemas"]["Task"][];
             /**
              * Format: int64
-             * @description Unread messages; counting stops at 1,000.
+             * @description Unread messages; at most 1,000.
              */
             unread_count: number;
             /**
              * Format: int64
-             * @description Unread mentions; counting stops at 1,000.
+             * @description Unread mentions; at most 1,000.
              */
             mention_count: number;
             /**
@@ -6988,12 +7140,15 @@ export interface components {
             slug: string;
             role: components["schemas"]["Role"];
         };
-        /** @description The persona that an agent names. */
+        /** @description The persona that an agent uses. */
         NamedPersona: {
             id: components["schemas"]["PersonaId"];
             name: string;
             pipeline_status: components["schemas"]["PipelineStatus"];
-            /** @description True if the agent receives an approved text of the persona. After an edit, this is the last approved one. */
+            /**
+             * @description True if the agent receives an approved text of the persona. After an edit, this is the last approved
+             *     text.
+             */
             is_sent: boolean;
         };
         /** @description An approval that an action needs, and the person who gave it or denied the action. */
@@ -7013,11 +7168,11 @@ export interface components {
          */
         NeededPerson: "requester" | "admin" | "user" | "any_member";
         /**
-         * @description From strictest to most permissive.
+         * @description Network access, from strictest to most permissive.
          * @enum {string}
          */
         Network: "none" | "allowlist" | "full";
-        /** @description Fields of `POST` and `PUT`; omitted fields get their defaults. */
+        /** @description Fields of `POST` and `PUT` requests for agents; omitted fields get their defaults. */
         NewAgent: {
             /** @description Set by the server; ignored in requests. */
             id?: unknown;
@@ -7058,11 +7213,11 @@ export interface components {
             instructions: string;
             /** @description Markdown, at most 256 KiB: the text of IDENTITY.md. */
             identity?: string | null;
-            /** @description Null: the base's model, or else the server's default. */
+            /** @description Model; null for the base's model, or otherwise the server's default. */
             model?: string | null;
             /**
              * Format: int32
-             * @description 1 to 1000000; 4096 by default.
+             * @description Output limit in tokens, 1 to 1000000; 4096 by default.
              */
             max_output_tokens?: number | null;
             /**
@@ -7088,13 +7243,13 @@ export interface components {
             reflection?: components["schemas"]["Reflection"] | null;
             trust?: components["schemas"]["Trust"] | null;
             persona_id?: components["schemas"]["PersonaId"] | null;
-            /** @description Its last approved text when the version was made. Set by the server; ignored in requests. */
+            /** @description The persona's last approved text when the version was made. Set by the server; ignored in requests. */
             persona_text?: string | null;
             base_profile_id?: components["schemas"]["AgentId"] | null;
             access_control?: components["schemas"]["AccessControl"] | null;
-            /** @description True if `/v1/responses` stores responses if the request does not set `store`. */
+            /** @description Whether `/v1/responses` stores responses by default, for requests that do not set `store`. */
             store?: boolean | null;
-            /** @description Requests cannot opt out of `store`. */
+            /** @description True if requests cannot opt out of storing responses. */
             store_required?: boolean | null;
             /** @description True by default; false for an agent that only serves as a base. */
             mentionable?: boolean | null;
@@ -7104,12 +7259,12 @@ export interface components {
             } | null;
             status?: components["schemas"]["AgentStatus"] | null;
         };
-        /** @description A started fork, and what agents work on in it. */
+        /** @description A new fork, with the goal and the task of a collaboration. */
         NewForkSeen: {
             fork: components["schemas"]["Fork"];
-            /** @description The goal, with `collaborators`. */
+            /** @description Message with the goal; present if `collaborators` were given. */
             message?: components["schemas"]["Message"];
-            /** @description The task of the agents, with `collaborators`. */
+            /** @description First task of the collaboration; present if `collaborators` were given. */
             task?: components["schemas"]["Task"];
         };
         /** @description An invite with its link, which is shown only once. */
@@ -7122,7 +7277,7 @@ export interface components {
             /** @description `ov_…` */
             key: string;
         };
-        /** @description The context that an agent would be sent if the caller posted now; the message itself is missing. */
+        /** @description The context that an agent would be sent if the caller posted now, without that message. */
         NextContext: components["schemas"]["ContextSeen"] & {
             /** @description Always true. */
             dry_run: boolean;
@@ -7133,7 +7288,7 @@ export interface components {
             compaction: components["schemas"]["CompactionOutlook"];
             estimate: components["schemas"]["Estimate"];
         };
-        /** @description A node as admins see it. */
+        /** @description A node in the list for admins. */
         Node: {
             id: components["schemas"]["NodeId"];
             /** @description `OPENVIBE_NODE_NAME`, otherwise the address that the node listens on. */
@@ -7153,30 +7308,30 @@ export interface components {
             /**
              * @description State of a node.
              *
-             *     `draining`: It is stopping, and serves what is open.
+             *     `draining`: The node is stopping, and still serves open connections.
              *
-             *     `lost`: Its lease has expired.
+             *     `lost`: The lease of the node has expired.
              * @enum {string}
              */
             state: "starting" | "ready" | "draining" | "lost";
             /** @description True for the node that responds. */
             is_this: boolean;
             started_at: components["schemas"]["Timestamp"];
-            /** @description Open sockets. */
+            /** @description Number of open sockets. */
             sockets: number;
-            /** @description Running tasks. */
+            /** @description Number of running tasks. */
             tasks: number;
-            /** @description Writes that wait for the database. */
+            /** @description Number of writes that wait for the database. */
             queued_writes: number;
             /**
              * Format: double
-             * @description Mean time that recent messages of other nodes took; null if there were none.
+             * @description Mean delay of recent messages from other nodes in milliseconds; null if there were none.
              */
             bus_delay_ms: number | null;
             last_gap_at: components["schemas"]["Timestamp"] | null;
             /**
              * Format: int64
-             * @description Difference between the clock of the node's machine and that of the database.
+             * @description Difference between the clocks of the node's machine and the database, in milliseconds.
              */
             clock_skew_ms: number;
             /** @description Settings that differ from those of the node that responds, by name. */
@@ -7201,18 +7356,18 @@ export interface components {
         };
         OldMessageSeen: {
             message_id: components["schemas"]["MessageId"];
-            /** @description Cause of its use, such as `3 matching words` or `after a matching message`. */
+            /** @description Reason for including the message, such as `3 matching words` or `after a matching message`. */
             reason: string;
             /**
              * Format: int64
-             * @description Age of the message at that time.
+             * @description Age of the message when it was sent.
              */
             age_days: number;
-            /** @description As sent; null if the message was deleted since. */
+            /** @description Text as sent; null if the message was deleted since. */
             text: string | null;
         };
         /**
-         * @description Effect of a failed step on its run.
+         * @description Effect of a failed step on the run.
          *
          *     `stop`: The run fails.
          * @enum {string}
@@ -7222,9 +7377,12 @@ export interface components {
         OnMessage: {
             channel_id: components["schemas"]["ChannelId"];
             from?: components["schemas"]["StartedBy"];
-            /** @description Only the first message of a thread. */
+            /** @description True if only the first message of a thread starts a run. */
             new_threads_only?: boolean;
-            /** @description Whole words, any of which must occur; at most 10 of 1 to 60 characters. None: every message. */
+            /**
+             * @description Words, any of which must occur as a whole word; at most 10, of 1 to 60 characters. If empty, every message
+             *     starts a run.
+             */
             words?: string[];
         };
         /** @description Response of an action on a fork. */
@@ -7264,12 +7422,12 @@ export interface components {
             /** @enum {string} */
             type: "message";
         } | {
-            /** @description `fc_…` */
+            /** @description ID of the item: `fc_…`. */
             id: string;
             /** @description Return it in the `function_call_output`. */
             call_id: string;
             name: string;
-            /** @description JSON as written by the model; may be invalid. */
+            /** @description Arguments as JSON, as written by the model; may be invalid. */
             arguments: string;
             status: components["schemas"]["Status"];
             /** @enum {string} */
@@ -7320,7 +7478,7 @@ export interface components {
             /**
              * @description Part of the workspace context.
              *
-             *     `text`: Text of the admins.
+             *     `text`: Text that admins wrote.
              * @enum {string}
              */
             name: "text" | "decisions" | "action_items" | "members" | "memories";
@@ -7330,7 +7488,7 @@ export interface components {
         Participant: {
             type: components["schemas"]["ParticipantKind"];
             id: string;
-            /** @description Name at the time of the first message. */
+            /** @description Name of the participant when they first posted in the thread. */
             name: string;
         };
         /** @enum {string} */
@@ -7339,7 +7497,7 @@ export interface components {
             current_password: string;
             /** @description At least 8 characters. */
             new_password: string;
-            /** @description Also deletes all API keys of the account. */
+            /** @description `true` also deletes all API keys of the account. */
             revoke_keys?: boolean;
         };
         /** @description A schedule or a workflow that was paused. */
@@ -7350,7 +7508,7 @@ export interface components {
             /**
              * @description Reason why a schedule or a workflow is paused.
              *
-             *     `owner_gone`: The owner left, or can no longer post there or invoke the agent. The only reason of workflows.
+             *     `owner_gone`: The owner left, or can no longer post in the channel or invoke the agent. The only possible reason for workflows.
              *
              *     `failing`: Five tasks in a row failed.
              * @enum {string}
@@ -7363,7 +7521,7 @@ export interface components {
         /**
          * @description Reason why a schedule or a workflow is paused.
          *
-         *     `owner_gone`: The owner left, or can no longer post there or invoke the agent. The only reason of workflows.
+         *     `owner_gone`: The owner left, or can no longer post in the channel or invoke the agent. The only possible reason for workflows.
          *
          *     `failing`: Five tasks in a row failed.
          * @enum {string}
@@ -7378,7 +7536,7 @@ export interface components {
             pipeline_status: components["schemas"]["PipelineStatus"];
             /**
              * Format: int64
-             * @description Number of agents that name the persona, directly or through a base.
+             * @description Number of agents that use the persona, directly or through a base.
              */
             used_by: number;
             /** Format: int64 */
@@ -7387,7 +7545,7 @@ export interface components {
             created_at: components["schemas"]["Timestamp"];
             updated_at: components["schemas"]["Timestamp"];
         };
-        /** @description Fields of a persona besides its name. */
+        /** @description Fields of a persona except for its name. */
         PersonaContent: {
             /** @description At most 1,024 characters; not sent to agents. */
             description: string;
@@ -7410,7 +7568,7 @@ export interface components {
             /** @description 1 to 80 characters, unique in the workspace. */
             name: string;
         };
-        /** @description Fields of `POST` and `PUT`; omitted fields are blank. */
+        /** @description Fields of `POST` and `PUT` requests for personas; omitted fields become blank. */
         PersonaForm: {
             /** @description 1 to 80 characters, unique in the workspace. */
             name: string;
@@ -7424,7 +7582,7 @@ export interface components {
             /** @description At most 8 KiB. */
             compressed?: string;
             avatar?: components["schemas"]["Avatar"] | null;
-            /** @description Ignored: `PATCH` changes it. */
+            /** @description Ignored; `PATCH` changes the status. */
             pipeline_status?: unknown;
             /** @description Set by the server; ignored, as are the following fields. */
             id?: unknown;
@@ -7437,7 +7595,7 @@ export interface components {
         };
         /** @description ID of a persona: `persona_` and 26 base-32 characters */
         PersonaId: string;
-        /** @description Fields of `PATCH`: omitted fields are unchanged. */
+        /** @description Fields of `PATCH` requests; omitted fields are unchanged. */
         PersonaPatch: {
             /** @description 1 to 80 characters, unique in the workspace. */
             name?: string;
@@ -7451,7 +7609,7 @@ export interface components {
             /** @description At most 8 KiB. */
             compressed?: string;
             avatar?: components["schemas"]["Avatar"] | null;
-            /** @description `approved` requires a `compressed` text. If omitted, a change of a text makes an approved persona `refined`. */
+            /** @description `approved` requires a `compressed` text. If omitted, changing a text sets an approved persona to `refined`. */
             pipeline_status?: components["schemas"]["PipelineStatus"];
         };
         PersonaRollbackForm: {
@@ -7490,13 +7648,13 @@ export interface components {
             snapshot: components["schemas"]["PersonaSnapshot"];
         };
         /**
-         * @description Status of a persona on its way to agents.
+         * @description Status of a persona before and after its approval.
          *
-         *     `draft`: Being written.
+         *     `draft`: The persona is being written.
          *
-         *     `refined`: Edited since it was approved, or ready for approval.
+         *     `refined`: The persona is ready for approval, or was edited after its approval.
          *
-         *     `approved`: Agents receive its text.
+         *     `approved`: Agents receive the persona's text.
          * @enum {string}
          */
         PipelineStatus: "draft" | "refined" | "approved";
@@ -7518,20 +7676,20 @@ export interface components {
             adaptation_allowed: boolean;
             /** @description True if API clients can call the model without an agent. */
             bare_model: boolean;
-            /** @description People who see what replies cost: `everyone`, `admins`, or nobody (`off`). */
+            /** @description People who see the costs of replies: `everyone`, `admins`, or nobody (`off`). */
             show_costs: components["schemas"]["CostVisibility"];
             memory: components["schemas"]["MemoryPolicy"];
             compaction: components["schemas"]["CompactionPolicy"];
             workspace_context: components["schemas"]["ContextPolicy"];
             /**
              * Format: int64
-             * @description 0: no tools; 1: only functions that read; 2: as set for each function; 3: as 2, but writes inside of the workspace
-             *     need no approval.
+             * @description 0: no tools; 1: only functions that read; 2: approvals as set for each function; 3: like 2, but writes inside the
+             *     workspace need no approval.
              */
             trust_level: number;
-            /** @description Required approvers of actions; the agent's own rules are added. */
+            /** @description Required approvers of actions; rules of an agent apply in addition. */
             approval_rules: components["schemas"]["ApprovalRule"][];
-            /** @description Domains, with their subdomains, from which agents can read pages without a question. */
+            /** @description Domains, with their subdomains, from which agents can read pages without an approval. */
             trusted_domains: string[];
         };
         /** @description Fields of `PATCH /v1/workspaces/{id}/policy`: omitted fields are unchanged, `null` clears a field. */
@@ -7541,7 +7699,7 @@ export interface components {
             allowed_tools?: components["schemas"]["ToolKind"][] | null;
             sandbox_policy_id?: components["schemas"]["SandboxPolicyId"] | null;
             members_write_agents?: boolean;
-            /** @description Agents and people can turn it off, too. */
+            /** @description Whether agents can adapt to people who allow it; agents and people can also turn this off. */
             adaptation_allowed?: boolean;
             bare_model?: boolean;
             show_costs?: components["schemas"]["CostVisibility"];
@@ -7599,11 +7757,11 @@ export interface components {
             instructions?: string;
             /** @description Markdown, at most 256 KiB: the text of IDENTITY.md. */
             identity?: string | null;
-            /** @description Null: the base's model, or else the server's default. */
+            /** @description Model; null for the base's model, or otherwise the server's default. */
             model?: string | null;
             /**
              * Format: int32
-             * @description 1 to 1000000; 4096 by default.
+             * @description Output limit in tokens, 1 to 1000000; 4096 by default.
              */
             max_output_tokens?: number | null;
             /**
@@ -7629,13 +7787,13 @@ export interface components {
             reflection?: components["schemas"]["Reflection"] | null;
             trust?: components["schemas"]["Trust"] | null;
             persona_id?: components["schemas"]["PersonaId"] | null;
-            /** @description Its last approved text when the version was made. Set by the server; ignored in requests. */
+            /** @description The persona's last approved text when the version was made. Set by the server; ignored in requests. */
             persona_text?: string | null;
             base_profile_id?: components["schemas"]["AgentId"] | null;
             access_control?: components["schemas"]["AccessControl"] | null;
-            /** @description True if `/v1/responses` stores responses if the request does not set `store`. */
+            /** @description Whether `/v1/responses` stores responses by default, for requests that do not set `store`. */
             store?: boolean | null;
-            /** @description Requests cannot opt out of `store`. */
+            /** @description True if requests cannot opt out of storing responses. */
             store_required?: boolean | null;
             /** @description True by default; false for an agent that only serves as a base. */
             mentionable?: boolean | null;
@@ -7675,7 +7833,10 @@ export interface components {
         };
         /** @description A rule for agents whose profile is `auto`. It matches if all of its conditions hold. */
         PresetRule: {
-            /** @description At least one of these must occur in the message as whole words; an empty list sets no condition. At most 20 of 1 to 60 characters. */
+            /**
+             * @description Keywords, at least one of which must occur in the message as whole words; an empty list sets no condition. At most 20, of
+             *     1 to 60 characters.
+             */
             keywords?: string[];
             /**
              * Format: int32
@@ -7690,7 +7851,7 @@ export interface components {
             preset: string;
             /**
              * Format: int32
-             * @description −1000 to 1000; the rule with the highest number wins, then the first.
+             * @description Priority, −1000 to 1000; the highest one wins, and among equals the first rule.
              */
             priority?: number;
         };
@@ -7709,9 +7870,9 @@ export interface components {
             tokens: number;
             /** @description Sources of the system text, in order. */
             segments: components["schemas"]["SystemPart"][];
-            /** @description The model that the draft or its base asks for; null for the server's default. */
+            /** @description The model that the draft or its base sets; null for the server's default. */
             model: string | null;
-            /** @description The model that would reply; null without one. */
+            /** @description The model that would reply; null without a language model. */
             effective_model: string | null;
             /** Format: int32 */
             max_output_tokens: number;
@@ -7728,7 +7889,7 @@ export interface components {
             /** @description As for `POST /v1/agents`; the name is optional. */
             agent: components["schemas"]["UnnamedAgent"];
         };
-        /** @description A slot, as a preview shows it. */
+        /** @description A slot in a preview. */
         PreviewedSlot: {
             at: components["schemas"]["Timestamp"];
             /** @description The local time with its offset, such as `2026-11-24T09:00:00+01:00`. */
@@ -7736,7 +7897,7 @@ export interface components {
         };
         /** @description A server that the operator configured as a process. */
         ProcessToolConfig: {
-            /** @description NAME of `[mcp.NAME]` in `openvibe.toml`. */
+            /** @description `NAME` of the table `[mcp.NAME]` in `openvibe.toml`. */
             stdio: string;
         };
         /** @description A text for the system prompt. */
@@ -7795,14 +7956,14 @@ export interface components {
         PromptRouting: {
             /**
              * Format: int64
-             * @description 1 to 100: rules are evaluated in the turns 1, 1 + n, 1 + 2n, and so on.
+             * @description Interval n, 1 to 100: rules are evaluated in turns 1, 1 + n, 1 + 2n, and so on.
              */
             review_every_n_turns: number;
             /** @description True if rules are also evaluated after messages are summarized. */
             force_review_on_compaction: boolean;
             /**
-             * @description Preset by part of the mode: `thread:NAME`, `direct:NAME`, or `fork:NAME`, with the agent's name. The longest match
-             *     wins. At most 100.
+             * @description Preset by prefix of the mode: `thread:NAME`, `direct:NAME`, or `fork:NAME`, with the agent's name. The longest match wins.
+             *     At most 100.
              */
             default_preset_by_mode: {
                 [key: string]: string;
@@ -7812,7 +7973,7 @@ export interface components {
             /** Format: int64 */
             cached_tokens: number;
         };
-        /** @description Reply style and compaction strategy. */
+        /** @description Settings for the prompt: reply style and compaction strategy. */
         Prompting: {
             /**
              * @description ID of a preset, `none`, or `auto` for the rules of the workspace; null for its default for the mode.
@@ -7840,7 +8001,7 @@ export interface components {
             resolution: components["schemas"]["Resolution"];
         };
         Publisher: {
-            /** @description `agent` if nobody reviewed it. */
+            /** @description Kind of the publisher; `agent` if nobody reviewed the draft. */
             type: components["schemas"]["ParticipantKind"];
             id: string;
             name: string;
@@ -7894,12 +8055,12 @@ export interface components {
             seq: number;
             /**
              * Format: int64
-             * @description Unread messages; counting stops at 1,000.
+             * @description Unread messages; at most 1,000.
              */
             unread_count: number;
             /**
              * Format: int64
-             * @description Unread mentions; counting stops at 1,000.
+             * @description Unread mentions; at most 1,000.
              */
             mention_count: number;
         };
@@ -7909,7 +8070,7 @@ export interface components {
             database: components["schemas"]["Healthy"];
             /** @description The schema has the version that this server needs. */
             migrations: components["schemas"]["Healthy"];
-            /** @description Way in which nodes learn of each other's changes; `degraded` while the database is polled because the bus is unavailable. */
+            /** @description State of the bus between nodes; `degraded` while nodes poll the database because the bus is unavailable. */
             bus: components["schemas"]["ReadyBus"];
             node: components["schemas"]["ReadyNode"];
         };
@@ -7923,9 +8084,9 @@ export interface components {
             /**
              * @description State of a node.
              *
-             *     `draining`: It is stopping, and serves what is open.
+             *     `draining`: The node is stopping, and still serves open connections.
              *
-             *     `lost`: Its lease has expired.
+             *     `lost`: The lease of the node has expired.
              * @enum {string}
              */
             state: "starting" | "ready" | "draining" | "lost";
@@ -7942,7 +8103,7 @@ export interface components {
             /** @description A metaprompt of the agent with the trigger `manual`. */
             metaprompt_id: string;
         };
-        /** @description The task of a reflection; only you can see it. */
+        /** @description The task that runs the reflection; visible only to you. */
         Reflecting: {
             task: components["schemas"]["Task"];
         };
@@ -7964,7 +8125,7 @@ export interface components {
         /** @description A function of a server. */
         RegisteredFunction: {
             name: string;
-            /** @description For people. */
+            /** @description Title for people. */
             title: string;
             state: components["schemas"]["FunctionState"];
             /** @description Accepted effect, or the one that the server's annotations suggest; the stricter one for a changed function. */
@@ -7985,19 +8146,19 @@ export interface components {
             kind: components["schemas"]["RegisteredToolKind"];
             /** @description Label of its functions for agents, unique in the workspace: `[a-z0-9][a-z0-9_-]{0,23}`. */
             name: string;
-            /** @description For people. */
+            /** @description Title for people. */
             title: string;
             enabled: boolean;
-            /** @description Only with `agents:admin`. */
+            /** @description Settings; returned only with `agents:admin`. */
             config?: components["schemas"]["ToolConfig"];
             /** @description True if a secret is stored. The secret itself is never returned. */
             secret_set: boolean;
-            /** @description Channels in which it can be used; null for all. Without `agents:admin`, only those that you can see. */
+            /** @description Channels in which the tool can be used; null for all. Without `agents:admin`, only those that you can see. */
             channel_ids: components["schemas"]["ChannelId"][] | null;
-            /** @description Results of its reads do not cause questions. */
+            /** @description True if reads need no approval even if the task is tainted. */
             trusted_reads: boolean;
             status: components["schemas"]["ToolStatus"];
-            /** @description In order of their names. */
+            /** @description Functions of the server, sorted by name. */
             functions: components["schemas"]["RegisteredFunction"][];
             /**
              * Format: int64
@@ -8016,17 +8177,17 @@ export interface components {
         Remaining: {
             /**
              * Format: int64
-             * @description Entries: this one, and copies made from it.
+             * @description Number of entries: this one, and copies that were made from it.
              */
             rows: number;
             /**
              * Format: int64
-             * @description Words in the index.
+             * @description Number of words in the index.
              */
             index: number;
             /**
              * Format: int64
-             * @description Texts in records of prompts.
+             * @description Number of texts in records of prompts.
              */
             contexts: number;
         };
@@ -8041,32 +8202,35 @@ export interface components {
             /** @description Name of the header, with `auth: header`. */
             header?: string | null;
         };
-        /** @description An earlier equal call of a task that this one retries. */
+        /** @description An earlier identical call of a task that the action's task retries. */
         Repeated: {
             action_id: components["schemas"]["ActionId"];
-            /** @description Time when it ended, or started if nobody knows its end. */
+            /** @description Time when the call ended, or when it started if its end is unknown. */
             at: components["schemas"]["Timestamp"];
         };
-        /** @description Newest replies of an agent beside those of a draft */
+        /** @description Newest replies of an agent, compared with replies of a draft. */
         Replay: {
             /** @description Newest reply first. */
             cases: components["schemas"]["ReplayCase"][];
             skipped: components["schemas"]["SkippedReply"][];
         };
-        /** @description A reply as the draft writes it. */
+        /** @description A reply that was written with the draft. */
         ReplayAfter: {
-            /** @description Text before the call, if there is one. Null after an error, or if a message of the prompt was deleted since. */
+            /**
+             * @description Text of the reply, or the text before a call. Null after an error, or if a message of the prompt was deleted
+             *     since.
+             */
             text: string | null;
             would_call: components["schemas"]["WouldCall"] | null;
             model: string | null;
             /**
              * Format: int64
-             * @description Tokens of all calls of the case.
+             * @description Number of tokens of all calls for the case.
              */
             tokens: number;
             /**
              * Format: int64
-             * @description Time for which the case ran.
+             * @description Run time of the case in milliseconds.
              */
             ms: number;
             error: components["schemas"]["TaskError"] | null;
@@ -8078,12 +8242,12 @@ export interface components {
             model: string | null;
             /**
              * Format: int64
-             * @description Tokens of all calls of the reply.
+             * @description Number of tokens of all calls for the reply.
              */
             tokens: number;
             /**
              * Format: int64
-             * @description Time for which its task ran; 0 if it is not known.
+             * @description Run time of the reply's task in milliseconds; 0 if unknown.
              */
             ms: number;
         };
@@ -8096,7 +8260,7 @@ export interface components {
             asked: string | null;
             before: components["schemas"]["ReplayBefore"];
             after: components["schemas"]["ReplayAfter"] | null;
-            /** @description Parts of the prompt were left out because they belong to other people. */
+            /** @description True if parts of the prompt were left out because they belong to other people. */
             partial: boolean;
         };
         /** @description Estimated usage of a replay. */
@@ -8112,12 +8276,12 @@ export interface components {
             input_tokens: number;
             /**
              * Format: double
-             * @description Reservation of the calls in budgets in US dollars: 1.5 times the prompts, and the output limits. Null without a known price,
-             *     or if the policy does not show costs to the caller.
+             * @description Amount in US dollars that the calls reserve in budgets: 1.5 times the prompts plus the output limits. Null if the price is
+             *     unknown or the policy hides costs from the caller.
              */
             cost_usd_max: number | null;
         };
-        /** @description Fields of `POST /v1/agents/{id}/replays`: either `draft` or `version`. */
+        /** @description Fields of `POST /v1/agents/{id}/replays`; requires either `draft` or `version`. */
         ReplayForm: {
             draft?: components["schemas"]["AgentPatch"] | null;
             /**
@@ -8153,17 +8317,17 @@ export interface components {
             fork_title: string;
             /**
              * Format: int64
-             * @description Starts at 1; a draft has the version that publishing gives it.
+             * @description Version number, starting at 1; a draft has the number that it will get when it is published.
              */
             version: number;
             status: components["schemas"]["ResolutionStatus"];
             /**
-             * @description The agent that drafted it, `builtin` if it was extracted without a model, or null if a
-             *     person wrote it.
+             * @description The agent that wrote the draft, `builtin` if it was extracted without a model, or null if a person wrote
+             *     it.
              */
             generated_by: string | null;
             fallback_reason: components["schemas"]["FailCode"] | null;
-            /** @description People who edited it, in the order of their first edit. */
+            /** @description People who edited the draft, in the order of their first edit. */
             edited_by: components["schemas"]["UserId"][];
             /** @description At most 120 characters; can be blank only in a draft. */
             headline: string;
@@ -8174,12 +8338,12 @@ export interface components {
             deferred_items: components["schemas"]["SourcedText"][];
             /**
              * Format: int64
-             * @description `seq` of the newest message of the fork that it was made from.
+             * @description `seq` of the newest message of the fork from which the resolution was made.
              */
             covers_seq: number;
             /**
              * Format: int64
-             * @description The revision in its `ETag`.
+             * @description Revision, which is also the `ETag`.
              */
             revision: number;
             message_id: components["schemas"]["MessageId"] | null;
@@ -8207,7 +8371,7 @@ export interface components {
         };
         /**
          * @description Changes to a draft; each list is replaced as a whole. Fields that only the server sets are
-         *     ignored, so a resolution can be sent back as it was read.
+         *     ignored, so a resolution from `GET` can be sent back.
          */
         ResolutionForm: {
             /** @description One line, at most 120 characters. */
@@ -8227,13 +8391,13 @@ export interface components {
         ResolutionId: string;
         /** @description An action item as part of a resolution. */
         ResolutionItem: {
-            /** @description Stays the same across versions. */
+            /** @description ID of the item, which stays the same across versions. */
             id: components["schemas"]["ActionItemId"];
             text: string;
             owner_id: components["schemas"]["UserId"] | null;
             /** @description The name of the member; otherwise the name as it was mentioned. */
             owner_name: string | null;
-            /** @description `YYYY-MM-DD` */
+            /** @description Due date as `YYYY-MM-DD`. */
             due: string | null;
             done: boolean;
             sources: components["schemas"]["MessageId"][];
@@ -8259,7 +8423,7 @@ export interface components {
             object: "response";
             /**
              * Format: int64
-             * @description Seconds since 1970.
+             * @description Creation time, in seconds since 1970.
              */
             created_at: number;
             /**
@@ -8272,7 +8436,7 @@ export interface components {
             background: boolean;
             error: components["schemas"]["Fault"] | null;
             incomplete_details: components["schemas"]["IncompleteDetails"] | null;
-            /** @description As in the request; an agent's own instructions are not included. */
+            /** @description Instructions from the request; an agent's own instructions are not included. */
             instructions: string | null;
             /** Format: int32 */
             max_output_tokens: number | null;
@@ -8315,7 +8479,10 @@ export interface components {
         };
         /** @description ID of a response: `resp_` and 26 base-32 characters */
         ResponseId: string;
-        /** @description In tokens; estimated if the provider does not report usage. Details that it does not report are 0. */
+        /**
+         * @description Usage in tokens; estimated if the provider does not report it. Details that the provider does not
+         *     report are 0.
+         */
         ResponseUsage: {
             /** Format: int64 */
             input_tokens: number;
@@ -8329,7 +8496,7 @@ export interface components {
         RetryForm: {
             /**
              * Format: int64
-             * @description Score from 4 to 8 at which agents that repeat themselves are stopped; 4 by default.
+             * @description Loop guard score at which agents that repeat themselves are stopped: 4 (default) to 8.
              */
             guard?: number | null;
         };
@@ -8358,7 +8525,7 @@ export interface components {
         /** @description Cause of a run. */
         RunCause: {
             type: components["schemas"]["CauseType"];
-            /** @description The message or the schedule; null for a person. */
+            /** @description ID of the message or the schedule; null for a person. */
             id: string | null;
         };
         /** @description An event as it is stored and sent. */
@@ -8379,19 +8546,19 @@ export interface components {
             };
         };
         RunForm: {
-            /** @description At most 8 KiB; `{{input}}` in the texts of steps. */
+            /** @description Value of `{{input}}` in the texts of steps; at most 8 KiB. */
             input?: string;
             thread_id?: components["schemas"]["ThreadId"] | null;
             channel_id?: components["schemas"]["ChannelId"] | null;
-            /** @description A resend with the same one returns the first run. */
+            /** @description A repeated ID returns the first run. */
             client_id?: string | null;
         };
         /** @description ID of a run of a workflow: `run_` and 26 base-32 characters */
         RunId: string;
         /**
-         * @description Status of a run, which follows from its root task.
+         * @description Status of a run, which is derived from its root task.
          *
-         *     `waiting`: A person is needed.
+         *     `waiting`: The run waits for a person.
          * @enum {string}
          */
         RunStatus: "queued" | "running" | "waiting" | "completed" | "failed" | "cancelled";
@@ -8404,8 +8571,8 @@ export interface components {
             fork_id: components["schemas"]["ForkId"] | null;
             action_id: components["schemas"]["ActionId"] | null;
             /**
-             * @description Null in events, once it was removed, for a message in a channel that you cannot read, and, for an agent's answer, to people who
-             *     must not see what its tools returned.
+             * @description Output of the step. Null in events, once it was removed, for a message in a channel that you cannot read, and for an
+             *     agent's answer if you cannot see its tool results.
              */
             output: string | null;
             /** @description Cause of a failure, for people. */
@@ -8417,46 +8584,46 @@ export interface components {
         SandboxForm: {
             /** @description 1 to 64 characters, unique in the workspace. */
             name: string;
-            /** @description A container image. */
+            /** @description Container image. */
             image: string;
             /**
              * Format: double
-             * @description Cores; 0.1 to 64.
+             * @description Number of CPU cores; 0.1 to 64.
              */
             cpu_max: number;
             /**
              * Format: int32
-             * @description MiB; 16 to 1048576.
+             * @description Memory in MiB; 16 to 1048576.
              */
             memory_mb_max: number;
             network: components["schemas"]["Network"];
-            /** @description Only for `allowlist`; at most 100. */
+            /** @description Allowed hosts, only for `allowlist`; at most 100. */
             allowed_hosts?: string[];
             /**
              * Format: int32
-             * @description Seconds; 1 to 86400.
+             * @description Timeout in seconds; 1 to 86400.
              */
             timeout_s_max: number;
             filesystem: components["schemas"]["Filesystem"];
         };
         SandboxLimits: {
-            /** @description A container image. */
+            /** @description Container image. */
             image: string;
             /**
              * Format: double
-             * @description Cores; 0.1 to 64.
+             * @description Number of CPU cores; 0.1 to 64.
              */
             cpu_max: number;
             /**
              * Format: int32
-             * @description MiB; 16 to 1048576.
+             * @description Memory in MiB; 16 to 1048576.
              */
             memory_mb_max: number;
             network: components["schemas"]["Network"];
             allowed_hosts?: string[];
             /**
              * Format: int32
-             * @description Seconds; 1 to 86400.
+             * @description Timeout in seconds; 1 to 86400.
              */
             timeout_s_max: number;
             filesystem: components["schemas"]["Filesystem"];
@@ -8482,7 +8649,7 @@ export interface components {
             target: components["schemas"]["ScheduleTarget"];
             deliver: components["schemas"]["Delivery"] | null;
             /**
-             * @description Slots that were due while the server was down.
+             * @description Handling of slots that were due while the server was down.
              *
              *     `run_once`: The newest one fires if it is less than an hour old.
              * @enum {string}
@@ -8492,7 +8659,7 @@ export interface components {
             status: "active" | "paused";
             paused_reason: components["schemas"]["PausedReason"] | null;
             owner_id: components["schemas"]["UserId"];
-            /** @description Also set after the owner has left the workspace. */
+            /** @description Name of the owner, even after the owner has left the workspace. */
             owner_name: string | null;
             next_run_at: components["schemas"]["Timestamp"] | null;
             last_slot: components["schemas"]["LastSlot"] | null;
@@ -8520,9 +8687,12 @@ export interface components {
         ScheduleForm: {
             /** @description 1 to 80 characters. */
             name: string;
-            /** @description Five fields in local time: minute, hour, day of the month, month, day of the week. */
+            /**
+             * @description Cron expression with five fields in local time: minute, hour, day of the month, month, day of the
+             *     week.
+             */
             cron: string;
-            /** @description IANA name. */
+            /** @description IANA name of the time zone. */
             timezone: string;
             target: components["schemas"]["ScheduleTargetForm"];
             deliver?: components["schemas"]["DeliveryForm"] | null;
@@ -8532,7 +8702,7 @@ export interface components {
         };
         /** @description ID of a schedule: `sched_` and 26 base-32 characters */
         ScheduleId: string;
-        /** @description Changes of a schedule. Others than its owner can only set `status`. */
+        /** @description Changes to a schedule. People other than its owner can only set `status`. */
         SchedulePatch: {
             /** @description 1 to 80 characters. */
             name?: string;
@@ -8541,21 +8711,24 @@ export interface components {
             target?: components["schemas"]["ScheduleTargetForm"];
             deliver?: components["schemas"]["DeliveryForm"] | null;
             missed?: components["schemas"]["MissedPolicy"];
-            /** @description `paused` by the owner or an admin; `active` by the owner, after a pause by an admin only by admins. */
+            /**
+             * @description The owner and admins can set `paused`. The owner can set `active`, but only an admin can after a
+             *     pause by an admin.
+             */
             status?: components["schemas"]["StatusForm"];
         };
         SchedulePreview: {
             /** @description The next five slots. */
             next: components["schemas"]["PreviewedSlot"][];
         };
-        /** @description Times of a schedule. */
+        /** @description Fields of `POST /v1/schedules/preview`. */
         SchedulePreviewForm: {
-            /** @description Five fields in local time. */
+            /** @description Cron expression with five fields, in local time of `timezone`. */
             cron: string;
-            /** @description IANA name. */
+            /** @description IANA name of the time zone. */
             timezone: string;
         };
-        /** @description Task of a schedule that was started by hand. */
+        /** @description A task of a schedule that a person started manually. */
         ScheduleRun: {
             task: components["schemas"]["Task"];
         };
@@ -8563,14 +8736,14 @@ export interface components {
             /** @description A repeated ID returns the first task with status 200. */
             client_id?: string | null;
         };
-        /** @description A slot that came. */
+        /** @description A past slot. */
         ScheduleSlot: {
-            /** @description For `missed`, the first of them. */
+            /** @description Time of the slot; for `missed`, of the first one. */
             slot_at: components["schemas"]["Timestamp"];
             /**
-             * @description `fired`: It started a task.
+             * @description `fired`: The slot started a task.
              *
-             *     `missed`: The server was down.
+             *     `missed`: The server was down at the time of the slot.
              * @enum {string}
              */
             state: "fired" | "skipped" | "missed";
@@ -8590,7 +8763,7 @@ export interface components {
             type: "agent";
         } | {
             workflow_id: components["schemas"]["WorkflowId"];
-            /** @description Blank without one. */
+            /** @description Input of the run; blank without an input. */
             input: string;
             /** @enum {string} */
             type: "workflow";
@@ -8601,13 +8774,13 @@ export interface components {
         };
         ScheduleTargetForm: {
             agent_id?: components["schemas"]["AgentId"] | null;
-            /** @description At most 8 KiB. */
+            /** @description Prompt, at most 8 KiB. */
             prompt: string;
             /** @enum {string} */
             type: "agent";
         } | {
             workflow_id: components["schemas"]["WorkflowId"];
-            /** @description At most 8 KiB. */
+            /** @description Input of the run, at most 8 KiB. */
             input?: string;
             /** @enum {string} */
             type: "workflow";
@@ -8652,7 +8825,7 @@ export interface components {
         };
         /** @description The secret of a tool. */
         SecretForm: {
-            /** @description ASCII text in one line, at most 8 KiB. */
+            /** @description The secret: ASCII text in one line, at most 8 KiB. */
             value: string;
         };
         SeenAuthor: {
@@ -8683,7 +8856,7 @@ export interface components {
             /** Format: int64 */
             tokens: number;
         };
-        /** @description A segment as events show it, without texts. */
+        /** @description A segment in events, without texts. */
         SegmentState: {
             id: components["schemas"]["CompactionId"];
             thread_id: components["schemas"]["ThreadId"];
@@ -8697,16 +8870,16 @@ export interface components {
             /** Format: int64 */
             version: number;
         };
-        /** @description Messages that the agent with the latest reply is sent with the next question. */
+        /** @description Messages that the agent with the latest reply will receive with the next question. */
         SentWindow: {
             /**
              * Format: int64
-             * @description Sequence number of the first one.
+             * @description Sequence number of the first message.
              */
             from_seq: number;
             /**
              * Format: int64
-             * @description Number of older messages that are in segments.
+             * @description Number of older messages that are summarized in segments.
              */
             message_count: number;
             /** @description These segments, oldest first. */
@@ -8723,7 +8896,10 @@ export interface components {
             tokens: number;
             parts: components["schemas"]["PartSize"][];
         };
-        /** @description Scores of the messages of people who allow it. A field that is null has the value of `profile`, otherwise its default. */
+        /**
+         * @description Scores of the messages of people who allow it. A null field has the value from `profile`, or its default without a
+         *     profile.
+         */
         Sentiment: {
             /**
              * @description False by default; true with a profile other than `off`.
@@ -8747,13 +8923,13 @@ export interface components {
             history_window?: number | null;
             /**
              * Format: double
-             * @description A message below it is negative: −1 to 0; −0.3 by default.
+             * @description Score below which a message is negative, −1 to 0; −0.3 by default.
              * @default null
              */
             frustration_threshold?: number | null;
             /**
              * Format: double
-             * @description A message above it is positive: 0 to 1; 0.3 by default.
+             * @description Score above which a message is positive, 0 to 1; 0.3 by default.
              * @default null
              */
             satisfaction_threshold?: number | null;
@@ -8764,13 +8940,14 @@ export interface components {
              */
             consecutive_turns?: number | null;
             /**
-             * @description Events that the server reacts to; all by default, none with an empty list. `all` is stored as all five.
+             * @description Presets for events to which the server reacts: all by default, none if the list is empty. `all` is stored as all
+             *     five.
              * @default null
              */
             presets?: components["schemas"]["SentimentPreset"][] | null;
         };
         /**
-         * @description Class of a message by the thresholds of the agent.
+         * @description Class of a message according to the agent's thresholds.
          * @enum {string}
          */
         SentimentClass: "negative" | "neutral" | "positive";
@@ -8786,14 +8963,14 @@ export interface components {
         /**
          * @description Reflection of the server for an event.
          *
-         *     `all`: Stored as the five others.
+         *     `all`: All of the others; stored as the five presets.
          * @enum {string}
          */
         SentimentPreset: "frustration_recovery" | "confusion_clarification" | "satisfaction_reinforcement" | "error_recovery" | "engagement_boost" | "all";
         /**
          * @description Values for the fields of `sentiment` that are not set.
          *
-         *     `off`: No scores.
+         *     `off`: Messages are not scored.
          *
          *     `basic`: Word list; reacts to frustration and confusion.
          *
@@ -8829,11 +9006,11 @@ export interface components {
         Settlement: "happened" | "did_not_happen";
         /** @description Server settings that clients need before sign-in. */
         Setup: {
-            /** @description No account exists yet. */
+            /** @description True if no account exists yet. */
             needs_setup: boolean;
             /** @description `first`, `open`, or `invite`. */
             signup: components["schemas"]["Signup"];
-            /** @description The first account needs the token from the link that the server printed at startup. */
+            /** @description True if creating the first account requires the token from the link that the server printed at startup. */
             setup_token_required: boolean;
         };
         /** @description A tool, and whether replies can use it. */
@@ -8844,7 +9021,7 @@ export interface components {
             /** @description JSON schema of the arguments. */
             parameters?: Record<string, unknown> | null;
             strict?: boolean | null;
-            /** @description A tool of the workspace that this one refers to. */
+            /** @description The registered tool of the workspace to which this one refers. */
             registry_id?: string | null;
             /** @description True if replies can use it. */
             available: boolean;
@@ -8858,7 +9035,7 @@ export interface components {
             server_description?: string | null;
             allowed_tools?: string[] | null;
             require_approval?: components["schemas"]["RequireApproval"] | null;
-            /** @description A tool of the workspace that this one refers to. */
+            /** @description The registered tool of the workspace to which this one refers. */
             registry_id?: string | null;
             /** @description True if replies can use it. */
             available: boolean;
@@ -8876,7 +9053,7 @@ export interface components {
             ranking_options?: components["schemas"]["RankingOptions"] | null;
             /** @description `{"channel_ids": […]}`: only these channels are searched and read. */
             filters?: Record<string, unknown> | null;
-            /** @description A tool of the workspace that this one refers to. */
+            /** @description The registered tool of the workspace to which this one refers. */
             registry_id?: string | null;
             /** @description True if replies can use it. */
             available: boolean;
@@ -8886,9 +9063,9 @@ export interface components {
         } | {
             /** @description An ID, or an object such as `{"type":"auto"}`. */
             container?: string | Record<string, unknown> | null;
-            /** @description Overrides the agent's own. */
+            /** @description Sandbox policy that overrides the agent's own. */
             sandbox_policy_id?: string | null;
-            /** @description A tool of the workspace that this one refers to. */
+            /** @description The registered tool of the workspace to which this one refers. */
             registry_id?: string | null;
             /** @description True if replies can use it. */
             available: boolean;
@@ -8900,7 +9077,7 @@ export interface components {
             blocked_domains?: string[] | null;
             /** Format: int32 */
             max_uses?: number | null;
-            /** @description A tool of the workspace that this one refers to. */
+            /** @description The registered tool of the workspace to which this one refers. */
             registry_id?: string | null;
             /** @description True if replies can use it. */
             available: boolean;
@@ -8908,7 +9085,7 @@ export interface components {
             /** @enum {string} */
             type: "web_fetch";
         } | {
-            /** @description Names of agents that can be invoked; if absent, all agents that the requester can use. */
+            /** @description Names of the agents to which the agent can delegate; if absent, all agents that the requester can invoke. */
             agents?: string[] | null;
             description?: string | null;
             context?: components["schemas"]["BriefContext"] | null;
@@ -8919,11 +9096,11 @@ export interface components {
             rounds_max?: number | null;
             /**
              * Format: double
-             * @description US dollars that all tasks below a reply may cost together; their calls fail above it. Models without a known price are
-             *     not covered.
+             * @description Maximum total costs in US dollars of all tasks below a reply; calls beyond this limit fail. Models without a known
+             *     price are not limited.
              */
             usd_max?: number | null;
-            /** @description A tool of the workspace that this one refers to. */
+            /** @description The registered tool of the workspace to which this one refers. */
             registry_id?: string | null;
             /** @description True if replies can use it. */
             available: boolean;
@@ -8934,7 +9111,7 @@ export interface components {
         /**
          * @description Sign-up policy.
          *
-         *     `first`: Anyone until the first account exists, then invited people.
+         *     `first`: Anyone until the first account exists, then only invited people.
          * @enum {string}
          */
         Signup: "first" | "open" | "invite";
@@ -8973,16 +9150,16 @@ export interface components {
          *
          *     `agent_off`: The agent is turned off.
          *
-         *     `owner_gone`: The owner left, or can no longer post there or invoke the agent.
+         *     `owner_gone`: The owner left, or can no longer post in the channel or invoke the agent.
          *
-         *     `workflow_off`: The workflow is paused or archived, or has got a step that posts, and the schedule has no channel.
+         *     `workflow_off`: The workflow is paused or archived, or now has a step that posts although the schedule has no channel.
          *
          *     `too_many_runs`: The workflow has too many active runs.
          * @enum {string}
          */
         SlotReason: "still_running" | "empty" | "agent_off" | "owner_gone" | "workflow_off" | "too_many_runs";
         Snapshot: {
-            /** @description Changes when a backup is restored: sequence numbers of another epoch are invalid. */
+            /** @description Changes when a backup is restored; sequence numbers of other epochs are invalid. */
             epoch: string;
             /**
              * Format: int64
@@ -9000,7 +9177,7 @@ export interface components {
             agents_truncated: boolean;
             /** @description Active forks, at most 500. */
             open_forks: components["schemas"]["Fork"][];
-            /** @description Threads that the caller muted: the newest 1,000. */
+            /** @description Threads that the caller has muted; only the newest 1,000. */
             muted_threads: components["schemas"]["ThreadId"][];
             active_tasks: components["schemas"]["Task"][];
             presence: components["schemas"]["Presence"][];
@@ -9026,7 +9203,7 @@ export interface components {
          */
         StartedBy: "people" | "keys" | "any";
         StartedReplay: {
-            /** @description The root; `GET /v1/tasks/{id}/replay` returns its cases. */
+            /** @description Root task of the replay; `GET /v1/tasks/{id}/replay` returns its cases. */
             task: components["schemas"]["Task"];
         };
         /** @description A run that was started, and its root task. */
@@ -9056,50 +9233,50 @@ export interface components {
             title?: string | null;
             on_error?: components["schemas"]["OnError"] | null;
             agent_id?: components["schemas"]["AgentId"] | null;
-            /** @description `agent`: at most 8 KiB. */
+            /** @description `agent`: prompt, at most 8 KiB. */
             prompt?: string | null;
-            /** @description `agent`: the answer is a reply in the run's thread. */
+            /** @description `agent`: true if the answer is posted as a reply in the run's thread. */
             post?: boolean | null;
-            /** @description `fork`: at most 4; two or more collaborate. */
+            /** @description `fork`: at most 4 agents; two or more collaborate. */
             agent_ids?: components["schemas"]["AgentId"][] | null;
-            /** @description `fork`: 1 to 4,000 characters. */
+            /** @description `fork`: goal of 1 to 4,000 characters. */
             goal?: string | null;
             /**
              * Format: int64
-             * @description `fork`: turns of agents that collaborate, 2 to 8 (default).
+             * @description `fork`: maximum number of turns of a collaboration, 2 to 8 (default).
              */
             turns_max?: number | null;
             /**
              * Format: int32
-             * @description `fork`: time after which the resolution is drafted, 300 to 604,800.
+             * @description `fork`: time in seconds after which the resolution is drafted, 300 to 604,800.
              */
             close_after_s?: number | null;
             publish?: components["schemas"]["ForkPublisher"] | null;
             /**
              * Format: int32
-             * @description `fork`: time after which the step fails, 60 to 604,800 (default).
+             * @description `fork`: time in seconds after which the step fails, 60 to 604,800 (default).
              */
             wait_s?: number | null;
-            /** @description `approval`: 1 to 4,000 characters. */
+            /** @description `approval`: text of 1 to 4,000 characters. */
             text?: string | null;
             who?: components["schemas"]["NeededPerson"] | null;
             user_id?: components["schemas"]["UserId"] | null;
             /**
              * Format: int32
-             * @description `approval`: 60 to 604,800; a day by default.
+             * @description `approval`: time in seconds for a decision, 60 to 604,800; one day by default.
              */
             timeout_s?: number | null;
-            /** @description `condition` */
+            /** @description `condition`: value to test; can contain variables. */
             value?: string | null;
             op?: components["schemas"]["ConditionOp"] | null;
-            /** @description `condition`: 1 to 500 characters. */
+            /** @description `condition`: operand of the test, 1 to 500 characters. */
             with?: string | null;
-            /** @description `condition`: a later step, or `end`. */
+            /** @description `condition`: next step if the condition holds: a later step, or `end`. */
             then?: string | null;
-            /** @description `condition`, `approval`: a later step, or `end`. */
+            /** @description `condition`, `approval`: next step otherwise: a later step, or `end`. */
             else?: string | null;
             branches?: components["schemas"]["StepForm"][][];
-            /** @description `output`: at most 32 KiB. */
+            /** @description `output`: text of the message, at most 32 KiB. */
             content?: string | null;
             channel_id?: components["schemas"]["ChannelId"] | null;
         };
@@ -9112,16 +9289,16 @@ export interface components {
          *
          *     `approval`: People decide.
          *
-         *     `parallel`: Lists of steps that run at the same time.
+         *     `parallel`: Several lists of steps run at the same time.
          *
-         *     `output`: A message.
+         *     `output`: A message is posted.
          * @enum {string}
          */
         StepKind: "agent" | "fork" | "approval" | "condition" | "parallel" | "output";
         /**
-         * @description `waiting`: A person is needed.
+         * @description `waiting`: The step waits for a person.
          *
-         *     `skipped`: A jump left it out.
+         *     `skipped`: A jump skipped the step.
          * @enum {string}
          */
         StepState: "pending" | "running" | "waiting" | "completed" | "failed" | "skipped" | "cancelled";
@@ -9177,7 +9354,7 @@ export interface components {
             tasks: number;
             /**
              * Format: int64
-             * @description Failed tasks among them.
+             * @description Failed tasks, which are included in `tasks`.
              */
             failed: number;
             /** Format: int64 */
@@ -9186,7 +9363,7 @@ export interface components {
             output_tokens: number;
             /**
              * Format: double
-             * @description US dollars for calls with a known price; null if there are none.
+             * @description Costs in US dollars of calls with a known price; null if there are none.
              */
             cost_usd: number | null;
         };
@@ -9219,7 +9396,7 @@ export interface components {
          */
         SystemPartName: "preamble" | "required" | "base" | "instructions" | "identity" | "persona" | "agency" | "files" | "addons" | "adaptation";
         SystemSeen: {
-            /** @description Empty if `hidden`. */
+            /** @description Text of the system prompt; empty if `hidden`. */
             text: string;
             /** @description True if the text belongs to an agent that the caller cannot see. */
             hidden: boolean;
@@ -9250,9 +9427,9 @@ export interface components {
             workspace_id: components["schemas"]["WorkspaceId"];
             /**
              * @description `collaborate` runs the turns of several agents; `compact` makes summaries of older messages; `reflect`, `utility`,
-             *     `catch_up`, and `replay` are visible to their requester only;
-             *     `delegate` is work that an agent passed on to another one, or an agent's in a step of a run; `workflow` is a run;
-             *     `response` is a call of `/v1/responses` or `/v1/chat/completions`, recorded after it has ended.
+             *     `catch_up`, and `replay` are visible to their requester only; `delegate` is work that an agent delegated to another one,
+             *     or an agent's work in a step of a run; `workflow` is a run; `response` is a call of `/v1/responses` or
+             *     `/v1/chat/completions`, recorded after it has ended.
              */
             kind: components["schemas"]["TaskKind"];
             status: components["schemas"]["TaskStatus"];
@@ -9267,15 +9444,15 @@ export interface components {
             requested_by: components["schemas"]["UserId"];
             retry_of: components["schemas"]["TaskId"] | null;
             parent_task_id: components["schemas"]["TaskId"] | null;
-            /** @description The first task of the line of parents; the task itself if it has no parent. */
+            /** @description The topmost parent task, or the task itself if it has no parent. */
             root_task_id: components["schemas"]["TaskId"];
             after_task_id: components["schemas"]["TaskId"] | null;
             run_id: components["schemas"]["RunId"] | null;
-            /** @description Step of the run that it works for; null for the run itself. */
+            /** @description Step of the run to which the task belongs; null for the run itself. */
             step_id: string | null;
             /**
              * Format: int64
-             * @description Number of parents above.
+             * @description Number of parents above the task.
              */
             depth: number;
             /**
@@ -9285,7 +9462,7 @@ export interface components {
             attempt: number;
             /**
              * Format: int64
-             * @description Number of model calls that were followed by calls of tools.
+             * @description Number of model calls that were followed by tool calls.
              */
             round: number;
             retry_at: components["schemas"]["Timestamp"] | null;
@@ -9303,11 +9480,11 @@ export interface components {
             message: string;
             facts: components["schemas"]["BriefFact"][];
             constraints: string[];
-            /** @description The wanted answer. */
+            /** @description Description of the expected answer. */
             output: string | null;
             /**
              * Format: int64
-             * @description Number of facts whose sources not every reader of the conversation can read.
+             * @description Number of facts that were left out, because not every reader of the conversation can read their sources.
              */
             left_out: number;
         };
@@ -9324,12 +9501,12 @@ export interface components {
             attempts: components["schemas"]["AttemptRecord"][];
             /** @description True if the provider did not report the usage of all calls. Numbers of tokens of parts and messages are always estimates. */
             estimated: boolean;
-            /** @description Texts are missing because they were not used for `OPENVIBE_CONTEXT_RETENTION`. */
+            /** @description True if texts were deleted because nothing used them for `OPENVIBE_CONTEXT_RETENTION`. */
             expired: boolean;
         };
         TaskError: {
             code: components["schemas"]["FailCode"];
-            /** @description Description for people: what happened and what to do. */
+            /** @description Description for people: the cause, and what to do. */
             message: string;
         };
         /** @description An event as it is stored and sent. */
@@ -9357,7 +9534,7 @@ export interface components {
              *     the draft; for a `delegate`, that of its root; blank for a heartbeat.
              */
             prompt: string;
-            /** @description Set for a link of a chain. */
+            /** @description Position in the chain, for a link of one. */
             chain?: components["schemas"]["ChainStep"];
             /**
              * @description Further options by kind; for a `resolve`: `publish` and `replace_draft`; for a `schedule`: `schedule_id`, `name`, and
@@ -9375,25 +9552,25 @@ export interface components {
          *
          *     `resolve`: Draft of a resolution.
          *
-         *     `collaborate`: Work of several agents on a goal in a fork; its children are their turns and the draft.
+         *     `collaborate`: Work of several agents on a goal in a fork; the children of the task are the turns and the draft.
          *
          *     `compact`: Summaries of older messages.
          *
-         *     `reflect`: Adjustment of an agent to a person; only that person sees it.
+         *     `reflect`: Reflection of an agent on a person; visible only to that person.
          *
-         *     `utility`: Other work of a small model, such as the tone of a message; only the requester sees it.
+         *     `utility`: Other work of a small model, such as the tone of a message; visible only to the requester.
          *
-         *     `catch_up`: A summary of new messages of a thread, for the requester only.
+         *     `catch_up`: A summary of new messages in a thread, only for the requester.
          *
-         *     `replay`: Replies of an agent, written again with a draft for the requester only; a child for each reply.
+         *     `replay`: Replies of an agent, written again with a draft, only for the requester; each reply is a child.
          *
-         *     `schedule`: Run of an agent at a time of a schedule.
+         *     `schedule`: Run of an agent in a slot of a schedule.
          *
          *     `response`: Call of `/v1/responses` or `/v1/chat/completions`, recorded after it has ended; it is never queued.
          *
-         *     `delegate`: Work that an agent passed on to another one, or the prompt of a run's step. It takes no conversation's turn and posts nothing.
+         *     `delegate`: Work that an agent delegated to another one, or the prompt of a run's step. The task takes no turn in a conversation and posts nothing.
          *
-         *     `workflow`: Run of a workflow. It has no agent.
+         *     `workflow`: Run of a workflow; the task has no agent.
          * @enum {string}
          */
         TaskKind: "reply" | "resolve" | "collaborate" | "compact" | "reflect" | "utility" | "catch_up" | "replay" | "schedule" | "response" | "delegate" | "workflow";
@@ -9413,13 +9590,13 @@ export interface components {
             response_length: number;
             /** @description Number of memory entries that the reply used, with personal ones; omitted if 0. */
             memories?: number;
-            /** @description A turn of a collaboration whose agent proposed to end the work. */
+            /** @description True for a turn of a collaboration in which the agent proposed to end the work. */
             done?: boolean;
-            /** @description The agent of a reply passed on work; omitted if false. */
+            /** @description True if the agent of a reply delegated work; omitted if false. */
             delegated?: boolean;
-            /** @description The answer of a `delegate` was cut at its limit; omitted if false. */
+            /** @description True if the answer of a `delegate` was cut off at its limit; omitted if false. */
             truncated?: boolean;
-            /** @description The answer of a `delegate`, for those who may see it. Not in events and lists. */
+            /** @description Answer of a `delegate`, for those who can see it. Not in events and lists. */
             answer?: string;
         };
         /** @enum {string} */
@@ -9430,14 +9607,14 @@ export interface components {
             object: "task_tree";
             root_task_id: components["schemas"]["TaskId"];
             status: components["schemas"]["TreeStatus"];
-            /** @description By creation, at most 200. */
+            /** @description At most 200 tasks, in the order of their creation. */
             tasks: components["schemas"]["TreeTask"][];
             spent: components["schemas"]["TreeSpent"];
             limits: components["schemas"]["TreeLimits"];
             /** Format: int64 */
             score: number;
         };
-        /** @description Fields of `POST /v1/agents`, filled in. */
+        /** @description Fields of `POST /v1/agents`, ready to be posted. */
         Template: {
             /** @description Set by the server; ignored in requests. */
             id?: unknown;
@@ -9478,11 +9655,11 @@ export interface components {
             instructions: string;
             /** @description Markdown, at most 256 KiB: the text of IDENTITY.md. */
             identity?: string | null;
-            /** @description Null: the base's model, or else the server's default. */
+            /** @description Model; null for the base's model, or otherwise the server's default. */
             model?: string | null;
             /**
              * Format: int32
-             * @description 1 to 1000000; 4096 by default.
+             * @description Output limit in tokens, 1 to 1000000; 4096 by default.
              */
             max_output_tokens?: number | null;
             /**
@@ -9508,13 +9685,13 @@ export interface components {
             reflection?: components["schemas"]["Reflection"] | null;
             trust?: components["schemas"]["Trust"] | null;
             persona_id?: components["schemas"]["PersonaId"] | null;
-            /** @description Its last approved text when the version was made. Set by the server; ignored in requests. */
+            /** @description The persona's last approved text when the version was made. Set by the server; ignored in requests. */
             persona_text?: string | null;
             base_profile_id?: components["schemas"]["AgentId"] | null;
             access_control?: components["schemas"]["AccessControl"] | null;
-            /** @description True if `/v1/responses` stores responses if the request does not set `store`. */
+            /** @description Whether `/v1/responses` stores responses by default, for requests that do not set `store`. */
             store?: boolean | null;
-            /** @description Requests cannot opt out of `store`. */
+            /** @description True if requests cannot opt out of storing responses. */
             store_required?: boolean | null;
             /** @description True by default; false for an agent that only serves as a base. */
             mentionable?: boolean | null;
@@ -9538,7 +9715,7 @@ export interface components {
             name: string;
             description: string | null;
             schema: Record<string, unknown>;
-            /** @description True if the schema must be matched exactly; null means the provider's default. */
+            /** @description Whether the schema must be matched exactly; null for the provider's default. */
             strict: boolean | null;
             /** @enum {string} */
             type: "json_schema";
@@ -9547,7 +9724,7 @@ export interface components {
             id: components["schemas"]["ThreadId"];
             workspace_id: components["schemas"]["WorkspaceId"];
             channel_id: components["schemas"]["ChannelId"];
-            /** @description Null unless someone set a title. */
+            /** @description Title that someone has set, or null. */
             title: string | null;
             status: components["schemas"]["ThreadStatus"];
             agent_id: components["schemas"]["AgentId"] | null;
@@ -9631,7 +9808,7 @@ export interface components {
         ThreadStatus: "open" | "archived";
         /** Format: date-time */
         Timestamp: string;
-        /** @description Usage of all model calls of a task that have ended, also of canceled and failed attempts. */
+        /** @description Usage of all ended model calls of a task, including canceled and failed attempts. */
         TokenUsage: {
             /** Format: int64 */
             input_tokens: number;
@@ -9641,7 +9818,7 @@ export interface components {
             model: string;
             /**
              * Format: double
-             * @description In US dollars, if the model table has prices and the policy shows costs to the reader.
+             * @description Costs in US dollars, if the model table has prices and the policy shows costs to the reader.
              */
             cost_usd: number | null;
             /** @description True if some of the counts are estimates because the provider sent none. */
@@ -9655,7 +9832,7 @@ export interface components {
             /** @description JSON schema of the arguments. */
             parameters?: Record<string, unknown> | null;
             strict?: boolean | null;
-            /** @description A tool of the workspace that this one refers to. */
+            /** @description The registered tool of the workspace to which this one refers. */
             registry_id?: string | null;
             /** @description Set by the server; ignored in requests. */
             available?: unknown;
@@ -9670,7 +9847,7 @@ export interface components {
             server_description?: string | null;
             allowed_tools?: string[] | null;
             require_approval?: components["schemas"]["RequireApproval"] | null;
-            /** @description A tool of the workspace that this one refers to. */
+            /** @description The registered tool of the workspace to which this one refers. */
             registry_id?: string | null;
             /** @description Set by the server; ignored in requests. */
             available?: unknown;
@@ -9689,7 +9866,7 @@ export interface components {
             ranking_options?: components["schemas"]["RankingOptions"] | null;
             /** @description `{"channel_ids": […]}`: only these channels are searched and read. */
             filters?: Record<string, unknown> | null;
-            /** @description A tool of the workspace that this one refers to. */
+            /** @description The registered tool of the workspace to which this one refers. */
             registry_id?: string | null;
             /** @description Set by the server; ignored in requests. */
             available?: unknown;
@@ -9700,9 +9877,9 @@ export interface components {
         } | {
             /** @description An ID, or an object such as `{"type":"auto"}`. */
             container?: string | Record<string, unknown> | null;
-            /** @description Overrides the agent's own. */
+            /** @description Sandbox policy that overrides the agent's own. */
             sandbox_policy_id?: string | null;
-            /** @description A tool of the workspace that this one refers to. */
+            /** @description The registered tool of the workspace to which this one refers. */
             registry_id?: string | null;
             /** @description Set by the server; ignored in requests. */
             available?: unknown;
@@ -9715,7 +9892,7 @@ export interface components {
             blocked_domains?: string[] | null;
             /** Format: int32 */
             max_uses?: number | null;
-            /** @description A tool of the workspace that this one refers to. */
+            /** @description The registered tool of the workspace to which this one refers. */
             registry_id?: string | null;
             /** @description Set by the server; ignored in requests. */
             available?: unknown;
@@ -9724,7 +9901,7 @@ export interface components {
             /** @enum {string} */
             type: "web_fetch";
         } | {
-            /** @description Names of agents that can be invoked; if absent, all agents that the requester can use. */
+            /** @description Names of the agents to which the agent can delegate; if absent, all agents that the requester can invoke. */
             agents?: string[] | null;
             description?: string | null;
             context?: components["schemas"]["BriefContext"] | null;
@@ -9735,11 +9912,11 @@ export interface components {
             rounds_max?: number | null;
             /**
              * Format: double
-             * @description US dollars that all tasks below a reply may cost together; their calls fail above it. Models without a known price are
-             *     not covered.
+             * @description Maximum total costs in US dollars of all tasks below a reply; calls beyond this limit fail. Models without a known
+             *     price are not limited.
              */
             usd_max?: number | null;
-            /** @description A tool of the workspace that this one refers to. */
+            /** @description The registered tool of the workspace to which this one refers. */
             registry_id?: string | null;
             /** @description Set by the server; ignored in requests. */
             available?: unknown;
@@ -9751,20 +9928,20 @@ export interface components {
         /**
          * @description Change of a tool.
          *
-         *     `updated`: Its settings, its secret, its status, or a function.
+         *     `updated`: The settings, the secret, the status, or a function of the tool changed.
          * @enum {string}
          */
         ToolChange: "created" | "updated" | "deleted";
         /** @description Settings of a tool, which depend on its kind. */
         ToolConfig: components["schemas"]["RemoteConfig"] | components["schemas"]["ProcessToolConfig"] | components["schemas"]["FunctionConfig"];
         /**
-         * @description Cause of an error that a tool call ended with.
+         * @description Cause of the error with which a tool call ended.
          *
-         *     `cancelled`: Its task was stopped or has ended.
+         *     `cancelled`: The task of the call was stopped or has ended.
          *
-         *     `repeated_call`: The third identical call.
+         *     `repeated_call`: The call is the third identical one.
          *
-         *     `input_not_supported`: The server asked for input, which nobody can give here.
+         *     `input_not_supported`: The server requested input, which nobody can provide.
          * @enum {string}
          */
         ToolErrorCode: "bad_arguments" | "no_such_function" | "not_allowed" | "not_found" | "unreadable" | "denied" | "expired" | "cancelled" | "definition_changed" | "tool_unreachable" | "tool_timeout" | "tool_failed" | "too_many_calls" | "repeated_call" | "rate_limited" | "input_not_supported" | "no_approver";
@@ -9781,12 +9958,12 @@ export interface components {
             channel_id: components["schemas"]["ChannelId"] | null;
             thread_id: components["schemas"]["ThreadId"] | null;
             fork_id: components["schemas"]["ForkId"] | null;
-            /** @description A change to a tool, without texts of people, its settings, and its definitions, which can be large. */
+            /** @description A change to a tool. Omits texts written by people, settings, and definitions, which can be large. */
             data: {
                 tool_id: components["schemas"]["ToolId"];
                 action: components["schemas"]["ToolChange"];
                 status: components["schemas"]["ToolStatus"];
-                /** @description Number of functions that the server changed, and that wait for an admin to accept the difference. */
+                /** @description Number of functions that the server has changed and whose change no admin has accepted yet. */
                 changed_functions: number;
             };
         };
@@ -9795,29 +9972,29 @@ export interface components {
             kind: components["schemas"]["RegisteredToolKind"];
             /** @description `[a-z0-9][a-z0-9_-]{0,23}`, unique in the workspace; it cannot be changed. */
             name: string;
-            /** @description 1 to 80 characters; by default the name. */
+            /** @description Title for people, 1 to 80 characters; the name by default. */
             title?: string | null;
-            /** @description True by default. */
+            /** @description Whether the tool is turned on; true by default. */
             enabled?: boolean | null;
             config: components["schemas"]["ToolConfig"];
-            /** @description Channels in which it can be used, at most 100; by default all. */
+            /** @description Channels in which the tool can be used, at most 100; all by default. */
             channel_ids?: components["schemas"]["ChannelId"][] | null;
-            /** @description False by default. */
+            /** @description True if reads need no approval even if the task is tainted; false by default. */
             trusted_reads?: boolean;
         };
         /** @description ID of a tool of the registry: `tool_` and 26 base-32 characters */
         ToolId: string;
         /** @enum {string} */
         ToolKind: "function" | "mcp" | "file_search" | "code_interpreter" | "web_fetch" | "delegate";
-        /** @description Fields of `PATCH`: omitted fields are unchanged. */
+        /** @description Fields of `PATCH` requests; omitted fields are unchanged. */
         ToolPatch: {
             enabled?: boolean;
             /** @description 1 to 80 characters. */
             title?: string;
-            /** @description Null for all channels. */
+            /** @description Channels in which the tool can be used; null for all. */
             channel_ids?: components["schemas"]["ChannelId"][] | null;
             trusted_reads?: boolean;
-            /** @description Replaces the settings. Another host deletes the secret. */
+            /** @description Replaces the settings. If the host changes, the secret is deleted. */
             config?: components["schemas"]["ToolConfig"];
         };
         /**
@@ -9825,7 +10002,7 @@ export interface components {
          *
          *     `auth_failed`: The server rejected the credential.
          *
-         *     `secret_unreadable`: The stored credential cannot be decrypted: enter it again.
+         *     `secret_unreadable`: The stored credential cannot be decrypted and has to be entered again.
          * @enum {string}
          */
         ToolStatus: "ok" | "unreachable" | "auth_failed" | "secret_unreadable";
@@ -9843,7 +10020,7 @@ export interface components {
             depth: number;
             /**
              * Format: int64
-             * @description Delegations in a round.
+             * @description Delegations per round.
              */
             delegations: number;
         };
@@ -9851,24 +10028,24 @@ export interface components {
         TreeSpent: {
             /**
              * Format: int64
-             * @description Model calls whose records are still kept.
+             * @description Number of model calls whose records are still stored.
              */
             calls: number;
             /**
              * Format: int64
-             * @description Tokens and costs of tasks that the caller sees and that have ended.
+             * @description Input tokens of ended tasks that the caller can see.
              */
             input_tokens: number;
             /** Format: int64 */
             output_tokens: number;
             /**
              * Format: double
-             * @description In US dollars; null if a price is not known, or the policy does not show costs to the caller.
+             * @description Costs in US dollars; null if a price is unknown or the policy hides costs from the caller.
              */
             cost_usd: number | null;
             /**
              * Format: int64
-             * @description Time for which its tasks ran.
+             * @description Total run time of the tasks in milliseconds.
              */
             run_ms: number;
         };
@@ -9885,39 +10062,39 @@ export interface components {
          *
          *     `turn_interval`: Every `interval_turns` replies.
          *
-         *     `event_based`: The `event`.
+         *     `event_based`: The event in `event`.
          *
-         *     `manual`: `POST /v1/agents/{id}/reflect`.
+         *     `manual`: A request to `POST /v1/agents/{id}/reflect`.
          * @enum {string}
          */
         TriggerType: "turn_interval" | "event_based" | "manual";
         /**
          * @description Handling of a conversation that does not fit into the context window.
          *
-         *     `auto`: Drops the oldest part.
+         *     `auto`: Drops the oldest part of the conversation.
          *
          *     `disabled`: Rejects the request.
          * @enum {string}
          */
         Truncation: "auto" | "disabled";
         /**
-         * @description Actions that need an approval, by the names of `ApprovalRule`. The strictest of a function, these lists, and the rules
-         *     counts.
+         * @description Actions that need an approval, named as in `ApprovalRule`. The strictest requirement of the function, these lists, and
+         *     the rules applies.
          */
         Trust: {
             /**
-             * @description Actions for which the agent adds no question, also `respond`. It permits nothing that another list, a rule, or the
-             *     function asks about.
+             * @description Actions for which the agent requires no approval; can also contain `respond`. Approvals that another list, a rule,
+             *     or the function requires are still needed.
              * @default []
              */
             autonomous?: string[];
             /**
-             * @description Actions that the requester approves.
+             * @description Actions that the requester must approve.
              * @default []
              */
             approve?: string[];
             /**
-             * @description Actions that the requester and an admin approve.
+             * @description Actions that both the requester and an admin must approve.
              * @default []
              */
             escalate?: string[];
@@ -9932,21 +10109,21 @@ export interface components {
         /**
          * @description Reason why replies of an agent cannot use a tool.
          *
-         *     `client_only`: The client of `/v1/responses` runs it.
+         *     `client_only`: Only clients of `/v1/responses` run the tool.
          *
-         *     `no_runner`: The operator named no server that runs code.
+         *     `no_runner`: The operator configured no server that runs code.
          *
-         *     `not_registered`: The server is not in the registry.
+         *     `not_registered`: The tool refers to no server in the registry.
          *
          *     `not_allowed`: The workspace does not allow this type.
          *
-         *     `not_accepted`: No function of the server is accepted, or none of those that the agent may use.
+         *     `not_accepted`: None of the server's functions that the agent may use is accepted.
          *
          *     `disabled`: An admin turned the tool off.
          * @enum {string}
          */
         UnavailableBecause: "client_only" | "no_runner" | "not_registered" | "not_allowed" | "not_accepted" | "disabled";
-        /** @description Fields of `POST` and `PUT`; omitted fields get their defaults. */
+        /** @description Fields of `POST` and `PUT` requests for agents; omitted fields get their defaults. */
         UnnamedAgent: {
             /** @description Set by the server; ignored in requests. */
             id?: unknown;
@@ -9987,11 +10164,11 @@ export interface components {
             instructions: string;
             /** @description Markdown, at most 256 KiB: the text of IDENTITY.md. */
             identity?: string | null;
-            /** @description Null: the base's model, or else the server's default. */
+            /** @description Model; null for the base's model, or otherwise the server's default. */
             model?: string | null;
             /**
              * Format: int32
-             * @description 1 to 1000000; 4096 by default.
+             * @description Output limit in tokens, 1 to 1000000; 4096 by default.
              */
             max_output_tokens?: number | null;
             /**
@@ -10017,13 +10194,13 @@ export interface components {
             reflection?: components["schemas"]["Reflection"] | null;
             trust?: components["schemas"]["Trust"] | null;
             persona_id?: components["schemas"]["PersonaId"] | null;
-            /** @description Its last approved text when the version was made. Set by the server; ignored in requests. */
+            /** @description The persona's last approved text when the version was made. Set by the server; ignored in requests. */
             persona_text?: string | null;
             base_profile_id?: components["schemas"]["AgentId"] | null;
             access_control?: components["schemas"]["AccessControl"] | null;
-            /** @description True if `/v1/responses` stores responses if the request does not set `store`. */
+            /** @description Whether `/v1/responses` stores responses by default, for requests that do not set `store`. */
             store?: boolean | null;
-            /** @description Requests cannot opt out of `store`. */
+            /** @description True if requests cannot opt out of storing responses. */
             store_required?: boolean | null;
             /** @description True by default; false for an agent that only serves as a base. */
             mentionable?: boolean | null;
@@ -10049,13 +10226,13 @@ export interface components {
             id: components["schemas"]["FileId"];
             workspace_id: components["schemas"]["WorkspaceId"];
             name: string;
-            /** @description Detected from the bytes; `text/plain` for all kinds of text. */
+            /** @description Content type, detected from the bytes; `text/plain` for all kinds of text. */
             content_type: string;
             /** Format: int64 */
             size_bytes: number;
             /**
              * Format: int64
-             * @description For images, in pixels.
+             * @description Width in pixels, for images.
              */
             width: number | null;
             /** Format: int64 */
@@ -10072,45 +10249,48 @@ export interface components {
             from: string;
             to: string;
             group_by: components["schemas"]["GroupBy"];
-            /** @description Months in chronological order; everything else by total tokens, descending, at most 1,000. */
+            /** @description At most 1,000 entries: months in chronological order, all others by total tokens, highest first. */
             data: components["schemas"]["Used"][];
             /** @description Total over all entries. */
             total: components["schemas"]["Sums"];
             storage: components["schemas"]["Storage"] | null;
         };
-        /** @description Limit of what model calls use in a day or a month. */
+        /** @description Limit on the tokens or costs of model calls in a day or a month. */
         UsageBudget: {
             scope: components["schemas"]["BudgetScope"];
-            /** @description The person or the agent; null for a budget of each person or agent, and for that of the workspace. */
+            /** @description The person or the agent; null for a limit on each person or agent, or on the workspace. */
             subject_id: string | null;
             period: components["schemas"]["BudgetPeriod"];
             /**
              * Format: double
-             * @description In US dollars, or null. Calls of models without a known price do not count.
+             * @description Limit in US dollars, or null. Calls of models without a known price do not count.
              */
             limit_usd: number | null;
             /**
              * Format: int64
-             * @description Input and output together, or null.
+             * @description Limit on input and output tokens together, or null.
              */
             limit_tokens: number | null;
             /**
              * Format: double
-             * @description Part of the limit from which on admins are warned.
+             * @description Fraction of the limit at which admins are warned.
              */
             warn_at: number;
-            /** @description Used in the present period, in the unit of the limit. In a budget of each person or agent, the highest usage of one. */
+            /**
+             * @description Usage in the current period, in the unit of the limit. In a budget for each person or agent, the highest usage of any of
+             *     them.
+             */
             spent: components["schemas"]["Amount"];
-            /** @description Reserved by running calls, for the same person or agent. */
+            /** @description Amount reserved by running calls of the same person or agent. */
             reserved: components["schemas"]["Amount"];
-            /** @description The person or agent who used most, in a budget of each; null if nobody used anything. */
+            /** @description In a budget for each person or agent, the one with the highest usage; null if there is no usage. */
             top_subject_id: string | null;
         };
         /** @description Usage of one person, agent, month, or model. */
         Used: components["schemas"]["Sums"] & {
             /**
-             * @description `user_…`; `agent_…`, or `none` if only a model was used; `YYYY-MM`; or the name of a model, or `none` if the
-             *     task failed before a model replied.
+             * @description `user_…`; `agent_…`, or `none` if only a model was used; `YYYY-MM`; or the name of a model, with `none` if the task failed
+             *     before a model replied.
              */
             key: string;
             /** @description Display name. */
@@ -10121,7 +10301,7 @@ export interface components {
             id: string;
             chosen_by: components["schemas"]["ChosenBy"];
         };
-        /** @description USER.md of a person in a workspace; empty if it was never written, or deleted. */
+        /** @description USER.md of a person in a workspace; empty if it was never written or was deleted. */
         UserFile: {
             /** @enum {string} */
             object: "user_file";
@@ -10131,7 +10311,7 @@ export interface components {
             visibility: components["schemas"]["UserFileVisibility"];
             /**
              * Format: int64
-             * @description 0 if the file was never written.
+             * @description Version of the file; 0 if it was never written.
              */
             version: number;
             updated_at: components["schemas"]["Timestamp"] | null;
@@ -10140,15 +10320,15 @@ export interface components {
         UserFileForm: {
             /** @description At most 16 KiB. */
             content: string;
-            /** @description `direct` by default. */
+            /** @description Visibility; `direct` by default. */
             visibility?: components["schemas"]["UserFileVisibility"];
         };
         /**
-         * @description Conversations in which agents read USER.md when its person asks, and who sees it in records of prompts.
+         * @description Conversations in which agents read a requester's USER.md, and people who see it in records of prompts.
          *
-         *     `direct`: Direct messages of the person with agents, without other people; only the person.
+         *     `direct`: Read in direct messages of the person with agents, without other people; only the person sees it.
          *
-         *     `workspace`: All conversations of the workspace; everyone who can read the conversation.
+         *     `workspace`: Read in all conversations of the workspace; everyone who can read the conversation sees it.
          * @enum {string}
          */
         UserFileVisibility: "direct" | "workspace";
@@ -10172,7 +10352,7 @@ export interface components {
             changed_at: components["schemas"]["Timestamp"];
         };
         /**
-         * @description Conversations in which agents can use a memory entry, if everyone there can read its sources.
+         * @description Conversations in which agents can use a memory entry, provided that everyone there can read its sources.
          *
          *     `workspace`: All conversations of the workspace.
          *
@@ -10187,29 +10367,29 @@ export interface components {
          *
          *     `budget`: Running calls have reserved the rest of a budget.
          *
-         *     `approval`: People must decide about its actions; `retry_at` is null.
+         *     `approval`: People must decide about actions of the task; `retry_at` is null.
          *
-         *     `chain`: The link before it in its chain has not completed; `retry_at` is null.
+         *     `chain`: The previous link of the chain has not completed; `retry_at` is null.
          *
-         *     `children`: Tasks that it started have not ended; `retry_at` is null.
+         *     `children`: Tasks that this one started have not ended; `retry_at` is null.
          * @enum {string}
          */
         WaitReason: "rate_limited" | "unavailable" | "budget" | "approval" | "chain" | "children";
-        /** @description Things to decide, and the caller's permissions. */
+        /** @description Items that wait for the caller, and the caller's active permissions. */
         WaitingSeen: {
             /** @description Actions that the caller can approve, deny, or settle; oldest first. */
             actions: components["schemas"]["Action"][];
-            /** @description The caller's own permissions that still hold. */
+            /** @description The caller's own permissions that have not expired. */
             grants: components["schemas"]["Grant"][];
             /** @description Results that agents drafted for the caller, to review and publish; oldest first. */
             drafts: components["schemas"]["Resolution"][];
             /** @description For people who manage agents: servers whose changed functions must be accepted again. */
             tools: components["schemas"]["ChangedTool"][];
-            /** @description For admins: budgets that have reached their warning. */
+            /** @description For admins: budgets that have reached their warning threshold. */
             budgets: components["schemas"]["UsageBudget"][];
             /** @description Paused schedules and workflows: the caller's own that failed, and for admins those whose owner is gone. */
             paused: components["schemas"]["PausedItem"][];
-            /** @description Number of things to decide. */
+            /** @description Number of items to decide. */
             count: number;
         };
         /** @description A list of steps that people, messages, and schedules start. */
@@ -10224,7 +10404,8 @@ export interface components {
             paused_reason: components["schemas"]["PausedReason"] | null;
             /**
              * Format: int64
-             * @description Number of messages that started no run, because too many others had in their minute.
+             * @description Number of messages that started no run because too many others had already done so in the same
+             *     minute.
              */
             dropped: number;
             /** Format: int64 */
@@ -10232,13 +10413,13 @@ export interface components {
             created_at: components["schemas"]["Timestamp"];
             updated_at: components["schemas"]["Timestamp"];
         };
-        /** @description Fields of a workflow besides its name and its state. */
+        /** @description Fields of a workflow except for its name and state. */
         WorkflowContent: {
             /** @description At most 1,024 characters. */
             description: string;
-            /** @description Author of its messages, and agent of steps that name none. */
+            /** @description Author of the workflow's messages, and agent of steps that do not set one. */
             default_agent_id: components["schemas"]["AgentId"];
-            /** @description Agents that its steps can name, besides the default agent. */
+            /** @description Agents that steps can use, in addition to the default agent. */
             agents: components["schemas"]["AgentId"][];
             on_message: components["schemas"]["OnMessage"] | null;
             steps: components["schemas"]["Step"][];
@@ -10260,17 +10441,17 @@ export interface components {
                 workflow: components["schemas"]["Workflow"];
             };
         };
-        /** @description Fields of `POST` and `PUT`; omitted fields are reset to their defaults. */
+        /** @description Fields of `POST` and `PUT` requests for workflows; omitted fields get their defaults. */
         WorkflowForm: {
             /** @description A handle, unique among the workflows of the workspace. */
             name: string;
             /** @description At most 1,024 characters. */
             description?: string;
             default_agent_id?: components["schemas"]["AgentId"] | null;
-            /** @description At most 20. Steps can name these and the default agent. */
+            /** @description At most 20 agents. Steps can use these and the default agent. */
             agents?: components["schemas"]["AgentId"][];
             on_message?: components["schemas"]["OnMessage"] | null;
-            /** @description 1 to 30, with those of branches. */
+            /** @description 1 to 30 steps, including those of branches. */
             steps: components["schemas"]["StepForm"][];
             /** @description Set by the server; ignored, as are the following fields. */
             id?: unknown;
@@ -10285,28 +10466,28 @@ export interface components {
         };
         /** @description ID of a workflow: `flow_` and 26 base-32 characters */
         WorkflowId: string;
-        /** @description Fields of `PATCH`: omitted fields are unchanged; `steps` is replaced as a whole. */
+        /** @description Fields of `PATCH` requests for workflows: omitted fields are unchanged; `steps` is replaced as a whole. */
         WorkflowPatch: {
             /** @description A handle, unique among the workflows of the workspace. */
             name?: string;
             /** @description At most 1,024 characters. */
             description?: string;
             default_agent_id?: components["schemas"]["AgentId"];
-            /** @description At most 20. */
+            /** @description At most 20 agents. */
             agents?: components["schemas"]["AgentId"][];
             on_message?: components["schemas"]["OnMessage"] | null;
-            /** @description 1 to 30, with those of branches. */
+            /** @description 1 to 30 steps, including those of branches. */
             steps?: components["schemas"]["StepForm"][];
             status?: components["schemas"]["WorkflowStatus"];
-            /** @description The own ID: an admin takes the workflow over. */
+            /** @description The admin's own ID, with which an admin takes over the workflow. */
             owner_id?: components["schemas"]["UserId"];
         };
-        /** @description Fields of `POST /v1/workflows`, filled in. */
+        /** @description Fields of `POST /v1/workflows`, ready to be posted. */
         WorkflowRecipe: {
             /** @enum {string} */
             object: "workflow_recipe";
             name: string;
-            /** @description It also says how the workflow is started. */
+            /** @description Description, which also states how the workflow is started. */
             description: string;
             default_agent_id: components["schemas"]["AgentId"];
             agents: components["schemas"]["AgentId"][];
@@ -10331,10 +10512,10 @@ export interface components {
             requested_by: components["schemas"]["UserId"];
             channel_id: components["schemas"]["ChannelId"] | null;
             thread_id: components["schemas"]["ThreadId"] | null;
-            /** @description Blank in events. */
+            /** @description Input of the run; blank in events. */
             input: string;
             root_task_id: components["schemas"]["TaskId"];
-            /** @description In the workflow's order, those of branches after their `parallel` step. */
+            /** @description Steps in the workflow's order; those of branches follow their `parallel` step. */
             steps: components["schemas"]["RunStep"][];
             /** @description Cause of a failure, for people. */
             error: string | null;
@@ -10349,7 +10530,7 @@ export interface components {
         /**
          * @description Status of a workflow.
          *
-         *     `paused`: It starts no runs.
+         *     `paused`: The workflow starts no runs.
          * @enum {string}
          */
         WorkflowStatus: "active" | "paused" | "archived";
@@ -10407,7 +10588,7 @@ export interface components {
         };
         /** @description A call of a tool that was not run. */
         WouldCall: {
-            /** @description Function. */
+            /** @description Name of the function. */
             name: string;
             /** @description Usually an object; a string if the model did not write JSON. */
             arguments: Record<string, unknown>;
@@ -11117,7 +11298,7 @@ export interface operations {
                 thread_id?: components["schemas"]["ThreadId"];
                 /** @description Only actions in this state. */
                 state?: "waiting" | "approved" | "denied" | "expired" | "cancelled" | "running" | "done" | "failed" | "unknown";
-                /** @description `true`: only actions for the caller. */
+                /** @description `true` returns only actions that the caller can decide. */
                 mine?: boolean;
                 /** @description 1 to 100; 20 by default. */
                 limit?: number;
@@ -12109,7 +12290,7 @@ export interface operations {
     get_agent: {
         parameters: {
             query?: {
-                /** @description `true` merges in the bases, as the agent runs. */
+                /** @description `true` merges in the bases and returns the profile with which the agent runs. */
                 resolve?: boolean;
             };
             header?: never;
@@ -12937,7 +13118,7 @@ export interface operations {
     start_replay: {
         parameters: {
             query?: {
-                /** @description `true` returns what the replay would use, and starts nothing. */
+                /** @description `true` returns the estimated usage without starting the replay. */
                 estimate?: boolean;
             };
             header?: never;
@@ -13139,9 +13320,9 @@ export interface operations {
     get_state: {
         parameters: {
             query?: {
-                /** @description The main line of a thread; this or `fork_id`. */
+                /** @description Thread, for a state on its main line; exactly one of `thread_id` and `fork_id` is required. */
                 thread_id?: components["schemas"]["ThreadId"];
-                /** @description A deep dive; this or `thread_id`. */
+                /** @description Deep dive; exactly one of `thread_id` and `fork_id` is required. */
                 fork_id?: components["schemas"]["ForkId"];
             };
             header?: never;
@@ -13195,9 +13376,9 @@ export interface operations {
     delete_state: {
         parameters: {
             query?: {
-                /** @description The main line of a thread; this or `fork_id`. */
+                /** @description Thread, for a state on its main line; exactly one of `thread_id` and `fork_id` is required. */
                 thread_id?: components["schemas"]["ThreadId"];
-                /** @description A deep dive; this or `thread_id`. */
+                /** @description Deep dive; exactly one of `thread_id` and `fork_id` is required. */
                 fork_id?: components["schemas"]["ForkId"];
             };
             header?: never;
@@ -13558,7 +13739,7 @@ export interface operations {
                 actor_id?: components["schemas"]["UserId"];
                 /** @description Only this action, such as `member.role_changed`. */
                 action?: string;
-                /** @description `oldest` first by default. */
+                /** @description Order of the entries; `oldest` by default. */
                 order?: "oldest" | "newest";
                 /** @description 1 to 100; 20 by default. */
                 limit?: number;
@@ -14104,7 +14285,7 @@ export interface operations {
     get_budgets: {
         parameters: {
             query?: {
-                /** @description True for the budgets that limit only you, with what you have used; this does not require an admin. */
+                /** @description `true` returns the budgets that limit you, with your own usage; this does not require the admin role. */
                 mine?: boolean;
             };
             header?: {
@@ -15900,7 +16081,7 @@ export interface operations {
         parameters: {
             query?: {
                 /**
-                 * @description Words that the resolution must all contain.
+                 * @description Words, all of which the resolution must contain.
                  * @example launch
                  */
                 q?: string;
@@ -16093,7 +16274,7 @@ export interface operations {
     list_events: {
         parameters: {
             query?: {
-                /** @description Return events after this sequence number. */
+                /** @description Only events after this sequence number. */
                 after?: number;
                 /** @description 1 to 100. */
                 limit?: number;
@@ -16235,7 +16416,7 @@ export interface operations {
     serve: {
         parameters: {
             query?: {
-                /** @description `1` serves the file as a download, whatever its type. */
+                /** @description `1` serves the file as a download, regardless of its type. */
                 download?: string;
             };
             header?: {
@@ -18869,7 +19050,7 @@ export interface operations {
         parameters: {
             query?: {
                 /**
-                 * @description Scope of a memory entry: what it belongs to.
+                 * @description Scope of a memory entry: the object to which it belongs.
                  *
                  *     `conversation`: A thread or a deep dive.
                  *
@@ -19091,11 +19272,11 @@ export interface operations {
     forget_memories: {
         parameters: {
             query?: {
-                /** @description `me`, or as an admin any `user_…`: everything of the scopes `user` and `persona`. */
+                /** @description `me`, or for admins any `user_…`: forgets all entries of the scopes `user` and `persona`. */
                 user_id?: string;
-                /** @description Everything of the thread and its deep dives. */
+                /** @description Forgets all entries of the thread and its deep dives. */
                 thread_id?: components["schemas"]["ThreadId"];
-                /** @description Everything of the scope `agent`, except for files. */
+                /** @description Forgets all entries of the scope `agent`, except for files. */
                 agent_id?: components["schemas"]["AgentId"];
             };
             header?: {
@@ -22682,7 +22863,7 @@ export interface operations {
         parameters: {
             query?: {
                 /**
-                 * @description Words that all must match (the last one also matches longer words), `"phrases"`, `-without`,
+                 * @description Words that must all match (the last one also matches longer words), `"phrases"`, `-without`,
                  *     and filters: `from:HANDLE` or `from:me`, `in:CHANNEL`, `has:file|link|code|reaction|result`,
                  *     `before:YYYY-MM-DD`, `after:YYYY-MM-DD`. Case and accents are ignored. At most 500
                  *     characters.
@@ -22690,11 +22871,11 @@ export interface operations {
                  */
                 q?: string;
                 /**
-                 * @description `all` words must match (default), or `any` of them, in any of their forms: the best 200 hits, ranked by
-                 *     relevance; names of authors count as words.
+                 * @description `all` (default): every word must match. `any`: at least one word must match, in any of its forms; returns the
+                 *     best 200 hits by relevance, and names of authors count as words.
                  */
                 match?: "all" | "any";
-                /** @description `thread`: only the best hit of each thread; with `match=any` or `order=relevance`. */
+                /** @description `thread` returns only the best hit of each thread; requires `match=any` or `order=relevance`. */
                 group?: "thread";
                 /** @description Only in this channel. */
                 channel_id?: components["schemas"]["ChannelId"];
@@ -25791,13 +25972,13 @@ export interface operations {
                 to?: string;
                 /** @description `person` by default. */
                 group_by?: "person" | "agent" | "month" | "model";
-                /** @description Only the usage of this user; `me` for your own, which does not require an admin. */
+                /** @description Only the usage of this user; `me` for your own, which does not require the admin role. */
                 user_id?: string;
-                /** @description Only this task, with those that it asked for. For everyone in the conversation; all months by default. */
+                /** @description Only this task and the tasks that it started. Available to everyone in the conversation; covers all months by default. */
                 task_id?: components["schemas"]["TaskId"];
-                /** @description Only the tasks of this thread and of its forks. For everyone who can read it; all months by default. */
+                /** @description Only the tasks of this thread and of its forks. Available to everyone who can read it; covers all months by default. */
                 thread_id?: components["schemas"]["ThreadId"];
-                /** @description Only the tasks of this fork. For everyone who can read it; all months by default. */
+                /** @description Only the tasks of this fork. Available to everyone who can read it; covers all months by default. */
                 fork_id?: components["schemas"]["ForkId"];
             };
             header?: {
@@ -27093,7 +27274,7 @@ export interface operations {
     get_workspace_context: {
         parameters: {
             query?: {
-                /** @description The channel in which an agent would reply; without one, only what everyone can read. */
+                /** @description The channel in which an agent would reply; if omitted, only what everyone can read. */
                 channel_id?: components["schemas"]["ChannelId"];
             };
             header?: never;
