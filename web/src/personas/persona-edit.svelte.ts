@@ -1,6 +1,7 @@
 import type { CompressedPersona, Persona, PersonaPatch } from '../api/personas';
 import { Conflict, errorMessage } from '../api/problem';
-import { changes, fieldsOf, type PersonaFields } from './steps';
+import { changes } from '../lib/merge';
+import { fieldsOf, type PersonaFields } from './steps';
 
 /** API calls that the editor needs. */
 export interface EditApi {
@@ -16,8 +17,10 @@ export class PersonaEdit {
   fields = $state.raw<PersonaFields>({} as PersonaFields);
   /** Text that agents receive; null if none was approved. */
   approved = $state<string | null>(null);
-  /** The version that someone else saved in the meantime. */
+  /** The version that someone else saved in the meantime: the person decides. */
   theirs = $state.raw<Persona | null>(null);
+  /** True if the two versions are compared; until then `theirs` is only announced. */
+  comparing = $state(false);
   /** Incremented when the fields change other than by typing. */
   round = $state(0);
   /** The action that is running. */
@@ -39,6 +42,7 @@ export class PersonaEdit {
     this.persona = persona;
     this.fields = fieldsOf(persona);
     this.theirs = null;
+    this.comparing = false;
     this.problem = '';
     this.round++;
   }
@@ -54,25 +58,27 @@ export class PersonaEdit {
     this.fields = { ...this.fields, ...more };
     if (this.drafted && this.fields.compressed !== this.drafted.compressed) this.drafted = null;
   }
-  /** Saves the changes, even over another person's version that is shown. */
+  /** Saves the changes. False if that failed: `problem` or `theirs` gives the reason. */
   save(): Promise<boolean> {
     return this.#patch(this.changed);
   }
-  /** Saves the changes and approves the text. Does nothing while another person's version is shown. */
+  /** Saves the changes and approves the text. */
   async approve(): Promise<boolean> {
-    if (this.theirs) return false;
     if (!(await this.#patch({ ...this.changed, pipeline_status: 'approved' }))) return false;
     this.approved = this.persona.compressed;
     return true;
   }
   async #patch(body: PersonaPatch): Promise<boolean> {
     if (this.busy) return false;
+    if (this.theirs) {
+      this.comparing = true;
+      return false;
+    }
     this.busy = 'save';
     this.problem = '';
     const sent = this.fields;
     try {
-      const { version } = this.theirs ?? this.persona;
-      const saved = await this.#api.patch(this.persona.id, version, body);
+      const saved = await this.#api.patch(this.persona.id, this.persona.version, body);
       const typed = changes(sent, this.fields);
       this.#begin(saved);
       this.fields = { ...this.fields, ...typed };
@@ -80,6 +86,7 @@ export class PersonaEdit {
     } catch (e) {
       if (e instanceof Conflict) {
         this.theirs = e.current as Persona;
+        this.comparing = true;
         // Someone else may have approved a text.
         void this.load();
       } else this.problem = errorMessage(e);
@@ -88,9 +95,15 @@ export class PersonaEdit {
       this.busy = '';
     }
   }
-  /** Discards the changes in favor of another person's version. */
-  adopt(): void {
-    if (this.theirs) this.#begin(this.theirs);
+  /** Applies the merged fields on top of the newer version. */
+  rebase(fields: PersonaFields): void {
+    if (!this.theirs) return;
+    this.#begin(this.theirs);
+    this.fields = fields;
+  }
+  /** Discards the changes in favor of the newest version. */
+  discard(): void {
+    this.#begin(this.theirs ?? this.persona);
   }
   /** Replaces the text by one that the model drafts from the saved steps. */
   async draft(): Promise<boolean> {

@@ -3,6 +3,7 @@ import type { Persona, PersonaPatch } from '../api/personas';
 import { Conflict } from '../api/problem';
 import { persona } from '../test/make-personas';
 import { PersonaEdit, type EditApi } from './persona-edit.svelte';
+import { fieldsOf } from './steps';
 
 /** A server with one persona, and the patches that it received. */
 function start(x: Partial<Persona> = {}) {
@@ -48,17 +49,20 @@ test('an approval contains the unsaved changes', async () => {
 });
 
 test('unsaved changes are kept after a change by someone else until the person decides', async () => {
-  const { edit, others } = start();
+  const { edit, others, patches } = start();
   others({ description: 'By Bo' });
   edit.set({ name: 'Calm' });
   expect(await edit.save()).toBe(false);
-  expect([edit.theirs?.description, edit.fields.name, edit.dirty]).toEqual(['By Bo', 'Calm', true]);
+  expect([edit.theirs?.description, edit.fields.name, edit.comparing]).toEqual(['By Bo', 'Calm', true]);
+  expect(await edit.save()).toBe(false);
+  expect(patches).toEqual([]);
+  edit.rebase({ ...fieldsOf(edit.theirs!), name: 'Calm' });
   expect(await edit.save()).toBe(true);
   expect([edit.persona.name, edit.persona.description, edit.theirs]).toEqual(['Calm', 'By Bo', null]);
   others({ description: 'Again' });
   edit.set({ name: 'Calmer' });
   await edit.save();
-  edit.adopt();
+  edit.discard();
   expect([edit.fields.name, edit.fields.description, edit.dirty]).toEqual(['Calm', 'Again', false]);
 });
 
@@ -78,7 +82,7 @@ test('a text that someone else wrote is not approved before it is shown', async 
   expect(await edit.approve()).toBe(false);
   expect(await edit.approve()).toBe(false);
   expect(patches).toEqual([]);
-  edit.adopt();
+  edit.discard();
   expect(edit.fields.compressed).toBe('You are loud.');
   expect(await edit.approve()).toBe(true);
 });
