@@ -1,6 +1,8 @@
 import type { CompressedPersona, Persona, PersonaPatch } from '../api/personas';
 import { Conflict, errorMessage } from '../api/problem';
 import { changes } from '../lib/merge';
+import type { EditStorage } from '../state/edit-storage';
+import { SharedEdit, type KeptEdit } from '../state/shared-edit.svelte';
 import { fieldsOf, type PersonaFields } from './steps';
 
 /** API calls that the editor needs. */
@@ -11,10 +13,9 @@ export interface EditApi {
 }
 
 /** A persona that is being edited. Changes are saved only over the version that they started from. */
-export class PersonaEdit {
+export class PersonaEdit extends SharedEdit<PersonaFields> {
   /** The persona as last loaded or saved. */
   persona = $state.raw<Persona>({} as Persona);
-  fields = $state.raw<PersonaFields>({} as PersonaFields);
   /** Text that agents receive; null if none was approved. */
   approved = $state<string | null>(null);
   /** The version that someone else saved in the meantime: the person decides. */
@@ -29,20 +30,43 @@ export class PersonaEdit {
   /** Result of the last draft, until the text changes. */
   drafted = $state.raw<CompressedPersona | null>(null);
 
-  readonly changed = $derived(changes(fieldsOf(this.persona), this.fields));
+  readonly changed: Partial<PersonaFields> = $derived(changes(this.start, this.fields));
   readonly dirty = $derived(Object.keys(this.changed).length > 0);
 
   #api: EditApi;
 
-  constructor(api: EditApi, persona: Persona) {
+  constructor(api: EditApi, persona: Persona, storage: EditStorage<KeptEdit<PersonaFields>>) {
+    super(storage);
     this.#api = api;
     this.#begin(persona);
+    this.restore();
+  }
+  protected override get isChanged(): boolean {
+    return Object.keys(changes(this.start, this.fields)).length > 0;
+  }
+  protected override received(): void {
+    this.round++;
+    if (this.theirs && this.theirs.version <= this.version) this.#compared();
+    const { persona } = this;
+    if (persona.version <= this.version || this.theirs) return;
+    const missing = changes(fieldsOf(persona), this.fields);
+    if (Object.keys(changes(this.start, this.fields)).some((field) => field in missing))
+      this.theirs = persona;
+    else {
+      this.#begin(persona);
+      this.keep();
+    }
+  }
+  #compared(): void {
+    this.theirs = null;
+    this.comparing = false;
   }
   #begin(persona: Persona): void {
     this.persona = persona;
-    this.fields = fieldsOf(persona);
-    this.theirs = null;
-    this.comparing = false;
+    this.version = persona.version;
+    this.start = this.fields = fieldsOf(persona);
+    this.#compared();
+    this.restored = false;
     this.problem = '';
     this.round++;
   }
@@ -57,6 +81,7 @@ export class PersonaEdit {
   set(more: Partial<PersonaFields>): void {
     this.fields = { ...this.fields, ...more };
     if (this.drafted && this.fields.compressed !== this.drafted.compressed) this.drafted = null;
+    this.keepSoon();
   }
   /** Saves the changes. False if that failed: `problem` or `theirs` gives the reason. */
   save(): Promise<boolean> {
@@ -78,10 +103,11 @@ export class PersonaEdit {
     this.problem = '';
     const sent = this.fields;
     try {
-      const saved = await this.#api.patch(this.persona.id, this.persona.version, body);
+      const saved = await this.#api.patch(this.persona.id, this.version, body);
       const typed = changes(sent, this.fields);
       this.#begin(saved);
       this.fields = { ...this.fields, ...typed };
+      this.keep();
       return true;
     } catch (e) {
       if (e instanceof Conflict) {
@@ -100,10 +126,12 @@ export class PersonaEdit {
     if (!this.theirs) return;
     this.#begin(this.theirs);
     this.fields = fields;
+    this.keep();
   }
   /** Discards the changes in favor of the newest version. */
   discard(): void {
     this.#begin(this.theirs ?? this.persona);
+    this.keep();
   }
   /** Replaces the text by one that the model drafts from the saved steps. */
   async draft(): Promise<boolean> {
