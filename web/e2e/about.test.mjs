@@ -38,10 +38,16 @@ test('a text that another window saved is not lost', async () => {
   await api(ada, 'PUT', FILE, { content: 'I work from Porto.' });
   await aboutYou(ada).fill('I work from Faro.');
   await button(ada.page, 'Save text').click();
-  await main(ada).getByText('You saved another text in the meantime.').waitFor();
+  await main(ada)
+    .getByRole('heading', { name: /^You saved version \d in the meantime/ })
+    .waitFor();
   await main(ada).getByText('I work from Porto.').waitFor();
   await inspect(ada, 'about-you-conflict');
-  await button(ada.page, 'Save anyway').click();
+  await main(ada)
+    .getByRole('group', { name: 'About you' })
+    .getByRole('radio', { name: 'Yours', exact: true })
+    .check();
+  await button(ada.page, 'Save choices').click();
   await toast(ada, 'Saved');
   assert.equal((await api(ada, 'GET', FILE)).content, 'I work from Faro.');
   await aboutYou(ada).fill('');
@@ -51,6 +57,7 @@ test('a text that another window saved is not lost', async () => {
   await aboutYou(ada).fill('x'.repeat(16 * 1024 + 1));
   await main(ada).getByText('The limit is 16 KiB. Shorten the text.').waitFor();
   assert.equal(await button(ada.page, 'Save text').isDisabled(), true);
+  await aboutYou(ada).fill('');
 });
 
 test('an admin tells agents about the workspace, with a preview', async () => {

@@ -404,3 +404,75 @@ test('the workspace’s AGENTS.md applies to agents without their own', async ()
   assert.equal(await field(bo, 'AGENTS.md').isEditable(), false);
   assert.equal(await button(bo.page, 'Save AGENTS.md').count(), 0);
 });
+
+test('text typed in two windows is in both, also after a reload', async () => {
+  const { id } = await byName('coder');
+  const second = { ...ada, page: await ada.context.newPage() };
+  for (const p of [ada, second]) {
+    await p.page.goto(`${AGENTS}/${id}/edit`);
+    await field(p, 'Instructions').waitFor();
+  }
+  await field(ada, 'Instructions').fill('Typed in the first window.');
+  await field(second, 'Description').fill('Typed in the second window');
+  for (const p of [ada, second]) await main(p).getByText('2 unsaved changes').waitFor();
+  for (const p of [ada, second]) {
+    await p.page.reload();
+    await main(p).getByText('Your unsaved changes were restored.').waitFor();
+    assert.deepEqual(
+      [await field(p, 'Instructions').inputValue(), await field(p, 'Description').inputValue()],
+      ['Typed in the first window.', 'Typed in the second window'],
+    );
+  }
+  await button(second.page, 'Save').click();
+  await main(ada).getByText('2 unsaved changes').waitFor({ state: 'detached' });
+  assert.equal((await byName('coder')).description, 'Typed in the second window');
+  await second.page.close();
+});
+
+test('a file that someone else saved is shown beside the draft, before and after a reload', async () => {
+  const { id } = await byName('coder');
+  const path = `agents/${id}/files/MEMORY.md`;
+  await ada.page.goto(`${AGENTS}/${id}/files`);
+  await main(ada)
+    .getByRole('button', { name: /^MEMORY\.md/ })
+    .click();
+  await field(ada, 'MEMORY.md').fill('Ada likes pears.');
+  await main(ada).getByText('Not saved yet').waitFor();
+  await ada.page.reload();
+  await api(ada, 'PUT', path, { content: 'Ada likes plums.' });
+  await main(ada)
+    .getByRole('button', { name: /^MEMORY\.md/ })
+    .click();
+  await button(ada.page, 'Save file').click();
+  await main(ada)
+    .getByRole('heading', { name: /saved version \d in the meantime/ })
+    .waitFor();
+  await inspect(ada, 'agents-file-conflict');
+  assert.equal((await api(ada, 'GET', path)).content, 'Ada likes plums.');
+  const both = main(ada).getByRole('group', { name: 'MEMORY.md' });
+  await both.getByRole('radio', { name: 'Yours', exact: true }).check();
+  await button(ada.page, 'Save choices').click();
+  await ada.page.getByText('MEMORY.md saved').first().waitFor();
+  assert.equal((await api(ada, 'GET', path)).content, 'Ada likes pears.');
+});
+
+test('the workspace’s rules and files are not saved over those of another admin', async () => {
+  await ada.page.goto('/northwind/settings/workspace');
+  await field(ada, 'Required text').fill('Be kind, by Ada.');
+  await field(ada, 'AGENTS.md').fill('Answer in two lines.');
+  const root = `workspaces/${workspace.id}`;
+  await api(ada, 'PATCH', `${root}/policy`, { required_text: 'Be brief.' });
+  await api(ada, 'PUT', `${root}/files/AGENTS.md`, { content: 'Answer in three lines.' });
+  await button(ada.page, 'Save rules').click();
+  await main(ada).getByText('Be brief.').waitFor();
+  await button(ada.page, 'Save AGENTS.md').click();
+  await main(ada).getByText('Answer in three lines.').waitFor();
+  await inspect(ada, 'settings-conflicts');
+  const clash = (name) => main(ada).getByRole('group', { name, exact: true });
+  await clash('Required text').getByRole('radio', { name: 'Yours', exact: true }).check();
+  await button(ada.page, 'Save choices').first().click();
+  await field(ada, 'Required text').waitFor();
+  assert.equal((await api(ada, 'GET', `${root}/policy`)).required_text, 'Be kind, by Ada.');
+  await ada.page.getByRole('button', { name: /^Use version/ }).click();
+  assert.equal(await field(ada, 'AGENTS.md').inputValue(), 'Answer in three lines.');
+});

@@ -108,7 +108,11 @@ test('unsaved changes are kept after someone else’s change', async () => {
   const { id } = await stored(ada, 'Calm engineer');
   await api(ada, 'PATCH', `personas/${id}`, { description: 'By Ada' });
   await button(bo.page, 'Save').click();
-  await main(bo).getByText('Someone changed this persona in the meantime').waitFor();
+  await main(bo)
+    .getByRole('heading', { name: /^Ada .* saved version \d+ in the meantime/ })
+    .waitFor();
+  await inspect(bo, 'personas-conflict');
+  await button(bo.page, 'Keep editing').click();
   assert.equal(await box(bo.page, 'Description').inputValue(), 'By Bo');
   await main(bo).getByRole('link', { name: 'All personas' }).click();
   await dialog(bo).getByText('Discard your changes?').waitFor();
@@ -116,7 +120,9 @@ test('unsaved changes are kept after someone else’s change', async () => {
   await bo.page.goBack();
   await dialog(bo).getByText('Discard your changes?').waitFor();
   await button(bo.page, 'Stay').click();
-  await button(bo.page, 'Save anyway').click();
+  await button(bo.page, 'Save').click();
+  await main(bo).getByRole('group', { name: 'Description' }).getByRole('radio', { name: 'Yours' }).check();
+  await button(bo.page, 'Save choices').click();
   await toast(bo, 'Saved');
   assert.equal((await stored(ada, 'Calm engineer')).description, 'By Bo');
 });

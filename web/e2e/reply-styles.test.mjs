@@ -76,9 +76,16 @@ test('an admin changes the reply styles; a conflict keeps unsaved changes', asyn
   const current = await api(ada, 'GET', 'prompt-profiles');
   await api(ada, 'PUT', 'prompt-profiles', { ...current, rules: [] });
   await button(ada.page, 'Save').click();
-  await main(ada).getByText('The reply styles were changed in the meantime.').waitFor();
+  await main(ada)
+    .getByRole('heading', { name: /^Someone saved version \d+ in the meantime/ })
+    .waitFor();
+  await inspect(ada, 'reply-styles-conflict');
+  assert.deepEqual((await api(ada, 'GET', 'prompt-profiles')).rules, []);
+  await button(ada.page, 'Keep editing').click();
   assert.equal(await box(group(ada, 'Add-on rhyme'), 'Text').inputValue(), 'Answer in rhyme.');
-  await button(ada.page, 'Save').click();
+  await button(ada.page, 'Compare').click();
+  await group(ada, 'Rules').getByRole('radio', { name: 'Yours' }).check();
+  await button(ada.page, 'Save choices').click();
   await toast(ada, 'Saved');
   const saved = await api(ada, 'GET', 'prompt-profiles');
   assert.deepEqual(saved.presets.at(-1), {

@@ -2,7 +2,6 @@ import { AgentsApi } from '../api/agents';
 import type { WorkspacePolicy } from '../api/agent-types';
 import { PersonasApi, type Persona } from '../api/personas';
 import { lacksModel } from '../lib/lacks-model';
-import { device } from '../lib/storage';
 import { AgentList } from '../state/agents-list.svelte';
 import type { WorkspaceState } from '../state/workspace.svelte';
 
@@ -52,9 +51,21 @@ export class AgentsContext {
   draftKey(id: string): string {
     return `openvibe.agent.${this.ws.myId}.${this.ws.id}.${id}`;
   }
+  fileDraftKey(id: string, path: string): string {
+    return `${this.draftKey(id)}.file.${path}`;
+  }
+  /** Paths of files with unsaved changes. */
+  draftedFiles(id: string): string[] {
+    const prefix = this.fileDraftKey(id, '');
+    return this.ws.store.keys(prefix).map((key) => key.slice(prefix.length));
+  }
+  /** Removes unsaved changes of a deleted agent and its files; windows that show them keep them on screen. */
+  forgetDrafts(id: string): void {
+    for (const key of this.ws.store.keys(this.draftKey(id))) this.ws.store.remove(key);
+  }
   /** Checks whether a field has unsaved text. */
   hasDraft(id: string): boolean {
-    return device.get(this.draftKey(id)) !== null;
+    return this.ws.store.get(this.draftKey(id)) !== null;
   }
 }
 

@@ -17,7 +17,7 @@ import type {
   Usage,
   UsageBy,
 } from './admin-types';
-import { at, ifMatch, type Answer, type Transport } from './http';
+import { at, ifMatch, versionOf, type Answer, type Transport } from './http';
 import { allPages } from './pages';
 import type { components } from './schema';
 import { Unreachable } from './problem';
@@ -128,8 +128,7 @@ export class AdminApi {
   }
   async #versioned(call: Promise<Answer<S['BudgetList']>>): Promise<Budgets> {
     const { data } = await this.#take(call);
-    const tag = (await call).response.headers.get('ETag') ?? '';
-    return { data, version: Number(tag.replaceAll('"', '')) };
+    return { data, version: versionOf((await call).response) };
   }
   /** Model for agents that do not name one. */
   async defaultModel(): Promise<DefaultModel | null> {

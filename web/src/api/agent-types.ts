@@ -94,6 +94,10 @@ export type PreviewSegment = S['SystemPart'];
 export type AgentPreview = S['Preview'];
 
 export type WorkspacePolicy = S['Policy'];
+/** The policy, and the version that a change of it names. */
+export type VersionedPolicy = WorkspacePolicy & { version: number };
+/** Omitted fields are unchanged. */
+export type PolicyPatch = S['PolicyPatch'];
 
 export type ResponseRequest = S['CreateResponse'];
 /** The part of a response that "Try it" shows. */

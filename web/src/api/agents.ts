@@ -11,17 +11,20 @@ import type {
   AgentVersion,
   DraftedAgent,
   NewAgent,
+  PolicyPatch,
   PreviewForm,
   ResponseEvent,
   ResponseRequest,
+  VersionedPolicy,
   WholeFile,
   WholeVersion,
   WorkspacePolicy,
 } from './agent-types';
-import { at, ifMatch, type Transport } from './http';
+import { at, ifMatch, versionOf, type Answer, type Transport } from './http';
+import { same } from '../lib/merge';
 import { allPages } from './pages';
 import type { components } from './schema';
-import { Unreachable } from './problem';
+import { Conflict, Unreachable } from './problem';
 import { serverSent } from './sse';
 import type { Agent, AgentProfile, List } from './types';
 
@@ -32,7 +35,6 @@ const pathSerializer = (to: string, params: Record<string, unknown>): string =>
   to.replace(/\{(\w+)\}/g, (_, name: string) =>
     String(params[name]).split('/').map(encodeURIComponent).join('/'),
   );
-const header = (version: number | null) => (version ? ifMatch(version) : {});
 
 /**
  * Client of the agent pages, `api.part(AgentsApi)`. Loaded with them, so that it does not add to the startup bundle.
@@ -63,11 +65,11 @@ export class AgentsApi {
   }
   /** Fails with `Conflict` if the version has changed. */
   patch(id: string, version: number, body: AgentPatch): Promise<AgentProfile> {
-    const params = { path: { id }, header: header(version) };
+    const params = { path: { id }, header: ifMatch(version) };
     return this.#take(this.#http.PATCH('/v1/agents/{id}', { params, body }));
   }
   async archive(id: string, version: number): Promise<void> {
-    const params = { path: { id }, header: header(version) };
+    const params = { path: { id }, header: ifMatch(version) };
     await this.#take(this.#http.DELETE('/v1/agents/{id}', { params }));
   }
   /** Deletes the agent permanently, including its history. */
@@ -96,7 +98,7 @@ export class AgentsApi {
   }
   /** Fails with `Conflict` if the version has changed. */
   rollback(id: string, version: number, target_version: number): Promise<AgentProfile> {
-    const params = { path: { id }, header: header(version) };
+    const params = { path: { id }, header: ifMatch(version) };
     return this.#take(this.#http.POST('/v1/agents/{id}/rollback', { params, body: { target_version } }));
   }
 
@@ -125,21 +127,40 @@ export class AgentsApi {
     const init = { ...at({ id, path }), pathSerializer };
     return this.#take(this.#http.GET('/v1/agents/{id}/files/{path}', init));
   }
-  putFile(id: string, path: string, content: string, version: number | null): Promise<WholeFile> {
-    const params = { path: { id, path }, header: header(version) };
+  /** `version`: that of the agent for a part of its profile; 0 for a new file. Fails with `Conflict` as above. */
+  putFile(id: string, path: string, content: string, version: number): Promise<WholeFile> {
+    const params = { path: { id, path }, header: ifMatch(version) };
     const init = { params, body: { content }, pathSerializer };
     return this.#take(this.#http.PUT('/v1/agents/{id}/files/{path}', init));
   }
-  removeFile(id: string, path: string): Promise<void> {
-    const init = { ...at({ id, path }), pathSerializer };
-    return this.#take(this.#http.DELETE('/v1/agents/{id}/files/{path}', init));
+  removeFile(id: string, path: string, version: number): Promise<void> {
+    const params = { path: { id, path }, header: ifMatch(version) };
+    return this.#take(this.#http.DELETE('/v1/agents/{id}/files/{path}', { params, pathSerializer }));
   }
 
-  policy(workspace: string): Promise<WorkspacePolicy> {
-    return this.#take(this.#http.GET('/v1/workspaces/{id}/policy', at({ id: workspace })));
+  policy(workspace: string): Promise<VersionedPolicy> {
+    return this.#versioned(this.#http.GET('/v1/workspaces/{id}/policy', at({ id: workspace })));
   }
-  patchPolicy(workspace: string, body: S['PolicyPatch']): Promise<WorkspacePolicy> {
-    return this.#take(this.#http.PATCH('/v1/workspaces/{id}/policy', { ...at({ id: workspace }), body }));
+  /** Fails with `Conflict` if the version has changed. */
+  patchPolicy(workspace: string, version: number, body: PolicyPatch): Promise<VersionedPolicy> {
+    const params = { path: { id: workspace }, header: ifMatch(version) };
+    return this.#versioned(this.#http.PATCH('/v1/workspaces/{id}/policy', { params, body }));
+  }
+  /** Changes the policy that was loaded as `seen`, unless someone else changed the same fields since. */
+  async changePolicy(workspace: string, seen: VersionedPolicy, body: PolicyPatch): Promise<VersionedPolicy> {
+    try {
+      return await this.patchPolicy(workspace, seen.version, body);
+    } catch (e) {
+      if (!(e instanceof Conflict)) throw e;
+      const now = await this.policy(workspace);
+      const fields = Object.keys(body) as (keyof PolicyPatch)[];
+      if (fields.some((field) => !same(seen[field], now[field]))) throw e;
+      return this.patchPolicy(workspace, now.version, body);
+    }
+  }
+  async #versioned(call: Promise<Answer<WorkspacePolicy>>): Promise<VersionedPolicy> {
+    const policy = await this.#take(call);
+    return { ...policy, version: versionOf((await call).response) };
   }
   /** The workspace context that agents receive in public channels. */
   workspaceContext(workspace: string): Promise<SentContext> {
@@ -153,19 +174,15 @@ export class AgentsApi {
     const init = { ...at({ id, path }), pathSerializer };
     return this.#take(this.#http.GET('/v1/workspaces/{id}/files/{path}', init));
   }
-  putSharedFile(
-    workspace: string,
-    path: string,
-    content: string,
-    version: number | null,
-  ): Promise<WholeFile> {
-    const params = { path: { id: workspace, path }, header: header(version) };
+  /** `version` is 0 for a new file. Fails with `Conflict` as above. */
+  putSharedFile(workspace: string, path: string, content: string, version: number): Promise<WholeFile> {
+    const params = { path: { id: workspace, path }, header: ifMatch(version) };
     const init = { params, body: { content }, pathSerializer };
     return this.#take(this.#http.PUT('/v1/workspaces/{id}/files/{path}', init));
   }
-  removeSharedFile(workspace: string, path: string): Promise<void> {
-    const init = { ...at({ id: workspace, path }), pathSerializer };
-    return this.#take(this.#http.DELETE('/v1/workspaces/{id}/files/{path}', init));
+  removeSharedFile(workspace: string, path: string, version: number): Promise<void> {
+    const params = { path: { id: workspace, path }, header: ifMatch(version) };
+    return this.#take(this.#http.DELETE('/v1/workspaces/{id}/files/{path}', { params, pathSerializer }));
   }
 
   /** Streams a model's response. Aborting the request stops it on the server. */

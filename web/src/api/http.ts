@@ -58,3 +58,6 @@ export class Transport {
 export const at = <P extends object>(path: P) => ({ params: { path } });
 /** Header that makes a change apply only to this version. */
 export const ifMatch = (version: number) => ({ 'If-Match': `"${version}"` });
+/** Version of the object in a response, from its `ETag`; a proxy that compresses makes it a weak one. */
+export const versionOf = (response: Response): number =>
+  Number((response.headers.get('ETag') ?? '').replace(/^W\/|"/g, ''));

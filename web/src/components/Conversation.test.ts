@@ -64,3 +64,20 @@ test('a reaction shows its count, and a click removes mine', async () => {
   await fireEvent.click(button);
   await vi.waitFor(() => expect(screen.scene.backend.calls.at(-1)).toMatch(/^DELETE .*reactions/));
 });
+test('the text of an edit stays when its message is deleted', async () => {
+  const own = mine({ content: 'first' });
+  await show([own]);
+  await articles();
+  screen.ws.thread('thread_1').editing = own.id;
+  const field = await page.findByRole<HTMLTextAreaElement>('textbox', { name: 'Edit message' });
+  await fireEvent.input(field, { target: { value: 'first, and a long second part' } });
+  screen.scene.event('message.deleted', {
+    message: { ...own, content: '', content_plain: '', deleted_at: AT },
+  });
+  expect(await page.findByText(/^This message was deleted. Copy your text/)).toBeTruthy();
+  expect(field.isConnected && field.value).toBe('first, and a long second part');
+  expect(page.queryByRole('button', { name: 'Save' })).toBeNull();
+  await fireEvent.click(page.getByRole('button', { name: 'Close' }));
+  expect(await page.findByText('This message was deleted.')).toBeTruthy();
+  expect(screen.ws.drafts.has(`e:${own.id}`)).toBe(false);
+});

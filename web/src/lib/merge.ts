@@ -15,6 +15,10 @@ const ordered = (_: string, v: unknown): unknown =>
 export const same = (a: unknown, b: unknown): boolean =>
   JSON.stringify(a, ordered) === JSON.stringify(b, ordered);
 
+/** The fields of `after` that differ from `before`. */
+export const changes = <F extends object>(before: F, after: F): Partial<F> =>
+  Object.fromEntries(Object.entries(after).filter(([k, v]) => !same(v, before[k as keyof F]))) as Partial<F>;
+
 /** Compares my fields with a version saved in the meantime; both started from `before`. */
 export const clashesIn = <K extends string>(
   fields: readonly K[],

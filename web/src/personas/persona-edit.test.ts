@@ -1,8 +1,12 @@
 import { expect, test } from 'vitest';
 import type { Persona, PersonaPatch } from '../api/personas';
 import { Conflict } from '../api/problem';
+import { storedEditIn } from '../state/edit-storage';
+import { isKeptEdit } from '../state/shared-edit.svelte';
+import { store } from '../test/make';
 import { persona } from '../test/make-personas';
 import { PersonaEdit, type EditApi } from './persona-edit.svelte';
+import { fieldsOf, type PersonaFields } from './steps';
 
 /** A server with one persona, and the patches that it received. */
 function start(x: Partial<Persona> = {}) {
@@ -22,7 +26,10 @@ function start(x: Partial<Persona> = {}) {
   const others = (more: Partial<Persona>) => {
     stored = { ...stored, ...more, version: stored.version + 1 };
   };
-  return { edit: new PersonaEdit(api, stored), patches, others };
+  const kept = store();
+  /** Opens the persona, as after a reload. */
+  const open = () => new PersonaEdit(api, stored, storedEditIn(kept, 'k', isKeptEdit<PersonaFields>));
+  return { edit: open(), open, patches, others, kept };
 }
 
 test('a draft saves the steps first and replaces the text without saving it', async () => {
@@ -48,18 +55,34 @@ test('an approval contains the unsaved changes', async () => {
 });
 
 test('unsaved changes are kept after a change by someone else until the person decides', async () => {
-  const { edit, others } = start();
+  const { edit, others, patches } = start();
   others({ description: 'By Bo' });
   edit.set({ name: 'Calm' });
   expect(await edit.save()).toBe(false);
-  expect([edit.theirs?.description, edit.fields.name, edit.dirty]).toEqual(['By Bo', 'Calm', true]);
+  expect([edit.theirs?.description, edit.fields.name, edit.comparing]).toEqual(['By Bo', 'Calm', true]);
+  expect(await edit.save()).toBe(false);
+  expect(patches).toEqual([]);
+  edit.rebase({ ...fieldsOf(edit.theirs!), name: 'Calm' });
   expect(await edit.save()).toBe(true);
   expect([edit.persona.name, edit.persona.description, edit.theirs]).toEqual(['Calm', 'By Bo', null]);
   others({ description: 'Again' });
   edit.set({ name: 'Calmer' });
   await edit.save();
-  edit.adopt();
+  edit.discard();
   expect([edit.fields.name, edit.fields.description, edit.dirty]).toEqual(['Calm', 'Again', false]);
+});
+
+test('unsaved changes survive the end of the session, and are not saved over a newer version', async () => {
+  const { edit, open, patches, others, kept } = start();
+  edit.set({ description: 'Mine' });
+  edit.dispose();
+  others({ description: 'By Bo' });
+  const after = open();
+  expect([after.fields.description, after.restored, after.theirs?.version]).toEqual(['Mine', true, 2]);
+  expect([await after.save(), after.comparing, patches]).toEqual([false, true, []]);
+  after.rebase({ ...fieldsOf(after.theirs!), description: 'Mine' });
+  expect([await after.save(), patches]).toEqual([true, [{ description: 'Mine' }]]);
+  expect(kept.kept.size).toBe(0);
 });
 
 test('typing during a save is kept', async () => {
@@ -78,7 +101,7 @@ test('a text that someone else wrote is not approved before it is shown', async 
   expect(await edit.approve()).toBe(false);
   expect(await edit.approve()).toBe(false);
   expect(patches).toEqual([]);
-  edit.adopt();
+  edit.discard();
   expect(edit.fields.compressed).toBe('You are loud.');
   expect(await edit.approve()).toBe(true);
 });

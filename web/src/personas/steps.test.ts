@@ -1,6 +1,7 @@
 import { expect, test } from 'vitest';
 import { persona } from '../test/make-personas';
-import { changes, fieldsOf, markOf } from './steps';
+import { changes } from '../lib/merge';
+import { fieldsOf, markOf } from './steps';
 
 test('a step is marked by what it contains', () => {
   const of = (x: Parameters<typeof persona>[0], approved: string | null = null) => {

@@ -65,9 +65,25 @@ export const fieldsOf = (p: Persona): PersonaFields => ({
   avatar: p.avatar,
 });
 
-/** Fields of `after` that differ from `before`. */
-export function changes(before: PersonaFields, after: PersonaFields): Partial<PersonaFields> {
-  const keys = Object.keys(after) as (keyof PersonaFields)[];
-  const changed = keys.filter((k) => JSON.stringify(before[k]) !== JSON.stringify(after[k]));
-  return Object.fromEntries(changed.map((k) => [k, after[k]]));
+/** Labels of fields, in display order. */
+export const LABELS: Record<keyof PersonaFields, string> = {
+  name: 'Name',
+  description: 'Description',
+  avatar: 'Avatar',
+  problem_space: 'Problem space',
+  high_level: 'High level',
+  archetype: 'Archetype',
+  principles: 'Principles',
+  taste: 'Taste',
+  compressed: 'Compressed text',
+};
+/** A value of a field as text. */
+export function fieldText(field: keyof PersonaFields, value: unknown): string {
+  if (field === 'name' || field === 'description' || field === 'compressed') return value as string;
+  if (field === 'avatar') {
+    const { emoji, color, file_id } = (value ?? {}) as Partial<NonNullable<PersonaFields['avatar']>>;
+    return [file_id ? 'Picture' : emoji, color].filter(Boolean).join(' ') || 'Generated from the name';
+  }
+  const { text, items } = value as PersonaFields['taste'];
+  return [text ?? '', ...(items ?? []).map((item) => `- ${item}`)].filter(Boolean).join('\n');
 }

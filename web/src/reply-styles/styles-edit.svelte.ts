@@ -34,6 +34,10 @@ export class StylesEdit {
   defaults = $state<EditedDefault[]>([]);
   every = $state<number | null>(null);
   afterSummaries = $state(false);
+  /** The document as someone else saved it in the meantime: the person decides. */
+  theirs = $state.raw<ReplyStyles | null>(null);
+  /** True if the two documents are compared; until then `theirs` is only announced. */
+  comparing = $state(false);
   busy = $state(false);
   problem = $state('');
   #api: ReplyStylesApi;
@@ -72,9 +76,27 @@ export class StylesEdit {
     this.every = routing.review_every_n_turns;
     this.afterSummaries = routing.force_review_on_compaction;
     this.problem = '';
+    this.theirs = null;
+    this.comparing = false;
   }
+  /** Discards the changes in favor of the newest document. */
   discard(): void {
-    this.show(this.#stored);
+    this.show(this.theirs ?? this.#stored);
+  }
+  /** Applies the merged document on top of the newer one. */
+  rebase(merged: StylesForm): void {
+    const { theirs } = this;
+    if (!theirs) return;
+    this.show({ ...theirs, ...merged });
+    this.#stored = theirs;
+  }
+  /** Version that the changes started from. */
+  get version(): number {
+    return this.#stored.version;
+  }
+  /** The stored document, as it would be sent. */
+  get start(): StylesForm {
+    return formOf(this.#stored);
   }
   /** The document as it would be sent. */
   get form(): StylesForm {
@@ -129,29 +151,27 @@ export class StylesEdit {
       : [...preset.addons, addon];
   }
 
-  /** Returns true if the document is stored. */
+  /** Returns true if the document is stored; otherwise `problem` or `theirs` gives the reason. */
   async save(): Promise<boolean> {
     if (this.busy) return false;
+    if (this.theirs) {
+      this.comparing = true;
+      return false;
+    }
     this.busy = true;
     this.problem = '';
     try {
       this.show(await this.#api.put(this.#stored.version, this.form));
       return true;
     } catch (e) {
-      this.#fail(e);
+      if (e instanceof Conflict) {
+        this.theirs = e.current as ReplyStyles;
+        this.comparing = true;
+      } else this.problem = errorMessage(e);
       return false;
     } finally {
       this.busy = false;
     }
-  }
-  #fail(e: unknown): void {
-    // The unsaved changes stay; they apply to the current version from now on.
-    if (e instanceof Conflict) {
-      this.#stored = e.current as ReplyStyles;
-      this.problem = 'The reply styles were changed in the meantime. Save again to replace them.';
-      return;
-    }
-    this.problem = errorMessage(e);
   }
   #next(): number {
     return ++this.#key;
@@ -166,7 +186,7 @@ const lines = (text: string): string[] =>
 const byMode = ([a]: [string, string], [b]: [string, string]) => (a < b ? -1 : 1);
 
 /** The writable part of a document, with every field. */
-function formOf({ addons, presets, routing, rules }: ReplyStyles): StylesForm {
+export function formOf({ addons, presets, routing, rules }: ReplyStyles): StylesForm {
   const modes = Object.entries(routing.default_preset_by_mode).sort(byMode);
   return {
     addons: addons.map(({ id, text }) => ({ id, text })),

@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest';
 import { ApiError, Conflict } from '../api/problem';
 import type { ReplyStyles, ReplyStylesApi, StylesForm } from '../api/reply-styles';
-import { StylesEdit } from './styles-edit.svelte';
+import { formOf, StylesEdit } from './styles-edit.svelte';
 
 const document = (x: Partial<ReplyStyles> = {}): ReplyStyles => ({
   object: 'prompt_profiles',
@@ -58,18 +58,21 @@ test('each keyword has a line, and can contain a comma', () => {
   edit.rules[0]!.keywords = ' in short\n\n well, well\nplan \n';
   expect(edit.form.rules[0]!.keywords).toEqual(['in short', 'well, well', 'plan']);
 });
-test('after a conflict, the changes stay, and saving again replaces the other document', async () => {
+test('after a conflict, nothing is saved until the person has compared both documents', async () => {
   const other = document({ version: 5, rules: [] });
   const stale = new Conflict({ error: { code: 'version_conflict', message: 'Stale', current: other } }, '');
   const { edit, sent } = scene(stale, document({ version: 6, rules: [] }));
   edit.addons[0]!.text = 'One sentence.';
   expect(await edit.save()).toBe(false);
-  expect(edit.addons[0]!.text).toBe('One sentence.');
-  expect(edit.problem).toContain('changed in the meantime');
+  expect(edit).toMatchObject({ theirs: other, comparing: true, version: 1 });
+  edit.comparing = false;
+  expect(await edit.save()).toBe(false);
+  expect(sent).toHaveLength(1);
+  edit.rebase({ ...formOf(other), addons: edit.form.addons });
   expect(await edit.save()).toBe(true);
   expect(sent.map(([version]) => version)).toEqual([1, 5]);
-  expect(sent[1]![1].addons[0]!.text).toBe('One sentence.');
-  expect(edit.problem).toBe('');
+  expect(sent[1]![1]).toMatchObject({ rules: [], addons: [{ text: 'One sentence.' }, {}] });
+  expect(edit.theirs).toBeNull();
 });
 test('an invalid document is refused with the reason, and the changes stay', async () => {
   const refused = new ApiError(422, { error: { code: 'invalid_value', message: 'at most 32 add-ons' } }, '');

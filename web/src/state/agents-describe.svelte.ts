@@ -7,6 +7,9 @@ export interface DescribeApi {
   draft(description: string, signal: AbortSignal): Promise<DraftedAgent>;
 }
 
+/** Draft key of the description, until an agent is created. */
+export const DESCRIPTION = 'n:agent';
+
 /** Fills the fields of a new agent from a description. Nothing is stored until the agent is created. */
 export class AgentDescription {
   text = $state('');
@@ -16,8 +19,8 @@ export class AgentDescription {
   model = $state('');
   #api: DescribeApi;
   #draft: AgentDraft;
-  /** The fields as they were before. */
-  #before: AgentFields | null = null;
+  /** The filled fields as they were before. */
+  #before: Partial<AgentFields> | null = null;
   #stop = new AbortController();
 
   constructor(api: DescribeApi, draft: AgentDraft) {
@@ -34,10 +37,14 @@ export class AgentDescription {
     try {
       const { draft, model } = await this.#api.draft(description, signal);
       if (signal.aborted) return false;
-      this.#before = this.#draft.fields;
       // People decide if an agent asks others, so the role is not set.
       const { name, display_name, description: about, instructions, capabilities } = draft;
-      this.#draft.fill({ name, display_name, description: about, instructions, capabilities });
+      const before = this.#draft.fields;
+      const filled = { name, display_name, description: about, instructions, capabilities };
+      this.#before = Object.fromEntries(
+        Object.keys(filled).map((field) => [field, before[field as keyof AgentFields]]),
+      );
+      this.#draft.fill(filled);
       this.model = model;
       return true;
     } catch (e) {
@@ -47,7 +54,7 @@ export class AgentDescription {
       this.busy = false;
     }
   }
-  /** Restores the fields as they were before the last run. */
+  /** Restores the filled fields as they were before the last run; changes of others stay. */
   undo(): void {
     if (this.#before) this.#draft.fill(this.#before);
     this.#before = null;

@@ -74,7 +74,7 @@ test('a draft fills the fields, which are created as they are shown', async () =
   });
 });
 
-test('Undo restores the earlier fields', async () => {
+test('Undo restores the filled fields, and no others', async () => {
   const { it, draft, reply } = start();
   draft.set('instructions', 'Mine.');
   it.text = 'Drafts release notes';
@@ -82,12 +82,14 @@ test('Undo restores the earlier fields', async () => {
   draft.set('description', 'Typed meanwhile');
   reply(DRAFTED);
   await run;
+  draft.set('model', 'typed afterwards');
   it.undo();
-  expect([draft.fields.instructions, draft.fields.description, draft.fields.name]).toEqual([
-    'Mine.',
-    'Typed meanwhile',
-    '',
-  ]);
+  expect(draft.fields).toMatchObject({
+    instructions: 'Mine.',
+    description: 'Typed meanwhile',
+    name: '',
+    model: 'typed afterwards',
+  });
   expect([it.model, draft.fields.capabilities]).toEqual(['', []]);
 });
 

@@ -1,35 +1,23 @@
 import { ApiError, Conflict, errorMessage } from '../api/problem';
 import type { AgentFields, AgentPatch, AgentProfile, NewAgent } from '../api/agent-types';
-import { same } from '../lib/merge';
-import { readJson, type KeyValueStore } from '../lib/storage';
-import { changedFields, fieldsOf, HANDLE, newOf, patchOf, type FieldKey } from './agents-fields';
+import { changes, same } from '../lib/merge';
+import type { KeyValueStore } from '../lib/storage';
+import { blank, changedFields, fieldsOf, HANDLE, newOf, patchOf, type FieldKey } from './agents-fields';
+import { storedEditIn } from './edit-storage';
+import { isKeptEdit, SharedEdit, type KeptEdit } from './shared-edit.svelte';
 
 /** API calls that the draft needs. */
 export interface DraftApi {
   create(body: NewAgent): Promise<AgentProfile>;
   patch(id: string, version: number, body: AgentPatch): Promise<AgentProfile>;
 }
-interface Kept {
-  version: number;
-  start: AgentFields;
-  fields: AgentFields;
-}
-const isKept = (x: unknown): x is Kept =>
-  typeof x === 'object' && x !== null && 'fields' in x && 'start' in x && 'version' in x;
-const KEEP_AFTER_MS = 400;
-
 /**
- * Draft of a new or existing agent: stored on the device until it is saved, and saved only over the version
- * that it started from. If someone else saved first, `theirs` is the newer version, and the user decides.
+ * Draft of a new or existing agent: saved only over the version that it started from. If someone else saved first, `theirs` is
+ * the newer version, and the user decides.
  */
-export class AgentDraft {
+export class AgentDraft extends SharedEdit<AgentFields> {
   /** Null for a new agent. */
   readonly id: string | null;
-  fields = $state.raw<AgentFields>({} as AgentFields);
-  /** Profile at the start of editing. */
-  start = $state.raw<AgentFields>({} as AgentFields);
-  /** Version of `start`; 0 for a new agent. */
-  version = $state(0);
   theirs = $state.raw<AgentProfile | null>(null);
   /**
    * True if the two versions are compared; until then `theirs` is only announced, so that typing is not interrupted.
@@ -37,8 +25,6 @@ export class AgentDraft {
   comparing = $state(false);
   /** Parse errors of JSON fields. */
   broken = $state.raw<Partial<Record<FieldKey, string>>>({});
-  /** Unsaved changes were restored after a reload. */
-  restored = $state(false);
   /** Incremented when the fields change other than by typing, so that raw texts are parsed again. */
   round = $state(0);
   busy = $state(false);
@@ -50,31 +36,38 @@ export class AgentDraft {
   readonly dirty = $derived(this.changes.length > 0 || Object.keys(this.broken).length > 0);
 
   #api: DraftApi;
-  #store: KeyValueStore;
-  #key: string;
-  #timer: ReturnType<typeof setTimeout> | null = null;
+  /** Newest known version of the agent. */
+  #newest: AgentProfile | null;
 
   constructor(api: DraftApi, store: KeyValueStore, key: string, from: AgentProfile | AgentFields) {
-    const known = 'id' in from ? from : null;
+    super(storedEditIn<KeptEdit<AgentFields>>(store, key, isKeptEdit));
     this.#api = api;
-    this.#store = store;
-    this.#key = key;
-    this.id = known?.id ?? null;
-    this.#begin(from, known?.version ?? 0);
-    const kept = readJson(store, key, isKept);
-    if (!kept) return;
-    this.fields = { ...this.fields, ...kept.fields };
-    this.version = kept.version;
-    this.start = known && kept.version === known.version ? this.start : kept.start;
-    this.restored = this.dirty;
-    if (known && kept.version !== known.version) this.newer(known);
+    this.#newest = 'id' in from ? from : null;
+    this.id = this.#newest?.id ?? null;
+    this.#begin(from, this.#newest?.version ?? 0);
+    this.restore();
     if (!this.dirty) this.discard();
+  }
+  protected override get isChanged(): boolean {
+    return changedFields(this.start, this.fields).length > 0;
+  }
+  protected override received(): void {
+    // Edits that an earlier client stored may lack fields.
+    const isNewest = this.#newest?.version === this.version;
+    this.start = isNewest ? fieldsOf(this.#newest!) : { ...blank(), ...this.start };
+    this.fields = { ...this.start, ...this.fields };
+    if (this.theirs && this.theirs.version <= this.version) this.#compared();
+    if (this.#newest) this.newer(this.#newest);
+    if (!Object.keys(this.broken).length) this.round++;
+  }
+  #compared(): void {
+    this.theirs = null;
+    this.comparing = false;
   }
   #begin(from: AgentProfile | AgentFields, version: number): void {
     this.start = this.fields = fieldsOf(from);
     this.version = version;
-    this.theirs = null;
-    this.comparing = false;
+    this.#compared();
     this.broken = {};
     this.restored = false;
     this.problem = '';
@@ -85,7 +78,7 @@ export class AgentDraft {
   set<K extends FieldKey>(key: K, value: AgentFields[K]): void {
     this.fields = { ...this.fields, [key]: value };
     if (this.param === key) this.problem = '';
-    this.#timer ??= setTimeout(() => this.keep(), KEEP_AFTER_MS);
+    this.keepSoon();
   }
   /** Replaces fields other than by typing. */
   fill(more: Partial<AgentFields>): void {
@@ -100,28 +93,27 @@ export class AgentDraft {
     const others = Object.entries(this.broken).filter(([k]) => k !== key);
     this.broken = Object.fromEntries(why ? [...others, [key, why]] : others);
   }
-  /** Writes the draft to the device immediately. */
-  keep(): void {
-    if (this.#timer) clearTimeout(this.#timer);
-    this.#timer = null;
-    if (!this.changes.length) return this.#store.remove(this.#key);
-    const kept: Kept = { version: this.version, start: this.start, fields: this.fields };
-    this.#store.set(this.#key, JSON.stringify(kept));
-  }
   /** Reverts to the start, or to the newer version. */
   discard(): void {
     if (this.theirs) this.#begin(this.theirs, this.theirs.version);
     else this.#begin(this.start, this.version);
     this.keep();
   }
-  /** A version that someone else saved. Untouched drafts adopt it. */
+  /** A version that someone else saved. Adopted if it lacks none of the changes. */
   newer(profile: AgentProfile): void {
-    if (profile.id !== this.id || profile.version <= this.version || this.busy) return;
-    if (!this.dirty || same(fieldsOf(profile), this.fields)) {
+    if (profile.id !== this.id || this.busy) return;
+    if (profile.version > (this.#newest?.version ?? 0)) this.#newest = profile;
+    if (profile.version <= this.version) return;
+    const theirs = fieldsOf(profile);
+    if (!Object.keys(this.broken).length && !this.#isMissingIn(theirs)) {
       this.#begin(profile, profile.version);
       this.keep();
-    } else if (same(fieldsOf(profile), this.start)) this.version = profile.version;
+    } else if (same(theirs, this.start)) this.version = profile.version;
     else this.theirs = profile;
+  }
+  #isMissingIn(theirs: AgentFields): boolean {
+    const missing = changedFields(theirs, this.fields);
+    return this.changes.some((field) => missing.includes(field));
   }
   /** Applies the merged fields on top of the newer version. */
   rebase(fields: AgentFields): void {
@@ -129,8 +121,7 @@ export class AgentDraft {
     this.version = this.theirs.version;
     this.start = fieldsOf(this.theirs);
     this.fields = fields;
-    this.theirs = null;
-    this.comparing = false;
+    this.#compared();
     this.round++;
     this.keep();
   }
@@ -146,16 +137,16 @@ export class AgentDraft {
     this.problem = this.#refusal();
     if (this.problem) return null;
     this.busy = true;
+    const sent = this.fields;
     try {
       const saved = this.id
-        ? await this.#api.patch(this.id, this.version, patchOf(this.start, this.fields))
-        : await this.#api.create(newOf(this.fields));
-      this.#begin(saved, saved.version);
-      this.keep();
+        ? await this.#api.patch(this.id, this.version, patchOf(this.start, sent))
+        : await this.#api.create(newOf(sent));
+      this.#saved(saved, sent);
       return saved;
     } catch (e) {
       if (e instanceof Conflict) {
-        this.theirs = e.current as AgentProfile;
+        this.theirs = this.#newest = e.current as AgentProfile;
         this.comparing = true;
       } else this.problem = errorMessage(e);
       // `tools[0].type` belongs to the field `tools`.
@@ -164,6 +155,14 @@ export class AgentDraft {
     } finally {
       this.busy = false;
     }
+  }
+  /** What was typed after the request was sent stays. */
+  #saved(saved: AgentProfile, sent: AgentFields): void {
+    const typed = this.id ? changes(sent, this.fields) : {};
+    this.#newest = saved;
+    this.#begin(saved, saved.version);
+    this.fields = { ...this.fields, ...typed };
+    this.keep();
   }
   #refusal(): string {
     const named = (key: FieldKey, why: string) => {

@@ -2,7 +2,7 @@ import { beforeEach, expect, test, vi } from 'vitest';
 import type { AgentPatch, AgentProfile, NewAgent } from '../api/agent-types';
 import { Conflict } from '../api/problem';
 import { firstChoice, merge } from '../lib/merge';
-import { store } from '../test/make';
+import { Browser, store } from '../test/make';
 import { profile } from '../test/make-agents';
 import { AgentDraft } from './agents-draft.svelte';
 import { delegates, fieldsOf, handleFrom, newOf, patchOf } from './agents-fields';
@@ -122,4 +122,85 @@ test('a new agent sends only values that differ from the defaults', () => {
   const fields = { ...fieldsOf({}), name: 'quill', instructions: 'Write.', capabilities: ['text'] };
   expect(newOf(fields)).toEqual({ name: 'quill', instructions: 'Write.', capabilities: ['text'] });
   expect(handleFrom('Größe & Co. Agent')).toBe('grosse-co-agent');
+});
+
+/** Two windows of a browser that show the editor of the same agent. */
+const twoWindows = () => {
+  const browser = new Browser();
+  const windows = [0, 1].map(() => new AgentDraft(api, browser.open().store, KEY, there));
+  return { browser, a: windows[0]!, b: windows[1]! };
+};
+const tick = () => vi.advanceTimersByTimeAsync(0);
+test('two windows keep what was typed in both, and each shows it', async () => {
+  const { browser, a, b } = twoWindows();
+  a.set('instructions', 'Typed in a.');
+  a.keep();
+  b.set('description', 'Typed in b'); // the event of the other window has not arrived yet
+  b.keep();
+  await tick();
+  for (const draft of [a, b, new AgentDraft(api, browser.open().store, KEY, there)])
+    expect(draft.fields).toMatchObject({ instructions: 'Typed in a.', description: 'Typed in b' });
+  await b.save();
+  expect(sent).toEqual([{ version: 3, body: { instructions: 'Typed in a.', description: 'Typed in b' } }]);
+  expect(browser.kept.size).toBe(0);
+});
+test('text typed on in the other window replaces what both had', async () => {
+  const { a, b } = twoWindows();
+  a.set('instructions', 'Typed in a');
+  a.keep();
+  await tick();
+  b.set('instructions', 'Typed in a, and in b.');
+  b.keep();
+  await tick();
+  expect(a.fields.instructions).toBe('Typed in a, and in b.');
+});
+test('changes that one window discards stay on the screen of the other, and are not stored again', async () => {
+  const { browser, a, b } = twoWindows();
+  a.set('instructions', 'Typed in a.');
+  a.keep();
+  await tick();
+  a.discard();
+  await tick();
+  expect(b.fields.instructions).toBe('Typed in a.');
+  b.dispose();
+  expect(browser.kept.size).toBe(0);
+});
+test('a version that the other window saved leaves nothing to compare', async () => {
+  const { a, b } = twoWindows();
+  a.set('instructions', 'Typed in a.');
+  a.keep();
+  await tick();
+  const saved = await a.save();
+  b.newer(saved!);
+  expect(b).toMatchObject({ version: 4, dirty: false, theirs: null });
+});
+test('a window with an older version does not hide a conflict from the other', async () => {
+  const { a, b } = twoWindows();
+  b.newer(profile({ version: 4, instructions: 'Theirs.' }));
+  b.set('model', 'mine');
+  b.keep();
+  a.set('instructions', 'Mine.'); // over version 3
+  a.keep();
+  await tick();
+  for (const draft of [a, b])
+    expect(draft).toMatchObject({ version: 3, fields: { instructions: 'Mine.', model: 'mine' } });
+  expect(b.theirs?.instructions).toBe('Theirs.');
+});
+test('drafts that the browser rejects stay in their window', async () => {
+  const { browser, a } = twoWindows();
+  browser.full = true;
+  a.set('instructions', 'Mine.');
+  a.keep();
+  a.set('model', 'mine');
+  a.keep();
+  expect(a.fields).toMatchObject({ instructions: 'Mine.', model: 'mine' });
+});
+test('text typed while a version is saved stays', async () => {
+  const draft = open(there);
+  draft.set('instructions', 'First.');
+  const saving = draft.save();
+  draft.set('instructions', 'First, and second.');
+  await saving;
+  expect(draft).toMatchObject({ version: 4, dirty: true, start: { instructions: 'First.' } });
+  expect(draft.fields.instructions).toBe('First, and second.');
 });

@@ -1,13 +1,14 @@
 import { focusComposer } from '../lib/focus';
 import { commandFor, type Command } from '../lib/keys';
-import { to, type Route, type Router } from '../lib/router.svelte';
+import { isPage, to, type PageName, type Router } from '../lib/router.svelte';
 import { focusAdjacentThread, focusThread } from '../lib/focus-adjacent';
 import { threadTitle } from '../lib/text';
 import type { Channel } from '../api/types';
 import type { Ui } from './ui.svelte';
 import type { WorkspaceState } from './workspace.svelte';
 
-const TITLES: Partial<Record<Route['name'], string>> = {
+/** Titles of the pages across all channels. */
+export const TITLES: Record<PageName, string> = {
   actions: 'Actions',
   decisions: 'Decisions',
   search: 'Search',
@@ -37,8 +38,7 @@ export class Commands {
     const r = this.#router.route;
     if (r.name === 'settings') return r.page === 'agents' ? 'Agents' : 'Settings';
     if (r.name === 'agent') return r.agent === 'new' ? 'New agent' : this.#ws.people.agentName(r.agent);
-    const title = TITLES[r.name];
-    if (title) return title;
+    if (isPage(r.name)) return TITLES[r.name];
     const panel = this.#router.panel;
     if (panel?.kind === 'dive' && this.#router.place.focus)
       return this.#ws.forkActions.get(panel.id)?.title ?? 'Deep dive';

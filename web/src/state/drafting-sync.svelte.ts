@@ -50,7 +50,7 @@ export abstract class DraftSync extends DraftText {
     super();
     this.fork = fork;
     this.deps = deps;
-    this.#unwatch = deps.editStorage.watch((text) => this.#typedElsewhere(text));
+    this.#unwatch = deps.editStorage.watch((text) => text && this.#typedElsewhere(text));
   }
 
   // --- edit and save ---

@@ -1,13 +1,13 @@
 import type { Api } from '../api/api';
 import type { Publisher, Resolution, Task } from '../api/types';
 import type { FieldName } from '../lib/resolution';
-import type { EditStorage } from './edit-storage';
+import type { EditStorage, StoredEdit } from './edit-storage';
 
 export type DraftingApi = Pick<Api, 'resolve' | 'resolution' | 'patchResolution' | 'publish' | 'stopTask'>;
 export interface DraftingDeps {
   readonly api: DraftingApi;
   readonly myId: string;
-  readonly editStorage: EditStorage;
+  readonly editStorage: EditStorage<StoredEdit>;
   learnTasks(tasks: Task[]): void;
   /** Name of the drafting agent, for messages. */
   drafter(): string;

@@ -6,7 +6,7 @@ import { NOTHING } from '../lib/resolution';
 import { AT, Browser, message, store, task } from '../test/make';
 import { fork, result } from '../test/make-results';
 import { Drafting } from './drafting.svelte';
-import { storedEditIn } from './edit-storage';
+import { isStoredEdit, storedEditIn } from './edit-storage';
 
 /** In-memory server for the draft of one fork, with the API rules that the editor relies on. */
 class Backend {
@@ -98,7 +98,7 @@ const make = () =>
   new Drafting('fork_1', {
     api: new Api({ fetch: backend.fetch, base: 'http://x' }),
     myId: 'user_me',
-    editStorage: storedEditIn(device, 'k'),
+    editStorage: storedEditIn(device, 'k', isStoredEdit),
     learnTasks: (tasks: Task[]) => void tasks,
     drafter: () => 'Vibe',
   });
@@ -402,7 +402,7 @@ const twoWindows = async () => {
     new Drafting('fork_1', {
       api: new Api({ fetch: backend.fetch, base: 'http://x' }),
       myId: 'user_me',
-      editStorage: storedEditIn(browser.open().store, 'k'),
+      editStorage: storedEditIn(browser.open().store, 'k', isStoredEdit),
       learnTasks: (tasks: Task[]) => void tasks,
       drafter: () => 'Vibe',
     });
@@ -443,7 +443,8 @@ test('text typed on in one window replaces what the other mirrors, and only the 
 });
 test('a window removes only the unsaved text that it has read', () => {
   const browser = new Browser();
-  const [a, b] = [storedEditIn(browser.open().store, 'k'), storedEditIn(browser.open().store, 'k')];
+  const storage = () => storedEditIn(browser.open().store, 'k', isStoredEdit);
+  const [a, b] = [storage(), storage()];
   a.set({ base: NOTHING, mine: { ...NOTHING, headline: 'from a' } });
   b.set({ base: NOTHING, mine: { ...NOTHING, headline: 'from b' } });
   a.clear();

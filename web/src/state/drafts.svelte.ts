@@ -19,7 +19,7 @@ const isLegacy = (x: unknown): x is Record<string, string> =>
   typeof x === 'object' && x !== null && Object.values(x).every((v) => typeof v === 'string');
 
 /**
- * Unsent text by composer (`c:` channel, `t:` thread, `d:` fork, `e:` edit), stored on the device;
+ * Unsent text by composer (`c:` channel, `t:` thread, `d:` fork, `e:` edit, `n:` new object), stored on the device;
  * also the agent chosen for a channel's next thread (`a:`), and attached files (`f:` plus the key).
  * Each is a separate entry, so that windows overwrite only what they edit. Entries expire after 90 days without a
  * change.

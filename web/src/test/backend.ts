@@ -12,6 +12,7 @@ import { WorkspaceState } from '../state/workspace.svelte';
 import { AT, Browser, fork, message, snapshot, thread } from './make';
 import type { TaskTree } from '../api/task-trees';
 import { waiting } from './make-actions';
+import type { StoredFile, VersionedObject } from './versioned';
 
 /** In-memory server: implements the routes that the state uses, with data from the test. */
 export class Backend {
@@ -53,6 +54,12 @@ export class Backend {
   failure: object = { code: 'x', message: 'No.' };
   /** While set, responses wait for this promise. */
   gate: Promise<void> | null = null;
+  /** Versioned objects by path. */
+  objects = new Map<string, VersionedObject>();
+  /** Files of the workspace. */
+  sharedFiles: StoredFile[] = [];
+  /** The workspace context as it is sent. */
+  contextText = '';
 
   fetch = async (request: Request): Promise<Response> => {
     const url = new URL(request.url);
@@ -65,6 +72,8 @@ export class Backend {
     if (this.lost?.test(call)) throw new TypeError('no response');
     if (this.refuse?.test(call)) return Response.json({ error: this.failure }, { status: 409 });
     if (this.fail) return Response.json({ error: this.failure }, { status: this.fail });
+    const object = this.objects.get(url.pathname);
+    if (object) return object.answer(request, body);
     if (call === 'GET /v1/nodes' && !this.nodes)
       return Response.json({ error: this.failure }, { status: 404 });
     return Response.json(this.#answer(call, url, body));
@@ -78,6 +87,9 @@ export class Backend {
     if (/^(GET|POST) \/v1\/tasks\/\w+(\/(cancel|retry))?$/.test(call))
       return this.tasks.find((t) => t.id === id);
     if (call === 'GET /v1/waiting') return this.waiting;
+    if (call === 'GET /v1/workspaces/ws_1/files')
+      return list(this.sharedFiles.filter((f) => f.content !== null).map((f) => f.summary()));
+    if (call === 'GET /v1/workspaces/ws_1/context') return { text: this.contextText, tokens: 0, parts: [] };
     if (call === 'GET /v1/tools') return list(this.tools);
     if (call === 'GET /v1/nodes')
       return { ...list(this.nodes!), file_bytes_in_database: this.fileBytesInDatabase };
