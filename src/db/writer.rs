@@ -1,5 +1,5 @@
-//! Group commit: a thread drains a bounded queue of commands, runs them in one transaction, commits once, and then
-//! answers all of them.
+//! Group commit: a thread drains a bounded queue of commands (see `write_queue`), runs them in one transaction, commits once, and
+//! then answers all of them.
 //!
 //! ```text
 //! write() ─► queue ─► [begin · command · command · … · commit] ─► notices to the listener ─► replies
@@ -10,6 +10,8 @@
 //! repeatable, which also allows retries after serialization failures, deadlocks, and lost connections. `SQLite` has
 //! one writer. `PostgreSQL` has several in each process, with workspaces distributed by hash. A batch only contains commands of
 //! one workspace and begins by locking its row, so that batches of all processes run one after the other and never deadlock.
+//! Workspaces take turns: on `SQLite`, a batch contains a command of each that has any, then further ones; on `PostgreSQL`, each
+//! has a batch in turn.
 
 use std::{
     cell::{Cell, RefCell},
@@ -20,10 +22,7 @@ use std::{
 
 use futures::{FutureExt, future::LocalBoxFuture};
 use sqlx::PgPool;
-use tokio::sync::{
-    mpsc::{self, error::SendTimeoutError},
-    oneshot, watch,
-};
+use tokio::sync::{oneshot, watch};
 use tracing::{Instrument, Span};
 use uuid::Uuid;
 
@@ -35,6 +34,7 @@ use super::{
     fault::sqlstate,
     sessions::{Connections, Faults, Purpose, Server},
     sqlite::SqlitePool,
+    write_queue::{Mix, QueueBounds, Served, Slot, WriteQueue},
 };
 use crate::{
     failpoint,
@@ -43,8 +43,9 @@ use crate::{
 
 /// Maximum number of commands per transaction: more would not increase throughput, but delay the first one.
 const BATCH_MAX: usize = 64;
-/// Maximum number of queued commands; further callers wait for a limited time.
+/// Maximum number of queued commands of all workspaces and of one; further callers wait for a limited time.
 const QUEUE_MAX: usize = 2048;
+const SHARE_MAX: usize = QUEUE_MAX / 4;
 const QUEUE_WITHIN: Duration = Duration::from_secs(10);
 pub(super) const POSTGRES_WRITERS: usize = 4;
 /// Time from the request during which a write is retried while the database fails.
@@ -127,11 +128,6 @@ where
     }
 }
 
-enum Work {
-    Job(Box<dyn Job>),
-    Checkpoint(oneshot::Sender<Result<(), DbError>>),
-}
-
 enum Source {
     Lite(SqlitePool),
     Pg(PgPool, Arc<Faults>),
@@ -147,9 +143,8 @@ impl Source {
 }
 
 pub(super) struct Writers {
-    queues: Vec<mpsc::Sender<Work>>,
+    queues: Vec<Arc<WriteQueue<Box<dyn Job>>>>,
     threads: std::sync::Mutex<Vec<std::thread::JoinHandle<()>>>,
-    closing: tokio_util::sync::CancellationToken,
     engine: Engine,
     /// Number of writers without a connection.
     disconnected: watch::Receiver<usize>,
@@ -177,14 +172,29 @@ impl Writers {
     }
 
     fn start(sources: Vec<Source>, engine: Engine, listener: &Listener) -> Result<Self, DbError> {
-        let closing = tokio_util::sync::CancellationToken::new();
+        let bounds = QueueBounds {
+            total: QUEUE_MAX,
+            share: SHARE_MAX,
+            batch: BATCH_MAX,
+        };
+        let mix = match engine {
+            Engine::Sqlite => Mix::Turns,
+            Engine::Postgres => Mix::OneKey,
+        };
         let (disconnected, watched) = watch::channel(0);
-        let mut queues = Vec::new();
+        let mut writers = Self {
+            queues: Vec::new(),
+            threads: std::sync::Mutex::default(),
+            engine,
+            disconnected: watched,
+            pool: None,
+        };
         let mut threads = Vec::new();
         let runtime = tokio::runtime::Handle::current();
         for (n, source) in sources.into_iter().enumerate() {
-            let (send, receive) = mpsc::channel(QUEUE_MAX);
-            queues.push(send);
+            let queue = WriteQueue::new(bounds, mix);
+            let served = Served(Arc::clone(&queue));
+            writers.queues.push(queue);
             let writer = Writer {
                 source,
                 kept: RefCell::new(None),
@@ -193,22 +203,16 @@ impl Writers {
                 engine,
                 listener: Arc::clone(listener),
             };
-            let (runtime, closing) = (runtime.clone(), closing.clone());
+            let runtime = runtime.clone();
             let thread = std::thread::Builder::new()
                 .name(format!("writer-{n}"))
                 // Commands stay on this thread, so their futures need not be `Send`.
-                .spawn(move || runtime.block_on(writer.run(receive, closing)))
+                .spawn(move || runtime.block_on(writer.run(served)))
                 .map_err(|e| DbError::Start(format!("could not start a writer thread: {e}")))?;
             threads.push(thread);
         }
-        Ok(Self {
-            queues,
-            threads: std::sync::Mutex::new(threads),
-            closing,
-            engine,
-            disconnected: watched,
-            pool: None,
-        })
+        writers.threads = std::sync::Mutex::new(threads);
+        Ok(writers)
     }
 
     /// Lets readers wait for the connections of the writers.
@@ -219,7 +223,7 @@ impl Writers {
     /// Has every writer store and delete a row.
     pub(super) async fn probe(&self) -> Result<(), DbError> {
         let probes = (0..self.queues.len()).map(|n| {
-            self.write_with(n, Uuid::nil(), async move |c: &mut Conn| {
+            self.write_with(n, Slot::of(Uuid::nil()), async move |c: &mut Conn| {
                 let key = format!("probe-{n}");
                 c.q("insert into meta (key, value) values ($1, '')")
                     .bind(key.clone())
@@ -238,47 +242,44 @@ impl Writers {
 
     /// Number of queued commands.
     pub(super) fn queued(&self) -> usize {
-        let waiting = self
-            .queues
-            .iter()
-            .map(|queue| queue.max_capacity() - queue.capacity());
-        waiting.sum()
+        self.queues.iter().map(|queue| queue.queued()).sum()
     }
 
-    pub(super) async fn write<T, E, F>(&self, key: Uuid, command: F) -> Result<T, E>
+    pub(super) async fn write<T, E, F>(&self, slot: Slot, command: F) -> Result<T, E>
     where
         T: Send + 'static,
         E: From<DbError> + Send + 'static,
         F: AsyncFn(&mut Conn) -> Result<T, E> + Send + 'static,
     {
         // The random part of a v7 UUID.
-        let n = usize::try_from(key.as_u128() & 0xffff).unwrap_or(0) % self.queues.len();
-        self.write_with(n, key, command).await
+        let n = usize::try_from(slot.key.as_u128() & 0xffff).unwrap_or(0) % self.queues.len();
+        self.write_with(n, slot, command).await
     }
 
-    async fn write_with<T, E, F>(&self, n: usize, key: Uuid, command: F) -> Result<T, E>
+    async fn write_with<T, E, F>(&self, n: usize, slot: Slot, command: F) -> Result<T, E>
     where
         T: Send + 'static,
         E: From<DbError> + Send + 'static,
         F: AsyncFn(&mut Conn) -> Result<T, E> + Send + 'static,
     {
-        let (reply, answer) = oneshot::channel();
+        let (reply, mut answer) = oneshot::channel();
         let job = Command {
-            key,
+            key: slot.key,
             command,
             span: Span::current(),
             requested_at: Instant::now(),
             outcome: RefCell::new(None),
             reply,
         };
-        self.queues[n]
-            .send_timeout(Work::Job(Box::new(job)), QUEUE_WITHIN)
-            .await
-            .map_err(|e| match e {
-                SendTimeoutError::Timeout(_) => DbError::Busy,
-                SendTimeoutError::Closed(_) => DbError::Closed,
-            })?;
-        answer.await.map_err(|_| DbError::Closed)?
+        let answered = match self.queues[n].push(slot, Box::new(job))? {
+            None => answer.await,
+            Some(at_door) => match tokio::time::timeout(QUEUE_WITHIN, &mut answer).await {
+                Ok(answered) => answered,
+                Err(_) if at_door.leave() => return Err(DbError::Busy.into()),
+                Err(_) => answer.await,
+            },
+        };
+        answered.map_err(|_| DbError::Closed)?
     }
 
     pub(super) async fn checkpoint(&self) -> Result<(), DbError> {
@@ -286,15 +287,12 @@ impl Writers {
             return Ok(());
         }
         let (reply, answer) = oneshot::channel();
-        self.queues[0]
-            .send(Work::Checkpoint(reply))
-            .await
-            .map_err(|_| DbError::Closed)?;
+        self.queues[0].push_barrier(reply)?;
         answer.await.map_err(|_| DbError::Closed)?
     }
 
     pub(super) async fn close(&self) {
-        self.closing.cancel();
+        self.close_queues();
         let threads = self
             .threads
             .lock()
@@ -308,12 +306,25 @@ impl Writers {
         drop(joined.await);
     }
 
+    fn close_queues(&self) {
+        for queue in &self.queues {
+            queue.close();
+        }
+    }
+
     /// Closes the connection of `SQLite`'s writer, after all others: the last connection checkpoints and deletes the
     /// write-ahead log, which a read-only connection cannot do.
     pub(super) async fn close_connection(&self) {
         if let Some(pool) = &self.pool {
             pool.close().await;
         }
+    }
+}
+
+impl Drop for Writers {
+    /// Lets the threads end.
+    fn drop(&mut self) {
+        self.close_queues();
     }
 }
 
@@ -330,52 +341,17 @@ struct Writer {
 }
 
 impl Writer {
-    async fn run(
-        self,
-        mut queue: mpsc::Receiver<Work>,
-        closing: tokio_util::sync::CancellationToken,
-    ) {
-        let mut waiting: Vec<Work> = Vec::new();
-        loop {
-            if waiting.is_empty() {
-                let received = tokio::select! {
-                    n = queue.recv_many(&mut waiting, BATCH_MAX) => n,
-                    () = closing.cancelled() => {
-                        // Finish queued commands, but accept no new ones.
-                        queue.close();
-                        queue.recv_many(&mut waiting, BATCH_MAX).await
-                    }
-                };
-                if received == 0 {
-                    return;
-                }
-            }
-            let mut batch: Vec<Box<dyn Job>> = Vec::new();
-            let mut rest = Vec::new();
-            let mut checkpoints = Vec::new();
-            for work in waiting.drain(..) {
-                match work {
-                    Work::Job(job)
-                        if rest.is_empty()
-                            && (self.engine == Engine::Sqlite
-                                || batch.first().is_none_or(|first| first.key() == job.key())) =>
-                    {
-                        batch.push(job);
-                    }
-                    Work::Checkpoint(reply) if rest.is_empty() => checkpoints.push(reply),
-                    other => rest.push(other),
-                }
-            }
-            waiting = rest;
-            if !batch.is_empty() {
-                BATCH_SIZE.record(f64_from(batch.len()));
+    async fn run(self, queue: Served<Box<dyn Job>>) {
+        while let Some(round) = queue.next().await {
+            if !round.jobs.is_empty() {
+                BATCH_SIZE.record(f64_from(round.jobs.len()));
                 let started = Instant::now();
-                self.run_batch(batch).await;
+                self.run_batch(round.jobs).await;
                 COMMIT_SECONDS.record(started.elapsed());
             }
-            if !checkpoints.is_empty() {
+            if !round.barriers.is_empty() {
                 let error = self.truncate_log().await.err().map(|e| e.to_string());
-                for reply in checkpoints {
+                for reply in round.barriers {
                     let outcome = error.clone().map_or(Ok(()), |e| Err(DbError::Commit(e)));
                     drop(reply.send(outcome));
                 }

@@ -5,6 +5,7 @@ pub mod intake;
 pub mod origin;
 pub mod pages;
 mod state;
+pub mod workspaces;
 
 pub use state::{Inner, State};
 
