@@ -61,6 +61,15 @@ pub(super) struct Round<J> {
     pub barriers: Vec<Barrier>,
 }
 
+impl<J> Default for Round<J> {
+    fn default() -> Self {
+        Self {
+            jobs: Vec::new(),
+            barriers: Vec::new(),
+        }
+    }
+}
+
 pub(super) struct WriteQueue<J> {
     bounds: QueueBounds,
     mix: Mix,

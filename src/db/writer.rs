@@ -33,8 +33,8 @@ use super::{
     error::DbError,
     fault::sqlstate,
     sessions::{Connections, Faults, Purpose, Server},
-    sqlite::SqlitePool,
-    write_queue::{Mix, QueueBounds, Served, Slot, WriteQueue},
+    sqlite::{BUSY_TIMEOUT, SqlitePool},
+    write_queue::{Barrier, Mix, QueueBounds, Round, Served, Slot, WriteQueue},
 };
 use crate::{
     failpoint,
@@ -55,6 +55,12 @@ const SQLITE_REPEAT_DEADLINE: Duration = Duration::from_secs(3);
 const REPEAT_DELAY_MAX: Duration = Duration::from_secs(1);
 /// Maximum wait of a writer for a new connection.
 const CONNECT_DEADLINE: Duration = Duration::from_secs(3);
+/// Maximum wait for readers in an attempt to truncate the log, during which the writer runs nothing else.
+const TRUNCATE_WAIT: Duration = Duration::from_millis(20);
+/// Pause between two attempts.
+const TRUNCATE_PAUSE: Duration = Duration::from_millis(200);
+/// Time for all attempts: longer than a read of the slow lane.
+const TRUNCATE_DEADLINE: Duration = Duration::from_secs(8);
 /// Slower commands and batches are logged.
 const SLOW: Duration = Duration::from_secs(1);
 
@@ -321,6 +327,54 @@ impl Writers {
     }
 }
 
+/// Truncation of the log, which is attempted between transactions until no reader uses the log, so that a long read does not hold the
+/// writer.
+#[derive(Default)]
+struct Truncation {
+    /// Callers and their deadlines.
+    waiting: Vec<(Instant, Barrier)>,
+    /// Time of the next attempt after one that failed.
+    again_at: Option<Instant>,
+}
+
+impl Truncation {
+    fn add(&mut self, barriers: Vec<Barrier>) {
+        let deadline = Instant::now() + TRUNCATE_DEADLINE;
+        let new = barriers.into_iter().map(|barrier| (deadline, barrier));
+        self.waiting.extend(new);
+    }
+
+    /// The next round of the queue, which is empty if it is time for an attempt.
+    async fn next_round(&self, queue: &Served<Box<dyn Job>>) -> Option<Round<Box<dyn Job>>> {
+        let Some(again_at) = self.again_at else {
+            return queue.next().await;
+        };
+        let next = tokio::time::timeout_at(again_at.into(), queue.next());
+        next.await.unwrap_or_else(|_| Some(Round::default()))
+    }
+
+    fn is_due(&self) -> bool {
+        !self.waiting.is_empty() && self.again_at.is_none_or(|at| at <= Instant::now())
+    }
+
+    /// Answers the callers after an attempt, or those whose time is over.
+    fn note(&mut self, truncated: Result<bool, DbError>) {
+        let now = Instant::now();
+        let (outcome, over) = match truncated {
+            Ok(true) => (Ok(()), now + TRUNCATE_DEADLINE),
+            Ok(false) => (Err("the write-ahead log is in use".to_owned()), now),
+            Err(e) => (Err(e.to_string()), now + TRUNCATE_DEADLINE),
+        };
+        let answered = self
+            .waiting
+            .extract_if(.., |(deadline, _)| *deadline <= over);
+        for (_, reply) in answered {
+            drop(reply.send(outcome.clone().map_err(DbError::Commit)));
+        }
+        self.again_at = (!self.waiting.is_empty()).then(|| now + TRUNCATE_PAUSE);
+    }
+}
+
 impl Drop for Writers {
     /// Lets the threads end.
     fn drop(&mut self) {
@@ -342,19 +396,17 @@ struct Writer {
 
 impl Writer {
     async fn run(self, queue: Served<Box<dyn Job>>) {
-        while let Some(round) = queue.next().await {
+        let mut truncation = Truncation::default();
+        while let Some(round) = truncation.next_round(&queue).await {
             if !round.jobs.is_empty() {
                 BATCH_SIZE.record(f64_from(round.jobs.len()));
                 let started = Instant::now();
                 self.run_batch(round.jobs).await;
                 COMMIT_SECONDS.record(started.elapsed());
             }
-            if !round.barriers.is_empty() {
-                let error = self.truncate_log().await.err().map(|e| e.to_string());
-                for reply in round.barriers {
-                    let outcome = error.clone().map_or(Ok(()), |e| Err(DbError::Commit(e)));
-                    drop(reply.send(outcome));
-                }
+            truncation.add(round.barriers);
+            if truncation.is_due() {
+                truncation.note(self.truncate_log().await);
             }
         }
     }
@@ -387,21 +439,15 @@ impl Writer {
         notices
     }
 
-    async fn truncate_log(&self) -> Result<(), DbError> {
+    /// Moves the log into the file; false if a reader still uses it.
+    async fn truncate_log(&self) -> Result<bool, DbError> {
         let mut c = self.acquire().await?;
-        // Fails while a reader uses the log; reads are short, so a few attempts suffice.
-        for _ in 0..20 {
-            let (busy,): (i64,) = c
-                .q("pragma wal_checkpoint(truncate)")
-                .one::<(i64, i64, i64)>()
-                .await
-                .map(|r| (r.0,))?;
-            if busy == 0 {
-                return Ok(());
-            }
-            tokio::time::sleep(Duration::from_millis(25)).await;
-        }
-        Err(DbError::Commit("the write-ahead log is in use".to_owned()))
+        c.set_busy_timeout(TRUNCATE_WAIT)?;
+        let truncate = c.q("pragma wal_checkpoint(truncate)");
+        let truncated = truncate.one::<(i64, i64, i64)>().await;
+        c.set_busy_timeout(BUSY_TIMEOUT)?;
+        let (busy, _, _) = truncated?;
+        Ok(busy == 0)
     }
 
     async fn run_batch(&self, jobs: Vec<Box<dyn Job>>) {
