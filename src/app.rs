@@ -65,7 +65,7 @@ use crate::{
     runs::{self, ByRun, ConditionHandler, RunHandler},
     schedules,
     secrets::Keyring,
-    server::{Inner, State, pages::PageCache},
+    server::{Inner, State, pages::PageCache, workspaces::WorkspaceCache},
     socket,
     tasks::{
         Queue, TaskKind, budgets,
@@ -645,6 +645,7 @@ async fn state(
         hasher: Hasher::new(config.password_cost.clone()),
         limits: limits.shared_by(&db),
         pages: PageCache::default(),
+        workspaces: WorkspaceCache::default(),
         metrics,
         tracker,
         shutdown,

@@ -184,7 +184,7 @@ impl Caller {
         }
     }
 
-    /// Runs a command on the caller's own account, and checks the credential in its transaction.
+    /// Runs a command on the caller's own account, in the caller's turn, and checks the credential in its transaction.
     ///
     /// # Errors
     /// `NotAuthenticated`, or an error of the command.
@@ -195,7 +195,7 @@ impl Caller {
         F: AsyncFn(&mut Conn) -> Result<T, E> + Send + 'static,
     {
         let caller = self.clone();
-        db.write(uuid::Uuid::nil(), async move |c: &mut Conn| {
+        db.write_in_turn(self.user.0, uuid::Uuid::nil(), async move |c: &mut Conn| {
             caller.check_credential(c).await?;
             command(c).await
         })

@@ -260,7 +260,7 @@ impl Attempts {
         let address = self.address_logins.shared(&keys.address);
         let anywhere = self.account_logins_anywhere.shared(&keys.account);
         // The key is unique, so that the attempt does not share its transaction with other commands.
-        let taken = db.write(Uuid::now_v7(), async move |c: &mut Conn| {
+        let taken = db.write_in_turn(Uuid::nil(), Uuid::now_v7(), async move |c: &mut Conn| {
             if let Err(wait) = account.take(c).await? {
                 return Ok(Err((account.kind, wait)));
             }
@@ -336,7 +336,7 @@ impl Attempts {
         };
         let bucket = limit.shared(key);
         let taken = db
-            .write(Uuid::now_v7(), async move |c: &mut Conn| {
+            .write_in_turn(Uuid::nil(), Uuid::now_v7(), async move |c: &mut Conn| {
                 bucket.take(c).await
             })
             .await;
@@ -383,7 +383,7 @@ impl Attempts {
 /// Returns permits; `taken` is in the order of the kinds.
 async fn give_back(db: &Db, taken: Vec<SharedBucket>) {
     let given = db
-        .write(Uuid::now_v7(), async move |c: &mut Conn| {
+        .write_in_turn(Uuid::nil(), Uuid::now_v7(), async move |c: &mut Conn| {
             for bucket in &taken {
                 bucket.give_back(c).await?;
             }

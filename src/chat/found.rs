@@ -28,7 +28,7 @@ pub async fn found_workspace(
     named: Vec<String>,
 ) -> Result<Workspace, ChatError> {
     let id = WorkspaceId::new();
-    db.write(id.0, async move |c: &mut Conn| {
+    db.write_in_turn(caller.user.0, id.0, async move |c: &mut Conn| {
         caller.check_credential(c).await?;
         let creator = caller.user;
         if signup != Signup::Open && !auth::may_create_workspace(c, creator).await? {

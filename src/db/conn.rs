@@ -636,6 +636,14 @@ impl Conn {
         }
     }
 
+    /// Sets the maximum wait for locks of other connections, on `SQLite`.
+    pub(super) fn set_busy_timeout(&mut self, timeout: Duration) -> Result<(), DbError> {
+        if let Some(c) = self.as_lite() {
+            c.set_busy_timeout(timeout)?;
+        }
+        Ok(())
+    }
+
     /// Runs `work` with the connection to a `SQLite` file.
     async fn with_lite<T: Send + 'static>(
         &mut self,

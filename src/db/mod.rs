@@ -23,6 +23,7 @@ mod schema;
 mod sessions;
 mod sqlite;
 mod visibility;
+mod write_queue;
 mod writer;
 
 use std::{
@@ -51,6 +52,7 @@ use sqlite::{SqliteLane, SqlitePool};
 pub(crate) use visibility::{
     is_in_visible_channel, is_reader, is_shared_channel, is_visible_channel, is_visible_from,
 };
+use write_queue::Slot;
 use writer::Writers;
 pub use writer::{Listener, LostSignals};
 
@@ -321,9 +323,9 @@ impl Db {
 
     /// Runs `command` in a transaction, batched with others, and returns after the commit.
     ///
-    /// `key` selects the writer; commands with the same key run sequentially, so it should be the workspace that they change. A
-    /// command may run more than once before it commits, so it must not have side effects except on `c`. It must not do slow
-    /// work such as hashing, rendering, or network access.
+    /// `key` selects the writer and the turn; commands with the same key run sequentially, so it should be the workspace that they
+    /// change, or nil if there is none. A command may run more than once before it commits, so it must not have side effects
+    /// except on `c`. It must not do slow work such as hashing, rendering, or network access.
     ///
     /// # Errors
     /// Errors of the command, of which nothing is then stored, or a `DbError` if the command could not be committed.
@@ -333,7 +335,21 @@ impl Db {
         E: From<DbError> + Send + 'static,
         F: AsyncFn(&mut Conn) -> Result<T, E> + Send + 'static,
     {
-        self.writers.write(key, command).await
+        self.writers.write(Slot::of(key), command).await
+    }
+
+    /// As `write`, but the command waits for the turn of something other than its key: a person, or nil for all without a turn of
+    /// their own. Required for a key that is not a workspace yet, or never will be: each new key would get a turn.
+    ///
+    /// # Errors
+    /// As `write`.
+    pub async fn write_in_turn<T, E, F>(&self, turn: Uuid, key: Uuid, command: F) -> Result<T, E>
+    where
+        T: Send + 'static,
+        E: From<DbError> + Send + 'static,
+        F: AsyncFn(&mut Conn) -> Result<T, E> + Send + 'static,
+    {
+        self.writers.write(Slot { turn, key }, command).await
     }
 
     /// Deletes expired rows, a few per transaction; returns whether there were any. `find` checks whether there are any rows,

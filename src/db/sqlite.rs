@@ -39,6 +39,8 @@ const SCANNERS_MAX: usize = 8;
 const CHECKED_BYTES_MAX: u64 = 512 * 1024 * 1024;
 /// Number of instructions of `SQLite`'s virtual machine between checks of the deadline; about 20 µs.
 const OPS_PER_CHECK: i32 = 1000;
+/// Maximum wait for locks of other connections.
+pub(super) const BUSY_TIMEOUT: Duration = Duration::from_secs(10);
 /// Stack size of a reader's thread, because futures of reads are large in debug builds.
 const STACK_BYTES: usize = 4 * 1024 * 1024;
 
@@ -49,7 +51,7 @@ fn options(path: &Path) -> SqliteConnectOptions {
         // An acknowledged write survives a power failure.
         .synchronous(SqliteSynchronous::Full)
         .foreign_keys(true)
-        .busy_timeout(Duration::from_secs(10))
+        .busy_timeout(BUSY_TIMEOUT)
         // Overwrites deleted text with zeros.
         .pragma("secure_delete", "ON")
         .pragma("temp_store", "MEMORY")
@@ -542,6 +544,41 @@ mod tests {
         assert_eq!(count(&mut c).await.unwrap(), before + 1);
         drop(c);
         db.close().await;
+    }
+
+    #[tokio::test]
+    async fn a_truncation_of_the_log_waits_for_reads_without_holding_the_writer() {
+        let (db, _dir) = open().await;
+        let mut snapshot = db.snapshot().await.unwrap();
+        count(&mut snapshot).await.unwrap();
+        let write = async |n: i64| {
+            let insert = async move |c: &mut Conn| {
+                c.q("insert into meta (key, value) values ($1, '')")
+                    .bind(n.to_string())
+                    .run()
+                    .await
+            };
+            db.write(Uuid::nil(), insert).await.unwrap()
+        };
+        write(0).await;
+        let writes = async {
+            for n in 1..50 {
+                write(n).await;
+            }
+            drop(snapshot);
+        };
+        let (truncated, ()) = futures::join!(db.scrub(), writes);
+        truncated.unwrap();
+        // A read that goes on does not keep the writer from ending.
+        let mut snapshot = db.snapshot().await.unwrap();
+        count(&mut snapshot).await.unwrap();
+        write(50).await;
+        let end = async {
+            tokio::task::yield_now().await;
+            futures::join!(db.close(), async { drop(snapshot) });
+        };
+        let (truncated, ()) = futures::join!(db.scrub(), end);
+        assert!(matches!(truncated, Ok(()) | Err(DbError::Closed)));
     }
 
     #[tokio::test]

@@ -1,5 +1,5 @@
-//! Group commit: a thread drains a bounded queue of commands, runs them in one transaction, commits once, and then returns the
-//! results.
+//! Group commit: a thread drains a bounded queue of commands (see `write_queue`), runs them in one transaction, commits once, and
+//! then returns the results.
 //!
 //! ```text
 //! write() ─► queue ─► [begin · command · command · … · commit] ─► notices to the listener ─► replies
@@ -10,6 +10,8 @@
 //! which also allows retries after serialization failures, deadlocks, and lost connections. `SQLite` has one writer. `PostgreSQL`
 //! has several in each process, with workspaces distributed by hash. A batch contains only commands of one workspace and begins
 //! by locking the workspace's row, so that batches of all processes run one after the other and never deadlock.
+//! Workspaces take turns: on `SQLite`, a batch contains a command of each workspace that has any, then further ones; on
+//! `PostgreSQL`, each workspace has a batch in turn.
 
 use std::{
     cell::{Cell, RefCell},
@@ -20,10 +22,7 @@ use std::{
 
 use futures::{FutureExt, future::LocalBoxFuture};
 use sqlx::PgPool;
-use tokio::sync::{
-    mpsc::{self, error::SendTimeoutError},
-    oneshot, watch,
-};
+use tokio::sync::{oneshot, watch};
 use tracing::{Instrument, Span};
 use uuid::Uuid;
 
@@ -34,7 +33,8 @@ use super::{
     error::DbError,
     fault::sqlstate,
     sessions::{Connections, Faults, Purpose, Server},
-    sqlite::SqlitePool,
+    sqlite::{BUSY_TIMEOUT, SqlitePool},
+    write_queue::{Barrier, Mix, QueueBounds, Round, Served, Slot, WriteQueue},
 };
 use crate::{
     failpoint,
@@ -43,8 +43,9 @@ use crate::{
 
 /// Maximum number of commands per transaction; more would delay the first one without increasing throughput.
 const BATCH_MAX: usize = 64;
-/// Maximum number of queued commands; beyond it, callers wait for a limited time.
+/// Maximum number of queued commands of all workspaces and of one; further callers wait for a limited time.
 const QUEUE_MAX: usize = 2048;
+const SHARE_MAX: usize = QUEUE_MAX / 4;
 const QUEUE_WITHIN: Duration = Duration::from_secs(10);
 pub(super) const POSTGRES_WRITERS: usize = 4;
 /// Time after the request for which a write is retried while the database fails.
@@ -54,6 +55,12 @@ const SQLITE_REPEAT_DEADLINE: Duration = Duration::from_secs(3);
 const REPEAT_DELAY_MAX: Duration = Duration::from_secs(1);
 /// Maximum wait of a writer for a new connection.
 const CONNECT_DEADLINE: Duration = Duration::from_secs(3);
+/// Maximum wait for readers in an attempt to truncate the log, during which the writer runs nothing else.
+const TRUNCATE_WAIT: Duration = Duration::from_millis(20);
+/// Pause between two attempts.
+const TRUNCATE_PAUSE: Duration = Duration::from_millis(200);
+/// Time for all attempts: longer than a read of the slow lane.
+const TRUNCATE_DEADLINE: Duration = Duration::from_secs(8);
 /// Duration above which commands and batches are logged.
 const SLOW: Duration = Duration::from_secs(1);
 
@@ -127,11 +134,6 @@ where
     }
 }
 
-enum Work {
-    Job(Box<dyn Job>),
-    Checkpoint(oneshot::Sender<Result<(), DbError>>),
-}
-
 enum Source {
     Lite(SqlitePool),
     Pg(PgPool, Arc<Faults>),
@@ -147,9 +149,8 @@ impl Source {
 }
 
 pub(super) struct Writers {
-    queues: Vec<mpsc::Sender<Work>>,
+    queues: Vec<Arc<WriteQueue<Box<dyn Job>>>>,
     threads: std::sync::Mutex<Vec<std::thread::JoinHandle<()>>>,
-    closing: tokio_util::sync::CancellationToken,
     engine: Engine,
     /// Number of writers without a connection.
     disconnected: watch::Receiver<usize>,
@@ -177,14 +178,29 @@ impl Writers {
     }
 
     fn start(sources: Vec<Source>, engine: Engine, listener: &Listener) -> Result<Self, DbError> {
-        let closing = tokio_util::sync::CancellationToken::new();
+        let bounds = QueueBounds {
+            total: QUEUE_MAX,
+            share: SHARE_MAX,
+            batch: BATCH_MAX,
+        };
+        let mix = match engine {
+            Engine::Sqlite => Mix::Turns,
+            Engine::Postgres => Mix::OneKey,
+        };
         let (disconnected, watched) = watch::channel(0);
-        let mut queues = Vec::new();
+        let mut writers = Self {
+            queues: Vec::new(),
+            threads: std::sync::Mutex::default(),
+            engine,
+            disconnected: watched,
+            pool: None,
+        };
         let mut threads = Vec::new();
         let runtime = tokio::runtime::Handle::current();
         for (n, source) in sources.into_iter().enumerate() {
-            let (send, receive) = mpsc::channel(QUEUE_MAX);
-            queues.push(send);
+            let queue = WriteQueue::new(bounds, mix);
+            let served = Served(Arc::clone(&queue));
+            writers.queues.push(queue);
             let writer = Writer {
                 source,
                 kept: RefCell::new(None),
@@ -193,22 +209,16 @@ impl Writers {
                 engine,
                 listener: Arc::clone(listener),
             };
-            let (runtime, closing) = (runtime.clone(), closing.clone());
+            let runtime = runtime.clone();
             let thread = std::thread::Builder::new()
                 .name(format!("writer-{n}"))
                 // Commands stay on this thread, so their futures need not be `Send`.
-                .spawn(move || runtime.block_on(writer.run(receive, closing)))
+                .spawn(move || runtime.block_on(writer.run(served)))
                 .map_err(|e| DbError::Start(format!("could not start a writer thread: {e}")))?;
             threads.push(thread);
         }
-        Ok(Self {
-            queues,
-            threads: std::sync::Mutex::new(threads),
-            closing,
-            engine,
-            disconnected: watched,
-            pool: None,
-        })
+        writers.threads = std::sync::Mutex::new(threads);
+        Ok(writers)
     }
 
     /// Returns the state of the writers' connections, for which readers wait.
@@ -219,7 +229,7 @@ impl Writers {
     /// Makes every writer store and delete a row.
     pub(super) async fn probe(&self) -> Result<(), DbError> {
         let probes = (0..self.queues.len()).map(|n| {
-            self.write_with(n, Uuid::nil(), async move |c: &mut Conn| {
+            self.write_with(n, Slot::of(Uuid::nil()), async move |c: &mut Conn| {
                 let key = format!("probe-{n}");
                 c.q("insert into meta (key, value) values ($1, '')")
                     .bind(key.clone())
@@ -238,47 +248,44 @@ impl Writers {
 
     /// Number of queued commands.
     pub(super) fn queued(&self) -> usize {
-        let waiting = self
-            .queues
-            .iter()
-            .map(|queue| queue.max_capacity() - queue.capacity());
-        waiting.sum()
+        self.queues.iter().map(|queue| queue.queued()).sum()
     }
 
-    pub(super) async fn write<T, E, F>(&self, key: Uuid, command: F) -> Result<T, E>
+    pub(super) async fn write<T, E, F>(&self, slot: Slot, command: F) -> Result<T, E>
     where
         T: Send + 'static,
         E: From<DbError> + Send + 'static,
         F: AsyncFn(&mut Conn) -> Result<T, E> + Send + 'static,
     {
         // The random part of a v7 UUID.
-        let n = usize::try_from(key.as_u128() & 0xffff).unwrap_or(0) % self.queues.len();
-        self.write_with(n, key, command).await
+        let n = usize::try_from(slot.key.as_u128() & 0xffff).unwrap_or(0) % self.queues.len();
+        self.write_with(n, slot, command).await
     }
 
-    async fn write_with<T, E, F>(&self, n: usize, key: Uuid, command: F) -> Result<T, E>
+    async fn write_with<T, E, F>(&self, n: usize, slot: Slot, command: F) -> Result<T, E>
     where
         T: Send + 'static,
         E: From<DbError> + Send + 'static,
         F: AsyncFn(&mut Conn) -> Result<T, E> + Send + 'static,
     {
-        let (reply, answer) = oneshot::channel();
+        let (reply, mut answer) = oneshot::channel();
         let job = Command {
-            key,
+            key: slot.key,
             command,
             span: Span::current(),
             requested_at: Instant::now(),
             outcome: RefCell::new(None),
             reply,
         };
-        self.queues[n]
-            .send_timeout(Work::Job(Box::new(job)), QUEUE_WITHIN)
-            .await
-            .map_err(|e| match e {
-                SendTimeoutError::Timeout(_) => DbError::Busy,
-                SendTimeoutError::Closed(_) => DbError::Closed,
-            })?;
-        answer.await.map_err(|_| DbError::Closed)?
+        let answered = match self.queues[n].push(slot, Box::new(job))? {
+            None => answer.await,
+            Some(at_door) => match tokio::time::timeout(QUEUE_WITHIN, &mut answer).await {
+                Ok(answered) => answered,
+                Err(_) if at_door.leave() => return Err(DbError::Busy.into()),
+                Err(_) => answer.await,
+            },
+        };
+        answered.map_err(|_| DbError::Closed)?
     }
 
     pub(super) async fn checkpoint(&self) -> Result<(), DbError> {
@@ -286,15 +293,12 @@ impl Writers {
             return Ok(());
         }
         let (reply, answer) = oneshot::channel();
-        self.queues[0]
-            .send(Work::Checkpoint(reply))
-            .await
-            .map_err(|_| DbError::Closed)?;
+        self.queues[0].push_barrier(reply)?;
         answer.await.map_err(|_| DbError::Closed)?
     }
 
     pub(super) async fn close(&self) {
-        self.closing.cancel();
+        self.close_queues();
         let threads = self
             .threads
             .lock()
@@ -308,12 +312,73 @@ impl Writers {
         drop(joined.await);
     }
 
+    fn close_queues(&self) {
+        for queue in &self.queues {
+            queue.close();
+        }
+    }
+
     /// Closes the connection of `SQLite`'s writer, after all others: the last connection checkpoints and deletes the
     /// write-ahead log, which a read-only connection cannot do.
     pub(super) async fn close_connection(&self) {
         if let Some(pool) = &self.pool {
             pool.close().await;
         }
+    }
+}
+
+/// Truncation of the log, which is attempted between transactions until no reader uses the log, so that a long read does not hold the
+/// writer.
+#[derive(Default)]
+struct Truncation {
+    /// Callers and their deadlines.
+    waiting: Vec<(Instant, Barrier)>,
+    /// Time of the next attempt after one that failed.
+    again_at: Option<Instant>,
+}
+
+impl Truncation {
+    fn add(&mut self, barriers: Vec<Barrier>) {
+        let deadline = Instant::now() + TRUNCATE_DEADLINE;
+        let new = barriers.into_iter().map(|barrier| (deadline, barrier));
+        self.waiting.extend(new);
+    }
+
+    /// The next round of the queue, which is empty if it is time for an attempt.
+    async fn next_round(&self, queue: &Served<Box<dyn Job>>) -> Option<Round<Box<dyn Job>>> {
+        let Some(again_at) = self.again_at else {
+            return queue.next().await;
+        };
+        let next = tokio::time::timeout_at(again_at.into(), queue.next());
+        next.await.unwrap_or_else(|_| Some(Round::default()))
+    }
+
+    fn is_due(&self) -> bool {
+        !self.waiting.is_empty() && self.again_at.is_none_or(|at| at <= Instant::now())
+    }
+
+    /// Answers the callers after an attempt, or those whose time is over.
+    fn note(&mut self, truncated: Result<bool, DbError>) {
+        let now = Instant::now();
+        let (outcome, over) = match truncated {
+            Ok(true) => (Ok(()), now + TRUNCATE_DEADLINE),
+            Ok(false) => (Err("the write-ahead log is in use".to_owned()), now),
+            Err(e) => (Err(e.to_string()), now + TRUNCATE_DEADLINE),
+        };
+        let answered = self
+            .waiting
+            .extract_if(.., |(deadline, _)| *deadline <= over);
+        for (_, reply) in answered {
+            drop(reply.send(outcome.clone().map_err(DbError::Commit)));
+        }
+        self.again_at = (!self.waiting.is_empty()).then(|| now + TRUNCATE_PAUSE);
+    }
+}
+
+impl Drop for Writers {
+    /// Lets the threads end.
+    fn drop(&mut self) {
+        self.close_queues();
     }
 }
 
@@ -330,55 +395,18 @@ struct Writer {
 }
 
 impl Writer {
-    async fn run(
-        self,
-        mut queue: mpsc::Receiver<Work>,
-        closing: tokio_util::sync::CancellationToken,
-    ) {
-        let mut waiting: Vec<Work> = Vec::new();
-        loop {
-            if waiting.is_empty() {
-                let received = tokio::select! {
-                    n = queue.recv_many(&mut waiting, BATCH_MAX) => n,
-                    () = closing.cancelled() => {
-                        // Finish queued commands, but accept no new ones.
-                        queue.close();
-                        queue.recv_many(&mut waiting, BATCH_MAX).await
-                    }
-                };
-                if received == 0 {
-                    return;
-                }
-            }
-            let mut batch: Vec<Box<dyn Job>> = Vec::new();
-            let mut rest = Vec::new();
-            let mut checkpoints = Vec::new();
-            for work in waiting.drain(..) {
-                match work {
-                    Work::Job(job)
-                        if rest.is_empty()
-                            && (self.engine == Engine::Sqlite
-                                || batch.first().is_none_or(|first| first.key() == job.key())) =>
-                    {
-                        batch.push(job);
-                    }
-                    Work::Checkpoint(reply) if rest.is_empty() => checkpoints.push(reply),
-                    other => rest.push(other),
-                }
-            }
-            waiting = rest;
-            if !batch.is_empty() {
-                BATCH_SIZE.record(f64_from(batch.len()));
+    async fn run(self, queue: Served<Box<dyn Job>>) {
+        let mut truncation = Truncation::default();
+        while let Some(round) = truncation.next_round(&queue).await {
+            if !round.jobs.is_empty() {
+                BATCH_SIZE.record(f64_from(round.jobs.len()));
                 let started = Instant::now();
-                self.run_batch(batch).await;
+                self.run_batch(round.jobs).await;
                 COMMIT_SECONDS.record(started.elapsed());
             }
-            if !checkpoints.is_empty() {
-                let error = self.truncate_log().await.err().map(|e| e.to_string());
-                for reply in checkpoints {
-                    let outcome = error.clone().map_or(Ok(()), |e| Err(DbError::Commit(e)));
-                    drop(reply.send(outcome));
-                }
+            truncation.add(round.barriers);
+            if truncation.is_due() {
+                truncation.note(self.truncate_log().await);
             }
         }
     }
@@ -411,21 +439,15 @@ impl Writer {
         notices
     }
 
-    async fn truncate_log(&self) -> Result<(), DbError> {
+    /// Moves the log into the file; false if a reader still uses it.
+    async fn truncate_log(&self) -> Result<bool, DbError> {
         let mut c = self.acquire().await?;
-        // The checkpoint fails while a reader uses the log; reads are short, so a few attempts suffice.
-        for _ in 0..20 {
-            let (busy,): (i64,) = c
-                .q("pragma wal_checkpoint(truncate)")
-                .one::<(i64, i64, i64)>()
-                .await
-                .map(|r| (r.0,))?;
-            if busy == 0 {
-                return Ok(());
-            }
-            tokio::time::sleep(Duration::from_millis(25)).await;
-        }
-        Err(DbError::Commit("the write-ahead log is in use".to_owned()))
+        c.set_busy_timeout(TRUNCATE_WAIT)?;
+        let truncate = c.q("pragma wal_checkpoint(truncate)");
+        let truncated = truncate.one::<(i64, i64, i64)>().await;
+        c.set_busy_timeout(BUSY_TIMEOUT)?;
+        let (busy, _, _) = truncated?;
+        Ok(busy == 0)
     }
 
     async fn run_batch(&self, jobs: Vec<Box<dyn Job>>) {

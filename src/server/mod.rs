@@ -6,6 +6,7 @@ pub mod intake;
 pub mod origin;
 pub mod pages;
 mod state;
+pub mod workspaces;
 
 pub use state::{Inner, State};
 

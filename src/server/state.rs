@@ -5,7 +5,7 @@ use std::{ops::Deref, sync::Arc};
 use metrics_exporter_prometheus::PrometheusHandle;
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
-use super::pages::PageCache;
+use super::{pages::PageCache, workspaces::WorkspaceCache};
 use crate::{
     auth::{Hasher, Limits},
     config::Config,
@@ -53,6 +53,8 @@ pub struct Inner {
     pub limits: Limits,
     /// Newest pages of threads.
     pub pages: PageCache,
+    /// Workspaces of objects that are written to.
+    pub workspaces: WorkspaceCache,
     pub metrics: PrometheusHandle,
     /// Owns every async task of this process.
     pub tracker: TaskTracker,

@@ -1,6 +1,6 @@
 //! Connections, which run statements on the calling thread.
 
-use std::fmt;
+use std::{fmt, time::Duration};
 
 use futures_core::{future::BoxFuture, stream::BoxStream};
 use rusqlite::Statement;
@@ -52,6 +52,14 @@ impl SqliteConnection {
     /// Checks whether a transaction has begun and not ended.
     pub fn is_in_transaction(&self) -> bool {
         !self.c.is_autocommit()
+    }
+
+    /// Sets the maximum wait for locks of other connections.
+    ///
+    /// # Errors
+    /// If the engine rejects it.
+    pub fn set_busy_timeout(&mut self, timeout: Duration) -> Result<(), Error> {
+        self.c.busy_timeout(timeout).map_err(sql_error)
     }
 
     /// Rolls back the transaction, if there is one.

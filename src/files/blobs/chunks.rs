@@ -13,8 +13,11 @@ pub(super) const CHUNK_BYTES: usize = 1024 * 1024;
 /// Incomplete uploads that are removed in one round.
 const AT_ONCE: i64 = 1000;
 
+/// Turn of all uploads, so that none is in front of another write.
+const TURN: Uuid = Uuid::max();
+
 pub(super) async fn insert(db: &Db, upload: Uuid, n: i64, bytes: Bytes) -> Result<(), DbError> {
-    db.write(upload, async move |c: &mut Conn| {
+    db.write_in_turn(TURN, upload, async move |c: &mut Conn| {
         c.q("insert into blob_chunks (upload_id, n, bytes, created_at) values ($1, $2, $3, $4)")
             .bind(upload)
             .bind(n)
@@ -45,7 +48,7 @@ pub(super) async fn find(db: &Db, upload: Uuid, n: u64) -> Result<Option<Bytes>,
 /// The lock is taken first, in a separate statement. `is_complete` holds the lock until its transaction ends,
 /// so that the deletion sees the row that this transaction has inserted.
 pub(super) async fn remove(db: &Db, upload: Uuid) -> Result<u64, DbError> {
-    db.write(upload, async move |c: &mut Conn| {
+    db.write_in_turn(TURN, upload, async move |c: &mut Conn| {
         dialect::lock_chunks(c, upload).await?;
         c.q("delete from blob_chunks where upload_id = $1 and not exists (select 1 from blobs b where b.upload_id = $1)")
             .bind(upload)

@@ -25,7 +25,7 @@ pub(super) use threads::{ThreadsQuery, list_threads};
 
 use crate::{
     chat::post::Posted,
-    db::{Conn, DbError, Engine},
+    db::{Conn, DbError},
     http::ApiError,
     ids::{
         ActionId, ActionItemId, ChannelId, CompactionId, ForkId, GrantId, MessageId, TaskId,
@@ -61,8 +61,8 @@ fn status_of(posted: &Posted) -> StatusCode {
 }
 
 /// Workspace whose write queue runs commands for an object; nil if the object does not exist.
-async fn workspace_key(c: &mut Conn, sql: WhichObject) -> Result<uuid::Uuid, ApiError> {
-    let row: Option<(uuid::Uuid,)> = match sql {
+async fn workspace_key(c: &mut Conn, object: WhichObject) -> Result<uuid::Uuid, ApiError> {
+    let row: Option<(uuid::Uuid,)> = match object {
         WhichObject::Channel(id) => {
             c.q("select workspace_id from channels where id = $1")
                 .bind(id)
@@ -135,7 +135,23 @@ pub enum WhichObject {
     Grant(GrantId),
 }
 
-/// Runs a command in the write queue of the object's workspace.
+impl WhichObject {
+    fn id(self) -> uuid::Uuid {
+        match self {
+            Self::Channel(id) => id.0,
+            Self::Thread(id) => id.0,
+            Self::Fork(id) => id.0,
+            Self::ActionItem(id) => id.0,
+            Self::Message(id) => id.0,
+            Self::Task(id) => id.0,
+            Self::Compaction(id) => id.0,
+            Self::Action(id) => id.0,
+            Self::Grant(id) => id.0,
+        }
+    }
+}
+
+/// Runs a command in the turn of the object's workspace.
 pub async fn write_for<T, E, F>(
     state: &State,
     object: WhichObject,
@@ -146,9 +162,15 @@ where
     E: From<DbError> + Into<ApiError> + Send + 'static,
     F: AsyncFn(&mut Conn) -> Result<T, E> + Send + 'static,
 {
-    let key = match state.db.engine() {
-        Engine::Sqlite => uuid::Uuid::nil(),
-        Engine::Postgres => workspace_key(&mut state.db.read().await?, object).await?,
+    let key = match state.workspaces.get(object.id()) {
+        Some(workspace) => workspace,
+        None => {
+            let found = workspace_key(&mut state.db.read().await?, object).await?;
+            if !found.is_nil() {
+                state.workspaces.insert(object.id(), found);
+            }
+            found
+        }
     };
     state.db.write(key, command).await.map_err(Into::into)
 }

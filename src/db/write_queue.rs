@@ -1,0 +1,660 @@
+//! Queue of a writer, with a turn for each workspace.
+//!
+//! Commands of a turn run in the order of their arrival; the turns are served one after the other. So a command waits for one command of
+//! each other workspace, however many these have queued. If the queue, or the share of the turn, is full, further commands wait at the
+//! door, from where they can leave, and enter by turns as well. A barrier is served after everything that arrived before it.
+
+use std::{
+    collections::{HashMap, VecDeque},
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+};
+
+use tokio::sync::{Notify, oneshot};
+use uuid::Uuid;
+
+use super::error::DbError;
+
+/// Receives the result when the barrier was served.
+pub(super) type Barrier = oneshot::Sender<Result<(), DbError>>;
+
+/// Bounds of a [`WriteQueue`].
+#[derive(Clone, Copy)]
+pub(super) struct QueueBounds {
+    /// Maximum number of queued commands.
+    pub total: usize,
+    /// Maximum number of queued commands of one turn.
+    pub share: usize,
+    /// Maximum number of commands per transaction.
+    pub batch: usize,
+}
+
+/// Commands that one transaction can contain.
+#[derive(Clone, Copy)]
+pub(super) enum Mix {
+    /// One command of each turn, then further ones.
+    Turns,
+    /// Commands of one turn with the same key.
+    OneKey,
+}
+
+/// Turn of a command, and the key that a writer locks for it.
+#[derive(Clone, Copy)]
+pub(super) struct Slot {
+    /// Workspace or person; nil for all commands without one.
+    pub turn: Uuid,
+    pub key: Uuid,
+}
+
+impl Slot {
+    /// For a command of a workspace; nil if it has none.
+    pub(super) fn of(workspace: Uuid) -> Self {
+        Self {
+            turn: workspace,
+            key: workspace,
+        }
+    }
+}
+
+/// Commands of one transaction, and the barriers that are due after it.
+pub(super) struct Round<J> {
+    pub jobs: Vec<J>,
+    pub barriers: Vec<Barrier>,
+}
+
+impl<J> Default for Round<J> {
+    fn default() -> Self {
+        Self {
+            jobs: Vec::new(),
+            barriers: Vec::new(),
+        }
+    }
+}
+
+pub(super) struct WriteQueue<J> {
+    bounds: QueueBounds,
+    mix: Mix,
+    waiting: Mutex<Waiting<J>>,
+    /// Wakes the writer.
+    arrived: Notify,
+}
+
+struct Entry<J> {
+    /// Position in the order of arrival.
+    number: u64,
+    key: Uuid,
+    job: J,
+}
+
+struct Turn<J> {
+    entries: VecDeque<Entry<J>>,
+    /// Number of the first entries, which are in the queue; the others are at the door.
+    queued: usize,
+}
+
+struct Waiting<J> {
+    /// Turns with an entry.
+    turns: HashMap<Uuid, Turn<J>>,
+    /// Turns with an entry in the queue, the next one first.
+    order: VecDeque<Uuid>,
+    /// Turns with an entry at the door, the next one first.
+    doors: VecDeque<Uuid>,
+    /// Number of entries in the queue.
+    queued: usize,
+    /// Number of entries and barriers so far.
+    arrived: u64,
+    barriers: VecDeque<(u64, Barrier)>,
+    is_closed: bool,
+}
+
+impl<J> WriteQueue<J> {
+    pub(super) fn new(bounds: QueueBounds, mix: Mix) -> Arc<Self> {
+        Arc::new(Self {
+            bounds,
+            mix,
+            waiting: Mutex::new(Waiting {
+                turns: HashMap::new(),
+                order: VecDeque::new(),
+                doors: VecDeque::new(),
+                queued: 0,
+                arrived: 0,
+                barriers: VecDeque::new(),
+                is_closed: false,
+            }),
+            arrived: Notify::new(),
+        })
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Waiting<J>> {
+        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Adds a command; returns its place at the door if it could not enter the queue.
+    ///
+    /// # Errors
+    /// `Closed`.
+    pub(super) fn push(self: &Arc<Self>, slot: Slot, job: J) -> Result<Option<AtDoor<J>>, DbError> {
+        let mut waiting = self.lock();
+        if waiting.is_closed {
+            return Err(DbError::Closed);
+        }
+        let number = waiting.next_number();
+        let key = slot.key;
+        let place = waiting.add(slot.turn, Entry { number, key, job }, self.bounds);
+        let wakes = waiting.queued == 1;
+        drop(waiting);
+        if wakes {
+            self.arrived.notify_one();
+        }
+        Ok((place == Place::Door).then(|| AtDoor {
+            queue: Arc::clone(self),
+            turn: slot.turn,
+            number,
+        }))
+    }
+
+    /// Adds a barrier, which takes no place.
+    ///
+    /// # Errors
+    /// `Closed`.
+    pub(super) fn push_barrier(&self, barrier: Barrier) -> Result<(), DbError> {
+        let mut waiting = self.lock();
+        if waiting.is_closed {
+            return Err(DbError::Closed);
+        }
+        let number = waiting.next_number();
+        waiting.barriers.push_back((number, barrier));
+        drop(waiting);
+        self.arrived.notify_one();
+        Ok(())
+    }
+
+    /// Number of commands in the queue.
+    pub(super) fn queued(&self) -> usize {
+        self.lock().queued
+    }
+
+    /// Rejects further commands and those at the door. The queue is served to its end.
+    pub(super) fn close(&self) {
+        let mut waiting = self.lock();
+        waiting.is_closed = true;
+        waiting.doors.clear();
+        let mut left = Vec::new();
+        for turn in waiting.turns.values_mut() {
+            left.push(turn.entries.split_off(turn.queued));
+        }
+        waiting.turns.retain(|_, turn| turn.queued > 0);
+        drop(waiting);
+        self.arrived.notify_one();
+        // Their callers get an error. Commands are dropped without the lock.
+        drop(left);
+    }
+}
+
+/// The end of a queue that its writer serves. When it is dropped, all commands are rejected.
+pub(super) struct Served<J>(pub Arc<WriteQueue<J>>);
+
+impl<J> Served<J> {
+    /// Waits for commands or barriers; `None` after the queue was closed and served.
+    pub(super) async fn next(&self) -> Option<Round<J>> {
+        let Self(queue) = self;
+        loop {
+            let mut waiting = queue.lock();
+            let round = Round {
+                jobs: waiting.take(queue.mix, queue.bounds),
+                barriers: waiting.take_barriers(),
+            };
+            let is_closed = waiting.is_closed;
+            drop(waiting);
+            if !round.jobs.is_empty() || !round.barriers.is_empty() {
+                return Some(round);
+            }
+            if is_closed {
+                return None;
+            }
+            queue.arrived.notified().await;
+        }
+    }
+}
+
+impl<J> Drop for Served<J> {
+    fn drop(&mut self) {
+        self.0.close();
+        let mut waiting = self.0.lock();
+        let left = (
+            std::mem::take(&mut waiting.turns),
+            std::mem::take(&mut waiting.barriers),
+        );
+        waiting.order.clear();
+        waiting.queued = 0;
+        drop(waiting);
+        drop(left);
+    }
+}
+
+#[derive(PartialEq)]
+enum Place {
+    Queue,
+    Door,
+}
+
+impl<J> Waiting<J> {
+    fn next_number(&mut self) -> u64 {
+        self.arrived += 1;
+        self.arrived
+    }
+
+    fn add(&mut self, id: Uuid, entry: Entry<J>, bounds: QueueBounds) -> Place {
+        let turn = self.turns.entry(id).or_insert_with(|| Turn {
+            entries: VecDeque::new(),
+            queued: 0,
+        });
+        let has_door = turn.entries.len() > turn.queued;
+        turn.entries.push_back(entry);
+        if has_door {
+            return Place::Door;
+        }
+        if self.queued == bounds.total || turn.queued == bounds.share {
+            self.doors.push_back(id);
+            return Place::Door;
+        }
+        self.enter(id);
+        Place::Queue
+    }
+
+    /// Moves the first entry at the door of a turn into the queue.
+    fn enter(&mut self, id: Uuid) {
+        let Some(turn) = self.turns.get_mut(&id) else {
+            return;
+        };
+        turn.queued += 1;
+        self.queued += 1;
+        if turn.queued == 1 {
+            self.order.push_back(id);
+        }
+    }
+
+    /// Lets the turns at the door enter one after the other, as far as there is room.
+    fn admit(&mut self, bounds: QueueBounds) {
+        let mut refused = 0;
+        while self.queued < bounds.total
+            && refused < self.doors.len()
+            && let Some(id) = self.doors.pop_front()
+        {
+            let Some(turn) = self.turns.get(&id) else {
+                continue;
+            };
+            let at_door = turn.entries.len() - turn.queued;
+            if turn.queued == bounds.share {
+                refused += 1;
+                self.doors.push_back(id);
+                continue;
+            }
+            refused = 0;
+            if at_door > 1 {
+                self.doors.push_back(id);
+            }
+            self.enter(id);
+        }
+    }
+
+    /// Commands of the next transaction.
+    fn take(&mut self, mix: Mix, bounds: QueueBounds) -> Vec<J> {
+        let mut jobs = Vec::new();
+        while jobs.len() < bounds.batch
+            && let Some(id) = self.order.pop_front()
+        {
+            match mix {
+                // A single turn needs no rotation.
+                Mix::Turns if self.order.is_empty() => {
+                    self.take_from(id, bounds.batch - jobs.len(), &mut jobs);
+                }
+                Mix::Turns => self.take_from(id, 1, &mut jobs),
+                Mix::OneKey => {
+                    self.take_from(id, bounds.batch, &mut jobs);
+                    break;
+                }
+            }
+        }
+        self.admit(bounds);
+        jobs
+    }
+
+    /// Takes up to `max` commands with the same key from a turn, which is then the last in the order.
+    fn take_from(&mut self, id: Uuid, max: usize, jobs: &mut Vec<J>) {
+        let Some(turn) = self.turns.get_mut(&id) else {
+            return;
+        };
+        let key = turn.entries.front().map(|entry| entry.key);
+        let queued = turn.entries.iter().take(turn.queued.min(max));
+        let count = queued.take_while(|entry| Some(entry.key) == key).count();
+        jobs.extend(turn.entries.drain(..count).map(|entry| entry.job));
+        turn.queued -= count;
+        self.queued -= count;
+        if turn.queued > 0 {
+            self.order.push_back(id);
+        } else if turn.entries.is_empty() {
+            self.turns.remove(&id);
+        }
+    }
+
+    /// Barriers before which no entry is left.
+    fn take_barriers(&mut self) -> Vec<Barrier> {
+        if self.barriers.is_empty() {
+            return Vec::new();
+        }
+        let firsts = self.turns.values().filter_map(|turn| turn.entries.front());
+        let oldest = firsts.map(|entry| entry.number).min();
+        let oldest = oldest.unwrap_or(u64::MAX);
+        let due = self
+            .barriers
+            .partition_point(|(number, _)| *number < oldest);
+        self.barriers
+            .drain(..due)
+            .map(|(_, barrier)| barrier)
+            .collect()
+    }
+
+    /// Removes an entry at the door; `None` if it is not there.
+    fn remove(&mut self, id: Uuid, number: u64) -> Option<J> {
+        let turn = self.turns.get_mut(&id)?;
+        let at = turn
+            .entries
+            .binary_search_by_key(&number, |entry| entry.number);
+        let at = at.ok().filter(|at| *at >= turn.queued)?;
+        let entry = turn.entries.remove(at)?;
+        if turn.entries.len() == turn.queued {
+            self.doors.retain(|door| *door != id);
+        }
+        if turn.entries.is_empty() {
+            self.turns.remove(&id);
+        }
+        Some(entry.job)
+    }
+}
+
+/// Place of a command at the door. If it is dropped before the command has entered the queue, the command never runs.
+pub(super) struct AtDoor<J> {
+    queue: Arc<WriteQueue<J>>,
+    turn: Uuid,
+    number: u64,
+}
+
+impl<J> AtDoor<J> {
+    /// Removes the command; false if it has entered the queue, or was rejected.
+    pub(super) fn leave(&self) -> bool {
+        let removed = self.queue.lock().remove(self.turn, self.number);
+        removed.is_some()
+    }
+}
+
+impl<J> Drop for AtDoor<J> {
+    fn drop(&mut self) {
+        self.leave();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use futures::FutureExt as _;
+    use proptest::prelude::*;
+
+    use super::*;
+
+    const BOUNDS: QueueBounds = QueueBounds {
+        total: 40,
+        share: 10,
+        batch: 8,
+    };
+    const ADA: Uuid = Uuid::from_u128(1);
+    const BO: Uuid = Uuid::from_u128(2);
+
+    /// A queue of numbers, and its end.
+    fn queue(bounds: QueueBounds, mix: Mix) -> (Arc<WriteQueue<u32>>, Served<u32>) {
+        let queue = WriteQueue::new(bounds, mix);
+        let served = Served(Arc::clone(&queue));
+        (queue, served)
+    }
+
+    fn push(queue: &Arc<WriteQueue<u32>>, workspace: Uuid, job: u32) -> Option<AtDoor<u32>> {
+        queue.push(Slot::of(workspace), job).unwrap()
+    }
+
+    fn barrier(queue: &WriteQueue<u32>) -> oneshot::Receiver<Result<(), DbError>> {
+        let (reply, answer) = oneshot::channel();
+        queue.push_barrier(reply).unwrap();
+        answer
+    }
+
+    /// The next round; `None` if nothing waits.
+    fn next(served: &Served<u32>) -> Option<Round<u32>> {
+        served.next().now_or_never().flatten()
+    }
+
+    fn next_jobs(served: &Served<u32>) -> Vec<u32> {
+        next(served).map(|round| round.jobs).unwrap_or_default()
+    }
+
+    #[test]
+    fn a_single_command_is_in_the_next_transaction_behind_a_thousand_of_another_workspace() {
+        let bounds = QueueBounds {
+            total: 2048,
+            share: 512,
+            batch: 64,
+        };
+        let (queue, served) = queue(bounds, Mix::Turns);
+        let at_door: Vec<_> = (0..1000).filter_map(|n| push(&queue, ADA, n)).collect();
+        assert_eq!(at_door.len(), 488);
+        assert!(push(&queue, BO, 5000).is_none(), "the queue has room");
+        let jobs = next_jobs(&served);
+        assert_eq!(jobs[..3], [0, 5000, 1]);
+        assert_eq!(jobs.len(), 64);
+        let rest: Vec<u32> = std::iter::from_fn(|| next(&served))
+            .flat_map(|round| round.jobs)
+            .collect();
+        assert_eq!(rest, (63..1000).collect::<Vec<_>>());
+    }
+
+    #[test]
+    fn workspaces_take_turns_and_their_commands_keep_their_order() {
+        let (queue, served) = queue(BOUNDS, Mix::Turns);
+        for n in 0..6 {
+            push(&queue, ADA, n);
+        }
+        for n in 10..13 {
+            push(&queue, BO, n);
+        }
+        push(&queue, Uuid::nil(), 20);
+        assert_eq!(next_jobs(&served), [0, 10, 20, 1, 11, 2, 12, 3]);
+        push(&queue, BO, 13);
+        assert_eq!(next_jobs(&served), [4, 13, 5]);
+        assert!(next(&served).is_none());
+    }
+
+    #[test]
+    fn a_transaction_of_one_key_belongs_to_one_turn() {
+        let (queue, served) = queue(BOUNDS, Mix::OneKey);
+        for n in 0..10 {
+            push(&queue, ADA, n);
+        }
+        push(&queue, BO, 20);
+        for n in 30..32 {
+            let slot = Slot {
+                turn: Uuid::nil(),
+                key: Uuid::now_v7(),
+            };
+            assert!(queue.push(slot, n).unwrap().is_none());
+        }
+        let rounds: Vec<_> = std::iter::from_fn(|| next(&served))
+            .map(|round| round.jobs)
+            .collect();
+        let expected = [
+            vec![0, 1, 2, 3, 4, 5, 6, 7],
+            vec![20],
+            vec![30],
+            vec![8, 9],
+            vec![31],
+        ];
+        assert_eq!(rounds, expected);
+    }
+
+    #[test]
+    fn a_full_share_and_a_full_queue_make_others_wait_at_the_door_in_turns() {
+        let (queue, served) = queue(BOUNDS, Mix::Turns);
+        let mut at_door = Vec::new();
+        for workspace in 1..=4 {
+            let base = u32::try_from(workspace).unwrap() * 100;
+            let pushed = (base..base + 30).map(|n| push(&queue, Uuid::from_u128(workspace), n));
+            at_door.extend(pushed.flatten());
+        }
+        assert_eq!((queue.queued(), at_door.len()), (40, 80));
+        let late = Uuid::from_u128(5);
+        at_door.extend((500..502).filter_map(|n| push(&queue, late, n)));
+        assert_eq!(at_door.len(), 82, "the queue is full");
+        assert_eq!(next_jobs(&served), [100, 200, 300, 400, 101, 201, 301, 401]);
+        assert_eq!(queue.queued(), 40);
+        // The first of them entered with one of each other workspace, the second after one more of each.
+        let jobs = next_jobs(&served);
+        assert_eq!(jobs, [102, 202, 302, 402, 500, 103, 203, 303]);
+        assert!(next_jobs(&served).contains(&501));
+    }
+
+    #[test]
+    fn a_command_that_left_the_door_never_runs_and_no_other_is_lost() {
+        let (queue, served) = queue(BOUNDS, Mix::Turns);
+        let mut at_door: Vec<_> = (0..14).filter_map(|n| push(&queue, ADA, n)).collect();
+        assert!(at_door[1].leave());
+        assert!(!at_door[1].leave());
+        // Its caller was canceled.
+        drop(at_door.remove(2));
+        assert_eq!(next_jobs(&served), [0, 1, 2, 3, 4, 5, 6, 7]);
+        assert!(!at_door[0].leave(), "it has entered the queue");
+        drop(at_door);
+        assert_eq!(next_jobs(&served), [8, 9, 10, 13]);
+        assert_eq!(queue.queued(), 0);
+        let waiting = queue.lock();
+        assert!(waiting.turns.is_empty() && waiting.doors.is_empty());
+    }
+
+    #[test]
+    fn a_barrier_is_served_after_everything_that_arrived_before_it() {
+        let (queue, served) = queue(BOUNDS, Mix::Turns);
+        let _at_door: Vec<_> = (0..12).filter_map(|n| push(&queue, ADA, n)).collect();
+        let _first = barrier(&queue);
+        push(&queue, ADA, 12);
+        push(&queue, BO, 20);
+        let second = next(&served).unwrap();
+        assert_eq!(second.jobs, [0, 20, 1, 2, 3, 4, 5, 6]);
+        assert!(second.barriers.is_empty());
+        for n in 21..27 {
+            push(&queue, BO, n);
+        }
+        let third = next(&served).unwrap();
+        assert_eq!(third.jobs, [7, 21, 8, 22, 9, 23, 10, 24]);
+        assert!(third.barriers.is_empty(), "one is left from the door");
+        let last = next(&served).unwrap();
+        assert_eq!(last.jobs[..2], [11, 25]);
+        assert_eq!(last.barriers.len(), 1);
+        let _second = barrier(&queue);
+        let idle = next(&served).unwrap();
+        assert!(idle.jobs.is_empty());
+        assert_eq!(idle.barriers.len(), 1);
+    }
+
+    #[test]
+    fn a_closed_queue_is_served_to_its_end_and_accepts_nothing() {
+        let (queue, served) = queue(BOUNDS, Mix::Turns);
+        let at_door: Vec<_> = (0..12).filter_map(|n| push(&queue, ADA, n)).collect();
+        let _answer = barrier(&queue);
+        queue.close();
+        assert!(matches!(queue.push(Slot::of(BO), 20), Err(DbError::Closed)));
+        assert!(!at_door[0].leave(), "it was rejected");
+        assert_eq!(next_jobs(&served).len(), 8);
+        let last = next(&served).unwrap();
+        assert_eq!((last.jobs, last.barriers.len()), (vec![8, 9], 1));
+        assert!(served.next().now_or_never().is_some(), "the end");
+    }
+
+    #[tokio::test]
+    async fn callers_get_an_error_if_the_writer_ends() {
+        let (queue, served) = queue(BOUNDS, Mix::Turns);
+        push(&queue, ADA, 1);
+        let answer = barrier(&queue);
+        drop(served);
+        assert!(answer.await.is_err());
+        assert!(matches!(queue.push(Slot::of(BO), 2), Err(DbError::Closed)));
+        assert_eq!(queue.queued(), 0);
+    }
+
+    #[tokio::test]
+    async fn the_writer_wakes_for_the_first_command() {
+        let (queue, served) = queue(BOUNDS, Mix::Turns);
+        let pushing = async {
+            for n in 0..3 {
+                tokio::task::yield_now().await;
+                push(&queue, ADA, n);
+            }
+        };
+        let serving = async {
+            let mut jobs = Vec::new();
+            while jobs.len() < 3 {
+                jobs.extend(served.next().await.unwrap().jobs);
+            }
+            jobs
+        };
+        let ((), jobs) = futures::join!(pushing, serving);
+        assert_eq!(jobs, [0, 1, 2]);
+    }
+
+    #[derive(Clone, Debug)]
+    enum Step {
+        Push(u128),
+        Leave(prop::sample::Index),
+        Take,
+    }
+
+    fn step() -> impl Strategy<Value = Step> {
+        prop_oneof![
+            6 => (0..4_u128).prop_map(Step::Push),
+            1 => any::<prop::sample::Index>().prop_map(Step::Leave),
+            1 => Just(Step::Take),
+        ]
+    }
+
+    proptest! {
+        #[test]
+        fn commands_run_once_in_the_order_of_their_workspace(steps in prop::collection::vec(step(), 0..300)) {
+            let (queue, served) = queue(BOUNDS, Mix::Turns);
+            let (mut expected, mut at_door) = (vec![Vec::new(); 4], Vec::new());
+            let (mut taken, mut number) = (Vec::new(), 0);
+            for step in steps {
+                match step {
+                    Step::Push(workspace) => {
+                        number += 1;
+                        let at = usize::try_from(workspace).unwrap();
+                        expected[at].push(number);
+                        let place = push(&queue, Uuid::from_u128(workspace), number);
+                        at_door.extend(place.map(|place| (at, number, place)));
+                    }
+                    Step::Leave(index) if !at_door.is_empty() => {
+                        let (at, number, place) = at_door.swap_remove(index.index(at_door.len()));
+                        if place.leave() {
+                            expected[at].retain(|n| *n != number);
+                        }
+                    }
+                    Step::Leave(_) => {}
+                    Step::Take => taken.extend(next_jobs(&served)),
+                }
+                let waiting = queue.lock();
+                let queued: Vec<usize> = waiting.turns.values().map(|turn| turn.queued).collect();
+                prop_assert_eq!(queued.iter().sum::<usize>(), waiting.queued);
+                prop_assert!(waiting.queued <= BOUNDS.total);
+                prop_assert!(queued.iter().all(|queued| *queued <= BOUNDS.share));
+            }
+            taken.extend(std::iter::from_fn(|| next(&served)).flat_map(|round| round.jobs));
+            for all in expected {
+                let own: Vec<u32> = taken.iter().copied().filter(|n| all.contains(n)).collect();
+                prop_assert_eq!(own, all);
+            }
+        }
+    }
+}
