@@ -56,6 +56,8 @@ pub struct BodyBounds {
     pub handled_max: usize,
     /// Maximum number of reads of one person that are handled concurrently.
     pub handled_reads: usize,
+    /// Maximum number of writes of one person that are handled concurrently, without uploads.
+    pub handled_writes: usize,
     /// Maximum time that a further request waits.
     pub handled_within: Duration,
 }
@@ -86,6 +88,7 @@ impl Default for BodyBounds {
             anonymous_within: Duration::from_secs(10),
             handled_max: 1024,
             handled_reads: 4,
+            handled_writes: 32,
             handled_within: Duration::from_secs(10),
         }
     }

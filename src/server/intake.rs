@@ -4,7 +4,7 @@
 //! Without a valid session or key, only the public routes accept a body. Other requests are rejected with the body
 //! unread, and the connection closes after the response.
 
-use std::{net::IpAddr, sync::Arc, time::Duration};
+use std::{hash::Hash, net::IpAddr, sync::Arc, time::Duration};
 
 use axum::{
     body::HttpBody,
@@ -31,19 +31,16 @@ use crate::{
     share::{Exhausted, Pool, Turns},
 };
 
-/// Turns of each person's reads: without these, hundreds of large pages would be in front of everyone else's next read.
-/// A request extension for the handler of `/mcp`, whose requests read or write.
-#[derive(Clone)]
-pub struct ReadTurns {
-    turns: Arc<Turns<UserId>>,
+/// Turns of requests, which wait for one for a limited time.
+struct RequestTurns<K> {
+    turns: Turns<K>,
     within: Duration,
 }
 
-impl ReadTurns {
-    fn new(bounds: &BodyBounds) -> Self {
-        let waiting_max = bounds.handled_reads + bounds.handled_max;
+impl<K: Hash + Eq> RequestTurns<K> {
+    fn new(at_once: usize, bounds: &BodyBounds) -> Self {
         Self {
-            turns: Arc::new(Turns::new(bounds.handled_reads, waiting_max)),
+            turns: Turns::new(at_once, at_once + bounds.handled_max),
             within: bounds.handled_within,
         }
     }
@@ -52,9 +49,42 @@ impl ReadTurns {
     ///
     /// # Errors
     /// 503 if there is no turn in time.
-    pub async fn take(&self, user: UserId) -> Result<OwnedSemaphorePermit, ApiError> {
-        let turn = tokio::time::timeout(self.within, self.turns.take(user));
+    async fn take(&self, holder: K) -> Result<OwnedSemaphorePermit, ApiError> {
+        let turn = tokio::time::timeout(self.within, self.turns.take(holder));
         turn.await.ok().flatten().ok_or_else(ApiError::overloaded)
+    }
+}
+
+/// Turns of each person's requests: without these, hundreds of large pages or slow changes would be in front of everyone
+/// else's next request. A request extension for handlers that take turns themselves.
+#[derive(Clone)]
+pub struct PersonTurns {
+    reads: Arc<RequestTurns<UserId>>,
+    writes: Arc<RequestTurns<UserId>>,
+}
+
+impl PersonTurns {
+    fn new(bounds: &BodyBounds) -> Self {
+        Self {
+            reads: Arc::new(RequestTurns::new(bounds.handled_reads, bounds)),
+            writes: Arc::new(RequestTurns::new(bounds.handled_writes, bounds)),
+        }
+    }
+
+    /// Waits for a turn to read, held until the permit is dropped.
+    ///
+    /// # Errors
+    /// 503 if there is no turn in time.
+    pub async fn read(&self, user: UserId) -> Result<OwnedSemaphorePermit, ApiError> {
+        self.reads.take(user).await
+    }
+
+    /// Waits for a turn to write, held until the permit is dropped.
+    ///
+    /// # Errors
+    /// 503 if there is no turn in time.
+    pub async fn write(&self, user: UserId) -> Result<OwnedSemaphorePermit, ApiError> {
+        self.writes.take(user).await
     }
 }
 
@@ -64,7 +94,7 @@ pub struct Intake {
     unsent: Unsent,
     bounds: BodyBounds,
     turns: Semaphore,
-    reads: ReadTurns,
+    person_turns: PersonTurns,
     member_bytes: Arc<Pool<UserId>>,
     uploads: Arc<Pool<UserId>>,
     anonymous_bytes: Arc<Pool<IpAddr>>,
@@ -77,7 +107,7 @@ impl Intake {
             state,
             unsent,
             turns: Semaphore::new(bounds.handled_max),
-            reads: ReadTurns::new(&bounds),
+            person_turns: PersonTurns::new(&bounds),
             member_bytes: Pool::new(bounds.member_bytes),
             uploads: Pool::new(bounds.uploads),
             anonymous_bytes: Pool::new(bounds.anonymous_bytes),
@@ -110,13 +140,16 @@ impl Intake {
         mut request: Request,
         next: Next,
     ) -> Result<Response, ApiError> {
-        let _reading = match caller {
-            Some(user) if is_read(request.method()) => Some(self.reads.take(user).await?),
-            _ => None,
+        let turns = &self.person_turns;
+        let _turn = match caller {
+            None => None,
+            Some(_) if takes_turns(request.uri().path()) => {
+                request.extensions_mut().insert(turns.clone());
+                None
+            }
+            Some(user) if is_read(request.method()) => Some(turns.read(user).await?),
+            Some(user) => Some(turns.write(user).await?),
         };
-        if request.uri().path() == MCP_PATH {
-            request.extensions_mut().insert(self.reads.clone());
-        }
         Ok(next.run(request).await)
     }
 }
@@ -132,6 +165,12 @@ pub fn is_for_anonymous(path: &str) -> bool {
 /// Routes of the API. Others accept no body.
 pub fn is_api(path: &str) -> bool {
     path.starts_with("/v1/") || path == MCP_PATH
+}
+
+/// Routes whose handlers take turns themselves: requests of MCP clients read or write, and calls of a model have places of
+/// their own.
+fn takes_turns(path: &str) -> bool {
+    matches!(path, MCP_PATH | "/v1/responses" | "/v1/chat/completions")
 }
 
 fn is_read(method: &Method) -> bool {
