@@ -49,8 +49,9 @@ pub struct BodyBounds {
     pub upload_pace: UploadPace,
     /// Bytes of bodies without a session or key, in total and per address.
     pub anonymous_bytes: PoolBounds,
-    /// Concurrent reads of bodies without a session or key, per address.
-    pub anonymous_bodies: PoolBounds,
+    /// Requests with a body and without a session or key that are received or handled concurrently: in total and per network.
+    pub anonymous_max: usize,
+    pub anonymous_per_network: usize,
     pub anonymous_within: Duration,
     /// Maximum number of requests that are handled concurrently.
     pub handled_max: usize,
@@ -81,10 +82,8 @@ impl Default for BodyBounds {
                 total: 4 * MIB,
                 share: UNLIMITED,
             },
-            anonymous_bodies: PoolBounds {
-                total: UNLIMITED,
-                share: 8,
-            },
+            anonymous_max: 64,
+            anonymous_per_network: 4,
             anonymous_within: Duration::from_secs(10),
             handled_max: 1024,
             handled_reads: 4,

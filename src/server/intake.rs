@@ -98,7 +98,8 @@ pub struct Intake {
     member_bytes: Arc<Pool<UserId>>,
     uploads: Arc<Pool<UserId>>,
     anonymous_bytes: Arc<Pool<IpAddr>>,
-    anonymous_bodies: Arc<Pool<IpAddr>>,
+    networks: RequestTurns<IpAddr>,
+    anonymous: RequestTurns<()>,
 }
 
 impl Intake {
@@ -111,7 +112,8 @@ impl Intake {
             member_bytes: Pool::new(bounds.member_bytes),
             uploads: Pool::new(bounds.uploads),
             anonymous_bytes: Pool::new(bounds.anonymous_bytes),
-            anonymous_bodies: Pool::new(bounds.anonymous_bodies),
+            networks: RequestTurns::new(bounds.anonymous_per_network, &bounds),
+            anonymous: RequestTurns::new(bounds.anonymous_max, &bounds),
             bounds,
         })
     }
@@ -264,12 +266,13 @@ impl Intake {
                 self.handle(Some(user), request, next).await
             }
             None => {
-                let address = net_of(address);
-                let reading = take(&self.anonymous_bodies, address, 1)?;
-                let room = take(&self.anonymous_bytes, address, 0)?;
+                let network = net_of(address);
+                // In this order, so that one network also has only a few of the requests that wait for the second turn.
+                let _network_turn = self.networks.take(network).await?;
+                let _turn = self.anonymous.take(()).await?;
+                let room = take(&self.anonymous_bytes, network, 0)?;
                 let within = self.bounds.anonymous_within;
                 let (request, _room) = read(request, room, ANONYMOUS_BYTES_MAX, within).await?;
-                drop(reading);
                 Ok(next.run(request).await)
             }
         }
