@@ -49,13 +49,16 @@ pub struct BodyBounds {
     pub upload_pace: UploadPace,
     /// Limits for bytes of bodies without a session or key, in total and per address.
     pub anonymous_bytes: PoolBounds,
-    /// Limits for concurrent reads of bodies without a session or key, per address.
-    pub anonymous_bodies: PoolBounds,
+    /// Requests with a body and without a session or key that are received or handled concurrently: in total and per network.
+    pub anonymous_max: usize,
+    pub anonymous_per_network: usize,
     pub anonymous_within: Duration,
     /// Maximum number of requests that are handled concurrently.
     pub handled_max: usize,
     /// Maximum number of one person's read requests that are handled concurrently.
     pub handled_reads: usize,
+    /// Maximum number of writes of one person that are handled concurrently, without uploads.
+    pub handled_writes: usize,
     /// Maximum time that a request beyond these limits waits.
     pub handled_within: Duration,
 }
@@ -79,13 +82,12 @@ impl Default for BodyBounds {
                 total: 4 * MIB,
                 share: UNLIMITED,
             },
-            anonymous_bodies: PoolBounds {
-                total: UNLIMITED,
-                share: 8,
-            },
+            anonymous_max: 64,
+            anonymous_per_network: 4,
             anonymous_within: Duration::from_secs(10),
             handled_max: 1024,
             handled_reads: 4,
+            handled_writes: 32,
             handled_within: Duration::from_secs(10),
         }
     }

@@ -3,7 +3,7 @@
 use std::{collections::VecDeque, convert::Infallible};
 
 use axum::{
-    Json,
+    Extension, Json,
     response::{IntoResponse, Response as HttpResponse, sse::Event as SseEvent},
 };
 use futures::Stream;
@@ -17,7 +17,7 @@ use crate::{
     responses::{
         Call, ChatCompletion, Chunks, CreateChatCompletion, Delivery, Progress, ResponseError,
     },
-    server::State,
+    server::{State, intake::PersonTurns},
 };
 
 type St = axum::extract::State<State>;
@@ -43,21 +43,32 @@ pub fn router() -> OpenApiRouter<State> {
 async fn create_chat_completion(
     axum::extract::State(state): St,
     member: WorkspaceCaller,
+    Extension(turns): Extension<PersonTurns>,
     Body(form): Body<CreateChatCompletion>,
 ) -> Result<HttpResponse, ApiError> {
+    let turn = turns.write(member.caller.user).await?;
     let service = state.responses(member.workspace).await?;
     let plan = service.plan_completion(&member, &form).await;
     let plan = plan.map_err(|e| form.error(e))?;
-    if form.wants_stream() {
-        let call = service.begin(plan, Delivery::Stream);
-        let call = accepted(call.map_err(|e| form.error(e))?).await;
-        let call = call.map_err(|e| form.error(e))?;
-        return Ok(event_stream(chunks(call, form)));
+    let delivery = if form.wants_stream() {
+        Delivery::Stream
+    } else {
+        Delivery::Whole
+    };
+    let call = service.begin(plan, delivery);
+    let call = call.map_err(|e| form.error(e))?;
+    // The call has a place of its own.
+    drop(turn);
+    match delivery {
+        Delivery::Stream => {
+            let call = accepted(call).await.map_err(|e| form.error(e))?;
+            Ok(event_stream(chunks(call, form)))
+        }
+        Delivery::Whole => {
+            let response = ended(call).await.map_err(|e| form.error(e))?;
+            Ok(Json(ChatCompletion::from(response)).into_response())
+        }
     }
-    let call = service.begin(plan, Delivery::Whole);
-    let response = ended(call.map_err(|e| form.error(e))?).await;
-    let response = response.map_err(|e| form.error(e))?;
-    Ok(Json(ChatCompletion::from(response)).into_response())
 }
 
 /// Formats the progress of a call as event data.

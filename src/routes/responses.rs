@@ -4,7 +4,7 @@
 use std::{convert::Infallible, time::Duration};
 
 use axum::{
-    Json,
+    Extension, Json,
     http::{HeaderName, HeaderValue},
     response::{
         IntoResponse, Response as HttpResponse,
@@ -27,7 +27,7 @@ use crate::{
         self, Call, CreateResponse, DeletedResponse, Delivery, InputItem, ItemOrder, ItemPage,
         Model, Progress, Response, ResponseError, store,
     },
-    server::State,
+    server::{State, intake::PersonTurns},
 };
 
 type St = axum::extract::State<State>;
@@ -59,16 +59,24 @@ pub fn router() -> OpenApiRouter<State> {
 async fn create_response(
     axum::extract::State(state): St,
     member: WorkspaceCaller,
+    Extension(turns): Extension<PersonTurns>,
     Body(form): Body<CreateResponse>,
 ) -> Result<HttpResponse, ApiError> {
+    let turn = turns.write(member.caller.user).await?;
     let service = state.responses(member.workspace).await?;
     let plan = service.plan(&member, &form).await?;
-    if form.wants_stream() {
-        let call = accepted(service.begin(plan, Delivery::Stream)?).await?;
-        return Ok(event_stream(events(call)));
+    let delivery = if form.wants_stream() {
+        Delivery::Stream
+    } else {
+        Delivery::Whole
+    };
+    let call = service.begin(plan, delivery)?;
+    // The call has a place of its own.
+    drop(turn);
+    match delivery {
+        Delivery::Stream => Ok(event_stream(events(accepted(call).await?))),
+        Delivery::Whole => Ok(Json(ended(call).await?).into_response()),
     }
-    let response = ended(service.begin(plan, Delivery::Whole)?).await?;
-    Ok(Json(response).into_response())
 }
 
 /// Waits for the end of a call.

@@ -4,7 +4,7 @@
 //! Without a valid session or key, only the public routes accept a body. Other requests are rejected with the body
 //! unread, and the connection closes after the response.
 
-use std::{net::IpAddr, sync::Arc, time::Duration};
+use std::{hash::Hash, net::IpAddr, sync::Arc, time::Duration};
 
 use axum::{
     body::HttpBody,
@@ -31,19 +31,16 @@ use crate::{
     share::{Exhausted, Pool, Turns},
 };
 
-/// Limits each person's concurrent reads, so that hundreds of large pages do not delay everyone else's reads. Also a
-/// request extension for the handler of `/mcp`, whose requests may read or write.
-#[derive(Clone)]
-pub struct ReadTurns {
-    turns: Arc<Turns<UserId>>,
+/// Turns of requests, which wait for one for a limited time.
+struct RequestTurns<K> {
+    turns: Turns<K>,
     within: Duration,
 }
 
-impl ReadTurns {
-    fn new(bounds: &BodyBounds) -> Self {
-        let waiting_max = bounds.handled_reads + bounds.handled_max;
+impl<K: Hash + Eq> RequestTurns<K> {
+    fn new(at_once: usize, bounds: &BodyBounds) -> Self {
         Self {
-            turns: Arc::new(Turns::new(bounds.handled_reads, waiting_max)),
+            turns: Turns::new(at_once, at_once + bounds.handled_max),
             within: bounds.handled_within,
         }
     }
@@ -51,10 +48,43 @@ impl ReadTurns {
     /// Waits until the person can read. The turn is held until the permit is dropped.
     ///
     /// # Errors
-    /// 503 if the person cannot read in time.
-    pub async fn take(&self, user: UserId) -> Result<OwnedSemaphorePermit, ApiError> {
-        let turn = tokio::time::timeout(self.within, self.turns.take(user));
+    /// 503 if there is no turn in time.
+    async fn take(&self, holder: K) -> Result<OwnedSemaphorePermit, ApiError> {
+        let turn = tokio::time::timeout(self.within, self.turns.take(holder));
         turn.await.ok().flatten().ok_or_else(ApiError::overloaded)
+    }
+}
+
+/// Turns of each person's requests: without these, hundreds of large pages or slow changes would be in front of everyone
+/// else's next request. A request extension for handlers that take turns themselves.
+#[derive(Clone)]
+pub struct PersonTurns {
+    reads: Arc<RequestTurns<UserId>>,
+    writes: Arc<RequestTurns<UserId>>,
+}
+
+impl PersonTurns {
+    fn new(bounds: &BodyBounds) -> Self {
+        Self {
+            reads: Arc::new(RequestTurns::new(bounds.handled_reads, bounds)),
+            writes: Arc::new(RequestTurns::new(bounds.handled_writes, bounds)),
+        }
+    }
+
+    /// Waits for a turn to read, held until the permit is dropped.
+    ///
+    /// # Errors
+    /// 503 if there is no turn in time.
+    pub async fn read(&self, user: UserId) -> Result<OwnedSemaphorePermit, ApiError> {
+        self.reads.take(user).await
+    }
+
+    /// Waits for a turn to write, held until the permit is dropped.
+    ///
+    /// # Errors
+    /// 503 if there is no turn in time.
+    pub async fn write(&self, user: UserId) -> Result<OwnedSemaphorePermit, ApiError> {
+        self.writes.take(user).await
     }
 }
 
@@ -64,11 +94,12 @@ pub struct Intake {
     unsent: Unsent,
     bounds: BodyBounds,
     turns: Semaphore,
-    reads: ReadTurns,
+    person_turns: PersonTurns,
     member_bytes: Arc<Pool<UserId>>,
     uploads: Arc<Pool<UserId>>,
     anonymous_bytes: Arc<Pool<IpAddr>>,
-    anonymous_bodies: Arc<Pool<IpAddr>>,
+    networks: RequestTurns<IpAddr>,
+    anonymous: RequestTurns<()>,
 }
 
 impl Intake {
@@ -77,11 +108,12 @@ impl Intake {
             state,
             unsent,
             turns: Semaphore::new(bounds.handled_max),
-            reads: ReadTurns::new(&bounds),
+            person_turns: PersonTurns::new(&bounds),
             member_bytes: Pool::new(bounds.member_bytes),
             uploads: Pool::new(bounds.uploads),
             anonymous_bytes: Pool::new(bounds.anonymous_bytes),
-            anonymous_bodies: Pool::new(bounds.anonymous_bodies),
+            networks: RequestTurns::new(bounds.anonymous_per_network, &bounds),
+            anonymous: RequestTurns::new(bounds.anonymous_max, &bounds),
             bounds,
         })
     }
@@ -110,13 +142,16 @@ impl Intake {
         mut request: Request,
         next: Next,
     ) -> Result<Response, ApiError> {
-        let _reading = match caller {
-            Some(user) if is_read(request.method()) => Some(self.reads.take(user).await?),
-            _ => None,
+        let turns = &self.person_turns;
+        let _turn = match caller {
+            None => None,
+            Some(_) if takes_turns(request.uri().path()) => {
+                request.extensions_mut().insert(turns.clone());
+                None
+            }
+            Some(user) if is_read(request.method()) => Some(turns.read(user).await?),
+            Some(user) => Some(turns.write(user).await?),
         };
-        if request.uri().path() == MCP_PATH {
-            request.extensions_mut().insert(self.reads.clone());
-        }
         Ok(next.run(request).await)
     }
 }
@@ -132,6 +167,12 @@ pub fn is_for_anonymous(path: &str) -> bool {
 /// Checks for routes of the API; other routes accept no body.
 pub fn is_api(path: &str) -> bool {
     path.starts_with("/v1/") || path == MCP_PATH
+}
+
+/// Routes whose handlers take turns themselves: requests of MCP clients read or write, and calls of a model have places of
+/// their own.
+fn takes_turns(path: &str) -> bool {
+    matches!(path, MCP_PATH | "/v1/responses" | "/v1/chat/completions")
 }
 
 fn is_read(method: &Method) -> bool {
@@ -225,12 +266,13 @@ impl Intake {
                 self.handle(Some(user), request, next).await
             }
             None => {
-                let address = net_of(address);
-                let reading = take(&self.anonymous_bodies, address, 1)?;
-                let room = take(&self.anonymous_bytes, address, 0)?;
+                let network = net_of(address);
+                // In this order, so that one network also has only a few of the requests that wait for the second turn.
+                let _network_turn = self.networks.take(network).await?;
+                let _turn = self.anonymous.take(()).await?;
+                let room = take(&self.anonymous_bytes, network, 0)?;
                 let within = self.bounds.anonymous_within;
                 let (request, _room) = read(request, room, ANONYMOUS_BYTES_MAX, within).await?;
-                drop(reading);
                 Ok(next.run(request).await)
             }
         }

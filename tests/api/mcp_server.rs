@@ -7,8 +7,8 @@ use serde_json::{Value, json};
 use tokio::task::JoinSet;
 
 use crate::{
-    availability::{hold_slow_lane, until_busy},
-    support::{Person, Reply, TestApp, id, list, team, text, unknown_id, visitor, within},
+    availability::{hold_slow_lane, stuck_draft, until_busy},
+    support::{Gate, Person, Reply, TestApp, id, list, team, text, unknown_id, visitor, within},
 };
 
 const ACCEPT: (&str, &str) = ("accept", "application/json, text/event-stream");
@@ -150,6 +150,27 @@ async fn tools_that_read_take_turns_with_the_users_other_reads() {
     drop(held);
     within("the search", search.join_all()).await;
     result(&key, "list_channels", json!({})).await;
+}
+
+#[tokio::test]
+async fn tools_that_write_take_turns_with_the_users_other_writes() {
+    let app = TestApp::bounded(&[], |bounds| {
+        bounds.bodies.handled_writes = 1;
+        bounds.bodies.handled_within = Duration::from_millis(500);
+    })
+    .await;
+    let ada = app.founder("Ada").await;
+    let general = id(&ada.channel("general").await);
+    let key = program(&ada, ALL_SCOPES).await;
+    let gate = Gate::new();
+    let drafting = stuck_draft(&app, &ada, &gate).await;
+    let post = json!({"channel_id": general, "content": "Waits for a turn."});
+    let refusal = refused(&key, "post_message", post.clone()).await;
+    assert_eq!(refusal, "overloaded");
+    result(&key, "list_channels", json!({})).await;
+    gate.open();
+    within("the draft", drafting.join_all()).await;
+    result(&key, "post_message", post).await;
 }
 
 #[tokio::test]

@@ -46,7 +46,7 @@ use self::{arguments::parsed, tools::McpTool};
 use crate::{
     auth::{Caller, RateClass, Scopes, WorkspaceCaller},
     http::{ApiError, ErrorCode, unsent::ReadOnly},
-    server::{State, caller::workspace_of, intake::ReadTurns},
+    server::{State, caller::workspace_of, intake::PersonTurns},
 };
 
 type St = axum::extract::State<State>;
@@ -76,7 +76,7 @@ pub fn router() -> OpenApiRouter<State> {
 async fn serve_mcp(
     axum::extract::State(state): St,
     caller: Caller,
-    Extension(reads): Extension<ReadTurns>,
+    Extension(turns): Extension<PersonTurns>,
     request: Request,
 ) -> Result<Response, ApiError> {
     if caller.key().is_none() {
@@ -89,7 +89,7 @@ async fn serve_mcp(
     let server = McpHandler {
         state,
         member: WorkspaceCaller { caller, workspace },
-        reads,
+        turns,
         has_called_write: Arc::clone(&has_called_write),
         span: Span::current(),
     };
@@ -144,7 +144,7 @@ struct McpHandler {
     state: State,
     /// The creator of the key.
     member: WorkspaceCaller,
-    reads: ReadTurns,
+    turns: PersonTurns,
     /// Set when a tool that writes is called.
     has_called_write: Arc<AtomicBool>,
     /// Span of the request.
@@ -154,7 +154,7 @@ struct McpHandler {
 impl McpHandler {
     /// Scopes of the key that the role of its creator still includes.
     async fn scopes(&self) -> Result<Scopes, ApiError> {
-        let _reading = self.reads.take(self.member.caller.user).await?;
+        let _reading = self.turns.read(self.member.caller.user).await?;
         let mut c = self.state.db.read().await?;
         let actor = self.member.enter(&mut c).await?;
         Ok(actor.scopes)
@@ -163,12 +163,12 @@ impl McpHandler {
     /// Calls a tool, which checks access itself.
     async fn run(&self, tool: McpTool, arguments: JsonObject) -> Result<Value, ApiError> {
         let (state, member) = (&self.state, &self.member);
-        let _reading = if tool.is_read() {
-            Some(self.reads.take(member.caller.user).await?)
+        let _turn = if tool.is_read() {
+            self.turns.read(member.caller.user).await?
         } else {
             self.has_called_write.store(true, Ordering::Relaxed);
             state.limits.act(&member.caller, RateClass::Writing)?;
-            None
+            self.turns.write(member.caller.user).await?
         };
         match tool {
             McpTool::SearchMessages => {

@@ -3,6 +3,7 @@
 use std::{net::IpAddr, time::Duration};
 
 use futures::{StreamExt, stream::FuturesUnordered};
+use serde_json::json;
 use tokio::{
     io::{AsyncRead, AsyncReadExt, AsyncWriteExt},
     net::TcpStream,
@@ -11,7 +12,7 @@ use tokio::{
 use openvibe::http::bodies::UploadPace;
 
 use super::{Bystander, connect_from};
-use crate::support::{TestApp, visitor, within};
+use crate::support::{Person, TestApp, visitor, within};
 
 /// Sends a request with only this part of its body.
 async fn half_sent(
@@ -82,30 +83,61 @@ async fn bodies_with_an_invalid_session_are_rejected_unread() {
     bystander.stop().await;
 }
 
+/// A sign-in that fails, but is handled.
+async fn sign_in(who: &Person) {
+    let form = json!({"email": "a@example.org", "password": "x"});
+    who.post("/v1/auth/login", form).await.refused(401);
+}
+
 #[tokio::test]
-async fn one_address_can_send_eight_bodies_at_a_time_without_a_session() {
-    let app = TestApp::with(&[("SIGNUP", "open")]).await;
+async fn one_network_can_have_four_requests_with_a_body_in_work_without_a_session() {
+    let app = TestApp::bounded(&[("SIGNUP", "open")], |bounds| {
+        bounds.bodies.handled_within = Duration::from_secs(2);
+    })
+    .await;
     let mut bystander = Bystander::start(&app.base).await;
     let mut pending = FuturesUnordered::new();
-    for _ in 0..9 {
+    for _ in 0..6 {
         let tcp = half_sent(&app.base, [127, 0, 0, 2], "/v1/auth/login", "", 100, b"{").await;
         pending.push(refusal(tcp));
     }
-    // Any of the nine requests can be rejected; the others wait for the rest of their bodies.
+    // Any two get no turn in time; the others wait for the rest of their bodies.
+    for _ in 0..2 {
+        let refused = pending.next().await.unwrap();
+        assert_eq!(refused, (503, "overloaded".to_owned()));
+    }
+    bystander.rounds(3).await;
+    sign_in(&visitor(&app.base)).await;
+    bystander.stop().await;
+    // None of the four times out before the real limit of 10 s.
+    for _ in 0..4 {
+        let timed_out = pending.next().await.unwrap();
+        assert_eq!(timed_out, (400, "body_too_slow".to_owned()));
+    }
+    sign_in(&visitor(&app.base).at_address([127, 0, 0, 2].into())).await;
+}
+
+#[tokio::test]
+async fn requests_with_a_body_from_many_networks_share_their_turns_without_a_session() {
+    let app = TestApp::bounded(&[("SIGNUP", "open")], |bounds| {
+        bounds.bodies.anonymous_max = 5;
+        bounds.bodies.handled_within = Duration::from_secs(2);
+    })
+    .await;
+    let mut bystander = Bystander::start(&app.base).await;
+    let mut pending = FuturesUnordered::new();
+    for network in [2, 2, 2, 2, 3, 4] {
+        let address = [127, 0, 0, network];
+        let tcp = half_sent(&app.base, address, "/v1/auth/login", "", 100, b"{").await;
+        pending.push(refusal(tcp));
+    }
     let refused = pending.next().await.unwrap();
     assert_eq!(refused, (503, "overloaded".to_owned()));
+    // People who are signed in do not wait for strangers.
     bystander.rounds(3).await;
-    visitor(&app.base)
-        .post(
-            "/v1/auth/login",
-            serde_json::json!({"email": "a@example.org", "password": "x"}),
-        )
-        .await
-        .refused(401);
     bystander.stop().await;
-    // None of the other eight times out before the real limit of 10 s.
-    let timed_out = pending.next().await.unwrap();
-    assert_eq!(timed_out, (400, "body_too_slow".to_owned()));
+    drop(pending);
+    sign_in(&visitor(&app.base)).await;
 }
 
 #[tokio::test]

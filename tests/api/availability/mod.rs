@@ -3,6 +3,7 @@
 
 mod database;
 mod readers;
+mod writers;
 
 use std::{
     net::IpAddr,
@@ -23,6 +24,7 @@ use tokio::{
 };
 
 pub use readers::{copy_message, hold_slow_lane, until_busy};
+pub use writers::stuck_draft;
 
 use crate::support::{Person, id, list, sign_up, within};
 
