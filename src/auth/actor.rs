@@ -202,6 +202,14 @@ impl Caller {
         .await
     }
 
+    /// Share of the slow database lane for this person's reads in a workspace.
+    pub fn share(&self, workspace: WorkspaceId) -> Share {
+        Share {
+            person: self.user.0,
+            workspace: workspace.0,
+        }
+    }
+
     /// # Errors
     /// `SessionRequired` for a key: account changes need a session.
     pub fn require_session(&self) -> Result<SessionId, AuthError> {
@@ -222,10 +230,7 @@ pub struct WorkspaceCaller {
 impl WorkspaceCaller {
     /// Share of the lane for slow reads that this person has in the workspace.
     pub fn share(&self) -> Share {
-        Share {
-            person: self.caller.user.0,
-            workspace: self.workspace.0,
-        }
+        self.caller.share(self.workspace)
     }
 
     /// # Errors

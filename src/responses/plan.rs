@@ -220,7 +220,7 @@ impl ResponsesService {
         let (model, wish) = self.choose_model(form, asked.as_ref()).await?;
         let required_format = self.required_format(&parsed, &model)?;
         let previous_id = previous.as_ref().map(|previous| previous.id);
-        let before = self.before(actor, previous, &model).await?;
+        let before = self.before(member, actor, previous, &model).await?;
         let conversation = converse(&before.items, &parsed.items)?;
         let mut request = ChatRequest {
             system: system(form, asked.as_ref(), &policy, &conversation),
@@ -303,6 +303,7 @@ impl ResponsesService {
 
     async fn before(
         &self,
+        member: &WorkspaceCaller,
         actor: &Actor<'_>,
         previous: Option<Previous>,
         model: &str,
@@ -317,7 +318,7 @@ impl ResponsesService {
         let window = self.provider.window(model).await;
         let estimate_max = window.estimate_for(window.tokens);
         let bytes_max = usize::try_from(estimate_max.saturating_mul(16)).unwrap_or(usize::MAX);
-        let mut c = self.db.snapshot().await?;
+        let mut c = self.db.scan(member.share()).await?;
         chain::read_before(&mut c, actor, previous, bytes_max).await
     }
 

@@ -146,11 +146,15 @@ impl Row {
     }
 }
 
-/// Returns a replay of the caller, without replies in conversations that the caller can no longer read.
+/// Returns the workspace of a replay of the caller.
 ///
 /// # Errors
 /// `TaskNotFound` for another person's replay or one that has expired, or any error of `Actor::require`.
-pub async fn get_replay(c: &mut Conn, caller: &Caller, id: TaskId) -> Result<Replay, ChatError> {
+pub async fn own_replay(
+    c: &mut Conn,
+    caller: &Caller,
+    id: TaskId,
+) -> Result<WorkspaceId, ChatError> {
     let found: Option<(WorkspaceId,)> = c
         .q("select workspace_id from replays where task_id = $1 and user_id = $2 and created_at > $3")
         .bind(id)
@@ -164,6 +168,15 @@ pub async fn get_replay(c: &mut Conn, caller: &Caller, id: TaskId) -> Result<Rep
         other => other.into(),
     })?;
     actor.require(Scope::ChatRead)?;
+    Ok(workspace)
+}
+
+/// Returns a replay of the caller, without replies in conversations that the caller can no longer read.
+///
+/// # Errors
+/// Same as `own_replay`.
+pub async fn get_replay(c: &mut Conn, caller: &Caller, id: TaskId) -> Result<Replay, ChatError> {
+    own_replay(c, caller, id).await?;
     let rows: Vec<Row> = c
         .q(concat!(
             "select k.reply_task_id as task_id, t.status, k.skip_reason, k.is_partial, ",

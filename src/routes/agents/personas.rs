@@ -315,8 +315,10 @@ async fn list_persona_versions(
     let before = version_before(query.cursor)?;
     let mut c = state.db.read().await?;
     let member = member_of(&mut c, caller, id).await?;
-    let actor = enter(&mut c, &member).await?;
-    actor.require(Scope::AgentsRead)?;
+    enter(&mut c, &member).await?;
+    drop(c);
+    let mut c = state.db.scan(member.share()).await?;
+    enter(&mut c, &member).await?.require(Scope::AgentsRead)?;
     let rows = personas::list_versions(&mut c, id, before, limit + 1).await?;
     Ok(Json(list_of_versions(rows, limit, |v| v.version)))
 }

@@ -174,6 +174,7 @@ async fn get_replay(
     caller: Caller,
     Path(id): Path<TaskId>,
 ) -> Result<Json<Replay>, ApiError> {
-    let mut c = state.db.snapshot().await?;
+    let workspace = read::own_replay(&mut state.db.read().await?, &caller, id).await?;
+    let mut c = state.db.scan(caller.share(workspace)).await?;
     Ok(Json(read::get_replay(&mut c, &caller, id).await?))
 }

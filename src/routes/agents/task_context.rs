@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, HashSet};
 
 use axum::{Json, http::StatusCode};
+use futures::FutureExt;
 use serde::{Deserialize, Serialize};
 use utoipa_axum::{router::OpenApiRouter, routes};
 
@@ -35,7 +36,7 @@ use crate::{
         prompt::{self, Author},
         requester::Requester,
     },
-    routes::chat::{brief_reader_of, reader_of, visible_task},
+    routes::chat::{ScannedObject, brief_reader_of, reader_of, scan_for, visible_task},
     server::State,
     tasks::{TaskKind, TaskTarget, attempts::AttemptRecord, budgets::Price, costs},
     text_enum::text_enum,
@@ -519,10 +520,17 @@ async fn get_task_context(
     caller: Caller,
     Path(id): Path<TaskId>,
 ) -> Result<Json<TaskContext>, ApiError> {
-    let mut c = state.db.read().await?;
-    let task = visible_task(&mut c, &caller, id).await?;
-    let actor = caller.enter(&mut c, task.workspace_id).await?;
-    let found = manifest::find(&mut c, id).await?;
+    let c = scan_for(&state, &caller, ScannedObject::Task(id)).await?;
+    let read = c.run(move |c| async move { read_context(c, &caller, id).await }.boxed());
+    Ok(Json(read.await?))
+}
+
+/// # Errors
+/// `context_not_found` before the first call of the model; as `visible_task`.
+async fn read_context(c: &mut Conn, caller: &Caller, id: TaskId) -> Result<TaskContext, ApiError> {
+    let task = visible_task(c, caller, id).await?;
+    let actor = caller.enter(c, task.workspace_id).await?;
+    let found = manifest::find(c, id).await?;
     let mut sent = found.ok_or_else(|| {
         ApiError::not_found(
             ErrorCode::ContextNotFound,
@@ -531,26 +539,26 @@ async fn get_task_context(
     })?;
     let (attempt, attempts) = (sent.attempt, sent.attempts.clone());
     let expired = sent.parts.iter().any(|p| p.text == SentText::Expired);
-    let readable = approvals::list_readable(&mut c, &caller, id).await?;
-    if !briefs::are_visible(&mut c, task.root_task_id, brief_reader_of(&actor)).await? {
+    let readable = approvals::list_readable(c, caller, id).await?;
+    if !briefs::are_visible(c, task.root_task_id, brief_reader_of(&actor)).await? {
         hide_brief(&mut sent, task.kind);
     }
     let mut context = show(sent, actor.user, &readable);
     let is_hidden = match task.agent_id {
-        Some(agent) => profiles::is_hidden(&mut c, &actor, agent).await?,
+        Some(agent) => profiles::is_hidden(c, &actor, agent).await?,
         None => false,
     };
     if is_hidden || !actor.scopes.has(Scope::AgentsRead) {
         context.hide_system();
     }
-    Ok(Json(TaskContext {
+    Ok(TaskContext {
         task_id: id,
         attempt,
         context,
         attempts,
         estimated: task.token_usage.is_none_or(|usage| usage.estimated),
         expired,
-    }))
+    })
 }
 
 #[derive(Debug, Deserialize, utoipa::IntoParams)]
@@ -601,7 +609,7 @@ async fn next_context(
     conversation: Conversation,
     agent_id: AgentId,
 ) -> Result<Json<NextContext>, ApiError> {
-    let mut c = state.db.snapshot().await?;
+    let mut c = scan_for(state, caller, ScannedObject::Conversation(conversation)).await?;
     let access = access::find_conversation(&mut c, caller, conversation)
         .await?
         .reading()?;

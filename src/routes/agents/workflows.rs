@@ -264,6 +264,9 @@ async fn list_workflow_versions(
     let mut c = state.db.read().await?;
     let member = member_of(&mut c, caller, id).await?;
     enter(&mut c, &member).await?;
+    drop(c);
+    let mut c = state.db.scan(member.share()).await?;
+    enter(&mut c, &member).await?;
     let rows = workflows::list_versions(&mut c, id, before, limit + 1).await?;
     Ok(Json(list_of_versions(rows, limit, |v| v.version)))
 }

@@ -60,7 +60,10 @@ async fn get_workspace_context(
     Path(id): Path<WorkspaceId>,
     Query(query): Query<WorkspaceContextQuery>,
 ) -> Result<Json<SentWorkspaceContext>, ApiError> {
-    let mut c = state.db.snapshot().await?;
+    let mut c = state.db.read().await?;
+    caller.enter(&mut c, id).await?.require(Scope::ChatRead)?;
+    drop(c);
+    let mut c = state.db.scan(caller.share(id)).await?;
     let actor = caller.enter(&mut c, id).await?;
     actor.require(Scope::ChatRead)?;
     if let Some(channel) = query.channel_id {

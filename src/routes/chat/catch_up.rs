@@ -4,7 +4,7 @@ use axum::{Json, http::StatusCode};
 use serde::{Deserialize, Serialize};
 use utoipa_axum::{router::OpenApiRouter, routes};
 
-use super::{St, WhichObject, write_for};
+use super::{ScannedObject, St, WhichObject, scan_for, write_for};
 use crate::{
     auth::Caller,
     chat::access,
@@ -14,6 +14,7 @@ use crate::{
         extract::{NoFields, Path, Query},
     },
     ids::ThreadId,
+    realtime::hub::Conversation,
     replies::compaction::catch_up::{CatchUp, read, start},
     server::State,
     tasks::{Task, queue::tenancy},
@@ -58,9 +59,9 @@ async fn get_catch_up(
     // Reading many messages takes about as much CPU time as a call of `/v1/responses`.
     let slots = &state.responses_of_all.slots;
     let _permit = slots.take(workspace, caller.user, tenancy)?;
-    Ok(Json(
-        read::catch_up(&state.db, &caller, id, query.since).await?,
-    ))
+    let thread = ScannedObject::Conversation(Conversation::Thread(id));
+    let c = scan_for(&state, &caller, thread).await?;
+    Ok(Json(read::catch_up(c, &caller, id, query.since).await?))
 }
 
 /// Have a model write the summary, for the caller only
@@ -87,7 +88,11 @@ async fn write_catch_up(
         return Err(ApiError::unprocessable(ErrorCode::NoModel, text.to_owned()));
     }
     state.limits.write_catch_up(caller.user)?;
-    let start = async move |c: &mut Conn| start::start(c, &caller, id, query.since).await;
+    let thread = ScannedObject::Conversation(Conversation::Thread(id));
+    let mut c = scan_for(&state, &caller, thread).await?;
+    let options = start::plan(&mut c, &caller, id, query.since).await?;
+    drop(c);
+    let start = async move |c: &mut Conn| start::start(c, &caller, id, options).await;
     let task = write_for(&state, WhichObject::Thread(id), start).await?;
     Ok((StatusCode::ACCEPTED, Json(WritingCatchUp { task })))
 }

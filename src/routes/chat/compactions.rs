@@ -1,10 +1,11 @@
 //! HTTP routes for compaction.
 
 use axum::{Json, http::StatusCode};
+use futures::FutureExt;
 use serde::{Deserialize, Serialize};
 use utoipa_axum::{router::OpenApiRouter, routes};
 
-use super::{St, WhichObject, write_for};
+use super::{ScannedObject, St, WhichObject, scan_for, write_for};
 use crate::{
     agents::segments::CompactionState,
     auth::Caller,
@@ -97,17 +98,22 @@ struct DeletedCompaction {
 
 async fn list(
     state: &State,
-    caller: &Caller,
+    caller: Caller,
     conversation: Conversation,
 ) -> Result<Json<CompactionList>, ApiError> {
-    let mut c = state.db.snapshot().await?;
-    let access = access::find_conversation(&mut c, caller, conversation)
-        .await?
-        .reading()?;
     let settings = CompactionSettings::of(&state.config);
-    let window = record::window(&mut c, &access, conversation, settings).await?;
-    let segments = store::list(&mut c, conversation.id(), LISTED_MAX).await?;
-    let records = record::records(&mut c, segments).await?;
+    let object = ScannedObject::Conversation(conversation);
+    let read = scan_for(state, &caller, object).await?.run(move |c| {
+        async move {
+            let access = access::find_conversation(c, &caller, conversation).await?;
+            let access = access.reading()?;
+            let window = record::window(c, &access, conversation, settings).await?;
+            let segments = store::list(c, conversation.id(), LISTED_MAX).await?;
+            Ok::<_, ApiError>((record::records(c, segments).await?, window))
+        }
+        .boxed()
+    });
+    let (records, window) = read.await?;
     let list = List::new(records, LISTED_MAX, false, |record: &CompactionRecord| {
         record.id.to_string()
     });
@@ -145,7 +151,7 @@ async fn list_thread_compactions(
     caller: Caller,
     Path(id): Path<ThreadId>,
 ) -> Result<Json<CompactionList>, ApiError> {
-    list(&state, &caller, Conversation::Thread(id)).await
+    list(&state, caller, Conversation::Thread(id)).await
 }
 
 /// List the records of compacted messages of a fork, in creation order
@@ -157,7 +163,7 @@ async fn list_fork_compactions(
     caller: Caller,
     Path(id): Path<ForkId>,
 ) -> Result<Json<CompactionList>, ApiError> {
-    list(&state, &caller, Conversation::Fork(id)).await
+    list(&state, caller, Conversation::Fork(id)).await
 }
 
 /// Summarize the older messages of a thread for agents
@@ -199,7 +205,7 @@ async fn get_compaction(
     caller: Caller,
     Path(id): Path<CompactionId>,
 ) -> Result<Json<CompactionRecord>, ApiError> {
-    let mut c = state.db.snapshot().await?;
+    let mut c = scan_for(&state, &caller, ScannedObject::Compaction(id)).await?;
     Ok(Json(record::get(&mut c, &caller, id).await?))
 }
 

@@ -7,6 +7,7 @@ mod compactions;
 mod frames;
 mod messages;
 mod presets;
+mod scan;
 mod search;
 mod task_tree;
 mod tasks;
@@ -17,6 +18,7 @@ use utoipa_axum::router::OpenApiRouter;
 
 pub use frames::OwnFrame;
 pub use messages::say;
+pub use scan::{ScannedObject, scan_for};
 pub use tasks::{brief_reader_of, reader_of, visible_task};
 pub use threads::{mark_read, start};
 

@@ -3,12 +3,13 @@
 use std::collections::HashMap;
 
 use axum::Json;
+use futures::FutureExt;
 use serde::Serialize;
 use utoipa_axum::{router::OpenApiRouter, routes};
 use uuid::Uuid;
 
 use super::{
-    St,
+    ScannedObject, St, scan_for,
     tasks::{brief_reader_of, reader_of, visible_task},
 };
 use crate::{
@@ -111,23 +112,30 @@ async fn get_task_tree(
     caller: Caller,
     Path(id): Path<TaskId>,
 ) -> Result<Json<TaskTree>, ApiError> {
-    let mut c = state.db.snapshot().await?;
-    let task = visible_task(&mut c, &caller, id).await?;
+    let c = scan_for(&state, &caller, ScannedObject::Task(id)).await?;
+    let read = c.run(move |c| async move { read_tree(c, &caller, id).await }.boxed());
+    Ok(Json(read.await?))
+}
+
+/// # Errors
+/// As `visible_task`.
+async fn read_tree(c: &mut Conn, caller: &Caller, id: TaskId) -> Result<TaskTree, ApiError> {
+    let task = visible_task(c, caller, id).await?;
     let root = task.root_task_id;
-    let mut tasks = queue::list_tree(&mut c, root).await?;
+    let mut tasks = queue::list_tree(c, root).await?;
     let status = status_of(&tasks, root);
     tasks.retain(|task| !task.kind.is_personal() || task.requested_by == caller.user);
-    let used = queue::use_of(&mut c, root).await?;
-    let score = queue::score_of(&mut c, root).await?;
-    let actor = caller.enter(&mut c, task.workspace_id).await?;
-    if briefs::are_visible(&mut c, root, brief_reader_of(&actor)).await? {
-        tasks::briefs::show(&mut c, &mut tasks).await?;
+    let used = queue::use_of(c, root).await?;
+    let score = queue::score_of(c, root).await?;
+    let actor = caller.enter(c, task.workspace_id).await?;
+    if briefs::are_visible(c, root, brief_reader_of(&actor)).await? {
+        tasks::briefs::show(c, &mut tasks).await?;
     }
-    if !costs::are_visible(&mut c, task.workspace_id, reader_of(&actor)).await? {
+    if !costs::are_visible(c, task.workspace_id, reader_of(&actor)).await? {
         tasks = tasks.into_iter().map(Task::without_cost).collect();
     }
-    let tasks = seen_tasks(&mut c, &caller, tasks).await?;
-    Ok(Json(TaskTree {
+    let tasks = seen_tasks(c, caller, tasks).await?;
+    Ok(TaskTree {
         object: TreeObject,
         root_task_id: root,
         status,
@@ -141,7 +149,7 @@ async fn get_task_tree(
             delegations: DELEGATIONS_IN_ROUND_MAX,
         },
         score,
-    }))
+    })
 }
 
 /// `Running` while any task is active; otherwise the status with which the root, or the last link of a chain, ended.

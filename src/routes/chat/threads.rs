@@ -5,7 +5,7 @@ use futures::FutureExt;
 use serde::Deserialize;
 use utoipa_axum::{router::OpenApiRouter, routes};
 
-use super::{OwnFrame, St, WhichObject, status_of, write_for};
+use super::{OwnFrame, ScannedObject, St, WhichObject, scan_for, status_of, write_for};
 use crate::{
     auth::Caller,
     chat::{
@@ -18,7 +18,7 @@ use crate::{
         thread_change::{self, ThreadPatch},
         threads::{self, MyThread, OpenedThread, ThreadMemory, ThreadStatus},
     },
-    db::{Conn, Share},
+    db::Conn,
     http::{
         ApiError,
         extract::{Body, Path, Query},
@@ -63,15 +63,8 @@ pub(in crate::routes) async fn list_threads(
 ) -> Result<Json<List<MyThread>>, ApiError> {
     let limit = Limit::or(query.limit, THREADS_PAGE);
     threads::check_cursor(query.cursor.as_deref())?;
-    let workspace = {
-        let mut c = state.db.read().await?;
-        access::channel(&mut c, &caller, id).await?.actor.workspace
-    };
-    let share = Share {
-        person: caller.user.0,
-        workspace: workspace.0,
-    };
-    let read = state.db.scan(share).await?.run(move |c| {
+    let c = scan_for(&state, &caller, ScannedObject::Channel(id)).await?;
+    let read = c.run(move |c| {
         async move {
             access::channel(c, &caller, id).await?.reading()?;
             let cursor = query.cursor.as_deref();

@@ -1,6 +1,7 @@
 //! HTTP routes that start, read, and change forks.
 
 use axum::{Json, http::StatusCode};
+use futures::FutureExt;
 use serde::{Deserialize, Serialize};
 use utoipa_axum::{router::OpenApiRouter, routes};
 
@@ -8,7 +9,7 @@ use super::St;
 use crate::{
     auth::Caller,
     chat::{
-        access,
+        ChatError, access,
         bindings::BindingPatch,
         forks::{self, Fork, ForkContext},
         messages::Message,
@@ -27,7 +28,8 @@ use crate::{
     },
     ids::{AgentId, ForkId, MessageId, ThreadId, WorkspaceId},
     patch::{nullable, present},
-    routes::chat::{WhichObject, write_for},
+    realtime::hub::Conversation,
+    routes::chat::{ScannedObject, WhichObject, scan_for, write_for},
     server::State,
     tasks::Task,
 };
@@ -74,21 +76,27 @@ async fn list_forks(
     Query(query): Query<PageQuery<ForkId>>,
 ) -> Result<Json<List<Fork>>, ApiError> {
     let page = query.page(FORKS_PAGE)?;
-    let mut c = state.db.snapshot().await?;
-    access::thread(&mut c, &caller, id).await?.reading()?;
-    if let Some(cursor) = page.after.or(page.before) {
-        let found = forks::get_fork(&mut c, cursor).await?;
-        if found.thread_id != id {
-            return Err(crate::chat::ChatError::ForkNotFound.into());
+    let thread = ScannedObject::Conversation(Conversation::Thread(id));
+    let read = scan_for(&state, &caller, thread).await?.run(move |c| {
+        async move {
+            access::thread(c, &caller, id).await?.reading()?;
+            if let Some(cursor) = page.after.or(page.before) {
+                let found = forks::get_fork(c, cursor).await?;
+                if found.thread_id != id {
+                    return Err(ChatError::ForkNotFound.into());
+                }
+            }
+            let rows = forks::list(c, id, page.range(), page.limit + 1).await?;
+            Ok::<_, ApiError>(List::new(
+                rows,
+                page.limit,
+                page.before.is_some(),
+                |fork: &Fork| fork.id.to_string(),
+            ))
         }
-    }
-    let rows = forks::list(&mut c, id, page.range(), page.limit + 1).await?;
-    Ok(Json(List::new(
-        rows,
-        page.limit,
-        page.before.is_some(),
-        |fork: &Fork| fork.id.to_string(),
-    )))
+        .boxed()
+    });
+    Ok(Json(read.await?))
 }
 
 #[derive(Deserialize, utoipa::ToSchema)]

@@ -5,6 +5,7 @@ use axum::{
     http::{StatusCode, header},
     response::{IntoResponse, Response},
 };
+use futures::FutureExt;
 use serde::{Deserialize, Serialize};
 use utoipa_axum::{router::OpenApiRouter, routes};
 
@@ -27,7 +28,8 @@ use crate::{
     },
     ids::{ForkId, ResolutionId},
     patch::present,
-    routes::chat::{WhichObject, write_for},
+    realtime::hub::Conversation,
+    routes::chat::{ScannedObject, WhichObject, scan_for, write_for},
     server::State,
     tasks::Task,
 };
@@ -169,22 +171,25 @@ async fn list_resolutions(
     Query(query): Query<PageQuery<ResolutionId>>,
 ) -> Result<Json<List<Resolution>>, ApiError> {
     let page = query.page(VERSIONS_PAGE)?;
-    let mut c = state.db.snapshot().await?;
-    access::fork(&mut c, &caller, id).await?.reading()?;
-    let (mut after, mut before) = (0, i64::MAX);
-    for (cursor, place) in [(page.after, &mut after), (page.before, &mut before)] {
-        if let Some(cursor) = cursor {
-            let version = resolution::version_of(&mut c, id, cursor).await?;
-            *place = version.ok_or(ForkError::NoResolution)?;
+    let fork = ScannedObject::Conversation(Conversation::Fork(id));
+    let read = scan_for(&state, &caller, fork).await?.run(move |c| {
+        async move {
+            access::fork(c, &caller, id).await?.reading()?;
+            let (mut after, mut before) = (0, i64::MAX);
+            for (cursor, place) in [(page.after, &mut after), (page.before, &mut before)] {
+                if let Some(cursor) = cursor {
+                    let version = resolution::version_of(c, id, cursor).await?;
+                    *place = version.ok_or(ForkError::NoResolution)?;
+                }
+            }
+            let (limit, backwards) = (page.limit, page.before.is_some());
+            let rows =
+                resolution::list_versions(c, id, after, before, limit + 1, backwards).await?;
+            Ok::<_, ApiError>(List::new(rows, limit, backwards, |r: &Resolution| {
+                r.id.to_string()
+            }))
         }
-    }
-    let backwards = page.before.is_some();
-    let rows =
-        resolution::list_versions(&mut c, id, after, before, page.limit + 1, backwards).await?;
-    Ok(Json(List::new(
-        rows,
-        page.limit,
-        backwards,
-        |r: &Resolution| r.id.to_string(),
-    )))
+        .boxed()
+    });
+    Ok(Json(read.await?))
 }

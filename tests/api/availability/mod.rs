@@ -32,6 +32,7 @@ mod bodies;
 mod connections;
 mod deletes;
 mod responses;
+mod slow_lane;
 mod writes;
 
 /// Address of every bystander, so that limits reached by an attacker's address do not affect it.

@@ -3,7 +3,7 @@
 use crate::{
     auth::Caller,
     chat::{ChatError, access},
-    db::Db,
+    db::Conn,
     ids::ThreadId,
     replies::compaction::pass::BUILT_IN,
 };
@@ -16,12 +16,11 @@ use super::{CatchUp, CatchUpLeftOut, built_in::Material, range::Range, store};
 /// # Errors
 /// `ThreadNotFound`, or any error of `reading`.
 pub async fn catch_up(
-    db: &Db,
+    mut c: Conn,
     caller: &Caller,
     thread: ThreadId,
     since: Option<i64>,
 ) -> Result<CatchUp, ChatError> {
-    let mut c = db.snapshot().await?;
     access::thread(&mut c, caller, thread).await?.reading()?;
     let range = Range::load(&mut c, caller, thread, since).await?;
     if let Some(written) = store::find_current(&mut c, thread, caller.user, &range).await? {

@@ -4,7 +4,10 @@ use serde::{Deserialize, Serialize};
 
 use crate::{
     auth::{AuthError, Caller, Scope},
-    chat::{ChatError, access},
+    chat::{
+        ChatError,
+        access::{self, ThreadAccess},
+    },
     db::{Conn, DbError, dialect},
     http::error::{ApiError, ErrorCode, StatusCode},
     ids::ThreadId,
@@ -19,7 +22,7 @@ const MESSAGES_MIN: usize = 20;
 
 /// Options of a `catch_up` task.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct CatchUpOptions {
+pub struct CatchUpOptions {
     pub from_seq: i64,
     pub to_seq: i64,
     /// Number of older messages.
@@ -68,33 +71,56 @@ impl From<CatchUpError> for ApiError {
     }
 }
 
-/// Queues the task, or returns the caller's active one for the same messages.
-///
 /// # Errors
-/// `TooFew`, `ThreadNotFound`, `NoSuchAgent` in a workspace without an agent, or any error of `reading`.
-pub async fn start(
+/// `ThreadNotFound`, or any error of `reading`.
+async fn enter<'a>(
     c: &mut Conn,
-    caller: &Caller,
+    caller: &'a Caller,
     thread: ThreadId,
-    since: Option<i64>,
-) -> Result<Task, CatchUpError> {
+) -> Result<ThreadAccess<'a>, ChatError> {
     let access = access::thread(c, caller, thread).await?.reading()?;
     let actor = &access.channel_access.actor;
     // An API key that can only read must not cause costs.
     if actor.key.is_some() {
         actor.require(Scope::AgentsUse)?;
     }
-    dialect::lock_workspace(c, actor.workspace.0).await?;
+    Ok(access)
+}
+
+/// Finds the messages to summarize: too expensive for the transaction of `start`.
+///
+/// # Errors
+/// `TooFew`, `ThreadNotFound`, or any error of `reading`.
+pub async fn plan(
+    c: &mut Conn,
+    caller: &Caller,
+    thread: ThreadId,
+    since: Option<i64>,
+) -> Result<CatchUpOptions, CatchUpError> {
+    enter(c, caller, thread).await?;
     let range = Range::load(c, caller, thread, since).await?;
     let ends = range.ends().filter(|_| range.rows.len() >= MESSAGES_MIN);
-    let Some(ends) = ends else {
-        return Err(CatchUpError::TooFew(range.rows.len()));
-    };
-    let options = CatchUpOptions {
+    let ends = ends.ok_or(CatchUpError::TooFew(range.rows.len()))?;
+    Ok(CatchUpOptions {
         from_seq: ends.from,
         to_seq: ends.to,
         older: range.older,
-    };
+    })
+}
+
+/// Queues the task, or returns the caller's active one for the same messages.
+///
+/// # Errors
+/// `ThreadNotFound`, `NoSuchAgent` in a workspace without an agent, or any error of `reading`.
+pub async fn start(
+    c: &mut Conn,
+    caller: &Caller,
+    thread: ThreadId,
+    options: CatchUpOptions,
+) -> Result<Task, CatchUpError> {
+    let access = enter(c, caller, thread).await?;
+    let actor = &access.channel_access.actor;
+    dialect::lock_workspace(c, actor.workspace.0).await?;
     if let Some(active) = queue::active_catch_up(c, thread, actor.user).await? {
         if CatchUpOptions::of(&active) == Some(options) {
             return Ok(active);

@@ -1,0 +1,54 @@
+//! Reads in the slow lane.
+
+use super::tasks::visible_task;
+use crate::{
+    auth::Caller,
+    chat::access,
+    db::Conn,
+    http::ApiError,
+    ids::{ChannelId, CompactionId, TaskId},
+    realtime::hub::Conversation,
+    replies::compaction::record,
+    server::State,
+};
+
+/// Object of a read in the slow lane.
+#[derive(Clone, Copy)]
+pub enum ScannedObject {
+    Channel(ChannelId),
+    Conversation(Conversation),
+    Compaction(CompactionId),
+    Task(TaskId),
+}
+
+/// Connection of the slow lane for a read whose cost grows with what people stored in an object.
+///
+/// Access is checked first, in the fast lane, so that callers without it get their error at once and do not use the workspace's share.
+/// The read has to check it again: it can end during the wait for the lane.
+///
+/// # Errors
+/// Those of the access check; `overloaded` if the caller's share, or the lane, is not free in time.
+pub async fn scan_for(
+    state: &State,
+    caller: &Caller,
+    object: ScannedObject,
+) -> Result<Conn, ApiError> {
+    let mut c = state.db.read().await?;
+    let workspace = match object {
+        ScannedObject::Channel(id) => {
+            let access = access::channel(&mut c, caller, id).await?;
+            access.reading()?.actor.workspace
+        }
+        ScannedObject::Conversation(id) => {
+            let access = access::find_conversation(&mut c, caller, id).await?;
+            access.reading()?.channel_access.actor.workspace
+        }
+        ScannedObject::Compaction(id) => {
+            let (_, access) = record::visible(&mut c, caller, id).await?;
+            access.reading()?.channel_access.actor.workspace
+        }
+        ScannedObject::Task(id) => visible_task(&mut c, caller, id).await?.workspace_id,
+    };
+    drop(c);
+    Ok(state.db.scan(caller.share(workspace)).await?)
+}
