@@ -167,8 +167,13 @@ fn run(arguments: Arguments) -> anyhow::Result<()> {
 /// Stack size of threads: twice the default, almost all of which a reply that calls tools needs in unoptimized builds.
 const STACK_BYTES: usize = 4 * 1024 * 1024;
 
+/// Threads of the runtime in addition to one for each processor: while handlers compute on the others, these accept and send.
+const WORKERS_EXTRA: usize = 2;
+
 fn runtime() -> anyhow::Result<tokio::runtime::Runtime> {
+    let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
     Ok(tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(cores + WORKERS_EXTRA)
         .thread_stack_size(STACK_BYTES)
         .enable_all()
         .build()?)
@@ -313,4 +318,16 @@ async fn user(config: &Config, command: UserCommand) -> anyhow::Result<()> {
     }
     db.close().await;
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_runtime_has_two_threads_more_than_processors() {
+        let cores = std::thread::available_parallelism().unwrap().get();
+        let runtime = runtime().unwrap();
+        assert_eq!(runtime.metrics().num_workers(), cores + 2);
+    }
 }

@@ -43,6 +43,11 @@ const OPS_PER_CHECK: i32 = 1000;
 pub(super) const BUSY_TIMEOUT: Duration = Duration::from_secs(10);
 /// Stack size of a reader's thread, because futures of reads are large in debug builds.
 const STACK_BYTES: usize = 4 * 1024 * 1024;
+/// Increase of the nice value of a reader's thread.
+#[cfg(target_os = "linux")]
+const READER_NICE: i32 = 5;
+#[cfg(target_os = "linux")]
+const NICE_MAX: i32 = 19;
 
 fn options(path: &Path) -> SqliteConnectOptions {
     SqliteConnectOptions::new()
@@ -95,6 +100,22 @@ fn texts(c: &mut SqliteConnection, sql: &str) -> Result<Vec<String>, sqlx::Error
     Ok(texts)
 }
 
+/// Lowers the priority of the current thread: when all processors are busy, the writer and the threads that serve requests run
+/// first. Only Linux has a nice value for each thread.
+#[cfg(target_os = "linux")]
+fn lower_priority() {
+    use rustix::process::{getpriority_process, setpriority_process};
+
+    let lowered = getpriority_process(None)
+        .and_then(|nice| setpriority_process(None, (nice + READER_NICE).min(NICE_MAX)));
+    if let Err(e) = lowered {
+        tracing::debug!(error = %e, "could not lower the priority of a reader");
+    }
+}
+
+#[cfg(not(target_os = "linux"))]
+fn lower_priority() {}
+
 type Job = Box<dyn FnOnce() + Send>;
 
 /// Thread on which the statements of a connection run. The thread ends together with the connection.
@@ -107,6 +128,7 @@ impl ReaderThread {
     fn start(runtime: Handle) -> Result<Self, DbError> {
         let (jobs, received) = mpsc::channel::<Job>();
         let run = move || {
+            lower_priority();
             let _context = runtime.enter();
             for job in received {
                 // A caller whose job panicked finds its channel closed.
@@ -524,6 +546,24 @@ mod tests {
         let [first, second] = read.await.unwrap();
         assert_eq!(first, second);
         assert_ne!(first, thread::current().id());
+        db.close().await;
+    }
+
+    #[cfg(target_os = "linux")]
+    #[tokio::test]
+    async fn readers_run_after_the_writer_and_the_runtime() {
+        let (db, _dir) = open().await;
+        let nice = || rustix::process::getpriority_process(None).unwrap();
+        let read = db
+            .read()
+            .await
+            .unwrap()
+            .run(move |_| async move { Ok::<_, DbError>(nice()) }.boxed());
+        let of_reader = read.await.unwrap();
+        let write = async move |_: &mut Conn| Ok::<_, DbError>(nice());
+        let of_writer = db.write(Uuid::nil(), write).await.unwrap();
+        assert_eq!(of_writer, nice(), "the writer");
+        assert_eq!(of_reader, (nice() + READER_NICE).min(NICE_MAX));
         db.close().await;
     }
 
