@@ -5,6 +5,8 @@ use std::{
     time::{Duration, Instant},
 };
 
+use uuid::Uuid;
+
 use super::{
     clients::{Environment, Providers},
     connection::{Checked, ModelStatus},
@@ -16,6 +18,7 @@ use crate::{
     model::{
         ChatMessage, ChatRequest, CollectError, Collected, Limits, ModelError, Provider, Role,
     },
+    share::Permit,
     tasks::calls::{self, NewCall, Purpose},
 };
 
@@ -27,6 +30,11 @@ const OUTPUT_TOKENS_MAX: u32 = 1_000;
 /// Lifetime of the result for the server that environment variables name; shorter if the test failed.
 const FRESH: Duration = Duration::from_mins(10);
 const FAILURE_FRESH: Duration = Duration::from_secs(30);
+
+/// A running test of a workspace and a person.
+pub(super) struct TestPermit {
+    _permits: [Permit<Uuid>; 2],
+}
 
 /// Reply to a test.
 pub struct Tested {
@@ -58,7 +66,7 @@ impl Providers {
         provider: &Arc<dyn Provider>,
         member: &WorkspaceCaller,
     ) -> Result<Checked, ProviderError> {
-        let tested = self.test(provider, member, None).await?;
+        let tested = self.ask(provider, member, None).await?;
         let (status, cause) = match tested.reply {
             Ok(_) => (ModelStatus::Ok, String::new()),
             Err(e) => (status_of(&e), e.to_string()),
@@ -70,11 +78,36 @@ impl Providers {
         })
     }
 
+    /// Begins a test. A workspace, and a person, can run one at a time: a server that never answers holds one of a few permits for
+    /// half a minute.
+    ///
+    /// # Errors
+    /// `TestRunning`.
+    pub(super) fn begin_test(&self, member: &WorkspaceCaller) -> Result<TestPermit, ProviderError> {
+        let take = |holder| {
+            let taken = self.testing.take(holder, 1);
+            taken.map_err(|_| ProviderError::TestRunning)
+        };
+        Ok(TestPermit {
+            _permits: [take(member.workspace.0)?, take(member.caller.user.0)?],
+        })
+    }
+
     /// Asks a model for one word; by default, the one that agents use if they do not set one.
     ///
     /// # Errors
-    /// As for `Actor::require`, which is checked again when the call is stored.
+    /// `TestRunning`; as for `Actor::require`, which is checked again when the call is stored.
     pub async fn test(
+        &self,
+        provider: &Arc<dyn Provider>,
+        member: &WorkspaceCaller,
+        model: Option<&str>,
+    ) -> Result<Tested, ProviderError> {
+        let _running = self.begin_test(member)?;
+        self.ask(provider, member, model).await
+    }
+
+    async fn ask(
         &self,
         provider: &Arc<dyn Provider>,
         member: &WorkspaceCaller,

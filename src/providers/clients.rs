@@ -8,6 +8,7 @@ use std::{
 
 use reqwest::Url;
 use tokio::sync::Semaphore;
+use uuid::Uuid;
 
 use super::{connection::Checked, stored::Stored};
 use crate::{
@@ -16,6 +17,7 @@ use crate::{
     model::{Connection, Connector, Provider, SetupError, builtin::Builtin},
     outbound::{Gate, LocalAddresses, Rules},
     secrets::{self, Keyring},
+    share::{Pool, PoolBounds},
     tasks::calls::CallLog,
     telemetry::Meter,
 };
@@ -52,6 +54,8 @@ pub struct Providers {
     clients: Mutex<Clients>,
     /// Permits for concurrent tests.
     pub(super) tests: Semaphore,
+    /// Workspaces and people whose test is running.
+    pub(super) testing: Arc<Pool<Uuid>>,
 }
 
 /// The server that environment variables name.
@@ -126,6 +130,10 @@ impl Providers {
             meter: setup.meter,
             clients: Mutex::default(),
             tests: Semaphore::new(TESTS_MAX),
+            testing: Pool::new(PoolBounds {
+                total: u64::MAX,
+                share: 1,
+            }),
         })
     }
 

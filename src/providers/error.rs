@@ -21,6 +21,10 @@ pub enum ProviderError {
     Stale(Box<ModelConnection>),
     #[error("{0}")]
     Invalid(String, &'static str),
+    #[error(
+        "another test of this workspace's model, or of yours, is still running: wait for its result"
+    )]
+    TestRunning,
     #[error(transparent)]
     Denied(Denied),
     /// The test failed; contains the cause.
@@ -63,6 +67,7 @@ impl From<ProviderError> for ApiError {
             E::Stale(current) => Self::new(StatusCode::CONFLICT, ErrorCode::VersionConflict, text)
                 .param("If-Match")
                 .with_current(&current),
+            E::TestRunning => Self::new(StatusCode::CONFLICT, ErrorCode::StillRunning, text),
             E::Invalid(_, param) => Self::unprocessable(ErrorCode::InvalidValue, text).param(param),
             E::Denied(denied) => {
                 let code = match denied {

@@ -215,7 +215,7 @@ impl Providers {
     /// Tests the settings and stores them. `expected` is the version from `If-Match`.
     ///
     /// # Errors
-    /// `SetByEnvironment`, `Stale`, `Invalid`, `Denied`; `Unusable` if the test fails, unless the form forces it;
+    /// `SetByEnvironment`, `Stale`, `Invalid`, `TestRunning`, `Denied`; `Unusable` if the test fails, unless the form forces it;
     /// `Secret` if there is no key to seal with; as for `Actor::require`.
     pub async fn change(
         &self,
@@ -253,6 +253,7 @@ impl Providers {
             KeyChange::Remove => (None, None),
             KeyChange::Replace(key) => (Some(key.clone()), Some(self.keyring.seal(&owner, key)?)),
         };
+        let running = self.begin_test(&member)?;
         self.check_address(&wanted, local).await?;
         let connection = Connection {
             base_url: wanted.base_url.clone(),
@@ -265,6 +266,7 @@ impl Providers {
             .connect(connection, local)
             .map_err(|e| ProviderError::Invalid(e.to_string(), "api_key"))?;
         let checked = self.check(&provider, &member).await?;
+        drop(running);
         if checked.status != ModelStatus::Ok && !wanted.force {
             return Err(ProviderError::Unusable(checked.status, checked.cause));
         }

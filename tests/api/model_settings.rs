@@ -6,7 +6,7 @@ use reqwest::Method;
 use serde_json::{Value, json};
 
 use crate::support::{
-    Answer, ModelServer, Person, Reply, Team, id, list, number, team, team_with, text,
+    Answer, Gate, ModelServer, Person, Reply, Team, id, list, number, team, team_with, text,
 };
 
 const KEY: &str = "sk-flamingo-8c1f";
@@ -480,4 +480,22 @@ async fn a_server_on_a_usual_local_port_is_offered_while_nothing_is_connected() 
     t.bo.get(&local(&t.bo)).await.refused(403);
     t.ada.put(&path(&t.ada), other(&base_url)).await.is(200);
     assert!(list(&t.ada.get(&local(&t.ada)).await.ok(), "/data").is_empty());
+}
+
+#[tokio::test]
+async fn a_connection_is_not_tested_again_while_its_test_runs() {
+    let t = without_model(&[]).await;
+    let gate = Gate::new();
+    let slow = Answer::stream().wait(&gate).piece("OK").end();
+    t.model().script("target", [slow]);
+    let form = other(&t.model().url);
+    let during = async {
+        gate.reached().await;
+        let again = t.ada.put(&path(&t.ada), form.clone()).await;
+        assert_eq!(again.refused(409), "still_running");
+        gate.open();
+    };
+    let first = t.ada.put(&path(&t.ada), form.clone());
+    let (first, ()) = futures::future::join(first, during).await;
+    assert_eq!(first.is(200)["status"], "ok");
 }

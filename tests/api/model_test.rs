@@ -1,8 +1,9 @@
 //! Testing the model connection with a one-word prompt.
 
+use futures::future::join;
 use serde_json::{Value, json};
 
-use crate::support::{Answer, Person, team, team_with};
+use crate::support::{Answer, Gate, Person, id, team, team_with};
 
 async fn test(who: &Person, form: Value) -> Value {
     who.post("/v1/model-test", form).await.is(200)
@@ -83,4 +84,31 @@ async fn only_admins_can_test_and_only_valid_model_settings() {
     let reply = t.ada.post("/v1/model-test", json!({"key": "sk-1"})).await;
     reply.refused(400);
     assert_eq!(t.model().requests().len(), 0);
+}
+
+#[tokio::test]
+async fn a_workspace_and_a_person_can_test_one_model_at_a_time() {
+    let t = team_with(&[("SIGNUP", "open")]).await;
+    let cy = t.app.join(&t.ada, "Cy", "admin").await;
+    let own = json!({"name": "Another"});
+    let own = t.ada.post("/v1/workspaces", own).await.is(201);
+    let elsewhere = t.ada.in_workspace(&id(&own));
+    let eve = t.app.founder("Eve").await;
+    let gate = Gate::new();
+    let slow = Answer::stream().wait(&gate).piece("OK").end();
+    t.model()
+        .script("target", [slow, Answer::text("OK"), Answer::text("OK")]);
+    let during = async {
+        gate.reached().await;
+        for who in [&t.ada, &cy, &elsewhere] {
+            let reply = who.post("/v1/model-test", json!({})).await;
+            assert_eq!(reply.refused(409), "still_running");
+        }
+        let other = test(&eve, json!({})).await;
+        assert_eq!(other["ok"], true, "{other}");
+        gate.open();
+    };
+    let (first, ()) = join(test(&t.ada, json!({})), during).await;
+    assert_eq!(first["ok"], true, "{first}");
+    assert_eq!(test(&cy, json!({})).await["ok"], true);
 }
