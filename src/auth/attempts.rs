@@ -1,8 +1,8 @@
 //! Limits for failed sign-ins and wrong current passwords, which are exact across all nodes.
 //!
 //! An attempt takes a permit from each of its buckets before the password is verified, so that concurrent attempts
-//! cannot bypass the limits, and returns the permits if the password was right. `SQLite` has a single node, which
-//! keeps the buckets in memory (see `rate`). On `PostgreSQL`, they are rows that all nodes share, with the same
+//! cannot bypass the limits, and returns the permits if the password was right or could not be verified. `SQLite` has a single
+//! node, which keeps the buckets in memory (see `rate`). On `PostgreSQL`, they are rows that all nodes share, with the same
 //! algorithm: a row holds the time at which its bucket will be full again, by the clock of the database.
 //!
 //! On `PostgreSQL`, the buckets in memory are checked first as well. A node thus rejects attempts beyond its own
@@ -45,6 +45,8 @@ pub enum Attempt {
     Open,
     /// The account is under attack: known clients continue, others need `Limits::unknown_client`.
     Guarded,
+    /// The account is under attack, and this is the attempt of an unknown client.
+    Unknown,
 }
 
 text_enum! {
@@ -274,27 +276,25 @@ impl Attempts {
         Ok(taken.await?.map_err(|(kind, wait)| refused(kind, wait)))
     }
 
-    /// Refunds the permits of a successful login attempt. If this fails, the error is only logged, because the
-    /// password was right.
-    pub(super) async fn logged_in(&self, email: &str, address: IpAddr, attempt: Attempt) {
+    /// Refunds a login attempt that was not a wrong guess. A failure is only logged, because the response does not depend on it.
+    pub(super) async fn refund(&self, email: &str, address: IpAddr, attempt: Attempt) {
         let keys = LoginKeys::new(email, address);
-        let was_open = attempt == Attempt::Open;
-        self.account_logins.give_back(&keys.account_and_address);
-        self.address_logins.give_back(&keys.address);
-        let Some(db) = &self.shared else {
-            if was_open {
-                self.account_logins_anywhere.give_back(&keys.account);
-            }
-            return;
-        };
         let mut taken = vec![
-            self.account_logins.shared(&keys.account_and_address),
-            self.address_logins.shared(&keys.address),
+            (&self.account_logins, &keys.account_and_address),
+            (&self.address_logins, &keys.address),
         ];
-        if was_open {
-            taken.push(self.account_logins_anywhere.shared(&keys.account));
+        match attempt {
+            Attempt::Open => taken.push((&self.account_logins_anywhere, &keys.account)),
+            Attempt::Guarded => {}
+            Attempt::Unknown => taken.push((&self.unknown_logins, &keys.account_and_address)),
         }
-        give_back(db, taken).await;
+        for (limit, key) in &taken {
+            limit.give_back(key);
+        }
+        if let Some(db) = &self.shared {
+            let rows = taken.iter().map(|(limit, key)| limit.shared(key));
+            give_back(db, rows.collect()).await;
+        }
     }
 
     /// Counts an attempt on a guarded account by a client that has never signed in to it.
@@ -305,10 +305,11 @@ impl Attempts {
         &self,
         email: &str,
         address: IpAddr,
-    ) -> Result<(), AuthError> {
+    ) -> Result<Attempt, AuthError> {
         let keys = LoginKeys::new(email, address);
         self.take(&self.unknown_logins, &keys.account_and_address)
-            .await
+            .await?;
+        Ok(Attempt::Unknown)
     }
 
     /// Counts a password change attempt in a session.
@@ -320,8 +321,8 @@ impl Attempts {
             .await
     }
 
-    /// Refunds the permit of an attempt whose current password was correct.
-    pub(super) async fn changed_password(&self, session: SessionId) {
+    /// Refunds a password change attempt that was not a wrong guess.
+    pub(super) async fn refund_change(&self, session: SessionId) {
         let key = hash_token(&session.to_string());
         self.password_changes.give_back(&key);
         if let Some(db) = &self.shared {
@@ -419,7 +420,7 @@ mod tests {
         for _ in 0..200 {
             let attempt = attempts.log_in("ada@example.org", here).await.unwrap();
             assert_eq!(attempt, Attempt::Open);
-            attempts.logged_in("ada@example.org", here, attempt).await;
+            attempts.refund("ada@example.org", here, attempt).await;
         }
         let (n, wait) = granted(async || log_in("ada@example.org", here).await).await;
         assert_eq!(n, 10);
@@ -446,13 +447,18 @@ mod tests {
         let (mine, other) = (address(200), address(201));
         let guarded = attempts.log_in("ada@example.org", mine).await.unwrap();
         assert_eq!(guarded, Attempt::Guarded);
-        attempts.logged_in("ada@example.org", mine, guarded).await;
+        attempts.refund("ada@example.org", mine, guarded).await;
         assert_eq!(
             attempts.log_in("bo@example.org", mine).await.unwrap(),
             Attempt::Open
         );
-        let (n, wait) =
-            granted(async || attempts.unknown_client("ada@example.org", mine).await).await;
+        let (n, wait) = granted(async || {
+            attempts
+                .unknown_client("ada@example.org", mine)
+                .await
+                .map(drop)
+        })
+        .await;
         assert_eq!(n, 1);
         assert!((59..=60).contains(&wait), "{wait}");
         attempts

@@ -98,6 +98,11 @@ fn refused(limit: &'static str, wait: Duration) -> AuthError {
     AuthError::RateLimited(whole_seconds(wait))
 }
 
+/// Checks whether an attempt counts: it failed, and the password was checked. While the server is too busy for that, nobody can guess.
+fn is_guess<T>(outcome: &Result<T, AuthError>) -> bool {
+    !matches!(outcome, Ok(_) | Err(AuthError::HasherBusy))
+}
+
 impl Limits {
     /// If `on` is false, only the total number of sockets is limited.
     pub fn new(on: bool, sockets_max: usize, sockets_per_user: usize) -> Self {
@@ -213,17 +218,23 @@ impl Limits {
     ///
     /// # Errors
     /// Same as `log_in`.
-    pub async fn unknown_client(&self, email: &str, address: IpAddr) -> Result<(), AuthError> {
+    pub async fn unknown_client(&self, email: &str, address: IpAddr) -> Result<Attempt, AuthError> {
         if !self.on {
-            return Ok(());
+            return Ok(Attempt::Unknown);
         }
         self.attempts.unknown_client(email, address).await
     }
 
-    /// Refunds the permits of a successful attempt.
-    pub async fn logged_in(&self, email: &str, address: IpAddr, attempt: Attempt) {
-        if self.on {
-            self.attempts.logged_in(email, address, attempt).await;
+    /// Refunds an attempt that was not a wrong guess.
+    pub async fn settle<T>(
+        &self,
+        email: &str,
+        address: IpAddr,
+        attempt: Attempt,
+        outcome: &Result<T, AuthError>,
+    ) {
+        if self.on && !is_guess(outcome) {
+            self.attempts.refund(email, address, attempt).await;
         }
     }
 
@@ -239,10 +250,10 @@ impl Limits {
         self.attempts.change_password(session).await
     }
 
-    /// Refunds the permit of an attempt whose current password was correct.
-    pub async fn changed_password(&self, session: SessionId) {
-        if self.on {
-            self.attempts.changed_password(session).await;
+    /// Refunds a password change attempt that was not a wrong guess.
+    pub async fn settle_change<T>(&self, session: SessionId, outcome: &Result<T, AuthError>) {
+        if self.on && !is_guess(outcome) {
+            self.attempts.refund_change(session).await;
         }
     }
 
@@ -405,6 +416,54 @@ mod tests {
         assert!((200..220).contains(&n), "{n}");
         limits.anonymous(at("2001:db8:1:3::1")).unwrap();
         assert_eq!(net_of(at("::ffff:203.0.113.7")), at("203.0.113.7"));
+    }
+
+    #[tokio::test]
+    async fn attempts_whose_password_was_not_checked_do_not_count() {
+        let (limits, ada) = (limits(), "ada@example.org");
+        let at = |n: u8| IpAddr::from([10, 0, 0, n]);
+        let (wrong, busy) = (
+            Err::<(), _>(AuthError::WrongPassword),
+            Err::<(), _>(AuthError::HasherBusy),
+        );
+        for _ in 0..100 {
+            let attempt = limits.log_in(ada, at(1)).await.unwrap();
+            limits.settle(ada, at(1), attempt, &busy).await;
+        }
+        for n in 0..100 {
+            let attempt = limits.log_in(ada, at(n)).await.unwrap();
+            assert_eq!(attempt, Attempt::Open, "{n}");
+            limits.settle(ada, at(n), attempt, &wrong).await;
+        }
+        for _ in 0..9 {
+            let attempt = limits.log_in(ada, at(200)).await.unwrap();
+            assert_eq!(attempt, Attempt::Guarded);
+            let attempt = limits.unknown_client(ada, at(200)).await.unwrap();
+            limits.settle(ada, at(200), attempt, &busy).await;
+        }
+        let attempt = limits.unknown_client(ada, at(200)).await.unwrap();
+        limits.settle(ada, at(200), attempt, &wrong).await;
+        let again = limits.unknown_client(ada, at(200)).await;
+        assert!(matches!(again, Err(AuthError::TooManyAttempts(_))));
+    }
+
+    #[tokio::test]
+    async fn changes_whose_current_password_was_not_checked_do_not_count() {
+        let (limits, session) = (limits(), SessionId::new());
+        let (wrong, busy) = (
+            Err::<(), _>(AuthError::WrongCurrentPassword),
+            Err::<(), _>(AuthError::HasherBusy),
+        );
+        for _ in 0..100 {
+            limits.change_password(session).await.unwrap();
+            limits.settle_change(session, &busy).await;
+        }
+        let mut failed = 0;
+        while limits.change_password(session).await.is_ok() {
+            limits.settle_change(session, &wrong).await;
+            failed += 1;
+        }
+        assert_eq!(failed, 10);
     }
 
     #[test]

@@ -125,7 +125,8 @@ async fn wrong_current_passwords_are_counted_over_nodes() {
     let (session, began) = (SessionId::new(), Instant::now());
     for node in nodes.iter().cycle().take(30) {
         node.limits.change_password(session).await.unwrap();
-        node.limits.changed_password(session).await;
+        let right = Ok(());
+        node.limits.settle_change(session, &right).await;
     }
     let attempts = (0..40).map(|n| nodes[n % 2].limits.change_password(session));
     let results = join_all(attempts).await;
@@ -146,11 +147,28 @@ async fn successful_logins_leave_nothing_behind() {
     for node in nodes.iter().cycle().take(30) {
         let attempt = node.limits.log_in(ADA, address(1)).await.unwrap();
         assert_eq!(attempt, Attempt::Open);
-        node.limits.logged_in(ADA, address(1), attempt).await;
+        let right = Ok(());
+        node.limits.settle(ADA, address(1), attempt, &right).await;
     }
     assert_eq!(place.count("login_attempts").await, 3);
     nodes[0].limits.delete_expired().await.unwrap();
     assert_eq!(place.count("login_attempts").await, 0);
+}
+
+#[tokio::test]
+async fn attempts_whose_password_was_not_checked_do_not_count_on_any_node() {
+    let Some((_place, nodes)) = nodes().await else {
+        return;
+    };
+    let busy = Err::<(), _>(AuthError::HasherBusy);
+    for node in nodes.iter().cycle().take(30) {
+        let attempt = node.limits.log_in(ADA, address(1)).await.unwrap();
+        node.limits.settle(ADA, address(1), attempt, &busy).await;
+        node.limits.log_in(ADA, address(1)).await.unwrap();
+        let attempt = node.limits.unknown_client(ADA, address(1)).await.unwrap();
+        assert_eq!(attempt, Attempt::Unknown);
+        node.limits.settle(ADA, address(1), attempt, &busy).await;
+    }
 }
 
 #[tokio::test]
@@ -185,7 +203,10 @@ async fn concurrent_attempts_on_two_nodes_do_not_deadlock() {
             let email = format!("{}@example.org", n % 5);
             let from = address(u32::try_from(n % 7).unwrap());
             match node.limits.log_in(&email, from).await {
-                Ok(attempt) if n % 3 == 0 => node.limits.logged_in(&email, from, attempt).await,
+                Ok(attempt) if n % 3 == 0 => {
+                    let right = Ok(());
+                    node.limits.settle(&email, from, attempt, &right).await;
+                }
                 result => _ = is_refused(&result),
             }
         }

@@ -253,9 +253,9 @@ async fn signup(
         state.setup_token.clone(),
         form,
     )
-    .await?;
-    state.limits.logged_in(&email, address.0, attempt).await;
-    let sign_in = SignIn::New(new.user.id);
+    .await;
+    state.limits.settle(&email, address.0, attempt, &new).await;
+    let sign_in = SignIn::New(new?.user.id);
     signed_in(&state, StatusCode::CREATED, sign_in, &headers, &address).await
 }
 
@@ -280,7 +280,7 @@ async fn login(
     Body(form): Body<LoginForm>,
 ) -> Result<Response, ApiError> {
     let email = form.email.trim().to_lowercase();
-    let attempt = state.limits.log_in(&email, address.0).await?;
+    let mut attempt = state.limits.log_in(&email, address.0).await?;
     let mut c = state.db.read().await?;
     let stored = StoredPassword::find(&mut c, &email).await?;
     if attempt == Attempt::Guarded {
@@ -290,19 +290,23 @@ async fn login(
             None => false,
         };
         if !is_known {
-            state.limits.unknown_client(&email, address.0).await?;
+            attempt = state.limits.unknown_client(&email, address.0).await?;
         }
     }
     drop(c);
-    let right = state.hasher.verify(form.password, stored.clone()).await?;
+    let verified = state.hasher.verify(form.password, stored.clone()).await;
     failpoint!("login_verified");
-    let Some(password) = stored.clone().filter(|_| right) else {
-        if let Some(stored) = stored {
-            note_failure(&state, stored.user_id, device_of(&headers, &address));
-        }
-        return Err(AuthError::WrongPassword.into());
+    let verified = match verified {
+        Ok(true) => stored.clone().ok_or(AuthError::WrongPassword),
+        Ok(false) => Err(AuthError::WrongPassword),
+        Err(e) => Err(e),
     };
-    state.limits.logged_in(&email, address.0, attempt).await;
+    let limits = &state.limits;
+    limits.settle(&email, address.0, attempt, &verified).await;
+    if let (Err(AuthError::WrongPassword), Some(stored)) = (&verified, stored) {
+        note_failure(&state, stored.user_id, device_of(&headers, &address));
+    }
+    let password = verified?;
     let sign_in = SignIn::Verified(password);
     signed_in(&state, StatusCode::OK, sign_in, &headers, &address).await
 }
@@ -426,14 +430,17 @@ async fn password(
     check_password(&form.new_password, &name, &email)?;
     state.limits.change_password(session).await?;
     let stored = StoredPassword::find(&mut state.db.read().await?, &email).await?;
-    let right = state
+    let verified = state
         .hasher
         .verify(form.current_password, stored.clone())
-        .await?;
-    let stored = stored
-        .filter(|_| right)
-        .ok_or(AuthError::WrongCurrentPassword)?;
-    state.limits.changed_password(session).await;
+        .await;
+    let verified = match verified {
+        Ok(true) => stored.ok_or(AuthError::WrongCurrentPassword),
+        Ok(false) => Err(AuthError::WrongCurrentPassword),
+        Err(e) => Err(e),
+    };
+    state.limits.settle_change(session, &verified).await;
+    let stored = verified?;
     let hash = state.hasher.hash(form.new_password).await?;
     let (revoke_keys, device) = (form.revoke_keys, device_of(&headers, &address));
     caller
