@@ -37,7 +37,7 @@ use crate::{
     nodes::{self, Lease, LeaseEnd, Links, Node, bus::Bus},
     outbound::{OwnServer, Rules},
     permissions,
-    personal::{self, Eraser},
+    personal::{self, Eraser, PersonalTurns},
     providers::{self, PerWorkspace, Providers},
     realtime::{
         ACTIVITY_EVERY, BusMessage, Close, Envelope, Hub, NodeState, PRESENCE_EVERY, Shared, log,
@@ -644,6 +644,7 @@ async fn state(
         blobs,
         hasher: Hasher::new(config.password_cost.clone()),
         limits: limits.shared_by(&db),
+        personal: PersonalTurns::default(),
         pages: PageCache::default(),
         workspaces: WorkspaceCache::default(),
         metrics,

@@ -23,6 +23,7 @@ use crate::{
         entry::{MemoryKind, MemoryScope, MemoryStatus, Visibility},
         user_file::UserFileVisibility,
     },
+    share::Permit,
     tasks::{
         actions::ActionState,
         calls::{CallOutcome, Purpose},
@@ -38,6 +39,8 @@ const PAGE: i64 = 200;
 const SCANNED_MAX: i64 = 16_384;
 /// Capacity of the queue to the client, in pieces; reading waits while the queue is full.
 const PIECES_MAX: usize = 4;
+/// Maximum size of a piece.
+const PIECE_BYTES: usize = 64 * 1024;
 
 type Piece = io::Result<Bytes>;
 
@@ -78,9 +81,11 @@ pub fn export(
     tracker: &TaskTracker,
     shutdown: CancellationToken,
     subject: Subject,
+    turn: Permit<UserId>,
 ) -> impl Stream<Item = Piece> + Send + use<> {
     let (send, receive) = mpsc::channel(PIECES_MAX);
     let export = async move {
+        let _turn = turn;
         let mut out = Out { send };
         let written = tokio::select! {
             () = shutdown.cancelled() => Err(Broken::Db(DbError::Closed)),
@@ -121,8 +126,13 @@ struct Out {
 
 impl Out {
     async fn text(&mut self, text: String) -> Result<(), Broken> {
-        let sent = self.send.send(Ok(text.into())).await;
-        sent.map_err(|_| Broken::Gone)
+        let mut rest = Bytes::from(text);
+        while !rest.is_empty() {
+            let piece = rest.split_to(rest.len().min(PIECE_BYTES));
+            let sent = self.send.send(Ok(piece)).await;
+            sent.map_err(|_| Broken::Gone)?;
+        }
+        Ok(())
     }
 
     async fn rows(&mut self, rows: &[impl Serialize], first: &mut bool) -> Result<(), Broken> {
@@ -638,8 +648,9 @@ async fn written_for_subject(db: &Db, out: &mut Out, who: Subject) -> Result<(),
 async fn records(db: &Db, out: &mut Out, who: Subject) -> Result<(), Broken> {
     let answers = Part::<Answer> {
         name: "responses",
+        // Each can have a mebibyte, so a page has fewer.
         sql: "select id, input, response, created_at, expires_at from responses \
-              where workspace_id = $1 and user_id = $2 and id > $3 order by id limit $4",
+              where workspace_id = $1 and user_id = $2 and id > $3 order by id limit $4 / 20",
         key: |row| row.id.0,
     };
     part(db, out, who, &answers).await?;

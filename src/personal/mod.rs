@@ -7,6 +7,8 @@
 mod erase;
 pub mod export;
 mod scrub;
+mod turns;
 
 pub use erase::{Erased, Eraser, begin, finish_begun};
 pub use export::export;
+pub use turns::PersonalTurns;

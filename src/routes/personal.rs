@@ -69,6 +69,8 @@ async fn export_member(
         actor.require(Scope::WorkspaceAdmin)?;
     }
     let (workspace, requester) = (actor.workspace, actor.user);
+    let turn = state.personal.export(requester);
+    let turn = turn.map_err(|exhausted| ApiError::exhausted(exhausted, "exports"))?;
     let reader = if user == actor.user && actor.key.is_none() {
         ExportReader::Subject
     } else {
@@ -102,6 +104,7 @@ async fn export_member(
         &state.tracker,
         state.shutdown.clone(),
         subject,
+        turn,
     );
     let name = format!("attachment; filename=\"openvibe-{}.json\"", member.handle);
     let headers = [
@@ -131,9 +134,12 @@ async fn erase_member(
     Path(user): Path<UserId>,
     Body(form): Body<EraseForm>,
 ) -> Result<Json<Erased>, ApiError> {
+    let turn = state.personal.erase(caller.workspace).await;
+    let turn = turn.ok_or_else(ApiError::overloaded)?;
     let tracker = state.tracker.clone();
     // Runs in its own task, so that it continues if the client disconnects.
     let erasing = async move {
+        let _turn = turn;
         let begun = caller
             .write(&state.db, async move |c, actor| {
                 begin(c, actor, user, &form.handle).await

@@ -14,6 +14,7 @@ use crate::{
     files::Blobs,
     ids::WorkspaceId,
     nodes::Links,
+    personal::PersonalTurns,
     providers::Providers,
     realtime::Hub,
     registry::Registry,
@@ -51,6 +52,8 @@ pub struct Inner {
     pub blobs: Blobs,
     pub hasher: Hasher,
     pub limits: Limits,
+    /// Running exports and erasures.
+    pub personal: PersonalTurns,
     /// Newest pages of threads.
     pub pages: PageCache,
     /// Workspaces of objects that are written to.

@@ -31,6 +31,7 @@ use crate::support::{Person, id, list, sign_up, within};
 mod bodies;
 mod connections;
 mod deletes;
+mod exports;
 mod responses;
 mod slow_lane;
 mod writes;

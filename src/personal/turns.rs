@@ -1,0 +1,87 @@
+//! Turns of exports and erasures, which outlive the requests that start them.
+
+use std::{sync::Arc, time::Duration};
+
+use tokio::sync::OwnedSemaphorePermit;
+
+use crate::{
+    ids::{UserId, WorkspaceId},
+    share::{Exhausted, Permit, Pool, PoolBounds, Turns},
+};
+
+/// Exports at the same time; each holds two pages of rows in memory while its client reads.
+const EXPORTS: PoolBounds = PoolBounds {
+    total: 32,
+    share: 2,
+};
+/// Maximum number of erasures of a workspace that run or wait, and the longest wait.
+const ERASURES_MAX: usize = 8;
+const ERASURE_WITHIN: Duration = Duration::from_secs(10);
+
+pub struct PersonalTurns {
+    exports: Arc<Pool<UserId>>,
+    erasures: Turns<WorkspaceId>,
+}
+
+impl Default for PersonalTurns {
+    fn default() -> Self {
+        Self {
+            exports: Pool::new(EXPORTS),
+            erasures: Turns::new(1, ERASURES_MAX),
+        }
+    }
+}
+
+impl PersonalTurns {
+    /// Begins an export for its requester.
+    ///
+    /// # Errors
+    /// The bound that it would exceed.
+    pub fn export(&self, requester: UserId) -> Result<Permit<UserId>, Exhausted> {
+        self.exports.take(requester, 1)
+    }
+
+    /// Waits until no other erasure of the workspace runs. Returns `None` after the longest wait.
+    pub async fn erase(&self, workspace: WorkspaceId) -> Option<OwnedSemaphorePermit> {
+        let turn = self.erasures.take(workspace);
+        tokio::time::timeout(ERASURE_WITHIN, turn)
+            .await
+            .ok()
+            .flatten()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use futures::FutureExt;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn one_erasure_of_a_workspace_runs_at_a_time() {
+        let (turns, ours) = (PersonalTurns::default(), WorkspaceId::new());
+        let first = turns.erase(ours).await.unwrap();
+        let mut second = Box::pin(turns.erase(ours));
+        assert!(futures::poll!(second.as_mut()).is_pending());
+        let other = turns.erase(WorkspaceId::new()).now_or_never();
+        assert!(other.flatten().is_some());
+        drop(first);
+        assert!(second.await.is_some());
+    }
+
+    #[tokio::test]
+    async fn erasures_that_wait_are_limited() {
+        let (turns, ours) = (PersonalTurns::default(), WorkspaceId::new());
+        let _first = turns.erase(ours).await.unwrap();
+        let mut waiting = Vec::new();
+        while waiting.len() < 2 * ERASURES_MAX {
+            let mut next = Box::pin(turns.erase(ours));
+            if let std::task::Poll::Ready(turn) = futures::poll!(next.as_mut()) {
+                assert!(turn.is_none());
+                break;
+            }
+            waiting.push(next);
+        }
+        assert!(waiting.len() < ERASURES_MAX, "{} wait", waiting.len());
+    }
+}
