@@ -5,7 +5,7 @@
 //! checked separately.
 
 use std::{
-    net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket},
+    net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, ToSocketAddrs, UdpSocket},
     sync::Arc,
     time::Duration,
 };
@@ -13,9 +13,10 @@ use std::{
 use futures::FutureExt;
 use reqwest::dns::{Addrs, Name, Resolve, Resolving};
 pub use reqwest::{Url, header::HeaderName};
+use tokio::time::timeout;
 
 /// Timeout of a name lookup.
-const LOOKUP_MAX: Duration = Duration::from_secs(10);
+pub const LOOKUP_MAX: Duration = Duration::from_secs(10);
 
 /// Exemption from the address rules: `HOST[:PORT]`, or a network such as `10.0.0.0/8`.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -290,6 +291,19 @@ impl Gate {
         }
     }
 
+    /// Same as `check`, on a thread that may block until the system gives up.
+    ///
+    /// # Errors
+    /// Same as `check`.
+    pub fn check_blocking(&self) -> Result<(), Denied> {
+        if let Some(ip) = self.target.ip {
+            return self.permit(ip);
+        }
+        let found = (self.target.host.as_str(), self.target.port).to_socket_addrs();
+        self.permitted(found.ok().map(Iterator::collect))
+            .map(|_| ())
+    }
+
     /// Checks a host that is an IP address, to which clients connect without resolving it.
     ///
     /// # Errors
@@ -325,11 +339,14 @@ impl Gate {
     /// Permitted addresses; at least one.
     async fn resolved(&self) -> Result<Vec<SocketAddr>, Denied> {
         let looked_up = tokio::net::lookup_host((self.target.host.as_str(), self.target.port));
+        let found = timeout(LOOKUP_MAX, looked_up).await;
+        self.permitted(found.ok().and_then(Result::ok).map(Iterator::collect))
+    }
+
+    /// The permitted ones of the addresses that were found; at least one.
+    fn permitted(&self, found: Option<Vec<SocketAddr>>) -> Result<Vec<SocketAddr>, Denied> {
         let not_found = || Denied::NotFound(self.target.host.clone());
-        let found: Vec<SocketAddr> = match tokio::time::timeout(LOOKUP_MAX, looked_up).await {
-            Ok(Ok(found)) => found.collect(),
-            Ok(Err(_)) | Err(_) => return Err(not_found()),
-        };
+        let found = found.ok_or_else(not_found)?;
         let mut denied = None;
         let mut permitted = Vec::with_capacity(found.len());
         for address in found {
@@ -540,6 +557,7 @@ mod tests {
         let name = || "localhost".parse::<Name>().unwrap();
         assert!(gate(local, Forbidden, "").resolve(name()).await.is_err());
         assert_eq!(gate(local, Permitted, "").check().await, Ok(()));
+        assert_eq!(gate(local, Permitted, "").check_blocking(), Ok(()));
         assert_eq!(gate(local, Forbidden, "localhost:9").check().await, Ok(()));
         let mut found = gate(local, Permitted, "").resolve(name()).await.unwrap();
         assert!(found.all(|address| address.ip().is_loopback()));

@@ -12,6 +12,7 @@ mod code_runner;
 mod error;
 mod form;
 mod functions;
+mod lookups;
 mod outward;
 mod servers;
 mod tool;

@@ -3,7 +3,7 @@
 use std::{sync::Arc, time::Duration};
 
 use serde_json::Value;
-use tokio::time::{Instant, timeout_at};
+use tokio::time::{Instant, timeout, timeout_at};
 
 use super::{
     change,
@@ -11,6 +11,7 @@ use super::{
     error::ToolError,
     form::{self, SecretForm},
     functions::store_outcome,
+    lookups::Lookups,
     outward::OutwardCalls,
     tool::{
         AuthKind, FunctionState, RegisteredTool, ToolConfig, ToolStatus, find_tool,
@@ -25,7 +26,7 @@ use crate::{
         AcceptedFunction, CallOutput, Client, Effect, Endpoint, HttpAuth, LocalServers,
         ProcessConfig, Risk, ServerConfig, ServerFault, Servers,
     },
-    outbound::{Denied, Gate, LocalAddresses},
+    outbound::{Denied, Gate, LOOKUP_MAX, LocalAddresses},
     secrets::{Keyring, Sealed},
     tool_fault::{ToolErrorCode, ToolFault},
     web::Fetcher,
@@ -56,6 +57,7 @@ pub struct Registry {
     keyring: Arc<Keyring>,
     servers: Arc<Servers>,
     local: LocalServers,
+    lookups: Lookups,
     /// Reads web pages for agents; each call must be counted.
     pub pages: Fetcher,
     /// Code runner, if there is one; each call must be counted.
@@ -95,6 +97,7 @@ impl Registry {
             keyring: setup.keyring,
             servers: setup.servers,
             local: setup.local,
+            lookups: Lookups::default(),
             pages: setup.pages,
             runner: setup.runner,
             outward: OutwardCalls::new(setup.has_rate_limits),
@@ -163,13 +166,22 @@ impl Registry {
                 let url = form::parse_url(&remote.url)?;
                 let gate = Gate::new(self.servers.rules(), LocalAddresses::Forbidden, &url);
                 match gate {
-                    Some(gate) => match gate.check().await {
-                        Err(Denied::NotFound(_)) | Ok(()) => Ok(()),
-                        Err(denied) => Err(ToolError::Denied(denied)),
-                    },
+                    Some(gate) => self.check_gate(member.workspace, gate).await,
                     None => Ok(()),
                 }
             }
+        }
+    }
+
+    async fn check_gate(&self, workspace: WorkspaceId, gate: Gate) -> Result<(), ToolError> {
+        gate.check_literal().map_err(ToolError::Denied)?;
+        let check = self.lookups.run(workspace, move || gate.check_blocking());
+        match timeout(LOOKUP_MAX, check).await {
+            Ok(Some(Err(denied))) if !matches!(denied, Denied::NotFound(_)) => {
+                Err(ToolError::Denied(denied))
+            }
+            // Clients check the addresses of a name again when they connect.
+            _ => Ok(()),
         }
     }
 

@@ -1,0 +1,65 @@
+//! Turns of the name lookups that requests ask for.
+//!
+//! A lookup occupies a thread until the system gives up, even if its request has ended, so names whose servers never respond would use
+//! up the threads of the process.
+
+use crate::{ids::WorkspaceId, share::Turns};
+
+/// Lookups of a workspace: at the same time, and including those that wait.
+const AT_ONCE: usize = 2;
+const WAITING_MAX: usize = 16;
+
+pub(super) struct Lookups(Turns<WorkspaceId>);
+
+impl Default for Lookups {
+    fn default() -> Self {
+        Self(Turns::new(AT_ONCE, WAITING_MAX))
+    }
+}
+
+impl Lookups {
+    /// Runs a lookup in the workspace's turn. Returns `None` if too many of its lookups wait.
+    pub(super) async fn run<T: Send + 'static>(
+        &self,
+        workspace: WorkspaceId,
+        lookup: impl FnOnce() -> T + Send + 'static,
+    ) -> Option<T> {
+        let turn = self.0.take(workspace).await?;
+        let found = tokio::task::spawn_blocking(move || {
+            let found = lookup();
+            drop(turn);
+            found
+        });
+        found.await.ok()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{
+        sync::{Arc, Mutex, mpsc},
+        time::Duration,
+    };
+
+    use super::*;
+
+    #[tokio::test]
+    async fn lookups_that_hang_delay_only_their_workspace() {
+        let (lookups, attacker) = (Lookups::default(), WorkspaceId::new());
+        let (answer, answered) = mpsc::channel::<()>();
+        let answered = Arc::new(Mutex::new(answered));
+        for _ in 0..AT_ONCE {
+            let answered = Arc::clone(&answered);
+            let hanging = lookups.run(attacker, move || answered.lock().unwrap().recv());
+            // The request ends, and the thread does not.
+            let request = tokio::time::timeout(Duration::from_millis(10), hanging);
+            assert!(request.await.is_err());
+        }
+        let other = lookups.run(WorkspaceId::new(), || "found").await;
+        assert_eq!(other, Some("found"));
+        let mut next = Box::pin(lookups.run(attacker, || "found"));
+        assert!(futures::poll!(next.as_mut()).is_pending());
+        drop(answer);
+        assert_eq!(next.await, Some("found"));
+    }
+}
