@@ -182,12 +182,12 @@ test('after an edit the line says that the summary is being updated', async () =
   }
 });
 
-test('“Summarize again” asks the model again; if it refuses, the line says when it is tried next', async () => {
+test('“Make it again” asks the model again; if it refuses, the line says when it is tried next', async () => {
   model.segment = { gist: 'They planned a fair.', items: SEGMENT.items.slice(1, 2) };
-  await button(region(bo), 'Summarize again').click();
+  await button(region(bo), 'Make it again').click();
   for (const p of [ada, bo]) await region(p).getByText('They planned a fair.').waitFor();
   model.segment = null;
-  await button(region(bo), 'Summarize again').click();
+  await button(region(bo), 'Make it again').click();
   for (const p of [ada, bo]) await line(p, /Not summarized yet\. Next try at \d\d:\d\d/).waitFor();
   await pictures(bo, 'compaction-retry');
   await bo.page.reload();

@@ -153,7 +153,7 @@ test('the trust level is a choice of the admins', async (t) => {
   if (level === undefined) return t.skip('this server has no trust levels');
   await open();
   const group = main(ada).getByRole('radiogroup', { name: 'Trust level' });
-  const names = ['Off', 'Read only', 'As set per function', 'No approvals inside the workspace'];
+  const names = ['Off', 'Read only', 'As set per function', 'No questions inside the workspace'];
   for (const name of names) await group.getByRole('radio', { name, exact: true }).waitFor();
   assert.equal(await group.getByRole('radio', { name: names[level] }).isChecked(), true);
   await group.getByRole('radio', { name: 'Read only' }).check();

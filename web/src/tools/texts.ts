@@ -24,7 +24,7 @@ export const STATE: Record<RegisteredFunction['state'], string> = {
   removed: 'No longer offered by the server',
 };
 /** Trust levels of a workspace, from 0. */
-export const TRUST = ['Off', 'Read only', 'As set per function', 'No approvals inside the workspace'];
+export const TRUST = ['Off', 'Read only', 'As set per function', 'No questions inside the workspace'];
 /** Problem of a server; blank if there is none. */
 export const PROBLEM: Record<ToolStatus, string> = {
   ok: '',
