@@ -81,3 +81,14 @@ test('the text of an edit stays when its message is deleted', async () => {
   expect(await page.findByText('This message was deleted.')).toBeTruthy();
   expect(screen.ws.drafts.has(`e:${own.id}`)).toBe(false);
 });
+test('an edit shows the text that another window saved in the meantime', async () => {
+  const own = mine({ content: 'first' });
+  await show([own]);
+  await articles();
+  screen.ws.thread('thread_1').editing = own.id;
+  const field = await page.findByRole<HTMLTextAreaElement>('textbox', { name: 'Edit message' });
+  await fireEvent.input(field, { target: { value: 'mine' } });
+  screen.scene.event('message.updated', { message: { ...own, content: 'saved elsewhere' } });
+  expect(await page.findByText('saved elsewhere')).toBeTruthy();
+  expect(field.value).toBe('mine');
+});

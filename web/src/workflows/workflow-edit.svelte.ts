@@ -1,8 +1,6 @@
 import { ApiError, Conflict, errorMessage } from '../api/problem';
 import type { Step, StepKind, Workflow, WorkflowsApi } from '../api/workflows';
 import { same } from '../lib/merge';
-import type { EditStorage } from '../state/edit-storage';
-import { SharedEdit, type KeptEdit } from '../state/shared-edit.svelte';
 import {
   addStep,
   blankStep,
@@ -31,9 +29,12 @@ export type EditApi = Pick<WorkflowsApi, 'create' | 'patch'>;
  * A new workflow, or one that is being edited. Changes are saved only over the version that they started from. If someone else
  * saved first, `theirs` is the newer version, and the person decides.
  */
-export class WorkflowEdit extends SharedEdit<WorkflowFields> {
+export class WorkflowEdit {
   /** The workflow as last loaded or saved; null for a new one. */
   workflow = $state.raw<Workflow | null>(null);
+  fields = $state.raw<WorkflowFields>({} as WorkflowFields);
+  /** Fields at the start of editing. */
+  start = $state.raw<WorkflowFields>({} as WorkflowFields);
   theirs = $state.raw<Workflow | null>(null);
   /** True if the two versions are compared; until then `theirs` is only announced. */
   comparing = $state(false);
@@ -44,39 +45,20 @@ export class WorkflowEdit extends SharedEdit<WorkflowFields> {
   problem = $state.raw<{ key: string | null; text: string } | null>(null);
   #api: EditApi;
 
-  readonly dirty: boolean = $derived(this.isChanged);
+  readonly dirty = $derived(changedIn(this.start, this.fields).length > 0);
   readonly placed = $derived(placedSteps(this.fields.steps));
   readonly #problems = $derived(problemsIn(this.fields));
 
-  constructor(
-    api: EditApi,
-    start: Workflow | WorkflowFields,
-    storage: EditStorage<KeptEdit<WorkflowFields>>,
-  ) {
-    super(storage);
+  constructor(api: EditApi, start: Workflow | WorkflowFields) {
     this.#api = api;
     if ('id' in start) this.#begin(start);
     else this.start = this.fields = start;
-    this.restore();
-  }
-  protected override get isChanged(): boolean {
-    return changedIn(this.start, this.fields).length > 0;
-  }
-  protected override received(): void {
-    this.round++;
-    if (this.theirs && this.theirs.version <= this.version) this.#compared();
-    if (this.workflow) this.newer(this.workflow);
-  }
-  #compared(): void {
-    this.theirs = null;
-    this.comparing = false;
   }
   #begin(workflow: Workflow): void {
     this.workflow = workflow;
-    this.version = workflow.version;
     this.start = this.fields = fieldsOf(workflow);
-    this.#compared();
-    this.restored = false;
+    this.theirs = null;
+    this.comparing = false;
     this.problem = null;
     this.round++;
   }
@@ -84,7 +66,6 @@ export class WorkflowEdit extends SharedEdit<WorkflowFields> {
     this.fields = { ...this.fields, ...more };
     const [head = ''] = this.problem?.key?.split('.') ?? [''];
     if (head in more) this.problem = null;
-    this.keepSoon();
   }
 
   // --- steps ---
@@ -126,36 +107,25 @@ export class WorkflowEdit extends SharedEdit<WorkflowFields> {
 
   // --- saving ---
 
-  /** A version that someone else saved. Adopted if it lacks none of the changes. */
+  /** A version that someone else saved. Untouched fields adopt it. */
   newer(workflow: Workflow): void {
-    const known = this.theirs?.version ?? this.version;
-    if (workflow.id !== this.workflow?.id || workflow.version <= known || this.busy) return;
+    const known = this.theirs ?? this.workflow;
+    if (workflow.id !== known?.id || workflow.version <= known.version || this.busy) return;
     const fields = fieldsOf(workflow);
-    const missing = changedIn(fields, this.fields);
-    if (!changedIn(this.start, this.fields).some((field) => missing.includes(field))) {
-      this.#begin(workflow);
-      this.keep();
-    } else if (same(fields, this.start)) this.#advance(workflow);
+    if (!this.dirty || same(fields, this.fields)) this.#begin(workflow);
+    else if (same(fields, this.start)) this.workflow = workflow;
     else this.theirs = workflow;
-  }
-  /** A version with the same fields. */
-  #advance(workflow: Workflow): void {
-    this.workflow = workflow;
-    this.version = workflow.version;
   }
   /** Applies the merged fields on top of the newer version. */
   rebase(fields: WorkflowFields): void {
     if (!this.theirs) return;
     this.#begin(this.theirs);
     this.fields = fields;
-    this.keep();
   }
   /** Discards the changes in favor of the newest version. */
   discard(): void {
     const newest = this.theirs ?? this.workflow;
     if (newest) this.#begin(newest);
-    else this.fields = this.start;
-    this.keep();
   }
   /** Null if it was not saved: an error or `theirs` gives the reason. */
   async save(): Promise<Workflow | null> {
@@ -167,14 +137,12 @@ export class WorkflowEdit extends SharedEdit<WorkflowFields> {
     this.busy = true;
     this.problem = null;
     const sent = this.fields;
-    const isNew = this.workflow === null; // then another page takes over
     try {
       const saved = await this.#send().catch((e: unknown) => this.#sendAgain(e));
       if (!saved) return null;
-      const typed = isNew ? {} : pick(this.fields, changedIn(sent, this.fields));
+      const typed = pick(this.fields, changedIn(sent, this.fields));
       this.#begin(saved);
       this.fields = { ...this.fields, ...typed };
-      this.keep();
       return saved;
     } catch (e) {
       const param = e instanceof ApiError ? e.param : null;
@@ -186,14 +154,15 @@ export class WorkflowEdit extends SharedEdit<WorkflowFields> {
   }
   #send(): Promise<Workflow> {
     if (!this.workflow) return this.#api.create(this.fields);
-    return this.#api.patch(this.workflow.id, this.version, patchOf(this.start, this.fields));
+    const { id, version } = this.workflow;
+    return this.#api.patch(id, version, patchOf(this.start, this.fields));
   }
   /** Handles a conflict: the person decides, unless only the state or the owner changed. */
   async #sendAgain(e: unknown): Promise<Workflow | null> {
     if (!(e instanceof Conflict)) throw e;
     const newer = e.current as Workflow;
     if (same(fieldsOf(newer), this.start)) {
-      this.#advance(newer);
+      this.workflow = newer;
       return this.#send();
     }
     this.theirs = newer;

@@ -2,10 +2,6 @@ import { expect, test } from 'vitest';
 import { ApiError, Conflict } from '../api/problem';
 import type { NewWorkflow, Workflow, WorkflowPatch } from '../api/workflows';
 import { clashesIn, firstChoice, merge } from '../lib/merge';
-import type { KeyValueStore } from '../lib/storage';
-import { storedEditIn } from '../state/edit-storage';
-import { isKeptEdit } from '../state/shared-edit.svelte';
-import { Browser, store } from '../test/make';
 import { approval, ask, check, dive, names, post, run, together, workflow } from '../test/make-workflows';
 import { WorkflowEdit, type EditApi } from './workflow-edit.svelte';
 import {
@@ -17,10 +13,8 @@ import {
   valueText,
   withRun,
   withWorkflow,
-  type WorkflowFields,
 } from './workflow-fields';
 
-const storageIn = (kept: KeyValueStore) => storedEditIn(kept, 'k', isKeptEdit<WorkflowFields>);
 /** A server with one workflow, and the bodies that it received. */
 function start(x: Partial<Workflow> = {}) {
   let stored = workflow(x);
@@ -42,12 +36,12 @@ function start(x: Partial<Workflow> = {}) {
     stored = { ...stored, ...more, version: stored.version + 1 };
     return stored;
   };
-  return { edit: new WorkflowEdit(api, stored, storageIn(store())), api, bodies, others };
+  return { edit: new WorkflowEdit(api, stored), api, bodies, others };
 }
 
 test('a new workflow is created with all fields', async () => {
   const { api, bodies } = start();
-  const edit = new WorkflowEdit(api, blankFields('agent_vibe'), storageIn(store()));
+  const edit = new WorkflowEdit(api, blankFields('agent_vibe'));
   edit.set({ name: 'greeting' });
   const id = edit.add('output', null);
   edit.put(post(id, { content: 'Hello.' }));
@@ -136,36 +130,6 @@ test('typing during a save is kept', async () => {
   expect([edit.fields.description, edit.dirty]).toEqual(['Second', true]);
   await edit.save();
   expect(bodies).toEqual([{ description: 'First' }, { description: 'Second' }]);
-});
-
-test('unsaved changes survive the end of the session, and are not saved over a newer version', async () => {
-  const { api, bodies, others } = start();
-  const kept = store();
-  const before = new WorkflowEdit(api, workflow(), storageIn(kept));
-  before.set({ description: 'Mine' });
-  before.dispose();
-  const edit = new WorkflowEdit(api, others({ description: 'Theirs' }), storageIn(kept));
-  expect([edit.fields.description, edit.restored, edit.theirs?.version]).toEqual(['Mine', true, 2]);
-  expect(await edit.save()).toBeNull();
-  expect([edit.comparing, bodies]).toEqual([true, []]);
-  edit.rebase({ ...fieldsOf(edit.theirs!), description: 'Mine' });
-  await edit.save();
-  expect([bodies, kept.kept.size]).toEqual([[{ description: 'Mine' }], 0]);
-});
-
-test('two windows keep what was typed in both', async () => {
-  const { api } = start();
-  const browser = new Browser();
-  const [a, b] = [0, 1].map(() => new WorkflowEdit(api, workflow(), storageIn(browser.open().store)));
-  a!.set({ description: 'Typed in a' });
-  a!.keep();
-  b!.set({ name: 'typed-in-b' });
-  b!.keep();
-  await Promise.resolve();
-  for (const edit of [a!, b!])
-    expect(edit.fields).toMatchObject({ description: 'Typed in a', name: 'typed-in-b' });
-  a!.dispose();
-  b!.dispose();
 });
 
 test('an error is at the field of its step until a step changes', async () => {
