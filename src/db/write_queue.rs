@@ -196,23 +196,26 @@ pub(super) struct Served<J>(pub Arc<WriteQueue<J>>);
 impl<J> Served<J> {
     /// Waits for commands or barriers; `None` after the queue was closed and served.
     pub(super) async fn next(&self) -> Option<Round<J>> {
-        let Self(queue) = self;
         loop {
-            let mut waiting = queue.lock();
-            let round = Round {
-                jobs: waiting.take(queue.mix, queue.bounds),
-                barriers: waiting.take_barriers(),
-            };
-            let is_closed = waiting.is_closed;
-            drop(waiting);
+            let (round, is_closed) = self.take();
             if !round.jobs.is_empty() || !round.barriers.is_empty() {
                 return Some(round);
             }
             if is_closed {
                 return None;
             }
-            queue.arrived.notified().await;
+            self.0.arrived.notified().await;
         }
+    }
+
+    /// Takes a round, which can be empty; returns true if the queue is closed.
+    fn take(&self) -> (Round<J>, bool) {
+        let mut waiting = self.0.lock();
+        let round = Round {
+            jobs: waiting.take(self.0.mix, self.0.bounds),
+            barriers: waiting.take_barriers(),
+        };
+        (round, waiting.is_closed)
     }
 }
 

@@ -164,15 +164,14 @@ where
     E: From<DbError> + Into<ApiError> + Send + 'static,
     F: AsyncFn(&mut Conn) -> Result<T, E> + Send + 'static,
 {
-    let key = match state.workspaces.get(object.id()) {
-        Some(workspace) => workspace,
-        None => {
-            let found = workspace_key(&mut state.db.read().await?, object).await?;
-            if !found.is_nil() {
-                state.workspaces.insert(object.id(), found);
-            }
-            found
+    let key = if let Some(workspace) = state.workspaces.get(object.id()) {
+        workspace
+    } else {
+        let found = workspace_key(&mut state.db.read().await?, object).await?;
+        if !found.is_nil() {
+            state.workspaces.insert(object.id(), found);
         }
+        found
     };
     state.db.write(key, command).await.map_err(Into::into)
 }
