@@ -107,7 +107,7 @@ fn run(filter: &str, part: &str) -> anyhow::Result<()> {
                     together::run().await?;
                     triggers::run().await?;
                 }
-                "context" => context::run().await?,
+                "context" => context::run(part).await?,
                 "nodes" => nodes::run(part).await?,
                 _ => resume::run().await?,
             }

@@ -14,11 +14,21 @@ const AGENT: &str = "scribe";
 /// Text in the system text of the agent's requests, but not in requests for summaries.
 const INSTRUCTIONS: &str = "You keep the minutes of the harbor.";
 
-pub(crate) async fn run() -> anyhow::Result<()> {
-    prefix::run().await?;
-    record::run().await?;
-    retrieval::run().await?;
-    deletions::run().await
+/// Names of all parts.
+const PARTS: &[&str] = &["prefix", "record", "retrieval", "deletions"];
+
+/// Measures the parts with `filter` in their name.
+pub(crate) async fn run(filter: &str) -> anyhow::Result<()> {
+    let parts = PARTS.iter().filter(|name| name.contains(filter));
+    for &part in parts {
+        match part {
+            "prefix" => prefix::run().await?,
+            "record" => record::run().await?,
+            "retrieval" => retrieval::run().await?,
+            _ => deletions::run().await?,
+        }
+    }
+    Ok(())
 }
 
 /// Creates the agent; returns its ID.

@@ -126,6 +126,8 @@ const MIGRATIONS: &[(i64, &str, Text)] = &[
     common!(20_261_125_190_500, "drop_schema_version_from_nodes"),
     common!(20_261_125_200_000, "share_texts_of_versions"),
     common!(20_261_126_040_000, "count_responses"),
+    common!(20_261_126_150_000, "index_live_messages"),
+    per_engine!(20_261_126_150_500, "cluster_memory_words"),
 ];
 
 pub(super) fn migrator(engine: Engine) -> Migrator {

@@ -1,8 +1,16 @@
 //! Search.
 
-use std::collections::HashSet;
+use std::{collections::HashSet, sync::Arc};
 
 use futures::{StreamExt, stream};
+use openvibe::{
+    chat::search::index,
+    db::{
+        Db,
+        dialect::search::{ConversationScope, Match, Phrase, find_in_conversation, list_readable},
+    },
+    ids::{ThreadId, UserId},
+};
 use serde_json::{Value, json};
 
 use crate::support::{
@@ -686,6 +694,60 @@ async fn an_old_message_is_found_if_all_of_its_words_are_common() {
         .collect::<Vec<_>>()
         .await;
     assert_eq!(any(&t.bo, "salt for Lumo pears", "").await[0], old);
+}
+
+/// Contents of the messages of a thread that the index has for a word, newest first, and the number of those that a person can
+/// read.
+async fn in_thread(t: &Team, thread: &str, who: &Person, has_most: bool) -> (Vec<String>, usize) {
+    let thread: ThreadId = thread.parse().unwrap();
+    let db = Db::open(&t.app.place.url(), Arc::new(|_| {}))
+        .await
+        .unwrap();
+    let mut c = db.read().await.unwrap();
+    let workspace = c.q("select workspace_id from threads where id = $1");
+    let scope = ConversationScope {
+        workspace: workspace.bind(thread).value().await.unwrap(),
+        conversation: thread.0,
+        user: who.id.parse::<UserId>().unwrap().0,
+        term: Phrase::word(index::conversation_term(&thread.to_string())),
+        below: i64::MAX >> 24,
+        has_most,
+    };
+    let what = Match {
+        all: vec![vec![Phrase::word("harbor")]],
+        ..Match::default()
+    };
+    let found = find_in_conversation(&mut c, &scope, &what, scope.below, 2);
+    let seqs: Vec<i64> = found.await.unwrap().into_iter().map(|(seq,)| seq).collect();
+    let mut contents = Vec::new();
+    for seq in &seqs {
+        let sql = "select content from messages where workspace_id = $1 and seq = $2";
+        let content = c.q(sql).bind(scope.workspace).bind(*seq).value();
+        contents.push(content.await.unwrap());
+    }
+    let readable = list_readable(&mut c, &scope, seqs).await.unwrap();
+    drop(c);
+    db.close().await;
+    (contents, readable.len())
+}
+
+#[tokio::test]
+async fn messages_of_a_large_and_of_a_small_conversation_are_found() {
+    let t = team().await;
+    let closed = t.ada.private_channel("closed", &[]).await;
+    let thread = t.ada.thread(&closed, "The first harbor").await;
+    t.ada.thread(&closed, "The harbor of another thread").await;
+    for content in ["A harbor", "No port", "Another harbor"] {
+        t.ada.say(&thread, content).await;
+    }
+    t.ada.thread(&t.general, "The harbor for all").await;
+    for has_most in [false, true] {
+        let newest = ["Another harbor", "A harbor"].map(str::to_owned).to_vec();
+        let found = in_thread(&t, &thread, &t.ada, has_most).await;
+        assert_eq!(found, (newest.clone(), 2));
+        let found = in_thread(&t, &thread, &t.bo, has_most).await;
+        assert_eq!(found, (newest, 0));
+    }
 }
 
 #[tokio::test]

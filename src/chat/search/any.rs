@@ -20,9 +20,9 @@ use super::{
 use crate::{
     db::{
         Conn, DbError, Json,
-        dialect::search::{self as store, Found, Match, Order, Phrase, Scope, Texts},
+        dialect::search::{self as store, ConversationScope, Found, Match, Phrase, Scope},
     },
-    ids::{UserId, WorkspaceId},
+    ids::{ThreadId, UserId, WorkspaceId},
     realtime::hub::Conversation,
     sql_with_numbers,
     time::Timestamp,
@@ -76,10 +76,72 @@ pub(super) struct Ranking {
     pub(super) below: i64,
 }
 
-/// A word with its weight, and the messages that contain it or whose author has this name.
+/// A word with its weight, and the numbers of the messages that contain it or whose author has this name, newest first.
 struct Hits {
     weight: f64,
-    found: Vec<Found>,
+    seqs: Vec<i64>,
+}
+
+/// Messages that are searched.
+enum Searched<'a> {
+    /// Those in a scope that also match a condition, with those that were found.
+    Readable {
+        scope: &'a Scope,
+        what: &'a Match,
+        found: HashMap<i64, Found>,
+    },
+    /// Those of a conversation. Their rows, and with them the access, are read when only the best ones are left.
+    Conversation(&'a ConversationScope),
+}
+
+impl Searched<'_> {
+    fn workspace(&self) -> Uuid {
+        match self {
+            Self::Readable { scope, .. } => scope.workspace,
+            Self::Conversation(scope) => scope.workspace,
+        }
+    }
+
+    /// Exclusive upper bound of message numbers.
+    fn below(&self) -> i64 {
+        match self {
+            Self::Readable { scope, .. } => scope.below,
+            Self::Conversation(scope) => scope.below,
+        }
+    }
+
+    /// Exclusive lower bound of message numbers.
+    fn above(&self) -> i64 {
+        match self {
+            Self::Readable { scope, .. } => scope.above,
+            Self::Conversation(_) => -1,
+        }
+    }
+
+    /// Finds the newest messages before `below` that match a condition.
+    async fn find(&mut self, c: &mut Conn, below: i64, what: Match) -> Result<Vec<i64>, DbError> {
+        match self {
+            Self::Readable {
+                scope,
+                what: condition,
+                found,
+            } => {
+                let older = Scope { below, ..**scope };
+                let what = Match {
+                    all: [&*condition.all, &*what.all].concat(),
+                    none: condition.none.clone(),
+                    ..what
+                };
+                let next = store::find_documents(c, &older, &what, FOUND_MAX).await?;
+                found.extend(next.iter().map(|next| (next.seq, *next)));
+                Ok(next.into_iter().map(|next| next.seq).collect())
+            }
+            Self::Conversation(scope) => {
+                let next = store::find_in_conversation(c, scope, &what, below, FOUND_MAX).await?;
+                Ok(next.into_iter().map(|(seq,)| seq).collect())
+            }
+        }
+    }
 }
 
 /// Ranks the messages that match `what` and contain any of the words of a text.
@@ -93,9 +155,14 @@ pub(super) async fn rank(
     let scope = bounded(c, scope).await?;
     let query = query_words(text).into_iter();
     let query: Vec<Wanted> = query.map(|word| Wanted { word, weight: 1.0 }).collect();
-    let hits = hits(c, &scope, what, &query).await?;
+    let mut searched = Searched::Readable {
+        scope: &scope,
+        what,
+        found: HashMap::new(),
+    };
+    let hits = hits(c, &mut searched, &query).await?;
     Ok(Ranking {
-        best: ranked(c, &scope, &hits, now).await?,
+        best: ranked(c, searched, &hits, now).await?,
         below: scope.below,
     })
 }
@@ -127,19 +194,6 @@ pub async fn find_old(
     texts: &[(&str, f64)],
     now: Timestamp,
 ) -> Result<Vec<OldMatch>, DbError> {
-    let scope = Scope {
-        workspace: part.workspace.0,
-        user: part.reader.0,
-        shared_in: None,
-        texts: Texts::All,
-        except: None,
-        above: -1,
-        below: part.below,
-        since: None,
-        until: None,
-        order: Order::Newest,
-    };
-    let scope = bounded(c, &scope).await?;
     let mut query: Vec<Wanted> = Vec::new();
     for (text, weight) in texts {
         for word in query_words(text) {
@@ -152,16 +206,10 @@ pub async fn find_old(
             }
         }
     }
-    let term = match part.conversation {
-        Conversation::Thread(id) => index::conversation_term(&id.to_string()),
-        Conversation::Fork(id) => index::conversation_term(&id.to_string()),
-    };
-    let what = Match {
-        all: vec![vec![Phrase::word(term)]],
-        none: Vec::new(),
-    };
-    let hits = hits(c, &scope, &what, &query).await?;
-    if hits.iter().all(|word| word.found.is_empty()) {
+    let scope = scope_of(c, part).await?;
+    let mut searched = Searched::Conversation(&scope);
+    let hits = hits(c, &mut searched, &query).await?;
+    if hits.iter().all(|word| word.seqs.is_empty()) {
         return Ok(Vec::new());
     }
     let all: i64 = c
@@ -173,21 +221,38 @@ pub async fn find_old(
         .await?;
     let mut matched: HashMap<i64, (i64, bool)> = HashMap::new();
     for word in &hits {
-        let count = count(&word.found);
+        let count = count(&word.seqs);
         let is_rare = is_rare(count, all) || is_in_few(count, all);
-        for found in &word.found {
-            let of_message = matched.entry(found.seq).or_default();
+        for seq in &word.seqs {
+            let of_message = matched.entry(*seq).or_default();
             of_message.0 += 1;
             of_message.1 |= is_rare;
         }
     }
-    let best = ranked(c, &scope, &hits, now).await?.into_iter();
+    let best = ranked(c, searched, &hits, now).await?.into_iter();
     let old = best.filter_map(|ranked| {
         let seq = ranked.found.seq;
         let (matched, has_rare) = matched.get(&seq).copied()?;
         (matched > 1 || has_rare).then_some(OldMatch { seq, matched })
     });
     Ok(old.collect())
+}
+
+async fn scope_of(c: &mut Conn, part: &OldPart) -> Result<ConversationScope, DbError> {
+    let id = match part.conversation {
+        Conversation::Thread(id) => id.to_string(),
+        Conversation::Fork(id) => id.to_string(),
+    };
+    let below = bound(c, part.workspace.0, part.below).await?;
+    let conversation = part.conversation.id();
+    Ok(ConversationScope {
+        workspace: part.workspace.0,
+        conversation,
+        user: part.reader.0,
+        term: Phrase::word(index::conversation_term(&id)),
+        below,
+        has_most: store::has_most(c, conversation, below).await?,
+    })
 }
 
 /// Checks whether a word in `count` of `all` texts is a sufficient match by itself.
@@ -203,38 +268,53 @@ fn is_in_few(count: i64, all: i64) -> bool {
 
 /// Limits a scope to the messages that exist now.
 async fn bounded(c: &mut Conn, scope: &Scope) -> Result<Scope, DbError> {
+    let below = bound(c, scope.workspace, scope.below).await?;
+    Ok(Scope { below, ..*scope })
+}
+
+/// Limits an exclusive upper bound to the messages that exist now.
+async fn bound(c: &mut Conn, workspace: Uuid, below: i64) -> Result<i64, DbError> {
     let newest: Option<i64> = c
         .q("select max(seq) from messages where workspace_id = $1")
-        .bind(scope.workspace)
+        .bind(workspace)
         .value()
         .await?;
-    let below = scope.below.min(newest.unwrap_or(0) + 1);
-    Ok(Scope { below, ..*scope })
+    Ok(below.min(newest.unwrap_or(0) + 1))
 }
 
 /// Ranks the messages in which words were found, together with their neighbors, best first.
 async fn ranked(
     c: &mut Conn,
-    scope: &Scope,
+    searched: Searched<'_>,
     hits: &[Hits],
     now: Timestamp,
 ) -> Result<Vec<Ranked>, DbError> {
     let mut own: HashMap<i64, f64> = HashMap::new();
-    let mut all: HashMap<i64, Found> = HashMap::new();
     for word in hits {
-        for found in &word.found {
-            *own.entry(found.seq).or_default() += word.weight;
-            all.insert(found.seq, *found);
+        for seq in &word.seqs {
+            *own.entry(*seq).or_default() += word.weight;
         }
     }
     let mut first: Vec<(i64, f64)> = own.iter().map(|(seq, score)| (*seq, *score)).collect();
     first.sort_by(|a, b| b.1.total_cmp(&a.1).then(b.0.cmp(&a.0)));
     first.truncate(RANKED_MAX);
     let seqs = first.iter().map(|(seq, _)| *seq).collect();
-    let sides = with_neighbors(neighbors(c, scope, seqs).await?, |seq| {
+    let sides = with_neighbors(neighbors(c, &searched, seqs).await?, |seq| {
         own.contains_key(&seq)
     });
-    let coverage = coverage(hits);
+    let (all, coverage) = match searched {
+        Searched::Readable { found, .. } => {
+            let coverage = coverage(hits, |seq| found.get(&seq).map(|found| found.thread_id));
+            (found, coverage)
+        }
+        Searched::Conversation(scope) => {
+            let seqs = sides.keys().copied().collect();
+            let found = store::list_readable(c, scope, seqs).await?;
+            let thread = found.first().map(|found| found.thread_id);
+            let found = found.into_iter().map(|found| (found.seq, found));
+            (found.collect(), coverage(hits, |_| thread))
+        }
+    };
     let score_of = |seq: &i64| own.get(seq).copied();
     let mut best: Vec<Ranked> = sides
         .iter()
@@ -246,7 +326,7 @@ async fn ranked(
                 weight * scores.fold(0.0, f64::max)
             });
             let alone = own + added.sum::<f64>();
-            let covered = coverage.get(&found.thread_id.0).copied().unwrap_or(0.0);
+            let covered = coverage.get(&found.thread_id).copied().unwrap_or(0.0);
             let freshness = freshness(found.created_at, now);
             Some(Ranked {
                 found,
@@ -329,8 +409,7 @@ pub fn freshness(created_at: Timestamp, now: Timestamp) -> f64 {
 
 async fn hits(
     c: &mut Conn,
-    scope: &Scope,
-    what: &Match,
+    searched: &mut Searched<'_>,
     query: &[Wanted],
 ) -> Result<Vec<Hits>, DbError> {
     let mut hits = Vec::new();
@@ -340,7 +419,7 @@ async fn hits(
     let names: Vec<(Uuid, String)> = c
         .q("select u.id, u.name from members m join users u on u.id = m.user_id where m.workspace_id = $1 \
             union all select a.id, a.name from agents a where a.workspace_id = $1 limit $2")
-        .bind(scope.workspace)
+        .bind(searched.workspace())
         .bind(NAMES_MAX)
         .all()
         .await?;
@@ -365,50 +444,47 @@ async fn hits(
     for (at, wanted) in query.iter().enumerate() {
         let mut others = groups.clone();
         let own = others.remove(at);
-        let mut found: Vec<Found> = Vec::new();
-        let (mut all, mut older) = (0, *scope);
+        let mut seqs: Vec<i64> = Vec::new();
+        let (mut all, mut below) = (0, searched.below());
         for more in 0..=MORE_WORDS_MAX.min(others.len()) {
-            let mut what = what.clone();
-            what.all.push(own.clone());
-            what.all.extend(at_least(more, &others));
-            let next = store::find_documents(c, &older, &what, FOUND_MAX).await?;
+            let what = with_others(&own, more, &others);
+            let next = searched.find(c, below, what).await?;
             if more == 0 {
-                all = estimate(&next, scope);
+                all = estimate(&next, searched);
             }
-            // Messages from the oldest known one onward are already known.
-            older.below = next.last().map_or(older.below, |oldest| oldest.seq);
+            // Newer ones are known.
+            below = next.last().copied().unwrap_or(below);
             let is_cut = is_cut(&next);
-            found.extend(next);
+            seqs.extend(next);
             if !is_cut {
                 break;
             }
         }
         hits.push(Hits {
-            weight: wanted.weight * rarity(all, scope.below),
-            found,
+            weight: wanted.weight * rarity(all, searched.below()),
+            seqs,
         });
     }
     Ok(hits)
 }
 
-/// Condition that a message contains at least `count` of the words: it contains a word of each subset that omits `count - 1` of
-/// them. `count` is at most 2, and there are at least `count` words.
-fn at_least(count: usize, words: &[Vec<Phrase>]) -> Vec<Vec<Phrase>> {
-    let any_but = |left_out: Option<usize>| {
-        let kept = words.iter().enumerate();
-        let kept = kept.filter(|(at, _)| Some(*at) != left_out);
-        kept.flat_map(|(_, word)| word.clone()).collect()
+/// Condition that a message contains a word and at least `count` of the others, of which there are no fewer. At most 2.
+fn with_others(word: &[Phrase], count: usize, others: &[Vec<Phrase>]) -> Match {
+    let mut what = Match {
+        all: vec![word.to_vec()],
+        ..Match::default()
     };
     match count {
-        0 => Vec::new(),
-        1 => vec![any_but(None)],
-        _ => (0..words.len()).map(|at| any_but(Some(at))).collect(),
+        0 => {}
+        1 => what.all.push(others.concat()),
+        _ => what.two_of = others.to_vec(),
     }
+    what
 }
 
-/// Checks whether older messages were left out because of the limit.
-fn is_cut(found: &[Found]) -> bool {
-    count(found) >= FOUND_MAX
+/// Checks whether older messages were left out.
+fn is_cut(seqs: &[i64]) -> bool {
+    count(seqs) >= FOUND_MAX
 }
 
 /// Estimated number of messages with a word: exact if all were found, otherwise extrapolated from the density of the newest ones.
@@ -417,18 +493,18 @@ fn is_cut(found: &[Found]) -> bool {
     clippy::cast_possible_truncation,
     reason = "an estimate"
 )]
-fn estimate(newest: &[Found], scope: &Scope) -> i64 {
+fn estimate(newest: &[i64], searched: &Searched<'_>) -> i64 {
     let count = count(newest);
     let Some(oldest) = newest.last().filter(|_| is_cut(newest)) else {
         return count;
     };
-    let covered = (scope.below - oldest.seq).max(1);
-    let all = (scope.below - scope.above).max(covered);
+    let covered = (searched.below() - oldest).max(1);
+    let all = (searched.below() - searched.above()).max(covered);
     (count as f64 * all as f64 / covered as f64) as i64
 }
 
-fn count(found: &[Found]) -> i64 {
-    i64::try_from(found.len()).unwrap_or(i64::MAX)
+fn count(seqs: &[i64]) -> i64 {
+    i64::try_from(seqs.len()).unwrap_or(i64::MAX)
 }
 
 /// Weight of a word in `count` of about `all` texts.
@@ -439,12 +515,12 @@ pub fn rarity(count: i64, all: i64) -> f64 {
 }
 
 /// Sum of the weights of the words in each thread; a word counts more if more messages of the thread contain it.
-fn coverage(hits: &[Hits]) -> HashMap<Uuid, f64> {
-    let mut coverage: HashMap<Uuid, f64> = HashMap::new();
+fn coverage(hits: &[Hits], thread_of: impl Fn(i64) -> Option<ThreadId>) -> HashMap<ThreadId, f64> {
+    let mut coverage: HashMap<ThreadId, f64> = HashMap::new();
     for word in hits {
-        let mut counts: HashMap<Uuid, f64> = HashMap::new();
-        for found in &word.found {
-            *counts.entry(found.thread_id.0).or_default() += 1.0;
+        let mut counts: HashMap<ThreadId, f64> = HashMap::new();
+        for thread in word.seqs.iter().filter_map(|seq| thread_of(*seq)) {
+            *counts.entry(thread).or_default() += 1.0;
         }
         for (thread, count) in counts {
             *coverage.entry(thread).or_default() += word.weight * count / (count + 1.0);
@@ -453,39 +529,85 @@ fn coverage(hits: &[Hits]) -> HashMap<Uuid, f64> {
     coverage
 }
 
+/// Neighbor of a message, before `$3`.
+macro_rules! neighbor {
+    ($conversation:literal, $seq:literal, $which:literal, $rest:literal) => {
+        concat!(
+            ", (select p.seq from messages p where p.conversation_id = ",
+            $conversation,
+            " and p.deleted_at is null and p.kind <> 'notice' and p.seq ",
+            $which,
+            $seq,
+            $rest,
+            ")"
+        )
+    };
+}
+
+macro_rules! select_neighbors {
+    ($conversation:literal, $seq:literal) => {
+        concat!(
+            "select ",
+            $seq,
+            neighbor!($conversation, $seq, "< ", " order by p.seq desc limit 1"),
+            neighbor!(
+                $conversation,
+                $seq,
+                "> ",
+                " and p.seq < $3 order by p.seq limit 1"
+            ),
+            neighbor!(
+                $conversation,
+                $seq,
+                "< ",
+                " order by p.seq desc limit 1 offset 1"
+            ),
+            neighbor!(
+                $conversation,
+                $seq,
+                "> ",
+                " and p.seq < $3 order by p.seq limit 1 offset 1"
+            ),
+            " "
+        )
+    };
+}
+
 /// The neighbors of messages in their conversations: the message before and the one after, then their neighbors.
 async fn neighbors(
     c: &mut Conn,
-    scope: &Scope,
+    searched: &Searched<'_>,
     seqs: Vec<i64>,
 ) -> Result<HashMap<i64, [[Option<i64>; 2]; 2]>, DbError> {
-    macro_rules! neighbor {
-        ($order:literal) => {
-            concat!(
-                "(select p.seq from messages p where p.conversation_id = m.conversation_id and p.deleted_at is null and p.kind <> 'notice' and p.seq ",
-                $order
-            )
-        };
-    }
     type Row = (i64, Option<i64>, Option<i64>, Option<i64>, Option<i64>);
-    let sql = sql_with_numbers!(
-        c,
-        concat!(
-            "select m.seq, ",
-            neighbor!("< m.seq order by p.seq desc limit 1), "),
-            neighbor!("> m.seq and p.seq < $3 order by p.seq limit 1), "),
-            neighbor!("< m.seq order by p.seq desc limit 1 offset 1), "),
-            neighbor!("> m.seq and p.seq < $3 order by p.seq limit 1 offset 1) "),
-            "from messages m where m.workspace_id = $1 and m.seq in"
+    let (sql, of) = match searched {
+        Searched::Readable { scope, .. } => (
+            sql_with_numbers!(
+                c,
+                concat!(
+                    select_neighbors!("m.conversation_id", "m.seq"),
+                    "from messages m where m.workspace_id = $1 and m.seq in"
+                ),
+                2,
+                ""
+            ),
+            scope.workspace,
         ),
-        2,
-        ""
-    );
+        Searched::Conversation(scope) => (
+            sql_with_numbers!(
+                c,
+                concat!(select_neighbors!("$1", "m.value"), "from"),
+                2,
+                "m"
+            ),
+            scope.conversation,
+        ),
+    };
     let rows: Vec<Row> = c
         .q(sql)
-        .bind(scope.workspace)
+        .bind(of)
         .bind(Json(seqs))
-        .bind(scope.below)
+        .bind(searched.below())
         .all()
         .await?;
     let sides = rows
@@ -523,12 +645,16 @@ mod tests {
     }
 
     #[test]
-    fn a_number_of_words_is_a_condition() {
-        let [a, b, c] = ["a", "b", "c"].map(Phrase::word);
-        let words = [vec![a.clone()], vec![b.clone()], vec![c.clone()]];
-        assert!(at_least(0, &words).is_empty());
-        assert_eq!(at_least(1, &words), [[a.clone(), b.clone(), c.clone()]]);
-        let two = [[b.clone(), c.clone()], [a.clone(), c], [a, b]];
-        assert_eq!(at_least(2, &words), two);
+    fn a_number_of_further_words_is_a_condition() {
+        let [a, b, c] = ["a", "b", "c"].map(|word| vec![Phrase::word(word)]);
+        let others = [b.clone(), c.clone()];
+        let condition = |count| {
+            let what = with_others(&a, count, &others);
+            (what.all, what.two_of)
+        };
+        assert_eq!(condition(0), (vec![a.clone()], vec![]));
+        let any = [b.clone(), c.clone()].concat();
+        assert_eq!(condition(1), (vec![a.clone(), any], vec![]));
+        assert_eq!(condition(2), (vec![a.clone()], vec![b, c]));
     }
 }

@@ -399,7 +399,7 @@ async fn check_author(c: &mut Conn, actor: &Actor<'_>, author: Author) -> Result
     }
     let what = Match {
         all: vec![vec![term(index::author_term(&text))]],
-        none: Vec::new(),
+        ..Match::default()
     };
     if store::find_documents(c, &everywhere(actor), &what, 1)
         .await?

@@ -157,27 +157,34 @@ macro_rules! is_read_here {
     };
 }
 
-/// BM25 score of a word `w` with a weight.
+/// Score of the word `w` of an entry for the word `q` of a question (BM25). Without the cast, `PostgreSQL` computes it with
+/// numbers of any precision.
 macro_rules! word_score {
-    ($weight:literal) => {
-        concat!(
-            $weight,
-            " * w.count * 2.2 / (w.count + 1.2 * (0.25 + 0.75 * w.words / 12.0))"
-        )
+    () => {
+        "q.weight * w.count * 2.2 / (w.count + 1.2 * (0.25 + 0.75 * (w.words / cast(12 as double precision))))"
     };
 }
 
+/// The words `q` of the question are read from JSON once. Entries are selected before their scores are computed, because most of
+/// them contain only one common word.
 macro_rules! rank_sql {
-    ($from:literal, $word:literal, $weight:literal, $rare:literal, $own:literal) => {
+    ($words:literal) => {
         concat!(
-            "select e.id, e.scope, e.kind, e.text, e.hash, e.user_id, coalesce(e.about_user_id, e.created_by) as person_id, \
+            "with q as materialized (",
+            $words,
+            "), found as materialized (select w.memory_id from q cross join memory_words w where w.workspace_id = $1 and w.word = q.word \
+              group by w.memory_id having count(*) > 1 or max(q.rare) = 1) \
+             select e.id, e.scope, e.kind, e.text, e.hash, e.user_id, coalesce(e.about_user_id, e.created_by) as person_id, \
              u.name as person, e.flagged, e.created_at, \
              case when e.user_id is null then s.score else s.own_score end as score, \
              case when e.user_id is null then s.matched else s.own_matched end as matched from \
-             (select w.memory_id, sum(", word_score!($weight), ") as score, count(*) as matched, \
-              sum(", $own, " * ", word_score!($weight), ") as own_score, cast(sum(", $own, ") as bigint) as own_matched, \
-              max(", $own, " * ", $rare, ") as own_rare from ", $from, " where w.workspace_id = $1 and w.word = ", $word,
-            " group by w.memory_id having count(*) > 1 or max(", $rare, ") = 1) s cross join memories e \
+             (select w.memory_id, sum(",
+            word_score!(),
+            ") as score, count(*) as matched, sum(q.own * ",
+            word_score!(),
+            ") as own_score, cast(sum(q.own) as bigint) as own_matched, max(q.own * q.rare) as own_rare \
+              from found cross join q cross join memory_words w where w.workspace_id = $1 and w.word = q.word and w.memory_id = found.memory_id \
+              group by w.memory_id) s cross join memories e \
              left join users u on u.id = coalesce(e.about_user_id, e.created_by) where e.id = s.memory_id \
              and (e.user_id is null or s.own_matched > 1 or s.own_rare = 1) and ",
             is_usable!(),
@@ -196,18 +203,12 @@ pub async fn rank_entries<T: FromAnyRow>(
 ) -> Result<Vec<T>, DbError> {
     let q = match c.engine() {
         Engine::Sqlite => c.q(rank_sql!(
-            "json_each($2) q cross join memory_words w",
-            "q.value ->> 'word'",
-            "(q.value ->> 'weight')",
-            "(q.value ->> 'rare')",
-            "(q.value ->> 'own')"
+            "select value ->> 'word' as word, value ->> 'weight' as weight, value ->> 'rare' as rare, value ->> 'own' as own \
+             from json_each($2)"
         )),
         Engine::Postgres => c.q(rank_sql!(
-            "jsonb_array_elements($2) q cross join memory_words w",
-            "(q ->> 'word')",
-            "cast(q ->> 'weight' as double precision)",
-            "cast(q ->> 'rare' as bigint)",
-            "cast(q ->> 'own' as bigint)"
+            "select q ->> 'word' as word, cast(q ->> 'weight' as double precision) as weight, cast(q ->> 'rare' as bigint) as rare, \
+             cast(q ->> 'own' as bigint) as own from jsonb_array_elements($2) q"
         )),
     };
     let q = q.bind(place.workspace).bind(Json(words));

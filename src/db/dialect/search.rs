@@ -17,8 +17,9 @@ use std::collections::BTreeSet;
 use uuid::Uuid;
 
 use crate::{
-    db::{Conn, DbError, Engine, is_shared_channel},
+    db::{Conn, DbError, Engine, Json, is_in_visible_channel, is_shared_channel},
     ids::ThreadId,
+    sql_with_numbers,
     time::Timestamp,
 };
 
@@ -45,11 +46,52 @@ impl Phrase {
     }
 }
 
-/// Condition for documents: at least one phrase of each group in `all`, and no phrase of `none`.
+/// Condition for documents: at least one phrase of each group in `all`, phrases of two groups in `two_of` (which is empty or
+/// has at least two), and no phrase of `none`.
 #[derive(Debug, Clone, Default)]
 pub struct Match {
     pub all: Vec<Vec<Phrase>>,
+    pub two_of: Vec<Vec<Phrase>>,
     pub none: Vec<Phrase>,
+}
+
+/// Operators of an engine's query language.
+struct Operators {
+    and: &'static str,
+    or: &'static str,
+    phrase: fn(&Phrase) -> String,
+}
+
+impl Operators {
+    fn any<'a>(&self, phrases: impl IntoIterator<Item = &'a Phrase>) -> String {
+        let list: Vec<String> = phrases.into_iter().map(self.phrase).collect();
+        format!("({})", list.join(self.or))
+    }
+
+    /// One of the groups with one of the groups behind it, for each group: the engines evaluate this several times faster
+    /// than the intersection of all unions that lack one group.
+    fn two_of(&self, groups: &[Vec<Phrase>]) -> String {
+        let mut pairs = Vec::new();
+        let mut rest = groups;
+        while let [one, others @ ..] = rest
+            && !others.is_empty()
+        {
+            let (one, other) = (self.any(one), self.any(others.iter().flatten()));
+            pairs.push(format!("({one}{}{other})", self.and));
+            rest = others;
+        }
+        format!("({})", pairs.join(self.or))
+    }
+
+    /// The conditions of `all` and `two_of`.
+    fn required(&self, what: &Match) -> Vec<String> {
+        let groups = what.all.iter();
+        let mut required: Vec<String> = groups.map(|group| self.any(group)).collect();
+        if !what.two_of.is_empty() {
+            required.push(self.two_of(&what.two_of));
+        }
+        required
+    }
 }
 
 /// Quotes a word. Words contain no quotes, but the query must be safe regardless.
@@ -71,21 +113,23 @@ fn fts5_phrase(phrase: &Phrase) -> String {
     format!("{}{star}", quote(&phrase.words.join(" "), '"'))
 }
 
+const FTS5: Operators = Operators {
+    and: " AND ",
+    or: " OR ",
+    phrase: fts5_phrase,
+};
+
 fn fts5(what: &Match) -> String {
-    let any = |phrases: &[Phrase]| {
-        let list: Vec<String> = phrases.iter().map(fts5_phrase).collect();
-        format!("({})", list.join(" OR "))
-    };
-    let all: Vec<String> = what.all.iter().map(|group| any(group)).collect();
-    let all = if all.is_empty() {
+    let required = FTS5.required(what);
+    let required = if required.is_empty() {
         "\"=\"".to_owned()
     } else {
-        all.join(" AND ")
+        required.join(FTS5.and)
     };
     if what.none.is_empty() {
-        all
+        required
     } else {
-        format!("({all}) NOT {}", any(&what.none))
+        format!("({required}) NOT {}", FTS5.any(&what.none))
     }
 }
 
@@ -125,19 +169,26 @@ fn tsquery_phrase(phrase: &Phrase) -> String {
     format!("({})", words.join(" <-> "))
 }
 
-fn tsquery(workspace: Uuid, what: &Match) -> String {
-    let mut parts = vec![quote(&workspace_word(workspace), '\'')];
-    for group in &what.all {
-        let list: Vec<String> = group.iter().map(tsquery_phrase).collect();
-        parts.push(format!("({})", list.join(" | ")));
-    }
-    for phrase in &what.none {
-        parts.push(format!("!{}", tsquery_phrase(phrase)));
-    }
-    if what.all.is_empty() {
+const TSQUERY: Operators = Operators {
+    and: " & ",
+    or: " | ",
+    phrase: tsquery_phrase,
+};
+
+fn tsquery(what: &Match) -> String {
+    let mut parts = TSQUERY.required(what);
+    if parts.is_empty() {
         parts.push("'='".to_owned());
     }
-    parts.join(" & ")
+    let none = what.none.iter();
+    parts.extend(none.map(|phrase| format!("!{}", tsquery_phrase(phrase))));
+    parts.join(TSQUERY.and)
+}
+
+/// Condition for documents of a workspace.
+fn tsquery_in(workspace: Uuid, what: &Match) -> String {
+    let workspace = quote(&workspace_word(workspace), '\'');
+    format!("{workspace}{}{}", TSQUERY.and, tsquery(what))
 }
 
 fn workspace_word(workspace: Uuid) -> String {
@@ -352,7 +403,7 @@ pub async fn find_documents(
     };
     let words = match c.engine() {
         Engine::Sqlite => fts5(what),
-        Engine::Postgres => tsquery(scope.workspace, what),
+        Engine::Postgres => tsquery_in(scope.workspace, what),
     };
     let q = match (c.engine(), scope.order) {
         (Engine::Sqlite, Order::Newest) => c.q(sqlite_sql!("desc")),
@@ -377,6 +428,114 @@ pub async fn find_documents(
         .await
 }
 
+/// A conversation whose older messages are searched.
+#[derive(Debug, Clone)]
+pub struct ConversationScope {
+    pub workspace: Uuid,
+    pub conversation: Uuid,
+    /// Person who reads the conversation.
+    pub user: Uuid,
+    /// The conversation's term in its documents.
+    pub term: Phrase,
+    /// Exclusive upper bound of message numbers.
+    pub below: i64,
+    /// See `has_most`.
+    pub has_most: bool,
+}
+
+/// Number of messages of a conversation among the newest `MOST_OF` message numbers, which also count events, at which
+/// it probably has most of the workspace's messages.
+const MOST: i64 = 1_000;
+const MOST_OF: i64 = 4_000;
+
+/// Checks whether a conversation has most of the messages before `below`. FTS5 reads the conversation's list of documents
+/// for each word; of a long list, this takes longer than looking up the conversation of each message with the word.
+/// `PostgreSQL` looks up each document anyway.
+pub async fn has_most(c: &mut Conn, conversation: Uuid, below: i64) -> Result<bool, DbError> {
+    if c.engine() == Engine::Postgres {
+        return Ok(false);
+    }
+    let seq: Option<(i64,)> = c
+        .q("select seq from messages where conversation_id = $1 and seq < $2 order by seq desc limit 1 offset $3")
+        .bind(conversation)
+        .bind(below)
+        .bind(MOST - 1)
+        .opt()
+        .await?;
+    Ok(seq.is_some_and(|(seq,)| below - seq <= MOST_OF))
+}
+
+macro_rules! older_sql {
+    ($condition:literal) => {
+        concat!(
+            "select f.rowid & 1099511627775 from search_index f where f.words match $1 \
+             and f.rowid > (select s.no << 40 from search_spaces s where s.workspace_id = $2) \
+             and f.rowid < (select (s.no << 40) + $3 from search_spaces s where s.workspace_id = $2) ",
+            $condition,
+            " order by f.rowid desc limit $4"
+        )
+    };
+}
+
+/// Numbers of matching messages of a conversation before `below`, newest first. They come from the index, so access has to be
+/// checked with `list_readable`.
+pub async fn find_in_conversation(
+    c: &mut Conn,
+    scope: &ConversationScope,
+    what: &Match,
+    below: i64,
+    limit: i64,
+) -> Result<Vec<(i64,)>, DbError> {
+    let mut in_conversation = what.clone();
+    in_conversation.all.push(vec![scope.term.clone()]);
+    let has_most = scope.has_most && c.engine() == Engine::Sqlite;
+    let q = match (c.engine(), has_most) {
+        (Engine::Sqlite, true) => c
+            .q(older_sql!(
+                "and exists (select 1 from messages m where m.conversation_id = $5 and m.seq = (f.rowid & 1099511627775))"
+            ))
+            .bind(fts5(what)),
+        (Engine::Sqlite, false) => c.q(older_sql!("")).bind(fts5(&in_conversation)),
+        (Engine::Postgres, _) => c
+            .q("select f.seq from search_index f where f.words @@ cast($1 as tsquery) and f.workspace_id = $2 and f.seq < $3 \
+                order by f.seq desc limit $4")
+            .planned_anew()
+            .bind(tsquery(&in_conversation)),
+    };
+    let q = q.bind(scope.workspace).bind(below).bind(limit);
+    if has_most {
+        q.bind(scope.conversation).all().await
+    } else {
+        q.all().await
+    }
+}
+
+/// Those of the messages of a conversation that the person can read, in no order.
+pub async fn list_readable(
+    c: &mut Conn,
+    scope: &ConversationScope,
+    seqs: Vec<i64>,
+) -> Result<Vec<Found>, DbError> {
+    let sql = sql_with_numbers!(
+        c,
+        concat!(
+            "select m.seq, m.thread_id, m.created_at from messages m where m.conversation_id = $1 and m.workspace_id = $2 \
+             and m.deleted_at is null and m.kind <> 'notice' and m.state <> 'streaming' and ",
+            is_in_visible_channel!("m.channel_id", "$3"),
+            " and m.seq in"
+        ),
+        4,
+        ""
+    );
+    c.q(sql)
+        .bind(scope.conversation)
+        .bind(scope.workspace)
+        .bind(scope.user)
+        .bind(Json(seqs))
+        .all()
+        .await
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -397,6 +556,7 @@ mod tests {
                 vec![phrase(&["pi"], true)],
             ],
             none: vec![phrase(&["x"], false), phrase(&["y"], false)],
+            ..Match::default()
         };
         assert_eq!(
             fts5(&what),
@@ -405,20 +565,38 @@ mod tests {
         let workspace = Uuid::nil();
         let word = "=w00000000000000000000000000000000";
         assert_eq!(
-            tsquery(workspace, &what),
+            tsquery_in(workspace, &what),
             format!(
                 "'{word}' & (('red' <-> 'apple')) & (('=ca') | ('=cb')) & (('^pi')) & !('x') & !('y')"
             )
         );
         let all = Match::default();
         assert_eq!(fts5(&all), "\"=\"");
-        assert_eq!(tsquery(workspace, &all), format!("'{word}' & '='"));
+        assert_eq!(tsquery_in(workspace, &all), format!("'{word}' & '='"));
         assert_eq!(
             tsvector(workspace, "a = bär =root"),
             format!("'{word}' '^bä' '^bär' 'a':1 '=':2 'bär':3 '=root':4")
         );
         let longer = phrase(&["pine"], true);
         assert_eq!(tsquery_phrase(&longer), "('pine':*)");
+    }
+
+    #[test]
+    fn two_of_some_groups_are_a_condition() {
+        let [a, b, c] = ["a", "b", "c"].map(|word| phrase(&[word], false));
+        let what = Match {
+            all: vec![vec![phrase(&["x"], false)]],
+            two_of: vec![vec![a], vec![b], vec![c]],
+            ..Match::default()
+        };
+        assert_eq!(
+            fts5(&what),
+            r#"("x") AND ((("a") AND ("b" OR "c")) OR (("b") AND ("c")))"#
+        );
+        assert_eq!(
+            tsquery(&what),
+            "(('x')) & (((('a')) & (('b') | ('c'))) | ((('b')) & (('c'))))"
+        );
     }
 
     #[test]

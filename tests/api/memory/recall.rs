@@ -185,3 +185,39 @@ async fn at_most_eight_entries_are_sent() {
     assert_eq!(seen["memories"]["considered"], json!({"user": 10}));
     assert_eq!(list(&seen, "/memories/used").len(), 8);
 }
+
+#[tokio::test]
+async fn words_of_entries_of_an_earlier_version_are_kept() {
+    let mut t = team().await;
+    remember(&t.ada, "The harbor ferry starts at Pier 4711", json!({})).await;
+    let count = t.app.place.count("memory_words").await;
+    t.app.stop().await;
+    let undo: &[&str] = if t.app.place.postgres.is_some() {
+        &[
+            "alter table memory_words drop constraint memory_words_pkey",
+            "alter table memory_words add primary key (workspace_id, word, memory_id)",
+        ]
+    } else {
+        &[
+            "alter table memory_words rename to kept",
+            "create table memory_words (workspace_id uuid not null, word text not null, memory_id uuid not null, \
+             count bigint not null, words bigint not null, primary key (workspace_id, word, memory_id))",
+            "insert into memory_words select workspace_id, word, memory_id, count, words from kept",
+            "drop table kept",
+            "create index memory_words_memory on memory_words (memory_id)",
+        ]
+    };
+    t.app.place.run(undo).await;
+    let forget = "delete from _sqlx_migrations where version = 20261126150500";
+    t.app.place.run(&[forget]).await;
+    t.app.restart(&[]).await;
+    assert_eq!(t.app.place.count("memory_words").await, count);
+    let ada = t.ada.at(&t.app.base);
+    let thread = ada.thread(&t.general, "Root").await;
+    let task = ada
+        .ask(&thread, "@vibe where does the harbor ferry start?")
+        .await;
+    ada.completed(&task).await;
+    let request = t.model().requests().pop().unwrap();
+    assert!(request.all().contains("Pier 4711"));
+}
