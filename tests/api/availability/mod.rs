@@ -32,6 +32,7 @@ mod bodies;
 mod connections;
 mod deletes;
 mod responses;
+mod uploads;
 
 /// Address of every bystander, so that limits reached by an attacker's address do not affect it.
 const BYSTANDER_ADDRESS: [u8; 4] = [127, 0, 77, 1];
