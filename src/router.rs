@@ -15,6 +15,7 @@ use tower_http::{catch_panic::CatchPanicLayer, set_header::SetResponseHeaderLaye
 use utoipa_axum::router::OpenApiRouter;
 
 use crate::{
+    files::UploadBytes,
     http::{ApiError, ErrorCode, assets, encoding, error, requests, serve::Bounds},
     openapi, routes,
     server::{
@@ -92,6 +93,7 @@ pub fn build(state: State, bounds: &Bounds) -> Router {
         )
     };
     let intake = Intake::new(state.clone(), Pool::new(bounds.unsent), bounds.bodies);
+    let upload_bytes = UploadBytes::new(bounds.bodies.upload_bytes, state.config.upload_bytes_max);
     // Browsers accept this header only over HTTPS and log a warning otherwise.
     let opener_policy = state
         .is_https()
@@ -107,6 +109,7 @@ pub fn build(state: State, bounds: &Bounds) -> Router {
         ))
         .layer(middleware::from_fn(refuse_nul))
         .layer(axum::Extension(bounds.bodies.upload_pace))
+        .layer(axum::Extension(upload_bytes))
         .layer(DefaultBodyLimit::disable())
         .layer(middleware::from_fn(encoding::compress))
         .layer(middleware::from_fn_with_state(

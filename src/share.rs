@@ -96,7 +96,6 @@ pub struct Permit<K: Hash + Eq + Clone> {
 }
 
 impl<K: Hash + Eq + Clone> Permit<K> {
-    #[cfg(test)]
     pub fn amount(&self) -> u64 {
         self.amount
     }
@@ -106,13 +105,20 @@ impl<K: Hash + Eq + Clone> Permit<K> {
     /// # Errors
     /// The bound that would be exceeded; the amount is unchanged.
     pub fn grow(&mut self, more: u64) -> Result<(), Exhausted> {
-        let bounds = self.pool.bounds;
+        self.grow_within(more, self.pool.bounds.share)
+    }
+
+    /// Increases the amount, with another maximum for the holder.
+    ///
+    /// # Errors
+    /// As `grow`.
+    pub fn grow_within(&mut self, more: u64, share: u64) -> Result<(), Exhausted> {
         let mut held = self.pool.held();
         let own = held.of.get(&self.holder).copied().unwrap_or(0);
-        if own + more > bounds.share {
+        if own + more > share {
             return Err(Exhausted::Share);
         }
-        if held.total + more > bounds.total {
+        if held.total + more > self.pool.bounds.total {
             return Err(Exhausted::Total);
         }
         held.total += more;
@@ -201,6 +207,15 @@ mod tests {
         drop((ada, bo));
         assert_eq!(pool.held().total, 0);
         assert!(pool.held().of.is_empty());
+    }
+
+    #[test]
+    fn a_permit_can_have_another_maximum_for_its_holder() {
+        let pool = Pool::new(BOUNDS);
+        let mut ada = pool.take("ada", 3).unwrap();
+        assert_eq!(ada.grow_within(2, 4).unwrap_err(), Exhausted::Share);
+        ada.grow_within(1, 4).unwrap();
+        assert_eq!(ada.grow_within(2, 9).unwrap_err(), Exhausted::Total);
     }
 
     #[test]

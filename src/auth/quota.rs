@@ -301,6 +301,15 @@ pub fn file_bytes(files: i64, content_bytes: i64) -> i64 {
     content_bytes.saturating_add(files.saturating_mul(ROW_BYTES))
 }
 
+/// Bytes of content that one more upload can have.
+pub async fn file_bytes_left(c: &mut Conn, workspace: WorkspaceId) -> Result<u64, DbError> {
+    let left = limit(c, BYTES_MAX)
+        .await?
+        .saturating_sub(stored_bytes(c, workspace).await?)
+        .saturating_sub(file_bytes(1, 0));
+    Ok(u64::try_from(left).unwrap_or(0))
+}
+
 /// Adds bytes, which are negative for deletions, to the storage use of uploads.
 pub async fn count_file_bytes(
     c: &mut Conn,

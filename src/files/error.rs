@@ -24,6 +24,12 @@ pub enum FileError {
     Multipart(String),
     #[error("the upload was slower than 64 KiB per 30 s: try again over a faster connection")]
     TooSlow,
+    #[error("too many bytes are being uploaded: try again when other uploads have ended")]
+    InProgress,
+    #[error(
+        "uploads in progress use up the storage of the workspace: try again when they have ended"
+    )]
+    WorkspaceFull,
     #[error("the upload took too long, so its bytes were removed: upload the file again")]
     Expired,
     #[error("the bytes of the file are damaged or missing")]
@@ -61,6 +67,7 @@ impl From<FileError> for ApiError {
                 make(StatusCode::BAD_REQUEST, ErrorCode::InvalidMultipart).param("file")
             }
             E::TooSlow | E::Expired => make(StatusCode::BAD_REQUEST, ErrorCode::UploadTooSlow),
+            E::InProgress | E::WorkspaceFull => ApiError::used_up("upload_bytes", e.to_string()),
             E::TooMany(_) => make(
                 StatusCode::UNPROCESSABLE_ENTITY,
                 ErrorCode::TooManyAttachments,

@@ -13,6 +13,7 @@ mod cleanup;
 mod error;
 mod kind;
 mod name;
+mod permit;
 mod receive;
 mod rows;
 
@@ -21,6 +22,7 @@ pub use cleanup::{CleanupScope, cleanup};
 pub use error::{ATTACHMENTS_MAX, FileError};
 pub use kind::{Delivery, Kind};
 pub use name::clean_name;
+pub use permit::{UploadBytes, UploadPermit};
 pub use receive::{Bounds, Received, receive};
 pub use rows::{
     Attachment, File, NewFile, Stored, attach, count_of_person, delete_loose, erase_unattached,

@@ -15,7 +15,11 @@ use futures::Stream;
 use multer::{Field, Multipart};
 use tokio::time::{Instant, Sleep};
 
-use super::{Blobs, FileError, blobs::CompleteUpload, clean_name};
+use super::{
+    Blobs, FileError, UploadPermit,
+    blobs::{CompleteUpload, Incoming},
+    clean_name,
+};
 
 /// Number of bytes that a client must send per interval, which sets the minimum upload speed. Time in which the
 /// server stores data does not count.
@@ -35,7 +39,9 @@ pub struct Bounds {
 
 /// A completely received upload.
 pub struct Received {
-    pub whole: CompleteUpload,
+    /// `None` if the workspace has no room for the file.
+    pub whole: Option<CompleteUpload>,
+    pub size_bytes: u64,
     pub name: String,
     pub client_id: Option<String>,
 }
@@ -112,12 +118,13 @@ where
     }
 }
 
-/// Reads an upload and stores its bytes. `content_type` is the request's header.
+/// Reads an upload and stores its bytes, which `permit` covers. `content_type` is the request's header.
 ///
 /// # Errors
-/// `Multipart`, `TooLarge`, `Empty`, `TooSlow`, `Io`, `Db`.
+/// `Multipart`, `TooLarge`, `Empty`, `TooSlow`, `InProgress`, `Io`, `Db`.
 pub async fn receive<S, E>(
     blobs: &Blobs,
+    permit: UploadPermit,
     content_type: Option<&str>,
     body: S,
     bounds: Bounds,
@@ -144,7 +151,7 @@ where
         is_too_slow: Arc::clone(&is_too_slow),
     };
     let parts = Multipart::new(paced, boundary);
-    match read_parts(blobs, parts, &room, bounds.bytes_max).await {
+    match read_parts(blobs, permit, parts, &room, bounds.bytes_max).await {
         Err(FileError::Multipart(_)) if is_too_slow.load(Ordering::Relaxed) => {
             Err(FileError::TooSlow)
         }
@@ -158,20 +165,19 @@ fn broken(e: &multer::Error) -> FileError {
 
 async fn read_parts(
     blobs: &Blobs,
+    permit: UploadPermit,
     mut parts: Multipart<'_>,
     room: &AtomicI64,
     bytes_max: u64,
 ) -> Result<Received, FileError> {
-    let (mut file, mut client_id): (Option<(CompleteUpload, String)>, Option<String>) =
-        (None, None);
+    let (mut permit, mut file, mut client_id) = (Some(permit), None, None);
     while let Some(mut part) = parts.next_field().await.map_err(|e| broken(&e))? {
         match part.name() {
             Some("file") if file.is_none() => {
                 let given = file_name(&part);
-                file = Some((
-                    store(blobs, &mut part, room, bytes_max).await?,
-                    clean_name(&given),
-                ));
+                let incoming = blobs.begin(permit.take()).await?;
+                let stored = store(incoming, &mut part, room, bytes_max).await?;
+                file = Some((stored, clean_name(&given)));
             }
             Some("client_id") if client_id.is_none() => {
                 client_id = Some(read_text(&mut part, room).await?);
@@ -185,33 +191,46 @@ async fn read_parts(
             }
         }
     }
-    let (whole, name) =
+    let ((whole, size_bytes), name) =
         file.ok_or_else(|| FileError::Multipart("the part `file` is missing".to_owned()))?;
     Ok(Received {
         whole,
+        size_bytes,
         name,
         client_id,
     })
 }
 
+/// Stores a part, and returns its size. If the workspace has no room for it, removes what was stored and reads the part to its
+/// end: a `client_id` may follow, and a resend gets the first file even if the workspace is full.
 async fn store(
-    blobs: &Blobs,
+    incoming: Incoming,
     part: &mut Field<'_>,
     room: &AtomicI64,
     bytes_max: u64,
-) -> Result<CompleteUpload, FileError> {
-    let mut incoming = blobs.begin().await?;
+) -> Result<(Option<CompleteUpload>, u64), FileError> {
+    let (mut incoming, mut size_bytes) = (Some(incoming), 0);
     while let Some(bytes) = part.chunk().await.map_err(|e| broken(&e))? {
-        if incoming.size_bytes() + bytes.len() as u64 > bytes_max {
+        size_bytes += bytes.len() as u64;
+        if size_bytes > bytes_max {
             return Err(FileError::TooLarge(bytes_max));
         }
-        incoming.write(&bytes).await?;
+        if let Some(open) = &mut incoming {
+            match open.write(&bytes).await {
+                Err(FileError::WorkspaceFull) => incoming = None,
+                written => written?,
+            }
+        }
         taken(room, bytes.len());
     }
-    if incoming.size_bytes() == 0 {
+    if size_bytes == 0 {
         return Err(FileError::Empty);
     }
-    incoming.finish().await
+    let whole = match incoming {
+        Some(incoming) => Some(incoming.finish().await?),
+        None => None,
+    };
+    Ok((whole, size_bytes))
 }
 
 fn taken(room: &AtomicI64, len: usize) {
@@ -279,6 +298,9 @@ mod tests {
     use super::*;
     use crate::{
         db::{DatabaseUrl, Db},
+        files::UploadBytes,
+        ids::{UserId, WorkspaceId},
+        share::PoolBounds,
         storage::BlobSettings,
     };
 
@@ -299,6 +321,12 @@ mod tests {
             pace_within: Duration::from_millis(10),
             bytes_max: 1000,
         };
+        let in_all = PoolBounds {
+            total: 1000,
+            share: 1000,
+        };
+        let upload_bytes = UploadBytes::new(in_all, bounds.bytes_max);
+        let (user, workspace) = (UserId::new(), WorkspaceId::new());
         for sent in [
             "",
             "--b\r\ncontent-dispo",
@@ -309,7 +337,8 @@ mod tests {
             let body = stream::iter([Ok::<_, std::io::Error>(Bytes::from(sent))]);
             let body = body.chain(stream::pending());
             let form = Some("multipart/form-data; boundary=b");
-            let outcome = receive(&blobs, form, body, bounds).await;
+            let permit = upload_bytes.permit(&db, user, workspace);
+            let outcome = receive(&blobs, permit, form, body, bounds).await;
             assert!(matches!(outcome, Err(FileError::TooSlow)), "{sent:?}");
             let left = std::fs::read_dir(dir.join("blobs/tmp")).unwrap().count();
             assert_eq!(left, 0, "{sent:?}");

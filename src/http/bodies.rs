@@ -45,6 +45,8 @@ pub struct BodyBounds {
     pub member_within: Duration,
     /// Limits for concurrent uploads per member, whose bytes go to disk.
     pub uploads: PoolBounds,
+    /// Bytes of uploads that are not committed yet, in total and per member.
+    pub upload_bytes: PoolBounds,
     /// Maximum time for each 64 KiB of an upload.
     pub upload_pace: UploadPace,
     /// Limits for bytes of bodies without a session or key, in total and per address.
@@ -76,6 +78,10 @@ impl Default for BodyBounds {
                 total: 1024,
                 // Equal to the burst of the rate limit.
                 share: 64,
+            },
+            upload_bytes: PoolBounds {
+                total: 4096 * MIB,
+                share: 256 * MIB,
             },
             upload_pace: UploadPace(UPLOAD_PACE_WITHIN),
             anonymous_bytes: PoolBounds {

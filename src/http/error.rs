@@ -247,13 +247,23 @@ impl ApiError {
 
     /// Creates an error with status 503: a memory pool is exhausted, in total or by this person or address.
     pub fn exhausted(exhausted: Exhausted, limit: &'static str) -> Self {
+        let message = match exhausted {
+            Exhausted::Total => Self::overloaded().message,
+            Exhausted::Share => {
+                "too many of your requests are in progress: read their responses, then try again"
+                    .to_owned()
+            }
+        };
+        Self::used_up(limit, message)
+    }
+
+    /// 503: requests in progress use up something.
+    pub fn used_up(limit: &'static str, message: String) -> Self {
         metrics::counter!("openvibe_rate_limited_total", "limit" => limit).increment(1);
-        let mut refusal = Self::overloaded();
-        if exhausted == Exhausted::Share {
-            "too many of your requests are in progress: read their responses, then try again"
-                .clone_into(&mut refusal.message);
+        Self {
+            message,
+            ..Self::overloaded()
         }
-        refusal
     }
 
     #[must_use]

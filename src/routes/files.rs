@@ -12,11 +12,13 @@ use tracing::Instrument;
 use utoipa_axum::{router::OpenApiRouter, routes};
 
 use crate::{
-    auth::{Actor, AuthError, Caller, Scope},
+    auth::{Actor, AuthError, Caller, Scope, quota},
     chat::{ChatError, access, post},
     db::Conn,
     failpoint,
-    files::{self, Bounds, Delivery, File, FileError, Kind, NewFile, Received, Stored},
+    files::{
+        self, Bounds, Delivery, File, FileError, Kind, NewFile, Received, Stored, UploadBytes,
+    },
     http::{
         ApiError,
         bodies::UploadPace,
@@ -58,6 +60,7 @@ async fn upload(
     caller: Caller,
     headers: HeaderMap,
     Extension(UploadPace(pace_within)): Extension<UploadPace>,
+    Extension(upload_bytes): Extension<UploadBytes>,
     request: Request,
 ) -> Result<(StatusCode, Json<File>), ApiError> {
     let workspace = workspace_of(&state, &headers, &caller).await?;
@@ -73,7 +76,8 @@ async fn upload(
         bytes_max: state.config.upload_bytes_max,
         pace_within,
     };
-    let received = files::receive(&state.blobs, content_type, body, bounds).await?;
+    let permit = upload_bytes.permit(&state.db, caller.user, workspace);
+    let received = files::receive(&state.blobs, permit, content_type, body, bounds).await?;
     let client_id = post::parse_client_id(received.client_id.clone())?;
     let tracker = state.tracker.clone();
     // Runs in its own task, so that bytes and row are stored together even if the client disconnects.
@@ -90,7 +94,16 @@ async fn store(
     received: Received,
     client_id: Option<String>,
 ) -> Result<(StatusCode, File), ApiError> {
-    let Received { whole, name, .. } = received;
+    let Received {
+        whole,
+        size_bytes,
+        name,
+        ..
+    } = received;
+    let Some(whole) = whole else {
+        let client_id = client_id.as_deref();
+        return find_first(state, &caller, workspace, size_bytes, client_id).await;
+    };
     let kind = Kind::of(&whole.head, &name);
     let published = state.blobs.publish(whole).await?;
     failpoint!("file_stored");
@@ -126,6 +139,30 @@ async fn store(
             Err(e.into())
         }
     }
+}
+
+/// The response to an upload that its workspace has no room for: the first file if it is a resend.
+async fn find_first(
+    state: &State,
+    caller: &Caller,
+    workspace: WorkspaceId,
+    size_bytes: u64,
+    client_id: Option<&str>,
+) -> Result<(StatusCode, File), ApiError> {
+    let mut c = state.db.read().await?;
+    // Access may have changed during the upload.
+    let actor = caller.enter(&mut c, workspace).await?;
+    actor.require(Scope::ChatWrite)?;
+    if let Some(client_id) = client_id
+        && let Some(known) = post::find_client_id(&mut c, &actor, client_id, PLACE).await?
+    {
+        let stored = files::find(&mut c, FileId(known)).await?;
+        let stored = stored.ok_or(FileError::NotFound)?;
+        return Ok((StatusCode::OK, File::from(stored)));
+    }
+    let size_bytes = i64::try_from(size_bytes).unwrap_or(i64::MAX);
+    quota::check_bytes(&mut c, workspace, quota::file_bytes(1, size_bytes)).await?;
+    Err(FileError::WorkspaceFull.into())
 }
 
 /// Returns true for errors after which the transaction may have been committed.

@@ -93,7 +93,7 @@ pub const METRICS: &[Metric] = &[
         &["limit"],
         Kind::Counter,
         Unit::Count,
-        "requests, sign-ins, and sockets rejected by a limit; `connections`: closed because an address exceeded its share; `bodies`, `unsent`: 503 because a share of memory was exceeded; `slow_readers`: connections whose client read too slowly",
+        "requests, sign-ins, and sockets rejected by a limit; `connections`: closed because an address exceeded its share; `bodies`, `unsent`: 503 because a share of memory was exceeded; `upload_bytes`: 503 because too many bytes were being uploaded; `slow_readers`: connections whose client read too slowly",
     ),
     metric(
         "openvibe_sockets",

@@ -575,6 +575,36 @@ async fn a_resend_returns_the_first_message_and_its_files() {
     );
 }
 
+#[tokio::test]
+async fn a_resent_upload_gets_the_first_file_although_the_workspace_is_full() {
+    let t = team_with(&[("WORKSPACE_BYTES_MAX", "3MiB")]).await;
+    let content = vec![b'x'; 2 * MIB];
+    let file: (&str, &[u8]) = ("name=\"file\"; filename=\"a\"", &content);
+    let named = |client_id: &'static str| ("name=\"client_id\"", client_id.as_bytes());
+    let first = send(&t.ada, multipart(&[file, named("first")])).await;
+    let first = first.is(201);
+    for parts in [[file, named("first")], [named("first"), file]] {
+        let again = send(&t.ada, multipart(&parts)).await;
+        assert_eq!(again.is(200)["id"], first["id"]);
+    }
+    let path = format!("/v1/channels/{}/threads", t.general);
+    let post = json!({"content": "Posted", "client_id": "posted"});
+    t.ada.post(&path, post).await.is(201);
+    for (who, client_id, status, code) in [
+        (&t.ada, "second", 422, "quota_exceeded"),
+        (&t.bo, "first", 422, "quota_exceeded"),
+        (&t.ada, "posted", 409, "client_id_reused"),
+    ] {
+        let rejected = send(who, multipart(&[file, named(client_id)])).await;
+        assert_eq!(rejected.refused(status), code, "{client_id}");
+    }
+    assert_eq!(
+        try_upload(&t.bo, "a", &content).await.refused(422),
+        "quota_exceeded"
+    );
+    until_stored(&t.app.place, 1).await;
+}
+
 /// A server whose cleanup runs continuously.
 async fn tidy_team() -> Team {
     team_with(&[("UPLOAD_ORPHAN_AFTER", "1s")]).await

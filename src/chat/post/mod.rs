@@ -145,17 +145,29 @@ pub async fn claim_client_id(
     if taken == 1 {
         return Ok(None);
     }
-    let (known_place, object): (String, Uuid) = c
+    find_client_id(c, actor, client_id, conversation).await
+}
+
+/// Returns the object that was created under this client ID.
+///
+/// # Errors
+/// `ClientIdReused` if it was created elsewhere; `Db`.
+pub async fn find_client_id(
+    c: &mut Conn,
+    actor: &Actor<'_>,
+    client_id: &str,
+    conversation: &str,
+) -> Result<Option<Uuid>, ChatError> {
+    let known: Option<(String, Uuid)> = c
         .q("select place, object_id from client_ids where workspace_id = $1 and user_id = $2 and client_id = $3")
         .bind(actor.workspace)
         .bind(actor.user)
         .bind(client_id.to_owned())
-        .one()
+        .opt()
         .await?;
-    if known_place == conversation {
-        Ok(Some(object))
-    } else {
-        Err(ChatError::ClientIdReused)
+    match known {
+        Some((place, _)) if place != conversation => Err(ChatError::ClientIdReused),
+        known => Ok(known.map(|(_, object)| object)),
     }
 }
 

@@ -13,7 +13,7 @@ use super::{
 };
 use crate::{
     db::{Conn, Engine, now},
-    files::{FileError, kind::HEAD_BYTES},
+    files::{FileError, UploadPermit, kind::HEAD_BYTES},
     storage::{Blob, BlobStore, LOCAL_BYTES_MAX, directory},
     time::Timestamp,
 };
@@ -27,20 +27,31 @@ enum Orphan {
     Chunks(Blobs, Uuid),
 }
 
-/// Removes the data of an incomplete upload when it is dropped.
-struct Leftover(Option<Orphan>);
+/// Removes the data of an incomplete upload when it is dropped, and then releases the permit for its bytes.
+struct Leftover {
+    orphan: Option<Orphan>,
+    /// `None` for bytes that are moved.
+    permit: Option<UploadPermit>,
+}
 
 impl Leftover {
     /// Disarms the guard, because another guard or a row is now responsible for the data. Overwriting the guard instead
     /// would remove the data.
-    fn keep(mut self) {
-        self.0 = None;
+    fn keep(mut self) -> Option<UploadPermit> {
+        self.orphan = None;
+        self.permit.take()
+    }
+
+    /// Removes the data, of which there is a copy.
+    fn remove(mut self) -> Option<UploadPermit> {
+        self.permit.take()
     }
 }
 
 impl Drop for Leftover {
     fn drop(&mut self) {
-        match self.0.take() {
+        let permit = self.permit.take();
+        match self.orphan.take() {
             // If this fails, the file is already gone or will be removed at the next server start.
             Some(Orphan::File(path)) => drop(std::fs::remove_file(path)),
             Some(Orphan::Chunks(blobs, upload)) => {
@@ -49,6 +60,7 @@ impl Drop for Leftover {
                     if let Err(e) = chunks::remove(&blobs.db, upload).await {
                         tracing::warn!(error = %e, "chunks of an upload are left for the next cleanup");
                     }
+                    drop(permit);
                 });
             }
             None => {}
@@ -96,6 +108,7 @@ pub struct Published {
     pub size_bytes: u64,
     stored_at: Timestamp,
     blobs: Blobs,
+    permit: Option<UploadPermit>,
 }
 
 impl Published {
@@ -115,6 +128,7 @@ impl Published {
             blob,
             size_bytes,
             blobs,
+            permit,
             ..
         } = self;
         if stored_as == Some(blob.upload_id) {
@@ -126,6 +140,7 @@ impl Published {
             if let Err(e) = blobs.discard_bytes(blob).await {
                 tracing::warn!(error = %e, "unused bytes of an upload are left for the next cleanup");
             }
+            drop(permit);
         });
     }
 }
@@ -158,9 +173,11 @@ impl NewBlob {
 }
 
 impl Blobs {
+    /// Begins an upload, whose bytes `permit` covers.
+    ///
     /// # Errors
     /// `Io`.
-    pub async fn begin(&self) -> Result<Incoming, FileError> {
+    pub async fn begin(&self, permit: Option<UploadPermit>) -> Result<Incoming, FileError> {
         let upload = Uuid::now_v7();
         let (sink, orphan) = match self.db.engine() {
             Engine::Sqlite => {
@@ -180,7 +197,10 @@ impl Blobs {
             blobs: self.clone(),
             sink,
             upload,
-            leftover: Leftover(Some(orphan)),
+            leftover: Leftover {
+                orphan: Some(orphan),
+                permit,
+            },
             hash: Sha256::new(),
             size_bytes: 0,
             head: Vec::new(),
@@ -206,39 +226,39 @@ impl Blobs {
             upload_id: upload,
             store: BlobStore::Db,
         };
-        match (written, &self.bucket) {
+        let permit = match (written, &self.bucket) {
             (Some(path), Some(bucket)) if size_bytes > LOCAL_BYTES_MAX => {
                 blob.store = BlobStore::S3;
                 bucket.put_file(&blob.key(), &path, size_bytes).await?;
-                drop(leftover);
+                leftover.remove()
             }
             (Some(path), _) => {
                 blob.store = BlobStore::File;
                 let (directory, hash) = (Arc::clone(&self.directory), blob.hash.clone());
                 blocking(move || directory::publish(&directory, &path, &hash, upload)).await?;
-                leftover.keep();
+                leftover.keep()
             }
             (None, _) => leftover.keep(),
-        }
+        };
         Ok(Published {
             blob,
             size_bytes,
             stored_at: now(),
             blobs: self.clone(),
+            permit,
         })
     }
 }
 
 impl Incoming {
-    pub fn size_bytes(&self) -> u64 {
-        self.size_bytes
-    }
-
     /// # Errors
-    /// `Io`, `Db`.
+    /// `Io`, `Db`; `WorkspaceFull` or `InProgress` if the permit cannot cover these bytes.
     pub async fn write(&mut self, bytes: &[u8]) -> Result<(), FileError> {
-        self.hash.update(bytes);
         self.size_bytes += bytes.len() as u64;
+        if let Some(permit) = &mut self.leftover.permit {
+            permit.cover(self.size_bytes).await?;
+        }
+        self.hash.update(bytes);
         let room = HEAD_BYTES.saturating_sub(self.head.len()).min(bytes.len());
         self.head.extend_from_slice(&bytes[..room]);
         match &mut self.sink {
@@ -249,7 +269,7 @@ impl Incoming {
                     let path = self.blobs.incomplete_path(self.upload);
                     let mut file = File::create_new(&path).await?;
                     // There are no chunks yet, so the previous guard has nothing to remove.
-                    self.leftover.0 = Some(Orphan::File(path.clone()));
+                    self.leftover.orphan = Some(Orphan::File(path.clone()));
                     file.write_all(waiting).await?;
                     self.sink = Sink::File(file, path);
                     return Ok(());

@@ -17,7 +17,7 @@ mod relocate;
 mod remove;
 mod store;
 
-pub(super) use incoming::{CompleteUpload, name_blob};
+pub(super) use incoming::{CompleteUpload, Incoming, name_blob};
 pub use incoming::{NewBlob, Published};
 pub use read::Bytestream;
 pub use relocate::{Moved, Progress};

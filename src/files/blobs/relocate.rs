@@ -126,7 +126,7 @@ impl Blobs {
             }
             stream => stream?,
         };
-        let mut incoming = self.begin().await?;
+        let mut incoming = self.begin(None).await?;
         while let Some(piece) = stream.next().await {
             incoming.write(&piece?).await?;
         }

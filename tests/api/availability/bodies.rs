@@ -15,7 +15,7 @@ use super::{Bystander, connect_from};
 use crate::support::{Person, TestApp, visitor, within};
 
 /// Sends a request with only this part of its body.
-async fn half_sent(
+pub(super) async fn half_sent(
     base: &str,
     address: impl Into<IpAddr>,
     path: &str,
@@ -36,7 +36,7 @@ async fn half_sent(
 }
 
 /// Status and error code of the response.
-async fn refusal(mut tcp: impl AsyncRead + Unpin) -> (u16, String) {
+pub(super) async fn refusal(mut tcp: impl AsyncRead + Unpin) -> (u16, String) {
     let mut text = Vec::new();
     let read = async {
         while !text.ends_with(b"}}") {

@@ -34,6 +34,7 @@ mod deletes;
 mod exports;
 mod responses;
 mod slow_lane;
+mod uploads;
 mod writes;
 
 /// Address of every bystander, so that limits reached by an attacker's address do not affect it.
