@@ -85,6 +85,16 @@ test('unsaved changes survive the end of the session, and are not saved over a n
   expect(kept.kept.size).toBe(0);
 });
 
+test('discarded changes do not come back', () => {
+  const { edit, open, kept } = start();
+  edit.set({ description: 'Mine' });
+  edit.keep();
+  expect(kept.kept.size).toBe(1);
+  edit.discard();
+  edit.dispose();
+  expect([kept.kept.size, open().restored]).toEqual([0, false]);
+});
+
 test('typing during a save is kept', async () => {
   const { edit } = start();
   edit.set({ name: 'Calm' });
