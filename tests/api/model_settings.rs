@@ -489,13 +489,14 @@ async fn a_connection_is_not_tested_again_while_its_test_runs() {
     let slow = Answer::stream().wait(&gate).piece("OK").end();
     t.model().script("target", [slow]);
     let form = other(&t.model().url);
+    let path = path(&t.ada);
     let during = async {
         gate.reached().await;
-        let again = t.ada.put(&path(&t.ada), form.clone()).await;
+        let again = t.ada.put(&path, form.clone()).await;
         assert_eq!(again.refused(409), "still_running");
         gate.open();
     };
-    let first = t.ada.put(&path(&t.ada), form.clone());
+    let first = t.ada.put(&path, form.clone());
     let (first, ()) = futures::future::join(first, during).await;
     assert_eq!(first.is(200)["status"], "ok");
 }
