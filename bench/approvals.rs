@@ -13,7 +13,7 @@ use crate::{
     report::{Table, ms, percentile, say},
 };
 
-/// A workspace can have 200 parked tasks.
+/// Workspaces that share the 1,000 parked tasks, because a workspace can have at most 200.
 const WORKSPACES: usize = 8;
 /// Threads with parked tasks in each workspace.
 const THREADS: usize = 5;

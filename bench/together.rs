@@ -26,7 +26,8 @@ const STOPS: usize = 30;
 /// Tasks of which the CPU time is measured, for each kind in a round.
 const TASKS: usize = 60;
 const LINKS: usize = 5;
-/// Parts of a text that a root has checked. The loop guard counts equal delegations as repetitions.
+/// Parts of a text whose checks a root task delegates, one task each. They differ because the loop guard counts equal
+/// delegations as repetitions.
 const PARTS: [&str; 5] = ["title", "dates", "names", "sources", "tone"];
 /// Branches of the run that is stopped, and tasks that each of them delegates.
 const BRANCHES: usize = 5;

@@ -220,7 +220,7 @@ pub fn parse_duration(text: &str) -> Result<Duration, String> {
     };
     n.checked_mul(ms_per_unit)
         .map(Duration::from_millis)
-        .ok_or_else(|| format!("`{text}` is too long"))
+        .ok_or_else(|| format!("`{text}` is too long: use a shorter duration such as 7d"))
 }
 
 /// Parses a size such as `1000000`, `25MiB`, or `1GiB`; a number without a unit is in bytes.
@@ -386,7 +386,9 @@ fn parse_file(text: &str) -> Result<BTreeMap<String, String>, ConfigError> {
         if !NAMES.contains(&name.as_str())
             && !["ANTHROPIC_API_KEY", "OPENAI_API_KEY"].contains(&name.as_str())
         {
-            return Err(ConfigError::File(format!("`{key}` is not a setting")));
+            return Err(ConfigError::File(format!(
+                "`{key}` is not a setting: check the spelling, or see docs/operations.md"
+            )));
         }
         let text = match value {
             toml::Value::String(s) => s,
@@ -556,7 +558,9 @@ fn parse_window(text: &str) -> Result<Option<u64>, String> {
 fn parse_limit(text: &str) -> Result<Duration, String> {
     let limit = parse_duration(text)?;
     if limit.is_zero() {
-        return Err(format!("`{text}` leaves no time for a reply"));
+        return Err(format!(
+            "`{text}` leaves no time for a reply: use a duration such as 10m"
+        ));
     }
     Ok(limit)
 }

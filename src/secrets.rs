@@ -51,8 +51,8 @@ impl SecretKey {
         let keys: Option<Vec<Self>> = text.split(',').map(Self::parse).collect();
         keys.filter(|keys| keys.len() <= 2).ok_or_else(|| {
             format!(
-                "the value is not {KEY_BYTES} bytes in base64, or two of these separated by a comma: \
-                 `openssl rand -base64 {KEY_BYTES}` generates one"
+                "the value must be {KEY_BYTES} bytes in base64, or two such keys separated by a comma: generate one \
+                 with `openssl rand -base64 {KEY_BYTES}`"
             )
         })
     }

@@ -22,7 +22,7 @@ impl MemoryScope {
 text_enum! {
     /// Scope of a memory entry: the object to which it belongs.
     pub enum MemoryScope {
-        /// A thread or a deep dive.
+        /// The main line of a thread, or a fork.
         Conversation = "conversation",
         /// A person.
         User = "user",

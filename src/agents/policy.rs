@@ -88,8 +88,8 @@ fn check_rules(rules: &[ApprovalRule]) -> Result<(), AgentError> {
         return Ok(());
     }
     let text = format!(
-        "at most {APPROVAL_RULES_MAX} rules, each with an action of 1 to {ACTION_UNITS_MAX} characters, a timeout_s from 1 to \
-         {APPROVAL_TIMEOUT_S_MAX}, and a user_id if it requires specific_user and only then"
+        "at most {APPROVAL_RULES_MAX} rules are allowed; each must have an action of 1 to {ACTION_UNITS_MAX} characters, a timeout_s \
+         from 1 to {APPROVAL_TIMEOUT_S_MAX}, and a user_id if, and only if, it requires specific_user"
     );
     Err(AgentError::Invalid(text, "approval_rules"))
 }
@@ -107,8 +107,9 @@ fn check_domains(domains: &[String]) -> Result<(), AgentError> {
     if domains.len() <= TRUSTED_DOMAINS_MAX && domains.iter().all(fits) {
         return Ok(());
     }
-    let text =
-        format!("at most {TRUSTED_DOMAINS_MAX} domains such as docs.example.com, in lowercase");
+    let text = format!(
+        "at most {TRUSTED_DOMAINS_MAX} domains are allowed, in lowercase, such as docs.example.com"
+    );
     Err(AgentError::Invalid(text, "trusted_domains"))
 }
 

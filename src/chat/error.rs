@@ -62,7 +62,7 @@ pub enum ChatError {
         "a direct message can't be renamed or archived, and its people can't change: start a new one"
     )]
     DirectIsFixed,
-    #[error("{0} has left this workspace and can't read messages here.")]
+    #[error("{0} has left this workspace and can't read messages here")]
     MemberLeft(String),
     #[error("member {0} is not in this workspace")]
     NoSuchMember(String),

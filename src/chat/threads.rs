@@ -136,7 +136,7 @@ fn parse_cursor(cursor: Option<&str>) -> Result<i64, ChatError> {
         .map(|[last_seq]| last_seq)
         .ok_or_else(|| {
             ChatError::Invalid(
-                "the cursor does not belong to a list of threads".to_owned(),
+                "the cursor does not belong to a list of threads: use `next_cursor` of the previous page".to_owned(),
                 "cursor",
             )
         })

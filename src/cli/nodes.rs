@@ -11,7 +11,7 @@ use crate::{
 pub(super) async fn list(config: Config) -> anyhow::Result<()> {
     if matches!(config.database, DatabaseUrl::Sqlite(_)) {
         say(
-            "SQLite belongs to one server: set OPENVIBE_DATABASE_URL to postgres://… to share a database",
+            "SQLite supports only one server: set OPENVIBE_DATABASE_URL to postgres://… to share a database",
         );
         return Ok(());
     }

@@ -32,7 +32,7 @@ pub enum FileError {
     WorkspaceFull,
     #[error("the upload took too long, so its bytes were removed: upload the file again")]
     Expired,
-    #[error("the bytes of the file are damaged or missing")]
+    #[error("the stored file is damaged or missing: upload it again")]
     Damaged,
     #[error("a message can have at most {ATTACHMENTS_MAX} files; this one has {0}")]
     TooMany(usize),

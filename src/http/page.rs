@@ -157,7 +157,7 @@ pub struct List<T> {
     next_cursor: Option<Option<String>>,
 }
 
-/// The items, by reference.
+/// Schema of `List::data`: an array whose items reference the schema of `T`.
 fn items<T: utoipa::ToSchema>() -> Array {
     Array::new(Ref::from_schema_name(T::name()))
 }

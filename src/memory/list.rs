@@ -64,7 +64,7 @@ pub fn parse_cursor(text: Option<&str>) -> Result<Option<MemoryId>, MemoryError>
         return Ok(None);
     };
     text.parse().map(Some).map_err(|_| {
-        let rule = "the cursor does not belong to a list of memories";
+        let rule = "the cursor does not belong to a list of memories: use `next_cursor` of the previous page";
         MemoryError::InvalidQuery(rule.to_owned(), "cursor")
     })
 }

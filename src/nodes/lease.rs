@@ -238,13 +238,13 @@ async fn renew(links: &Links, c: &mut Conn) -> Result<Renewed, DbError> {
         Renewal::Renewed { at } => at,
         Renewal::Replaced => return Ok(Renewed::Ended(LeaseEnd::Replaced)),
         Renewal::Expired { at } => {
-            tracing::warn!("the lease of this node had expired; it rejoins");
+            tracing::warn!("the lease of this node had expired; rejoining");
             rejoin(links);
             result = Renewed::Rejoined;
             at
         }
         Renewal::Missing => {
-            tracing::warn!("the row of this node was deleted; it rejoins");
+            tracing::warn!("the row of this node was deleted; rejoining");
             rejoin(links);
             result = Renewed::Rejoined;
             row::insert(c, node, links.figures()).await?

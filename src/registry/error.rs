@@ -81,7 +81,9 @@ fn describe(denied: &Denied) -> String {
         Denied::NotEncrypted(host) => format!(
             "{host} must be used with https: an operator can permit http with OPENVIBE_MCP_ALLOW"
         ),
-        Denied::Port(host, port) => format!("port {port} of {host} cannot be used"),
+        Denied::Port(host, port) => {
+            format!("port {port} of {host} cannot be used: use an address with a standard port")
+        }
         Denied::NotFound(host) => format!("could not find the host {host}: check the address"),
     }
 }

@@ -147,7 +147,7 @@ pub(super) fn parse_config(
         let problem = match kind {
             RegisteredToolKind::Mcp => "a server needs `url` or `stdio`",
             RegisteredToolKind::Function => {
-                "a function has `description`, `parameters`, and `strict` only"
+                "a function can only have `description`, `parameters`, and `strict`"
             }
         };
         return Err(invalid(problem, "config"));

@@ -249,7 +249,7 @@ async fn has_replied(c: &mut Conn, place: Place, task: &Task) -> Result<bool, Db
         .await
 }
 
-/// The people's messages that can be quoted, which excludes messages to agents. `newest` is sorted from newest
+/// Collects the messages by people that can be quoted, except for those addressed to agents. `newest` is sorted from newest
 /// to oldest.
 fn read(task: &Task, loaded: &Loaded, newest: Vec<HistoryMessage>) -> Reading {
     let context = &loaded.context;

@@ -39,7 +39,8 @@ pub(super) const AGENT_PREFIX: &str = "agent:";
 pub(super) enum Wish {
     /// The client named it.
     Client,
-    /// The agent's profile, for which another model can be substituted; `None` for the default model.
+    /// The agent's profile, with the model that it sets; `None` for the default model. Another model can be substituted if
+    /// the server no longer has this one.
     Agent(Option<String>),
 }
 

@@ -213,7 +213,9 @@ fn parse_cursor(text: &str) -> Result<Timestamp, ApiError> {
         .and_then(|[seconds]| chrono::DateTime::from_timestamp(seconds, 0))
         .and_then(Timestamp::within_years);
     at.ok_or_else(|| {
-        let text = "the cursor does not belong to a list of slots".to_owned();
+        let text =
+            "the cursor does not belong to a list of slots: use `next_cursor` of the previous page"
+                .to_owned();
         ApiError::invalid(ErrorCode::InvalidCursor, text, "cursor")
     })
 }

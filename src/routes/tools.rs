@@ -132,7 +132,7 @@ async fn list_actions(
     let before = before
         .map(|text| {
             cursor::read_id(CURSOR, text).map(ActionId).ok_or_else(|| {
-                let text = "the cursor does not belong to a list of actions".to_owned();
+                let text = "the cursor does not belong to a list of actions: use `next_cursor` of the previous page".to_owned();
                 ApiError::invalid(ErrorCode::InvalidCursor, text, "cursor")
             })
         })

@@ -175,7 +175,7 @@ impl Work {
     async fn obstacle(&self, c: &mut Conn) -> Result<Option<(FailCode, String)>, DbError> {
         if !access::requester_can_run(c, &self.root).await? {
             let text = format!(
-                "Workflow {} stopped: the person who started it can no longer post there or ask agents.",
+                "Workflow {} stopped: the person who started it can no longer post in its channel or ask agents.",
                 self.name
             );
             return Ok(Some((FailCode::NotAllowed, text)));

@@ -124,7 +124,7 @@ impl Work {
         };
         let (workspace, requester) = (self.run.workspace_id, self.run.requested_by);
         if !approval::has_approver(c, workspace, channel, requester, need).await? {
-            let fault = "nobody who can decide can read the channel of the run";
+            let fault = "none of the possible approvers can read the run's channel";
             return Ok(Err(fault.to_owned()));
         }
         let title = step.title.as_deref().map(|title| format!(": {title}"));

@@ -176,7 +176,8 @@ impl Work {
             _ => None,
         };
         if work.post && newest.is_none() {
-            let fault = "the run has no thread yet: add a step that posts a message before";
+            let fault =
+                "the run has no thread yet: add a step before this one that posts a message";
             return Ok(Err(fault.to_owned()));
         }
         let kind = if work.post {

@@ -22,7 +22,7 @@ pub enum ScheduleError {
     #[error("a person can have at most {0} schedules: delete one first")]
     TooManyOwn(i64),
     #[error(
-        "you, or the API key that wrote the prompt, can no longer post there, or ask the agent: change the schedule first"
+        "you, or the API key that wrote the prompt, can no longer post in its channel or ask its agent: change the schedule first"
     )]
     NotAllowed,
     #[error("the previous run of this schedule has not ended yet: wait for it, or stop it")]

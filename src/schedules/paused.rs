@@ -52,7 +52,7 @@ impl PausedRow {
                 } else {
                     ""
                 };
-                format!("{owner}{key} can no longer post there, or ask the agent")
+                format!("{owner}{key} can no longer post in its channel or ask its agent")
             }
         }
     }

@@ -169,8 +169,8 @@ pub fn is_api(path: &str) -> bool {
     path.starts_with("/v1/") || path == MCP_PATH
 }
 
-/// Routes whose handlers take turns themselves: requests of MCP clients read or write, and calls of a model have places of
-/// their own.
+/// Checks for routes whose handlers take turns themselves: an MCP request can be a read or a write, and a request that calls
+/// a model releases its turn before the call, which waits for a slot at the model server instead.
 fn takes_turns(path: &str) -> bool {
     matches!(path, MCP_PATH | "/v1/responses" | "/v1/chat/completions")
 }

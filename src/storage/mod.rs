@@ -89,7 +89,10 @@ impl BlobSettings {
     pub fn known_bucket(&self, known: Option<&str>) -> Result<Bucket, BucketError> {
         let url = known.and_then(|url| BucketUrl::parse(url).ok());
         let unset = || {
-            BucketError::Failed("uploads are in S3, and OPENVIBE_BLOBS_URL is not set".to_owned())
+            BucketError::Failed(
+                "uploads are in S3, and OPENVIBE_BLOBS_URL is not set: set it to their bucket"
+                    .to_owned(),
+            )
         };
         Bucket::new(url.ok_or_else(unset)?, &self.aws)
     }

@@ -424,7 +424,7 @@ impl OpenCall {
         Ok(usage)
     }
 
-    /// Returns the end of the call, for a transaction of the caller, which must then discard the call.
+    /// Returns the end of the call, with the outcome and usage so far. Does not store it.
     pub fn ended(&self) -> EndedCall {
         let received = lock(&self.received);
         let is_used = matches!(received.request, Request::Sent | Request::Accepted);

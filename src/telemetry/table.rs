@@ -211,7 +211,7 @@ pub const METRICS: &[Metric] = &[
         &[],
         Kind::Gauge,
         Unit::Count,
-        "write commands waiting for their batch; beyond 2,048 per writer, further commands wait outside the queue and then fail with 503",
+        "write commands waiting for their batch; beyond 2,048 per writer, and 512 of a workspace, further commands wait outside the queue and then fail with 503",
     ),
     metric(
         "openvibe_db_batch_size",

@@ -52,7 +52,7 @@ impl<'a> Arguments<'a> {
         self.get(name)
             .map(|value| {
                 let text = value.as_str().map(str::trim);
-                text.ok_or_else(|| bad(format!("`{name}` is not a text")))
+                text.ok_or_else(|| bad(format!("`{name}` is not a string")))
             })
             .transpose()
     }
@@ -70,9 +70,9 @@ impl<'a> Arguments<'a> {
             Some(Value::String(texts)) => texts.split(',').collect(),
             Some(Value::Array(texts)) => {
                 let texts: Option<Vec<&str>> = texts.iter().map(Value::as_str).collect();
-                texts.ok_or_else(|| bad(format!("`{name}` is not a list of texts")))?
+                texts.ok_or_else(|| bad(format!("`{name}` is not a list of strings")))?
             }
-            Some(_) => return Err(bad(format!("`{name}` is not a list of texts"))),
+            Some(_) => return Err(bad(format!("`{name}` is not a list of strings"))),
         };
         if texts.len() > max {
             return Err(bad(format!("`{name}` has more than {max} entries")));
@@ -88,7 +88,8 @@ impl<'a> Arguments<'a> {
             Some(Value::Array(sentences)) => sentences.iter().map(Value::as_str).collect(),
             Some(_) => None,
         };
-        let sentences = sentences.ok_or_else(|| bad(format!("`{name}` is not a list of texts")))?;
+        let sentences =
+            sentences.ok_or_else(|| bad(format!("`{name}` is not a list of strings")))?;
         let ListLimits {
             entries_max,
             chars_max,

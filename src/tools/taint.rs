@@ -37,7 +37,7 @@ pub async fn list(c: &mut Conn, task: TaskId) -> Result<Vec<ActionSource>, DbErr
         .collect())
 }
 
-/// Adds texts that taint a task.
+/// Adds sources that taint a task; sources that are already stored are skipped.
 pub async fn add(c: &mut Conn, task: TaskId, taints: &[ActionSource]) -> Result<(), DbError> {
     for taint in taints {
         c.q("insert into task_taints (task_id, kind, source_id, label) values ($1, $2, $3, $4) on conflict do nothing")

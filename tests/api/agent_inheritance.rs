@@ -1177,7 +1177,7 @@ async fn the_operator_limits_the_number_and_size_of_a_workspaces_agents() {
         .send(reqwest::Method::POST, "/v1/files", &typed, Some(file))
         .await;
     assert_eq!(refused.refused(422), "quota_exceeded");
-    // The conversation continues.
+    // Messages can still be posted.
     t.ada.start(&t.general, "Still here").await;
     t.ada
         .delete(&format!("{}?permanent=true", path(&fifth)))

@@ -623,7 +623,7 @@ async fn a_backup_of_an_earlier_version_is_migrated() {
     );
 }
 
-/// Numbers that the restored data of version 0.1 must have.
+/// Queries on the restored data of version 0.1, with the expected results.
 const OLD_DATA: &[(&str, i64)] = &[
     ("select count(*) from messages", 44),
     (

@@ -528,7 +528,7 @@ async fn posting_is_impossible_after_the_only_member_has_left() {
         assert_eq!(error["error"]["code"], "member_left");
         assert_eq!(
             error["error"]["message"],
-            "Bo has left this workspace and can't read messages here."
+            "Bo has left this workspace and can't read messages here"
         );
     }
     t.bo.act(&accept).await.ok();

@@ -547,8 +547,8 @@ async fn a_resent_request_returns_the_first_work() {
     t.bo.completed(&text(&first, "/task/id")).await;
 }
 
-/// Starts work until the server ends at a failpoint, repeats the request after a restart, and checks that each turn and the draft
-/// exist once.
+/// Starts a collaboration, which makes the server exit at a failpoint. Repeats the request after a restart, and checks that each
+/// turn and the draft exist exactly once.
 async fn crash(p: &Prepared, root: &str, failpoint: &str) {
     p.model.script("resolver", [result(), result()]);
     let server = TestProcess::start(&p.place, &p.model, &[("FAILPOINT", failpoint)]).await;

@@ -93,6 +93,7 @@ async fn a_workspace_and_a_person_can_test_one_model_at_a_time() {
     let own = json!({"name": "Another"});
     let own = t.ada.post("/v1/workspaces", own).await.is(201);
     let elsewhere = t.ada.in_workspace(&id(&own));
+    let ada = t.ada.in_workspace(&t.ada.workspace);
     let eve = t.app.founder("Eve").await;
     let gate = Gate::new();
     let slow = Answer::stream().wait(&gate).piece("OK").end();
@@ -100,7 +101,7 @@ async fn a_workspace_and_a_person_can_test_one_model_at_a_time() {
         .script("target", [slow, Answer::text("OK"), Answer::text("OK")]);
     let during = async {
         gate.reached().await;
-        for who in [&t.ada, &cy, &elsewhere] {
+        for who in [&ada, &cy, &elsewhere] {
             let reply = who.post("/v1/model-test", json!({})).await;
             assert_eq!(reply.refused(409), "still_running");
         }
@@ -108,7 +109,7 @@ async fn a_workspace_and_a_person_can_test_one_model_at_a_time() {
         assert_eq!(other["ok"], true, "{other}");
         gate.open();
     };
-    let (first, ()) = join(test(&t.ada, json!({})), during).await;
+    let (first, ()) = join(test(&ada, json!({})), during).await;
     assert_eq!(first["ok"], true, "{first}");
     assert_eq!(test(&cy, json!({})).await["ok"], true);
 }

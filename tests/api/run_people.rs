@@ -364,7 +364,7 @@ async fn an_approval_fails_if_nobody_who_can_decide_reads_the_channel() {
         let flow = flow(&t.bo, name, json!([step])).await;
         let run = start(&t.bo, &flow, json!({"channel_id": private})).await;
         let failed = reaches(&t.bo, &run, "failed").await;
-        let error = "nobody who can decide can read the channel of the run";
+        let error = "none of the possible approvers can read the run's channel";
         assert_eq!(failed["steps"][0]["error"], error);
         let run = start(&t.bo, &flow, json!({"channel_id": t.general})).await;
         reaches(&t.bo, &run, "waiting").await;

@@ -176,7 +176,7 @@ async fn transient_failures_of_the_server_are_retried_by_their_code() {
             "{state}"
         );
     }
-    // Any other failure ends the command, after an attempt in a batch and one of its own.
+    // Any other failure is final after two attempts: one in a batch, and one in a transaction of its own.
     let failed = call("23514").await.unwrap_err();
     assert!(matches!(failed, DbError::Sql(_)), "{failed}");
     assert_eq!(call("23514").await.unwrap(), 48);

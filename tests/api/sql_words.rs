@@ -367,7 +367,7 @@ fn read(folder: &str, extension: &str, into: &mut Vec<(String, String)>) {
 struct Schema {
     columns: BTreeMap<String, BTreeSet<String>>,
     enums: BTreeMap<String, BTreeSet<String>>,
-    /// Tables by the aliases of all statements.
+    /// Tables by alias, collected from all statements.
     aliases: Tables,
 }
 

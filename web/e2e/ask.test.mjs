@@ -184,7 +184,7 @@ test('mentions of an inactive agent are plain text; the default agent cannot be 
   await off.click();
   await page.getByRole('note').getByText('Inactive.').waitFor();
   await side(ada).getByRole('button', { name: 'Coder' }).click();
-  await panel.getByText('Turned off').waitFor();
+  await panel.getByText('Inactive').waitFor();
   await composer(bo).fill('@co');
   await bo.page.waitForFunction(
     () => ![...document.querySelectorAll('[role=option]')].some((o) => o.textContent.includes('Coder')),

@@ -133,7 +133,7 @@ test('the reply has a step for each question, with its answer', async () => {
   await lead(bo)
     .getByRole('button', { name: /^Asked Coder/ })
     .click();
-  const answer = lead(bo).getByRole('region', { name: 'Answer of Coder' });
+  const answer = lead(bo).getByRole('region', { name: 'Answer from Coder' });
   assert.equal(await answer.textContent(), 'We launch on Monday.');
   // The toolbar of a message that has the focus covers what is above it.
   await bo.page.evaluate(() => document.activeElement.blur());

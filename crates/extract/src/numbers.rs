@@ -41,7 +41,7 @@ fn one(word: &str) -> Option<String> {
 /// Numbers of a text in every form in which another text can repeat them.
 pub fn numbers(text: &str) -> BTreeSet<String> {
     let words: Vec<&str> = text.split_whitespace().collect();
-    // `12 000`.
+    // A space can separate thousands, as in `12 000`, so each pair of adjacent numbers also counts as one number.
     let pairs =
         words.windows(2).filter_map(|pair| one(pair[0])?.parse::<u64>().ok().zip(one(pair[1])));
     let pairs = pairs.map(|(first, second)| format!("{first}{second}"));

@@ -87,7 +87,7 @@ impl Reading {
         let people = People::new(material);
         let mut found: Vec<Unit> = Vec::new();
         for (place, counts, sentences) in read {
-            // A line in another of the four languages is read in its own.
+            // A line in a supported language that differs from the conversation's is read in its own language.
             let own =
                 if language == Language::Other { language } else { counts.line_language(language) };
             let first = found.len();

@@ -120,7 +120,7 @@ tools! {
         /// Always empty: this server has no vector stores.
         #[serde(default)]
         vector_store_ids: Vec<String>,
-        /// 1 to 50: limits the hits of searches, also of decisions and action items.
+        /// Maximum number of hits of each search, including searches for decisions and action items; 1 to 50.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         max_num_results: Option<u32>,
         #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -290,7 +290,7 @@ impl Start {
             .filter(|from| std::mem::discriminant(from) == std::mem::discriminant(&first))
             .ok_or_else(|| {
                 ChatError::Invalid(
-                    "the cursor does not belong to a search in this order".to_owned(),
+                    "the cursor does not belong to a search in this order: use `next_cursor` of the previous page".to_owned(),
                     "cursor",
                 )
             })

@@ -18,12 +18,11 @@ const SHORT_UNITS_MAX: usize = 200;
 /// Maximum number of objects around the resolution.
 const WRAPPED_MAX: usize = 3;
 
-/// Fields of an answer, with each text on one line. Only the structure is validated.
+/// Fields of an answer, with each text on one line and without blank list entries. Only the structure is validated.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Raw {
     pub headline: String,
     pub conclusion: String,
-    /// Key points. In all lists, the texts of entries are not blank.
     pub key_points: Vec<RawItem>,
     pub action_items: Vec<RawItem>,
     pub open_questions: Vec<RawItem>,

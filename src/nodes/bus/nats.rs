@@ -232,7 +232,7 @@ fn set_up(is_up: &AtomicBool, on_change: &Arc<dyn Fn(bool) + Send + Sync>, up: b
     if up {
         tracing::info!("connected to NATS");
     } else {
-        tracing::warn!("NATS is unavailable; using NOTIFY of PostgreSQL");
+        tracing::warn!("NATS is unavailable; using PostgreSQL NOTIFY");
     }
     on_change(up);
 }

@@ -130,7 +130,7 @@ pub(super) async fn receive(links: Links, listener: PgListener, shutdown: Cancel
         };
         tracing::warn!(
             cause = lost,
-            "notifications of PostgreSQL stopped; listening again"
+            "PostgreSQL notifications stopped; listening again"
         );
         set_listens(&links, false);
         current = None;

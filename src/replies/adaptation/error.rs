@@ -14,7 +14,9 @@ pub enum AdaptationError {
     Off,
     #[error("{0}")]
     Invalid(String, &'static str),
-    #[error("the cursor does not belong to a list of adaptation states")]
+    #[error(
+        "the cursor does not belong to a list of adaptation states: use `next_cursor` of the previous page"
+    )]
     InvalidCursor,
     #[error(
         "this workspace has no language model, which a reflection needs: ask an admin to set one up"

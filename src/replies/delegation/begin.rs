@@ -206,7 +206,7 @@ async fn check_limits(
     }
     if caller.depth >= TREE_DEPTH_MAX {
         return limit(format!(
-            "the limit is {TREE_DEPTH_MAX} delegations one below the other"
+            "the limit is {TREE_DEPTH_MAX} levels of delegation"
         ));
     }
     if queue::count_work(c, caller.root_task_id).await? >= TREE_TASKS_MAX {
@@ -231,7 +231,7 @@ async fn target_of(
     handle: &str,
 ) -> Result<InvocableAgent, CallError> {
     let unknown = || {
-        let text = format!("there is no agent `{handle}` to ask: use a handle of the list");
+        let text = format!("there is no agent `{handle}` to ask: use a handle from the list");
         refusal(ToolErrorCode::NotFound, text)
     };
     let (workspace, requester) = (caller.workspace_id, caller.requested_by);
@@ -255,7 +255,7 @@ async fn target_of(
         .await?
         .contains(&named.id)
     {
-        let text = format!("`{handle}` already waits for this task");
+        let text = format!("`{handle}` is already waiting for this task");
         return Err(refusal(ToolErrorCode::NotAllowed, text));
     }
     if !access::requester_can_post(c, caller).await? {

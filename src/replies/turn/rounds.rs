@@ -953,7 +953,8 @@ impl ReplyHandler {
     ) -> Result<Option<RoundEnd>, Abort> {
         let mut c = self.db.read().await?;
         let text = texts::find(&mut c, action.arguments_id).await?;
-        // A person has approved the whole URL. Otherwise, only its host was checked, which can redirect anywhere.
+        // Redirects are unrestricted if the task has seen only its requester's own messages, or if a person has approved the
+        // whole URL. Otherwise, only the host was checked, and it could redirect anywhere.
         let is_free = action.sources.0.is_empty() || action.granted_by == Some(GrantedBy::Person);
         let trusted = policy::find(&mut c, run.lease.workspace)
             .await?
@@ -1005,7 +1006,7 @@ impl ReplyHandler {
             }
             Some(Ok(Err(CallError::Fault { fault, taints }))) => Ran::Failed(fault, taints),
             Some(Ok(Err(CallError::Db(e)))) if is_read => {
-                tracing::warn!(error = %e, "a call of a tool failed");
+                tracing::warn!(error = %e, "a tool call failed");
                 Ran::failed(ToolErrorCode::ToolFailed)
             }
             Some(Err(_)) if is_read => Ran::failed(ToolErrorCode::ToolTimeout),

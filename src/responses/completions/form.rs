@@ -195,7 +195,7 @@ impl CreateChatCompletion {
                 return Err(ResponseError::unsupported(format!("tools[{n}].type"), text));
             }
             if tool.is_object() && !tool["function"].is_object() {
-                let text = "a tool needs the object `function`, which has its name";
+                let text = "a tool needs a `function` object with a name";
                 return Err(ResponseError::invalid(format!("tools[{n}]"), text));
             }
             flat.push(flattened(tool, "function"));
@@ -286,7 +286,7 @@ fn flat_choice(choice: &Value) -> Value {
 fn read_stop(stop: Option<&Value>) -> Result<Vec<String>, ResponseError> {
     let invalid = || {
         let text = format!(
-            "stop must be 1 to {STOPS_MAX} texts of 1 to {STOP_UNITS_MAX} characters, or null"
+            "stop must be 1 to {STOPS_MAX} strings of 1 to {STOP_UNITS_MAX} characters, or null"
         );
         ResponseError::invalid("stop", text)
     };

@@ -79,7 +79,7 @@ fn version_before(cursor: Option<String>) -> Result<Option<i64>, ApiError> {
             let version = cursor.parse::<i64>().ok();
             let is_ours = |n: &i64| *n > 0 && n.to_string() == cursor;
             version.filter(is_ours).ok_or_else(|| {
-                let text = "the cursor is not from a list of versions: use `next_cursor` of the previous page".to_owned();
+                let text = "the cursor does not belong to a list of versions: use `next_cursor` of the previous page".to_owned();
                 ApiError::invalid(ErrorCode::InvalidCursor, text, "cursor")
             })
         })

@@ -125,7 +125,9 @@ const CURSOR: &str = "runs";
 /// 400 for a cursor of another list.
 fn parse_cursor(text: &str) -> Result<RunId, ApiError> {
     cursor::read_id(CURSOR, text).map(RunId).ok_or_else(|| {
-        let text = "the cursor does not belong to a list of runs".to_owned();
+        let text =
+            "the cursor does not belong to a list of runs: use `next_cursor` of the previous page"
+                .to_owned();
         ApiError::invalid(ErrorCode::InvalidCursor, text, "cursor")
     })
 }

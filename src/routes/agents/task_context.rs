@@ -305,8 +305,8 @@ fn hide_personal(
         let what = match part.block {
             Block::About => "USER.md",
             Block::System(SystemPartName::Adaptation) => "adaptation",
-            Block::Call => "call of a tool",
-            Block::Result => "result of a tool",
+            Block::Call => "tool call",
+            Block::Result => "tool result",
             _ => continue,
         };
         if part.action.is_some_and(|action| readable.contains(&action)) {

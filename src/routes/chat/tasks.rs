@@ -95,7 +95,7 @@ fn parse_cursor(text: &str) -> Result<TaskId, ApiError> {
         )))
     });
     parts.ok_or_else(|| {
-        let text = "the cursor does not belong to a list of the newest tasks".to_owned();
+        let text = "the cursor does not belong to a list of the newest tasks: use `next_cursor` of the previous page".to_owned();
         ApiError::invalid(ErrorCode::InvalidCursor, text, "cursor")
     })
 }

@@ -71,7 +71,7 @@ pub(in crate::routes) async fn list_decisions(
             let before = decisions::parse_cursor(query.cursor.as_deref()).ok_or_else(|| {
                 ApiError::invalid(
                     ErrorCode::InvalidCursor,
-                    "the cursor does not belong to a list of decisions".to_owned(),
+                    "the cursor does not belong to a list of decisions: use `next_cursor` of the previous page".to_owned(),
                     "cursor",
                 )
             })?;

@@ -28,7 +28,7 @@ pub(super) fn take_id<Id: FromStr<Err = IdError>>(
     let malformed = |text: String| ApiError::malformed_field(text, name.to_owned());
     match arguments.remove(name) {
         Some(Value::String(text)) => text.parse().map_err(|e: IdError| malformed(e.to_string())),
-        Some(_) => Err(malformed(format!("`{name}` is not a text"))),
+        Some(_) => Err(malformed(format!("`{name}` is not a string"))),
         None => Err(malformed(format!("missing field `{name}`"))),
     }
 }

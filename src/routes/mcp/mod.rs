@@ -1,4 +1,4 @@
-//! `POST /mcp`: a server of the Model Context Protocol, for programs with an API key such as editors.
+//! `POST /mcp`: a Model Context Protocol server for programs, such as editors, that have an API key.
 //!
 //! Requests are independent: there are no sessions, and responses are JSON. A tool behaves like the corresponding API route,
 //! with the same access checks, limits, and errors. `rmcp` implements the protocol; `server::origin` checks `Host` and

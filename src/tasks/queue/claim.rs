@@ -341,7 +341,7 @@ impl Lost {
 
 pub async fn lost(c: &mut Conn) -> Result<Vec<Lost>, DbError> {
     let at = dialect::clock(c).await?;
-    // Nil IDs, as in `Task::queued_target`.
+    // A task whose thread does not exist yet gets the UUID of its root as thread ID, as in `Task::queued_target`.
     let sql = sql_with_texts!(
         c,
         "select id, workspace_id, lease_token, kind, agent_id, agent_version, channel_id, coalesce(thread_id, root_task_id) as thread_id, \

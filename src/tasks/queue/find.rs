@@ -256,8 +256,8 @@ pub async fn active_replay(
     .await
 }
 
-/// Condition for completed replies of the agent `$1`, outside of runs, that the person `$2` can read and that were not deleted;
-/// the trigger message must not be deleted either.
+/// Condition on completed replies of the agent `$1`, outside of runs, that the person `$2` can read. Neither they nor their
+/// trigger messages were deleted.
 macro_rules! is_readable_reply {
     () => {
         concat!(

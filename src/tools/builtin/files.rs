@@ -99,7 +99,7 @@ fn check_text(file: &Stored) -> Result<(), ToolFault> {
     if file.about.is_text() {
         return Ok(());
     }
-    let text = format!("{} is not a text", one_line(&file.about.name));
+    let text = format!("{} is not a text file", one_line(&file.about.name));
     Err(ToolFault::new(ToolErrorCode::Unreadable, text))
 }
 

@@ -13,7 +13,7 @@ pub struct NatsServer {
 }
 
 impl NatsServer {
-    /// Starts Debian's server, without `JetStream`.
+    /// Starts the installed `nats-server` on a free port, without `JetStream`.
     pub async fn start() -> Self {
         let dir = std::env::temp_dir().join(format!("openvibe-nats-{}", uuid::Uuid::now_v7()));
         std::fs::create_dir_all(&dir).unwrap();

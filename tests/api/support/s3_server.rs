@@ -58,7 +58,7 @@ async fn server() -> &'static Value {
 }
 
 impl S3 {
-    /// An empty prefix.
+    /// Returns a new prefix in the bucket of the test server, without objects.
     pub async fn new() -> Self {
         static MADE: AtomicU64 = AtomicU64::new(0);
         let server = server().await.clone();

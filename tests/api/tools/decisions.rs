@@ -368,7 +368,8 @@ async fn play(c: &mut Conn, world: &World, seed: u64) -> Result<(u64, Vec<String
     Ok((case.presses, case.wrong))
 }
 
-/// Rules of the agent by number: 0 unused, 1 after an admin tightened them, then those of the cases.
+/// Sets up the people and the agent's rules. In `rules`, 0 is not used, 1 applies after an admin has tightened the rules, and
+/// each case starts with one of the others.
 async fn world(b: &Bench, cat: &Person, vera: &Person) -> World {
     let rule = |requires: Approver, user_id: Option<UserId>| ApprovalRule {
         action: "mcp:mail.*".to_owned(),

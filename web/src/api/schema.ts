@@ -6690,7 +6690,7 @@ export interface components {
         /**
          * @description Scope of a memory entry: the object to which it belongs.
          *
-         *     `conversation`: A thread or a deep dive.
+         *     `conversation`: The main line of a thread, or a fork.
          *
          *     `user`: A person.
          *
@@ -9047,7 +9047,7 @@ export interface components {
             vector_store_ids?: string[];
             /**
              * Format: int32
-             * @description 1 to 50: limits the hits of searches, also of decisions and action items.
+             * @description Maximum number of hits of each search, including searches for decisions and action items; 1 to 50.
              */
             max_num_results?: number | null;
             ranking_options?: components["schemas"]["RankingOptions"] | null;
@@ -9860,7 +9860,7 @@ export interface components {
             vector_store_ids?: string[];
             /**
              * Format: int32
-             * @description 1 to 50: limits the hits of searches, also of decisions and action items.
+             * @description Maximum number of hits of each search, including searches for decisions and action items; 1 to 50.
              */
             max_num_results?: number | null;
             ranking_options?: components["schemas"]["RankingOptions"] | null;
@@ -19052,7 +19052,7 @@ export interface operations {
                 /**
                  * @description Scope of a memory entry: the object to which it belongs.
                  *
-                 *     `conversation`: A thread or a deep dive.
+                 *     `conversation`: The main line of a thread, or a fork.
                  *
                  *     `user`: A person.
                  *

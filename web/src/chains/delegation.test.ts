@@ -161,7 +161,7 @@ describe('on screen', () => {
     screen.show(Step, { action: asked });
     await fireEvent.click(page.getByRole('button', { name: 'Asked an agent' }));
     expect(await page.findByText('Draft the note.')).toBeTruthy();
-    expect(page.getByRole('region', { name: 'Answer of Coder' }).textContent).toBe('The note.');
+    expect(page.getByRole('region', { name: 'Answer from Coder' }).textContent).toBe('The note.');
     expect(page.getByRole('button', { name: 'Asked Coder' })).toBeTruthy();
   });
   test('arrow keys follow the levels of the tree', async () => {

@@ -23,7 +23,7 @@ export interface MessageRow {
   unsent: Unsent | null;
   /** Trigger message of a reply, unless it is directly above. */
   replyTo: Message | null;
-  /** Failure notice for a trigger message that got a reply later. */
+  /** True for a failure notice whose trigger message got a reply later. */
   settled: boolean;
 }
 /** A reply that has no text yet: its row is reserved until the message arrives. */

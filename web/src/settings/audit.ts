@@ -202,7 +202,7 @@ export const ACTIONS: Record<AuditAction, Action> = {
     describe: (e) => `had an agent run the approved action ${text(e.data, 'function')}`,
   },
   'action.settled': {
-    name: 'Action settled',
+    name: 'Action outcome confirmed',
     describe: (e) =>
       `stated that the action ${text(e.data, 'function')} of an agent ${text(e.data, 'outcome') === 'happened' ? 'happened' : 'did not happen'}`,
   },

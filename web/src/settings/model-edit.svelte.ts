@@ -50,7 +50,7 @@ export class ModelEdit {
     this.address = found.base_url;
     this.#clear();
   }
-  /** True if the stored key is for the server in the form: the key of another one is never sent to it. */
+  /** True if the stored key belongs to the server in the form. A key is never sent to any other server. */
   readonly keepsKey = $derived.by(() => {
     const { key_set, provider, base_url } = this.#stored;
     if (!key_set || this.provider !== provider) return false;

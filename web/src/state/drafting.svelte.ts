@@ -133,7 +133,7 @@ export class Drafting extends DraftSync {
 
   // --- post ---
 
-  /** The card, once it is in the thread; null if it was not posted and nothing changed. */
+  /** Publishes the resolution. Returns the resolution message; null if it was not posted. */
   async post(): Promise<Message | null> {
     if (this.posting || this.problems.length || this.clash || this.phase !== 'editing') return null;
     this.posting = true;

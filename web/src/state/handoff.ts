@@ -52,5 +52,5 @@ export async function handTo(
 export async function moveOn(s: Responder, conversation: ConversationRef, deps: BindingDeps): Promise<void> {
   const change = s.auto ? { agent_id: s.id } : { agent_id: s.id, auto_reply: false };
   if (await rebind(conversation, change, deps))
-    deps.ui.announce(`${s.name} now replies here in version ${s.newest}`);
+    deps.ui.announce(`Version ${s.newest} of ${s.name} now replies here`);
 }

@@ -52,7 +52,7 @@ export class Sync {
   typing(place: string): void {
     this.#socket.typing(place);
   }
-  /** Deltas of a thread or fork are sent only to its subscribers. */
+  /** Subscribes to the deltas of a thread or fork, which are sent only to subscribers. Returns a function that unsubscribes. */
   watch(place: string): () => void {
     void this.#socket.subscribe(place);
     return () => {
@@ -61,7 +61,7 @@ export class Sync {
       this.dropStale();
     };
   }
-  /** Requests the events of a channel. Resolves when they arrive; null if they do already. */
+  /** Subscribes to the events of a channel. The promise resolves once they arrive; null if they already arrive. */
   open(channel: string): Promise<void> | null {
     const opened = this.#socket.subscribe(channel);
     this.#ws.channels.active.delete(channel);

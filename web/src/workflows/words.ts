@@ -48,7 +48,7 @@ export const OPS: Record<StepOf<'condition'>['op'], string> = {
   model_says: 'a model says yes to',
 };
 /** Effect of a denied approval without a jump. */
-export const CANCELED = 'the run is canceled';
+export const CANCELED = 'the run is stopped';
 /** Label of the value that a text is compared with. */
 export const WITH: Record<StepOf<'condition'>['op'], string> = {
   contains: 'Text to find',

@@ -38,7 +38,7 @@ impl CatchUpOptions {
 #[derive(Debug, thiserror::Error)]
 pub enum CatchUpError {
     #[error(
-        "a model summarizes {MESSAGES_MIN} new messages or more, not {0}: read them, or use GET"
+        "a model only summarizes {MESSAGES_MIN} or more new messages, and there are {0}: read them, or use GET for a summary without a model"
     )]
     TooFew(usize),
     #[error(transparent)]
