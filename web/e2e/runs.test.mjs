@@ -228,6 +228,7 @@ test('the list has filters, and follows what happens', async () => {
   await filter(ada, 'Status').selectOption('Waiting');
   // Until the filtered list has loaded, all runs are shown.
   await rows(ada).nth(10).waitFor({ state: 'detached' });
+  await rows(ada).nth(9).waitFor();
   assert.equal(await rows(ada).count(), 10);
   await ada.page.reload();
   await rows(ada).nth(9).waitFor();
