@@ -224,6 +224,8 @@ async fn the_time_to_make_a_response_is_not_taken_from_the_time_to_read_it() {
     serving.spawn(async move {
         serve(listener, router, &bounds, CancellationToken::new()).await;
     });
+    // Fails if another test has already installed it.
+    drop(rustls::crypto::ring::default_provider().install_default());
     let client = reqwest::Client::builder().no_proxy().build().unwrap();
     let read = within("the response", client.get(base).send()).await;
     let body = within("the body", read.unwrap().bytes()).await;

@@ -443,6 +443,8 @@ async fn admins_of_the_oldest_workspace_see_all_nodes() {
         return;
     }
     let p = Pair::over_notify().await;
+    p.first.knows_ready_peer().await;
+    p.second.knows_ready_peer().await;
     let nodes = p.ada.get("/v1/nodes").await.ok();
     let nodes = list(&nodes, "/data");
     let names: Vec<String> = nodes.iter().map(|node| text(node, "/name")).collect();
@@ -470,6 +472,7 @@ async fn a_stopping_node_hands_its_clients_over() {
         return;
     }
     let mut p = Pair::over_notify().await;
+    p.second.knows_ready_peer().await;
     let mut bo = p.bo.socket().await;
     let thread = p.ada.thread(&p.general, "Root").await;
     seqs_through(&mut bo, "Root").await;

@@ -103,7 +103,12 @@ impl TestApp {
         }
     }
 
-    /// Checks whether the server knows of another one on its database that is ready for clients.
+    /// Checks whether the server knows of another one on its database.
+    pub(super) fn has_peers(&self) -> bool {
+        self.bus.as_ref().is_some_and(|bus| bus.has_peers())
+    }
+
+    /// Checks whether the server knows that another one on its database is ready for clients.
     pub(super) fn has_ready_peer(&self) -> bool {
         self.bus.as_ref().is_some_and(|bus| bus.has_ready_peer())
     }

@@ -30,9 +30,19 @@ impl TestApp {
         node
     }
 
-    /// Waits until this node knows that another one is ready.
+    /// Waits until this node knows that another one lives.
     pub async fn knows_peers(&self) {
         super::within("the nodes to find each other", async {
+            while !self.has_peers() {
+                tokio::time::sleep(Duration::from_millis(20)).await;
+            }
+        })
+        .await;
+    }
+
+    /// Waits until this node knows that another one can take over its clients.
+    pub async fn knows_ready_peer(&self) {
+        super::within("another node to be ready", async {
             while !self.has_ready_peer() {
                 tokio::time::sleep(Duration::from_millis(20)).await;
             }
