@@ -168,7 +168,7 @@ mod tests {
         let detail = |fault: ToolFault| fault.message;
         assert_eq!(
             detail(arguments.text("a").unwrap_err()),
-            "`a` is not a text"
+            "`a` is not a string"
         );
         let number = arguments.number("n", 1..=20).unwrap_err();
         assert_eq!(detail(number), "`n` is not a number from 1 to 20");
