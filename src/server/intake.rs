@@ -45,13 +45,13 @@ impl<K: Hash + Eq> RequestTurns<K> {
         }
     }
 
-    /// Waits until the person can read. The turn is held until the permit is dropped.
+    /// Waits for a turn, which is held until the permit is dropped.
     ///
     /// # Errors
     /// 503 if there is no turn in time.
     async fn take(&self, holder: K) -> Result<OwnedSemaphorePermit, ApiError> {
-        let turn = tokio::time::timeout(self.within, self.turns.take(holder));
-        turn.await.ok().flatten().ok_or_else(ApiError::overloaded)
+        let turn = self.turns.take_within(holder, self.within).await;
+        turn.ok_or_else(ApiError::overloaded)
     }
 }
 

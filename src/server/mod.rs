@@ -1,6 +1,7 @@
 //! Code that the handlers share: the state of the server, the callers of requests, and the admission of
 //! requests.
 
+mod cache;
 pub mod caller;
 pub mod intake;
 pub mod origin;
