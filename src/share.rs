@@ -5,6 +5,7 @@ use std::{
     collections::HashMap,
     hash::Hash,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::Duration,
 };
 
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
@@ -184,6 +185,12 @@ impl<K: Hash + Eq> Turns<K> {
         }
         // Fails only if the semaphore is closed, which never happens.
         semaphore.acquire_owned().await.ok()
+    }
+
+    /// Waits for a turn for a limited time. Returns `None` after it, or immediately as `take`.
+    pub async fn take_within(&self, holder: K, within: Duration) -> Option<OwnedSemaphorePermit> {
+        let turn = tokio::time::timeout(within, self.take(holder));
+        turn.await.ok().flatten()
     }
 }
 

@@ -43,11 +43,7 @@ impl PersonalTurns {
 
     /// Waits until no other erasure of the workspace runs. Returns `None` after the longest wait.
     pub async fn erase(&self, workspace: WorkspaceId) -> Option<OwnedSemaphorePermit> {
-        let turn = self.erasures.take(workspace);
-        tokio::time::timeout(ERASURE_WITHIN, turn)
-            .await
-            .ok()
-            .flatten()
+        self.erasures.take_within(workspace, ERASURE_WITHIN).await
     }
 }
 
