@@ -184,16 +184,16 @@ impl CompactionPolicyPatch {
 pub struct MemoryPolicy {
     #[schema(required)]
     pub enabled: bool,
-    /// Whether entries about people are allowed.
+    /// True if entries about people are allowed.
     #[schema(required)]
     pub user: bool,
-    /// Whether entries about people for a single agent are allowed.
+    /// True if entries about people for a single agent are allowed.
     #[schema(required)]
     pub persona: bool,
-    /// Whether entries can be published for the workspace.
+    /// True if entries can be published for the workspace.
     #[schema(required)]
     pub organization: bool,
-    /// Whether conversations in which nobody has posted for a while are summarized.
+    /// True if quiet conversations are summarized.
     #[schema(required)]
     pub quiet: bool,
     /// Number of days without use after which an automatic entry is forgotten; null keeps all entries.
@@ -420,7 +420,7 @@ pub struct PolicyPatch {
     #[serde(default, deserialize_with = "present")]
     #[schema(nullable = false)]
     pub members_write_agents: Option<bool>,
-    /// Whether agents can adapt to people who allow it; agents and people can also turn this off.
+    /// True if agents can adapt to people who allow it; agents and people can also turn this off.
     #[serde(default, deserialize_with = "present")]
     #[schema(nullable = false)]
     pub adaptation_allowed: Option<bool>,

@@ -194,7 +194,7 @@ async fn find_by_email(c: &mut Conn, email: &str) -> Result<UserId, AuthError> {
     Ok(stored.ok_or(AuthError::NotFound("account"))?.user_id)
 }
 
-/// Whether API keys of the account remain valid after a password reset.
+/// Effect of a password reset on the API keys of the account.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum KeysAfterReset {
     Revoked,

@@ -29,7 +29,7 @@ pub use super::rows::thread::BoundBy;
 /// repeated changes do not fill the thread.
 const HANDOFF_REPLACED_WITHIN: Duration = Duration::from_secs(10);
 
-/// Whether a bound agent can reply.
+/// Availability of a bound agent for replies.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum BoundState {
     Active,

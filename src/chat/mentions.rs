@@ -39,7 +39,7 @@ impl RawMention {
     }
 }
 
-/// How a reader sees a byte of the source text.
+/// Visibility of a byte of the source text to readers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Seen {
     /// Markdown syntax.

@@ -125,7 +125,7 @@ pub fn parse_emoji(text: &str) -> Result<String, ChatError> {
     }
 }
 
-/// Whether to add or remove a reaction.
+/// Change of a reaction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum React {
     Add,

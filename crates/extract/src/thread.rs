@@ -282,10 +282,9 @@ impl Thread {
         let old = self.units[before].values[value].clone();
         let (line, text) = (unit.line, new.text.clone());
         let of = self.units[before].line;
-        let new_text = text.clone();
         self.supersede(Superseded {
             old: old.text.clone(),
-            new: new_text,
+            new: text.clone(),
             of,
             line,
             is_explicit: true,

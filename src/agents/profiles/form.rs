@@ -126,7 +126,7 @@ pub struct NewAgent {
     /// Null or two empty lists allow everyone.
     #[serde(default)]
     pub access_control: Option<AccessControl>,
-    /// Whether `/v1/responses` stores responses by default, for requests that do not set `store`.
+    /// Default of `store` in `/v1/responses`.
     #[serde(default)]
     pub store: Option<bool>,
     /// True if requests cannot opt out of storing responses.

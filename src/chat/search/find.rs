@@ -90,7 +90,7 @@ text_enum! {
 }
 
 text_enum! {
-    /// Whether a message must contain all words of a search, or any of them.
+    /// Words of a search that a message must contain: all, or any.
     pub enum MatchMode {
         All = "all",
         Any = "any",

@@ -73,12 +73,7 @@ pub(super) struct Checked {
 impl Checked {
     /// Drops items and counts them.
     pub(super) fn leave_out(&mut self, is_dropped: impl Fn(&Item) -> bool) {
-        let (dropped, kept) = std::mem::take(&mut self.items)
-            .into_iter()
-            .partition(|item| is_dropped(item));
-        self.items = kept;
-        let dropped: Vec<Item> = dropped;
-        for item in dropped {
+        for item in self.items.extract_if(.., |item| is_dropped(item)) {
             *self.left_out.entry(item.kind.to_string()).or_default() += 1;
         }
     }

@@ -192,26 +192,33 @@ pub async fn move_starts(
 
 /// Counts messages before a seq that are in segments.
 pub async fn count_covered(c: &mut Conn, conversation: Uuid, seq: i64) -> Result<i64, DbError> {
-    count(c, conversation, seq, true).await
+    count(c, conversation, seq, Counted::Covered).await
 }
 
 /// Counts messages before a seq for which the summary of their segment is sent.
 pub async fn count_summarized(c: &mut Conn, conversation: Uuid, seq: i64) -> Result<i64, DbError> {
-    count(c, conversation, seq, false).await
+    count(c, conversation, seq, Counted::Summarized).await
+}
+
+/// Messages that are counted: those of expanded segments are covered, but not summarized.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Counted {
+    Covered,
+    Summarized,
 }
 
 async fn count(
     c: &mut Conn,
     conversation: Uuid,
     seq: i64,
-    with_expanded: bool,
+    counted: Counted,
 ) -> Result<i64, DbError> {
     let whole: i64 = c
         .q("select cast(coalesce(sum(message_count), 0) as bigint) from compactions where conversation_id = $1 and to_seq < $2 and state <> 'blank' \
             and ($3 or state <> 'expanded')")
         .bind(conversation)
         .bind(seq)
-        .bind(with_expanded)
+        .bind(counted == Counted::Covered)
         .value()
         .await?;
     let part: i64 = c
@@ -223,7 +230,7 @@ async fn count(
         ))
         .bind(conversation)
         .bind(seq)
-        .bind(with_expanded)
+        .bind(counted == Counted::Covered)
         .value()
         .await?;
     Ok(whole + part)
