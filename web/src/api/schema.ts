@@ -4015,7 +4015,7 @@ export interface components {
             persona_text?: string | null;
             base_profile_id?: components["schemas"]["AgentId"] | null;
             access_control?: components["schemas"]["AccessControl"] | null;
-            /** @description Whether `/v1/responses` stores responses by default, for requests that do not set `store`. */
+            /** @description Default of `store` in `/v1/responses`. */
             store?: boolean | null;
             /** @description True if requests cannot opt out of storing responses. */
             store_required?: boolean | null;
@@ -6648,22 +6648,22 @@ export interface components {
             /** @default true */
             enabled: boolean;
             /**
-             * @description Whether entries about people are allowed.
+             * @description True if entries about people are allowed.
              * @default true
              */
             user: boolean;
             /**
-             * @description Whether entries about people for a single agent are allowed.
+             * @description True if entries about people for a single agent are allowed.
              * @default true
              */
             persona: boolean;
             /**
-             * @description Whether entries can be published for the workspace.
+             * @description True if entries can be published for the workspace.
              * @default true
              */
             organization: boolean;
             /**
-             * @description Whether conversations in which nobody has posted for a while are summarized.
+             * @description True if quiet conversations are summarized.
              * @default true
              */
             quiet: boolean;
@@ -7247,7 +7247,7 @@ export interface components {
             persona_text?: string | null;
             base_profile_id?: components["schemas"]["AgentId"] | null;
             access_control?: components["schemas"]["AccessControl"] | null;
-            /** @description Whether `/v1/responses` stores responses by default, for requests that do not set `store`. */
+            /** @description Default of `store` in `/v1/responses`. */
             store?: boolean | null;
             /** @description True if requests cannot opt out of storing responses. */
             store_required?: boolean | null;
@@ -7699,7 +7699,7 @@ export interface components {
             allowed_tools?: components["schemas"]["ToolKind"][] | null;
             sandbox_policy_id?: components["schemas"]["SandboxPolicyId"] | null;
             members_write_agents?: boolean;
-            /** @description Whether agents can adapt to people who allow it; agents and people can also turn this off. */
+            /** @description True if agents can adapt to people who allow it; agents and people can also turn this off. */
             adaptation_allowed?: boolean;
             bare_model?: boolean;
             show_costs?: components["schemas"]["CostVisibility"];
@@ -7791,7 +7791,7 @@ export interface components {
             persona_text?: string | null;
             base_profile_id?: components["schemas"]["AgentId"] | null;
             access_control?: components["schemas"]["AccessControl"] | null;
-            /** @description Whether `/v1/responses` stores responses by default, for requests that do not set `store`. */
+            /** @description Default of `store` in `/v1/responses`. */
             store?: boolean | null;
             /** @description True if requests cannot opt out of storing responses. */
             store_required?: boolean | null;
@@ -9689,7 +9689,7 @@ export interface components {
             persona_text?: string | null;
             base_profile_id?: components["schemas"]["AgentId"] | null;
             access_control?: components["schemas"]["AccessControl"] | null;
-            /** @description Whether `/v1/responses` stores responses by default, for requests that do not set `store`. */
+            /** @description Default of `store` in `/v1/responses`. */
             store?: boolean | null;
             /** @description True if requests cannot opt out of storing responses. */
             store_required?: boolean | null;
@@ -10198,7 +10198,7 @@ export interface components {
             persona_text?: string | null;
             base_profile_id?: components["schemas"]["AgentId"] | null;
             access_control?: components["schemas"]["AccessControl"] | null;
-            /** @description Whether `/v1/responses` stores responses by default, for requests that do not set `store`. */
+            /** @description Default of `store` in `/v1/responses`. */
             store?: boolean | null;
             /** @description True if requests cannot opt out of storing responses. */
             store_required?: boolean | null;
