@@ -8,7 +8,7 @@ use super::{
     Profile,
     find::find_row,
     preset::advance_presets,
-    refresh::{self, CHILDREN_AT_ONCE, FIRST},
+    refresh::{self, Batch, FIRST},
     store::{Origin, ProfileWrite, store},
 };
 use crate::{
@@ -106,8 +106,8 @@ async fn bytes_after(
 
 /// Copies the approved texts of personas to the next few agents of a workspace.
 async fn advance_personas(c: &mut Conn, workspace: WorkspaceId) -> Result<(), DbError> {
-    let mut left = CHILDREN_AT_ONCE;
-    while left > 0 {
+    let mut batch = Batch::new();
+    while !batch.is_full() {
         let refresh: Option<PersonaRefresh> = c
             .q(persona_refresh_sql!(
                 "where r.workspace_id = $1 order by r.created_at, r.persona_id limit 1"
@@ -118,21 +118,18 @@ async fn advance_personas(c: &mut Conn, workspace: WorkspaceId) -> Result<(), Db
         let Some(refresh) = refresh else {
             return Ok(());
         };
-        let agents: Vec<(AgentId,)> = c
-            .q("select id from agents where persona_id = $1 and id > $2 order by id limit $3")
+        let found: Vec<(AgentId, i64)> = c
+            .q("select id, profile_bytes from agents where persona_id = $1 and id > $2 order by id limit $3")
             .bind(refresh.persona_id)
             .bind(refresh.after_id)
-            .bind(left)
+            .bind(batch.limit())
             .all()
             .await?;
-        let n = i64::try_from(agents.len()).unwrap_or(left);
-        let last = agents.last().filter(|_| n == left).map(|(id,)| *id);
-        // An empty page counts as one, so that the loop ends.
-        left -= n.max(1);
-        for (agent,) in agents {
+        let page = batch.take(&found);
+        for agent in page.agents {
             give_text(c, workspace, agent, &refresh).await?;
         }
-        match last {
+        match page.next {
             Some(last) => set_position(c, &refresh, last).await?,
             None => {
                 c.q("delete from persona_refreshes where persona_id = $1")

@@ -5,7 +5,7 @@
 
 use super::{
     find::find_row,
-    refresh::{self, CHILDREN_AT_ONCE, FIRST},
+    refresh::{self, Batch, FIRST},
     store::{Origin, ProfileWrite, store},
 };
 use crate::{
@@ -53,8 +53,8 @@ pub(in crate::agents) async fn unset_presets(
 
 /// Unsets deleted presets in the next few agents of a workspace.
 pub(super) async fn advance_presets(c: &mut Conn, workspace: WorkspaceId) -> Result<(), DbError> {
-    let mut left = CHILDREN_AT_ONCE;
-    while left > 0 {
+    let mut batch = Batch::new();
+    while !batch.is_full() {
         let removal: Option<PresetRemoval> = c
             .q("select preset, requested_by, after_id from preset_removals where workspace_id = $1 order by created_at, preset limit 1")
             .bind(workspace)
@@ -63,15 +63,12 @@ pub(super) async fn advance_presets(c: &mut Conn, workspace: WorkspaceId) -> Res
         let Some(removal) = removal else {
             return Ok(());
         };
-        let agents = agents_after(c, workspace, &removal, left).await?;
-        let n = i64::try_from(agents.len()).unwrap_or(left);
-        let last = agents.last().filter(|_| n == left).copied();
-        // An empty page counts as one, so that the loop ends.
-        left -= n.max(1);
-        for agent in agents {
+        let found = agents_after(c, workspace, &removal, batch.limit()).await?;
+        let page = batch.take(&found);
+        for agent in page.agents {
             unset_preset(c, workspace, agent, &removal).await?;
         }
-        match last {
+        match page.next {
             Some(last) => {
                 c.q("update preset_removals set after_id = $3 where workspace_id = $1 and preset = $2")
                     .bind(workspace)
@@ -92,26 +89,24 @@ pub(super) async fn advance_presets(c: &mut Conn, workspace: WorkspaceId) -> Res
     Ok(())
 }
 
-/// Lists the next agents that use a deleted preset; empty if a preset with the same ID was created again.
+/// Lists the next agents that use a deleted preset, with the sizes of their profiles; empty if a preset with the same ID was created again.
 async fn agents_after(
     c: &mut Conn,
     workspace: WorkspaceId,
     removal: &PresetRemoval,
     limit: i64,
-) -> Result<Vec<AgentId>, DbError> {
+) -> Result<Vec<(AgentId, i64)>, DbError> {
     let profiles = find_prompt_profiles(c, workspace).await?;
     if profiles.content.preset(&removal.preset).is_some() {
         return Ok(Vec::new());
     }
-    let rows: Vec<(AgentId,)> = c
-        .q("select id from agents where workspace_id = $1 and profile -> 'prompting' ->> 'profile' = $2 and id > $3 order by id limit $4")
+    c.q("select id, profile_bytes from agents where workspace_id = $1 and profile -> 'prompting' ->> 'profile' = $2 and id > $3 order by id limit $4")
         .bind(workspace)
         .bind(removal.preset.clone())
         .bind(removal.after_id)
         .bind(limit)
         .all()
-        .await?;
-    Ok(rows.into_iter().map(|(id,)| id).collect())
+        .await
 }
 
 /// Creates a version of an agent without the preset.
