@@ -1,8 +1,9 @@
 //! Queue of a writer, with a turn for each workspace.
 //!
 //! Commands of a turn run in the order of their arrival; the turns are served one after the other. So a command waits for one command of
-//! each other workspace, however many these have queued. If the queue, or the share of the turn, is full, further commands wait at the
-//! door, from where they can leave, and enter by turns as well. A barrier is served after everything that arrived before it.
+//! each other workspace, however many these have queued. Commands that a transaction has no time for return to the front. If the queue, or the share of the turn, is full, further commands wait at the
+//! door, from where they can leave, and enter by turns as well. A barrier is served after the transaction that follows it, and so after
+//! everything that was committed before it.
 
 use std::{
     collections::{HashMap, VecDeque},
@@ -58,13 +59,22 @@ impl Slot {
 /// Commands of one transaction, and the barriers that are due after it.
 pub(super) struct Round<J> {
     pub jobs: Vec<J>,
+    pub origins: Vec<Origin>,
     pub barriers: Vec<Barrier>,
+}
+
+/// Position from which a command was taken.
+pub(super) struct Origin {
+    turn: Uuid,
+    number: u64,
+    key: Uuid,
 }
 
 impl<J> Default for Round<J> {
     fn default() -> Self {
         Self {
             jobs: Vec::new(),
+            origins: Vec::new(),
             barriers: Vec::new(),
         }
     }
@@ -91,6 +101,15 @@ struct Turn<J> {
     queued: usize,
 }
 
+impl<J> Default for Turn<J> {
+    fn default() -> Self {
+        Self {
+            entries: VecDeque::new(),
+            queued: 0,
+        }
+    }
+}
+
 struct Waiting<J> {
     /// Turns with an entry.
     turns: HashMap<Uuid, Turn<J>>,
@@ -100,9 +119,9 @@ struct Waiting<J> {
     doors: VecDeque<Uuid>,
     /// Number of entries in the queue.
     queued: usize,
-    /// Number of entries and barriers so far.
+    /// Number of entries so far.
     arrived: u64,
-    barriers: VecDeque<(u64, Barrier)>,
+    barriers: Vec<Barrier>,
     is_closed: bool,
 }
 
@@ -117,7 +136,7 @@ impl<J> WriteQueue<J> {
                 doors: VecDeque::new(),
                 queued: 0,
                 arrived: 0,
-                barriers: VecDeque::new(),
+                barriers: Vec::new(),
                 is_closed: false,
             }),
             arrived: Notify::new(),
@@ -137,7 +156,8 @@ impl<J> WriteQueue<J> {
         if waiting.is_closed {
             return Err(DbError::Closed);
         }
-        let number = waiting.next_number();
+        waiting.arrived += 1;
+        let number = waiting.arrived;
         let key = slot.key;
         let place = waiting.add(slot.turn, Entry { number, key, job }, self.bounds);
         let wakes = waiting.queued == 1;
@@ -161,8 +181,7 @@ impl<J> WriteQueue<J> {
         if waiting.is_closed {
             return Err(DbError::Closed);
         }
-        let number = waiting.next_number();
-        waiting.barriers.push_back((number, barrier));
+        waiting.barriers.push(barrier);
         drop(waiting);
         self.arrived.notify_one();
         Ok(())
@@ -211,11 +230,18 @@ impl<J> Served<J> {
     /// Takes a round, which can be empty; returns true if the queue is closed.
     fn take(&self) -> (Round<J>, bool) {
         let mut waiting = self.0.lock();
-        let round = Round {
-            jobs: waiting.take(self.0.mix, self.0.bounds),
-            barriers: waiting.take_barriers(),
-        };
+        let round = waiting.take(self.0.mix, self.0.bounds);
         (round, waiting.is_closed)
+    }
+
+    /// Returns commands that were not run to the front of their turns; `origins` ends with theirs. The queue can exceed its bounds
+    /// by them.
+    pub(super) fn put_back(&self, jobs: Vec<J>, mut origins: Vec<Origin>) {
+        let mut waiting = self.0.lock();
+        let first = origins.len() - jobs.len();
+        for (job, origin) in jobs.into_iter().zip(origins.drain(first..)).rev() {
+            waiting.put_back(job, origin);
+        }
     }
 }
 
@@ -241,22 +267,14 @@ enum Place {
 }
 
 impl<J> Waiting<J> {
-    fn next_number(&mut self) -> u64 {
-        self.arrived += 1;
-        self.arrived
-    }
-
     fn add(&mut self, id: Uuid, entry: Entry<J>, bounds: QueueBounds) -> Place {
-        let turn = self.turns.entry(id).or_insert_with(|| Turn {
-            entries: VecDeque::new(),
-            queued: 0,
-        });
+        let turn = self.turns.entry(id).or_default();
         let has_door = turn.entries.len() > turn.queued;
         turn.entries.push_back(entry);
         if has_door {
             return Place::Door;
         }
-        if self.queued == bounds.total || turn.queued == bounds.share {
+        if self.queued >= bounds.total || turn.queued >= bounds.share {
             self.doors.push_back(id);
             return Place::Door;
         }
@@ -287,7 +305,7 @@ impl<J> Waiting<J> {
                 continue;
             };
             let at_door = turn.entries.len() - turn.queued;
-            if turn.queued == bounds.share {
+            if turn.queued >= bounds.share {
                 refused += 1;
                 self.doors.push_back(id);
                 continue;
@@ -300,37 +318,44 @@ impl<J> Waiting<J> {
         }
     }
 
-    /// Commands of the next transaction.
-    fn take(&mut self, mix: Mix, bounds: QueueBounds) -> Vec<J> {
-        let mut jobs = Vec::new();
-        while jobs.len() < bounds.batch
+    /// Takes the commands of the next transaction, and all barriers.
+    fn take(&mut self, mix: Mix, bounds: QueueBounds) -> Round<J> {
+        let mut round = Round {
+            barriers: std::mem::take(&mut self.barriers),
+            ..Round::default()
+        };
+        while round.jobs.len() < bounds.batch
             && let Some(id) = self.order.pop_front()
         {
             match mix {
                 // A single turn needs no rotation.
                 Mix::Turns if self.order.is_empty() => {
-                    self.take_from(id, bounds.batch - jobs.len(), &mut jobs);
+                    self.take_from(id, bounds.batch - round.jobs.len(), &mut round);
                 }
-                Mix::Turns => self.take_from(id, 1, &mut jobs),
+                Mix::Turns => self.take_from(id, 1, &mut round),
                 Mix::OneKey => {
-                    self.take_from(id, bounds.batch, &mut jobs);
+                    self.take_from(id, bounds.batch, &mut round);
                     break;
                 }
             }
         }
         self.admit(bounds);
-        jobs
+        round
     }
 
     /// Takes up to `max` commands with the same key from a turn, which is then the last in the order.
-    fn take_from(&mut self, id: Uuid, max: usize, jobs: &mut Vec<J>) {
+    fn take_from(&mut self, id: Uuid, max: usize, round: &mut Round<J>) {
         let Some(turn) = self.turns.get_mut(&id) else {
             return;
         };
         let key = turn.entries.front().map(|entry| entry.key);
         let queued = turn.entries.iter().take(turn.queued.min(max));
         let count = queued.take_while(|entry| Some(entry.key) == key).count();
-        jobs.extend(turn.entries.drain(..count).map(|entry| entry.job));
+        for Entry { number, key, job } in turn.entries.drain(..count) {
+            round.jobs.push(job);
+            let turn = id;
+            round.origins.push(Origin { turn, number, key });
+        }
         turn.queued -= count;
         self.queued -= count;
         if turn.queued > 0 {
@@ -340,21 +365,19 @@ impl<J> Waiting<J> {
         }
     }
 
-    /// Barriers before which no entry is left.
-    fn take_barriers(&mut self) -> Vec<Barrier> {
-        if self.barriers.is_empty() {
-            return Vec::new();
+    fn put_back(&mut self, job: J, origin: Origin) {
+        let Origin {
+            turn: id,
+            number,
+            key,
+        } = origin;
+        let turn = self.turns.entry(id).or_default();
+        turn.entries.push_front(Entry { number, key, job });
+        turn.queued += 1;
+        self.queued += 1;
+        if turn.queued == 1 {
+            self.order.push_front(id);
         }
-        let firsts = self.turns.values().filter_map(|turn| turn.entries.front());
-        let oldest = firsts.map(|entry| entry.number).min();
-        let oldest = oldest.unwrap_or(u64::MAX);
-        let due = self
-            .barriers
-            .partition_point(|(number, _)| *number < oldest);
-        self.barriers
-            .drain(..due)
-            .map(|(_, barrier)| barrier)
-            .collect()
     }
 
     /// Removes an entry at the door; `None` if it is not there.
@@ -539,41 +562,47 @@ mod tests {
     }
 
     #[test]
-    fn a_barrier_is_served_after_everything_that_arrived_before_it() {
+    fn a_barrier_is_served_after_the_next_transaction() {
         let (queue, served) = queue(BOUNDS, Mix::Turns);
-        let _at_door: Vec<_> = (0..12).filter_map(|n| push(&queue, ADA, n)).collect();
-        let _first = barrier(&queue);
-        push(&queue, ADA, 12);
-        push(&queue, BO, 20);
-        let second = next(&served).unwrap();
-        assert_eq!(second.jobs, [0, 20, 1, 2, 3, 4, 5, 6]);
-        assert!(second.barriers.is_empty());
-        for n in 21..27 {
-            push(&queue, BO, n);
+        for n in 0..10 {
+            push(&queue, ADA, n);
         }
-        let third = next(&served).unwrap();
-        assert_eq!(third.jobs, [7, 21, 8, 22, 9, 23, 10, 24]);
-        assert!(third.barriers.is_empty(), "one is left from the door");
-        let last = next(&served).unwrap();
-        assert_eq!(last.jobs[..2], [11, 25]);
-        assert_eq!(last.barriers.len(), 1);
+        let _first = barrier(&queue);
+        let round = next(&served).unwrap();
+        assert_eq!((round.jobs.len(), round.barriers.len()), (8, 1));
+        let rest = next(&served).unwrap();
+        assert_eq!((rest.jobs.len(), rest.barriers.len()), (2, 0));
         let _second = barrier(&queue);
         let idle = next(&served).unwrap();
-        assert!(idle.jobs.is_empty());
-        assert_eq!(idle.barriers.len(), 1);
+        assert_eq!((idle.jobs.len(), idle.barriers.len()), (0, 1));
+    }
+
+    #[test]
+    fn commands_that_were_not_run_stay_first_of_their_workspace_and_let_others_take_their_turn() {
+        let (queue, served) = queue(BOUNDS, Mix::Turns);
+        for n in 0..6 {
+            push(&queue, ADA, n);
+        }
+        push(&queue, BO, 10);
+        let mut round = next(&served).unwrap();
+        assert_eq!(round.jobs, [0, 10, 1, 2, 3, 4, 5]);
+        push(&queue, Uuid::nil(), 20);
+        push(&queue, ADA, 6);
+        served.put_back(round.jobs.split_off(1), round.origins);
+        assert_eq!(queue.queued(), 8);
+        assert_eq!(next_jobs(&served), [10, 20, 1, 2, 3, 4, 5, 6]);
+        assert!(next(&served).is_none());
     }
 
     #[test]
     fn a_closed_queue_is_served_to_its_end_and_accepts_nothing() {
         let (queue, served) = queue(BOUNDS, Mix::Turns);
         let at_door: Vec<_> = (0..12).filter_map(|n| push(&queue, ADA, n)).collect();
-        let _answer = barrier(&queue);
         queue.close();
         assert!(matches!(queue.push(Slot::of(BO), 20), Err(DbError::Closed)));
         assert!(!at_door[0].leave(), "it was rejected");
         assert_eq!(next_jobs(&served).len(), 8);
-        let last = next(&served).unwrap();
-        assert_eq!((last.jobs, last.barriers.len()), (vec![8, 9], 1));
+        assert_eq!(next_jobs(&served), [8, 9]);
         assert!(served.next().now_or_never().is_some(), "the end");
     }
 
@@ -613,6 +642,8 @@ mod tests {
         Push(u128),
         Leave(prop::sample::Index),
         Take,
+        /// Runs only some of the commands of a transaction.
+        TakePart(prop::sample::Index),
     }
 
     fn step() -> impl Strategy<Value = Step> {
@@ -620,6 +651,7 @@ mod tests {
             6 => (0..4_u128).prop_map(Step::Push),
             1 => any::<prop::sample::Index>().prop_map(Step::Leave),
             1 => Just(Step::Take),
+            1 => any::<prop::sample::Index>().prop_map(Step::TakePart),
         ]
     }
 
@@ -646,12 +678,19 @@ mod tests {
                     }
                     Step::Leave(_) => {}
                     Step::Take => taken.extend(next_jobs(&served)),
+                    Step::TakePart(index) => {
+                        if let Some(mut round) = next(&served) {
+                            let rest = round.jobs.split_off(index.index(round.jobs.len()));
+                            taken.extend(round.jobs);
+                            served.put_back(rest, round.origins);
+                        }
+                    }
                 }
                 let waiting = queue.lock();
                 let queued: Vec<usize> = waiting.turns.values().map(|turn| turn.queued).collect();
                 prop_assert_eq!(queued.iter().sum::<usize>(), waiting.queued);
-                prop_assert!(waiting.queued <= BOUNDS.total);
-                prop_assert!(queued.iter().all(|queued| *queued <= BOUNDS.share));
+                prop_assert!(waiting.queued <= BOUNDS.total + BOUNDS.batch);
+                prop_assert!(queued.iter().all(|queued| *queued <= BOUNDS.share + BOUNDS.batch));
             }
             taken.extend(std::iter::from_fn(|| next(&served)).flat_map(|round| round.jobs));
             for all in expected {

@@ -43,6 +43,9 @@ use crate::{
 
 /// Maximum number of commands per transaction; more would delay the first one without increasing throughput.
 const BATCH_MAX: usize = 64;
+/// Time after which a transaction starts no further command, so that a workspace with long ones does not delay the others: about
+/// four times that of a full batch of posts.
+const BATCH_WITHIN: Duration = Duration::from_millis(20);
 /// Maximum number of queued commands of all workspaces and of one; further callers wait for a limited time.
 const QUEUE_MAX: usize = 2048;
 const SHARE_MAX: usize = QUEUE_MAX / 4;
@@ -399,10 +402,10 @@ impl Writer {
         let mut truncation = Truncation::default();
         while let Some(round) = truncation.next_round(&queue).await {
             if !round.jobs.is_empty() {
-                BATCH_SIZE.record(f64_from(round.jobs.len()));
                 let started = Instant::now();
-                self.run_batch(round.jobs).await;
+                let rest = self.run_batch(round.jobs).await;
                 COMMIT_SECONDS.record(started.elapsed());
+                queue.put_back(rest, round.origins);
             }
             truncation.add(round.barriers);
             if truncation.is_due() {
@@ -450,8 +453,12 @@ impl Writer {
         Ok(busy == 0)
     }
 
-    async fn run_batch(&self, jobs: Vec<Box<dyn Job>>) {
-        match self.try_batch(&jobs).await {
+    /// Runs jobs in one transaction, and returns those for which there was no time.
+    async fn run_batch(&self, mut jobs: Vec<Box<dyn Job>>) -> Vec<Box<dyn Job>> {
+        let mut rest = Vec::new();
+        let stored = self.try_batch(&mut jobs, &mut rest).await;
+        BATCH_SIZE.record(f64_from(jobs.len()));
+        match stored {
             Ok(notices) => self.finish(jobs, notices),
             Err(Failed { unknown: None, .. }) => self.run_each(jobs).await,
             Err(Failed {
@@ -461,6 +468,7 @@ impl Writer {
                 self.settle(jobs, marker.as_ref(), error).await;
             }
         }
+        rest
     }
 
     fn finish(&self, jobs: Vec<Box<dyn Job>>, notices: Vec<CommitSignal>) {
@@ -490,8 +498,13 @@ impl Writer {
         Ok(c)
     }
 
-    /// Runs all jobs in one transaction. After an error, either nothing was stored or the outcome is unknown.
-    async fn try_batch(&self, jobs: &[Box<dyn Job>]) -> Result<Vec<CommitSignal>, Failed> {
+    /// Runs jobs in one transaction, and moves those for which there is no time to `rest`. After an error, either nothing was stored
+    /// or the outcome is unknown.
+    async fn try_batch(
+        &self,
+        jobs: &mut Vec<Box<dyn Job>>,
+        rest: &mut Vec<Box<dyn Job>>,
+    ) -> Result<Vec<CommitSignal>, Failed> {
         let key = jobs.first().map(|job| job.key()).unwrap_or_default();
         let mut c = self.begin(key).await.map_err(|error| {
             note_retry(&state_of(&error));
@@ -500,7 +513,14 @@ impl Writer {
                 error: Some(error),
             }
         })?;
-        for job in jobs {
+        let started = Instant::now();
+        let mut run = 0;
+        while let Some(job) = jobs.get(run) {
+            if run > 0 && started.elapsed() >= BATCH_WITHIN {
+                *rest = jobs.split_off(run);
+                break;
+            }
+            run += 1;
             let (writes, notices) = (c.writes, c.notices.len());
             if run_watched(job.as_ref(), &mut c).await {
                 continue;
