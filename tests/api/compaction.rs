@@ -23,8 +23,22 @@ pub async fn sage_team() -> Team {
     sage_team_with("0s").await
 }
 
+/// Like `sage_team`, where others can sign up as well.
+pub async fn sage_team_open() -> Team {
+    with_sage(&[
+        ("COMPACTION_INTERVAL", "0s"),
+        ("RATE_LIMITS", "off"),
+        ("SIGNUP", "open"),
+    ])
+    .await
+}
+
 async fn sage_team_with(interval: &str) -> Team {
-    let t = team_with(&[("COMPACTION_INTERVAL", interval), ("RATE_LIMITS", "off")]).await;
+    with_sage(&[("COMPACTION_INTERVAL", interval), ("RATE_LIMITS", "off")]).await
+}
+
+async fn with_sage(settings: &[(&str, &str)]) -> Team {
+    let t = team_with(settings).await;
     let sage = id(&t.ada.make_agent("sage").await);
     t.ada
         .patch(

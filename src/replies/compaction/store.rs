@@ -15,6 +15,9 @@ use crate::{
 
 use super::settle::ShortenedGist;
 
+/// Number of segments that a search for uncovered messages reads at a time.
+const SEGMENTS_PER_READ: i64 = 256;
+
 /// Lists segments with text that contain a message from this seq on, oldest first.
 pub async fn list_since(
     c: &mut Conn,
@@ -257,35 +260,80 @@ pub async fn nth_newest(
     Ok(row.map(|row| row.0))
 }
 
-/// Condition for messages `m` of the conversation with this ID that are in no segment.
+/// Condition for messages `m` of the conversation with this ID that are in no segment. Segments do not overlap, so only the
+/// newest one that begins before a message can contain it.
 macro_rules! is_uncovered {
     ($id:literal) => {
         concat!(
             "m.seq > coalesce((select o.covered_to_seq from conversations o where o.id = ",
             $id,
-            "), -1) and not exists (select 1 from compactions k where k.conversation_id = ",
+            "), -1) and m.seq > coalesce((select k.to_seq from compactions k where k.conversation_id = ",
             $id,
-            " and k.from_seq <= m.seq and k.to_seq >= m.seq)"
+            " and k.from_seq <= m.seq order by k.from_seq desc limit 1), -1)"
         )
     };
 }
 pub(super) use is_uncovered;
 
-/// Lists the newest eligible messages before a seq that are in no segment, newest first.
+/// Lists the newest eligible messages before a seq that are in no segment, newest first. Skips segments without reading their
+/// messages, because a long conversation has many of them.
 pub async fn uncovered(
     c: &mut Conn,
     conversation: Uuid,
     before_seq: i64,
     limit: i64,
 ) -> Result<Vec<i64>, DbError> {
+    let covered_to: Option<(Option<i64>,)> = c
+        .q("select covered_to_seq from conversations where id = $1")
+        .bind(conversation)
+        .opt()
+        .await?;
+    let covered_to = covered_to.and_then(|row| row.0).unwrap_or(-1);
+    let (mut found, mut before) = (Vec::new(), before_seq);
+    loop {
+        let segments: Vec<(i64, i64)> = c
+            .q("select from_seq, to_seq from compactions where conversation_id = $1 and from_seq < $2 \
+                and from_seq >= coalesce((select max(p.from_seq) from compactions p where p.conversation_id = $1 and p.from_seq <= $3), 0) \
+                order by from_seq desc limit $4")
+            .bind(conversation)
+            .bind(before)
+            .bind(covered_to)
+            .bind(SEGMENTS_PER_READ)
+            .all()
+            .await?;
+        let is_last = i64::try_from(segments.len()).unwrap_or(i64::MAX) < SEGMENTS_PER_READ;
+        // The messages before the oldest segment.
+        let end = is_last.then_some((covered_to, covered_to));
+        for (from, to) in segments.into_iter().chain(end) {
+            let after = to.max(covered_to);
+            let missing = limit - i64::try_from(found.len()).unwrap_or(limit);
+            if after.saturating_add(1) < before && missing > 0 {
+                found.extend(newest_between(c, conversation, after, before, missing).await?);
+            }
+            before = from;
+        }
+        if is_last || i64::try_from(found.len()).unwrap_or(limit) >= limit {
+            return Ok(found);
+        }
+    }
+}
+
+/// Lists the newest eligible messages between two seqs, newest first.
+pub async fn newest_between(
+    c: &mut Conn,
+    conversation: Uuid,
+    after_seq: i64,
+    before_seq: i64,
+    limit: i64,
+) -> Result<Vec<i64>, DbError> {
     let rows: Vec<(i64,)> = c
         .q(concat!(
-            "select m.seq from messages m where m.conversation_id = $1 and m.seq < $2 and ",
-            is_uncovered!("$1"),
+            "select m.seq from messages m where m.conversation_id = $1 and m.seq > $2 and m.seq < $3",
             said!(),
-            "order by m.seq desc limit $3"
+            "order by m.seq desc limit $4"
         ))
         .bind(conversation)
+        .bind(after_seq)
         .bind(before_seq)
         .bind(limit)
         .all()

@@ -10,7 +10,7 @@ use crate::{
     ids::{AgentId, CompactionId},
     memory::automatic::{self, SegmentEntry},
     realtime::hub::Conversation,
-    replies::history::{self, Row, SeqRange, said},
+    replies::history::{self, Row, SeqRange},
     time::Timestamp,
 };
 
@@ -57,7 +57,8 @@ impl View {
         strategy: Strategy,
     ) -> Result<Self, DbError> {
         let (id, n) = (conversation.id(), strategy.window());
-        let newest = newest_seqs(c, id, trigger_seq, n + STEP).await?;
+        let count = i64::try_from(n + STEP).unwrap_or(i64::MAX);
+        let newest = store::newest_between(c, id, -1, trigger_seq, count).await?;
         let has_segments = strategy.is_on() && store::has_segments(c, id).await?;
         let (mut covered, mut stored) = (Vec::new(), None);
         if let Some(oldest) = newest.last().filter(|_| has_segments) {
@@ -98,26 +99,6 @@ async fn has_gap(c: &mut Conn, conversation: Uuid, start: i64) -> Result<bool, D
     };
     let oldest = store::nth_newest(c, conversation, start, WAITED_MESSAGES_MAX).await?;
     Ok(oldest.is_none_or(|oldest| oldest <= *newest))
-}
-
-async fn newest_seqs(
-    c: &mut Conn,
-    conversation: Uuid,
-    before_seq: i64,
-    count: usize,
-) -> Result<Vec<i64>, DbError> {
-    let rows: Vec<(i64,)> = c
-        .q(concat!(
-            "select m.seq from messages m where m.conversation_id = $1 and m.seq < $2",
-            said!(),
-            "order by m.seq desc limit $3"
-        ))
-        .bind(conversation)
-        .bind(before_seq)
-        .bind(i64::try_from(count).unwrap_or(i64::MAX))
-        .all()
-        .await?;
-    Ok(rows.into_iter().map(|row| row.0).collect())
 }
 
 /// Times of the first and the last message of a segment.

@@ -33,6 +33,7 @@ mod connections;
 mod deletes;
 mod exports;
 mod responses;
+mod segments;
 mod slow_lane;
 mod uploads;
 mod writes;
