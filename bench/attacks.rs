@@ -12,10 +12,12 @@ use std::{
 use anyhow::Context;
 use futures::SinkExt;
 use openvibe::db::Db;
+use rustix::process::setpriority_process;
 use serde_json::json;
 use tokio::{
     io::AsyncWriteExt,
     net::{TcpSocket, TcpStream},
+    runtime::{Handle, Runtime},
     task::JoinSet,
     time::{sleep, timeout},
 };
@@ -30,6 +32,8 @@ use crate::{
     report::{Table, median, ms, percentile, say},
 };
 
+/// Lowest priority of a thread on Linux.
+const NICE_MAX: i32 = 19;
 /// Rounds of the other workspace before and during each attack: a post, and the page that contains it.
 const QUIET_ROUNDS: usize = 100;
 const ROUNDS: usize = 200;
@@ -298,11 +302,13 @@ impl Arena {
         }
     }
 
-    fn begin(self: &Arc<Self>, attack: Attack, clients: usize) -> JoinSet<()> {
+    fn begin(self: &Arc<Self>, attack: Attack, clients: usize, on: &Handle) -> JoinSet<()> {
         self.requests.store(0, Ordering::Relaxed);
-        (0..clients)
-            .map(|n| Arc::clone(self).repeat(attack, n))
-            .collect()
+        let mut attacking = JoinSet::new();
+        for n in 0..clients {
+            attacking.spawn_on(Arc::clone(self).repeat(attack, n), on);
+        }
+        attacking
     }
 }
 
@@ -373,8 +379,27 @@ impl Bystander {
     }
 }
 
+/// Runtime of the attacking clients and the model server, which would use the processors of other machines: its threads get
+/// time that the server and the measured client leave.
+fn attackers() -> std::io::Result<Runtime> {
+    tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        .on_thread_start(|| {
+            // Without the right to change priorities, the attackers compete with the measured client.
+            drop(setpriority_process(None, NICE_MAX));
+        })
+        .build()
+}
+
 pub(crate) async fn run() -> anyhow::Result<()> {
-    let model = Model::start().await?;
+    let attackers = attackers()?;
+    let result = measure(attackers.handle()).await;
+    attackers.shutdown_background();
+    result
+}
+
+async fn measure(attackers: &Handle) -> anyhow::Result<()> {
+    let model = attackers.spawn(Model::start()).await??;
     model.answer(Plan {
         pieces: 1_000,
         every: Duration::from_millis(2),
@@ -402,7 +427,7 @@ pub(crate) async fn run() -> anyhow::Result<()> {
         quiet.posts.extend(before.posts);
         quiet.pages.extend(before.pages);
         quiet.health.extend(before.health);
-        let attacking = arena.begin(attack, clients);
+        let attacking = arena.begin(attack, clients, attackers);
         sleep(SETTLE).await;
         let found = bystander.work(&server, ROUNDS).await?;
         drop(attacking);

@@ -23,6 +23,9 @@ use tokio::{
     task::JoinSet,
 };
 
+/// Model for summaries: its calls are answered at once, and not reported.
+const UTILITY_MODEL: &str = "bench-utility";
+
 static BEGINNING: LazyLock<Instant> = LazyLock::new(Instant::now);
 
 /// Microseconds since the start of the process.
@@ -143,6 +146,7 @@ impl Model {
             ("MODEL_BASE_URL", &self.url),
             ("MODEL_API_KEY", "sk-bench"),
             ("MODEL", "bench"),
+            ("UTILITY_MODEL", UTILITY_MODEL),
             ("WORKERS", "128"),
         ]
     }
@@ -264,6 +268,22 @@ fn delta_of((name, calls): &(&str, Vec<Value>)) -> Value {
     json!({"tool_calls": calls})
 }
 
+/// Response to a call that is not for a reply, such as one for a summary.
+fn summary() -> Response {
+    let choice = json!({"index": 0, "delta": {"content": "Nothing."}, "finish_reason": "stop"});
+    let text = format!("{}data: [DONE]\n\n", event(&json!({"choices": [choice]})));
+    event_stream(Body::from(text))
+}
+
+fn event_stream(body: Body) -> Response {
+    let mut response = Response::new(body);
+    response.headers_mut().insert(
+        "content-type",
+        axum::http::HeaderValue::from_static("text/event-stream"),
+    );
+    response
+}
+
 async fn page(State(shared): State<Arc<Shared>>) -> &'static str {
     // The channel is full only if nothing reads the times.
     let _unheard = shared.fetched.try_send(Instant::now());
@@ -272,6 +292,9 @@ async fn page(State(shared): State<Arc<Shared>>) -> &'static str {
 
 async fn complete(State(shared): State<Arc<Shared>>, body: Bytes) -> Response {
     let asked = Instant::now();
+    if contains(&body, UTILITY_MODEL) {
+        return summary();
+    }
     *shared.newest.lock().unwrap_or_else(PoisonError::into_inner) = body.clone();
     if let Some(kept) = &mut *shared.kept.lock().unwrap_or_else(PoisonError::into_inner)
         && contains(&body, &kept.text)
@@ -336,10 +359,5 @@ async fn complete(State(shared): State<Arc<Shared>>, body: Bytes) -> Response {
             Some((Ok::<_, std::io::Error>(Bytes::from(bytes)), (n + 1, None)))
         }
     });
-    let mut response = Response::new(Body::from_stream(answer));
-    response.headers_mut().insert(
-        "content-type",
-        axum::http::HeaderValue::from_static("text/event-stream"),
-    );
-    response
+    event_stream(Body::from_stream(answer))
 }
