@@ -85,7 +85,7 @@ use crate::{
     web::Fetcher,
 };
 
-/// Capacity of the queue of committed signals to the hub; writers wait when it is full.
+/// Capacity of the queue of commit signals for the hub; writers wait while it is full.
 const NOTICES_MAX: usize = 4096;
 /// Time limit for ending open work at shutdown.
 const SHUTDOWN_WITHIN: Duration = Duration::from_secs(7);
@@ -102,7 +102,7 @@ const ANNOUNCE_EDITS_EVERY: Duration = Duration::from_secs(1);
 const EXPIRE_APPROVALS_EVERY: Duration = Duration::from_secs(1);
 /// Interval between checks for schedules that are due.
 const FIRE_SCHEDULES_EVERY: Duration = Duration::from_secs(1);
-/// Interval at which a node without jobs checks whether it has them.
+/// Interval at which a node that does not run the jobs checks whether it has to.
 const FIND_JOBS_EVERY: Duration = Duration::from_secs(1);
 /// Interval between checks for agents that are out of date with their base.
 const REFRESH_EVERY: Duration = Duration::from_millis(500);
@@ -117,7 +117,7 @@ pub struct App {
     files: FileLocks,
     /// The lease of this node, if it shares its database.
     lease: Option<Lease>,
-    /// Stops the claiming of tasks before anything else.
+    /// Stops the claiming of tasks before anything else is stopped.
     draining: CancellationToken,
     bounds: Bounds,
 }
@@ -1080,7 +1080,7 @@ async fn cleanup_files_loop(state: State) {
     let every = (orphan_after / 4).clamp(Duration::from_millis(250), TIDY_EVERY_MAX);
     for round in 0_u64.. {
         let how = if round.is_multiple_of(WHOLE_TIDY_ROUNDS) {
-            CleanupScope::CompleteUpload
+            CleanupScope::Everything
         } else {
             CleanupScope::Rows
         };
@@ -1140,7 +1140,7 @@ async fn announce_edits_forever(state: State) {
     }
 }
 
-/// Ends actions and parked tasks about which nobody can decide anymore, and wakes runs with steps that are due.
+/// Ends actions and parked tasks on which nobody can decide anymore, and wakes runs with steps that are due.
 async fn expire_approvals_forever(state: State) {
     loop {
         tokio::select! {
@@ -1200,8 +1200,8 @@ async fn refresh_agents_forever(state: State) {
     }
 }
 
-/// Queues passes for conversations that have become quiet, at most once per minimum interval between passes of a
-/// conversation.
+/// Queues passes for conversations that have become quiet. The interval between checks is the minimum interval between passes of a
+/// conversation, within fixed bounds.
 async fn compact_quiet_forever(state: State) {
     let settings = CompactionSettings::of(&state.config);
     let every = settings.interval;

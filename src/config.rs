@@ -68,11 +68,11 @@ pub struct Config {
     pub model: ModelSettings,
     /// Cost of password hashes. Not a setting, but lower in tests, which create thousands of accounts.
     pub password_cost: argon2::Params,
-    /// Addresses that model servers of workspaces may have, in addition to public ones.
+    /// Non-public addresses that workspaces can use for model servers.
     pub model_allow: Vec<Exemption>,
-    /// Keys that encrypt stored secrets: the first one encrypts, both decrypt.
+    /// Keys for stored secrets: the first one encrypts, and all of them decrypt.
     pub secret_keys: Vec<SecretKey>,
-    /// Tool servers that can be local and use http.
+    /// Tool servers that can be local and use HTTP.
     pub mcp_allow: Vec<Exemption>,
     /// Tool servers that run as processes.
     pub mcp: LocalServers,
@@ -80,7 +80,7 @@ pub struct Config {
     pub mcp_workspaces: Vec<String>,
     /// URL of the MCP server that runs agents' code.
     pub sandbox_url: Option<Url>,
-    /// Web pages that agents can read even if they are local, use http, or use a non-standard port.
+    /// Web pages that agents can read even if they are local, use HTTP, or use a non-standard port.
     pub web_allow: Vec<Exemption>,
     /// Maximum number of concurrent model calls in this process.
     pub workers: usize,
@@ -90,7 +90,7 @@ pub struct Config {
     /// Time limit for one attempt.
     pub attempt_max: Duration,
     pub event_retention: Duration,
-    /// Retention of texts sent to models, after their last use.
+    /// Retention of texts sent to models, counted from their last use.
     pub context_retention: Duration,
     /// False if older messages are never compacted, regardless of agents and policies.
     pub compaction: bool,
@@ -113,7 +113,7 @@ pub struct Config {
     /// Maximum number of open sockets in this process.
     pub sockets_max: usize,
     pub sockets_per_user: usize,
-    /// Maximum number of waiting tasks per workspace; any more fail immediately.
+    /// Maximum number of waiting tasks per workspace; further tasks fail immediately.
     pub tasks_queued_max: i64,
     pub workspaces_per_user: i64,
     /// Maximum total size of messages, uploads, and agents per workspace, in bytes.
@@ -192,7 +192,7 @@ const NAMES: &[&str] = &[
     "LOG_FORMAT",
 ];
 
-/// Name of the tables `[mcp.NAME]`, as JSON. They can only be set in the file, because people who can set an
+/// Name of the setting that contains the tables `[mcp.NAME]` as JSON. They can only be set in the file, because people who can set an
 /// environment variable or have access to a workspace must not be able to start a process.
 const PROCESSES: &str = "MCP";
 

@@ -29,7 +29,7 @@ pub fn write(list: &str, place: &[i64]) -> String {
     URL_SAFE_NO_PAD.encode(text)
 }
 
-/// Creates a cursor at an object in a list. Cursors hold 63-bit numbers, so the lower half of the ID is split in two.
+/// Creates a cursor at an object in a list. Cursors contain 63-bit numbers, so the lower half of the ID is split in two.
 pub fn write_id(list: &str, id: uuid::Uuid) -> String {
     let (high, low) = id.as_u64_pair();
     let number = |part: u64| i64::try_from(part).unwrap_or_default();

@@ -12,7 +12,7 @@ use std::{
 
 use tokio::sync::Mutex;
 
-/// Free space that uploads and agent versions do not use.
+/// Free space that uploads and agent versions must not use.
 const RESERVED_BYTES: u64 = 1 << 30;
 /// Time for which a measurement is valid.
 const MEASURED_FOR: Duration = Duration::from_secs(2);
@@ -42,7 +42,7 @@ pub struct LowDiskSpace;
 struct Measured {
     at: Option<Instant>,
     is_low: bool,
-    /// True after an unmeasurable disk was logged, which happens only once.
+    /// True once a disk that cannot be measured was logged, so that the warning is not repeated.
     is_unknown: bool,
 }
 

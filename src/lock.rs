@@ -16,8 +16,7 @@ use anyhow::Context;
 const ATTEMPTS: u32 = 25;
 const RETRY_AFTER: Duration = Duration::from_millis(20);
 
-/// Takes the lock file at `path`. `what` describes the locked object, and `setting` is the setting to change to use
-/// another one.
+/// Locks the file at `path`. `what` describes the locked object, and `setting` is the setting to change to use another one.
 fn lock_file(path: &Path, what: &str, setting: &str) -> anyhow::Result<File> {
     let mut file = File::options()
         .create(true)
@@ -39,7 +38,7 @@ fn lock_file(path: &Path, what: &str, setting: &str) -> anyhow::Result<File> {
             owner.trim()
         );
     }
-    // Only informational; the lock works without it, even if the disk is full.
+    // The PID is only informational: the lock works without it, even if the disk is full.
     let noted = file
         .set_len(0)
         .and_then(|()| write!(file, "{}", std::process::id()));
@@ -50,7 +49,7 @@ fn lock_file(path: &Path, what: &str, setting: &str) -> anyhow::Result<File> {
 }
 
 /// # Errors
-/// A sentence for the operator, if another process holds the lock or it cannot be created.
+/// A message for the operator if another process holds the lock, or if the directory or the lock file cannot be created.
 pub fn lock_directory(dir: &Path) -> anyhow::Result<File> {
     std::fs::create_dir_all(dir)
         .with_context(|| format!("cannot create the data directory {}", dir.display()))?;

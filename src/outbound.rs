@@ -29,7 +29,7 @@ impl Exemption {
     /// Parses a list separated by commas.
     ///
     /// # Errors
-    /// The invalid entry.
+    /// A message with the invalid entry.
     pub fn parse_list(text: &str) -> Result<Vec<Self>, String> {
         let entries = text.split(',').map(str::trim).filter(|t| !t.is_empty());
         entries.map(Self::parse).collect()
@@ -232,7 +232,7 @@ impl OwnServer {
 /// Host, port, and scheme of a URL.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Target {
-    /// Host in lowercase; an IP address is without brackets.
+    /// Host in lowercase; IP addresses have no brackets.
     host: String,
     port: u16,
     is_encrypted: bool,
@@ -253,7 +253,7 @@ impl Target {
     }
 }
 
-/// Rules for the connections to one server. Resolves its name to permitted addresses.
+/// Rules for the connections to one server. Resolves the server's name to permitted addresses.
 #[derive(Debug, Clone)]
 pub struct Gate {
     rules: Arc<Rules>,
@@ -291,7 +291,7 @@ impl Gate {
         }
     }
 
-    /// Same as `check`, on a thread that may block until the system gives up.
+    /// Same as `check`, but blocks the thread, possibly until the system's lookup times out.
     ///
     /// # Errors
     /// Same as `check`.
@@ -336,14 +336,14 @@ impl Gate {
         }
     }
 
-    /// Permitted addresses; at least one.
+    /// Returns the permitted addresses of the host; at least one.
     async fn resolved(&self) -> Result<Vec<SocketAddr>, Denied> {
         let looked_up = tokio::net::lookup_host((self.target.host.as_str(), self.target.port));
         let found = timeout(LOOKUP_MAX, looked_up).await;
         self.permitted(found.ok().and_then(Result::ok).map(Iterator::collect))
     }
 
-    /// The permitted ones of the addresses that were found; at least one.
+    /// Returns those of the found addresses that are permitted; at least one.
     fn permitted(&self, found: Option<Vec<SocketAddr>>) -> Result<Vec<SocketAddr>, Denied> {
         let not_found = || Denied::NotFound(self.target.host.clone());
         let found = found.ok_or_else(not_found)?;

@@ -54,7 +54,7 @@ impl<K: Hash + Eq> Buckets<K> {
         Self::new(rate.every, rate.burst)
     }
 
-    /// Allows `burst` permits at once; one permit is refilled every `every`.
+    /// Allows `burst` permits at once and refills one permit per `every`.
     pub fn new(every: Duration, burst: u32) -> Self {
         Self {
             every,

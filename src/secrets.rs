@@ -32,7 +32,7 @@ const FILE: &str = "secret.key";
 /// Maximum number of secrets that are resealed per transaction.
 const ROWS_AT_ONCE: i64 = 100;
 
-/// Key of 32 bytes.
+/// A 32-byte key.
 #[derive(Clone, PartialEq, Eq)]
 pub struct SecretKey([u8; KEY_BYTES]);
 
@@ -46,7 +46,7 @@ impl SecretKey {
     /// Parses `OPENVIBE_SECRET_KEY`: one key in base64, or two separated by a comma; the second one only decrypts.
     ///
     /// # Errors
-    /// A description without the value.
+    /// A description that does not contain the value.
     pub fn parse_list(text: &str) -> Result<Vec<Self>, String> {
         let keys: Option<Vec<Self>> = text.split(',').map(Self::parse).collect();
         keys.filter(|keys| keys.len() <= 2).ok_or_else(|| {
@@ -62,7 +62,7 @@ impl SecretKey {
         Some(Self(bytes.try_into().ok()?))
     }
 
-    /// Name of the key, which does not reveal it.
+    /// ID of the key, which does not reveal the key.
     pub fn id(&self) -> String {
         let digest = Sha256::new()
             .chain_update(b"openvibe secret key")
@@ -102,9 +102,9 @@ pub struct Sealed {
 /// The keys of this server.
 #[derive(Debug)]
 pub struct Keyring {
-    /// `OPENVIBE_SECRET_KEY`; the first one encrypts.
+    /// Keys from `OPENVIBE_SECRET_KEY`; the first one encrypts.
     set: Vec<SecretKey>,
-    /// Key file, with `SQLite`.
+    /// Path of the key file, with `SQLite`.
     file: Option<PathBuf>,
     /// Key from the file.
     from_file: Mutex<Option<SecretKey>>,
@@ -120,7 +120,7 @@ impl Keyring {
         }
     }
 
-    /// The key that encrypts; creates the key file if necessary.
+    /// Returns the key that encrypts; creates the key file if necessary.
     fn sealing(&self) -> Result<SecretKey, SecretError> {
         if let Some(key) = self.set.first() {
             return Ok(key.clone());
@@ -313,8 +313,8 @@ struct Owned {
     sealed: Sealed,
 }
 
-/// Reseals secrets that were encrypted with the second key with the first one, so that the second can be removed from
-/// the setting.
+/// Encrypts secrets again that were not encrypted with the first key of `OPENVIBE_SECRET_KEY`, so that the second one can be removed
+/// from the setting.
 ///
 /// # Errors
 /// Only database errors.

@@ -112,7 +112,7 @@ impl<K: Hash + Eq + Clone> Permit<K> {
     /// Increases the amount, with another maximum for the holder.
     ///
     /// # Errors
-    /// As `grow`.
+    /// Same as `grow`.
     pub fn grow_within(&mut self, more: u64, share: u64) -> Result<(), Exhausted> {
         let mut held = self.pool.held();
         let own = held.of.get(&self.holder).copied().unwrap_or(0);
@@ -143,7 +143,7 @@ impl<K: Hash + Eq + Clone> Drop for Permit<K> {
     }
 }
 
-/// Turns of holders: each holder has a limited number at a time, and other requests wait for one.
+/// Limits how many turns each holder has at a time; other requests wait for a turn.
 #[derive(Debug)]
 pub struct Turns<K> {
     at_once: usize,
@@ -152,7 +152,7 @@ pub struct Turns<K> {
 }
 
 impl<K: Hash + Eq> Turns<K> {
-    /// Each holder has `at_once` turns; at most about `waiting_max` requests per holder hold or wait for one.
+    /// Each holder has `at_once` turns. At most about `waiting_max` requests per holder hold a turn or wait for one.
     pub fn new(at_once: usize, waiting_max: usize) -> Self {
         Self {
             at_once,
@@ -187,7 +187,7 @@ impl<K: Hash + Eq> Turns<K> {
         semaphore.acquire_owned().await.ok()
     }
 
-    /// Waits for a turn for a limited time. Returns `None` after it, or immediately as `take`.
+    /// Waits for a turn for a limited time. Returns `None` when that time is up, or immediately in the same case as `take`.
     pub async fn take_within(&self, holder: K, within: Duration) -> Option<OwnedSemaphorePermit> {
         let turn = tokio::time::timeout(within, self.take(holder));
         turn.await.ok().flatten()

@@ -26,7 +26,7 @@ fn clock_error() -> TimeDelta {
     TimeDelta::zero()
 }
 
-/// A point in time in UTC. Its text is RFC 3339 with three decimals and `Z`.
+/// A point in time in UTC, written in RFC 3339 format with three decimals and `Z`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, sqlx::Type)]
 #[sqlx(transparent)]
 pub struct Timestamp(DateTime<Utc>);

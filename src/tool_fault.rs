@@ -3,7 +3,7 @@
 use crate::text_enum::text_enum;
 
 text_enum! {
-    /// Cause of the error with which a tool call ended.
+    /// Reason why a tool call failed.
     pub enum ToolErrorCode {
         BadArguments = "bad_arguments",
         NoSuchFunction = "no_such_function",

@@ -48,9 +48,9 @@ const PARSE_WITHIN: Duration = Duration::from_secs(3);
 const PIECE_BYTES: usize = 4096;
 /// Maximum number of start and end tags.
 const TAGS_MAX: usize = 100_000;
-/// Maximum depth of elements, because the parser searches all open elements for many tags.
+/// Maximum depth of elements, because the parser searches all open elements when it processes many of the tags.
 const DEPTH_MAX: usize = 256;
-/// Maximum depth of elements that indent their text, because each one copies its lines.
+/// Maximum depth of elements that indent their text, because each level copies its lines.
 const INDENTS_MAX: usize = 32;
 const INDENTED: [&str; 4] = ["blockquote", "dd", "ol", "ul"];
 /// Elements that an HTML parser reopens in each block until they are closed. They have no effect on plain text.
@@ -183,7 +183,7 @@ impl Fetcher {
         }
         let gate = Gate::new(&self.rules, LocalAddresses::Forbidden, url)
             .ok_or_else(|| invalid("the URL has no host"))?;
-        // The resolver checks again when the client connects; this check returns a clear error and covers IP addresses.
+        // The resolver checks the address again when the client connects; this check returns a clear error and covers IP addresses.
         gate.check().await.map_err(|e| denied(&e))?;
         let client = reqwest::Client::builder()
             .user_agent(concat!("openvibe/", env!("CARGO_PKG_VERSION")))
@@ -226,7 +226,7 @@ fn invalid(text: &str) -> ToolFault {
     ToolFault::new(ToolErrorCode::BadArguments, text)
 }
 
-/// Tree of a page within limits, because a parser can build a huge tree from a small page.
+/// Tree of a page. Its size is limited while it is built, because a small page can result in a huge tree.
 struct BoundedTree {
     builder: TreeBuilder<Handle, RcDom>,
     tags: Cell<usize>,
@@ -290,7 +290,7 @@ impl TokenSink for BoundedTree {
     }
 }
 
-/// Numbers of open elements.
+/// Counts of open elements.
 #[derive(Default)]
 struct OpenElements {
     all: Cell<usize>,
@@ -334,7 +334,8 @@ fn text_of_html(html: &str) -> Option<String> {
     config.render_to_string(tree, COLUMNS).ok()
 }
 
-/// Host of a URL, without the dot of a fully qualified name. The rest is omitted, because it could contain anything.
+/// Host of a URL, without the trailing dot of a fully qualified name. The rest of the URL is omitted, because it could contain
+/// anything.
 fn shown(url: &Url) -> String {
     let host = url.host_str().unwrap_or_default();
     host.trim_end_matches('.').to_owned()
@@ -615,7 +616,7 @@ mod tests {
         ] {
             assert_eq!(text_of_html(&deep.repeat(100_000)), None, "{deep}");
         }
-        // Each paragraph would get its own 1000 elements.
+        // An HTML parser would reopen the 1000 elements in each paragraph.
         let reopened = format!("<p>{open}one</p>{}", "<p>two".repeat(10_000));
         let text = text_of_html(&reopened).unwrap();
         assert_eq!(text.matches("two").count(), 10_000);

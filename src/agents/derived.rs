@@ -27,19 +27,19 @@ pub const REWRITTEN: &str = "(changed)";
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum SourceId {
     Message(MessageId),
-    /// A text that contains the person's name.
+    /// A person, whose name the text contains.
     User(UserId),
-    /// A text that contains the person's USER.md of its workspace.
+    /// A person's USER.md, which the text contains; each workspace has its own.
     UserFile(UserId),
     Memory(MemoryId),
-    /// A text that contains the summary of a segment.
+    /// A segment, whose summary the text contains.
     Compaction(CompactionId),
     /// Arguments or result of an action, which are deleted together with their sources.
     Action(ActionId),
 }
 
 impl SourceId {
-    /// Value of the columns `source_type`.
+    /// Value of the `source_type` columns.
     pub fn kind(self) -> &'static str {
         let kind = match self {
             Self::Message(_) => SourceType::Message,
@@ -52,7 +52,7 @@ impl SourceId {
         kind.as_str()
     }
 
-    /// Parses the columns that `kind` and `uuid` provide.
+    /// Returns the source for a `kind` and a `uuid`; `None` if the kind is unknown.
     pub fn of(kind: &str, id: Uuid) -> Option<Self> {
         [
             Self::Message(MessageId(id)),
@@ -87,7 +87,7 @@ pub enum Change {
     Deleted,
 }
 
-/// Removes the texts of those of these messages that were deleted.
+/// Removes everything derived from those of the given messages that were deleted.
 pub async fn remove_deleted(
     c: &mut Conn,
     messages: impl IntoIterator<Item = MessageId>,

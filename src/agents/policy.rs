@@ -119,8 +119,7 @@ fn check_domains(domains: &[String]) -> Result<(), AgentError> {
 pub struct CompactionPolicy {
     #[schema(required)]
     pub default: Compaction,
-    /// Strategy by prefix of the mode: `thread:NAME`, `direct:NAME`, or `fork:NAME`, with the agent's name. The longest match
-    /// wins.
+    /// Strategy by a part of the mode: `thread:NAME`, `direct:NAME`, or `fork:NAME`, with the agent's name. The longest match wins.
     #[schema(required)]
     pub by_mode: BTreeMap<String, Compaction>,
 }
@@ -177,7 +176,7 @@ impl CompactionPolicyPatch {
     }
 }
 
-/// Rules for memory. Agents and people can turn off more.
+/// Rules for memory, which agents and people can restrict further.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(default)]
 #[expect(clippy::struct_excessive_bools, reason = "independent switches")]
@@ -489,7 +488,7 @@ pub async fn find(c: &mut Conn, workspace: WorkspaceId) -> Result<Policy, DbErro
         memory: row.memory.0,
         compaction: row.compaction.0,
         workspace_context: row.workspace_context.0,
-        // A level that only a later version knows must not grant anything.
+        // An unknown level from a later version must not grant anything.
         trust_level: TrustLevel::try_from(row.trust_level).unwrap_or(TrustLevel::Off),
         approval_rules: row.approval_rules.0,
         trusted_domains: row.trusted_domains.0,
@@ -589,7 +588,7 @@ async fn check(c: &mut Conn, workspace: WorkspaceId, policy: &Policy) -> Result<
     Ok(())
 }
 
-/// `expected` is the version from `If-Match`.
+/// Changes the policy. `expected` is the version from `If-Match`.
 ///
 /// # Errors
 /// `PolicyStale` with the current policy, `Invalid`, `NoSuchMember`, `NoSuchSandboxPolicy`, or an error from `Actor::require`.

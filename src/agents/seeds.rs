@@ -31,7 +31,7 @@ struct Seed {
     agent: serde_json::Value,
 }
 
-/// Built-in agents, each with true if it is active. The first one is the default agent.
+/// Built-in agents, each with `true` if it is active. The first one is the default agent.
 static SEEDS: LazyLock<Vec<(bool, Parts)>> = LazyLock::new(|| {
     parse(include_str!("../../seeds/agents.yaml")).unwrap_or_else(|e| {
         tracing::error!(

@@ -48,9 +48,9 @@ text_enum! {
         /// A message was edited: until the segment is rebuilt, only sentences that do not depend on that message are
         /// sent.
         Stale = "stale",
-        /// A message was deleted: the texts of the segment were removed until it is rebuilt.
+        /// A message was deleted: the segment has no texts until it is rebuilt.
         Blank = "blank",
-        /// The messages are sent instead of the summary, as many as fit.
+        /// As many of the messages as fit are sent instead of the summary.
         Expanded = "expanded",
     }
 }

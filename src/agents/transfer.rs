@@ -23,7 +23,7 @@ use crate::{
 
 /// Version of the export format that is written and read.
 const FORMAT: u32 = 1;
-/// IDs of users, sandbox policies, and personas are not valid in another workspace.
+/// Fields that are not exported, because IDs of users, sandbox policies, personas, and agents are not valid in another workspace.
 const LEFT_OUT: &[&str] = &[
     "access_control",
     "sandbox_policy_id",

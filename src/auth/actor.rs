@@ -258,7 +258,7 @@ impl WorkspaceCaller {
 }
 
 impl ActorSnapshot {
-    /// Rights as a number, which is compared with the one that `auth::doubts` reads later.
+    /// Rights as a number, for comparison with the rights that `auth::doubts` reads later.
     pub fn rights(&self) -> u8 {
         self.role.rights(self.scopes.has(Scope::AgentsWrite))
     }

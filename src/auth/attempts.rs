@@ -114,8 +114,8 @@ struct SharedBucket {
 impl SharedBucket {
     /// Takes a permit. The inner error is the time until the next one, if none is available.
     async fn take(&self, c: &mut Conn) -> Result<Result<(), Duration>, DbError> {
-        // If the statement waits for another transaction, its time is earlier than the last change of the row. It may
-        // then grant less than possible, but never more.
+        // If the statement waits for another transaction, its time is earlier than the last change of the row. It may then grant less
+        // than allowed, but never more.
         let taken: Option<(bool,)> = c
             .q("insert into login_attempts as b (kind, key_hash, full_at) \
                 values ($1, $2, statement_timestamp() + $3 * interval '1 microsecond') \

@@ -99,7 +99,7 @@ pub(crate) async fn create(
     Ok((invite, token))
 }
 
-/// Finds an invite that can still be used, and by this email address if one is given.
+/// Finds an invite that can still be used. If an email address is given, that person must be allowed to use it.
 ///
 /// # Errors
 /// `InviteNotFound`, `InviteForAnother`.
@@ -126,7 +126,7 @@ pub(crate) async fn find_open(
     Ok(invite)
 }
 
-/// Counts one use of the invite and adds the person to the workspace. Current members do not count.
+/// Counts one use of the invite and adds the person to the workspace. A use by a current member is not counted.
 ///
 /// # Errors
 /// `InviteNotFound` if the last use was taken concurrently.

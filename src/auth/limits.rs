@@ -30,8 +30,8 @@ const WRITES: Rate = Rate::new(Duration::from_millis(50), 400);
 const UPLOADS: Rate = Rate::new(SECOND, 60);
 /// Limit of agents that a model drafts for one person: 10 per hour.
 const AGENT_DRAFTS: Rate = Rate::new(Duration::from_mins(6), 10);
-/// Limits of catch-ups of one person: without a model, where each one reads up to 500 messages, and by a model, 20
-/// per hour.
+/// Limits of catch-ups for one person: those without a model, each of which reads up to 500 messages, and those written by a model
+/// (20 per hour).
 const CATCH_UPS: Rate = Rate::new(Duration::from_secs(2), 30);
 const WRITTEN_CATCH_UPS: Rate = Rate::new(Duration::from_mins(3), 20);
 /// Limits of all requests, and of anonymous requests, from one address.
@@ -98,13 +98,14 @@ fn refused(limit: &'static str, wait: Duration) -> AuthError {
     AuthError::RateLimited(whole_seconds(wait))
 }
 
-/// Checks whether an attempt counts: it failed, and the password was checked. While the server is too busy for that, nobody can guess.
+/// Checks whether an attempt counts as a guess: it failed, and the password was checked. A server that is too busy does not check
+/// passwords.
 fn is_guess<T>(outcome: &Result<T, AuthError>) -> bool {
     !matches!(outcome, Ok(_) | Err(AuthError::HasherBusy))
 }
 
 impl Limits {
-    /// If `on` is false, only the total number of sockets is limited.
+    /// Creates the limits. If `on` is false, only the total number of sockets is limited.
     pub fn new(on: bool, sockets_max: usize, sockets_per_user: usize) -> Self {
         Self {
             on,

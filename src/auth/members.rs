@@ -294,7 +294,7 @@ async fn set_handle(
 /// Removes a person from the workspace, with their keys, channel memberships, and personal memory entries. Their messages stay.
 ///
 /// # Errors
-/// `MemberNotFound`, `LastAdmin`; as `Actor::require` to remove someone else; `SessionRequired` for a key that would
+/// `MemberNotFound`, `LastAdmin`; an error from `Actor::require` when removing someone else; `SessionRequired` for a key that would
 /// remove its own creator.
 pub(crate) async fn remove(c: &mut Conn, actor: &Actor<'_>, user: UserId) -> Result<(), AuthError> {
     crate::db::dialect::lock_workspace(c, actor.workspace.0).await?;

@@ -18,7 +18,7 @@ use crate::{db::Conn, ids::UserId};
 pub(super) const PASSWORD_CHARS_MIN: usize = 8;
 pub(super) const PASSWORD_BYTES_MAX: usize = 1024;
 
-/// Hash that matches no password: verified for unknown addresses, so that the response takes equally long.
+/// A hash that no password matches. It is verified for unknown email addresses, so that the response takes equally long.
 const NOBODY: &str = "$argon2id$v=19$m=19456,t=2,p=1$AAAAAAAAAAAAAAAAAAAAAA$AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA";
 
 /// Maximum wait for a hashing slot. A sign-in queues behind those of others, and occupies one of the server's request slots in
@@ -77,7 +77,7 @@ pub(crate) fn check_password(password: &str, name: &str, email: &str) -> Result<
     Ok(())
 }
 
-/// The stored password of an account. Verification takes long, so the transaction that acts on the result checks that the
+/// The stored password of an account. Verification takes a long time, so the transaction that acts on the result checks that the
 /// password has not been changed in the meantime.
 #[derive(Debug, Clone, sqlx::FromRow)]
 pub struct StoredPassword {

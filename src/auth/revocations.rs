@@ -79,8 +79,8 @@ impl Revocation {
         }
     }
 
-    /// Closes the sockets of this node that lose their access. Sockets of a person check their access first, because a node
-    /// may receive a password or role change after the person has signed in again.
+    /// Closes the sockets of this node that lose their access. If all sessions or keys of a person are revoked, the sockets check
+    /// their access first, because a node may receive a password or role change after the person has signed in again.
     pub fn close_sockets(&self, hub: &Hub) {
         match self {
             Self::Session(_) | Self::Key(_) => {
@@ -163,7 +163,7 @@ struct RevocationRow {
 }
 
 impl RevocationRow {
-    /// The revocation; `None` if only a newer version knows its kind. The sockets then close at their next heartbeat.
+    /// The revocation; `None` for a kind that only a newer version supports. The sockets then close at their next heartbeat.
     fn revocation(&self) -> Option<Revocation> {
         let user = UserId(self.target);
         Some(match self.kind.parse::<RevocationKind>().ok()? {
@@ -239,7 +239,7 @@ struct Applied {
     reads: u64,
     /// Rows created up to this time have been applied.
     since: Timestamp,
-    /// For each applied ID, the last read during or before which it was applied or returned.
+    /// For each applied ID, the number of the read that last returned it, or of the last read before it was applied.
     ids: HashMap<Uuid, u64>,
 }
 
@@ -280,7 +280,7 @@ impl RevocationFeed {
         let mut applied = self.lock();
         let read = applied.reads;
         for row in &rows {
-            // Marked with the number of the next read, unlike IDs that are no longer returned.
+            // Marked with the number of this read, unlike IDs that are no longer returned.
             if applied.ids.insert(row.id, read + 1).is_none() {
                 new.extend(row.revocation());
             }

@@ -17,7 +17,7 @@ text_enum! {
 }
 
 impl Role {
-    /// Checks whether the role can write agents, which the workspace policy decides for members.
+    /// Checks whether the role can write agents; for members, the workspace policy decides.
     pub(super) fn writes_agents(self, members_write_agents: bool) -> bool {
         match self {
             Self::Admin => true,

@@ -36,8 +36,8 @@ pub struct Session {
     pub address: Option<String>,
 }
 
-/// Starts a session and returns the token for its cookie. Ends the browser's previous session (token `instead_of`), even one
-/// of another person, and the oldest sessions of the person beyond `SESSIONS_MAX`.
+/// Starts a session and returns the token for its cookie. Ends the browser's previous session (token `instead_of`), even if it
+/// belongs to another person, and the oldest sessions of the person beyond `SESSIONS_MAX`.
 pub(crate) async fn start(
     c: &mut Conn,
     user: UserId,

@@ -25,7 +25,7 @@ pub struct User {
     pub name: String,
     pub avatar_url: Option<String>,
     pub created_at: Timestamp,
-    /// True if the client suggests deep dives.
+    /// True if the client suggests forks.
     pub suggestions: bool,
 }
 

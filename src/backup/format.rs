@@ -180,8 +180,7 @@ impl<W: Write> Writer<W> {
     }
 }
 
-/// Limits the number of bytes that can be read, so that a small file that unpacks to a huge one does not fill the
-/// memory.
+/// Limits the number of bytes that can be read, so that a small file that unpacks to a huge one cannot exhaust the memory.
 struct Bounded<R> {
     inner: R,
     room: Rc<Cell<u64>>,
@@ -265,7 +264,7 @@ impl Reader {
     fn ends(self) -> Result<(), Damage> {
         let mut unpacked = self.tar.into_inner();
         let mut rest = Vec::new();
-        // The last entry is followed by empty blocks and then the checksum of gzip.
+        // The last entry is followed by empty blocks and then the gzip checksum.
         unpacked
             .read_to_end(&mut rest)
             .map_err(|e| damaged(e.to_string()))?;
@@ -388,7 +387,7 @@ fn read_manifest(name: &str, bytes: &[u8]) -> Result<Manifest, Damage> {
     serde_json::from_slice(bytes).map_err(|e| damaged(format!("its manifest: {e}")))
 }
 
-/// The table of an entry with rows.
+/// Name of the table whose rows an entry contains; `None` if the entry contains no rows.
 pub(super) fn table_of(name: &str) -> Option<&str> {
     name.strip_prefix("tables/")?.split('/').next()
 }

@@ -122,7 +122,7 @@ impl Staging {
     }
 }
 
-/// Opens the database that is filled.
+/// Opens the database into which the backup is restored.
 async fn open_target(place: &DatabaseUrl, staging: &Staging, schema: i64) -> anyhow::Result<Load> {
     Ok(match (place, &staging.database) {
         (DatabaseUrl::Postgres(url), _) => Load::into_postgres(url, schema).await?,
@@ -165,7 +165,7 @@ pub async fn restore(
     require_empty(place, data_dir)?;
     let bucket = settings.open_bucket().await?;
     let staging = Staging::new(place, data_dir);
-    // Leftover of an earlier restore that was killed.
+    // Leftovers of an earlier restore that was killed.
     drop(fs::remove_dir_all(&staging.blobs));
     let mut load = open_target(place, &staging, schema).await?;
     if is_old {
@@ -224,7 +224,7 @@ struct BucketTarget {
     /// File with the pieces of the upload that is being read.
     spool: PathBuf,
     spooled_bytes: u64,
-    /// Objects of the restored rows. They get new upload IDs, because objects with the IDs of the backup may still exist.
+    /// Objects stored by this restore. They get new upload IDs, because objects with the IDs in the backup may still exist.
     stored: Vec<Blob>,
 }
 
@@ -249,7 +249,7 @@ impl BucketTarget {
         }
     }
 
-    /// Takes a piece of an upload, `HASH/UPLOAD/N`; returns false if the upload does not belong in the bucket.
+    /// Adds a piece of an upload, named `HASH/UPLOAD/N`; returns false if the upload does not belong in the bucket.
     async fn put(&mut self, name: &str, bytes: &[u8]) -> anyhow::Result<bool> {
         let key = name.rsplit_once('/').map_or(name, |(key, _)| key);
         let Some(size_bytes) = self.sizes.get(key).copied() else {
@@ -288,7 +288,7 @@ impl BucketTarget {
     }
 }
 
-/// Appends to a file, and creates it and its directory first if necessary.
+/// Appends to a file, creating it and its directory first if necessary.
 fn append(path: &Path, bytes: &[u8]) -> io::Result<fs::File> {
     if let Some(dir) = path.parent() {
         fs::create_dir_all(dir)?;
@@ -299,7 +299,7 @@ fn append(path: &Path, bytes: &[u8]) -> io::Result<fs::File> {
 }
 
 /// # Errors
-/// If a table of the backup does not match that of its version.
+/// If a table in the backup does not match the schema of the backup's version.
 fn check_tables(manifest: &Manifest, tables: &[Table]) -> anyhow::Result<()> {
     let tables: HashMap<&str, &Table> = tables
         .iter()
@@ -391,7 +391,7 @@ async fn insert_old(load: &mut Load, table: &Table, lines: &str) -> anyhow::Resu
     Ok(n)
 }
 
-/// A chunk of an upload: `HASH/UPLOAD/N`.
+/// Restores a chunk of an upload; `name` is `HASH/UPLOAD/N`.
 async fn put_blob(
     load: &mut Load,
     staging: &Staging,
@@ -427,7 +427,7 @@ fn publish(staging: &Staging, data_dir: &Path) -> anyhow::Result<()> {
         }
         sync_directory(&staging.blobs)?;
         if blobs.is_dir() {
-            // Only empty directories, as checked before.
+            // Contains only empty directories, as checked earlier.
             fs::remove_dir_all(&blobs)?;
         }
         fs::rename(&staging.blobs, &blobs)?;

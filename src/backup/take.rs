@@ -17,7 +17,7 @@ use crate::{
 
 /// Maximum size of an entry with rows.
 const ROWS_BYTES: usize = 2 * 1024 * 1024;
-/// Maximum size of an entry with a chunk of an upload, as for chunks in the database.
+/// Maximum size of an entry with a chunk of an upload; the same as for chunks in the database.
 const CHUNK_BYTES: u64 = 1024 * 1024;
 /// Maximum number of stores that are tried for an upload that is moved during the backup.
 const PLACES_MAX: usize = 4;
@@ -122,12 +122,12 @@ fn chunk_name(blob: &Blob, n: u64) -> String {
     format!("blobs/{}/{}/{n:06}", blob.hash, blob.upload_id)
 }
 
-/// Location of the bytes of uploads.
+/// Locations in which uploads are stored.
 struct Source<'a> {
     place: &'a DatabaseUrl,
     settings: &'a BlobSettings,
     bucket_url: Option<String>,
-    /// The bucket, which is opened when an upload is stored in it.
+    /// The bucket; opened when the first upload that is stored in it is read.
     bucket: &'a mut Option<Bucket>,
 }
 
@@ -137,7 +137,7 @@ struct Pieces<'a> {
     blob: Blob,
     size_bytes: u64,
     file: Option<std::fs::File>,
-    /// The state of the database after a move.
+    /// A newer state of the database, read after the upload was moved.
     newer: Option<Dump>,
     /// True if the upload was deleted after the snapshot, together with the last row that referred
     /// to it.

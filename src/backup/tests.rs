@@ -72,7 +72,7 @@ fn every_corpus_archive_is_valid_or_rejected_with_a_reason() {
     }
 }
 
-/// Returns true if the message is useful to someone who wants to restore.
+/// Returns true if the error message is useful to someone restoring a backup.
 fn is_told(damage: &Damage) -> bool {
     let text = damage.to_string();
     text.contains("backup") || text.contains("cannot be read")
@@ -112,7 +112,7 @@ fn packed(entries: &[(String, Vec<u8>)]) -> Vec<u8> {
     tar.into_inner().unwrap().finish().unwrap()
 }
 
-/// Rebuilds the index, like someone who changes a backup on purpose.
+/// Rebuilds the index, as someone who tampers with a backup would.
 fn sealed(entries: &mut [(String, Vec<u8>)]) {
     let Some((index, rest)) = entries.split_last_mut() else {
         return;
@@ -229,7 +229,7 @@ async fn backed_up() -> (Dir, Vec<u8>) {
     (dir, bytes)
 }
 
-/// Restores into a new directory; returns the contents or the error, in which case the directory is empty.
+/// Restores into a new directory and returns the contents. If that fails, checks that the directory is empty and returns the error.
 async fn restored(bytes: &[u8]) -> Result<(Manifest, Index), String> {
     let (from, to) = (Dir::new(), Dir::new());
     let file = from.0.join("x.ovb");

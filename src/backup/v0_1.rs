@@ -15,13 +15,13 @@ use crate::{
 
 /// Newest migration of version 0.1.
 pub(super) const MIGRATION: i64 = 20_261_121_101_200;
-/// Migration to whose schema the rows are converted; later migrations run at the next start.
+/// Migration whose schema the rows are converted to; later migrations run at the next start.
 pub(super) const TARGET: i64 = 20_261_121_164_507;
 
-/// Agents of threads and forks, which are marked in `bindings` once all rows are there.
+/// Temporary table with the agents of threads and forks, whose `bindings` are marked as bound once all rows are inserted.
 const BOUND: &str = "bound_agents";
 
-/// A table whose columns differ.
+/// A table whose columns have changed since version 0.1.
 struct Change {
     table: &'static str,
     renamed: &'static [(&'static str, &'static str)],
@@ -99,7 +99,7 @@ fn column(name: &str, kind: Kind) -> Column {
     }
 }
 
-/// The table with its current columns.
+/// Returns the table with its columns after the conversion.
 pub(super) fn table(old: &Table) -> Table {
     let mut table = old.clone();
     if let Some(change) = Change::of(old) {
@@ -141,7 +141,7 @@ impl Rows {
     }
 }
 
-/// Converts rows of a table; the result is in the order in which it can be inserted.
+/// Converts rows of a table, and returns them in the order in which they must be inserted.
 ///
 /// # Errors
 /// If a line is not a row of the table.
@@ -227,7 +227,7 @@ fn recipients_of(only: &Value) -> anyhow::Result<Option<(BTreeSet<UserId>, bool)
     Ok(Some((users?, only["managers"] == true)))
 }
 
-/// Must be called before the first row is inserted.
+/// Creates the temporary table. Must be called before the first row is inserted.
 pub(super) async fn begin(load: &mut Load) -> Result<(), DbError> {
     load.execute(&format!(
         "create temporary table {BOUND} (conversation_id uuid not null, agent_id uuid not null)"
@@ -235,7 +235,7 @@ pub(super) async fn begin(load: &mut Load) -> Result<(), DbError> {
     .await
 }
 
-/// Must be called after the last row was inserted.
+/// Marks bound agents in `bindings`, and drops the temporary table. Must be called after the last row is inserted.
 pub(super) async fn finish(load: &mut Load) -> Result<(), DbError> {
     load.execute(&format!(
         "update bindings set is_bound = TRUE where (conversation_id, agent_id) in (select conversation_id, agent_id from {BOUND})"

@@ -161,7 +161,7 @@ pub async fn thread<'a>(
     row.ok_or(ChatError::ThreadNotFound)?.admit(caller)
 }
 
-/// State of the database at which a page was read.
+/// Version of the database when a page was read.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PageVersion {
     /// The newest event of the workspace.
@@ -312,7 +312,7 @@ pub async fn channel_of_task<'a>(
         (Some(id), _) => thread(c, caller, id)
             .await
             .map(|access| access.channel_access),
-        // The reply of a schedule starts the thread, so only the channel exists.
+        // The scheduled reply will start the thread, so only the channel exists now.
         (None, Some(id)) => channel(c, caller, id).await,
         (None, None) => return Ok(None),
     };
@@ -403,8 +403,8 @@ pub async fn requester_can_read(c: &mut Conn, task: &Task) -> Result<bool, DbErr
     Ok(role.is_some_and(|(role,)| role.scopes().has(Scope::ChatRead)))
 }
 
-/// Checks whether the requester of a run, and the API key that started it, can currently act: in the run's channel if it has one.
-/// `task` is the run's root or a task of one of its steps.
+/// Checks whether the requester of a run, and the API key that started it, are currently allowed to act, in the run's channel if it
+/// has one. `task` is the run's root or a task of one of its steps.
 pub async fn requester_can_run(c: &mut Conn, task: &Task) -> Result<bool, DbError> {
     let row: Option<(Role, Option<ApiKeyId>)> = c
         .q(concat!(

@@ -8,11 +8,12 @@ use super::mentions::{self, RawMention, Seen, Span, seen_by_reader};
 
 const SIGNS: &[&str] = &["→", "->"];
 
-/// An arrow after white space, outside code, quotes, and links, whose next character other than white space starts an `@…`.
+/// An arrow that follows white space and precedes an `@…`, optionally with white space in between. It is outside code, quotes, and
+/// links.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Arrow {
     bytes: Range<usize>,
-    /// Offset behind the arrow, in UTF-16 code units.
+    /// Offset just after the arrow, in UTF-16 code units.
     end_utf16: usize,
     /// Offset of the `@` after it, in UTF-16 code units.
     mention_utf16: usize,
@@ -21,7 +22,7 @@ pub(super) struct Arrow {
 /// A part of a message for one agent.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Link {
-    /// Position of the mention that it is addressed to.
+    /// Index of the mention of the link's agent.
     pub mention: usize,
     /// Its text without that mention.
     pub text: String,
@@ -105,7 +106,7 @@ mod tests {
 
     use super::*;
 
-    /// Agents of the corpus.
+    /// Agent handles in the test corpus.
     const AGENTS: &[&str] = &["coder", "reviewer", "tester"];
 
     #[derive(Deserialize)]

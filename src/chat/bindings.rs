@@ -160,13 +160,13 @@ pub(super) async fn set_stood_in(
     Ok(())
 }
 
-/// Maximum number of threads announced when their agent is deleted: the most recent ones. Clients
-/// reload the others when they open them.
+/// Maximum number of threads announced when their agent is deleted. The most recently active ones are announced; clients reload the
+/// others when they open them.
 const REBOUND_ANNOUNCED_MAX: i64 = 100;
 
-/// Rebinds every conversation of an agent that is being deleted permanently to the newest version
-/// of the default agent, or to no agent if there is no default. Channels, and the threads that they
-/// have bound, are left without an agent. The caller must hold the workspace lock.
+/// Rebinds every conversation of an agent that is being permanently deleted to the newest version of the default agent, or to no
+/// agent if there is no default. Channels with this agent, and threads whose binding came from such a channel, are left without an
+/// agent. The caller must hold the workspace lock.
 pub async fn move_from(c: &mut Conn, workspace: WorkspaceId, gone: AgentId) -> Result<(), DbError> {
     channels::forget_agent(c, gone).await?;
     let default = profiles::find_default(c, workspace).await?;

@@ -70,8 +70,8 @@ fn follow(level: FollowLevel, cause: FollowCause) -> Follow {
     }
 }
 
-/// One person's levels in those threads of a channel whose `last_seq` is between `low` and `high`.
-/// Threads with the default level are omitted.
+/// One person's follow levels in those threads of a channel whose `last_seq` is between `low` and `high`. Threads with the default
+/// level are omitted.
 pub(super) async fn of_threads(
     c: &mut Conn,
     user: UserId,

@@ -31,7 +31,7 @@ pub const TITLE_FROM_TEXT_UNITS_MAX: usize = 60;
 const TITLE_WITHOUT_TEXT: &str = "Deep dive";
 
 text_enum! {
-    /// Thread context of the fork's agent.
+    /// Part of the thread that the fork's agent can see.
     pub enum ForkContext {
         /// Only the beginning of the forked message.
         Message = "message",
@@ -55,7 +55,7 @@ pub struct Fork {
     pub workspace_id: WorkspaceId,
     pub channel_id: ChannelId,
     pub thread_id: ThreadId,
-    /// The forked message of the thread's main line.
+    /// The message in the thread's main line from which the fork starts.
     pub message_id: MessageId,
     pub title: String,
     pub description: Option<String>,
@@ -67,7 +67,7 @@ pub struct Fork {
     #[sqlx(default)]
     pub auto_reply: bool,
     pub context: ForkContext,
-    /// Reply styles of agents; an agent without one has none.
+    /// Reply styles of the agents in this fork. Agents that are not listed have none.
     #[sqlx(skip)]
     pub presets: Vec<ConversationPreset>,
     pub status: ForkStatus,
@@ -78,12 +78,11 @@ pub struct Fork {
     pub created_by: UserId,
     pub created_at: Timestamp,
     pub resolved_at: Option<Timestamp>,
-    /// The newest published resolution; it stays when the fork is reopened.
+    /// The newest published resolution; kept when the fork is reopened.
     pub resolution_id: Option<ResolutionId>,
     /// The current draft.
     pub draft_id: Option<ResolutionId>,
-    /// Collaboration of the agents that work, or have worked, on a goal here; null for a deep dive
-    /// without collaborators.
+    /// Current or past collaboration of agents on a goal in this fork; null if there was none.
     #[schema(value_type = Option<Collaboration>)]
     pub collaboration: Option<Json<Collaboration>>,
 }
@@ -127,7 +126,7 @@ async fn add_presets(c: &mut Conn, forks: &mut [Fork]) -> Result<(), DbError> {
     Ok(())
 }
 
-/// Forks of a thread, oldest first. `before` returns the last forks before that one.
+/// Forks of a thread, oldest first. With `before`, returns the last forks before that one.
 pub async fn list(
     c: &mut Conn,
     thread: ThreadId,
@@ -248,12 +247,10 @@ fn title_of(text: &str) -> String {
     cut[..whole.unwrap_or(cut.len())].trim_end().to_owned()
 }
 
-/// Updates a fork after a message was posted in it: its draft or resolution becomes stale, and a
-/// fork without its own title is named after the first message of a person. Appends `fork.updated`
-/// if anything changed.
+/// Updates a fork after a message was posted in it: its draft or resolution becomes stale, and a fork without its own title is named
+/// after the first message of a person. Appends `fork.updated` if anything changed.
 ///
-/// Must be called after all other events of the transaction were appended: sequence numbers follow the
-/// order of events.
+/// Must be called after all other events of the transaction were appended, because sequence numbers follow the order of events.
 pub async fn on_message_posted(
     c: &mut Conn,
     message: &Message,
@@ -313,7 +310,7 @@ async fn mark_stale(c: &mut Conn, fork: ForkId) -> Result<bool, DbError> {
     Ok(n == 1)
 }
 
-/// Like `announce_update`, for a fork that must exist.
+/// Like `announce_update`, but returns only database errors, because the fork must exist.
 pub(super) async fn announced(
     c: &mut Conn,
     fork: ForkId,

@@ -30,7 +30,7 @@ pub struct RawMention {
 }
 
 impl RawMention {
-    /// The span of the `@` and the handle, for the candidate that is an existing handle.
+    /// Returns the span of the `@` and the handle, where `candidate` is the one that is an existing handle.
     pub fn span_of(&self, candidate: &str) -> Span {
         Span {
             start: self.start_utf16,
@@ -211,8 +211,8 @@ fn handle_length(bytes: &[u8]) -> usize {
         .count()
 }
 
-/// `@vibé` does not mention `vib`, but `@vibe你好` mentions `vibe`, because such scripts need no
-/// space.
+/// Checks whether the character after a handle continues the word. `@vibé` does not mention `vib`, but `@vibe你好` mentions `vibe`,
+/// because such scripts are written without spaces.
 fn continues_word(content: &str, handle_end: usize) -> bool {
     content[handle_end..].chars().next().is_some_and(|c| {
         matches!(c, '\u{aa}'..='\u{52f}' | '\u{1e00}'..='\u{1fff}')

@@ -125,7 +125,7 @@ pub fn parse_emoji(text: &str) -> Result<String, ChatError> {
     }
 }
 
-/// Change of a reaction.
+/// Change to a reaction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum React {
     Add,
@@ -279,7 +279,7 @@ pub async fn finish_reply(
     Ok(())
 }
 
-/// Stores the partial text of a streaming reply without an event.
+/// Stores the partial text of a streaming reply without appending an event.
 pub async fn checkpoint_reply(c: &mut Conn, id: MessageId, content: &str) -> Result<(), DbError> {
     c.q("update messages set content = $2 where id = $1 and state = 'streaming' and deleted_at is null")
         .bind(id)

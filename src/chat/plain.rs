@@ -11,9 +11,9 @@ pub const MARKDOWN: Options = Options::ENABLE_TABLES
     .union(Options::ENABLE_STRIKETHROUGH)
     .union(Options::ENABLE_TASKLISTS);
 
-/// The text that a reader sees: blocks on separate lines, without tags and control characters, and with emoji in
-/// place of their names outside of code. Longer than `markdown` only if character references or emoji names expand.
-/// If the result would be blank (only a link definition or a rule), returns the text as typed.
+/// The text that a reader sees: blocks on separate lines, without tags and control characters, and with emoji in place of their names
+/// outside of code. The result is longer than `markdown` only if character references or emoji names expand. If the result would be
+/// blank (only a link definition or a rule), returns the text as typed.
 pub fn to_plain(markdown: &str) -> String {
     let mut out = String::with_capacity(markdown.len());
     // HTML blocks arrive line by line, but a tag can span several lines.
@@ -63,8 +63,7 @@ fn push_shown(out: &mut String, text: &str) {
     }));
 }
 
-/// Checks whether a tag starts a new line. `TableCell`, `Item`, and similar tags are nested in a block that ends
-/// the line.
+/// Checks whether a tag starts a new line. `TableCell` and similar tags do not, because an enclosing block ends the line.
 fn begins_line(tag: &Tag<'_>) -> bool {
     matches!(
         tag,
@@ -115,7 +114,7 @@ fn push_without_tags(out: &mut String, html: &str) {
     push_shown(out, rest);
 }
 
-/// Offset of the end of a tag or comment, counted from after its `<`.
+/// Offset of the end of a tag or comment, relative to the position after its `<`.
 fn tag_end(from: &str, quotes_count: bool) -> Option<usize> {
     for (begin, end) in [("!--", "-->"), ("?", "?>"), ("![CDATA[", "]]>")] {
         if let Some(inner) = from.strip_prefix(begin) {

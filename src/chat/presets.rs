@@ -16,8 +16,8 @@ use crate::{
     tasks::queue,
 };
 
-/// Maximum number of conversations announced when presets are deleted: the most recent ones. Clients reload the others
-/// when they open them.
+/// Maximum number of conversations announced when presets are deleted. The most recently active ones are announced; clients reload
+/// the others when they open them.
 const ANNOUNCED_MAX: i64 = 100;
 
 /// Preset of an agent in a conversation, with the number of its replies there.
@@ -53,7 +53,7 @@ async fn presets_of(
     Ok(presets.remove(&id).unwrap_or_default())
 }
 
-/// Inserts the row of a conversation that agents take part in, unless it exists.
+/// Inserts the row of a conversation in which agents take part, unless it exists.
 pub async fn insert_conversation(
     c: &mut Conn,
     workspace: WorkspaceId,
@@ -137,7 +137,7 @@ async fn check_known(c: &mut Conn, workspace: WorkspaceId, preset: &str) -> Resu
     Err(ChatError::Invalid(rule, "preset"))
 }
 
-/// Stores the preset that a reply has used, unless a person has chosen one in the meantime. The reply must have been
+/// Stores the preset that a reply has used, unless a person has chosen one in the meantime. Must be called after the reply was
 /// counted.
 pub async fn store_used(
     c: &mut Conn,
@@ -172,7 +172,7 @@ pub async fn store_used(
     announced(c, workspace, conversation, audience).await
 }
 
-/// Makes the next reply evaluate the rules, if the workspace enables this after messages are summarized.
+/// Makes the next reply evaluate the rules again after a compaction pass, if the workspace has enabled this.
 pub async fn review_after_pass(
     c: &mut Conn,
     workspace: WorkspaceId,

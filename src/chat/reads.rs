@@ -1,10 +1,8 @@
 //! Read markers and unread counts.
 //!
-//! A thread is read up to its own marker in `reads`, or up to the marker of its channel in
-//! `channel_members` if it has none; messages from before a person joined do not count. Messages of
-//! muted threads (`follows`) do not count, but mentions in them do. When a channel has no unread
-//! messages, the markers of its threads are merged into the channel's marker, which limits
-//their number.
+//! A thread is read up to its own marker in `reads`, or up to the marker of its channel in `channel_members` if it has none; messages
+//! from before a person joined do not count. Messages of muted threads (`follows`) do not count, but mentions in them do. When a
+//! channel has no unread messages, the markers of its threads are merged into the channel's marker, to limit the number of markers.
 
 use std::collections::HashMap;
 
@@ -195,7 +193,7 @@ pub async fn first_unread(
     Ok(first.map(|(id,)| id))
 }
 
-/// Sets a person's read marker in a thread, forward or back, at most to the newest event.
+/// Moves a person's read marker in a thread forward or back, but not past the newest event.
 ///
 /// # Errors
 /// `ThreadNotFound`, `Invalid` for a negative number, or any error of `reading`.

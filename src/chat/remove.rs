@@ -137,8 +137,8 @@ text_enum! {
     }
 }
 
-/// Cancels a task or its tree; a task that has ended is returned unchanged. Allowed for anyone who can write in the conversation
-/// of the task, or for a tree, of its root. Personal tasks can be canceled only by their requester.
+/// Cancels a task or its tree; a task that has ended is returned unchanged. Allowed for anyone who can write in the task's
+/// conversation or, to cancel a tree, in the conversation of its root task. Personal tasks can be canceled only by their requester.
 ///
 /// # Errors
 /// `TaskNotFound`, or any error of `Actor::require`.
@@ -154,7 +154,7 @@ pub async fn cancel_task(
         .ok_or(ChatError::TaskNotFound)?;
     check_cancel(c, caller, &task).await?;
     if task.channel_id.is_none() && task.run_id.is_none() {
-        // A call of the API is recorded after it has ended, so there is nothing to cancel.
+        // An API call is recorded only after it has ended, so there is nothing to cancel.
         return Ok(task);
     }
     crate::db::dialect::lock_workspace(c, task.workspace_id.0).await?;
@@ -230,9 +230,9 @@ pub async fn cancel_active(
     }
 }
 
-/// Stops the tree of a running task: the topmost task that waits for it, or the task itself, fails with a notice; all tasks below
-/// it and the later links of a chain are canceled. In a run, only the task of the step fails, and the run continues or fails with
-/// its own notice. The caller must hold the lease.
+/// Stops the tree of a running task. The topmost task that waits for this task, or the task itself if none does, fails with a notice.
+/// All tasks below it and the later links of a chain are canceled. In a run, only the task of the step fails, and the run continues
+/// or fails with its own notice. The caller must hold the lease.
 pub async fn fail_tree(
     c: &mut Conn,
     task: &Task,
@@ -353,8 +353,8 @@ pub async fn delete_message(
     take_back(c, &message, hub, access.channel_access.audience()).await
 }
 
-/// Replaces a message with a tombstone. Tasks that it triggered and a task that is writing it are canceled. Tasks of runs
-/// continue, because the message did not trigger them; it was only the newest one before them.
+/// Replaces a message with a tombstone. Tasks that it triggered and a task that is writing it are canceled. Tasks of runs continue,
+/// because the message did not trigger them; it was only the newest message when they started.
 pub async fn take_back(
     c: &mut Conn,
     message: &Message,

@@ -64,7 +64,7 @@ pub struct Snapshot {
     pub agents_truncated: bool,
     /// Active forks, at most 500.
     pub open_forks: Vec<Fork>,
-    /// Threads that the caller has muted; only the newest 1,000.
+    /// The newest 1,000 threads that the caller has muted.
     pub muted_threads: Vec<ThreadId>,
     pub active_tasks: Vec<Task>,
     pub presence: Vec<Presence>,

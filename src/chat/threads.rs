@@ -275,8 +275,8 @@ pub async fn open_mine(
     })
 }
 
-/// Removes a person from a thread: removes their name from the participants, and the title if they
-/// created the thread. Appends `thread.updated`.
+/// Removes a person from a thread: deletes them from the participants and, if they created the thread, deletes its title. Appends
+/// `thread.updated`.
 pub async fn erase_person(
     c: &mut Conn,
     id: ThreadId,

@@ -56,7 +56,7 @@ pub(super) struct Import {
     /// File with the agent's memory
     #[arg(long)]
     memory: Option<PathBuf>,
-    /// Name in the workspace [default: the exported name, or the directory's]
+    /// Name in the workspace [default: the exported name or the directory name]
     #[arg(long)]
     name: Option<String>,
     /// Model of the agent [default: the server's]
@@ -233,7 +233,7 @@ async fn import_agent(import: Import) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Options of an agent that have no effect yet, as the server reports them.
+/// Options of an agent that have no effect yet, as reported by the server.
 fn unused_options(agent: &Value) -> Vec<String> {
     let fields = agent["not_in_force"].as_array().into_iter().flatten();
     let mut unused: Vec<String> = fields
@@ -278,7 +278,7 @@ async fn export_agent(export: Export) -> anyhow::Result<()> {
     let profile = serde_json::to_string_pretty(&Value::Object(agent))?;
     files.insert(PROFILE.to_owned(), format!("{profile}\n"));
     for (path, content) in &files {
-        // The server only stores relative paths; this check does not rely on it.
+        // The server stores only relative paths, but this check does not rely on that.
         let is_safe = Path::new(path)
             .components()
             .all(|part| matches!(part, std::path::Component::Normal(_)));

@@ -33,7 +33,7 @@ pub(super) struct RestoreCommand {
     revoke_keys: bool,
 }
 
-/// Removes an incomplete file.
+/// Removes an incomplete file when dropped.
 struct Unfinished(Option<PathBuf>);
 
 impl Drop for Unfinished {
@@ -89,7 +89,7 @@ fn tell(taken: &backup::Taken, to: &str, say: impl Fn(&str)) {
 }
 
 pub(super) async fn restore(config: Config, command: RestoreCommand) -> anyhow::Result<()> {
-    // Verified before the directory is created.
+    // The backup is verified before the data directory is created.
     let whole = backup::verify(&command.file)?;
     let _directory = lock::lock_directory(&config.data_dir)?;
     let _database = match &config.database {

@@ -17,8 +17,8 @@ const TOLD_EVERY: Duration = Duration::from_secs(2);
 
 #[derive(Subcommand)]
 pub(super) enum BlobsCommand {
-    /// Move uploads to where new ones are stored: into the bucket of `OPENVIBE_BLOBS_URL` or, if that is not set, out of
-    /// it
+    /// Move uploads to where new ones are stored: into the bucket of `OPENVIBE_BLOBS_URL`, or out of the bucket if the variable is
+    /// not set
     ///
     /// Can be interrupted and repeated. Needs the `AWS_*` variables in both directions.
     Move,

@@ -79,8 +79,8 @@ enum Command {
 
 #[derive(Subcommand)]
 enum EpochCommand {
-    /// Start a new epoch after the database went back to an earlier state, such as a restored file-system snapshot: clients load
-    /// everything again
+    /// Start a new epoch after the database was reset to an earlier state, for example from a file-system snapshot, so that clients
+    /// load everything again
     New,
 }
 
@@ -164,10 +164,11 @@ fn run(arguments: Arguments) -> anyhow::Result<()> {
     }
 }
 
-/// Stack size of threads: twice the default, almost all of which a reply that calls tools needs in unoptimized builds.
+/// Stack size of threads: twice the default, because a reply that calls tools needs almost all of the default in unoptimized builds.
 const STACK_BYTES: usize = 4 * 1024 * 1024;
 
-/// Threads of the runtime in addition to one for each processor: while handlers compute on the others, these accept and send.
+/// Number of runtime threads in addition to one per processor. They accept connections and send responses while handlers keep the
+/// other threads busy.
 const WORKERS_EXTRA: usize = 2;
 
 fn runtime() -> anyhow::Result<tokio::runtime::Runtime> {
@@ -197,7 +198,7 @@ async fn migrate(config: Config) -> anyhow::Result<()> {
 }
 
 async fn start_epoch(config: Config) -> anyhow::Result<()> {
-    // A server on a SQLite file would not detect the new epoch; servers on PostgreSQL do.
+    // On SQLite, the server must be stopped, because it would not detect the new epoch; servers on PostgreSQL detect it.
     let _locks = match &config.database {
         DatabaseUrl::Sqlite(path) => Some((
             lock::lock_directory(&config.data_dir)?,
@@ -213,8 +214,8 @@ async fn start_epoch(config: Config) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Raises the limit for open files: each connection is an open file, and shells and services start with a low limit
-/// that a process can raise itself.
+/// Raises the limit on open files. Each connection is an open file, and shells and services start processes with a low limit, which a
+/// process can raise itself.
 fn allow_open_files(config: &Config) {
     let wanted = config.sockets_max + config.connections_max;
     match rlimit::increase_nofile_limit(u64::MAX) {

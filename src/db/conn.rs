@@ -63,7 +63,8 @@ struct Session {
     c: Option<PoolConnection<Postgres>>,
     faults: Arc<Faults>,
     in_transaction: bool,
-    /// Pool from which a read that loses this connection takes another one; writers repeat their commands themselves.
+    /// Pool from which a read gets another connection if it loses this one. `None` if a read cannot change connections, and for
+    /// writers, which repeat their commands themselves.
     readers: Option<ReaderPool>,
     /// True if the transaction has returned rows, so that its snapshot cannot be replaced.
     has_read: bool,
@@ -183,7 +184,7 @@ fn concerns_others(error: &sqlx::Error) -> bool {
     }
 }
 
-/// Error for a suspect connection. It must not concern others, so that newer connections do not become suspect.
+/// Error for a suspect connection. `concerns_others` must be false for it, so that newer connections do not become suspect.
 fn suspect() -> sqlx::Error {
     sqlx::Error::Protocol("other connections opened at the same time are dead".to_owned())
 }
@@ -299,7 +300,7 @@ impl Conn {
         Ok(c)
     }
 
-    /// Keeps this connection: a read that loses it fails.
+    /// Pins the read to this connection: it fails if the connection is lost.
     pub(super) fn pin(&mut self) {
         if let Backend::Pg(session) = &mut self.backend {
             session.readers = None;

@@ -249,7 +249,7 @@ pub struct BlobRow {
     pub size_bytes: i64,
 }
 
-/// Names the nodes that use a database, and therefore hold its lock.
+/// Describes the nodes that use a database and therefore hold its lock.
 async fn in_use(backend: &mut Backend) -> Result<String, DbError> {
     let known = backend.names().await?;
     let nodes = if known.iter().any(|table| table == "nodes") {
@@ -337,7 +337,7 @@ impl Dump {
     /// Passes every row of a table to `sink`, as a JSON array without line breaks.
     ///
     /// # Errors
-    /// Errors of `sink`; also if a value does not have the type of its column.
+    /// Errors of `sink`, or an error if a value does not have the type of its column.
     pub async fn each_row<E: From<DbError>>(
         &mut self,
         table: &Table,
@@ -521,10 +521,10 @@ impl Load {
         let options = SqliteConnectOptions::new()
             .filename(path)
             .create_if_missing(true)
-            // The file is deleted after an error, and synced at the end.
+            // No journal is needed, because the file is deleted after an error and synced at the end.
             .journal_mode(SqliteJournalMode::Off)
             .synchronous(SqliteSynchronous::Off)
-            // Checked once at the end.
+            // Foreign keys are checked once at the end.
             .foreign_keys(false);
         let mut c = options.connect().await?;
         migrate::sqlite_to(&mut c, version).await?;
@@ -580,7 +580,7 @@ impl Load {
     /// Inserts rows, one JSON array per line; returns their number.
     ///
     /// # Errors
-    /// If a line is not a valid row; errors of the database.
+    /// If a line is not a valid row, or a database error.
     pub async fn insert(&mut self, table: &Table, lines: &str) -> Result<u64, DbError> {
         match &mut self.backend {
             Backend::Lite(c) => insert_lite(c, table, lines).await,

@@ -28,7 +28,7 @@ pub enum DatabaseFault {
 }
 
 impl DatabaseFault {
-    /// Cause and remedy, as the end of a sentence that starts with the database.
+    /// Cause and remedy, as the end of a sentence about the database.
     pub fn text(self) -> String {
         match self {
             Self::DiskFull => "the disk is full: free some space".to_owned(),

@@ -67,7 +67,7 @@ impl ServerIdentity {
 }
 
 impl Epoch {
-    /// Checks whether a server with this epoch was replaced by the promoted standby with the other one.
+    /// Checks whether the server of this epoch was replaced by a promoted standby, the server of `other`.
     fn is_replaced_by(&self, other: &Self) -> bool {
         match (&self.server, &other.server) {
             (Some(own), Some(other)) => own.system == other.system && own.timeline < other.timeline,
@@ -137,7 +137,7 @@ struct ServerRow {
     standbys: String,
 }
 
-/// Checks for errors of servers that lack these functions, or whose role cannot call them: `undefined_function`,
+/// Checks whether an error means that the server lacks these functions, or that the role cannot call them: `undefined_function`,
 /// `insufficient_privilege`, `feature_not_supported`.
 fn is_unsupported(error: &sqlx::Error) -> bool {
     let code = error
@@ -264,7 +264,7 @@ mod tests {
         assert!(!epochs.observe(epoch("a", "00000002")));
         assert!(!epochs.observe(epoch("c", "00000001")));
         assert_eq!(*watched.borrow(), epoch("b", "00000002"));
-        // A failover that lost nothing.
+        // A failover that lost no commits.
         assert!(!epochs.observe(epoch("b", "00000003")));
         assert!(!watched.has_changed().unwrap());
         assert!(epochs.observe(epoch("c", "00000003")));

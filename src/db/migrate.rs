@@ -1,4 +1,4 @@
-//! The migrations of the schema. `schema` runs the migrations.
+//! Schema migrations; `schema` runs them.
 
 use std::borrow::Cow;
 

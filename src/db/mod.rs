@@ -58,7 +58,7 @@ pub use writer::{Listener, LostSignals};
 
 /// Number of sessions of the node itself: one for its lease, one that sends notifications, and one that receives them.
 const POSTGRES_OWN: u32 = 3;
-/// Minimum number of `PostgreSQL` connections: one for each lane, plus those of the node itself and of the writers.
+/// Minimum number of `PostgreSQL` connections for reads: one for each lane.
 const POSTGRES_READERS_MIN: u32 = 2;
 const POSTGRES_CONNECTIONS_MIN: usize =
     (POSTGRES_READERS_MIN + POSTGRES_OWN) as usize + writer::POSTGRES_WRITERS;
@@ -339,7 +339,7 @@ impl Db {
     }
 
     /// As `write`, but the command waits for the turn of something other than its key: a person, or nil for all without a turn of
-    /// their own. Required for a key that is not a workspace yet, or never will be: each new key would get a turn.
+    /// their own. Required for a key that is not a workspace yet, or never will be, because otherwise each new key would get a turn.
     ///
     /// # Errors
     /// As `write`.

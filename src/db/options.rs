@@ -6,7 +6,7 @@ use crate::text_enum::text_enum;
 const CONNECTIONS: u32 = 12;
 
 text_enum! {
-    /// Guarantee that a failover to a standby of `PostgreSQL` gives.
+    /// Guarantee for a failover to a `PostgreSQL` standby.
     pub enum Failover {
         /// The standby may lack commits that were acknowledged.
         Lossy = "lossy",

@@ -83,7 +83,7 @@ impl Pending {
         self.events.push(event);
     }
 
-    /// Takes the events, grouped by workspace. `recycle` gives the memory back.
+    /// Removes and returns the events, grouped by workspace. `recycle` reuses their memory.
     pub(super) fn take(&mut self) -> Vec<EventRow> {
         let mut events = std::mem::take(&mut self.events);
         events.sort_unstable_by_key(|event| (event.workspace, event.seq));
@@ -180,8 +180,8 @@ fn texts(engine: Engine) -> Texts {
     })
 }
 
-/// Statement that inserts a group of `rows` events: `$1` is the workspace, on `PostgreSQL` `$2` its counter, followed by
-/// the values of each row in the order of `COLUMNS`.
+/// Statement that inserts a group of `rows` events: `$1` is the workspace and, on `PostgreSQL`, `$2` is its counter. The values of
+/// each row follow, in the order of `COLUMNS`.
 pub(super) fn insert_sql(engine: Engine, rows: usize) -> &'static str {
     let texts = match engine {
         Engine::Sqlite => &*SQLITE,

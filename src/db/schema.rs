@@ -152,7 +152,7 @@ async fn run_locked(c: &mut Conn) -> Result<(), DbError> {
     if !is_ours {
         raise_schema_min(c, None).await?;
     }
-    // The first epoch.
+    // Sets the first epoch, unless the database already has one.
     c.q("insert into meta (key, value) values ('epoch', $1) on conflict (key) do nothing")
         .bind(next_id(None))
         .run()

@@ -51,8 +51,8 @@ pub(super) enum Purpose {
 }
 
 impl Purpose {
-    /// Limits of a session. They are set after the session has started, because connection poolers reject them as startup
-    /// parameters. The keepalive of the server ends sessions whose client has disappeared.
+    /// Limits of a session. They are set after the session has started, because connection poolers reject them as startup parameters.
+    /// The server's keepalive settings end sessions whose client has disappeared.
     fn limits(self) -> &'static str {
         match self {
             Self::Write | Self::Read => {
@@ -85,7 +85,7 @@ impl Faults {
     pub(super) async fn until_suspect(&self, opened: Instant) {
         let mut marked = self.0.subscribe();
         let is_suspect = |last: &Option<Instant>| last.is_some_and(|last| opened <= last);
-        // The sender lives as long as `self`.
+        // This never fails, because the sender lives as long as `self`.
         drop(marked.wait_for(is_suspect).await);
     }
 }
@@ -114,7 +114,8 @@ impl ReaderPool {
     pub(super) async fn acquire(&self) -> Result<PoolConnection<Postgres>, sqlx::Error> {
         let pool = &self.pool;
         if pool.num_idle() == 0 && pool.size() < pool.options().get_max_connections() {
-            // A new connection may be the server's last one; after this time, the writers no longer need it.
+            // A new connection may be the server's last one, so readers wait until the writers have connected, but only for a limited
+            // time.
             drop(tokio::time::timeout(WRITERS_FIRST, self.writers.connected()).await);
         }
         // On a server without free connections, this read would otherwise wait for a new connection while other reads return
@@ -181,10 +182,11 @@ pub(super) async fn connect_unlimited(url: &str) -> Result<PgPool, DbError> {
     Ok(options.connect(url).await?)
 }
 
-/// Number of connections that the server can still grant to this role, in addition to the current one. A larger pool
-/// would try to open connections instead of waiting for its own.
+/// Number of connections that the server can still grant to this role, in addition to the current one. A larger pool would try to
+/// open more connections instead of waiting until one of its own is free.
 ///
-/// Ordinary roles cannot see the type of other roles' sessions. Client sessions are those with a role and a database.
+/// Ordinary roles cannot see the type of other roles' sessions, so sessions with a role and a database are counted as client
+/// sessions.
 pub(super) async fn count_free(pool: &PgPool) -> Result<u32, DbError> {
     let free: i64 = sqlx::query_scalar(
         "select cast(current_setting('max_connections') as bigint) \

@@ -31,9 +31,9 @@ use super::{
     sessions::{READ_WAIT, STATEMENTS_KEPT},
 };
 
-/// Maximum number of fast lane connections, in addition to the writer: number of cores + 3.
+/// Upper limit for the number of fast lane connections, which is the number of cores + 3. The writer's connection is not included.
 const READERS_MAX: usize = 16;
-/// Maximum number of slow lane connections: number of cores + 1.
+/// Upper limit for the number of slow lane connections, which is the number of cores + 1, but at least 3.
 const SCANNERS_MAX: usize = 8;
 /// Maximum size of a file that is checked for damage at startup; the check then takes one or two seconds.
 const CHECKED_BYTES_MAX: u64 = 512 * 1024 * 1024;
@@ -431,7 +431,7 @@ impl Lite {
                         Some(held) => held.run(work),
                         None => Err(sqlx::Error::WorkerCrashed),
                     };
-                    // Without a receiver, the connection is released here.
+                    // If nobody waits for the result anymore, the connection is released here.
                     drop(reply.send((lite, done)));
                 });
                 let (mut lite, done) = answer.await.map_err(|_| sqlx::Error::WorkerCrashed)?;
@@ -609,7 +609,7 @@ mod tests {
         };
         let (truncated, ()) = futures::join!(db.scrub(), writes);
         truncated.unwrap();
-        // A read that goes on does not keep the writer from ending.
+        // A read that is still running does not keep the writer from stopping.
         let mut snapshot = db.snapshot().await.unwrap();
         count(&mut snapshot).await.unwrap();
         write(50).await;

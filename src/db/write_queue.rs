@@ -1,9 +1,10 @@
 //! Queue of a writer, with a turn for each workspace.
 //!
-//! Commands of a turn run in the order of their arrival; the turns are served one after the other. So a command waits for one command of
-//! each other workspace, however many these have queued. Commands that a transaction has no time for return to the front. If the queue, or the share of the turn, is full, further commands wait at the
-//! door, from where they can leave, and enter by turns as well. A barrier is served after the transaction that follows it, and so after
-//! everything that was committed before it.
+//! Commands of a turn run in order of arrival, and the turns are served one after the other. Therefore, a command waits for only one
+//! command of each other workspace, no matter how many they have queued. Commands that no longer fit into the time of a transaction
+//! return to the front. If the queue, or the share of the turn, is full, further commands wait outside the queue ("at the door"):
+//! they can leave from there, and they also enter by turns. A barrier is served after the transaction that follows it, and therefore
+//! after everything that was committed before it.
 
 use std::{
     collections::{HashMap, VecDeque},
@@ -47,7 +48,7 @@ pub(super) struct Slot {
 }
 
 impl Slot {
-    /// For a command of a workspace; nil if it has none.
+    /// Slot for a command of a workspace, or for a command without a workspace if the ID is nil.
     pub(super) fn of(workspace: Uuid) -> Self {
         Self {
             turn: workspace,
@@ -63,7 +64,7 @@ pub(super) struct Round<J> {
     pub barriers: Vec<Barrier>,
 }
 
-/// Position from which a command was taken.
+/// Position in the queue from which a command was taken.
 pub(super) struct Origin {
     turn: Uuid,
     number: u64,
@@ -97,7 +98,7 @@ struct Entry<J> {
 
 struct Turn<J> {
     entries: VecDeque<Entry<J>>,
-    /// Number of the first entries, which are in the queue; the others are at the door.
+    /// Number of entries that are in the queue. They come before the entries at the door.
     queued: usize,
 }
 
@@ -172,7 +173,7 @@ impl<J> WriteQueue<J> {
         }))
     }
 
-    /// Adds a barrier, which takes no place.
+    /// Adds a barrier, which does not count toward the bounds.
     ///
     /// # Errors
     /// `Closed`.
@@ -204,7 +205,7 @@ impl<J> WriteQueue<J> {
         waiting.turns.retain(|_, turn| turn.queued > 0);
         drop(waiting);
         self.arrived.notify_one();
-        // Their callers get an error. Commands are dropped without the lock.
+        // The callers of these commands get an error. The commands are dropped after the lock was released.
         drop(left);
     }
 }
@@ -234,8 +235,8 @@ impl<J> Served<J> {
         (round, waiting.is_closed)
     }
 
-    /// Returns commands that were not run to the front of their turns; `origins` ends with theirs. The queue can exceed its bounds
-    /// by them.
+    /// Puts commands that were not run back at the front of their turns. The last elements of `origins` belong to these commands.
+    /// They can make the queue exceed its bounds.
     pub(super) fn put_back(&self, jobs: Vec<J>, mut origins: Vec<Origin>) {
         let mut waiting = self.0.lock();
         let first = origins.len() - jobs.len();
@@ -294,7 +295,7 @@ impl<J> Waiting<J> {
         }
     }
 
-    /// Lets the turns at the door enter one after the other, as far as there is room.
+    /// Lets the turns at the door enter one after the other, as long as there is room.
     fn admit(&mut self, bounds: QueueBounds) {
         let mut refused = 0;
         while self.queued < bounds.total
@@ -343,7 +344,7 @@ impl<J> Waiting<J> {
         round
     }
 
-    /// Takes up to `max` commands with the same key from a turn, which is then the last in the order.
+    /// Takes up to `max` commands with the same key from a turn, and moves the turn to the end of the order.
     fn take_from(&mut self, id: Uuid, max: usize, round: &mut Round<J>) {
         let Some(turn) = self.turns.get_mut(&id) else {
             return;
@@ -434,7 +435,7 @@ mod tests {
     const ADA: Uuid = Uuid::from_u128(1);
     const BO: Uuid = Uuid::from_u128(2);
 
-    /// A queue of numbers, and its end.
+    /// A queue of numbers, and the end that serves it.
     fn queue(bounds: QueueBounds, mix: Mix) -> (Arc<WriteQueue<u32>>, Served<u32>) {
         let queue = WriteQueue::new(bounds, mix);
         let served = Served(Arc::clone(&queue));
@@ -451,7 +452,7 @@ mod tests {
         answer
     }
 
-    /// The next round; `None` if nothing waits.
+    /// The next round; `None` if nothing is waiting.
     fn next(served: &Served<u32>) -> Option<Round<u32>> {
         served.next().now_or_never().flatten()
     }
@@ -538,7 +539,7 @@ mod tests {
         assert_eq!(at_door.len(), 82, "the queue is full");
         assert_eq!(next_jobs(&served), [100, 200, 300, 400, 101, 201, 301, 401]);
         assert_eq!(queue.queued(), 40);
-        // The first of them entered with one of each other workspace, the second after one more of each.
+        // The first command of `late` entered with one command of each other workspace, the second after one more of each.
         let jobs = next_jobs(&served);
         assert_eq!(jobs, [102, 202, 302, 402, 500, 103, 203, 303]);
         assert!(next_jobs(&served).contains(&501));

@@ -43,15 +43,15 @@ use crate::{
 
 /// Maximum number of commands per transaction; more would delay the first one without increasing throughput.
 const BATCH_MAX: usize = 64;
-/// Time after which a transaction starts no further command, so that a workspace with long ones does not delay the others: about
-/// four times that of a full batch of posts.
+/// Time after which a transaction starts no further command, so that a workspace with long commands does not delay the others: about
+/// four times the duration of a full batch of posts.
 const BATCH_WITHIN: Duration = Duration::from_millis(20);
 /// Maximum number of queued commands of all workspaces and of one; further callers wait for a limited time.
 const QUEUE_MAX: usize = 2048;
 const SHARE_MAX: usize = QUEUE_MAX / 4;
 const QUEUE_WITHIN: Duration = Duration::from_secs(10);
 pub(super) const POSTGRES_WRITERS: usize = 4;
-/// Time after the request for which a write is retried while the database fails.
+/// Time for which a write is retried while the database fails, counted from the request.
 const REPEAT_DEADLINE: Duration = Duration::from_secs(15);
 /// The same time for `SQLite`, which has no server that could become available again.
 const SQLITE_REPEAT_DEADLINE: Duration = Duration::from_secs(3);
@@ -260,7 +260,7 @@ impl Writers {
         E: From<DbError> + Send + 'static,
         F: AsyncFn(&mut Conn) -> Result<T, E> + Send + 'static,
     {
-        // The random part of a v7 UUID.
+        // The last bits of a v7 UUID are random.
         let n = usize::try_from(slot.key.as_u128() & 0xffff).unwrap_or(0) % self.queues.len();
         self.write_with(n, slot, command).await
     }
@@ -330,8 +330,8 @@ impl Writers {
     }
 }
 
-/// Truncation of the log, which is attempted between transactions until no reader uses the log, so that a long read does not hold the
-/// writer.
+/// Truncation of the log, which is attempted between transactions until no reader uses the log, so that a long read does not block
+/// the writer.
 #[derive(Default)]
 struct Truncation {
     /// Callers and their deadlines.
@@ -360,7 +360,7 @@ impl Truncation {
         !self.waiting.is_empty() && self.again_at.is_none_or(|at| at <= Instant::now())
     }
 
-    /// Answers the callers after an attempt, or those whose time is over.
+    /// Answers all callers after a final result, or only those whose deadline has passed if the log is still in use.
     fn note(&mut self, truncated: Result<bool, DbError>) {
         let now = Instant::now();
         let (outcome, over) = match truncated {
@@ -732,7 +732,7 @@ impl Writer {
 fn state_of(error: &DbError) -> String {
     match error {
         DbError::Sql(e) => sqlstate(e),
-        // Any other connection was closed by this process.
+        // All other errors mean that this process closed the connection.
         _ => "08006".to_owned(),
     }
 }

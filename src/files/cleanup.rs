@@ -20,11 +20,11 @@ pub enum CleanupScope {
     /// Only files whose rows show that they are unreferenced.
     Rows,
     /// Also deletes data that was stored without a row, which requires a scan of all stored data.
-    CompleteUpload,
+    Everything,
 }
 
-/// Removes uploads that have not been attached to a message since `orphan_after` and are not an agent's picture, and
-/// then unreferenced bytes.
+/// Removes uploads older than `orphan_after` that are neither attached to a message nor an agent's picture, and then unreferenced
+/// bytes.
 ///
 /// # Errors
 /// `Io`, `Bucket`, `Db`.
@@ -52,7 +52,7 @@ pub async fn cleanup(
         .await?;
     }
     blobs.remove_unused(db, AT_ONCE).await?;
-    if how == CleanupScope::CompleteUpload {
+    if how == CleanupScope::Everything {
         blobs.measure(db).await?;
         let swept = blobs.sweep(db, before).await?;
         if swept > 0 {
@@ -83,7 +83,7 @@ async fn release_pictures(db: &Db, before: Timestamp) -> Result<(), DbError> {
         for (id, workspace) in pictures {
             if !is_named(&mut db.read().await?, id, workspace).await? {
                 db.write(workspace.0, async move |c: &mut Conn| {
-                    // The picture may have been assigned to an agent since.
+                    // The picture may have been assigned to an agent in the meantime.
                     if is_named(c, id, workspace).await? {
                         return Ok(());
                     }

@@ -43,15 +43,15 @@ const TEXT: &str = "text/plain";
 /// Internal type of text that a browser could be tricked into running or rendering.
 const MARKUP: &str = "text/plain; markup";
 const BYTES: &str = "application/octet-stream";
-/// File extensions of text that is more than plain text.
+/// File extensions of formats that browsers may run or render instead of showing their text.
 const MARKUP_ENDINGS: &[&str] = &[
     "html", "htm", "xhtml", "shtml", "mht", "mhtml", "svg", "svgz", "xml", "xsl", "xslt", "js",
     "mjs", "cjs", "css", "hta", "swf", "wasm",
 ];
 
 impl Kind {
-    /// `head` is the beginning of the file (all of it, if it is short); the name can only reduce the trust in the
-    /// file.
+    /// Detects the kind of a file. `head` is the beginning of the file, or all of it if it is short. The name can only make the file
+    /// less trusted.
     pub fn of(head: &[u8], name: &str) -> Self {
         let content_type = content_type(head, name);
         let size = content_type
@@ -93,7 +93,7 @@ fn is_inert(mime: &str) -> bool {
         || !active.iter().any(|part| mime.contains(part))
 }
 
-/// Valid UTF-8 without characters that never occur in text. A character cut off at the end is allowed.
+/// Checks whether bytes are valid UTF-8 without characters that never occur in text. A character cut off at the end is allowed.
 fn is_text(head: &[u8]) -> bool {
     let text = match std::str::from_utf8(head) {
         Ok(text) => text,
@@ -107,7 +107,7 @@ fn is_text(head: &[u8]) -> bool {
         .any(|c| c.is_control() && !matches!(c, '\t' | '\n' | '\r' | '\u{c}' | '\u{1b}'))
 }
 
-/// Finds tags near the beginning, as browsers do, or a line that names an interpreter.
+/// Checks whether a text starts with a tag, as browsers do, or with a line that names an interpreter.
 fn reads_like_markup(head: &[u8]) -> bool {
     let begin = String::from_utf8_lossy(&head[..head.len().min(4096)]);
     let begin = begin.trim_start_matches('\u{feff}').trim_start();
@@ -124,7 +124,7 @@ pub(super) fn is_image(content_type: &str) -> bool {
     content_type.starts_with("image/") && delivery(content_type) == Delivery::Inline
 }
 
-/// Displays only safe types; everything else is a download.
+/// Returns `Inline` for types that are safe to display, and `Attachment` for all others.
 pub(super) fn delivery(content_type: &str) -> Delivery {
     let is_shown = content_type == TEXT || SHOWN.iter().any(|(_, name)| *name == content_type);
     if is_shown {

@@ -22,14 +22,14 @@ pub fn clean_name(given: &str) -> String {
     shorten(name)
 }
 
-/// Invisible characters, and those that change the display order of others.
+/// Checks for invisible characters, and for those that change the display order of others.
 fn is_hidden(c: char) -> bool {
     matches!(c,
         '\u{ad}' | '\u{61c}' | '\u{200b}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2060}'..='\u{206f}'
         | '\u{feff}' | '\u{fff9}'..='\u{fffb}' | '\u{e0000}'..='\u{e0fff}')
 }
 
-/// Cuts the name before its extension.
+/// Shortens the name if it is too long, but keeps its extension.
 fn shorten(name: &str) -> String {
     let units = |text: &str| text.encode_utf16().count();
     if units(name) <= NAME_UNITS_MAX && name.len() <= NAME_BYTES_MAX {

@@ -1,5 +1,5 @@
-//! Bytes of uploads whose rows are not committed yet. They are reserved as an upload grows, so that uploads that are never
-//! completed cannot fill the disk, and those of a workspace never exceed what is left of its storage.
+//! Bytes of uploads whose rows are not committed yet. They are reserved as an upload grows, so that uploads that are never completed
+//! cannot fill the disk, and uploads to a workspace never exceed its remaining storage.
 
 use std::sync::Arc;
 
@@ -11,8 +11,8 @@ use crate::{
     share::{Permit, Pool, PoolBounds},
 };
 
-/// Amount by which a reservation grows, and its maximum as a fraction of what is left of the workspace's storage, so that
-/// small uploads do not keep each other from the rest.
+/// Amount by which a reservation grows. `STEP_FRACTION` limits it to a fraction of the workspace's remaining storage, so that small
+/// uploads do not keep each other from using the rest.
 const STEP_BYTES: u64 = 1024 * 1024;
 const STEP_FRACTION: u64 = 64;
 
@@ -24,13 +24,13 @@ pub struct UploadBytes {
 }
 
 impl UploadBytes {
-    /// `bounds` apply to people. A person can always send one upload of `upload_bytes_max`.
+    /// Creates the pools; `bounds` apply to people. A person can always send one upload of `upload_bytes_max`.
     pub fn new(bounds: PoolBounds, upload_bytes_max: u64) -> Self {
         let share = bounds.share.max(upload_bytes_max);
         let total = bounds.total.max(share);
         Self {
             people: Pool::new(PoolBounds { total, share }),
-            // The share is what is left of a workspace's storage.
+            // The share of a workspace is limited by its remaining storage instead.
             workspaces: Pool::new(PoolBounds {
                 total: u64::MAX,
                 share: u64::MAX,
@@ -61,7 +61,7 @@ impl UploadPermit {
     /// Reserves enough for an upload of this size.
     ///
     /// # Errors
-    /// `WorkspaceFull`; `InProgress` if other uploads of the person, or of all people, are in the way; `Db`.
+    /// `WorkspaceFull`; `InProgress` if other uploads have reserved the share of the person or the total for all people; `Db`.
     pub(super) async fn cover(&mut self, size_bytes: u64) -> Result<(), FileError> {
         let reserved = self.of_person.amount();
         if size_bytes <= reserved {

@@ -31,7 +31,7 @@ pub struct File {
     pub width: Option<i64>,
     pub height: Option<i64>,
     pub created_by: UserId,
-    /// The message to which the file is attached; null until then.
+    /// The message to which the file is attached; null if it is not attached.
     pub message_id: Option<MessageId>,
     pub created_at: Timestamp,
     /// URL of the file's bytes.
@@ -54,7 +54,7 @@ pub struct Attachment {
 }
 
 impl Attachment {
-    /// Text in UTF-8, including markup.
+    /// Checks whether the file is UTF-8 text, including markup.
     pub fn is_text(&self) -> bool {
         kind::is_text_type(&self.content_type)
     }

@@ -47,7 +47,7 @@ static SCHEMA: LazyLock<Arc<serde_json::Value>> = LazyLock::new(|| Arc::new(draf
 /// The model calls of one task.
 pub(super) struct Calls<'a> {
     pub(super) resolver: &'a Resolver,
-    /// System text that the workspace requires, sent first.
+    /// Required text of the workspace, sent first.
     pub(super) required: String,
     pub(super) read: Arc<Read>,
     pub(super) model: String,

@@ -13,7 +13,7 @@ use super::{
 };
 use crate::ids::{ActionItemId, MessageId, UserId};
 
-/// Two items of one owner are the same if they share at least this percentage of all their words.
+/// Two items of one owner count as the same if they have at least this percentage of their words in common.
 const SAME_WORDS_PERCENT: usize = 60;
 
 /// Content of a draft. Items that the previous resolution already has keep their IDs and their

@@ -37,7 +37,7 @@ const BRIEF_TOKENS_MAX: u64 = 32_000;
 /// Earlier messages of the thread get at most 1/`BACKGROUND_SHARE` of a request.
 const BACKGROUND_SHARE: u64 = 4;
 
-/// Request to a model, without messages of the thread.
+/// Request to a model, without the earlier messages of the thread.
 fn request<'a>(task: &'a Task, read: &'a Read) -> DraftRequest<'a> {
     let guidance = task.input.0.prompt.trim();
     DraftRequest {
@@ -119,7 +119,7 @@ impl Resolver {
         }
     }
 
-    /// Prepares the next call after a failed one. Returns false if there is none, so that the extracted draft is used.
+    /// Prepares the next call after a failed one. Returns `false` if there is no next call; the extracted draft is then used.
     ///
     /// # Errors
     /// `Stopped` if the task was requeued for a later call.
@@ -142,7 +142,7 @@ impl Resolver {
         tracing::info!(attempt = calls.attempt, code = %failure.code(), step = ?step, "model call for a draft failed");
         let error = AttemptError::from(failure);
         match step {
-            // People wait for the draft, so an extracted draft is better than a long wait.
+            // Only short waits are accepted: people wait for the draft, so an extracted draft is better than a long wait.
             Step::Wait {
                 delay,
                 reason,
@@ -173,7 +173,7 @@ impl Resolver {
         Ok(true)
     }
 
-    /// Half of the context window, or less after a request was too large.
+    /// Maximum request size: half of the context window, but at most `BRIEF_TOKENS_MAX`. Less after a request was too large.
     async fn brief_tokens_max(&self, model: &str, counts: RetryCounts) -> u64 {
         let part = match (counts.shrunk, counts.summarised) {
             (_, true) => 8,

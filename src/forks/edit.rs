@@ -126,7 +126,8 @@ async fn cites_deleted(c: &mut Conn, content: &Content) -> Result<bool, DbError>
     Ok(false)
 }
 
-/// Stores an edit and announces it now, or within `ANNOUNCE_EVERY` by `announce_edits`.
+/// Stores an edit and announces it immediately. If the last announcement was less than `ANNOUNCE_EVERY` ago, `announce_edits` does so
+/// later.
 pub(super) async fn replace(
     c: &mut Conn,
     draft: &Resolution,

@@ -90,19 +90,19 @@ pub struct ResolutionForm {
     #[serde(default, deserialize_with = "present")]
     #[schema(nullable = false)]
     conclusion: Option<String>,
-    /// At most 4.
+    /// At most 4 entries.
     #[serde(default, deserialize_with = "present")]
     #[schema(nullable = false)]
     key_points: Option<Vec<PointForm>>,
-    /// At most 20.
+    /// At most 20 entries.
     #[serde(default, deserialize_with = "present")]
     #[schema(nullable = false)]
     action_items: Option<Vec<ItemForm>>,
-    /// At most 10.
+    /// At most 10 entries.
     #[serde(default, deserialize_with = "present")]
     #[schema(nullable = false)]
     open_questions: Option<Vec<PointForm>>,
-    /// At most 10.
+    /// At most 10 entries.
     #[serde(default, deserialize_with = "present")]
     #[schema(nullable = false)]
     deferred_items: Option<Vec<PointForm>>,
@@ -259,7 +259,7 @@ impl ResolutionForm {
                 }
                 let owner_name =
                     match (item.owner_id, known) {
-                        // The owner may have left the workspace since.
+                        // An unchanged owner is not checked again, because the owner may have left the workspace since.
                         (Some(owner), Some(old)) if old.owner_id == Some(owner) => {
                             old.owner_name.clone()
                         }

@@ -114,8 +114,7 @@ pub struct Filter {
     pub channel: Option<ChannelId>,
 }
 
-/// Items of published resolutions that `user` can see, oldest first. `before` returns the last
-/// items before that one.
+/// Items of published resolutions that `user` can see, oldest first. If `before` is set, returns the last items before it.
 pub async fn list(
     c: &mut Conn,
     workspace: WorkspaceId,

@@ -21,14 +21,13 @@ use crate::{
     time::Timestamp,
 };
 
-/// Maximum number of messages of the thread before the forked one, and maximum number of characters
-/// of each.
+/// Maximum number of messages of the thread before the forked one, and maximum length of each in characters.
 const BACKGROUND_MAX: i64 = 50;
 const BACKGROUND_CHARS_MAX: usize = 1_200;
 /// Maximum number of members whose names are searched for in a fork.
 const MEMBERS_MAX: i64 = 20_000;
 
-/// A fork at the time of reading. The other lists are parallel to lists in `material`.
+/// A fork at the time it was read.
 #[derive(Debug, Clone)]
 pub struct ForkMaterial {
     pub fork: Fork,
@@ -170,7 +169,7 @@ struct NamedMember {
     handle: String,
 }
 
-/// Members who wrote in the fork, or whom it mentions or names.
+/// Members who posted in the fork, or who are mentioned or named in it.
 fn people_of(rows: &[Row], members: Vec<NamedMember>) -> Vec<(Option<UserId>, Person)> {
     let spoke: HashSet<UserId> = rows.iter().filter_map(Row::person).collect();
     let mentioned: HashSet<&str> = rows

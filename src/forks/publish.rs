@@ -52,13 +52,11 @@ pub(super) enum Author {
     },
 }
 
-/// Publishes the draft of a fork after applying `form` to it. A fork that is already resolved
-/// returns its published resolution.
+/// Publishes the draft of a fork after applying `form` to it. A fork that is already resolved returns its published resolution.
 ///
 /// # Errors
-/// `NoDraft`, `Stale` if the draft is no longer at revision `expected`, `Invalid` for a blank
-/// headline, any error of `ResolutionForm::apply`, or `ChatError`: `ForkNotFound`, `ForkClosed`, or
-/// any error of `writing`.
+/// `NoDraft`, `Stale` if the draft is no longer at revision `expected`, `DraftGone` if it no longer exists, `Invalid` for a blank
+/// headline, any error of `ResolutionForm::apply`, or `ChatError`: `ForkNotFound`, `ForkClosed`, or any error of `writing`.
 pub async fn publish(
     c: &mut Conn,
     caller: &Caller,
@@ -314,8 +312,8 @@ async fn insert_card(
     Ok(card)
 }
 
-/// Users to notify of a resolution: participants of the fork and owners of its items who can see
-/// the message, except its publisher.
+/// Users to notify of a resolution: participants of the fork and owners of the resolution's items who can see the message, except the
+/// publisher.
 async fn recipients(
     c: &mut Conn,
     fork: &Fork,

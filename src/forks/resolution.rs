@@ -34,7 +34,7 @@ pub struct ResolutionItem {
     pub id: ActionItemId,
     pub text: String,
     pub owner_id: Option<UserId>,
-    /// The name of the member; otherwise the name as it was mentioned.
+    /// Current name of the member, or the name as it was mentioned if the owner is not a member.
     pub owner_name: Option<String>,
     /// Due date as `YYYY-MM-DD`.
     pub due: Option<String>,
@@ -74,8 +74,8 @@ pub struct Resolution {
     /// The agent that wrote the draft, `builtin` if it was extracted without a model, or null if a person wrote
     /// it.
     pub generated_by: Option<String>,
-    /// Reason why the draft was extracted although a model is connected: the error code of the model call, as in
-    /// a task; `bad_response` for an unusable answer.
+    /// Reason why the draft was extracted although a model is connected: an error code as in a task, such as `bad_response` for an
+    /// unusable answer.
     pub fallback_reason: Option<FailCode>,
     /// People who edited the draft, in the order of their first edit.
     pub edited_by: Vec<UserId>,
@@ -86,7 +86,7 @@ pub struct Resolution {
     pub action_items: Vec<ResolutionItem>,
     pub open_questions: Vec<SourcedText>,
     pub deferred_items: Vec<SourcedText>,
-    /// `seq` of the newest message of the fork from which the resolution was made.
+    /// `seq` of the newest message of the fork that the resolution covers.
     pub covers_seq: i64,
     /// Revision, which is also the `ETag`.
     pub revision: i64,
@@ -261,7 +261,7 @@ pub async fn find_draft(c: &mut Conn, fork: ForkId) -> Result<Option<Resolution>
     with_items(c, row).await
 }
 
-/// Drafts of agents that worked on a goal of this person, oldest first, at most 50.
+/// Drafts in active forks in which agents collaborated on a goal of this person, oldest first, at most 50.
 pub async fn list_waiting(
     c: &mut Conn,
     workspace: WorkspaceId,
@@ -323,7 +323,8 @@ fn with_all_items(rows: Vec<Row>, items: Vec<ItemRow>) -> Vec<Resolution> {
         .collect()
 }
 
-/// Published versions of a fork's resolution, oldest first. `backwards` returns the last ones before `before`.
+/// Published and superseded versions of a fork's resolution, oldest first. If `backwards` is set, returns the last versions before
+/// `before`.
 pub async fn list_versions(
     c: &mut Conn,
     fork: ForkId,
@@ -392,8 +393,8 @@ pub struct Filter {
 /// Maximum number of words in a search.
 pub const WORDS_MAX: usize = 8;
 
-/// Published resolutions that `user` can see, newest first, with their publication sequence numbers. Only those
-/// with a number below `before`.
+/// Published resolutions that `user` can see and whose publication sequence number is below `before`, newest first. Each is returned
+/// with that number.
 pub async fn list_published(
     c: &mut Conn,
     workspace: WorkspaceId,

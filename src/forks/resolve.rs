@@ -135,7 +135,7 @@ pub async fn resolve(
     Ok((forks::get_fork(c, id).await?, task))
 }
 
-/// The task in which an agent at a version writes a draft as a child of another task.
+/// A task, as a child of `parent`, in which this version of an agent writes a draft.
 pub(super) async fn child_draft(
     c: &mut Conn,
     parent: &Task,
@@ -169,8 +169,8 @@ pub(super) async fn child_draft(
     })
 }
 
-/// Queues a draft for a run, by this agent. The run waits for the resolution, not for this task. Returns `None` if a draft is
-/// already being written, or if people have edited the draft.
+/// Queues a draft by this agent for a run. The run waits for the resolution, not for this task. Returns `None` if a draft is already
+/// being written, or if people have edited the draft.
 pub async fn draft_for_run(
     c: &mut Conn,
     run: &Task,

@@ -64,7 +64,7 @@ pub struct Resolver {
 /// A draft before it is stored.
 pub(super) struct Drafted {
     pub outline: Outline,
-    /// Model that drafted it.
+    /// Model that wrote the draft; `EXTRACTED` if it was extracted.
     pub model: String,
     pub origin: DraftOrigin,
 }
@@ -78,7 +78,7 @@ pub(super) struct DraftOrigin {
     pub fallback: Option<FailCode>,
 }
 
-/// A fork and its reading by the extractor.
+/// A fork and the extractor's reading of it.
 pub(super) struct Read {
     pub dive: ForkMaterial,
     pub reading: Reading,
@@ -125,7 +125,7 @@ impl Handler for Resolver {
     }
 }
 
-/// The extracted draft; `fallback` is the reason why there is no draft by the model.
+/// The extracted draft; `fallback` is the reason why the model did not write it.
 pub(super) fn extracted(read: &Read, fallback: Option<FailCode>) -> Drafted {
     Drafted {
         outline: draft::extracted(&read.dive.material, &read.reading),
@@ -270,7 +270,7 @@ impl Resolver {
     }
 }
 
-/// The draft after a resolve task.
+/// The fork's draft at the end of a resolve task.
 struct Stored {
     resolution: Resolution,
     /// True if this is the task's draft; otherwise, people edited the previous draft in the meantime,
@@ -278,8 +278,7 @@ struct Stored {
     is_new: bool,
 }
 
-/// Replaces the old draft, unless people edited it since the request. Returns `None` if the fork is
-/// no longer active.
+/// Replaces the old draft, unless people have edited it since the request. Returns `None` if the fork is no longer active.
 async fn store_draft(
     c: &mut Conn,
     task: &Task,
@@ -320,7 +319,7 @@ async fn store_draft(
         replaces_revision,
     };
     let id = drafts::insert_draft(c, &fork, &new, &content).await?;
-    // Messages posted or changed while the draft was being made are not part of it.
+    // The draft is stale if messages were posted or changed while it was being made, because it does not cover them.
     c.q("update forks set stale = (exists (select 1 from messages m where m.conversation_id = forks.id and m.kind <> 'notice' \
          and ((m.seq > $2 and m.deleted_at is null) or m.deleted_at > $3 or m.edited_at > $3)) \
          or exists (select 1 from messages o where o.id = forks.message_id and (o.deleted_at > $3 or o.edited_at > $3))) where id = $1")
@@ -344,8 +343,8 @@ async fn store_draft(
     }))
 }
 
-/// Publishes an unreviewed draft and returns its message. Returns `None`, and keeps the draft, if
-/// the thread or channel was archived in the meantime.
+/// Publishes an unreviewed draft and returns its message. Returns `None` and keeps the draft if it cannot be published, for example
+/// because the thread or channel was archived in the meantime.
 async fn publish_if_open(
     c: &mut Conn,
     draft: &Resolution,

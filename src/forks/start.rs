@@ -32,10 +32,10 @@ pub struct NewFork {
     pub message: MessageId,
     pub title: Option<String>,
     pub description: Option<String>,
-    /// `None` selects the thread's agent, or the default agent; `Some(None)` is no agent.
+    /// `None` selects the thread's agent, or the default agent if the thread has none; `Some(None)` selects no agent.
     pub agent: Option<Option<AgentId>>,
     pub context: ForkContext,
-    /// Goal of several agents, instead of `agent`.
+    /// Goal for several agents to work on, instead of `agent`.
     pub goal: Option<Goal>,
     pub client_id: Option<String>,
 }
@@ -46,7 +46,7 @@ pub struct StartedFork {
     pub fork: Fork,
     /// Message with the goal, and the task of the collaboration.
     pub collaboration: Option<(Message, Task)>,
-    /// False for a resend, for which nothing was changed.
+    /// False for a resent request, which changed nothing.
     pub is_new: bool,
 }
 

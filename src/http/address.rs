@@ -45,7 +45,7 @@ pub fn client_of(extensions: &Extensions, headers: &HeaderMap, trusted: &Trusted
     nearest
 }
 
-/// Parses `192.0.2.1`, `2001:db8::1`, or with a port: `192.0.2.1:56`, `[2001:db8::1]:56`.
+/// Parses an IP address with or without a port, such as `192.0.2.1`, `2001:db8::1`, `192.0.2.1:56`, or `[2001:db8::1]:56`.
 fn forwarded_address(entry: &str) -> Option<IpAddr> {
     let bracketed = |entry: &str| entry.strip_prefix('[')?.strip_suffix(']')?.parse().ok();
     entry
@@ -67,7 +67,7 @@ mod tests {
             ("127.0.0.1", &[][..], "127.0.0.1"),
             ("127.0.0.1", &["203.0.113.7"], "203.0.113.7"),
             ("203.0.113.9", &["203.0.113.7"], "203.0.113.9"),
-            // Entries sent by the client come first, on any line.
+            // Entries forged by the client come before those of the proxies, on the same line or on an earlier one.
             ("127.0.0.1", &["192.0.2.1, 203.0.113.7"], "203.0.113.7"),
             ("127.0.0.1", &["192.0.2.1", "203.0.113.7"], "203.0.113.7"),
             ("127.0.0.1", &["203.0.113.7, 10.0.0.2"], "203.0.113.7"),
@@ -80,7 +80,7 @@ mod tests {
             ("127.0.0.1", &["203.0.113.7, 10.0.0.2:80"], "203.0.113.7"),
             ("127.0.0.1", &["::ffff:203.0.113.7"], "203.0.113.7"),
             ("::ffff:127.0.0.1", &["203.0.113.7"], "203.0.113.7"),
-            // Entries before one that is not an address are ignored.
+            // Entries before an invalid one are ignored.
             ("127.0.0.1", &["203.0.113.7, unknown"], "127.0.0.1"),
             ("127.0.0.1", &["203.0.113.7, ?, 10.0.0.2"], "10.0.0.2"),
             ("127.0.0.1", &["203.0.113.7", ""], "127.0.0.1"),

@@ -42,7 +42,7 @@ fn content_type(path: &str) -> &'static str {
 /// Serves an asset, or the page for a client-side route.
 pub async fn serve(method: Method, uri: axum::http::Uri, headers: HeaderMap) -> Response {
     let path = uri.path().trim_start_matches('/');
-    // Clients that look for metadata, such as that of OAuth, parse every successful response as JSON.
+    // Clients that request metadata, such as OAuth metadata, parse every successful response as JSON.
     let is_metadata = path.starts_with(".well-known/");
     if path.starts_with("v1/") || path == "v1" || is_metadata {
         return ApiError::no_route().into_response();

@@ -37,21 +37,22 @@ const UNLIMITED: u64 = u64::MAX;
 #[derive(Clone, Copy, Debug)]
 pub struct UploadPace(pub Duration);
 
-/// Limits for the bodies that are held at the same time.
+/// Limits for request bodies that are held at the same time, and for requests that are handled concurrently.
 #[derive(Clone, Copy, Debug)]
 pub struct BodyBounds {
-    /// Limits for bytes of bodies with a session or key, in total and per member.
+    /// Limits for the bytes of request bodies sent with a session or key, in total and per member.
     pub member_bytes: PoolBounds,
     pub member_within: Duration,
-    /// Limits for concurrent uploads per member, whose bytes go to disk.
+    /// Limits for concurrent uploads, in total and per member. Their bytes go to disk.
     pub uploads: PoolBounds,
-    /// Bytes of uploads that are not committed yet, in total and per member.
+    /// Limits for the bytes of uploads that are not committed yet, in total and per member.
     pub upload_bytes: PoolBounds,
     /// Maximum time for each 64 KiB of an upload.
     pub upload_pace: UploadPace,
-    /// Limits for bytes of bodies without a session or key, in total and per address.
+    /// Limits for the bytes of request bodies sent without a session or key, in total and per address.
     pub anonymous_bytes: PoolBounds,
-    /// Requests with a body and without a session or key that are received or handled concurrently: in total and per network.
+    /// Maximum number of requests with a body but without a session or key that are received or handled concurrently, in total and
+    /// per network.
     pub anonymous_max: usize,
     pub anonymous_per_network: usize,
     pub anonymous_within: Duration,
@@ -59,7 +60,7 @@ pub struct BodyBounds {
     pub handled_max: usize,
     /// Maximum number of one person's read requests that are handled concurrently.
     pub handled_reads: usize,
-    /// Maximum number of writes of one person that are handled concurrently, without uploads.
+    /// Maximum number of one person's writes, excluding uploads, that are handled concurrently.
     pub handled_writes: usize,
     /// Maximum time that a request beyond these limits waits.
     pub handled_within: Duration,
@@ -121,8 +122,8 @@ pub async fn read<K: std::hash::Hash + Eq + Clone>(
     Ok((Request::from_parts(parts, Body::from(bytes)), room))
 }
 
-/// Collects a body up to its size limit. The rest of an oversized body is read and discarded up to `DRAINED_BYTES_MAX`
-/// if it has a session or key, so that the client can read the response.
+/// Collects a body up to its size limit. If the request has a session or key, the rest of an oversized body is read and discarded up
+/// to `DRAINED_BYTES_MAX`, so that the client can read the response.
 async fn collect<K: std::hash::Hash + Eq + Clone>(
     body: Body,
     room: &mut Permit<K>,

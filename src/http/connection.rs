@@ -26,7 +26,8 @@ use super::{
     unsent::Reservation,
 };
 
-/// Limit for reading a discarded request body, so that closing the connection does not destroy an early response.
+/// Maximum number of bytes of an unread request body that are discarded before closing the connection, so that the client can still
+/// read an early response.
 const LINGER_BYTES_MAX: usize = 2 * 1024 * 1024;
 const LINGER_WITHIN: Duration = Duration::from_secs(2);
 
@@ -41,8 +42,8 @@ pub struct Deadlines {
     pub next_within: Duration,
     /// Maximum time without progress while there are bytes to send.
     pub stalled_within: Duration,
-    /// Maximum time for a client to read a response that is not an event stream, excluding the time that the server
-    /// needs to produce it: this base, plus one second for each `bytes_per_second`.
+    /// Maximum time for a client to read a response that is not an event stream, excluding the time that the server needs to produce
+    /// it. This is the base; one second is added for every `bytes_per_second` bytes.
     pub sent_within: Duration,
     /// Minimum rate at which a client must read a long response.
     pub bytes_per_second: u64,
@@ -128,7 +129,7 @@ impl Exchange {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Starts a request after the previous response was sent.
+    /// Waits until the previous response has been sent, then starts the next request.
     pub(super) async fn begin(&self) {
         loop {
             let sent = self.sent.notified();
@@ -258,7 +259,7 @@ impl Drop for Outgoing {
     }
 }
 
-/// Request body that records if it was not read to its end.
+/// Request body that records when it is dropped before it was read completely.
 pub(super) struct Incomplete {
     body: Incoming,
     has_ended: bool,
@@ -309,9 +310,10 @@ impl Drop for Incomplete {
 pub(super) struct Stream {
     tcp: Metered<TcpStream>,
     exchange: Arc<Exchange>,
-    /// Fires at or before the deadline for the head, and is reset only then, because most requests arrive much earlier.
+    /// Timer for the deadline of the head. It fires at or before the deadline, and is reset only then, because most requests arrive
+    /// much earlier.
     idle: Option<Pin<Box<Sleep>>>,
-    /// While the client does not read: start of the stall, and a timer for the next deadline.
+    /// Start of the current stall, and a timer for the next deadline; `None` while the client reads.
     stalled: Option<(Instant, Pin<Box<Sleep>>)>,
     linger: Option<Linger>,
 }
@@ -360,7 +362,7 @@ impl Stream {
         }
     }
 
-    /// Result of a write: an error if it is blocked and a deadline has passed.
+    /// Returns the result of a write, or an error if the write is blocked and a deadline has passed.
     fn poll_progress(
         &mut self,
         cx: &mut Context<'_>,
@@ -386,7 +388,7 @@ impl Stream {
             sleep.as_mut().reset(until);
         }
         ready!(sleep.as_mut().poll(cx));
-        // Closing then discards unsent bytes; otherwise, the kernel would keep them for minutes.
+        // With zero linger, closing discards unsent bytes; otherwise, the kernel would keep them for minutes.
         if let Err(e) = self.tcp.get_ref().set_zero_linger() {
             tracing::debug!(error = %e, "could not discard unsent bytes");
         }

@@ -53,7 +53,7 @@ fn is_worth_it(response: &Response) -> bool {
     headers
         .get(header::CONTENT_TYPE)
         .is_some_and(|kind| kind.as_bytes().starts_with(b"application/json"))
-        // The response is already compressed, or available in several encodings.
+        // With a `Vary` header, the response is already compressed or available in several encodings.
         && !headers.contains_key(header::VARY)
         && !headers.contains_key(header::CONTENT_RANGE)
         && response.status() != StatusCode::PARTIAL_CONTENT

@@ -1,5 +1,5 @@
-//! Maps errors to HTTP statuses and bodies `{"error":{type,code,message,param?}}`. Each capability converts
-//! its own errors, in its `error.rs`.
+//! Maps errors to HTTP statuses and bodies `{"error":{type,code,message,param?}}`. Each feature converts its own errors in its
+//! `error.rs`.
 
 pub use super::error_code::ErrorCode;
 pub use axum::http::StatusCode;
@@ -257,7 +257,7 @@ impl ApiError {
         Self::used_up(limit, message)
     }
 
-    /// 503: requests in progress use up something.
+    /// Creates an error with status 503: requests in progress use up a limited resource.
     pub fn used_up(limit: &'static str, message: String) -> Self {
         metrics::counter!("openvibe_rate_limited_total", "limit" => limit).increment(1);
         Self {
@@ -332,8 +332,8 @@ impl ApiError {
         )
     }
 
-    /// Creates an error with status 500 for a handler that panicked. The panic message is the previous log
-    /// line, without the request ID.
+    /// Creates an error with status 500 for a handler that panicked. The panic message was logged in the previous line, without the
+    /// request ID.
     pub fn panicked() -> Self {
         tracing::error!("a request handler panicked");
         Self::internal().logged()

@@ -3,7 +3,7 @@
 use crate::text_enum::text_enum;
 
 text_enum! {
-    /// Rule that a request violates, or another cause of an error, for programs.
+    /// Machine-readable cause of an error, such as the rule that a request violates.
     pub enum ErrorCode {
         ActionExpired = "action_expired",
         ActionItemNotFound = "action_item_not_found",

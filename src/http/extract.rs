@@ -167,7 +167,7 @@ fn code_of_parameter(name: &str) -> ErrorCode {
     }
 }
 
-/// Checks whether the parameter without a value is treated as absent. Limits and IDs need a value.
+/// Checks whether this parameter counts as absent if its value is empty. Limits and IDs need a value.
 fn counts_as_absent(name: &str) -> bool {
     !matches!(
         code_of_parameter(name),
@@ -175,7 +175,7 @@ fn counts_as_absent(name: &str) -> bool {
     )
 }
 
-/// 400 for a query parameter that cannot be parsed, or is unknown (`name` is `?` or `.`).
+/// Creates an error with status 400 for a query parameter that is unknown (`name` is `?` or `.`) or cannot be parsed.
 fn invalid_parameter(name: &str, cause: &serde_urlencoded::de::Error) -> ApiError {
     let is_unknown = name.chars().all(|c| matches!(c, '?' | '.'));
     let (code, param) = if is_unknown {

@@ -8,7 +8,7 @@ use crate::{cursor::PageRange, text_enum::constant};
 
 pub const LIMIT_MAX: i64 = 100;
 
-/// Page size of a list, from 1 to 100; it is never clamped.
+/// Page size of a list, from 1 to 100. Other values are rejected, not clamped.
 #[derive(Debug, Clone, Copy)]
 pub struct Limit(i64);
 
@@ -163,8 +163,8 @@ fn items<T: utoipa::ToSchema>() -> Array {
 }
 
 impl<T> List<T> {
-    /// Builds a page from up to `limit + 1` rows, oldest first; the extra row only sets `has_more`. The extra row is
-    /// the last one, or with `backwards` (for `before`), the first one.
+    /// Builds a page from up to `limit + 1` rows, oldest first. An extra row is removed and only sets `has_more`; it is the last row,
+    /// or the first one if `backwards` is set (for `before`).
     pub fn new(mut rows: Vec<T>, limit: i64, backwards: bool, id: impl Fn(&T) -> String) -> Self {
         let limit = usize::try_from(limit).unwrap_or(usize::MAX);
         let has_more = rows.len() > limit;
@@ -184,7 +184,7 @@ impl<T> List<T> {
         }
     }
 
-    /// Turns the page into one of a list with another sort order; `next` is the cursor of the next page.
+    /// Adds the cursor of the next page, for a list that is not sorted by creation time; `next` is `None` on the last page.
     #[must_use]
     pub fn continued_at(mut self, next: Option<String>) -> Self {
         self.has_more = next.is_some();

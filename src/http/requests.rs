@@ -22,7 +22,7 @@ use crate::{
 pub const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 const ID_CHARS_MAX: usize = 64;
 
-/// ID of a request, sent in its response and logged with each of its lines.
+/// ID of a request, sent in its response and included in each of its log lines.
 #[derive(Debug, Clone)]
 pub struct RequestId(HeaderValue);
 

@@ -42,10 +42,10 @@ const BUFFER_BYTES: usize = 64 * 1024;
 /// Limits of connections and requests.
 #[derive(Clone, Debug)]
 pub struct Bounds {
-    /// Maximum number of concurrent connections. Any more wait in the system's queue until one of these ends or
-    /// becomes a socket; sockets have their own limit.
+    /// Maximum number of concurrent connections. Additional ones wait in the operating system's queue until one of these closes or
+    /// becomes a WebSocket; WebSockets have their own limit.
     pub connections_max: usize,
-    /// Maximum number of concurrent connections from one address. Any more are closed.
+    /// Maximum number of concurrent connections from one IPv4 address or IPv6 /64 network. Additional ones are closed.
     pub connections_per_address: u64,
     /// Proxies, which are exempt from the limit per address.
     pub trusted_proxies: TrustedProxies,
@@ -174,7 +174,7 @@ async fn answer(
     exchange: Arc<Exchange>,
     request: Request<Incoming>,
 ) -> Result<Response<Outgoing>, Infallible> {
-    // hyper reads the next head before the previous response is sent.
+    // hyper reads the next head before the previous response is sent, so the request waits here.
     exchange.begin().await;
     let request = request.map(|body| Body::new(Incomplete::new(body, &exchange)));
     let mut response = router.oneshot(request).await?;

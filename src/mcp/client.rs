@@ -26,17 +26,17 @@ use crate::{
     tool_fault::{ToolErrorCode, ToolFault},
 };
 
-/// Time limit for connecting before a call, including 10 s after which a server without `server/discover` is tried
-/// with the earlier protocol.
+/// Time limit for connecting before a call. It includes the 10 s after which the client tries the earlier protocol with a server that
+/// does not support `server/discover`.
 const CONNECT_WITHIN: Duration = Duration::from_secs(15);
 /// Time limit for a list, including the waits for a free slot and the connection.
 const LIST_WITHIN: Duration = Duration::from_secs(10);
-/// Part of that limit after which connecting counts as failed.
+/// Time after which connecting for a list counts as failed; part of `LIST_WITHIN`.
 const LIST_CONNECT_WITHIN: Duration = Duration::from_secs(9);
 const CALL_WITHIN: Duration = Duration::from_mins(1);
 /// Maximum number of concurrent requests to one server.
 const AT_ONCE: usize = 4;
-/// Number of failed connections in a row before a pause.
+/// Number of consecutive failed connections that cause a pause.
 const FAILURES_MAX: u32 = 5;
 const PAUSE: Duration = Duration::from_secs(30);
 /// Time after which failures of a server that is not used are forgotten.
@@ -73,7 +73,7 @@ impl Default for ServerState {
     }
 }
 
-/// Number of failed connections in a row.
+/// Consecutive failed connections to a server, and the pause after them.
 #[derive(Debug, Default)]
 struct Failures {
     count: u32,
@@ -173,7 +173,7 @@ impl Servers {
         }
     }
 
-    /// Ends a process after it was not used for `IDLE_MAX`.
+    /// Ends a process once it has been unused for `IDLE_MAX`.
     fn watch_process(self: &Arc<Self>, key: Key) {
         let servers = Arc::clone(self);
         let watch = async move {
@@ -224,7 +224,7 @@ impl Client {
             if connections.get(&key).is_some_and(is_closed) {
                 connections.remove(&key);
             }
-            // Connections that were made with earlier settings are not used again.
+            // Connections made with earlier settings are not reused.
             connections.retain(|(id, version), _| *id != key.0 || *version == key.1);
             Arc::clone(connections.entry(key).or_default())
         };
@@ -271,9 +271,9 @@ impl Client {
     /// Calls a function once, within 60 s and until the deadline. Its definition must have been checked.
     ///
     /// # Errors
-    /// `BadArguments` if the arguments are not an object, `NotAllowed` for a forbidden address, `ToolUnreachable`,
-    /// `ToolTimeout`, `ToolFailed` if the server reports an error, `InputNotSupported`, `DefinitionChanged` if the
-    /// functions were listed for this call.
+    /// `BadArguments` if the arguments are not an object, `NotAllowed` for a forbidden address, `ToolUnreachable`, `ToolTimeout`,
+    /// `ToolFailed` if the server reports an error, `InputNotSupported`, or `DefinitionChanged` if the functions had to be listed
+    /// first and the definition has changed.
     pub async fn call(
         &self,
         server: &ServerConfig,

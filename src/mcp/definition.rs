@@ -16,13 +16,13 @@ text_enum! {
 }
 
 text_enum! {
-    /// Approval that a call of a function needs, from least to most.
+    /// Approval that a call of a function needs, in increasing order.
     pub enum Risk {
-        /// No approval.
+        /// No approval is needed.
         Autonomous = "autonomous",
-        /// The requester.
+        /// The requester must approve the call.
         Approve = "approve",
-        /// The requester and an admin.
+        /// The requester and an admin must approve the call.
         Escalate = "escalate",
     }
 }
@@ -44,7 +44,7 @@ const MEMBERS: [&str; 6] = [
     "annotations",
 ];
 
-/// Keyword of the schema of an argument that is also a header.
+/// Schema keyword that marks an argument that is also sent as a header.
 const HEADER_ANNOTATION: &str = "x-mcp-header";
 
 /// Definition of a function, as its server lists it.
@@ -131,7 +131,7 @@ pub struct AcceptedFunction {
     pub title: String,
     pub effect: Effect,
     pub risk: Risk,
-    /// The accepted definition; models get exactly this one.
+    /// The accepted definition, which models receive unchanged.
     pub definition: Value,
     pub definition_hash: String,
 }
@@ -165,8 +165,8 @@ pub fn offered_name(label: &str, name: &str) -> String {
     with_hash(&plain, &whole)
 }
 
-/// Names for models of several functions of one server, in the same order. Of names that become equal, all but the first
-/// one end with a hash.
+/// Returns the names that models see for several functions of one server, in the same order. If names would be equal, all but the
+/// first one end with a hash.
 pub fn offered_names<'a>(label: &str, names: impl IntoIterator<Item = &'a str>) -> Vec<String> {
     let mut offered: Vec<String> = Vec::new();
     for name in names {

@@ -35,7 +35,7 @@ use super::server::HttpAuth;
 use crate::outbound::{Denied, Gate};
 
 const CONNECT_WITHIN: Duration = Duration::from_secs(5);
-/// Time limit of a request. Longer than that of a call; ends requests whose caller no longer waits.
+/// Time limit of a request. It is longer than the time limit of a call, and ends requests whose caller no longer waits.
 const REQUEST_WITHIN: Duration = Duration::from_secs(65);
 /// Maximum size of a message: an event, a response that is one JSON object, or a line of a process. The parsed value can
 /// need more than 30 times as much memory.
@@ -65,12 +65,12 @@ pub(super) enum RequestFailure {
     Unreachable(String),
 }
 
-/// Failures of a request, which carries this value in its extensions, or of the rest of a connection. Parallel requests do
-/// not share one, because the failure of a request that was not sent must not be reported for one that was.
+/// Failures of one request, which carries this value in its extensions, or of everything else on a connection. Concurrent requests do
+/// not share this value, because the failure of a request that was not sent must not be reported for one that was.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Causes {
     latest: Arc<Mutex<Option<RequestFailure>>>,
-    /// True if the server has sent a request.
+    /// True if the server has sent a request other than a ping.
     asked: Arc<AtomicBool>,
 }
 
@@ -122,7 +122,7 @@ pub(super) struct Guarded {
 
 impl Guarded {
     /// # Errors
-    /// The problem; does not contain the credential.
+    /// A description of the problem, without the credential.
     pub(super) fn new(gate: Gate, auth: &HttpAuth, causes: Causes) -> Result<Self, String> {
         let mut headers = HeaderMap::new();
         let credential = match auth {
@@ -156,7 +156,7 @@ impl Guarded {
         Ok(Self { http, gate, causes })
     }
 
-    /// A copy of this client that records the events of a message for its request.
+    /// A copy of this client that records failures for the request in `message`.
     fn noting(&self, message: &ClientJsonRpcMessage) -> Self {
         let causes = causes_of(message).unwrap_or(&self.causes).clone();
         Self {
@@ -165,7 +165,8 @@ impl Guarded {
         }
     }
 
-    /// The JSON-RPC error in a failed response. Servers that do not know a method may respond without one.
+    /// The JSON-RPC error in a failed response. A server that does not know `server/discover` may respond without one; an error is
+    /// then created on its behalf.
     fn error_of(
         &self,
         status: StatusCode,
@@ -303,8 +304,8 @@ fn request_of(message: &ClientJsonRpcMessage) -> Option<(String, Value)> {
     Some((method, id))
 }
 
-/// A JSON-RPC error in the body of a response with an error status. Such a response answers its request even if the error
-/// has no ID or a different one, as with some frameworks.
+/// A JSON-RPC error in the body of a response with an error status. Such a response answers its request even if the error has no ID
+/// or, as some frameworks send, a different one.
 fn error_in(body: &[u8], id: Option<&Value>) -> Option<ServerJsonRpcMessage> {
     let mut value: Value = serde_json::from_slice(body).ok()?;
     if !value["error"].is_object() {
@@ -324,8 +325,8 @@ fn unknown_method(id: &Value) -> Option<ServerJsonRpcMessage> {
     serde_json::from_value(json!({"jsonrpc": "2.0", "id": id, "error": error})).ok()
 }
 
-/// The received message, except for an invalid result of `server/discover`, because some servers answer every unknown
-/// method with an empty result.
+/// Returns the received message, but replaces an invalid result of `server/discover` with an error, because some servers answer every
+/// unknown method with an empty result.
 fn normalized(
     message: ServerJsonRpcMessage,
     request: Option<&(String, Value)>,
@@ -412,7 +413,7 @@ struct Parts {
     error: Option<IgnoredAny>,
 }
 
-/// Events of a response, until the server sends a request or too many events.
+/// Events of a response, which end with an error if the server sends a request or too many events.
 struct Watched {
     events: BoxStream<'static, Result<Sse, SseError>>,
     causes: Causes,
@@ -445,7 +446,7 @@ impl Watched {
         next
     }
 
-    /// Records the meaning of an event for the request.
+    /// Records whether an event is a ping, another request of the server, or the response.
     fn note(&mut self, text: &str) {
         let Ok(parts) = serde_json::from_str::<Parts>(text) else {
             return;
@@ -601,7 +602,7 @@ impl StreamableHttpClient for Guarded {
             .map(|_| ())
     }
 
-    /// Messages outside of a request are not read, because the client offers no capabilities that a server could use.
+    /// Messages that do not belong to a request are not read, because the client offers no capabilities that a server could use.
     async fn get_stream(
         &self,
         _uri: Arc<str>,

@@ -1,9 +1,9 @@
-//! Client of the Model Context Protocol, for servers that a workspace registered. The server for others is `routes::mcp`.
+//! Client of the Model Context Protocol, for servers that a workspace registered. The server for other clients is `routes::mcp`.
 //!
-//! All clients share `Servers`, which contains limits and pauses per server and the processes of local servers. A
-//! `Client` belongs to one task run and has one connection per server. Calls are never repeated. The client has no
-//! capabilities: a server that sends a request gets an error, and the call fails. Definitions are read here, but
-//! `registry` decides which of them are accepted.
+//! All clients share `Servers`, which contains limits and pauses per server and the processes of local servers. A `Client` belongs to
+//! one task run and has one connection per server. Calls are never repeated. The client has no capabilities: a server that sends a
+//! request other than a ping gets an error, and the call fails. Definitions are read here, but `registry` decides which of them are
+//! accepted.
 
 mod client;
 mod definition;

@@ -1,4 +1,4 @@
-//! Servers that run as processes of this machine. Only the operator configures them, in `openvibe.toml`.
+//! Servers that run as processes on this machine. Only the operator configures them, in `openvibe.toml`.
 
 use std::{
     collections::BTreeMap,
@@ -34,7 +34,7 @@ pub struct ProcessConfig {
 }
 
 impl std::fmt::Debug for ProcessConfig {
-    /// Omits arguments and environment, which can contain credentials.
+    /// Omits the arguments and the environment, which can contain credentials.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("ProcessConfig")
             .field("program", &self.command.first())
@@ -47,10 +47,10 @@ impl std::fmt::Debug for ProcessConfig {
 pub struct LocalServers(BTreeMap<String, Arc<ProcessConfig>>);
 
 impl LocalServers {
-    /// Parses the table `mcp` of the settings, as JSON.
+    /// Parses the `mcp` table of the settings, which is passed as JSON.
     ///
     /// # Errors
-    /// The problem, for the operator.
+    /// A description of the problem for the operator.
     pub fn parse(json: &str) -> Result<Self, String> {
         let table: BTreeMap<String, ProcessConfig> = serde_json::from_str(json).map_err(|e| {
             format!("expected tables [mcp.NAME] with command, env, and workspaces: {e}")
@@ -79,7 +79,7 @@ pub(super) struct OutputLimits {
     pub(super) line_bytes: usize,
     /// Maximum number of lines after a request.
     pub(super) lines: usize,
-    /// Maximum length of all lines after a request.
+    /// Maximum total length of the lines after a request.
     pub(super) bytes: usize,
 }
 
@@ -100,7 +100,7 @@ pub(super) struct Running {
 }
 
 impl Running {
-    /// Restarts the count of the process's output for a new request.
+    /// Resets the output counters for a new request.
     pub(super) fn note_request(&self) {
         self.written.lines.store(0, Ordering::Relaxed);
         self.written.bytes.store(0, Ordering::Relaxed);
@@ -110,13 +110,13 @@ impl Running {
 impl Drop for Running {
     fn drop(&mut self) {
         if let Some(group) = self.group {
-            // Fails if all of them have ended.
+            // Fails if all processes of the group have already ended.
             let _ = kill_process_group(group, Signal::KILL);
         }
     }
 }
 
-/// Starts a process in a group of its own.
+/// Starts a process in its own process group.
 ///
 /// # Errors
 /// If the process cannot be started.
@@ -151,7 +151,7 @@ pub(super) fn start(
     Ok((running, output, input))
 }
 
-/// Reads lines of limited length and number; more is an error.
+/// Reads lines, and fails if they exceed the limits on their length and number.
 pub(super) struct LimitedLines<R> {
     inner: R,
     line_bytes: usize,

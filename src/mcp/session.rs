@@ -42,7 +42,7 @@ const PAGES_MAX: usize = 20;
 /// Maximum length of a server's error message in a result.
 const MESSAGE_CHARS_MAX: usize = 2000;
 
-/// Rejects all requests of a server, and records that there was one.
+/// Rejects all requests of a server except pings, and records that there was one.
 struct Handler {
     causes: Causes,
 }
@@ -162,7 +162,7 @@ impl Session {
         };
         match serve_client_with_lifecycle(handler, transport, lifecycle()).await {
             Ok(served) => Ok(Self::new(server, served, causes, None)),
-            // The error can contain what the server sent, such as its credential, so only the cause is reported.
+            // The error can contain data that the server sent, such as the credential, so only the cause is reported.
             Err(_) => Err(match causes.take() {
                 Some(RequestFailure::AuthFailed) => ServerFault::AuthFailed(server.title.clone()),
                 Some(RequestFailure::NotAllowed(why)) => {
@@ -200,7 +200,7 @@ impl Session {
         self.running.is_closed() || self.running.is_transport_closed()
     }
 
-    /// Sends a request once, and records in `causes` what happens to it.
+    /// Sends a request once, and records its failures in `causes`.
     async fn request(
         &self,
         mut request: ClientRequest,
@@ -298,7 +298,7 @@ impl Session {
         }
     }
 
-    /// Lists the functions before the first call of one with arguments that are also headers: `rmcp` sends these headers
+    /// Lists the functions before the first call of a function whose arguments are also sent as headers: `rmcp` sends these headers
     /// only after a list on the same connection.
     ///
     /// # Errors
@@ -385,7 +385,7 @@ impl Session {
                     let fault = ToolFault::from(ServerFault::Unreachable(title, why));
                     return fault.with_unknown_outcome();
                 };
-                // Cut after the redaction, so that no part of a credential remains.
+                // The message is cut after the redaction, so that no part of a credential remains.
                 let message = redacted(&error.message, self.secret.as_deref());
                 let message: String = message.chars().take(MESSAGE_CHARS_MAX).collect();
                 let text = format!("{title} reported an error: {message}");

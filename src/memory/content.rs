@@ -19,18 +19,19 @@ pub(super) const TEXT_CHARS_MAX: usize = 1_000;
 /// Maximum length of an indexed word, in bytes.
 const WORD_BYTES_MAX: usize = 64;
 
-/// A validated text; computed before the transaction.
+/// A validated text, with hashes and words that are computed before the transaction.
 #[derive(Debug, Clone)]
 pub struct Content {
     pub(super) text: String,
-    /// Keyed hashes of the normalized text, that of the first key first; empty if the server has no secret key.
+    /// Keyed hashes of the normalized text, one for each key, starting with the encrypting key; empty if the server has no secret
+    /// key.
     pub(super) hashes: Vec<String>,
     words: Vec<(String, i64)>,
 }
 
 impl Content {
     /// # Errors
-    /// `Invalid` for an empty or too long text; `LooksLikeSecret`.
+    /// `Invalid` if the text is empty or too long, or `LooksLikeSecret`.
     pub fn parse(
         text: &str,
         workspace: WorkspaceId,
@@ -59,7 +60,7 @@ impl Content {
         self.words.iter().map(|(_, count)| count).sum()
     }
 
-    /// Replaces the words of an entry.
+    /// Replaces the indexed words of an entry.
     pub(super) async fn index(
         &self,
         c: &mut Conn,
@@ -165,7 +166,7 @@ const NAMES: [&str; 13] = [
     "api_key",
     "api-key",
 ];
-/// Names that also have other meanings; they count only if a value that is not a plain word follows.
+/// Names that also have other meanings. They count only if they are followed by `:` or `=` and a value that is not a plain word.
 const WEAK_NAMES: [&str; 5] = ["key", "pass", "pw", "clave", "login"];
 /// Punctuation in passwords that rarely occurs in other words.
 const PASSWORD_MARKS: [char; 6] = ['!', '%', '&', '*', '$', '^'];
@@ -177,7 +178,7 @@ const VALUE_CHARS_MIN: usize = 6;
 const RANDOM_CHARS_MIN: usize = 24;
 const RANDOM_DIGITS_MIN: usize = 4;
 
-/// Checks whether a text contains a key, a token, a password, or a card number.
+/// Checks whether a text contains a key, a token, a password, a URL with a password, or a card number.
 pub fn looks_like_secret(text: &str) -> bool {
     if text.contains("-----BEGIN") || has_card_number(text) || has_credentials(text) {
         return true;
@@ -249,13 +250,13 @@ fn is_key(word: &str) -> bool {
     word.len() >= KEY_CHARS_MIN && KEY_STARTS.iter().any(|start| word.starts_with(start))
 }
 
-/// Checks whether a word can be a secret value: not a plain word, unless a mark precedes it.
+/// Checks whether a word can be a secret value: it is long enough and, unless a mark precedes it, not a plain lowercase word.
 fn is_value(word: &str, is_marked: bool) -> bool {
     let is_plain = word.chars().all(char::is_lowercase);
     word.chars().count() >= VALUE_CHARS_MIN && (is_marked || !is_plain)
 }
 
-/// Checks for upper- and lowercase letters and digits in random order, as in generated keys.
+/// Checks for a long word with upper- and lowercase letters and digits, as in generated keys.
 fn is_random(word: &str) -> bool {
     let digits = word.chars().filter(char::is_ascii_digit).count();
     word.len() >= RANDOM_CHARS_MIN

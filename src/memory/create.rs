@@ -359,10 +359,10 @@ async fn check_share(
     Ok(())
 }
 
-/// Archives the least used entries with an origin other than `hand` where `more` entries would exceed a limit.
+/// Archives the least used entries with an origin other than `hand` if `more` new entries would exceed a limit.
 ///
 /// # Errors
-/// `Full` if only handwritten entries remain.
+/// `Full` if too few of these entries exist.
 pub(super) async fn make_room(
     c: &mut Conn,
     workspace: WorkspaceId,

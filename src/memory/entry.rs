@@ -1,4 +1,4 @@
-//! Entries as they are shown.
+//! Memory entries as the API returns them.
 
 use serde::Serialize;
 
@@ -30,9 +30,9 @@ text_enum! {
     pub enum Visibility {
         /// All conversations of the workspace.
         Workspace = "workspace",
-        /// Those in `channel_id`.
+        /// Conversations in the channel `channel_id`.
         Channel = "channel",
-        /// Direct messages of the person with agents, without other people.
+        /// Direct messages between the person and agents, without other people.
         Direct = "direct",
     }
 }
@@ -63,8 +63,7 @@ text_enum! {
     /// Status of a memory entry. Agents use active entries only.
     pub enum MemoryStatus {
         Active = "active",
-        /// A source was edited since; the entry is not used until someone confirms it by setting
-        /// `active`.
+        /// A source was edited after the entry was made. The entry is not used until someone confirms it by setting `active`.
         Stale = "stale",
         /// A newer entry replaces this one.
         Superseded = "superseded",
@@ -92,7 +91,7 @@ pub struct Entry {
     pub fork_id: Option<ForkId>,
     /// Record of the compacted messages from which the entry was made.
     pub compaction_id: Option<CompactionId>,
-    /// Messages from which the entry was made; it is forgotten when the last one is deleted.
+    /// Messages from which the entry was made. The entry is forgotten when the last of them is deleted.
     pub source_message_ids: Vec<MessageId>,
     pub visibility: Visibility,
     pub channel_id: Option<ChannelId>,
@@ -102,7 +101,7 @@ pub struct Entry {
     pub superseded_by: Option<MemoryId>,
     /// True if admins who can read the entry can publish it.
     pub share_with_organization: bool,
-    /// True if someone considers the entry wrong; it is then used less.
+    /// True if someone considers the entry wrong. Agents then use it less often.
     pub flagged: bool,
     /// Number of completed replies that used the entry.
     pub uses: i64,

@@ -1,4 +1,4 @@
-//! Agents' files as memory: paragraphs of logs and of MEMORY.md are entries of scope `agent` that follow the files.
+//! Agents' files as memory: paragraphs of logs and of MEMORY.md are entries of scope `agent` that are kept in sync with the files.
 //!
 //! ```text
 //! write, delete, import ─► agents::files ─► paragraphs ─► memories · memory_words ─► recall
@@ -36,11 +36,11 @@ use crate::{
 
 /// Maximum number of paragraphs of a file; the text after them is not searched.
 const PARAGRAPHS_MAX: usize = 1_000;
-/// Maximum number of paragraphs of all files of an import, which are stored in one transaction; an agent cannot have more
-/// active entries.
+/// Maximum number of paragraphs in all files of an import. They are stored in one transaction, and an agent cannot have more active
+/// entries.
 const IMPORTED_MAX: usize = 2_000;
 
-/// Paragraphs of a file that is searched; computed before the transaction.
+/// Paragraphs of a searchable file, computed before the transaction.
 #[derive(Debug, Clone)]
 pub struct Paragraphs {
     path: String,
@@ -79,7 +79,7 @@ impl Paragraphs {
         })
     }
 
-    /// Paragraphs of the files of an import: of MEMORY.md, and then of the newest logs.
+    /// Paragraphs of the files of an import: first those of MEMORY.md, then those of the newest logs.
     pub fn of_import(import: &Import, workspace: WorkspaceId, keyring: &Keyring) -> Vec<Self> {
         let memory = import.files.get_key_value(MEMORY);
         let logs = import
@@ -121,7 +121,7 @@ fn texts(content: &str, skipped_tokens: u64) -> Vec<&str> {
 /// Start and end of each paragraph in bytes.
 fn paragraphs(content: &str) -> Vec<(usize, usize)> {
     let mut all: Vec<(usize, usize)> = Vec::new();
-    // Start of the current paragraph, and whether it has more than headings.
+    // Start of the current paragraph, and whether it contains anything other than headings.
     let (mut start, mut has_text) = (None, false);
     let mut at = 0;
     for line in content.split_inclusive('\n') {
@@ -139,7 +139,7 @@ fn paragraphs(content: &str) -> Vec<(usize, usize)> {
     all
 }
 
-/// Splits a paragraph into texts that fit into an entry, if possible between words; returns them with their ends.
+/// Splits a paragraph into texts that fit into an entry, between words if possible. Returns each text with its end position.
 fn pieces(content: &str, start: usize, end: usize) -> Vec<(usize, &str)> {
     let (mut pieces, mut from) = (Vec::new(), start);
     while from < end {
@@ -179,7 +179,7 @@ pub async fn write(
     Ok(file)
 }
 
-/// Deletes a file of an agent with its entries.
+/// Deletes a file of an agent and the file's entries.
 ///
 /// # Errors
 /// As for `agents::files::delete`.
@@ -218,8 +218,8 @@ pub async fn import(
     Ok(imported)
 }
 
-/// Stores the paragraphs that are new in a file, and removes those that it no longer contains. A single event for all
-/// of them announces a new list.
+/// Stores the paragraphs that are new in a file, and removes those that it no longer contains. A single event announces all of these
+/// changes.
 async fn follow(
     c: &mut Conn,
     workspace: WorkspaceId,
@@ -306,7 +306,7 @@ async fn insert(
     }
 }
 
-/// Key in `meta` that records that files of earlier versions were read.
+/// Key in `meta` that records that the files stored by earlier server versions were read.
 const STORED_READ: &str = "file_paragraphs";
 /// Maximum number of files that are read at once.
 const FILES_AT_ONCE: i64 = 20;
@@ -319,10 +319,10 @@ struct StoredFile {
     content: String,
 }
 
-/// Makes files of earlier versions searchable, once.
+/// Makes files that were stored by earlier server versions searchable, once.
 ///
 /// # Errors
-/// Only database errors; running this again continues.
+/// Only database errors, after which this can be called again.
 pub async fn follow_stored(db: &Db, keyring: &Keyring) -> Result<(), DbError> {
     let done: Option<(String,)> = db
         .read()

@@ -76,8 +76,9 @@ impl EntryOwner {
 }
 
 /// Selects entries as `e` that `$2` can see and that have not expired: `$1` workspace, `$3` and `$4` whether the caller can read
-/// chats and agents, `$5` hidden agents, `$6` now, `$7` `unused_since` of the policy. Personal entries are visible only to their
-/// person. All others are visible to those who can read their sources and the channel to which they belong.
+/// chats and agents, `$5` hidden agents, `$6` now, `$7` `unused_since` of the policy. Every person can see their personal entries and
+/// the entries about them. All other entries, except personal ones, are visible to those who can read their sources and the channel
+/// to which they belong.
 macro_rules! entry_sql {
     ($c:expr, $tail:expr) => {
         sql_with_ids!(
@@ -145,7 +146,7 @@ impl Sight {
 }
 
 impl Row {
-    /// Time at which the entry will be forgotten, unless it is used before.
+    /// Time at which the entry will be forgotten, unless it is used before then.
     fn expires_at(&self, policy: MemoryPolicy) -> Option<Timestamp> {
         let retention = policy.retention();
         let retention = retention.filter(|_| self.origin == MemoryOrigin::Auto);
@@ -154,7 +155,7 @@ impl Row {
     }
 }
 
-/// Adds the sources to rows, with one statement.
+/// Adds the sources to all rows with one statement.
 pub(super) async fn with_sources(
     c: &mut Conn,
     rows: Vec<Row>,

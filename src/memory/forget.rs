@@ -18,14 +18,14 @@ use crate::{
     time::Timestamp,
 };
 
-/// Places that contained the text, counted after the deletion.
+/// Places that still contain the text, counted after the deletion.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, utoipa::ToSchema, sqlx::FromRow)]
 pub struct Remaining {
-    /// Number of entries: this one, and copies that were made from it.
+    /// Number of entries: this one, and the copies made from it.
     pub rows: i64,
-    /// Number of words in the index.
+    /// Number of words in the index that belong to these entries.
     pub index: i64,
-    /// Number of texts in records of prompts.
+    /// Number of copies of the text in records of prompts.
     pub contexts: i64,
 }
 

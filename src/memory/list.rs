@@ -32,7 +32,7 @@ pub struct Filter {
     pub thread: Option<ThreadId>,
     /// Status of the entries; `None` for active and stale ones.
     pub status: Option<MemoryStatus>,
-    /// Words that an entry contains, in any form.
+    /// Words, in any form, that an entry must contain.
     pub query: Option<String>,
 }
 

@@ -112,7 +112,7 @@ pub async fn publish(
     };
     let (copy, is_new) = create::insert(c, actor.workspace, &draft, sources).await?;
     if is_new {
-        // This citation makes the copy be forgotten together with the entry.
+        // Because of this citation, the copy is forgotten together with the entry.
         c.q("insert into citations (source_type, source_id, owner_type, owner_id) values ('memory', $1, 'memory', $2) on conflict do nothing")
             .bind(id)
             .bind(copy)

@@ -39,9 +39,9 @@ const PREVIOUS_WEIGHT: f64 = 0.5;
 const TITLE_WEIGHT: f64 = 0.25;
 /// Number of messages that are searched for the requester's previous one.
 const PREVIOUS_AMONG: i64 = 100;
-/// Number of entries above which a word is too common to select any of them.
+/// Maximum number of entries that contain a word. A more common word does not select any of them.
 const WORD_ENTRIES_MAX: i64 = 2_000;
-/// Number of entries that are counted for the frequency of a word.
+/// Maximum number of entries that are counted to determine how common a word is.
 const COUNTED_MAX: i64 = 10_000;
 /// Maximum number of entries that are considered.
 const CONSIDERED_MAX: i64 = 200;
@@ -59,7 +59,7 @@ pub struct Recall<'a> {
     pub agent: AgentId,
     /// Handle of the agent; its mentions are not searched for.
     pub handle: &'a str,
-    /// Memory scopes, some of which the agent's profile may turn off.
+    /// Memory scopes in the agent's profile, which can turn some of them off.
     pub scopes: Option<&'a MemoryScopes>,
     pub channel: ChannelId,
     pub thread: ThreadId,
@@ -69,12 +69,12 @@ pub struct Recall<'a> {
     pub question: &'a str,
     /// Entries that the conversation's summary may contain.
     pub summary: &'a HashSet<MemoryId>,
-    /// Message before which the conversation is searched; `None` if no message is older.
+    /// `seq` before which messages of the conversation are searched; `None` if there are no older messages.
     pub window_start: Option<i64>,
 }
 
-/// Entries for a reply, best first, and the number of matching entries by scope. Entries that the summary may contain do
-/// not count toward the maximum, because it is decided only when the summary is rendered whether it contains them.
+/// Entries for a reply, best first, and the number of matching entries by scope. Entries that the summary may contain do not count
+/// toward the maximum, because only rendering the summary determines whether it contains them.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Recalled {
     pub considered: BTreeMap<MemoryScope, i64>,
@@ -89,7 +89,7 @@ pub struct RecalledEntry {
     pub scope: MemoryScope,
     pub kind: MemoryKind,
     pub text: String,
-    /// Owner of a personal entry, who is the only person to whom it is shown.
+    /// Owner of a personal entry. The entry is shown only to this person.
     pub user_id: Option<UserId>,
     /// Person whom the entry is about, or its author.
     pub person_id: Option<UserId>,
@@ -242,7 +242,7 @@ fn without_mentions(text: &str, handle: &str) -> String {
     words.collect::<Vec<_>>().join(" ")
 }
 
-/// Returns the words of texts, weighted by their text and rarity.
+/// Returns the words of texts, weighted by the weights of the texts and by their own rarity.
 async fn words(
     c: &mut Conn,
     workspace: WorkspaceId,
@@ -356,7 +356,8 @@ pub async fn count_uses(c: &mut Conn, entries: &[MemoryId]) -> Result<(), DbErro
     Ok(())
 }
 
-/// Interval at which the use of an entry in summaries is recorded, so that a reply does not rewrite all of their rows.
+/// Minimum interval between records that an entry was used in summaries, so that not every reply rewrites the rows of all these
+/// entries.
 const SUMMARIZED_NOTED_EVERY: Duration = Duration::from_hours(1);
 
 /// Records that a completed reply used these entries in a summary, so that they do not expire. This does not count as a

@@ -25,7 +25,7 @@ use crate::{
 /// A sentence that an agent remembers.
 #[derive(Debug, Clone)]
 pub struct Remembered {
-    /// ID of the entry; a call that runs again with this ID creates no second entry.
+    /// ID of the entry. If a call runs again with this ID, it creates no second entry.
     pub id: MemoryId,
     pub workspace: WorkspaceId,
     pub thread: ThreadId,

@@ -1,4 +1,4 @@
-//! Memory switches: the server's, the workspace's, and a person's. Each one can only turn off.
+//! Memory switches: the server's, the workspace's, and a person's. Each of them can only turn memory off.
 
 use serde::{Deserialize, Serialize};
 
@@ -20,7 +20,7 @@ const SERVER: &str = "memory";
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, utoipa::ToSchema, sqlx::FromRow)]
 #[expect(clippy::struct_excessive_bools, reason = "independent switches")]
 pub struct MemorySettings {
-    /// True if agents remember things about the caller and use them; off also stops `persona`.
+    /// True if agents remember things about the caller and use them; false also turns off `persona`.
     pub enabled: bool,
     /// True if individual agents remember how the caller wants to be treated.
     pub persona: bool,

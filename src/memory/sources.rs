@@ -45,10 +45,10 @@ struct Source {
 }
 
 impl Grounds {
-    /// Reads the messages, all of which the actor can see.
+    /// Reads the messages, all of which must be visible to the actor.
     ///
     /// # Errors
-    /// `MessageNotFound`; `Invalid` for a message that cannot be a source.
+    /// `MessageNotFound`, or `Invalid` for a message that cannot be a source.
     pub(super) async fn read(
         c: &mut Conn,
         actor: &Actor<'_>,

@@ -17,7 +17,7 @@ pub(super) const USER_FILE_BYTES_MAX: usize = 16 * 1024;
 text_enum! {
     /// Conversations in which agents read a requester's USER.md, and people who see it in records of prompts.
     pub enum UserFileVisibility {
-        /// Read in direct messages of the person with agents, without other people; only the person sees it.
+        /// Read in direct messages between the person and agents, without other people; only the person sees it.
         Direct = "direct",
         /// Read in all conversations of the workspace; everyone who can read the conversation sees it.
         Workspace = "workspace",
@@ -96,7 +96,7 @@ pub(super) fn shown(row: Option<Row>) -> UserFile {
     }
 }
 
-/// USER.md of a requester, if their agent may read it there; `None` if it is blank or absent.
+/// USER.md of a requester, if the agent may read it in this conversation; `None` if it is blank or absent.
 pub async fn about(
     c: &mut Conn,
     readers: &Readers,

@@ -1,7 +1,6 @@
-//! The provider without a model: streams the reply that the caller has prepared, or else quotes the earlier turns of the
-//! user.
+//! The provider without a model: streams the reply that the caller has prepared, or else quotes the user's earlier turns.
 //!
-//! Deterministic, never fails, and reports no usage (the caller estimates it, as for any server that reports none).
+//! It is deterministic, never fails, and reports no usage (the caller estimates it, as for any server that reports none).
 
 use std::time::Duration;
 
@@ -14,7 +13,7 @@ use super::{
     Window, WindowSource,
 };
 
-/// Name of the built-in responder in place of a model's name.
+/// Name of the built-in responder, used in place of a model's name.
 pub const NAME: &str = "builtin";
 /// Context window in tokens.
 const WINDOW: u64 = 128_000;
@@ -22,7 +21,7 @@ const WINDOW: u64 = 128_000;
 const PIECE_DELAY: Duration = Duration::from_millis(6);
 /// Maximum total delay; longer replies are written faster.
 const ANSWER_DELAY_MAX: Duration = Duration::from_millis(400);
-/// Maximum number of characters read of the conversation, few enough not to block the async thread.
+/// Maximum number of characters of the conversation that are read, low enough not to block the async thread.
 const CHARS_MAX: usize = 32_000;
 /// Name of the user in quotations.
 const USER: &str = "User";

@@ -24,8 +24,8 @@ impl Role {
     }
 }
 
-/// Turn of a conversation. Roles alternate, and the first and last one is `User` (some chat templates reject anything
-/// else).
+/// Turn of a conversation. Roles alternate, and the first and last turns are the user's, because some chat templates reject anything
+/// else.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct ChatMessage {
     pub role: Role,
@@ -76,7 +76,7 @@ pub struct FunctionTool {
     pub description: Option<String>,
     /// JSON schema of the arguments.
     pub parameters: Option<serde_json::Value>,
-    /// Whether the arguments must match the schema exactly; `None` for the default of the server.
+    /// True if the arguments must match the schema exactly; `None` for the default of the server.
     pub strict: Option<bool>,
 }
 
@@ -105,8 +105,8 @@ pub struct ChatRequest {
     pub top_p: Option<f64>,
     /// Schema of the response. Not sent to models that do not support a schema, so the response must be parsed leniently.
     pub json_schema: Option<JsonSchema>,
-    /// Format that the client requires, instead of `json_schema`; only if `Provider::takes_json` is true for the model. If
-    /// the server rejects the format, the call fails instead of being repeated without one.
+    /// Format that the client requires, instead of `json_schema`. Allowed only if `Provider::takes_json` is true for the model. If
+    /// the server rejects the format, the call fails instead of being repeated without it.
     pub required_format: Option<RequiredFormat>,
     /// Stop sequences, before which the response ends.
     pub stop: Vec<String>,
@@ -118,7 +118,7 @@ pub struct ChatRequest {
     pub tool_choice: ToolChoice,
     /// False to allow at most one call per response; `None` for the default of the server.
     pub parallel_tool_calls: Option<bool>,
-    /// True if the call must fail, instead of being repeated without tools, if the server rejects tools.
+    /// True if the call must fail when the server rejects tools, instead of being repeated without them.
     pub tools_required: bool,
     /// Slot from `Provider::place`.
     pub place: Place,
@@ -177,7 +177,7 @@ pub enum RequiredFormat {
         name: String,
         description: Option<String>,
         schema: serde_json::Value,
-        /// Whether the response must match the schema exactly; `None` for the default of the server.
+        /// True if the response must match the schema exactly; `None` for the default of the server.
         strict: Option<bool>,
     },
 }
@@ -336,7 +336,7 @@ pub trait Provider: Send + Sync {
     /// server; otherwise assumed. An error from the server can lower it.
     fn window<'a>(&'a self, model: &'a str) -> BoxFuture<'a, Window>;
 
-    /// Waits for a slot for a concurrent call to the server. A request without a slot is sent in any case.
+    /// Waits for a slot for a concurrent call to the server. A request without a slot is sent anyway.
     fn place(&self) -> BoxFuture<'_, Place> {
         std::future::ready(Place::default()).boxed()
     }

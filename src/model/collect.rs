@@ -39,7 +39,7 @@ pub enum CollectError {
 /// Collects the response to `request` within `limits`.
 ///
 /// # Errors
-/// Errors of the stream; `ModelError::Empty` for a blank response, `ModelError::Broken` for one without an end;
+/// Errors of the stream, `ModelError::Empty` for a blank response, `ModelError::Broken` for one without an end, or
 /// `CollectError::Timeout`.
 pub async fn collect(
     provider: &dyn Provider,
@@ -49,7 +49,7 @@ pub async fn collect(
     collect_watched(provider, request, limits, |stream| stream).await
 }
 
-/// Like `collect`; `watch` receives the stream and returns the one to read.
+/// Collects a response like `collect`, but passes the stream to `watch` and reads the stream that it returns.
 ///
 /// # Errors
 /// As for `collect`.

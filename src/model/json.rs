@@ -171,8 +171,7 @@ impl Reader<'_> {
         }
     }
 
-    /// Parses `\uXXXX`, also as a surrogate pair; invalid code points become a replacement
-    /// character.
+    /// Parses `\uXXXX`, including surrogate pairs; invalid code points become a replacement character.
     fn unicode(&mut self) -> char {
         let Some(first) = self.four_digits() else {
             return char::REPLACEMENT_CHARACTER;

@@ -81,7 +81,7 @@ pub struct Connection {
     /// Model that is always used.
     pub model: Option<String>,
     pub utility_model: Option<String>,
-    /// Resolver for the host, used instead of the system's. Proxies are then not used.
+    /// Resolver for the host, used instead of the system's. If it is set, proxies are not used.
     pub resolver: Option<Arc<dyn Resolve>>,
 }
 
@@ -115,9 +115,9 @@ impl Connector {
     }
 }
 
-/// Parses the settings into a connector and the configured server, which is the base URL, otherwise Anthropic or
-/// `OpenAI` depending on the key that is set, otherwise none. Clients store facts about models in `store`. Vendor
-/// keys are sent only to their vendor; a custom base URL gets only `api_key`.
+/// Parses the settings into a connector and the configured server: the one at the base URL, otherwise Anthropic or `OpenAI`,
+/// depending on which key is set, otherwise none. Clients store facts about models in `store`. Vendor keys are sent only to their
+/// vendor; a custom base URL gets only `api_key`.
 ///
 /// # Errors
 /// `SetupError`, with the setting to change.

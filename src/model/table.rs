@@ -50,7 +50,7 @@ pub struct Vendor {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum TokenLimitField {
-    /// Older name, which most servers other than `OpenAI` support.
+    /// Older name, which most servers other than `OpenAI`'s support.
     #[default]
     MaxTokens,
     MaxCompletionTokens,
@@ -168,8 +168,8 @@ impl Table {
             .map(|(name, vendor)| (name.as_str(), vendor))
     }
 
-    /// Finds a model by its name, also without a vendor prefix (`anthropic/…`), a date or `latest` suffix
-    /// (`…-20250929`, `…-2025-08-07`), or a tag after a colon.
+    /// Finds a model by its name. If necessary, ignores a vendor prefix (`anthropic/…`), a date or `latest` suffix (`…-20250929`,
+    /// `…-2025-08-07`), or a tag after a colon.
     pub fn model(&self, name: &str) -> Option<&Model> {
         let lower = name.to_lowercase();
         let bare = lower.rsplit('/').next().unwrap_or_default();

@@ -6,14 +6,14 @@ pub fn estimate_tokens(text: &str) -> u64 {
     text.chars().map(quarters).sum::<u64>().div_ceil(4)
 }
 
-/// Quarters of a token that a character counts.
+/// Size of a character in quarters of a token.
 fn quarters(c: char) -> u64 {
     match u32::from(c) {
         // Latin letters with their combining marks, general punctuation, and currency signs.
         0..=0x36F | 0x1E00..=0x1EFF | 0x2000..=0x206F | 0x20A0..=0x20CF => 1,
         // Thai, Lao, Tibetan, Myanmar, Khmer.
         0xE00..=0xFFF | 0x1000..=0x109F | 0x1780..=0x17FF => 4,
-        // Other alphabets, with marks that do not count as letters.
+        // Other alphabets, including marks that are not letters.
         0x370..=0x1FFF | 0x2C00..=0x2DFF | 0xA640..=0xA69F | 0xAC00..=0xD7FF | 0xFB00..=0xFDFF => 2,
         // Chinese and Japanese characters, symbols, and emoji.
         _ => 4,

@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{db::now, time::Timestamp};
 
-/// Weight of the newest measurement of the bus delay.
+/// Weight of the newest measurement in the mean bus delay.
 const NEWEST_WEIGHT: f64 = 0.2;
 
 /// Figures of a node at the last renewal of its lease.

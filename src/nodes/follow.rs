@@ -1,4 +1,4 @@
-//! Reads events from the log that rooms have not received: the first position of a room, and everything after a gap.
+//! Reads from the log what rooms have not received: the first position of a room, and all events after a gap.
 
 use std::time::{Duration, Instant};
 

@@ -1,5 +1,5 @@
-//! The lease of this process, renewed over a session of its own, which also holds a lock against program versions that do
-//! not support several nodes.
+//! The lease of this process, renewed over a dedicated database session, which also holds a lock against program versions that do not
+//! support several nodes.
 
 use std::{
     sync::Arc,
@@ -88,7 +88,7 @@ async fn open_session(db: &Db) -> Result<Option<Conn>, DbError> {
     Ok(Some(c))
 }
 
-/// Joins the nodes of a database. Replaces an earlier process with the same ID, whose tasks are freed immediately.
+/// Joins the nodes of a database. Replaces an earlier process with the same ID, whose task leases expire immediately.
 ///
 /// # Errors
 /// `Locked` if a program version that does not support several nodes uses the database.
@@ -105,7 +105,7 @@ pub async fn join(db: &Db, node: &Node) -> Result<Lease, JoinError> {
 }
 
 impl Lease {
-    /// Renews the lease and stores presence until `shutdown`. Reconnects after the connection was lost.
+    /// Renews the lease and stores presence until `shutdown`. Reconnects if the connection is lost.
     ///
     /// # Errors
     /// The reason why this process must stop.
@@ -229,7 +229,7 @@ async fn delete_presence(c: &mut Conn, node: &Node) -> Result<(), DbError> {
     Ok(())
 }
 
-/// Renews the lease and the claim of the jobs.
+/// Renews the lease and the claim to the jobs.
 async fn renew(links: &Links, c: &mut Conn) -> Result<Renewed, DbError> {
     let asked = Instant::now();
     let node = &links.node;
@@ -267,7 +267,7 @@ async fn renew(links: &Links, c: &mut Conn) -> Result<Renewed, DbError> {
     Ok(result)
 }
 
-/// Reads again the data that other nodes may have changed while they considered this node lost.
+/// Gives up the jobs and marks all rooms as stale, because other nodes may have considered this node lost.
 fn rejoin(links: &Links) {
     links.node.set_jobs_until(None);
     links.hub.mark_all_stale();
@@ -287,7 +287,7 @@ pub async fn find_peers(links: &Links) -> Result<bool, DbError> {
     Ok(is_alone)
 }
 
-/// Deletes the rows of a node that has stopped, and returns its jobs.
+/// Deletes the rows of a node that has stopped, and releases its jobs.
 ///
 /// # Errors
 /// Only database errors.

@@ -1,4 +1,4 @@
-//! Parts that the background work of a node uses.
+//! Dependencies of a node's background work.
 
 use std::{sync::Arc, time::Duration};
 
@@ -7,7 +7,7 @@ use tokio_util::task::TaskTracker;
 use super::{bus::Bus, figures::Figures, node::Node};
 use crate::{auth::revocations::RevocationFeed, db::Db, realtime::Hub, tasks::Queue};
 
-/// Parts that the background work of a node uses.
+/// Dependencies of a node's background work.
 #[derive(Clone)]
 pub struct Links {
     pub db: Db,

@@ -15,7 +15,7 @@ use crate::{
 #[schema(as = Node)]
 pub struct ListedNode {
     pub id: NodeId,
-    /// `OPENVIBE_NODE_NAME`, otherwise the address that the node listens on.
+    /// `OPENVIBE_NODE_NAME`, or the address that the node listens on if it is not set.
     pub name: String,
     pub version: String,
     #[schema(inline)]
@@ -43,7 +43,7 @@ pub struct ListedNode {
     pub epoch: String,
 }
 
-/// All nodes, by name; on `SQLite`, this process.
+/// All nodes, sorted by name; on `SQLite`, only this process.
 ///
 /// # Errors
 /// Only database errors.
@@ -72,7 +72,7 @@ pub async fn list(links: &Links) -> Result<Vec<ListedNode>, DbError> {
     list_stored(&mut links.db.read().await?, Some(node)).await
 }
 
-/// The stored nodes, by name, compared with `own`.
+/// The stored nodes, sorted by name. Their settings are compared with those of `own`.
 ///
 /// # Errors
 /// Only database errors.

@@ -1,5 +1,4 @@
-//! Detects every second what the bus did not deliver: events, ended tasks, revoked access, other nodes, and a new
-//! epoch.
+//! Detects changes that the bus did not deliver, every second: events, ended tasks, revoked access, other nodes, and a new epoch.
 
 use std::time::{Duration, Instant};
 
@@ -36,7 +35,7 @@ pub async fn poll(links: Links, shutdown: CancellationToken) {
             () = called(&links) => {}
         }
         if slept.elapsed() > links.poll_every + LATE {
-            // The process was suspended.
+            // The process was probably suspended, so messages may have been missed.
             links.hub.mark_all_stale();
         }
         if let Err(e) = read(&links, tick, &mut skipped).await {
@@ -103,7 +102,7 @@ async fn read_heads(
     Ok(())
 }
 
-/// Stops runs of this node whose tasks have ended or run elsewhere.
+/// Stops work on this node for tasks that have ended or run elsewhere.
 async fn stop_ended(links: &Links) -> Result<(), DbError> {
     let running = links.queue.running_leases();
     if running.is_empty() {

@@ -115,7 +115,7 @@ pub(super) async fn renew(c: &mut Conn, node: &Node, figures: Figures) -> Result
     })
 }
 
-/// Claims the jobs that only one node runs at a time, or renews the claim. Returns whether this node has them.
+/// Claims the jobs that only one node runs at a time, or renews the claim. Returns true if this node has them.
 pub(super) async fn claim_jobs(c: &mut Conn, node: NodeId, at: Timestamp) -> Result<bool, DbError> {
     let claimed = c
         .q("insert into jobs (name, due_at, node_id, lease_until) values ($1, $3, $2, $4) on conflict (name) do update \
@@ -130,7 +130,7 @@ pub(super) async fn claim_jobs(c: &mut Conn, node: NodeId, at: Timestamp) -> Res
     Ok(claimed > 0)
 }
 
-/// Gives up this node's claim of the jobs.
+/// Gives up this node's claim to the jobs.
 pub(super) async fn release_jobs(c: &mut Conn, node: NodeId) -> Result<(), DbError> {
     c.q("update jobs set lease_until = null, node_id = null where name = $1 and node_id = $2")
         .bind(JOBS.to_owned())
@@ -157,7 +157,7 @@ pub(super) async fn delete(c: &mut Conn, node: &Node) -> Result<bool, DbError> {
     Ok(deleted > 0)
 }
 
-/// Deletes nodes that were lost a day ago, and the presence of lost nodes.
+/// Deletes nodes that were lost more than a day ago, and the presence of all lost nodes.
 pub(super) async fn delete_lost(c: &mut Conn, at: Timestamp) -> Result<(), DbError> {
     c.q("delete from nodes where lease_until < $1")
         .bind(at - LOST_FOR)

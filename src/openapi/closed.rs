@@ -112,7 +112,7 @@ fn shapes_of_all(all: &AllOf, given: &Schemas) -> Option<Vec<Object>> {
     Some(whole)
 }
 
-/// Merges the fields of both; `right` wins.
+/// Merges the fields of both objects; those of `right` take precedence.
 fn join(left: &Object, right: &Object) -> Object {
     let mut both = left.clone();
     both.properties.extend(right.properties.clone());

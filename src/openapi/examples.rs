@@ -1,4 +1,4 @@
-//! Examples for the document, generated from the schemas where a handler gives none. The fuzzer (`tests/fuzz`) validates
+//! Examples for the document, generated from the schemas where a handler does not provide any. The fuzzer (`tests/fuzz`) validates
 //! them.
 
 use serde_json::{Map, Value, json};

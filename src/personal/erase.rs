@@ -65,7 +65,7 @@ struct Erasure {
 }
 
 impl Erasure {
-    /// Pattern of texts that contain the user's ID.
+    /// SQL `like` pattern that matches texts containing the user's ID.
     fn pattern(&self) -> String {
         format!("%{}%", self.user_id)
     }
@@ -167,7 +167,7 @@ async fn unfinished(c: &mut Conn) -> Result<Vec<Uuid>, DbError> {
     Ok(rows.into_iter().map(|row| row.0).collect())
 }
 
-/// Finishes the erasures of a process that died.
+/// Finishes erasures that a process left unfinished when it died.
 pub async fn finish_begun(eraser: Eraser) {
     let begun = async { unfinished(&mut eraser.db.read().await?).await };
     match begun.await {
@@ -219,7 +219,7 @@ impl Eraser {
                 .await?;
         }
         let done = get(&mut self.db.read().await?, id).await?;
-        // The rows of the files were deleted, so their bytes are deleted immediately instead of in the next cleanup round.
+        // The file rows are gone, so delete their bytes now instead of waiting for the next cleanup.
         loop {
             match self.blobs.remove_unused(&self.db, FILES_AT_ONCE).await {
                 Ok(0) => break,
@@ -270,7 +270,7 @@ impl Eraser {
         .await
     }
 
-    /// Erases the user's name from participants, and titles that the user set.
+    /// Removes the user from the participants of threads, and deletes the titles of threads that the user created.
     async fn erase_threads(&self, e: &Erasure) -> Result<(), ChatError> {
         let search = Search {
             sql: "select id, channel_id, created_by = $4 or CAST(participants AS TEXT) like $5 \
@@ -301,8 +301,7 @@ impl Eraser {
             .await
     }
 
-    /// Erases the user as editor and publisher of resolutions and as owner of action items, including in resolution
-    /// messages.
+    /// Replaces the user as editor and publisher of resolutions and as owner of action items, including in resolution messages.
     async fn erase_resolutions(&self, e: &Erasure) -> Result<(), ChatError> {
         let search = Search {
             // Resolutions have no index by workspace, either.
@@ -352,7 +351,7 @@ impl Eraser {
         .await
     }
 
-    /// Reassigns the model calls made for the user.
+    /// Reassigns the model calls made for the user to the alias.
     async fn erase_calls(&self, e: &Erasure) -> Result<(), ChatError> {
         let search = Search {
             sql: "select id, id, TRUE from model_calls where workspace_id = $1 and user_id = $4 and id > $2 order by id limit $3",
@@ -371,7 +370,7 @@ impl Eraser {
         self.each(e, search, |q| q.bind(e.user_id), take).await
     }
 
-    /// Erases the user as approver and source of actions, and deletes the permissions that they gave.
+    /// Replaces the user as approver and source of actions, and deletes the permissions that they gave.
     async fn erase_actions(&self, e: &Erasure) -> Result<(), ChatError> {
         let search = Search {
             sql: "select a.id, a.id, CAST(a.sources AS TEXT) like $5 \
@@ -438,8 +437,7 @@ impl Eraser {
         }
     }
 
-    /// Replaces the user with the alias in access lists of agents, so that a list with one user does not become open to
-    /// everyone.
+    /// Replaces the user with the alias in agents' access lists. Removing the only user from a list would open the agent to everyone.
     async fn erase_agents(&self, e: &Erasure) -> Result<(), ChatError> {
         let search = Search {
             sql: "select id, id, coalesce(created_by = $4, FALSE) or CAST(profile AS TEXT) like $5 \
@@ -558,8 +556,8 @@ impl Eraser {
     }
 }
 
-/// Bounded search of a table for rows that concern the user. Reads every row, but few of them per statement, because
-/// most tables have no index by user.
+/// Bounded search of a table for rows that concern the user. Reads every row, but only a few per statement, because most tables have
+/// no index by user.
 struct Search<K> {
     /// Selects the key, an ID, and whether the row concerns the user, for at most `$3` rows of workspace `$1` after key
     /// `$2`.
@@ -669,7 +667,7 @@ async fn take_task(
         .bind(e.alias_id)
         .run()
         .await?;
-    // The texts of the run cite the user.
+    // The run's input may quote the user.
     c.q("update runs set requested_by = $2, input = '' where id = $1")
         .bind(id)
         .bind(e.alias_id)
@@ -739,7 +737,7 @@ async fn rename_in_agent(
     Ok(())
 }
 
-/// Replaces the user with the alias in approvals that name the user.
+/// Replaces the user with the alias in workflow approvals.
 async fn rename_in_workflows(c: &mut Conn, e: &Erasure) -> Result<(), DbError> {
     let workflows: Vec<(WorkflowId, Json<Value>)> = c
         .q("select id, content from workflows where workspace_id = $1 and CAST(content AS TEXT) like $2 order by id limit 10000")
@@ -856,7 +854,7 @@ const DELETED_AT_END: [&str; 9] = [
     "delete from client_ids where workspace_id = $1 and user_id = $2",
     "delete from invites where workspace_id = $1 and (created_by = $2 or email = (select email from users where id = $2))",
 ];
-/// Rows of user `$2` in workspace `$1` that are assigned to `$3` at the end.
+/// Rows of user `$2` in workspace `$1` that are reassigned to the alias `$3` at the end.
 const RENAMED_AT_END: [&str; 18] = [
     "update files set created_by = $3, client_id = null where workspace_id = $1 and created_by = $2",
     "update channels set created_by = $3 where workspace_id = $1 and created_by = $2",
@@ -893,7 +891,7 @@ async fn delete_account(c: &mut Conn, user: UserId) -> Result<bool, ChatError> {
         ] {
             c.q(sql).bind(user).run().await?;
         }
-        // On `PostgreSQL`, the row of the revocation contains the user's ID for 10 minutes.
+        // On `PostgreSQL`, the revocation row keeps the user's ID for 10 minutes.
         let revocation = Revocation::User {
             user,
             workspace: None,

@@ -50,16 +50,16 @@ pub struct Subject {
     pub workspace: WorkspaceId,
     pub user: UserId,
     pub reader: ExportReader,
-    /// Requester of the export, whose share of the slow lane it uses.
+    /// Requester of the export. Its reads count against this user's share of the database's slow lane.
     pub requester: UserId,
 }
 
 /// Recipient of an export.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ExportReader {
-    /// The signed-in user. Includes addresses and devices of the account's sessions, which do not belong to a workspace;
-    /// adaptation states and catch-ups, which only the user can see; and texts of actions and outputs of runs, which can quote
-    /// others.
+    /// The signed-in user. The export includes addresses and devices of the account's sessions, although they do not belong to a
+    /// workspace; adaptation states and catch-ups, which only the user can see; and texts of actions and outputs of runs, which can
+    /// quote others.
     Subject,
     /// An admin or an API client.
     Other,
@@ -93,7 +93,8 @@ pub fn export(
         };
         if let Err(Broken::Db(e)) = written {
             tracing::error!(error = %e, "an export failed");
-            // The error shows the client that the document is incomplete. Does not wait if the client has stopped reading.
+            // The error shows the client that the document is incomplete. `try_send` does not wait, because the client may have
+            // stopped reading.
             drop(
                 out.send
                     .try_send(Err(io::Error::other("the export failed"))),
@@ -149,7 +150,7 @@ impl Out {
     }
 }
 
-/// Rows of one kind.
+/// One list of rows in the document.
 struct Part<T> {
     name: &'static str,
     /// Parameters: `$1` workspace, `$2` user, `$3` key of the last row, `$4` page size.
@@ -300,7 +301,7 @@ struct ExportedWorkflow {
     created_at: Timestamp,
 }
 
-/// A run for the user.
+/// A run that was started for the user.
 #[derive(Serialize, sqlx::FromRow)]
 struct ExportedRun {
     id: RunId,
@@ -312,7 +313,7 @@ struct ExportedRun {
     created_at: Timestamp,
 }
 
-/// Output of a step of a run for the user.
+/// Output of a step in a run that was started for the user.
 #[derive(Serialize, sqlx::FromRow)]
 struct ExportedOutput {
     #[serde(skip)]
@@ -336,7 +337,7 @@ struct ModelCall {
     ended_at: Option<Timestamp>,
 }
 
-/// A call of a tool for the user.
+/// A function call in one of the user's tasks.
 #[derive(Serialize, sqlx::FromRow)]
 struct ExportedAction {
     id: ActionId,
@@ -391,7 +392,7 @@ struct OwnFile {
     updated_at: Timestamp,
 }
 
-/// An answer of a replay that the user started.
+/// A reply in a replay that the user started.
 #[derive(Serialize, sqlx::FromRow)]
 struct ExportedReplay {
     #[serde(skip)]
@@ -552,12 +553,12 @@ async fn work(db: &Db, out: &mut Out, who: Subject) -> Result<(), Broken> {
     part(db, out, who, &calls).await
 }
 
-/// Calls of tools in the user's tasks.
+/// Function calls in the user's tasks.
 async fn actions(db: &Db, out: &mut Out, who: Subject) -> Result<(), Broken> {
     let actions = Part::<ExportedAction> {
         name: "actions",
         sql: match who.reader {
-            // Results quote others, so the user must still be able to read the conversation.
+            // Results may quote others, so the user must still be able to read the conversation.
             ExportReader::Subject => concat!(
                 "select a.id, a.task_id, a.round, a.call, a.function, a.title, a.state, x.text as arguments, y.text as result, a.created_at, \
                  a.ended_at from actions a join tasks t on t.id = a.task_id \
@@ -578,7 +579,7 @@ async fn actions(db: &Db, out: &mut Out, who: Subject) -> Result<(), Broken> {
     part(db, out, who, &actions).await
 }
 
-/// Action items, memories, and the file of the user.
+/// Action items, memories, and the user's `USER.md`.
 async fn memory(db: &Db, out: &mut Out, who: Subject) -> Result<(), Broken> {
     let items = Part::<Item> {
         name: "action_items",
@@ -615,7 +616,7 @@ async fn written_for_subject(db: &Db, out: &mut Out, who: Subject) -> Result<(),
         key: |row| row.id,
     };
     part(db, out, who, &adaptation).await?;
-    // Catch-ups quote others, so the user must still be able to read the thread.
+    // Catch-ups may quote others, so the user must still be able to read the thread.
     let catch_ups = Part::<ExportedCatchUp> {
         name: "catch_ups",
         sql: concat!(
@@ -628,7 +629,7 @@ async fn written_for_subject(db: &Db, out: &mut Out, who: Subject) -> Result<(),
         key: |row| row.thread_id.0,
     };
     part(db, out, who, &catch_ups).await?;
-    // Answers of replays quote others too.
+    // Replies in replays may quote others, too.
     let replays = Part::<ExportedReplay> {
         name: "replays",
         sql: concat!(
@@ -648,7 +649,7 @@ async fn written_for_subject(db: &Db, out: &mut Out, who: Subject) -> Result<(),
 async fn records(db: &Db, out: &mut Out, who: Subject) -> Result<(), Broken> {
     let answers = Part::<Answer> {
         name: "responses",
-        // Each can have a mebibyte, so a page has fewer.
+        // Each row can be as large as 1 MiB, so a page has fewer rows.
         sql: "select id, input, response, created_at, expires_at from responses \
               where workspace_id = $1 and user_id = $2 and id > $3 order by id limit $4 / 20",
         key: |row| row.id.0,
@@ -679,7 +680,7 @@ async fn runs(db: &Db, out: &mut Out, who: Subject) -> Result<(), Broken> {
         key: |row| row.id.0,
     };
     part(db, out, who, &runs).await?;
-    // Outputs quote others, so the user must still be able to read the channel.
+    // Outputs may quote others, so the user must still be able to read the channel.
     let outputs = Part::<ExportedOutput> {
         name: "run_outputs",
         sql: concat!(
@@ -733,7 +734,7 @@ async fn head(db: &Db, out: &mut Out, who: Subject) -> Result<(), Broken> {
     out.field("membership", &membership).await
 }
 
-/// Start of the next page: after the last row of a full page, otherwise after the scanned numbers.
+/// Start of the next page: after the last row if the page is full, otherwise after the scanned range.
 fn next_after(rows: usize, last: Option<i64>, until: i64) -> i64 {
     let is_full = i64::try_from(rows).is_ok_and(|rows| rows >= PAGE);
     last.filter(|_| is_full).unwrap_or(until)

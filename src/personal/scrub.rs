@@ -4,7 +4,7 @@ use serde_json::{Map, Value};
 
 use crate::ids::UserId;
 
-/// Replaces a name.
+/// Replaces the user's name.
 pub(super) const NOBODY: &str = "Deleted account";
 
 /// Removes names, addresses, and the user's texts from a log frame. IDs are kept: clients that replay the frame need

@@ -1,4 +1,4 @@
-//! Turns of exports and erasures, which outlive the requests that start them.
+//! Limits on concurrent exports and erasures, which outlive the requests that start them.
 
 use std::{sync::Arc, time::Duration};
 
@@ -9,12 +9,12 @@ use crate::{
     share::{Exhausted, Permit, Pool, PoolBounds, Turns},
 };
 
-/// Exports at the same time; each holds two pages of rows in memory while its client reads.
+/// Limits on concurrent exports, in total and per requester. Each export holds two pages of rows in memory while its client reads.
 const EXPORTS: PoolBounds = PoolBounds {
     total: 32,
     share: 2,
 };
-/// Maximum number of erasures of a workspace that run or wait, and the longest wait.
+/// Maximum number of running and waiting erasures per workspace, and the maximum wait.
 const ERASURES_MAX: usize = 8;
 const ERASURE_WITHIN: Duration = Duration::from_secs(10);
 
@@ -36,12 +36,13 @@ impl PersonalTurns {
     /// Begins an export for its requester.
     ///
     /// # Errors
-    /// The bound that it would exceed.
+    /// The limit that the export would exceed.
     pub fn export(&self, requester: UserId) -> Result<Permit<UserId>, Exhausted> {
         self.exports.take(requester, 1)
     }
 
-    /// Waits until no other erasure of the workspace runs. Returns `None` after the longest wait.
+    /// Waits until no other erasure of the workspace is running. Returns `None` after the maximum wait, or immediately if too many
+    /// are waiting.
     pub async fn erase(&self, workspace: WorkspaceId) -> Option<OwnedSemaphorePermit> {
         self.erasures.take_within(workspace, ERASURE_WITHIN).await
     }

@@ -27,16 +27,16 @@ const WITHIN: Duration = Duration::from_secs(30);
 const REPLY_BYTES_MAX: usize = 1000;
 /// Output limit, which is enough for the word and for short hidden reasoning.
 const OUTPUT_TOKENS_MAX: u32 = 1_000;
-/// Lifetime of the result for the server that environment variables name; shorter if the test failed.
+/// Lifetime of a test result for the server configured by environment variables; shorter if the test failed.
 const FRESH: Duration = Duration::from_mins(10);
 const FAILURE_FRESH: Duration = Duration::from_secs(30);
 
-/// A running test of a workspace and a person.
+/// Permits for a running test: one for the workspace and one for the person.
 pub(super) struct TestPermit {
     _permits: [Permit<Uuid>; 2],
 }
 
-/// Reply to a test.
+/// A tested model and its reply.
 pub struct Tested {
     /// Model that was tested.
     pub model: String,
@@ -44,7 +44,8 @@ pub struct Tested {
 }
 
 impl Providers {
-    /// Result of the latest test of the server that environment variables name; tests it if there is none.
+    /// Returns the latest test result for the server configured by environment variables; tests the server if there is no recent
+    /// result.
     pub(super) async fn checked_environment(
         &self,
         environment: &Environment,
@@ -78,8 +79,8 @@ impl Providers {
         })
     }
 
-    /// Begins a test. A workspace, and a person, can run one at a time: a server that never answers holds one of a few permits for
-    /// half a minute.
+    /// Begins a test. Each workspace and each person can run only one test at a time, because a server that never responds holds one
+    /// of the few permits for 30 seconds.
     ///
     /// # Errors
     /// `TestRunning`.
@@ -93,10 +94,10 @@ impl Providers {
         })
     }
 
-    /// Asks a model for one word; by default, the one that agents use if they do not set one.
+    /// Requests a one-word reply from a model; by default, from the model of agents that do not choose one.
     ///
     /// # Errors
-    /// `TestRunning`; as for `Actor::require`, which is checked again when the call is stored.
+    /// `TestRunning`, or an error from `Actor::require`, which is checked again when the call is stored.
     pub async fn test(
         &self,
         provider: &Arc<dyn Provider>,

@@ -1,4 +1,4 @@
-//! Clients of workspaces.
+//! Model server clients of workspaces.
 
 use std::{
     collections::HashMap,
@@ -26,14 +26,14 @@ use crate::{
 const CLIENTS_MAX: usize = 256;
 /// Maximum number of concurrent tests.
 const TESTS_MAX: usize = 4;
-/// Host that replaces an IP address that is not permitted; resolving it fails with the reason.
+/// Host name that replaces a forbidden IP address; resolving it fails with the reason.
 const DENIED_HOST: &str = "not-permitted.invalid";
 
-/// Dependencies of providers.
+/// Dependencies of `Providers`.
 pub struct Setup {
     pub db: Db,
     pub connector: Connector,
-    /// The server that environment variables name.
+    /// The server configured by environment variables.
     pub environment: Option<Connection>,
     pub keyring: Arc<Keyring>,
     pub rules: Rules,
@@ -54,11 +54,11 @@ pub struct Providers {
     clients: Mutex<Clients>,
     /// Permits for concurrent tests.
     pub(super) tests: Semaphore,
-    /// Workspaces and people whose test is running.
+    /// Workspaces and people with a running test.
     pub(super) testing: Arc<Pool<Uuid>>,
 }
 
-/// The server that environment variables name.
+/// The server configured by environment variables.
 pub(super) struct Environment {
     pub(super) connection: Connection,
     pub(super) provider: Arc<dyn Provider>,
@@ -105,7 +105,7 @@ impl Clients {
 
 impl Providers {
     /// # Errors
-    /// If the server that environment variables name cannot be used, with the setting to change.
+    /// If the server configured by environment variables cannot be used; the error names the setting to change.
     pub fn new(setup: Setup) -> Result<Self, SetupError> {
         let environment = match setup.environment {
             Some(connection) => Some(Environment {
@@ -216,7 +216,7 @@ impl Providers {
         clients.of.remove(&workspace);
     }
 
-    /// Reseals secrets of an earlier key with the current one.
+    /// Reseals secrets that were sealed with an earlier key, using the current key.
     pub async fn reseal(&self) {
         if let Err(e) = secrets::reseal(&self.db, &self.keyring).await {
             tracing::warn!(error = %e, "stored secrets could not be sealed with the new key; trying again at the next start");

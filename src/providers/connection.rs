@@ -64,7 +64,7 @@ pub struct ModelConnection {
 #[serde(deny_unknown_fields)]
 pub struct ModelForm {
     pub provider: ProviderKind,
-    /// `http` or `https` URL, usually ending in `/v1`. Required for `other`; otherwise that of the vendor.
+    /// `http` or `https` URL, usually ending in `/v1`. Required for `other`; defaults to the vendor's URL for the other providers.
     pub base_url: Option<String>,
     /// Model that every agent uses; by default, agents choose.
     pub model: Option<String>,

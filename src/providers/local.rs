@@ -8,7 +8,7 @@ use serde::Serialize;
 use super::{clients::Providers, stored::Stored};
 use crate::{db::DbError, ids::WorkspaceId, outbound::LocalAddresses};
 
-/// Ollama, LM Studio, vLLM and llama-cpp-python, llama.cpp and `LocalAI`, `LiteLLM`, Jan.
+/// Default ports of Ollama, LM Studio, vLLM and llama-cpp-python, llama.cpp and `LocalAI`, `LiteLLM`, and Jan.
 const PORTS: [u16; 6] = [11434, 1234, 8000, 8080, 4000, 1337];
 /// Timeout of each request.
 const LOOK_WITHIN: Duration = Duration::from_secs(1);

@@ -21,7 +21,7 @@ const BASE_URL_CHARS_MAX: usize = 2048;
 const MODEL_CHARS_MAX: usize = 200;
 const API_KEY_BYTES_MAX: usize = 8 * 1024;
 
-/// Checked values of a form.
+/// Validated values of a form.
 #[derive(Clone)]
 struct Wanted {
     provider: ProviderKind,
@@ -88,7 +88,7 @@ impl Providers {
     /// The settings of a workspace, for its admins.
     ///
     /// # Errors
-    /// As for `Actor::require`, or if the database fails.
+    /// An error from `Actor::require`, or if the database fails.
     pub async fn get(&self, member: &WorkspaceCaller) -> Result<ModelConnection, ProviderError> {
         let mut c = self.db.read().await?;
         member.enter(&mut c).await?.require(Scope::WorkspaceAdmin)?;
@@ -215,8 +215,8 @@ impl Providers {
     /// Tests the settings and stores them. `expected` is the version from `If-Match`.
     ///
     /// # Errors
-    /// `SetByEnvironment`, `Stale`, `Invalid`, `TestRunning`, `Denied`; `Unusable` if the test fails, unless the form forces it;
-    /// `Secret` if there is no key to seal with; as for `Actor::require`.
+    /// `SetByEnvironment`, `Stale`, `Invalid`, `TestRunning`, `Denied`, or an error from `Actor::require`. `Unusable` if the test
+    /// fails, unless the form forces it. `Secret` if there is no key to seal with.
     pub async fn change(
         &self,
         member: WorkspaceCaller,
@@ -283,7 +283,7 @@ impl Providers {
         self.store(member, row, wanted.key, to_store).await
     }
 
-    /// Checks whether the server may connect to the address.
+    /// Checks whether `OpenVibe` may connect to the model server's address.
     async fn check_address(
         &self,
         wanted: &Wanted,
@@ -341,7 +341,7 @@ impl Providers {
     /// Disconnects the model server of a workspace and deletes its key. `expected` is the version from `If-Match`.
     ///
     /// # Errors
-    /// `SetByEnvironment`, `Stale`, or as for `Actor::require`.
+    /// `SetByEnvironment`, `Stale`, or an error from `Actor::require`.
     pub async fn disconnect(
         &self,
         member: WorkspaceCaller,

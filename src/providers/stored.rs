@@ -10,7 +10,7 @@ use crate::{
     time::Timestamp,
 };
 
-/// Row of a workspace.
+/// Model settings of one workspace.
 #[derive(Debug, Clone, sqlx::FromRow)]
 pub(super) struct Stored {
     pub(super) provider: Option<ProviderKind>,
@@ -38,7 +38,7 @@ impl Stored {
         .await
     }
 
-    /// Whether a workspace can use local addresses: only the oldest one can, which belongs to the operator.
+    /// Returns whether a workspace can use local addresses. Only the oldest workspace can, because it belongs to the operator.
     pub(super) async fn local_for(
         c: &mut Conn,
         workspace: WorkspaceId,

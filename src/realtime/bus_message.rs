@@ -46,7 +46,7 @@ pub enum BusMessage {
         user: UserId,
         frame: String,
     },
-    /// A person's first socket on the sending node was opened, or their last one closed.
+    /// A person's first socket on the sending node was opened, or their last one was closed.
     Presence {
         workspace: WorkspaceId,
         user: UserId,

@@ -1,5 +1,5 @@
-//! Limits the number of sockets that catch up at the same time: per person, so that one person's sockets do not occupy all
-//! database readers, and in total, so that a node that takes over the clients of another one can still serve its own.
+//! Limits the number of sockets that catch up at the same time: per person, so that one person's sockets do not occupy all database
+//! readers, and in total, so that a node that takes over another node's clients can still serve its own.
 
 use std::sync::Arc;
 
@@ -58,7 +58,7 @@ impl CatchUps {
         permit
     }
 
-    /// Waits until the socket can read. Safe to drop while it waits.
+    /// Waits until the socket may read missed events. Safe to drop while it waits.
     pub async fn turn(&self) -> Option<OwnedSemaphorePermit> {
         // Fails only if the semaphore is closed, which never happens.
         Arc::clone(&self.reads).acquire_owned().await.ok()
@@ -68,7 +68,7 @@ impl CatchUps {
 impl Drop for CatchUpPermit {
     fn drop(&mut self) {
         drop((self.permit.take(), self.share.take()));
-        // The map holds the last reference: nobody holds or awaits a permit.
+        // If the map holds the only reference, nobody holds or awaits a permit.
         self.all
             .of_people
             .remove_if(&self.user, |_, share| Arc::strong_count(share) == 1);

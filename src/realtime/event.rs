@@ -73,8 +73,8 @@ pub(super) fn is_type_of_agent(kind: &str) -> bool {
     kind.starts_with("agent.") || kind.starts_with("workflow.")
 }
 
-/// SQL list of the event types of a channel that clients with `EventScope::Joined` receive only if they have joined or opened the
-/// channel. Other events of channels are rare, or are shown outside the channel.
+/// SQL list of channel event types that clients with `EventScope::Joined` receive only for channels that they have joined or opened.
+/// Other channel events are rare or are shown outside the channel.
 macro_rules! traffic_types {
     () => {
         "'thread.created', 'thread.updated', 'message.created', 'message.updated', 'reaction.added', 'reaction.removed', \
@@ -118,13 +118,13 @@ pub(super) struct Frame<'a> {
     pub data: &'a RawValue,
 }
 
-/// The `data` of events. `ToSchema` describes the whole frame.
+/// The `data` of an event. `ToSchema` describes only the data; `add_schema` describes the whole frame.
 pub trait EventData: Serialize + ToSchema {
     /// Types of events with this data.
     const TYPES: &'static [EventType];
 }
 
-/// Adds the schema of the frames with `D`, and the schemas that it refers to. Returns a reference to the schema.
+/// Adds the schema of frames whose `data` is `D`, and the schemas that it refers to. Returns a reference to the schema.
 pub fn add_schema<D: EventData>(schemas: &mut Vec<(String, RefOr<Schema>)>) -> Ref {
     D::schemas(schemas);
     Frame::schemas(schemas);

@@ -341,7 +341,7 @@ pub async fn heads(
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Position {
     pub seq: i64,
-    /// Time of this event; `None` if it was pruned.
+    /// Time of the event at this position; `None` if the event was pruned.
     pub ts: Option<Timestamp>,
 }
 
@@ -376,8 +376,7 @@ pub enum Continuation {
     Through(i64),
     /// Events after the position were pruned.
     Pruned,
-    /// The event at this position does not exist, so the log is a different one: the database was replaced with an older or
-    /// different one.
+    /// The event at this position does not exist, because the database was replaced with an older or different one.
     Lost,
 }
 
@@ -417,7 +416,7 @@ pub async fn continuation(
 #[derive(Debug, Clone, Copy)]
 pub struct PageMax {
     pub events: i64,
-    /// Maximum total size of their frames in bytes. A larger single event is still returned.
+    /// Maximum total size of the events' frames in bytes. A larger single event is still returned.
     pub bytes: i64,
 }
 
@@ -429,8 +428,8 @@ pub struct LogReader<'a> {
     pub followed: Followed<'a>,
 }
 
-/// Events after `after` and up to `until` that a reader can currently see, oldest first, as pairs of sequence number and frame;
-/// at least one if there is any. Of frames beyond the page, only the size is read.
+/// Events after `after` and up to `until` that a reader can currently see, oldest first, as pairs of sequence number and frame; at
+/// least one if there is any. Frames beyond the page are not read, only their sizes.
 pub async fn visible_after(
     c: &mut Conn,
     workspace: WorkspaceId,
@@ -536,7 +535,7 @@ async fn recipients_of(
     Ok(recipients)
 }
 
-/// People whom new messages in public channels mention, by sequence number.
+/// People mentioned in new messages in public channels, by sequence number.
 async fn mentioned_in(
     c: &mut Conn,
     workspace: WorkspaceId,
@@ -548,7 +547,7 @@ async fn mentioned_in(
     let mut created = rows.iter().filter(is_created);
     if let Some(first) = created.next() {
         let last = created.next_back().unwrap_or(first);
-        // For a mention of a group, the ID is that of the channel.
+        // For a group mention, the target ID is the channel's ID.
         let found: Vec<(i64, UserId)> = c
             .q("select e.seq, mm.target_id from events e join message_mentions mm on mm.message_id = e.message_id and mm.seq = e.seq \
                 where e.workspace_id = $1 and e.seq between $2 and $3 and mm.target_id <> e.channel_id order by e.seq, mm.target_id")
@@ -564,8 +563,8 @@ async fn mentioned_in(
     Ok(mentioned)
 }
 
-/// Events after `after` with their recipients, oldest first, as they were sent after their commits, except for the texts of
-/// messages that were deleted since. Returns at least one event if there is any.
+/// Events after `after` with their recipients, oldest first, as they were sent after their commits, except for the texts of messages
+/// that have been deleted since then. Returns at least one event if there is any.
 ///
 /// `c` must be a snapshot or a transaction; otherwise, cleanup could delete the recipients between the queries.
 pub async fn envelopes_after(

@@ -7,7 +7,7 @@ text_enum! {
     pub enum NodeState {
         Starting = "starting",
         Ready = "ready",
-        /// The node is stopping, and still serves open connections.
+        /// The node is stopping, but still serves open connections.
         Draining = "draining",
         /// The lease of the node has expired.
         Lost = "lost",

@@ -23,13 +23,13 @@ text_enum! {
     }
 }
 
-/// A change to a tool. Omits texts written by people, settings, and definitions, which can be large.
+/// A change to a tool. Omits texts written by people, settings, and definitions, because they can be large.
 #[derive(Serialize, utoipa::ToSchema)]
 pub struct ToolEvent {
     pub tool_id: ToolId,
     pub action: ToolChange,
     pub status: ToolStatus,
-    /// Number of functions that the server has changed and whose change no admin has accepted yet.
+    /// Number of functions that the server has changed and that no admin has accepted again.
     pub changed_functions: usize,
 }
 

@@ -16,7 +16,7 @@ use crate::{
     secrets::{self, Sealed},
 };
 
-/// Requires the scope, and returns the tool in the locked workspace.
+/// Requires `agents:admin`, locks the workspace, and returns the tool.
 ///
 /// # Errors
 /// `NotFound`, `Stale`, or an error from `Actor::require`.
@@ -259,7 +259,7 @@ async fn channels(
     }
 }
 
-/// The first of these channels that the workspace does not have, or that the actor cannot read.
+/// Returns the first of these channels that is not in the workspace or that the actor cannot read.
 ///
 /// # Errors
 /// Only database errors.

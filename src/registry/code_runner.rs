@@ -24,7 +24,7 @@ pub struct CodeRunner {
 }
 
 impl CodeRunner {
-    /// The address was configured by the operator, so it can be local and use http.
+    /// Creates a code runner. The operator configured its address, so the address can be local and use `http`.
     pub fn new(
         url: Url,
         own: OwnServer,
@@ -58,7 +58,7 @@ impl CodeRunner {
     /// Runs code once. `limits` is the resolved sandbox policy.
     ///
     /// # Errors
-    /// As for `Client::call`.
+    /// Same as `Client::call`.
     pub async fn run(
         &self,
         language: &str,

@@ -32,9 +32,9 @@ pub struct ToolForm {
     pub kind: RegisteredToolKind,
     /// `[a-z0-9][a-z0-9_-]{0,23}`, unique in the workspace; it cannot be changed.
     pub name: String,
-    /// Title for people, 1 to 80 characters; the name by default.
+    /// Title for people, 1 to 80 characters; defaults to the name.
     pub title: Option<String>,
-    /// Whether the tool is turned on; true by default.
+    /// True if the tool is turned on; true by default.
     pub enabled: Option<bool>,
     pub config: ToolConfig,
     /// Channels in which the tool can be used, at most 100; all by default.
@@ -85,7 +85,7 @@ pub struct AcceptanceForm {
     pub effect: Effect,
     /// Required approval; at least `approve` for a destructive function.
     pub risk: Risk,
-    /// Title for people, 1 to 80 characters; the server's by default.
+    /// Title for people, 1 to 80 characters; defaults to the server's title.
     pub title: Option<String>,
 }
 
@@ -114,7 +114,7 @@ pub(super) fn check_name(name: &str) -> Result<(), ToolError> {
 }
 
 /// # Errors
-/// `Auth` with the rule.
+/// `Auth` with the violated rule.
 pub(super) fn parse_title(title: &str) -> Result<String, ToolError> {
     Ok(DisplayName::parse(title, "title")?.0)
 }

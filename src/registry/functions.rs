@@ -25,7 +25,7 @@ fn bytes_of(definition: &Value) -> usize {
     serde_json::to_vec(definition).map_or(0, |json| json.len())
 }
 
-/// The first definitions that are within the limit.
+/// Returns as many of the first definitions as fit within the size limit.
 fn within_limit(listed: &[Definition]) -> &[Definition] {
     let mut bytes = 0;
     let fitting = listed.iter().take_while(|definition| {
@@ -129,7 +129,7 @@ async fn store_list(c: &mut Conn, tool: ToolId, listed: &[Definition]) -> Result
     Ok(has_changed)
 }
 
-/// The stored status of a tool, if its settings still have this version.
+/// The stored status of a tool, if the version of its settings is still the given one.
 async fn status_of(
     c: &mut Conn,
     tool: ToolId,

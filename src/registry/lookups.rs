@@ -1,11 +1,11 @@
-//! Turns of the name lookups that requests ask for.
+//! Limits concurrent host name lookups made for requests.
 //!
-//! A lookup occupies a thread until the system gives up, even if its request has ended, so names whose servers never respond would use
-//! up the threads of the process.
+//! A lookup occupies a thread until the operating system gives up, even if its request has ended, so names whose servers never
+//! respond would use up the threads of the process.
 
 use crate::{ids::WorkspaceId, share::Turns};
 
-/// Lookups of a workspace: at the same time, and including those that wait.
+/// Maximum number of concurrent lookups per workspace; `WAITING_MAX` also includes lookups that wait for a turn.
 const AT_ONCE: usize = 2;
 const WAITING_MAX: usize = 16;
 
@@ -18,7 +18,7 @@ impl Default for Lookups {
 }
 
 impl Lookups {
-    /// Runs a lookup in the workspace's turn. Returns `None` if too many of its lookups wait.
+    /// Runs a lookup when the workspace has a free turn. Returns `None` if too many of its lookups are waiting.
     pub(super) async fn run<T: Send + 'static>(
         &self,
         workspace: WorkspaceId,
@@ -51,7 +51,7 @@ mod tests {
         for _ in 0..AT_ONCE {
             let answered = Arc::clone(&answered);
             let hanging = lookups.run(attacker, move || answered.lock().unwrap().recv());
-            // The request ends, and the thread does not.
+            // The request ends, but the thread does not.
             let request = tokio::time::timeout(Duration::from_millis(10), hanging);
             assert!(request.await.is_err());
         }

@@ -1,4 +1,4 @@
-//! Limit of calls that leave the server: pages, code, and functions of servers together.
+//! Limit on outward calls: page reads, code runs, and calls of server functions together.
 
 use std::time::{Duration, Instant};
 
@@ -8,7 +8,7 @@ use crate::{
     tool_fault::{ToolErrorCode, ToolFault},
 };
 
-/// Maximum number of calls of a workspace per minute.
+/// Maximum number of outward calls per workspace and minute.
 const PER_MINUTE: u32 = 60;
 
 /// Counts the outward calls of each workspace.

@@ -1,4 +1,4 @@
-//! Servers of the registry in use: their credentials, their lists, and the functions that are offered.
+//! Runtime access to registered servers: their credentials, their lists of functions, and the functions that are offered.
 
 use std::{sync::Arc, time::Duration};
 
@@ -32,9 +32,9 @@ use crate::{
     web::Fetcher,
 };
 
-/// Maximum age of a list; an older one is read again before a call.
+/// Maximum age of a list of functions; an older one is read again before a call.
 const LIST_AGE_MAX: Duration = Duration::from_mins(1);
-/// Maximum number of times that a list is read before a call; a list is discarded if the settings change in the
+/// Maximum number of times that a list of functions is read before a call; a list is discarded if the settings change in the
 /// meantime.
 const LISTS_MAX: usize = 2;
 
@@ -78,7 +78,7 @@ pub struct OfferedServer {
 }
 
 impl RegisteredTool {
-    /// Checks whether the tool can be used in a channel.
+    /// Checks whether the tool is enabled and can be used in a channel.
     fn is_for(&self, channel: ChannelId) -> bool {
         let channels = self.channel_ids.as_deref();
         self.enabled && channels.is_none_or(|channels| channels.contains(&channel))
@@ -104,12 +104,12 @@ impl Registry {
         }
     }
 
-    /// A client for one task run.
+    /// Creates a client for one run of a task.
     pub fn client(&self) -> Client {
         self.servers.client()
     }
 
-    /// A tool as it is shown, with the status of its secret.
+    /// Returns the tool as people see it; its status shows if its secret cannot be decrypted.
     pub fn shown(&self, mut tool: RegisteredTool) -> RegisteredTool {
         if self.secret_of(&tool).is_err() {
             tool.status = ToolStatus::SecretUnreadable;
@@ -134,12 +134,11 @@ impl Registry {
         Ok(opened.transpose()?)
     }
 
-    /// Checks the address of a server before it is stored. A host that cannot be found is not an error, because it may
-    /// become available later.
+    /// Checks the address of a server before it is stored. A host that cannot be found is not an error, because it may become
+    /// available later.
     ///
     /// # Errors
-    /// `Denied` for a forbidden address, `Invalid` for a process that this workspace cannot use, or as for
-    /// `Actor::require`.
+    /// `Denied` for a forbidden address, `Invalid` for a process that this workspace cannot use, or an error from `Actor::require`.
     pub async fn check_address(
         &self,
         member: &WorkspaceCaller,
@@ -180,7 +179,7 @@ impl Registry {
             Ok(Some(Err(denied))) if !matches!(denied, Denied::NotFound(_)) => {
                 Err(ToolError::Denied(denied))
             }
-            // Clients check the addresses of a name again when they connect.
+            // Clients check the resolved addresses again when they connect.
             _ => Ok(()),
         }
     }
@@ -245,7 +244,7 @@ impl Registry {
     /// Reads the functions of a server and stores them, or the reason why they could not be read.
     ///
     /// # Errors
-    /// `NotFound`, `Invalid` for a function, `Secret`, `Unreachable`, `ListOutdated`, or as for `Actor::require`.
+    /// `NotFound`, `Invalid` for a function, `Secret`, `Unreachable`, `ListOutdated`, or an error from `Actor::require`.
     pub async fn refresh(
         &self,
         member: WorkspaceCaller,
@@ -292,12 +291,14 @@ impl Registry {
         }
     }
 
-    /// Prepares a call: the function must still be accepted with this hash and usable in the channel, and the list must
-    /// have been read within a minute.
+    /// Prepares a call: the function must still be accepted with this hash and usable in the channel, and the list must have been
+    /// read within the last minute.
     ///
     /// # Errors
-    /// `NotAllowed` if the tool was deleted, disabled, or restricted, `NoSuchFunction`, `DefinitionChanged` also for a
-    /// function that became stricter, `ToolUnreachable`, `ToolTimeout`.
+    /// - `NotAllowed` if the tool was deleted, disabled, or restricted.
+    /// - `NoSuchFunction`.
+    /// - `DefinitionChanged`, also for a function that became stricter.
+    /// - `ToolUnreachable` or `ToolTimeout`.
     pub async fn prepare(
         &self,
         client: &Client,
@@ -337,10 +338,11 @@ impl Registry {
         }
     }
 
-    /// Calls a function once, after `prepare`. The call is counted first, because `prepare` can also send requests.
+    /// Prepares a call with `prepare`, then calls the function once. The call is counted before `prepare`, which can also send
+    /// requests.
     ///
     /// # Errors
-    /// `RateLimited`, or as for `prepare` and `Client::call`.
+    /// `RateLimited`, or an error from `prepare` or `Client::call`.
     pub async fn call(
         &self,
         client: &Client,
@@ -417,9 +419,9 @@ pub struct FunctionRef<'a> {
     pub tool: ToolId,
     /// Name on its server.
     pub function: &'a str,
-    /// The definition that the model was offered, and that was approved.
+    /// The definition that was offered to the model and then approved.
     pub definition_hash: &'a str,
-    /// Effect at the time of the decision. If an admin has made the function stricter since, the call is not sent.
+    /// Effect at the time of the decision. If an admin has made the function stricter since then, the call is not sent.
     pub effect: Effect,
     pub risk: Risk,
     pub trusts_reads: bool,

@@ -23,7 +23,7 @@ pub(super) const TOOLS_MAX: i64 = 50;
 
 text_enum! {
     pub enum RegisteredToolKind {
-        /// A server of the Model Context Protocol.
+        /// A Model Context Protocol server.
         Mcp = "mcp",
         /// A function that the client of `/v1/responses` runs.
         Function = "function",
@@ -326,7 +326,7 @@ macro_rules! tool_sql {
     };
 }
 
-/// Lists tools of a workspace in order of creation, between two others.
+/// Lists the tools in a range of a workspace, in order of creation.
 ///
 /// # Errors
 /// Only database errors.
@@ -358,7 +358,7 @@ pub async fn list_tools(
     complete(c, rows).await
 }
 
-/// Removes what only admins may see: the settings, and channels that this person cannot see.
+/// Removes data that only admins may see: the settings, and channels that this person cannot see.
 ///
 /// # Errors
 /// Only database errors.
@@ -474,7 +474,7 @@ struct OfferedRow {
     accepted_hash: String,
 }
 
-/// The offered functions of these servers, by server, sorted by name.
+/// Offered functions of these servers, grouped by server and sorted by name.
 pub(super) async fn list_offered_functions(
     c: &mut Conn,
     servers: &[EnabledServer],
@@ -534,7 +534,7 @@ pub async fn list_changed(
     .await
 }
 
-/// Checks whether a server changed the function of a tool that was accepted with this hash.
+/// Checks whether the server has changed the function that was accepted with this hash.
 ///
 /// # Errors
 /// Only database errors.

@@ -28,21 +28,21 @@ const BLOCK_SHARE: u64 = 10;
 /// Maximum size of USER.md in tokens; it also gets at most 1/`ABOUT_SHARE` of the window.
 const ABOUT_TOKENS_MAX: u64 = 1_000;
 const ABOUT_SHARE: u64 = 20;
-/// If messages had to be dropped: maximum size of MEMORY.md in tokens, and maximum number of memories.
+/// Maximum size of MEMORY.md in tokens, and maximum number of memories, if messages had to be dropped.
 const NOTES_TOKENS_KEPT: u64 = 500;
 const MEMORIES_KEPT: usize = 3;
-/// Tokens of a message's label.
+/// Number of tokens of a message's label.
 const LABEL_TOKENS: u64 = 8;
-/// Characters of the note in place of a message's middle.
+/// Length, in characters, of the note that replaces the middle of a message.
 const NOTE_CHARS: usize = 50;
 
-/// Tokens of one call.
+/// Token budget of one model call.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Budget {
     pub window: Window,
     /// Output limit of the agent.
     pub output_tokens_max: u32,
-    /// Corrected number of tokens of tool definitions and earlier rounds, which are sent in addition to the context.
+    /// Number of tokens of tool definitions and earlier rounds, which are sent in addition to the context; corrected for the model.
     pub taken: u64,
 }
 
@@ -65,7 +65,7 @@ impl Budget {
 #[derive(Debug, Clone, PartialEq)]
 pub struct Fit {
     pub prompt: Prompt,
-    /// Corrected number of tokens of the prompt.
+    /// Number of tokens of the prompt, corrected for the model.
     pub tokens: u64,
     /// Output limit to send.
     pub output_limit: u32,
@@ -81,7 +81,7 @@ pub enum TooLarge {
 }
 
 impl TooLarge {
-    /// Names the larger of the two as the reason.
+    /// Reports the larger of the two as the part that does not fit.
     fn of(instructions: u64, message: u64, window: u64) -> Self {
         if instructions > message {
             Self::Instructions {
@@ -140,7 +140,7 @@ fn leave_out_rest(context: &mut Context) -> bool {
 /// Renders the context within the budget.
 ///
 /// # Errors
-/// `TooLarge` if system text, requester, and trigger message exceed the room.
+/// `TooLarge` if the system prompt, the requester, and the trigger message exceed the room.
 pub fn fit(context: &Context, budget: &Budget) -> Result<Fit, TooLarge> {
     let window = budget.window;
     let room = budget.room();

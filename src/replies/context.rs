@@ -67,8 +67,8 @@ pub struct Loaded {
     /// `None` if the agent does not adapt to the requester.
     pub adapting: Option<Adapting>,
     pub view: View,
-    /// The context contains the messages before this sequence number, which belongs to the trigger message, or to the start of a
-    /// link of a chain or a turn of a collaboration.
+    /// The context contains the messages before this sequence number: that of the trigger message, or of the start of a chain link or
+    /// a collaboration turn.
     pub trigger_seq: i64,
     /// API key that posted the trigger message.
     pub api_key: Option<ApiKeyId>,
@@ -93,7 +93,7 @@ struct Trigger {
 }
 
 impl Trigger {
-    /// A prompt in place of a trigger message, with the API key that wrote it.
+    /// Creates a trigger from a prompt that replaces the trigger message, with the API key that wrote the prompt.
     async fn of_prompt(c: &mut Conn, task: &Task, content: String) -> Result<Self, DbError> {
         Ok(Self {
             // No message has this ID.
@@ -167,7 +167,7 @@ pub async fn load(
             .bind(trigger)
             .opt()
             .await?,
-        // Work that a schedule's task delegated.
+        // Work that was delegated by a schedule's task.
         None if task.kind == TaskKind::Delegate => {
             Some(Trigger::of_prompt(c, task, task.input.0.prompt.clone()).await?)
         }
@@ -231,7 +231,7 @@ async fn load_scheduled(
     };
     let mut loaded = load_before(c, &place, trigger, Order::default(), agent, settings).await?;
     loaded.context.ask.schedule = Some(scheduled);
-    // A prompt that runs repeatedly does not reveal its author's mood.
+    // A prompt that runs repeatedly does not reveal the mood of its author.
     loaded.adapting = None;
     Ok(Some(loaded))
 }
@@ -284,8 +284,8 @@ async fn load_delegated(
     Ok(Some(loaded))
 }
 
-/// Loads the context of an agent in a step of a run; `None` if its prompt or the run was removed. For a reply, the thread of the
-/// run comes first.
+/// Loads the context of an agent in a step of a run; `None` if its prompt or the run was removed. If the task is a reply, the thread
+/// of the run comes first.
 async fn load_step(
     c: &mut Conn,
     task: &Task,
@@ -460,7 +460,7 @@ impl SentMessages {
         })
     }
 
-    /// Number of older messages that nothing replaces.
+    /// Number of older messages that no summary replaces.
     fn older(&self) -> u64 {
         let older = self.left_out.iter().find(|left| {
             matches!(
@@ -601,7 +601,7 @@ impl Beginning {
 }
 
 fn history_before(rows: Vec<Row>, trigger: &Trigger, order: &Order) -> Vec<HistoryMessage> {
-    // The goal of a collaboration comes last.
+    // The goal of a collaboration comes last in the prompt.
     let is_before = |row: &Row| order.turn.is_none() || row.id != trigger.id;
     let rows = rows.into_iter().filter(is_before);
     rows.map(Row::history_message).collect()
@@ -750,8 +750,8 @@ async fn old_messages(
     Ok(old.take(OLD_MESSAGES_MAX).collect())
 }
 
-/// Adds the messages that follow short old messages with these seqs, because an answer often lacks the words of its question. A
-/// message and the ones added to it have as much room as one passage.
+/// Adds the messages that follow short old messages with these sequence numbers, because an answer often lacks the words of its
+/// question. A message and the ones added to it share the space of one passage.
 async fn with_next(
     c: &mut Conn,
     conversation: Conversation,
@@ -786,7 +786,7 @@ async fn with_next(
     Ok(all)
 }
 
-/// Loads USER.md of the requester, if the agent may read it there.
+/// Loads USER.md of the requester, if the agent may read it in this conversation.
 async fn about(c: &mut Conn, readers: &Readers) -> Result<Option<About>, DbError> {
     let file = user_file::about(c, readers).await?;
     Ok(file.map(|(text, visibility)| About {
@@ -806,7 +806,7 @@ fn remembered(entry: &RecalledEntry) -> Memory {
     }
 }
 
-/// Maximum number of old messages that match the question, and of those that are read for them.
+/// Maximum number of matching old messages in a prompt, and of candidates that are read to find them.
 const OLD_MESSAGES_MAX: usize = 4;
 const OLD_READ_MAX: usize = 12;
 /// Maximum number of messages that are added to an old message.

@@ -93,7 +93,7 @@ impl Next {
         })
     }
 
-    /// Functions that the model would be offered.
+    /// Functions that would be offered to the model.
     ///
     /// # Errors
     /// Only database errors.
@@ -125,7 +125,7 @@ impl Next {
         offer: &Offer,
     ) -> Result<(Manifest, CompactionOutlook), TooLarge> {
         if provider.is_offline() {
-            // The built-in responder writes such a reply without the prompt.
+            // The built-in responder replies without the prompt, so memories and old messages are not sent.
             self.loaded.memories = Recalled::default();
             self.loaded.context.memories.clear();
             self.loaded.context.old_messages.clear();

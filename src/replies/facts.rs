@@ -1,4 +1,4 @@
-//! Stores facts about models that their servers revealed (`model::FactStore`).
+//! Stores facts about models that their servers reported (`model::FactStore`).
 
 use futures::{FutureExt, future::BoxFuture};
 use uuid::Uuid;

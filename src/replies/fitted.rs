@@ -29,7 +29,7 @@ impl Fitted {
     /// Fits a context, which may already be shortened, into the budget.
     ///
     /// # Errors
-    /// `TooLarge` if system text, requester, and trigger message exceed the room.
+    /// `TooLarge` if the system prompt, the requester, and the trigger message exceed the room.
     pub(super) fn of(
         loaded: &Loaded,
         mut context: Context,

@@ -31,7 +31,7 @@ pub(super) struct Row {
     mentions: Json<Vec<Mention>>,
     /// Agent that the message invoked.
     pub asked_agent_id: Option<AgentId>,
-    /// For a late reply, the seq of the message to which it replies.
+    /// For a late reply, the sequence number of the message to which it replies.
     parent_seq: Option<i64>,
 }
 
@@ -129,7 +129,7 @@ macro_rules! said {
     };
 }
 
-/// Lists the newest messages in a conversation before a seq, newest first.
+/// Lists the newest messages in a conversation before a sequence number, newest first.
 pub(super) async fn before(
     c: &mut Conn,
     conversation: Conversation,
@@ -181,7 +181,7 @@ pub(super) async fn between(
     .await
 }
 
-/// Lists the newest messages after a seq, newest first.
+/// Lists the newest messages after a sequence number, newest first.
 pub(super) async fn after(
     c: &mut Conn,
     conversation: Conversation,
@@ -203,7 +203,7 @@ pub(super) async fn after(
     .await
 }
 
-/// Counts messages between two seqs, at most to `count_max`.
+/// Counts messages between two sequence numbers, up to `count_max`.
 pub(super) async fn count_between(
     c: &mut Conn,
     conversation: Conversation,
@@ -224,7 +224,7 @@ pub(super) async fn count_between(
     .await
 }
 
-/// Reads the messages with these seqs, in no particular order.
+/// Reads the messages with these sequence numbers, in no particular order.
 pub(super) async fn list(
     c: &mut Conn,
     conversation: Conversation,

@@ -56,7 +56,7 @@ impl LabelStripper {
         }
     }
 
-    /// Takes a chunk and returns the text that can be shown now; may be empty.
+    /// Adds a chunk and returns the text that can be shown now; may be empty.
     pub(super) fn push(&mut self, piece: &str) -> String {
         let Stripping::Held {
             blank,

@@ -1,8 +1,8 @@
 //! Lines that the server writes into prompts, and the escaping of other text that could imitate them.
 //!
-//! Text of people, files, and tools is *data*: a data line that resembles a label, a heading, or another generated line
-//! gets a leading `\`, and control tokens of chat templates are broken up, so that neither a model nor its template
-//! mistakes them for structure.
+//! Text from people, files, and tools is *data*: a data line that resembles a label, a heading, or another generated line gets a
+//! leading `\`, and control tokens of chat templates are broken up, so that neither a model nor its template mistakes them for
+//! structure.
 
 use std::{borrow::Cow, sync::LazyLock};
 
@@ -294,7 +294,7 @@ fn is_at(c: char) -> bool {
     "@＠﹫".contains(c)
 }
 
-/// A name or title within a list: without the characters that separate its entries.
+/// A name or title in a list, without the characters that separate the entries.
 pub(super) fn listed_name(name: &str) -> String {
     let shown: String = person_name(name)
         .chars()
@@ -306,7 +306,7 @@ pub(super) fn listed_name(name: &str) -> String {
     clean_name(&shown)
 }
 
-/// Name of a file within a line that the server writes.
+/// Name of a file in a line that the server writes.
 pub(super) fn file_name(name: &str) -> String {
     let name = plain_line(name);
     let short: String = name.chars().take(FILE_NAME_CHARS_MAX).collect();

@@ -125,7 +125,7 @@ pub struct RoundPart {
     pub origin: TextOrigin,
     /// The only person to whom the text is shown.
     pub only_user: Option<UserId>,
-    /// True if the text was removed before it could be sent.
+    /// True if the text was removed before it could be sent to the model.
     pub is_gone: bool,
 }
 
@@ -220,7 +220,7 @@ impl Manifest {
 struct Facts {
     model: String,
     attempt: i64,
-    /// `asked_by` in records of earlier versions.
+    /// Named `asked_by` in records of earlier versions.
     #[serde(alias = "asked_by")]
     requested_by: Requester,
     #[serde(default)]
@@ -284,7 +284,7 @@ impl Facts {
 /// Block of a prompt to which a part belongs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Block {
-    /// A part of the system text, or the whole system text in records of earlier versions.
+    /// A part of the system prompt, or the whole system prompt in records of earlier versions.
     System(SystemPartName),
     Conversation,
     ForkHeader,
@@ -297,7 +297,7 @@ pub enum Block {
     About,
     /// A memory entry, or the first line of the block.
     Memories,
-    /// The line in place of messages before the first one.
+    /// The line that replaces the messages before the first one.
     LeftOut,
     /// Messages, and the lines with their dates.
     Messages,
@@ -337,7 +337,7 @@ impl Block {
         Self::Call,
         Self::Result,
     ];
-    /// Name of the whole system text in records of earlier versions.
+    /// Name of the whole system prompt in records of earlier versions.
     const WHOLE_SYSTEM: &str = "system";
 
     /// Value of the column `context_parts.name`.
@@ -375,7 +375,7 @@ impl Block {
     }
 }
 
-/// Value of the column `context_parts.role` for the system text.
+/// Value of the column `context_parts.role` for the system prompt.
 const SYSTEM_ROLE: &str = "system";
 
 /// A part before it is stored.
@@ -412,7 +412,7 @@ impl NewPart<'_> {
     }
 }
 
-/// Parts of a prompt, the system text first.
+/// Parts of a prompt, with those of the system prompt first.
 fn parts_of<'a>(prompt: &'a Prompt, requester: UserId, named: &[UserId]) -> Vec<NewPart<'a>> {
     let system = prompt.system.parts.iter().map(|part| {
         // The sentences reveal the agent's adaptation to the requester.
@@ -677,7 +677,7 @@ async fn remove_deleted(c: &mut Conn, workspace: WorkspaceId, task: TaskId) -> R
     Ok(())
 }
 
-/// Prompt as it was sent, without texts that were removed since.
+/// Prompt as it was sent, without texts that have been removed since then.
 #[derive(Debug, Clone)]
 pub struct Sent {
     pub model: String,
@@ -761,7 +761,7 @@ pub struct SentPart {
     /// Message that the part shows, and its author.
     pub message: Option<(MessageId, Author)>,
     pub memory: Option<MemoryId>,
-    /// Old message from which the part is a passage.
+    /// Old message that the part is a passage of.
     pub old_message: Option<MessageId>,
     /// Action whose arguments or result the part contains.
     pub action: Option<ActionId>,
@@ -777,7 +777,7 @@ pub enum SentText {
     Kept(String),
     Deleted,
     Rewritten,
-    /// Not used for `OPENVIBE_CONTEXT_RETENTION`.
+    /// No task has used the text for `OPENVIBE_CONTEXT_RETENTION`.
     Expired,
 }
 
@@ -935,7 +935,7 @@ pub async fn forget_requester(
 /// Maximum number of texts deleted per transaction.
 const EXPIRED_AT_ONCE: i64 = 200;
 
-/// Selects at most `$3` texts of the workspace `$1` that were not used since `$2` and that neither a pending decision nor a run
+/// Selects at most `$3` texts of the workspace `$1` that have not been used since `$2` and that neither a pending decision nor a run
 /// needs.
 macro_rules! expired_texts {
     () => {

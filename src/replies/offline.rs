@@ -25,9 +25,9 @@ use crate::{
 /// Maximum number of messages that are read, and of people's messages among them.
 const READ_MAX: usize = 200;
 const QUOTABLE_MAX: usize = 50;
-/// Maximum number of characters read of a message.
+/// Maximum number of characters read from a message.
 const MESSAGE_CHARS_MAX: usize = 2_000;
-/// Maximum number of characters read of a title, or of the first message of an untitled conversation.
+/// Maximum number of characters read from a title, or from the first message of an untitled conversation.
 const TITLE_CHARS_MAX: usize = 200;
 /// Reaction to thanks, which need no reply.
 pub(super) const THANKS: &str = "👍";
@@ -144,8 +144,7 @@ async fn search(
     Ok(composed.map_or_else(unreadable, |composed| reply(composed, source)))
 }
 
-/// The values in a step's prompt as a quotation. The instructions in the prompt are not part of the material to
-/// read.
+/// Quotes the values in a step's prompt. The instructions in the prompt are not part of the material to read.
 fn extract(prompt: &str, task: &Task) -> String {
     let options = task.input.0.options.clone();
     let options = options.and_then(|options| serde_json::from_value::<StepOptions>(options).ok());
@@ -202,7 +201,7 @@ fn excerpt(found: &shared::Excerpt) -> Excerpt {
     }
 }
 
-/// Position of a person, who is added if they are new.
+/// Returns the position of a person, adding them if they are new.
 fn person_of(material: &mut Material, name: &str, handle: &str) -> usize {
     let mut known = material.people.iter();
     let known = known.position(|person| person.name == name && person.handle == handle);

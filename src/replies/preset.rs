@@ -1,4 +1,4 @@
-//! Selects the reply style of a reply: the preset whose add-ons are sent, and its origin.
+//! Selects the reply style: the preset whose add-ons are sent, and its origin.
 
 use std::cmp::Reverse;
 
@@ -26,7 +26,7 @@ pub struct UsedPreset {
     pub chosen_by: ChosenBy,
 }
 
-/// Reply style of a reply.
+/// Reply style chosen for a reply.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ReplyPreset {
     pub used: Option<UsedPreset>,
@@ -82,8 +82,8 @@ struct Choice<'a> {
 }
 
 impl Choice<'_> {
-    /// Makes the choice by the first of these that applies: a person's choice, the agent's preset or `none`, the rules
-    /// (with `auto`), and the mode default.
+    /// Chooses by the first of these that applies: a person's choice, the agent's preset or `none`, the rules (with `auto`), and the
+    /// mode default.
     fn make(&self) -> ReplyPreset {
         let known = |id: &&str| self.content.preset(id).is_some();
         let stored = self.stored.preset.as_deref().filter(known);
@@ -93,7 +93,7 @@ impl Choice<'_> {
         if self.profile == Some(NONE) {
             return self.with(None, Some(self.storing(None, None)));
         }
-        // An agent version that is bound to the conversation may name a preset that was deleted since.
+        // An agent version that is bound to the conversation may name a preset that has since been deleted.
         if let Some(id) = self.profile.filter(known) {
             let chosen = Some((id, ChosenBy::Agent));
             return self.with(chosen, Some(self.storing(chosen, None)));
@@ -160,7 +160,7 @@ impl Choice<'_> {
         !(is_valid && is_reviewed)
     }
 
-    /// Finds the matching rule with the highest priority; among equals, the first.
+    /// Finds the matching rule with the highest priority; if several have the same priority, the first one.
     fn matching_rule(&self) -> Option<&PresetRule> {
         let length = self.question.encode_utf16().count();
         let words = format!(" {} ", folded(self.question));
@@ -171,7 +171,7 @@ impl Choice<'_> {
     }
 }
 
-/// Checks whether all conditions of a rule hold. `words` are the folded words of the message, between spaces.
+/// Checks whether all conditions of a rule hold. `words` contains the folded words of the message, each between spaces.
 fn is_match(rule: &PresetRule, length: usize, words: &str) -> bool {
     let is_within = |limit: Option<u32>, holds: fn(usize, usize) -> bool| {
         let limit = limit.map(|limit| usize::try_from(limit).unwrap_or(usize::MAX));
@@ -351,7 +351,7 @@ mod tests {
         }
     }
 
-    /// Those of 20 turns in which rules are evaluated.
+    /// Returns the turns, among 20, in which rules are evaluated.
     fn evaluated(every: i64, completes: impl Fn(i64) -> bool) -> Vec<i64> {
         let mut content = content(&plan_rule());
         content.routing.review_every_n_turns = every;

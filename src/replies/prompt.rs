@@ -1,8 +1,7 @@
 //! The prompt sent to a model: instructions, history, and trigger message rendered as alternating turns.
 //!
-//! Pure: the history is selected elsewhere (deleted messages, notices, and streaming replies are never passed in).
-//! The rendering prevents people from impersonating others: every line of user text that resembles a generated line
-//! is prefixed with `\`.
+//! This module is pure: the history is selected elsewhere (deleted messages, notices, and streaming replies are never passed in). The
+//! rendering prevents people from impersonating others: every line of user text that resembles a generated line is prefixed with `\`.
 //!
 //! ```text
 //! Context ── render ──> Prompt { system, parts } ── turns ──> user, assistant, …, user
@@ -43,7 +42,7 @@ pub const SHRUNK_HISTORY_MAX: usize = 20;
 pub const FORK_QUOTE_CHARS_MAX: usize = 200;
 /// Maximum number of people and agents named in the conversation block.
 pub const PARTICIPANTS_MAX: usize = 20;
-/// Messages of up to this size together are compacted after an overflow only if they exceed half of the window.
+/// Token count up to which the newest messages are kept after an overflow, unless that is more than half of the window.
 const TAIL_TOKENS_MIN: u64 = 2_000;
 /// Maximum number of characters of the thread's first message if it precedes the window, and of the forked message after
 /// the header.
@@ -54,7 +53,7 @@ const REQUEST_CHARS_MAX: usize = 2_000;
 /// Maximum number of characters of a title in the conversation block.
 const TITLE_CHARS_MAX: usize = 120;
 
-/// Last line of a turn with which an agent ends its collaboration.
+/// Last line of a reply by which an agent ends its collaboration.
 pub const DONE_LINE: &str = "DONE";
 
 const CUT_OFF: &str = "[cut off]";
@@ -117,7 +116,7 @@ pub struct TextFile {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Participant {
     pub author: Author,
-    /// `None` for former members.
+    /// `None` for a former member.
     pub handle: Option<String>,
 }
 
@@ -172,7 +171,7 @@ pub struct AskedTurn {
 }
 
 impl AskedTurn {
-    /// The sentences between the requester and the goal.
+    /// Sentences about the turn, placed between the line about the requester and the goal.
     fn text(&self) -> String {
         let others: Vec<String> = self.others.iter().map(|name| clean_name(name)).collect();
         let Turn { turn, turns_max } = self.turn;
@@ -230,7 +229,7 @@ pub struct Ask {
     pub requester: Requester,
     /// Set for a link of a chain; `content` is then the link's part of the message.
     pub step: Option<ChainStep>,
-    /// Set for a task of a schedule; the schedule's prompt then replaces the trigger message.
+    /// Set for a task started by a schedule; the schedule's prompt then replaces the trigger message.
     pub schedule: Option<Scheduled>,
     /// Set for a turn of a collaboration; `content` is then the goal.
     pub turn: Option<AskedTurn>,
@@ -293,7 +292,7 @@ pub struct Context {
 pub struct OldMessage {
     pub message: HistoryMessage,
     pub text: String,
-    /// Number of words in common with the question; 0 for a message that is sent because it follows a matching one.
+    /// Number of words that the passage shares with the question; 0 for a message that is sent because it follows a matching one.
     pub matched: i64,
 }
 
@@ -328,7 +327,7 @@ pub struct Memory {
 }
 
 impl Context {
-    /// A context that contains only the question.
+    /// Builds a context that contains only the question.
     pub(crate) fn alone(system: System, agent_id: AgentId, ask: Ask) -> Self {
         Self {
             system,
@@ -352,7 +351,7 @@ impl Context {
         }
     }
 
-    /// Limits the summaries, and leaves out memories that the summaries contain.
+    /// Limits the size of the summaries, and removes memories that the summaries already contain.
     pub fn limit_summaries(&mut self, tokens_max: impl Fn(Summarized) -> u64) {
         let summaries = self.summary.iter_mut().chain(&mut self.background_summary);
         for summary in summaries {
@@ -435,9 +434,9 @@ pub enum Source {
     Requester,
     /// A brief from another agent or a run; always the last part.
     Brief {
-        /// The trigger message, which the brief quotes.
+        /// The trigger message, which is quoted in the brief.
         message_id: MessageId,
-        /// Stored text of the brief, whose sources are also the sources of the part.
+        /// Stored text of the brief; the sources of that text are also the sources of this part.
         #[serde(skip)]
         text_id: Uuid,
     },
@@ -648,7 +647,7 @@ impl Blocks<'_> {
         self.ours(source, &rendered.text);
     }
 
-    /// The line with the date, if the day changes.
+    /// Adds a line with the date if the day has changed.
     fn date(&mut self, at: Timestamp) {
         if self.day.replace(at.day()) != Some(at.day()) {
             self.ours(Source::Date, &date_line(at));
@@ -757,7 +756,7 @@ impl Blocks<'_> {
         let asking = format!("{time}\n{REQUESTER} {requester}{handle} (role: {role}){end}");
         self.ours(Source::Requester, &asking);
         let trigger = match ask.schedule {
-            // The requester wrote the prompt of the schedule; there is no message.
+            // The requester wrote the prompt of the schedule, and there is no trigger message.
             Some(_) => Source::Requester,
             None => Source::Trigger {
                 message_id: ask.message_id,
@@ -768,7 +767,7 @@ impl Blocks<'_> {
     }
 }
 
-/// End of the line about the requester: the schedule, the step of a chain, and the turn.
+/// End of the line about the requester: the schedule, the step of a chain, and the turn of a collaboration.
 fn end_of_heading(ask: &Ask) -> String {
     let step = ask.step.map_or_else(String::new, |step| {
         format!(" This is step {} of {}.", step.step, step.steps)
@@ -883,7 +882,7 @@ fn part(source: Source, role: Role, text: &str) -> Part {
 
 /// Labels of authors; authors who share a name with someone else in the prompt also get their handle.
 struct Labels {
-    /// Folded names that several people or several agents have.
+    /// Folded names shared by several people or several agents.
     shared: HashSet<(bool, String)>,
 }
 
@@ -1050,7 +1049,7 @@ fn with_cut_off_mark(text: &str, kind: HistoryKind) -> String {
     }
 }
 
-/// The beginning of a forked message, as quoted in the header; the second value is false if the quote is shortened.
+/// Beginning of a forked message, as quoted in the header; the second value is false if the quote is shortened.
 pub(super) fn fork_quote(content: &str) -> (String, bool) {
     let quote = one_line(content);
     let mut quoted: String = quote.chars().take(FORK_QUOTE_CHARS_MAX).collect();
@@ -1078,8 +1077,7 @@ fn fork_header_text(header: &ForkHeader) -> String {
 }
 
 impl Context {
-    /// The context with these messages instead; `gone` is the number of messages that were removed from the conversation
-    /// itself.
+    /// Replaces the messages of the context; removed messages are added to the numbers of omitted messages.
     fn with_messages(&self, background: Vec<HistoryMessage>, history: Vec<HistoryMessage>) -> Self {
         let gone = |before: &[HistoryMessage], after: &[HistoryMessage]| {
             u64::try_from(before.len().saturating_sub(after.len())).unwrap_or_default()
@@ -1126,8 +1124,9 @@ pub fn shrunk(context: &Context) -> Option<(Context, Vec<MessageId>)> {
     ))
 }
 
-/// Number of newest messages to keep if the context was too large even with `SHRUNK_HISTORY_MAX` messages. They have at
-/// most half of the size of those messages, unless these are small, and at most half of the window.
+/// Number of newest messages to keep if the context was too large even with `SHRUNK_HISTORY_MAX` messages. The messages to keep have
+/// at most half the size of those messages (or `TAIL_TOKENS_MIN`, if that is more) and never more than half of the window. At least
+/// one message is kept.
 pub fn kept_after_overflow(context: &Context, window_tokens: u64) -> usize {
     let newest = context.history.iter().rev().take(SHRUNK_HISTORY_MAX);
     let sizes: Vec<u64> = newest

@@ -18,7 +18,7 @@ use crate::{
     time::Timestamp,
 };
 
-/// Maximum wait after which a task keeps its place ahead of later tasks.
+/// Maximum wait during which a task keeps its place ahead of later tasks.
 const KEEPS_PLACE_MAX: Duration = Duration::from_secs(15);
 /// Maximum number of times that a prompt is fitted again after an error revealed more about the window.
 const REFITS_MAX: u32 = 3;
@@ -87,7 +87,7 @@ pub struct RetryCounts {
     pub lost: u32,
     /// Total time of rounds of tool calls, in milliseconds.
     pub ran_ms: u64,
-    /// Functions that the server did not refuse.
+    /// Functions that requests of the task still offer; fewer after the server rejected some.
     pub offered: Offered,
     /// Agent to which the reply announced a delegation without making one.
     pub announced: Option<AgentId>,
@@ -344,7 +344,7 @@ fn rate_limited(
     (wait(delay, WaitReason::RateLimited), counts)
 }
 
-/// Returns the next smaller prompt; `None` if all have been tried or would be identical.
+/// Returns the step to the next smaller prompt; `None` if all have been tried or would not change the prompt.
 fn smaller(counts: RetryCounts, attempt: Attempt) -> Option<(Step, RetryCounts)> {
     if attempt.can_refit && counts.refits < REFITS_MAX {
         Some((
@@ -389,7 +389,7 @@ mod tests {
     };
     const SHORT: Attempt = LONG;
 
-    /// Descriptions of the steps that follow when a failure is repeated.
+    /// Descriptions of the steps when the same failure is repeated until the task fails.
     fn steps(failure: &Failure, attempt: Attempt) -> Vec<String> {
         let policy = RetryPolicy::default();
         let mut counts = RetryCounts::default();

@@ -99,7 +99,7 @@ pub async fn record(c: &mut Conn, task: &Task, manifest: &Manifest) -> Result<()
     taint::add_people(c, task.id, requester, found.people).await
 }
 
-/// Adds the authors of the titles and the description that a prompt contains.
+/// Adds the authors of the titles and of the description that a prompt contains.
 async fn add_titles(c: &mut Conn, task: &Task, found: &mut Found) -> Result<(), DbError> {
     let title: Option<(Uuid,)> = c
         .q("select id from threads where id = $1 and title is not null")
@@ -111,7 +111,7 @@ async fn add_titles(c: &mut Conn, task: &Task, found: &mut Found) -> Result<(), 
     let Some(fork) = task.fork_id else {
         return Ok(());
     };
-    // A title was written by a person, or is the beginning of a message.
+    // A title was either written by a person or taken from the beginning of a message.
     let written: Option<(Option<MessageId>, Option<String>)> = c
         .q("select title_from, description from forks where id = $1")
         .bind(fork)

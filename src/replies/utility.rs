@@ -59,7 +59,7 @@ impl UtilityModel {
     }
 }
 
-/// Urgency of a call, which decides its retries.
+/// Urgency of a call, which determines how it is retried.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Patience {
     /// A reply waits for the call: one retry.
@@ -72,7 +72,7 @@ pub enum Patience {
 #[derive(Debug, Clone)]
 pub struct UtilityCall {
     pub workspace: WorkspaceId,
-    /// `None` if a request waits for the answer.
+    /// `None` if an HTTP request waits for the answer.
     pub task: Option<CallTask>,
     pub purpose: Purpose,
     pub user: UserId,
@@ -141,12 +141,12 @@ impl Default for AnswerLimits {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Answer<T> {
     Read(T),
-    /// Two answers could not be parsed; contains the text of the last one.
+    /// No answer could be parsed; contains the text of the last one.
     Unread(String),
 }
 
 impl Utility {
-    /// Returns the first available model of the caller's choice, the operator's or the workspace's utility model, the provider's
+    /// Returns the first available model among the caller's choice, the operator's or the workspace's utility model, the provider's
     /// small model, and `main`.
     ///
     /// # Errors
@@ -187,7 +187,7 @@ impl Utility {
     /// Like `ask`, with other limits.
     ///
     /// # Errors
-    /// As for `ask`.
+    /// Same as `ask`.
     pub async fn ask_within<T>(
         &self,
         model: &UtilityModel,

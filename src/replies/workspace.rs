@@ -29,7 +29,7 @@ use crate::{
 const DECISIONS_MAX: i64 = 10;
 const ITEMS_MAX: i64 = 20;
 const MEMBERS_MAX: i64 = 50;
-/// Maximum size in tokens, and as a share of the window.
+/// Maximum size in tokens, and as a fraction of the window (1/`WINDOW_SHARE`).
 const TOKENS_MAX: u64 = 4_000;
 const WINDOW_SHARE: u64 = 10;
 
@@ -45,16 +45,16 @@ text_enum! {
     }
 }
 
-/// Destination of the context.
+/// Conversation and reader for which the context is loaded.
 #[derive(Debug, Clone, Copy)]
 pub struct ContextPlace<'a> {
     pub workspace: WorkspaceId,
-    /// Channel of the conversation; with `None`, only what everyone can read is included.
+    /// Channel of the conversation; `None` to include only what everyone can read.
     pub channel: Option<ChannelId>,
     pub thread: Option<ThreadId>,
     /// Requester, or reader of the preview.
     pub reader: UserId,
-    /// Memory scopes, some of which the agent may turn off.
+    /// Memory scopes from the agent's profile, which can turn some of them off.
     pub scopes: Option<&'a MemoryScopes>,
 }
 
@@ -90,7 +90,7 @@ pub struct RenderedContext {
 }
 
 impl WorkspaceContext {
-    /// Limits the workspace context to its cap in the window of a model.
+    /// Limits the size of the workspace context to its share of a model's window.
     pub fn limit(&mut self, window: &Window) {
         self.tokens_max = window.estimate_for(TOKENS_MAX.min(window.tokens / WINDOW_SHARE));
     }
@@ -135,7 +135,7 @@ impl WorkspaceContext {
     }
 }
 
-/// The beginning of a text that has at most this many tokens.
+/// Beginning of a text, with at most `tokens_max` tokens.
 fn beginning(text: &str, tokens_max: u64) -> String {
     let ends: Vec<usize> = text
         .char_indices()
@@ -146,7 +146,7 @@ fn beginning(text: &str, tokens_max: u64) -> String {
     text[..end].trim_end().to_owned()
 }
 
-/// Loads what the workspace's policy allows; `None` if it is turned off or empty.
+/// Loads the parts that the workspace's policy allows; `None` if the context is turned off or empty.
 pub async fn load(
     c: &mut Conn,
     place: &ContextPlace<'_>,
@@ -246,7 +246,7 @@ struct Item {
     message_id: MessageId,
 }
 
-/// Open action items, those that are due first, as `- OWNER: TEXT (due DATE)`.
+/// Open action items, ordered by due date, as `- OWNER: TEXT (due DATE)`.
 async fn action_items(c: &mut Conn, place: &ContextPlace<'_>) -> Result<Vec<Line>, DbError> {
     let rows: Vec<Item> = c
         .q(concat!(

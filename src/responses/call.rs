@@ -64,7 +64,7 @@ pub enum Progress {
 /// The end of a call, after it was recorded.
 #[derive(Debug)]
 pub struct Ended {
-    /// For a failed call, the partial response.
+    /// The response; partial if the call failed.
     pub response: Response,
     pub error: Option<ResponseError>,
 }
@@ -137,8 +137,8 @@ impl ResponsesService {
     /// Starts a call.
     ///
     /// # Errors
-    /// `Busy` if the server's limit of concurrent calls is reached, `PersonShareUsed` or `WorkspaceShareUsed` if the
-    /// user's or the workspace's share is.
+    /// `Busy` if the server's limit of concurrent calls is reached; `PersonShareUsed` or `WorkspaceShareUsed` if the share of the
+    /// user or the workspace is used up.
     pub fn begin(self: &Arc<Self>, plan: Plan, delivery: Delivery) -> Result<Call, ResponseError> {
         let permit = self
             .slots
@@ -205,7 +205,7 @@ impl Job {
         drop(self.tell(Progress::Ended(Box::new(ended))).await);
     }
 
-    /// Sends progress to the client. A client that reads nothing for as long as a model may be silent counts as disconnected.
+    /// Sends progress to the client. A client that reads nothing for `task_timeout` counts as disconnected.
     async fn tell(&self, progress: Progress) -> Result<(), ResponseError> {
         let sent =
             tokio::time::timeout(self.service.task_timeout, self.progress.send(progress)).await;
@@ -224,7 +224,7 @@ impl Job {
         Ok(())
     }
 
-    /// Calls the model until it replies. Retries after short waits, as long as nothing was sent to the client.
+    /// Calls the model until it replies. Failed calls are retried after short waits, as long as nothing has been sent to the client.
     async fn answer(&mut self) -> Result<Answered, ResponseError> {
         let mut delays = self.service.retry_delays.clone().into_iter();
         let mut waited = Duration::ZERO;

@@ -10,10 +10,10 @@ use crate::{
 
 #[derive(Debug, thiserror::Error)]
 pub enum ResponseError {
-    /// Invalid value: the message, and the field.
+    /// An invalid value; contains the message and the field.
     #[error("{0}")]
     Invalid(String, String),
-    /// A feature of the `OpenAI` API that this server does not support, and its field.
+    /// A feature of the `OpenAI` API that this server does not support; contains the message and the field.
     #[error("{0}")]
     Unsupported(String, String),
     #[error("the response `{0}` does not exist, has expired, or belongs to someone else")]

@@ -101,8 +101,7 @@ pub struct CreateResponse {
     /// Accepted without effect.
     #[schema(value_type = Option<Object>)]
     pub stream_options: Option<Value>,
-    /// Whether the response is stored, so that it can be retrieved and continued; by default true, unless the agent
-    /// disables it.
+    /// True to store the response, so that it can be retrieved and continued. The default is true, unless the agent disables storage.
     pub store: Option<bool>,
     /// The response to continue: its conversation comes first, and its agent and version reply again unless the
     /// request sets another agent.
@@ -123,7 +122,7 @@ pub struct CreateResponse {
     pub background: Option<bool>,
     /// Accepted without effect.
     pub include: Option<Vec<String>>,
-    /// `{"effort":…}`, which is ignored for models that do not support it; other values must be unset.
+    /// `{"effort":…}`, which is ignored for models that do not support it; other fields must be null or absent.
     #[schema(value_type = Option<Object>)]
     pub reasoning: Option<Value>,
     /// `auto` or `default`.

@@ -23,7 +23,7 @@ pub enum TextFormat {
         description: Option<String>,
         #[schema(value_type = Object)]
         schema: Value,
-        /// Whether the schema must be matched exactly; null for the provider's default.
+        /// True if the schema must be matched exactly; null for the provider's default.
         strict: Option<bool>,
     },
 }

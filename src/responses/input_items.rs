@@ -138,7 +138,7 @@ impl InputItem {
     }
 }
 
-/// Range of the items.
+/// Page of items to return.
 #[derive(Debug)]
 pub struct ItemPage {
     pub limit: i64,

@@ -38,7 +38,7 @@ pub(super) enum Item {
 pub(super) type Object = Map<String, Value>;
 
 impl Item {
-    /// Checks for a message without text.
+    /// Checks whether the item is a message without text.
     pub(super) fn is_blank(&self) -> bool {
         matches!(self, Self::Message { text, .. } if text.trim().is_empty())
     }
@@ -138,7 +138,7 @@ fn role(object: &Object, param: &str) -> Result<Speaker, ResponseError> {
     }
 }
 
-/// A string.
+/// Parses a required string.
 pub(super) fn text(object: &Object, field: &str, param: &str) -> Result<String, ResponseError> {
     let found = object.get(field).and_then(Value::as_str);
     found.map(str::to_owned).ok_or_else(|| {
@@ -149,7 +149,7 @@ pub(super) fn text(object: &Object, field: &str, param: &str) -> Result<String, 
     })
 }
 
-/// A string that is not empty.
+/// Parses a required string that is not empty.
 pub(super) fn named(object: &Object, field: &str, param: &str) -> Result<String, ResponseError> {
     let found = text(object, field, param)?;
     if found.is_empty() {
@@ -159,7 +159,7 @@ pub(super) fn named(object: &Object, field: &str, param: &str) -> Result<String,
     Ok(found)
 }
 
-/// A string, or a list of text parts.
+/// Parses a string or a list of text parts.
 pub(super) fn content(value: Option<&Value>, param: &str) -> Result<String, ResponseError> {
     match value {
         Some(Value::String(text)) => Ok(text.clone()),

@@ -8,7 +8,7 @@ use super::{
 };
 use crate::model::ReasoningEffort;
 
-/// Parts of a request that have to be parsed.
+/// Parts of a request that need to be parsed.
 pub(super) struct Parsed {
     pub items: Vec<Item>,
     pub tools: Vec<Tool>,

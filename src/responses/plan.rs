@@ -34,13 +34,13 @@ const DAY: Duration = Duration::from_hours(24);
 /// Prefix of a model name that refers to an agent.
 pub(super) const AGENT_PREFIX: &str = "agent:";
 
-/// Origin of the choice of a call's model.
+/// Source of a call's choice of model.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Wish {
     /// The client named it.
     Client,
-    /// The agent's profile, with the model that it sets; `None` for the default model. Another model can be substituted if
-    /// the server no longer has this one.
+    /// The agent's profile; contains the model that it sets, or `None` for the default model. Another model can be substituted if the
+    /// server no longer has this one.
     Agent(Option<String>),
 }
 
@@ -62,7 +62,7 @@ pub struct Plan {
     pub(super) response: Response,
 }
 
-/// The agent to which a request refers, and the field with the reference.
+/// Returns the agent to which a request refers, and the field that contains the reference.
 fn named_agent(form: &CreateResponse) -> Result<Option<(&str, &'static str)>, ResponseError> {
     let by_model = form
         .model
@@ -91,7 +91,7 @@ async fn choose_agent(
         previous.and_then(|previous| previous.link.agent_id.zip(previous.link.agent_version));
     let (name, param) = match (named_agent(form)?, pinned) {
         (Some((name, param)), _) => (name.to_owned(), param),
-        // A conversation can continue even if its agent was archived since.
+        // A conversation can continue even if its agent has since been archived.
         (None, Some((agent, version))) => {
             let is_gone = profiles::newest_version(c, agent).await?.is_none();
             if is_gone || profiles::cannot_invoke(c, actor, agent).await? {
@@ -216,7 +216,7 @@ impl ResponsesService {
             let bytes = store::counted_bytes(&parsed.items, None);
             quota::check_bytes(&mut c, actor.workspace, bytes).await?;
         }
-        // The provider may have to be asked for its models, so the connection is released first.
+        // The provider may need to be asked for its models, so the connection is released first.
         drop(c);
         let (model, wish) = self.choose_model(form, asked.as_ref()).await?;
         let required_format = self.required_format(&parsed, &model)?;
@@ -263,7 +263,8 @@ impl ResponsesService {
         })
     }
 
-    /// Chooses the model for the call. Also returns the origin of the choice, which is repeated before the call.
+    /// Chooses the model for the call. Also returns the source of the choice, which determines whether another model can be
+    /// substituted later.
     async fn choose_model(
         &self,
         form: &CreateResponse,
@@ -315,7 +316,7 @@ impl ResponsesService {
                 is_cut: false,
             });
         };
-        // A token is 4 characters of at most 4 bytes each; anything longer cannot fit.
+        // A token is estimated as 4 characters of at most 4 bytes each; anything longer cannot fit.
         let window = self.provider.window(model).await;
         let estimate_max = window.estimate_for(window.tokens);
         let bytes_max = usize::try_from(estimate_max.saturating_mul(16)).unwrap_or(usize::MAX);
@@ -426,7 +427,7 @@ impl ResponsesService {
         }
         request.turns = conversation.turns;
         let tokens = window.corrected(estimate);
-        // Without a known window, the remaining space is not a reason to cut off a reply.
+        // If the window is not known, the output limit is not reduced to the estimated remaining space.
         if window.known_tokens().is_some() {
             request.max_output_tokens = request
                 .max_output_tokens

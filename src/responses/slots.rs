@@ -44,8 +44,8 @@ impl CallSlots {
         self.taken.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Acquires a permit. One user can hold a quarter of all permits. One workspace can hold three quarters, unless
-    /// it is the only one on this server.
+    /// Acquires a permit. One user can hold at most a quarter of all permits, and one workspace at most three quarters, unless it is
+    /// the only one on this server.
     ///
     /// # Errors
     /// `PersonShareUsed` or `WorkspaceShareUsed`; `Busy` if all permits are taken.

@@ -23,14 +23,14 @@ pub(super) struct NewRow {
     pub previous: Option<ResponseId>,
     pub input: Vec<Item>,
     pub response: Value,
-    /// Size in the storage quota.
+    /// Size that counts toward the storage quota.
     pub counted_bytes: i64,
     /// Retention of the response.
     pub kept: Duration,
 }
 
-/// Records a finished call, and stores its response if requested. For a caller who has lost access, returns `Err`
-/// inside `Ok`: the usage is recorded anyway.
+/// Records a finished call, and stores its response if requested. If the caller has lost access, the usage is still recorded, and the
+/// result is `Err` inside `Ok`.
 pub(super) async fn record(
     c: &mut Conn,
     caller: &Caller,
@@ -67,7 +67,7 @@ pub(super) async fn record(
     Ok(Ok(()))
 }
 
-/// Size of a response with its input in the storage quota, or of the input alone if there is no response yet.
+/// Size that a response and its input count toward the storage quota; only the size of the input if there is no response yet.
 pub(super) fn counted_bytes(input: &[Item], response: Option<&Value>) -> i64 {
     let input = serde_json::to_vec(input).map_or(0, |json| json.len());
     let response = response.map_or(0, |response| response.to_string().len());
@@ -243,7 +243,7 @@ pub async fn delete(
     })
 }
 
-/// Deletes expired responses, a limited number per round; they are already hidden from clients before.
+/// Deletes a limited number of expired responses. Clients cannot see expired responses even before they are deleted.
 pub async fn cleanup(db: &Db) -> Result<(), DbError> {
     let due: Vec<(ResponseId, WorkspaceId)> = db
         .read()
@@ -262,6 +262,6 @@ pub async fn cleanup(db: &Db) -> Result<(), DbError> {
         })
         .await?;
     }
-    // The write-ahead log still contains the texts.
+    // The write-ahead log still contains the deleted texts.
     db.scrub().await
 }

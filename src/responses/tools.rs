@@ -145,7 +145,7 @@ fn read_function(object: &Map<String, Value>, param: &str) -> Result<Value, Resp
             "strict" => (value.is_boolean(), "true or false"),
             // These values are equivalent to an unset field.
             _ if matches!(value, Value::Null | Value::Bool(false)) => continue,
-            // Fields that the server itself adds to an agent's tools.
+            // The server itself adds these fields to an agent's tools.
             "available" | "unavailable_because" => continue,
             other => {
                 let text = format!("`{other}` of a function is not supported: omit it");
@@ -190,7 +190,7 @@ pub(super) fn offer(agent: &[Tool], request: &[Tool], may_call_functions: bool) 
     }
 }
 
-/// Parses the `tool_choice` of a request; also returns it as shown in the response.
+/// Parses the `tool_choice` of a request; also returns the value that the response shows.
 ///
 /// # Errors
 /// `Invalid` if there is nothing to call, `Unsupported` for tools other than functions.

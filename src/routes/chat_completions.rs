@@ -57,7 +57,7 @@ async fn create_chat_completion(
     };
     let call = service.begin(plan, delivery);
     let call = call.map_err(|e| form.error(e))?;
-    // The call has a place of its own.
+    // The call has its own permit, so the turn can end.
     drop(turn);
     match delivery {
         Delivery::Stream => {
@@ -81,7 +81,7 @@ struct ChunkWriter {
 }
 
 impl ChunkWriter {
-    /// Next data; `None` after the end.
+    /// Returns the data of the next event; `None` after the end.
     async fn next(&mut self) -> Option<String> {
         loop {
             if let Some(data) = self.ready.pop_front() {

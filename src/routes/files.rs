@@ -141,7 +141,7 @@ async fn store(
     }
 }
 
-/// The response to an upload that its workspace has no room for: the first file if it is a resend.
+/// Responds to an upload for which the workspace has no space left: a resend returns the first file, any other upload an error.
 async fn find_first(
     state: &State,
     caller: &Caller,

@@ -63,8 +63,8 @@ fn tagged(status: StatusCode, entry: &Entry) -> Response {
     (status, [(header::ETAG, etag)], Json(entry)).into_response()
 }
 
-/// Requires the key scope for reading entries of this memory scope; without a memory scope, any key scope that allows reading
-/// entries.
+/// Requires the key scope for reading entries of this memory scope. If no memory scope is given, any key scope that allows reading
+/// entries is enough.
 fn require_reading(actor: &Actor<'_>, scope: Option<MemoryScope>) -> Result<(), AuthError> {
     match scope {
         Some(MemoryScope::Agent) => actor.require(Scope::AgentsRead),
@@ -153,11 +153,11 @@ async fn list_memories(
 #[derive(Deserialize, utoipa::ToSchema)]
 #[serde(deny_unknown_fields)]
 struct MemoryForm {
-    /// 1 to 1,000 characters, without passwords, keys, and card numbers.
+    /// 1 to 1,000 characters; must not contain passwords, keys, or card numbers.
     text: String,
     kind: MemoryKind,
-    /// Defaults to `conversation` with `thread_id`, otherwise to `user`. `persona` and `agent` require `agent_id`. The owner of
-    /// `user` and `persona` is the caller.
+    /// Defaults to `conversation` with `thread_id`, otherwise to `user`. `persona` and `agent` require `agent_id`. Entries of the
+    /// scopes `user` and `persona` belong to the caller.
     #[serde(default, deserialize_with = "present")]
     #[schema(nullable = false)]
     scope: Option<MemoryScope>,
@@ -266,8 +266,8 @@ struct MemoryChange {
 
 /// Change a memory entry
 ///
-/// Allowed by scope: `conversation`, anyone who can post there; `user` and `persona`, that person; `agent`, callers with
-/// `agents:write`; `organization`, admins.
+/// Allowed for anyone who can post in the conversation (scope `conversation`), for the person (`user` and `persona`), for callers
+/// with `agents:write` (`agent`), or for admins (`organization`).
 #[utoipa::path(patch, path = "/v1/memories/{id}", tag = "memory",
     security(("session" = ["viewer"]), ("key" = ["chat:write"])),
     params(("id" = MemoryId, Path), ("If-Match" = inline(Option<IfMatch>), Header)),
@@ -352,7 +352,7 @@ async fn scrub(state: &State) {
 struct ForgetQuery {
     /// `me`, or for admins any `user_…`: forgets all entries of the scopes `user` and `persona`.
     user_id: Option<String>,
-    /// Forgets all entries of the thread and its deep dives.
+    /// Forgets all entries of the thread and its forks.
     thread_id: Option<ThreadId>,
     /// Forgets all entries of the scope `agent`, except for files.
     agent_id: Option<AgentId>,
@@ -456,8 +456,8 @@ async fn get_memory_settings(
 
 /// Change the caller's memory switches
 ///
-/// A switch that is turned off stops writing and use immediately; existing memories remain until they are forgotten. `adapt`
-/// lets agents adapt to the caller, if the workspace allows it.
+/// When a switch is turned off, agents immediately stop writing and using the memories that it controls; existing memories remain
+/// until they are forgotten. `adapt` lets agents adapt to the caller, if the workspace allows it.
 #[utoipa::path(patch, path = "/v1/memory-settings", tag = "memory",
     security(("session" = ["viewer"]), ("key" = ["chat:write"])),
     request_body(content = MemorySettingsPatch, example = json!({"enabled": false})),

@@ -45,12 +45,12 @@ impl From<&State> for Eraser {
 
 /// Export everything that the workspace stores about a user
 ///
-/// `profile`, `membership`, and the lists `channels`, `messages`, `reactions`, `files`, `api_keys` (without secrets),
-/// `sessions` (only your own), `tasks`, `model_calls`, `action_items`, `memories`, `user_files`, `adaptation` (only your own),
-/// `responses`, `audit_log`. Tasks of the kinds `reflect` and `utility` are likewise included only in your own export. An
-/// interrupted export is not valid JSON.
+/// `profile`, `membership`, and the lists `channels`, `messages`, `reactions`, `files`, `api_keys` (without secrets), `sessions`
+/// (only your own), `tasks`, `model_calls`, `action_items`, `memories`, `user_files`, `adaptation` (only your own), `responses`,
+/// `audit_log`. Tasks of the kinds `reflect` and `utility` are likewise included only in your own export. An interrupted export is
+/// not valid JSON.
 ///
-/// For another person: admins.
+/// Exporting another person's data requires the admin role.
 #[utoipa::path(get, path = "/v1/members/{user_id}/export", tag = "admin",
     security(("session" = ["viewer"]), ("key" = ["workspace:admin"])),
     params(("user_id" = UserId, Path)),

@@ -47,7 +47,7 @@ fn hide(error: ToolError) -> ToolError {
     }
 }
 
-/// The tools, with their configuration only if this person can see it.
+/// Prepares tools for a response; removes their configuration if the actor is not allowed to see it.
 async fn shown(
     state: &State,
     c: &mut Conn,
@@ -104,7 +104,7 @@ async fn list_tools(
 
 /// Register a tool: a server of the Model Context Protocol, or a function that clients run
 ///
-/// The functions of a server are not read yet: store its secret, then refresh it.
+/// Registering a server does not read its functions: store its secret, then refresh it.
 #[utoipa::path(post, path = "/v1/tools", tag = "agents",
     security(("session" = ["admin"]), ("key" = ["agents:admin"])),
     request_body(content = ToolForm,

@@ -71,7 +71,7 @@ async fn create_response(
         Delivery::Whole
     };
     let call = service.begin(plan, delivery)?;
-    // The call has a place of its own.
+    // The call has its own permit, so the turn can end.
     drop(turn);
     match delivery {
         Delivery::Stream => Ok(event_stream(events(accepted(call).await?))),
@@ -132,7 +132,7 @@ struct Writer {
 }
 
 impl Writer {
-    /// Next event, without its number; `None` after the end.
+    /// Returns the next event, without its number; `None` after the end.
     async fn next(&mut self) -> Option<Value> {
         let whole = |kind, response: &Response| json!({"type": kind, "response": response});
         loop {

@@ -96,19 +96,19 @@ struct SettleForm {
 /// Items that wait for the caller, and the caller's active permissions.
 #[derive(Serialize, utoipa::ToSchema)]
 struct WaitingSeen {
-    /// Actions that the caller can approve, deny, or settle; oldest first.
+    /// Actions that the caller can approve, deny, or settle, oldest first.
     actions: Vec<ActionObject>,
     /// The caller's own permissions that have not expired.
     grants: Vec<GrantObject>,
-    /// Results that agents drafted for the caller, to review and publish; oldest first.
+    /// Resolutions that agents drafted for the caller to review and publish, oldest first.
     drafts: Vec<Resolution>,
     /// For people who manage agents: servers whose changed functions must be accepted again.
     tools: Vec<ChangedTool>,
     /// For admins: budgets that have reached their warning threshold.
     budgets: Vec<UsageBudget>,
-    /// Paused schedules and workflows: the caller's own that failed, and for admins those whose owner is gone.
+    /// Paused schedules and workflows: the caller's own if they failed, and, for admins, those whose owner is gone.
     paused: Vec<PausedItem>,
-    /// Number of items to decide.
+    /// Number of actions and drafts that wait for the caller.
     count: usize,
 }
 
@@ -184,7 +184,7 @@ async fn get_action(
 
 /// Approve an action
 ///
-/// Gives every approval that the caller can give; the action starts once no approval is missing.
+/// Grants every approval that the caller can give; the action starts once it has all required approvals.
 #[utoipa::path(post, path = "/v1/actions/{id}/approve", tag = "actions",
     security(("session" = ["member"])),
     params(("id" = ActionId, Path)),
@@ -230,8 +230,8 @@ async fn deny_action(
 
 /// Report whether an action happened
 ///
-/// Allowed for the requester, and for admins once the requester can no longer read the conversation. The agent continues with
-/// this result.
+/// Allowed for the requester, and for admins if the requester can no longer read the conversation. The agent continues with this
+/// result.
 #[utoipa::path(post, path = "/v1/actions/{id}/settle", tag = "actions",
     security(("session" = ["viewer"])),
     params(("id" = ActionId, Path)),

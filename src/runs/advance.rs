@@ -161,7 +161,7 @@ async fn advance(c: &mut Conn, lease: &Lease, around: Surroundings) -> Result<()
             return Ok(work.fail(c, lease, FailCode::StepFailed, message).await?);
         }
         None => {
-            // A deep dive also waits for people.
+            // A step with a fork also waits for people.
             let reason = queue::obstacle(c, root.id).await?;
             let reason = reason.unwrap_or(WaitReason::Approval);
             queue::park(c, lease, 0, reason).await?;
@@ -171,7 +171,7 @@ async fn advance(c: &mut Conn, lease: &Lease, around: Surroundings) -> Result<()
 }
 
 impl Work {
-    /// Reason why the run cannot continue: its requester no longer has the rights, or its tree has reached a limit.
+    /// Reason why the run cannot continue: its requester no longer has the required rights, or its tree has reached a limit.
     async fn obstacle(&self, c: &mut Conn) -> Result<Option<(FailCode, String)>, DbError> {
         if !access::requester_can_run(c, &self.root).await? {
             let text = format!(
@@ -187,7 +187,7 @@ impl Work {
         Ok(None)
     }
 
-    /// Settles open steps whose task, decision, or deep dive has ended.
+    /// Settles open steps whose task, decision, or fork has ended.
     async fn settle(&mut self, c: &mut Conn) -> Result<(), DbError> {
         let open: Vec<RunStep> = self
             .run

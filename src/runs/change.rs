@@ -103,7 +103,7 @@ pub async fn start_by_person(
     })
 }
 
-/// The channel of a new run, in which the caller can post.
+/// Checks that the caller can post in the channel of a new run, and returns the channel.
 async fn place(
     c: &mut Conn,
     caller: &Caller,
@@ -139,8 +139,8 @@ async fn stored(c: &mut Conn, id: RunId) -> Result<(WorkflowRun, Task), RunsErro
     Ok(run.zip(task).ok_or(WorkflowError::RunNotFound)?)
 }
 
-/// The run, if the caller has these scopes and can see and change it. Its requester, the workflow's owner, and admins can change
-/// a run.
+/// Locks the workspace of a run, and returns the run. The caller needs these scopes, and must be the run's requester, the workflow's
+/// owner, or an admin.
 ///
 /// An action on another person's run is recorded.
 async fn locked(
@@ -226,7 +226,8 @@ pub async fn resume_run(c: &mut Conn, caller: &Caller, id: RunId) -> Result<(), 
     Ok(run::announce_run(c, EventType::RunUpdated, id).await?)
 }
 
-/// Makes the failed step pending again; in a `parallel` step, the branches that did not complete.
+/// Makes the failed step pending again. If it is a `parallel` step, it continues to run, and the steps of its branches that did not
+/// complete become pending.
 async fn reset(c: &mut Conn, run: &WorkflowRun) -> Result<(), DbError> {
     let content = workflows::find_content(c, run.workflow_id, run.workflow_version).await?;
     let Some(content) = content else {
@@ -269,7 +270,7 @@ async fn reset(c: &mut Conn, run: &WorkflowRun) -> Result<(), DbError> {
     Ok(())
 }
 
-/// Checks whether the task for which a step waited has failed or was stopped with its run. A deep dive continues.
+/// Checks whether the task for which a step waited has failed or was stopped with its run. Forks are not stopped with the run.
 async fn has_stopped(c: &mut Conn, step: &RunStep) -> Result<bool, DbError> {
     if step.fork_id.is_some() {
         return Ok(false);

@@ -136,7 +136,7 @@ fn yes_or_no(answer: &str) -> Option<&'static str> {
     [YES, NO].into_iter().find(|known| *known == word)
 }
 
-/// Passes tasks of runs to one handler, and others to another one.
+/// Passes tasks of runs to one handler, and all other tasks to another.
 pub struct ByRun {
     pub db: Db,
     pub of_runs: Arc<dyn Handler>,

@@ -1,4 +1,4 @@
-//! Steps that open a deep dive, and wait for its resolution.
+//! Steps that open a fork, and wait for its resolution.
 
 use super::{
     outputs,
@@ -29,13 +29,13 @@ use crate::{
     },
 };
 
-/// Time in seconds after which a run checks a deep dive again for which a person has requested a draft.
+/// Time in seconds after which a run checks a fork again if a person has requested a draft for it.
 const LOOK_AGAIN_S: u32 = 60;
 
-/// Maximum number of messages that are searched for the one from which a deep dive starts.
+/// Maximum number of messages that are searched for the one at which a fork starts.
 const ORIGINS_MAX: i64 = 1_000;
 
-/// Error of a deep dive: a database error, or a fault of the step.
+/// Error of a fork: a database error, or a fault of the step.
 enum ForkFault {
     Fault(Fault),
     Db(DbError),
@@ -63,8 +63,8 @@ impl From<DbError> for ForkFault {
 }
 
 impl Work {
-    /// Opens a deep dive about a goal, which its agent answers; several agents collaborate. Without a model, only people take
-    /// part.
+    /// Opens a fork about a goal. A single agent answers the goal; several agents collaborate on it. Without a model, only people
+    /// take part.
     pub(super) async fn start_fork(
         &mut self,
         c: &mut Conn,
@@ -97,7 +97,7 @@ impl Work {
         Ok(Ok(()))
     }
 
-    /// Opens the deep dive of a step and starts its agents. Also returns the task of a collaboration.
+    /// Opens the fork of a step and starts its agents. Also returns the task of a collaboration.
     async fn open(
         &self,
         c: &mut Conn,
@@ -152,8 +152,8 @@ impl Work {
         Ok((fork.id, task))
     }
 
-    /// The message from which a deep dive starts: the newest one of the run, otherwise the one that started the run, otherwise
-    /// the newest one of the thread. Reads only the thread's newest messages.
+    /// The message at which a fork starts: the newest one of the run, otherwise the one that started the run, otherwise the newest
+    /// one of the thread. Reads only the thread's newest messages.
     async fn origin(&self, c: &mut Conn) -> Result<Option<MessageId>, DbError> {
         let row: Option<(MessageId,)> = c
             .q("select m.id from (select n.id, n.seq, n.metadata from messages n where n.conversation_id = $1 \
@@ -168,7 +168,7 @@ impl Work {
         Ok(row.map(|(message,)| message))
     }
 
-    /// Makes an agent answer the goal of a deep dive.
+    /// Makes an agent answer the goal of a fork.
     async fn ask(
         &self,
         c: &mut Conn,
@@ -202,7 +202,7 @@ impl Work {
         Ok(())
     }
 
-    /// Starts a collaboration on the goal of a deep dive, with a draft at the end. The run waits for it.
+    /// Starts a collaboration on the goal of a fork, with a draft at the end. The run waits for it.
     async fn collaborate(
         &self,
         c: &mut Conn,
@@ -231,7 +231,7 @@ impl Work {
         Ok(Some(task.id))
     }
 
-    /// Checks a deep dive: completes its step with the resolution, or drafts one at the configured time.
+    /// Checks a fork: completes its step with the resolution, or drafts one at the configured time.
     pub(super) async fn settle_fork(
         &mut self,
         c: &mut Conn,
@@ -253,7 +253,7 @@ impl Work {
             Some(fork) if fork.status == ForkStatus::Resolved => {
                 let is_ending = |task: Task| task.kind == TaskKind::Collaborate && task.is_active();
                 if task.is_some_and(is_ending) {
-                    // The agents have published the resolution. The end of the collaboration wakes the run again.
+                    // The agents have published the resolution, but the collaboration is still active. Its end wakes the run again.
                     return Ok(());
                 }
                 return self.take_resolution(c, step, fork).await;
@@ -293,7 +293,8 @@ impl Work {
         self.complete(c, &step.id, output, None).await
     }
 
-    /// Drafts the resolution once, after the time of the step. `task` is the collaboration, or the draft.
+    /// Drafts the resolution once, after the time configured in the step. `task` is the collaboration, or the task that writes the
+    /// draft.
     async fn close(
         &mut self,
         c: &mut Conn,
@@ -315,7 +316,7 @@ impl Work {
         };
         let active = queue::active_in_fork(c, fork.id).await?;
         let is_resolving = active.iter().any(|task| task.kind == TaskKind::Resolve);
-        // The end of a draft that a person requested does not wake the run.
+        // The end of a draft task that a person started does not wake the run, so the fork is checked again later.
         let next = if !is_busy && draft.is_none() && is_resolving {
             times.ends.min(after(now(), LOOK_AGAIN_S))
         } else {
@@ -349,7 +350,7 @@ impl Work {
     }
 }
 
-/// Deadlines of a step's deep dive.
+/// Deadlines of a step's fork.
 #[derive(Debug, Clone, Copy)]
 struct ForkTimes {
     /// Time at which a draft is written; `None` if people decide.

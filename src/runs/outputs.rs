@@ -28,7 +28,7 @@ pub(super) struct Output {
     pub text: String,
 }
 
-/// Cuts a text to the size of a message.
+/// Shortens a text to the maximum size of a message.
 pub(super) fn cut(mut text: String) -> String {
     if text.len() > OUTPUT_BYTES_MAX {
         text.truncate(text.floor_char_boundary(OUTPUT_BYTES_MAX));
@@ -36,8 +36,8 @@ pub(super) fn cut(mut text: String) -> String {
     text
 }
 
-/// Stores a text of a run, which can contain anything that the run has read: the requester's input, the message that started it, earlier
-/// outputs, and these messages.
+/// Stores a text of a run, which can contain anything that the run has read: the requester's input, the message that started the run,
+/// earlier outputs, and `messages`.
 pub(super) async fn store(
     c: &mut Conn,
     run: &WorkflowRun,
@@ -61,7 +61,7 @@ pub(super) async fn store(
     Ok(Output { text_id, text })
 }
 
-/// Reason why a message of a run was not posted, for people.
+/// Human-readable reason why a message of a run was not posted.
 pub(super) enum PostFault {
     Refused(&'static str),
     Db(DbError),

@@ -38,7 +38,7 @@ const DUE_AT_ONCE: i64 = 100;
 const APPROVAL: &str = "approval";
 /// Name of the action that posts a message in a channel other than the run's.
 const POST_ELSEWHERE: &str = "post_elsewhere";
-/// Time in seconds for a decision about a message to another channel.
+/// Time limit in seconds for a decision about a message to another channel.
 const POST_TIMEOUT_S: u32 = 86_400;
 
 /// A request for an approval.
@@ -111,8 +111,8 @@ impl Work {
         .await
     }
 
-    /// Checks that somebody can decide, and starts a thread for the approval if the run has none. The message that starts the
-    /// thread contains no values of variables, because only some people can see the approval.
+    /// Checks that somebody can decide, and starts a thread for the approval if the run has none. The message that starts the thread
+    /// does not contain values of variables, because only some people can see the approval.
     async fn prepare_to_ask(
         &mut self,
         c: &mut Conn,

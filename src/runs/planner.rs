@@ -38,11 +38,11 @@ pub(super) enum RunEnd {
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Plan {
     pub start: Vec<String>,
-    /// Steps that a jump leaves out.
+    /// Steps that a jump skips.
     pub skip: Vec<String>,
     /// Active steps in parallel with a failed one.
     pub cancel: Vec<String>,
-    /// `parallel` steps whose branches have ended, and the step that failed.
+    /// `parallel` steps whose branches have ended, each with the step that failed, if any.
     pub finish: Vec<(String, Option<String>)>,
     pub end: Option<RunEnd>,
 }

@@ -61,7 +61,7 @@ impl Values {
         Ok(values)
     }
 
-    /// Text of a list; the messages of its entries are recorded.
+    /// Renders a list, and records the messages of its entries.
     fn take(&mut self, found: &[Listed]) -> String {
         self.listed
             .extend(found.iter().filter_map(|listed| listed.message_id));
@@ -73,7 +73,7 @@ impl Values {
         &self.listed
     }
 
-    /// Replaces the variables of a text. The output of a step without one is empty.
+    /// Replaces the variables of a text. The variable of a step without output is replaced with an empty text.
     pub(super) fn render(&self, text: &str, outputs: &HashMap<String, String>) -> Rendered {
         render(text, |variable| match variable {
             Variable::Input => &self.input,
@@ -87,7 +87,7 @@ impl Values {
     }
 }
 
-/// Texts of a step with variables.
+/// Text of a step that can contain variables.
 fn texts_of(step: &Step) -> Option<&str> {
     match &step.work {
         StepWork::Agent(step) => Some(&step.prompt),
@@ -106,7 +106,7 @@ fn uses(steps: &[Step], wanted: Variable<'_>) -> bool {
         .any(|text| variables(text).is_ok_and(|found| found.contains(&wanted)))
 }
 
-/// Text and author of a message; both are empty once it was deleted.
+/// Text and author of a message; both are empty if it was deleted.
 async fn message_of(c: &mut Conn, id: MessageId) -> Result<(String, String), DbError> {
     let row: Option<(String, Option<String>)> = c
         .q("select m.content, u.name from messages m left join users u on m.author_type = 'human' and u.id = m.author_id \
@@ -119,7 +119,7 @@ async fn message_of(c: &mut Conn, id: MessageId) -> Result<(String, String), DbE
     }))
 }
 
-/// End of the last completed run of the workflow, among the `RUNS_READ_MAX` before this one, and at most a week ago.
+/// End of the last completed run among the `RUNS_READ_MAX` runs of the workflow before this one, but not more than a week ago.
 async fn since(c: &mut Conn, run: &WorkflowRun) -> Result<Timestamp, DbError> {
     let last: Option<Timestamp> = c
         .q(

@@ -22,10 +22,10 @@ use crate::{
     },
 };
 
-/// Reason why a step failed, for people.
+/// Human-readable reason why a step failed.
 pub(super) type Fault = String;
 
-/// A search for a pattern in a text, which can take longer than a transaction may.
+/// A search for a pattern in a text, which can take longer than a transaction is allowed to.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(super) struct PatternSearch {
     pub pattern: String,
@@ -57,7 +57,7 @@ pub(super) struct Work {
 }
 
 impl Work {
-    /// Returns `None` once the run or its workflow was deleted.
+    /// Returns `None` if the run or its workflow was deleted.
     pub(super) async fn load(
         c: &mut Conn,
         root: &Task,
@@ -93,7 +93,7 @@ impl Work {
         steps.into_iter().find(|step| step.id == id).cloned()
     }
 
-    /// Name of a step for people: its title, or otherwise a description of its kind.
+    /// Name of a step as shown to people: its title, or a description of its kind if it has no title.
     pub(super) async fn shown(&self, c: &mut Conn, step: &Step) -> Result<String, DbError> {
         if let Some(title) = &step.title {
             return Ok(title.clone());
@@ -129,7 +129,7 @@ impl Work {
         self.values.render(text, &self.outputs())
     }
 
-    /// Stores a text, which can contain everything that the run has read, and the text of a message.
+    /// Stores a text, which can contain everything that the run has read, including the text of `message`.
     pub(super) async fn store(
         &self,
         c: &mut Conn,
@@ -230,8 +230,8 @@ impl Work {
         self.end(c, id, StepState::Failed, Some(fault.into())).await
     }
 
-    /// An agent of the workflow in the version of the run, the default agent if `None`; `Err` if the requester cannot invoke
-    /// it.
+    /// Returns an agent of the workflow, or the default agent for `None`, with the version that the run uses. `Err` if the agent is
+    /// turned off or the requester cannot invoke it.
     pub(super) async fn agent(
         &self,
         c: &mut Conn,

@@ -29,7 +29,8 @@ impl EventData for ScheduleEvent<'_> {
     ];
 }
 
-/// Appends an event for the readers of the schedule's channel; without one, for its owner and admins. Returns the schedule.
+/// Appends an event for the readers of the schedule's channel, or, if it has no channel, for its owner and admins. Returns the
+/// schedule.
 pub(super) async fn announce(c: &mut Conn, kind: EventType, row: Row) -> Result<Schedule, DbError> {
     let (workspace, thread) = (row.workspace_id, row.thread_id);
     let only = row.channel_id.is_none().then(|| Recipients {

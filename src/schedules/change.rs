@@ -59,7 +59,7 @@ async fn place(
     }
 }
 
-/// The target with its agent, which the actor must be able to invoke, or with its workflow.
+/// Resolves the target of a schedule. The actor must be able to invoke its agent; a workflow must be in the workspace.
 async fn target(
     c: &mut Conn,
     actor: &Actor<'_>,
@@ -215,7 +215,7 @@ async fn locked(
 /// Changes a schedule. If its times change, they apply from the next slot onward.
 ///
 /// # Errors
-/// `NotFound`, `NotYours`, `PausedByAdmin`, `NotAllowed`, `Stale`, or as for `create`.
+/// `NotFound`, `NotYours`, `PausedByAdmin`, `NotAllowed`, `Stale`, or any error of `create`.
 pub async fn patch(
     c: &mut Conn,
     member: &WorkspaceCaller,

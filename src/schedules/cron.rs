@@ -12,7 +12,7 @@ const MONTHS: [&str; 12] = [
     "jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec",
 ];
 const WEEKDAYS: [&str; 7] = ["sun", "mon", "tue", "wed", "thu", "fri", "sat"];
-/// Number of Sunday as the end of a range.
+/// Value of Sunday at the end of a range.
 const LAST_SUNDAY: u32 = 7;
 
 /// Values of a field: bit `n` is set if `n` matches.
@@ -205,7 +205,7 @@ impl Cron {
         }
     }
 
-    /// First matching hour and minute of a day, from this one.
+    /// First matching time of a day, at or after this hour and minute.
     fn time_from(&self, hour: u32, minute: u32) -> Option<(u32, u32)> {
         (hour..24).filter(|h| has(self.hours, *h)).find_map(|h| {
             let from = if h == hour { minute } else { 0 };

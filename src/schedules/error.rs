@@ -34,10 +34,10 @@ pub enum ScheduleError {
     TooFrequent(i64),
     #[error("this time does not occur within the next five years: choose another one")]
     NeverRuns,
-    /// Invalid value: the message, and the field.
+    /// An invalid value; contains the message and the field.
     #[error("{0}")]
     Invalid(String, &'static str),
-    /// JSON with a wrong structure: the message, and the field.
+    /// JSON with a wrong structure; contains the message and the field.
     #[error("{0}")]
     Malformed(String, &'static str),
     #[error(

@@ -1,8 +1,8 @@
 //! The job `schedules`: fires the slots that are due, each in one transaction with its task and the next slot of the schedule. A
-//! transaction fires several schedules of a workspace; if one of them fails, each is fired in its own.
+//! transaction fires several schedules of a workspace; if one of them fails, each is fired in its own transaction.
 //!
-//! All times are compared with the clock of the database. The key of a slot ensures that it exists only once, even if two servers
-//! run the job at the same time.
+//! All times are compared with the clock of the database. The key of a slot ensures that it exists only once, even if two servers run
+//! the job at the same time.
 
 use std::time::Duration;
 
@@ -40,7 +40,7 @@ use crate::{
 };
 
 const JOB: &str = "schedules";
-/// Maximum number of schedules that one pass fires, and that one transaction fires.
+/// Maximum number of schedules fired by one pass (`DUE_MAX`) and by one transaction (`FIRED_TOGETHER`).
 const DUE_MAX: usize = 500;
 const FIRED_TOGETHER: usize = 25;
 /// Maximum number of concurrent transactions.
@@ -49,7 +49,7 @@ const WRITES_AT_ONCE: usize = 4;
 const LEASE: Duration = Duration::from_secs(5);
 /// Minimum time between the starts of two passes.
 const PAUSE: Duration = Duration::from_millis(500);
-/// Maximum delay with which a slot always fires.
+/// Maximum delay at which a slot fires regardless of its schedule's policy for missed slots.
 const ON_TIME: TimeDelta = TimeDelta::minutes(1);
 /// Maximum age of a missed slot that still fires.
 const RUN_ONCE_WITHIN: TimeDelta = TimeDelta::hours(1);
@@ -72,7 +72,7 @@ struct Came {
 }
 
 impl Came {
-    /// `first` is the first slot that was not handled yet.
+    /// `first` is the first slot that has not been handled yet.
     fn of(slots: &Slots, first: Timestamp, now: Timestamp, missed: MissedPolicy) -> Self {
         let (start, end) = (moment(first), moment(now));
         let later = slots.after(start).take_while(|slot| *slot <= end);
@@ -91,7 +91,7 @@ impl Came {
     }
 }
 
-/// Fires the schedules that are due, at most 500. Returns whether there may be more.
+/// Fires the schedules that are due, at most 500. Returns true if there may be more.
 ///
 /// # Errors
 /// Only database errors. A schedule that cannot be fired is tried again in the next pass.
@@ -226,7 +226,7 @@ async fn fire(c: &mut Conn, id: ScheduleId, at: Timestamp) -> Result<(), Schedul
         return Ok(());
     };
     let Ok(slots) = Slots::parse(&row.cron, &row.timezone) else {
-        // Another program version stored the schedule with a time zone that this version does not know.
+        // Another version of the program stored the schedule with a time zone that this version does not know.
         return Ok(pause(c, row.id, PausedReason::Failing).await?);
     };
     let came = Came::of(&slots, first, at, row.missed);
@@ -383,8 +383,8 @@ async fn start_workflow(
     task.ok_or(ScheduleError::NotFound)
 }
 
-/// Queues the task of an agent, or of a heartbeat if there is no prompt. The task runs in the background, because nobody waits
-/// for it and because its reply is posted as a whole, so that it needs no turn in the conversation.
+/// Queues the task of an agent, or of a heartbeat if there is no prompt. The task runs in the background, because nobody waits for
+/// it. Its reply is posted as a whole, so it does not need a turn in the conversation.
 async fn start_agent(
     c: &mut Conn,
     row: &Row,

@@ -47,7 +47,7 @@ pub enum ScheduleTargetForm {
 
 impl ScheduleTargetForm {
     /// # Errors
-    /// `Malformed`, or `Invalid` for an unknown type, and for a blank or too long prompt.
+    /// `Malformed`; or `Invalid` for an unknown type, or for a prompt that is blank or too long.
     pub(super) fn parse(value: &Value) -> Result<Self, ScheduleError> {
         let kind = value.get("type").and_then(Value::as_str);
         if let Some(kind) = kind.filter(|kind| kind.parse::<TargetType>().is_err()) {
@@ -75,7 +75,7 @@ impl ScheduleTargetForm {
     }
 }
 
-/// Location of the replies: exactly one of the IDs.
+/// Location of the replies; exactly one of the IDs is required.
 #[derive(Debug, Clone, Copy, Deserialize, utoipa::ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct DeliveryForm {
@@ -167,8 +167,7 @@ pub struct SchedulePatch {
     #[serde(default, deserialize_with = "present")]
     #[schema(nullable = false)]
     pub missed: Option<MissedPolicy>,
-    /// The owner and admins can set `paused`. The owner can set `active`, but only an admin can after a
-    /// pause by an admin.
+    /// The owner and admins can set `paused`. The owner can set `active`; if an admin paused the schedule, only an admin can.
     #[serde(default, deserialize_with = "present")]
     #[schema(nullable = false)]
     pub status: Option<StatusForm>,

@@ -1,4 +1,5 @@
-//! Schedules and their slots for the people who can see them: readers of the channel, and the owner.
+//! Schedules and their slots for the people who can see them: readers of the channel, the owner, and, for schedules without a
+//! channel, admins.
 
 use std::time::Duration;
 
@@ -42,7 +43,7 @@ pub(super) async fn find_row(c: &mut Conn, id: ScheduleId) -> Result<Option<Row>
     c.q(schedule_sql!("where s.id = $1")).bind(id).opt().await
 }
 
-/// Condition for schedules `s` that the person `$user` can see; `$admin` is true for admins.
+/// Condition for schedules `s` that the person `$user` can see; `$admin` is true if that person is an admin.
 macro_rules! is_visible_schedule {
     ($user:literal, $admin:literal) => {
         concat!(
@@ -58,8 +59,8 @@ macro_rules! is_visible_schedule {
 }
 
 /// # Errors
-/// `NotFound` if the actor neither can read the channel nor owns the schedule. Admins see schedules without a
-/// channel.
+/// `NotFound` if the actor does not own the schedule and cannot read its channel. Schedules without a channel are also visible to
+/// admins.
 pub(super) async fn find_visible(
     c: &mut Conn,
     actor: &Actor<'_>,

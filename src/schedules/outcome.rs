@@ -32,7 +32,7 @@ pub struct Scheduled {
 }
 
 impl Scheduled {
-    /// Returns `None` for a task of another kind, and once its requester was erased.
+    /// Returns `None` for a task of another kind, or if its requester was erased.
     pub fn of(task: &Task) -> Option<Self> {
         let options = task.input.0.options.clone();
         let options = options.filter(|_| task.kind == TaskKind::Schedule)?;

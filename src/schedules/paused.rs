@@ -24,7 +24,7 @@ pub struct PausedItem {
     #[schema(inline)]
     pub reason: PausedReason,
     pub owner_id: UserId,
-    /// Description for people.
+    /// Human-readable description.
     pub text: String,
 }
 
@@ -80,8 +80,8 @@ impl PausedRow {
     }
 }
 
-/// Paused schedules and workflows that need attention: failing schedules, for their owner; and schedules and workflows whose
-/// owner is gone, for the owner and for admins, where admins see only schedules in channels that they can read.
+/// Paused schedules and workflows that need attention. Failing schedules are listed for their owner. Schedules and workflows whose
+/// owner is gone are listed for the owner and for admins, but admins do not see schedules in channels that they cannot read.
 pub async fn list_paused(c: &mut Conn, actor: &Actor<'_>) -> Result<Vec<PausedItem>, DbError> {
     let schedules: Vec<PausedRow> = c
         .q(concat!(

@@ -12,7 +12,7 @@ use crate::{
     time::Timestamp,
 };
 
-/// Minimum interval between slots in minutes, and between slots of heartbeats.
+/// Minimum interval between slots in minutes, for heartbeats and for all other targets.
 pub(super) const APART_MINUTES_MIN: i64 = 5;
 const HEARTBEAT_APART_MINUTES_MIN: i64 = 15;
 /// Maximum number of schedules of a workspace.
@@ -39,7 +39,7 @@ pub enum ScheduleTarget {
     },
     Workflow {
         workflow_id: WorkflowId,
-        /// Input of the run; blank without an input.
+        /// Input of the run; blank if there is none.
         input: String,
     },
     /// Runs an agent with its HEARTBEAT.md as the prompt.

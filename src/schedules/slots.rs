@@ -1,8 +1,8 @@
 //! Slots of a schedule: the times of a cron expression in a time zone.
 //!
-//! Slots are local times. The slot of a local time is the first instant at which the clock there shows this time or a later one:
-//! for a time that occurs twice, its first occurrence, and for a time that is skipped, the first instant after the gap. If the
-//! hour field is `*`, slots are all instants whose local time matches.
+//! Slots are local times. The slot of a local time is the first instant at which the clock in the time zone shows this time or a
+//! later one. For a time that occurs twice, this is its first occurrence; for a time that is skipped, it is the first instant after
+//! the gap. If the hour field is `*`, slots are all instants whose local time matches.
 
 use chrono::{
     DateTime, NaiveDate, NaiveDateTime, Offset, TimeDelta, TimeZone, Utc, offset::MappedLocalTime,
@@ -12,7 +12,7 @@ use chrono_tz::Tz;
 use super::{cron::Cron, error::ScheduleError, row::APART_MINUTES_MIN};
 use crate::time::Timestamp;
 
-/// Maximum number of future slots whose intervals are checked, and the time within which they are searched.
+/// Maximum number of future slots whose intervals are checked, and the number of years within which these slots must be.
 const CHECKED_SLOTS: usize = 1_000;
 const CHECKED_YEARS: i64 = 50;
 /// Upper bound, in seconds, for the difference between any offset and UTC.
@@ -44,7 +44,7 @@ fn instant(seconds: i64) -> DateTime<Utc> {
     DateTime::from_timestamp(seconds, 0).unwrap_or_default()
 }
 
-/// Searches `low..high` for the first instant at which `is_past` is true, which it must be at `high`.
+/// Finds the first instant after `low` at which `is_past` is true; it must be true at `high`.
 fn first_instant(
     mut low: i64,
     mut high: i64,
@@ -81,7 +81,7 @@ impl Slots {
         at.naive_utc() + self.offset(at)
     }
 
-    /// The day in the zone.
+    /// Local date in the time zone.
     pub(super) fn day(&self, time: Timestamp) -> NaiveDate {
         self.local(moment(time)).date()
     }
@@ -121,13 +121,13 @@ impl Slots {
         self.next(moment(time)).and_then(Timestamp::within_years)
     }
 
-    /// First instant from a full minute whose local time matches.
+    /// First instant, at or after a full minute, whose local time matches.
     fn next_in_real_time(&self, mut at: DateTime<Utc>) -> Option<DateTime<Utc>> {
         loop {
             let offset = self.offset(at);
             let slot = self.cron.next(at.naive_utc() + offset)?.and_utc() - offset;
             if slot - at > NEAR * 2 {
-                // The offset can change until then.
+                // The offset can change before the slot, so the search continues closer to it.
                 at = slot - NEAR;
             } else if self.offset(slot) == offset {
                 return Some(slot);
@@ -166,7 +166,7 @@ impl Slots {
     /// The next `count` slots.
     ///
     /// # Errors
-    /// As for `check`, with the minimum interval for agents.
+    /// Same as `check`, with the minimum interval for agents.
     pub fn preview(
         &self,
         now: Timestamp,
@@ -268,7 +268,7 @@ mod tests {
                 "2027-04-30 12:00",
                 &["2027-04-29 22:00"],
             ),
-            // Several skipped times, and the time after them, are one slot.
+            // Several skipped times and the first time after them are a single slot.
             (
                 "0,15,30,45 2,3 * * *",
                 "Europe/Berlin",
@@ -353,7 +353,7 @@ mod tests {
         changed.collect()
     }
 
-    /// Slots that are found by walking over all minutes.
+    /// Slots found by checking every minute.
     fn walked(of: &Slots, from: DateTime<Utc>, minutes: i64) -> Vec<DateTime<Utc>> {
         let matches = |local: NaiveDateTime| of.cron.next(local) == Some(local);
         // The latest local time that the clock has shown.
@@ -386,7 +386,7 @@ mod tests {
         ];
         for zone in chrono_tz::TZ_VARIANTS {
             let found: Vec<Slots> = crons.iter().map(|cron| slots(cron, zone.name())).collect();
-            // Rules repeat, so a few changes of each zone are enough for the walk.
+            // Rules repeat, so it is enough to check a few changes of each zone.
             for change in changes(&found[0]).into_iter().take(3) {
                 let from = change - TimeDelta::hours(4);
                 for slots in &found {

@@ -21,7 +21,7 @@ struct Generations<K, V> {
 }
 
 impl<K: Copy + Eq + Hash, V: Clone> Cache<K, V> {
-    /// `generation_max` is the maximum total size of the entries of a generation, of which there are two.
+    /// `generation_max` is the maximum total size of the entries in each of the two generations.
     pub fn new(generation_max: usize, size_of: fn(&V) -> usize) -> Self {
         Self {
             generations: Mutex::new(Generations {

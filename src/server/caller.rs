@@ -108,7 +108,7 @@ fn doing(method: &Method, path: &str) -> RateClass {
     }
 }
 
-/// Workspace of a collection route: from the key, from the header, or the caller's only one.
+/// Workspace of a collection route: that of the key, the one in the header, or the caller's only workspace.
 ///
 /// # Errors
 /// `WorkspaceRequired`, `NoWorkspace`, `WorkspaceNotFound`; 400 if the header is not an ID.

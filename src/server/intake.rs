@@ -31,7 +31,7 @@ use crate::{
     share::{Exhausted, Pool, Turns},
 };
 
-/// Turns of requests, which wait for one for a limited time.
+/// Limits how many requests each holder runs at a time. Other requests wait for a turn, for a limited time.
 struct RequestTurns<K> {
     turns: Turns<K>,
     within: Duration,
@@ -48,15 +48,15 @@ impl<K: Hash + Eq> RequestTurns<K> {
     /// Waits for a turn, which is held until the permit is dropped.
     ///
     /// # Errors
-    /// 503 if there is no turn in time.
+    /// 503 if no turn becomes available in time.
     async fn take(&self, holder: K) -> Result<OwnedSemaphorePermit, ApiError> {
         let turn = self.turns.take_within(holder, self.within).await;
         turn.ok_or_else(ApiError::overloaded)
     }
 }
 
-/// Turns of each person's requests: without these, hundreds of large pages or slow changes would be in front of everyone
-/// else's next request. A request extension for handlers that take turns themselves.
+/// Limits how many requests each person runs at a time, so that hundreds of large pages or slow changes do not delay everyone else's
+/// next request. A request extension for handlers that take turns themselves.
 #[derive(Clone)]
 pub struct PersonTurns {
     reads: Arc<RequestTurns<UserId>>,
@@ -74,7 +74,7 @@ impl PersonTurns {
     /// Waits for a turn to read, held until the permit is dropped.
     ///
     /// # Errors
-    /// 503 if there is no turn in time.
+    /// 503 if no turn becomes available in time.
     pub async fn read(&self, user: UserId) -> Result<OwnedSemaphorePermit, ApiError> {
         self.reads.take(user).await
     }
@@ -82,7 +82,7 @@ impl PersonTurns {
     /// Waits for a turn to write, held until the permit is dropped.
     ///
     /// # Errors
-    /// 503 if there is no turn in time.
+    /// 503 if no turn becomes available in time.
     pub async fn write(&self, user: UserId) -> Result<OwnedSemaphorePermit, ApiError> {
         self.writes.take(user).await
     }
@@ -156,7 +156,7 @@ impl Intake {
     }
 }
 
-/// Checks for public routes, which need no session and ignore credentials.
+/// Checks whether a route is public: it needs no session and ignores credentials.
 pub fn is_for_anonymous(path: &str) -> bool {
     matches!(
         path,
@@ -164,13 +164,13 @@ pub fn is_for_anonymous(path: &str) -> bool {
     ) || path.starts_with("/v1/invites/")
 }
 
-/// Checks for routes of the API; other routes accept no body.
+/// Checks whether a route belongs to the API; other routes accept no body.
 pub fn is_api(path: &str) -> bool {
     path.starts_with("/v1/") || path == MCP_PATH
 }
 
-/// Checks for routes whose handlers take turns themselves: an MCP request can be a read or a write, and a request that calls
-/// a model releases its turn before the call, which waits for a slot at the model server instead.
+/// Checks whether a route's handlers take turns themselves. An MCP request can be a read or a write. A request that calls a model
+/// releases its turn before the call, and waits for a slot at the model server instead.
 fn takes_turns(path: &str) -> bool {
     matches!(path, MCP_PATH | "/v1/responses" | "/v1/chat/completions")
 }
@@ -179,7 +179,7 @@ fn is_read(method: &Method) -> bool {
     matches!(*method, Method::GET | Method::HEAD)
 }
 
-/// Checks for uploads, which are too large for memory, so that their handler streams them.
+/// Checks whether a request is an upload. Uploads are too large for memory, so their handler streams them.
 fn is_upload(request: &Request) -> bool {
     request.method() == Method::POST && request.uri().path() == "/v1/files"
 }
@@ -267,7 +267,8 @@ impl Intake {
             }
             None => {
                 let network = net_of(address);
-                // In this order, so that one network also has only a few of the requests that wait for the second turn.
+                // The network's turn comes first, so that only a few of the requests that wait for the second turn are from the same
+                // network.
                 let _network_turn = self.networks.take(network).await?;
                 let _turn = self.anonymous.take(()).await?;
                 let room = take(&self.anonymous_bytes, network, 0)?;

@@ -57,8 +57,7 @@ pub fn is_same_origin(headers: &HeaderMap, public_url: &str) -> bool {
     text(header::HeaderName::from_static("sec-fetch-site")) == Some("same-origin")
 }
 
-/// Checks for a loopback name or address. No DNS server can assign these names to another page
-/// (RFC 6761 §6.3).
+/// Checks whether a host is a loopback name or address. No DNS server can assign these names to another page (RFC 6761 §6.3).
 fn is_loopback_name(host: &str) -> bool {
     host == "localhost"
         || host.ends_with(".localhost")
@@ -103,7 +102,7 @@ pub async fn guard(FromState(state): FromState<State>, request: Request, next: N
     );
     let opens = path == "/v1/ws";
     let begins_session = changes && matches!(path, "/v1/auth/login" | "/v1/auth/signup");
-    // The protocol requires that every `Origin` is checked; programs send none.
+    // MCP requires a check of every `Origin`; clients that are not browsers send none.
     let is_mcp_page = path == MCP_PATH && headers.contains_key(header::ORIGIN);
     let guarded = begins_session || is_mcp_page || (with_cookie && (changes || opens));
     if guarded && !is_same_origin(headers, &state.public_url) {

@@ -6,7 +6,7 @@
 use super::cache::Cache;
 use crate::{chat::access::PageVersion, http::encoding::EncodedJson, ids::ThreadId};
 
-/// Maximum size of a generation of pages in bytes; there are two.
+/// Maximum size of a cache generation in bytes; there are two generations.
 const GENERATION_BYTES_MAX: usize = 16 * 1024 * 1024;
 /// Approximate memory of a page in bytes, without its body.
 const ENTRY_BYTES: usize = 256;

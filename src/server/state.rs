@@ -37,26 +37,26 @@ pub struct Inner {
     pub setup_token: Option<String>,
     pub hub: Arc<Hub>,
     pub queue: Arc<Queue>,
-    /// The model of each workspace.
+    /// Model providers of all workspaces.
     pub providers: Arc<Providers>,
     pub calls: CallLog,
     pub keyring: Arc<Keyring>,
-    /// Tools of workspaces.
+    /// Registered tools of all workspaces.
     pub registry: Arc<Registry>,
     /// Functions that agents can call.
     pub tools: Toolbox,
-    /// The service without the model of a workspace; see `responses`.
+    /// The service without a workspace's model; `responses` adds it.
     pub responses_of_all: Arc<ResponsesService>,
     pub disk: DiskSpace,
     /// Storage of uploads.
     pub blobs: Blobs,
     pub hasher: Hasher,
     pub limits: Limits,
-    /// Running exports and erasures.
+    /// Limits on running exports and erasures.
     pub personal: PersonalTurns,
     /// Newest pages of threads.
     pub pages: PageCache,
-    /// Workspaces of objects that are written to.
+    /// Workspaces of the objects that were recently written to.
     pub workspaces: WorkspaceCache,
     pub metrics: PrometheusHandle,
     /// Owns every async task of this process.
@@ -75,7 +75,7 @@ impl Deref for State {
 }
 
 impl Inner {
-    /// The service for calls in a workspace, with its model.
+    /// Returns the service for calls in a workspace, with the model of that workspace.
     ///
     /// # Errors
     /// If the settings of the workspace cannot be read.
@@ -89,8 +89,8 @@ impl Inner {
 }
 
 impl State {
-    /// Identity of the log, which changes when a backup was restored or commits may have been lost, and then invalidates all
-    /// earlier cursors.
+    /// Identity of the log. It changes when a backup is restored or commits may have been lost, which invalidates all earlier
+    /// cursors.
     pub fn epoch(&self) -> String {
         self.nodes.epoch()
     }

@@ -1,11 +1,11 @@
-//! Cache of the workspaces of objects, so that the next write to an object needs no read to find its turn. Objects stay in their
-//! workspace, so entries are never invalid.
+//! Cache of the workspaces that objects belong to, so that the next write to an object can queue for its workspace's turn without
+//! reading the workspace first. Objects stay in their workspace, so entries are never invalid.
 
 use uuid::Uuid;
 
 use super::cache::Cache;
 
-/// Maximum number of objects of a generation; there are two, of about 1 MiB each.
+/// Maximum number of objects in a generation; there are two generations of about 1 MiB each.
 const GENERATION_MAX: usize = 16 * 1024;
 
 /// Workspaces of the most recently used objects, in bounded memory.

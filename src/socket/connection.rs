@@ -21,12 +21,12 @@ pub(super) const TICKS_PER_HEARTBEAT: u32 = 2;
 pub(super) const SILENCE_MAX: Duration = Duration::from_secs(50);
 /// Maximum size of a client's frame in bytes.
 pub(super) const FRAME_BYTES_MAX: usize = 64 * 1024;
-/// Maximum wait for a close frame to be written. A slow reader can still read the reason for closing, unless it reads
-/// nothing for 15 s, which ends the connection. In the meantime, only the connection itself is held.
+/// Maximum wait for a close frame to be written. A slow reader can still receive the reason for closing, but the connection ends if
+/// the client reads nothing for 15 s. During the wait, only the connection itself is held.
 pub(super) const CLOSE_WITHIN: Duration = Duration::from_mins(1);
 /// Maximum wait for the close frame during shutdown.
 pub(super) const CLOSE_AT_SHUTDOWN_WITHIN: Duration = Duration::from_secs(1);
-/// Time without a byte read after which a client is closed with 4008. Checked in steps.
+/// A client that reads no bytes for this long is disconnected with close code 4008. Checked in steps.
 pub(super) const STALL_MAX: Duration = Duration::from_secs(10);
 pub(super) const STALL_CHECKS: u32 = 10;
 /// Maximum wait for the other sockets of the same person to catch up.
@@ -67,7 +67,7 @@ pub(super) struct Connection {
     pub(super) socket: Arc<Socket>,
     pub(super) queue: mpsc::Receiver<Outgoing>,
     pub(super) tick: Interval,
-    /// True if the network is polled before the queue next.
+    /// True if the next poll checks the network before the queue.
     pub(super) network_first: bool,
     /// Highest sequence number sent; queued events up to it are skipped.
     pub(super) cursor: i64,
@@ -108,7 +108,7 @@ impl Connection {
     }
 }
 
-/// Completes after the peer has read no byte for `STALL_MAX`.
+/// Completes when the peer has read no bytes for `STALL_MAX`.
 async fn stalled(taken: &BytesTaken) {
     let (mut seen, mut checks) = (taken.get(), 0);
     while checks < STALL_CHECKS {

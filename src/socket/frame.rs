@@ -1,4 +1,4 @@
-//! Parses a text frame of a client.
+//! Parser for text frames from clients.
 
 use serde::Deserialize;
 use serde_json::Value;
@@ -10,7 +10,7 @@ use crate::{
     realtime::hub::Conversation,
 };
 
-/// Requests, which carry an `id` and receive one response, and `typing`.
+/// A request, which has an `id` and receives one response, or a `typing` frame, which has neither.
 #[derive(Debug, Deserialize, utoipa::ToSchema)]
 #[serde(tag = "type", deny_unknown_fields)]
 #[schema(as = ClientRequest)]
@@ -67,7 +67,7 @@ pub(super) enum Request {
     },
 }
 
-/// The conversation of a frame, which must specify exactly one.
+/// Returns the conversation of a frame; the frame must specify exactly one.
 pub(super) fn conversation(
     thread: Option<ThreadId>,
     fork: Option<ForkId>,
@@ -91,7 +91,7 @@ pub(super) enum Subscription {
     Channel(ChannelId),
 }
 
-/// Subscription of a frame, which must specify exactly one of the IDs.
+/// Returns the subscription of a frame; the frame must specify exactly one of the IDs.
 pub(super) fn subscription(
     channel: Option<ChannelId>,
     thread: Option<ThreadId>,

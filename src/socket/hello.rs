@@ -1,4 +1,4 @@
-//! The first frame of a client: workspace, and position in the log.
+//! The first frame of a client, with the workspace and the client's position in the log.
 
 use std::time::Duration;
 
@@ -65,7 +65,7 @@ impl Hello {
     }
 
     /// # Errors
-    /// If the frame is not a hello of this protocol.
+    /// If the frame is not a valid hello for this protocol.
     fn check(&self) -> Result<(), ApiError> {
         if !matches!(self.r#type.parse(), Ok(HelloType::Hello)) {
             return Err(ApiError::invalid(

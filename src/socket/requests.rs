@@ -101,7 +101,7 @@ impl Connection {
         }
     }
 
-    /// Channel of a subscription in the socket's workspace.
+    /// Returns the channel that a subscription refers to, if it is in the socket's workspace.
     async fn channel_of(&mut self, to: Subscription) -> Result<ChannelId, ApiError> {
         let mut c = self.state.db.read().await?;
         let channel = match to {

@@ -24,7 +24,7 @@ use super::{
     hello::Hello,
 };
 
-/// Maximum wait for the position of a workspace's first socket.
+/// Maximum time that a socket waits until the room of its workspace has a position in the log.
 const ROOM_OPENS_WITHIN: Duration = Duration::from_secs(15);
 /// Maximum number and total size of the events in one page of the log; a single larger event is
 /// still sent.
@@ -124,7 +124,7 @@ impl Connection {
         Ok(())
     }
 
-    /// Waits until events after a read of the log are certain to be delivered.
+    /// Waits until the room is ready. From then on, every event that follows a later read of the log is delivered.
     async fn room_opened(&mut self) -> Result<(), ResumeError> {
         let state = self.state.clone();
         tokio::select! {
@@ -135,8 +135,7 @@ impl Connection {
         }
     }
 
-    /// Private and direct channels of this person and, with a scope, also the public ones that this person has
-    /// joined.
+    /// Private and direct channels of this person; with the `joined` scope, also the public channels that this person has joined.
     async fn joined_channels(
         &mut self,
         c: &mut Conn,
@@ -212,7 +211,7 @@ impl Connection {
         }
     }
 
-    /// Waits until the socket can read; the turn is not held while data is sent to the client.
+    /// Waits for a turn to read the log; the turn is not held while data is sent to the client.
     async fn read_turn(&mut self) -> Result<Option<OwnedSemaphorePermit>, ResumeError> {
         let catch_ups = self.state.hub.catch_ups.clone();
         tokio::select! {
@@ -273,7 +272,7 @@ impl Connection {
             Ok((role, scopes)) if role == self.actor.role && scopes == self.actor.scopes => {
                 return Ok(());
             }
-            // As after a role change, the client reconnects with its current rights.
+            // The role or scopes may have changed, so the client reconnects with its current rights.
             Ok(_) | Err(AuthError::NotAuthenticated) => NOT_AUTHENTICATED,
             Err(AuthError::Db(e)) => return Err(e.into()),
             Err(_) => NOT_IN_WORKSPACE,

@@ -31,7 +31,7 @@ use crate::{
     server::State,
 };
 
-/// Schemas of the frames, to which no operation refers.
+/// Schemas of the frames, which no operation references.
 #[derive(utoipa::OpenApi)]
 #[openapi(components(schemas(ClientFrame, ServerFrame)))]
 struct Frames;

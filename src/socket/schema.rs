@@ -33,7 +33,7 @@ pub(super) struct ServerEvent;
 /// A frame from the server: an event, or a frame that is not in the log.
 pub(super) struct ServerFrame;
 
-/// A frame from a client. `hello` is the first one.
+/// A frame from a client. The first one must be `hello`.
 pub(super) struct ClientFrame;
 
 /// Schemas of all kinds of events.
@@ -126,7 +126,7 @@ impl ToSchema for ClientFrame {
     }
 }
 
-/// Adds `id` to the requests, which is parsed before the other fields. `typing` has none.
+/// Adds `id` to the schemas of requests, because it is parsed separately from the other fields. `typing` has no `id`.
 fn with_ids(mut schema: RefOr<Schema>) -> RefOr<Schema> {
     let id = || {
         OneOfBuilder::new()

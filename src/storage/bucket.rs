@@ -16,7 +16,7 @@ use object_store::{
 };
 use tokio::{fs::File, io::AsyncReadExt, sync::Semaphore};
 
-/// Size of the parts of a large upload; the minimum of S3.
+/// Size of the parts of a large upload: the minimum that S3 allows.
 const PART_BYTES: u64 = 5 * 1024 * 1024;
 /// Maximum number of concurrent transfers in this process.
 const TRANSFERS_MAX: usize = 32;
@@ -67,7 +67,7 @@ impl fmt::Display for BucketUrl {
     }
 }
 
-/// Variables of the environment whose names start with `AWS_`: credentials, region, endpoint, and options.
+/// Environment variables whose names start with `AWS_`: credentials, region, endpoint, and options.
 #[derive(Clone, Default)]
 pub struct AwsVariables(BTreeMap<String, String>);
 
@@ -105,7 +105,7 @@ impl From<object_store::Error> for BucketError {
     }
 }
 
-/// The reason that S3 gives in its response, or else the original error.
+/// Returns the reason in the S3 response, or the original error if the response contains none.
 fn cause(e: &object_store::Error) -> String {
     let full = e.to_string();
     let element = |name: &str| {
@@ -379,7 +379,7 @@ impl Bucket {
     }
 }
 
-/// The next part of a file; shorter at its end. `bytes_expected` is the size of its buffer.
+/// Reads the next part of a file; the last part can be shorter. `bytes_expected` is the initial size of the buffer.
 async fn read_part(file: &mut File, bytes_expected: u64) -> io::Result<Bytes> {
     let mut bytes = BytesMut::with_capacity(usize::try_from(bytes_expected).unwrap_or_default());
     let mut part = file.take(PART_BYTES);

@@ -65,8 +65,8 @@ pub fn publish(dir: &Path, from: &Path, hash: &str, upload: Uuid) -> io::Result<
     sync(parent)
 }
 
-/// Deletes the file of an upload whose row was removed. A file of an earlier version was used only by such a row,
-/// because each later upload has its own file.
+/// Deletes the file of an upload whose row was removed. If the upload has no file of its own, deletes the file of an earlier version
+/// with the same hash. Only this row can have used that file, because each later upload has its own.
 ///
 /// # Errors
 /// If it cannot be deleted.
@@ -77,7 +77,7 @@ pub fn remove(dir: &Path, blob: &Blob) -> io::Result<()> {
     Ok(())
 }
 
-/// Deletes the file of an upload to which no row has ever referred; returns false if there is none.
+/// Deletes the file of an upload to which no row has ever referred; returns false if the file does not exist.
 ///
 /// # Errors
 /// If it cannot be deleted.
@@ -86,7 +86,7 @@ pub fn remove_upload(dir: &Path, hash: &str, upload: Uuid) -> io::Result<bool> {
     Ok(removed.is_some())
 }
 
-/// Files of all blobs; none if the directory does not exist.
+/// Lists the files of all blobs; the list is empty if the directory does not exist.
 ///
 /// # Errors
 /// If the directory cannot be read.
@@ -120,7 +120,8 @@ pub fn list(dir: &Path) -> io::Result<Vec<StoredFile>> {
     Ok(found)
 }
 
-/// Files in a directory of incomplete files, with the times of their last change; none if it does not exist.
+/// Lists the files in a directory of incomplete files, with their modification times; the list is empty if the directory does not
+/// exist.
 ///
 /// # Errors
 /// If the directory cannot be read.

@@ -17,7 +17,7 @@ use crate::text_enum::text_enum;
 
 /// Maximum size of blobs that are never stored in the bucket.
 pub const LOCAL_BYTES_MAX: u64 = 64 * 1024;
-/// Key in `meta` of the URL of the bucket that contains objects; needed after the setting was removed.
+/// Key in `meta` for the URL of the bucket that contains the objects, which is still needed after the setting is removed.
 pub const BUCKET_META_KEY: &str = "blobs_url";
 
 text_enum! {
@@ -82,7 +82,7 @@ impl BlobSettings {
         Ok(Some(bucket))
     }
 
-    /// The bucket of stored blobs; `known` is its URL from when the setting was last set.
+    /// Returns the bucket of stored blobs; `known` is its URL, stored while the setting was still present.
     ///
     /// # Errors
     /// If the URL is not known, or a variable is invalid.

@@ -59,8 +59,8 @@ pub async fn find_brief(c: &mut Conn, task: TaskId) -> Result<Option<StoredBrief
     }))
 }
 
-/// Stores the answer of a task, which cites everything that the task's last prompt contained, and for a run its brief. The answer
-/// is not stored if a text that it may repeat was removed after the prompt was sent.
+/// Stores the answer of a task. It cites everything that the task's last prompt contained and, for a run, the brief. The answer is
+/// not stored if a text that it may repeat was removed after the prompt was sent.
 pub async fn put_answer(c: &mut Conn, task: &Task, answer: &str) -> Result<(), DbError> {
     if texts::has_lost_parts(c, task.id).await? {
         return Ok(());

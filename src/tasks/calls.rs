@@ -47,7 +47,7 @@ use crate::{
 const ROWS_AT_ONCE: i64 = 500;
 /// Size of the text whose tokens are estimated at once, so that the estimate of each short piece is not rounded up.
 const ESTIMATED_BYTES: usize = 4096;
-/// Calls without an end are closed this long after the longest possible call.
+/// Calls without a stored end are closed when they are older than the maximum duration of a call plus this time.
 const ABANDONED_AFTER: Duration = Duration::from_mins(5);
 
 text_enum! {
@@ -61,7 +61,7 @@ text_enum! {
         Reflect = "reflect",
         /// Draft of a resolution.
         Resolve = "resolve",
-        /// Call of `/v1/responses` or `/v1/chat/completions`.
+        /// Call to `/v1/responses` or `/v1/chat/completions`.
         Response = "response",
         /// Reply that is written again with a draft.
         Replay = "replay",
@@ -78,7 +78,7 @@ text_enum! {
         Completed = "completed",
         Failed = "failed",
         Cancelled = "cancelled",
-        /// The process of the call died, or the end of the call could not be stored.
+        /// The process that made the call died, or the end of the call could not be stored.
         Lost = "lost",
     }
 }
@@ -87,7 +87,7 @@ text_enum! {
 #[derive(Debug, Clone, Copy)]
 pub struct CallTask {
     pub id: TaskId,
-    /// The task itself, or the root of the tasks that led to it.
+    /// The root of the task's tree; the task itself if it has no parent.
     pub root: TaskId,
     pub attempt: i64,
     /// Number of the round, starting at 1; rounds after the first follow tool calls.
@@ -249,7 +249,7 @@ impl CallRow {
 }
 
 impl NewCall {
-    /// The data that determine toward which budgets the call counts. The person is the requester of the root task.
+    /// Returns the data that determines which budgets the call counts toward. The person is the requester of the root task.
     fn charge(&self, at: Timestamp) -> Charge {
         Charge {
             workspace: self.workspace,
@@ -779,7 +779,7 @@ pub async fn close_all(db: &Db) -> Result<(), DbError> {
     close_begun_before(db, now()).await
 }
 
-/// Closes calls that must have ended: they began earlier than the longest possible call.
+/// Closes calls that must have ended, because they began longer ago than the maximum duration of a call.
 ///
 /// # Errors
 /// Only database errors.

@@ -21,7 +21,7 @@ text_enum! {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CostReader {
     Admin,
-    /// Everyone in the conversation.
+    /// Anyone who does not read as an admin.
     Other,
 }
 

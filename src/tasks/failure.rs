@@ -20,7 +20,7 @@ pub const TREE_TASKS_MAX: i64 = 64;
 pub const TREE_DEPTH_MAX: i64 = 5;
 /// Maximum number of delegations in a round.
 pub const DELEGATIONS_IN_ROUND_MAX: i64 = 5;
-/// Number of agents, and of their turns, in a collaboration.
+/// Allowed numbers of agents, and of their turns, in a collaboration.
 pub const COLLABORATORS: RangeInclusive<usize> = 2..=4;
 pub const COLLABORATION_TURNS: RangeInclusive<i64> = 2..=8;
 
@@ -49,8 +49,7 @@ text_enum! {
     }
 }
 
-/// Text that is added to the notice about a failed link of a chain: the agents of the later links, which
-/// were canceled.
+/// Text that is added to the notice about a failed link of a chain; names the agents of the later links, which were canceled.
 pub fn not_asked_text(failed: &str, later: &[String]) -> String {
     let were = if later.len() == 1 { "was" } else { "were" };
     let later = later.join(", ");
@@ -128,8 +127,7 @@ pub fn loop_notice(agents: &[String], calls: Option<i64>) -> String {
     format!("{names} {were} repeating {themselves}, so {they} stopped{after}.")
 }
 
-/// Notice for a provider that requested a longer wait than a task allows; states the duration and the time
-/// at which it ends.
+/// Notice about a provider that requested a longer wait than a task allows; states the duration and the time at which it ends.
 pub fn wait_notice(agent_display_name: &str, wait: Duration, at: Timestamp) -> String {
     if wait > NAMED_WAIT_MAX {
         return notice_text(agent_display_name, FailCode::RateLimited);

@@ -38,7 +38,7 @@ text_enum! {
         Replay = "replay",
         /// Run of an agent in a slot of a schedule.
         Schedule = "schedule",
-        /// Call of `/v1/responses` or `/v1/chat/completions`, recorded after it has ended; it is never queued.
+        /// Call to `/v1/responses` or `/v1/chat/completions`, recorded after it has ended; it is never queued.
         Response = "response",
         /// Work that an agent delegated to another one, or the prompt of a run's step. The task takes no turn in a conversation
         /// and posts nothing.
@@ -115,7 +115,7 @@ text_enum! {
 /// Position of a link in its chain.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct ChainStep {
-    /// Number of the turn, starting at 1.
+    /// Number of the link, starting at 1.
     pub step: i64,
     pub steps: i64,
 }
@@ -134,7 +134,7 @@ text_enum! {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct BriefFact {
     pub text: String,
-    /// Messages that state the fact; if empty, the agent sees the fact as not verified.
+    /// Messages that state the fact; if empty, the fact is presented to the agent as unverified.
     pub sources: Vec<MessageId>,
 }
 
@@ -159,16 +159,20 @@ pub struct StepOptions {
 
 #[derive(Debug, Clone, Default, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct TaskInput {
-    /// The trigger message without the mention; for a link of a chain, its part of the message; for a `resolve`, the guidance for
-    /// the draft; for a `delegate`, that of its root; blank for a heartbeat.
+    /// The trigger message without the mention. For a link of a chain, its part of the message. For a `resolve`, the guidance for the
+    /// draft. For a `delegate`, the prompt of its root task. Empty for a heartbeat.
     pub prompt: String,
-    /// Position in the chain, for a link of one.
+    /// Position in the chain, if the task is a link of one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     pub chain: Option<ChainStep>,
-    /// Further options by kind; for a `resolve`: `publish` and `replace_draft`; for a `schedule`: `schedule_id`, `name`, and
-    /// `heartbeat`; for a `collaborate`: `agents`, `turns_max`, and `auto_publish`; for its turns: `turn` and `turns_max`; for
-    /// a `delegate`: `context` and `usd_max`; for a step of a run: `contents`.
+    /// Further options, by kind:
+    ///
+    /// - `resolve`: `publish` and `replace_draft`
+    /// - `schedule`: `schedule_id`, `name`, and `heartbeat`
+    /// - `collaborate`: `agents`, `turns_max`, and `auto_publish`; its turns: `turn` and `turns_max`
+    /// - `delegate`: `context` and `usd_max`
+    /// - step of a run: `contents`
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false, value_type = Option<Object>)]
     pub options: Option<serde_json::Value>,
@@ -197,7 +201,7 @@ pub struct TaskOutput {
     pub compaction_ids: Vec<CompactionId>,
     /// Length of the text in UTF-16 code units.
     pub response_length: i64,
-    /// Number of memory entries that the reply used, with personal ones; omitted if 0.
+    /// Number of memory entries that the reply used, including personal ones; omitted if 0.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub memories: usize,
     /// True for a turn of a collaboration in which the agent proposed to end the work.
@@ -294,10 +298,14 @@ impl TaskTarget {
 pub struct Task {
     pub id: TaskId,
     pub workspace_id: WorkspaceId,
-    /// `collaborate` runs the turns of several agents; `compact` makes summaries of older messages; `reflect`, `utility`,
-    /// `catch_up`, and `replay` are visible to their requester only; `delegate` is work that an agent delegated to another one,
-    /// or an agent's work in a step of a run; `workflow` is a run; `response` is a call of `/v1/responses` or
-    /// `/v1/chat/completions`, recorded after it has ended.
+    /// Kind of work:
+    ///
+    /// - `collaborate` runs the turns of several agents.
+    /// - `compact` summarizes older messages.
+    /// - `reflect`, `utility`, `catch_up`, and `replay` are visible only to their requester.
+    /// - `delegate` is work that an agent delegated to another one, or an agent's work in a step of a run.
+    /// - `workflow` is a run.
+    /// - `response` is a call to `/v1/responses` or `/v1/chat/completions`, recorded after it has ended.
     pub kind: TaskKind,
     pub status: TaskStatus,
     /// Null only for a `response` without an agent, and for a `workflow`.
@@ -347,8 +355,8 @@ pub struct Task {
 }
 
 impl Task {
-    /// Returns `None` for a `response`, which is never queued, and without an agent or a conversation. The thread that a
-    /// `schedule` starts has the UUID of the task; tasks to which it delegates before also belong to that thread.
+    /// Returns `None` for a `response`, which is never queued, and for a task without an agent or a conversation. The thread that a
+    /// `schedule` starts has the UUID of the task. Tasks that it delegates before the thread exists belong to that thread as well.
     pub fn target(&self) -> Option<TaskTarget> {
         Some(TaskTarget {
             agent: self.agent_id?,
@@ -372,7 +380,8 @@ impl Task {
         )
     }
 
-    /// The thread. Before it exists, the UUID of the root, because the reply of a `schedule` starts the thread with that UUID.
+    /// Returns the thread or, before it exists, the UUID of the root task, because the reply of a `schedule` starts the thread with
+    /// that UUID.
     fn queued_thread(&self) -> ThreadId {
         self.thread_id.unwrap_or(ThreadId(self.root_task_id.0))
     }

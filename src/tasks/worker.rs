@@ -25,7 +25,7 @@ use crate::{
 
 /// Interval at which the queue is polled, in case a wake-up was missed.
 const POLL: Duration = Duration::from_secs(1);
-/// Number of lease renewals, and of searches for lost leases, per lease length.
+/// Number of lease renewals, and of checks for expired leases, per lease length.
 const REAPED_IN_A_LEASE: u32 = 5;
 const RENEWED_IN_A_LEASE: u32 = 3;
 

@@ -92,7 +92,7 @@ fn outcome_of(error: &ModelError) -> &'static str {
     }
 }
 
-/// One call; counted when it ends, or when it is dropped before.
+/// One call. It is counted when it ends, or when it is dropped before its end.
 struct Call {
     model: String,
     timeouts: StreamTimeouts,

@@ -62,8 +62,8 @@ pub fn start(filter: &str, shape: Shape) {
     }
 }
 
-/// Excludes logs that may contain user data: trace logs of dependencies, such as tungstenite, which logs every frame,
-/// and logs of rmcp, which contain messages from tool servers that may repeat a credential.
+/// Excludes logs that may contain user data: trace logs of dependencies (tungstenite logs every frame), and logs of rmcp, which
+/// contain messages from tool servers that may repeat a credential.
 fn may_be_logged(about: &Metadata<'_>) -> bool {
     let target = about.target();
     target.starts_with("openvibe")
@@ -189,7 +189,7 @@ where
         let mut own = String::new();
         context.format_fields(Writer::new(&mut own), event)?;
         take(&mut fields, &own);
-        // Events from the crate `log` contain their target in a field.
+        // Events from the `log` crate contain their target in a field.
         let target = fields.remove("log.target");
         fields.retain(|name, _| !name.starts_with("log."));
         let target = target.unwrap_or_else(|| event.metadata().target().into());

@@ -43,7 +43,7 @@ pub fn look() {
         gauge!("process_max_fds").set(f64::from(max));
     }
     if let Ok(open) = fs::read_dir("/proc/self/fd") {
-        // One of them is this directory itself.
+        // One of the open files is this directory itself.
         let n = u32::try_from(open.count()).unwrap_or(u32::MAX);
         gauge!("process_open_fds").set(f64::from(n.saturating_sub(1)));
     }

@@ -24,8 +24,8 @@ struct Figures {
 
 type Methods = Vec<(&'static str, Arc<Figures>)>;
 
-/// Figures by route, bounded by the number of routes. Handles are cached because looking one up for each request
-/// would take more time than everything else here.
+/// Figures by route, bounded by the number of routes. Handles are cached, because looking one up for each request would take longer
+/// than all other work here.
 static ROUTES: LazyLock<RwLock<HashMap<String, Methods>>> = LazyLock::new(RwLock::default);
 
 fn figures(method: &'static str, route: &str) -> Arc<Figures> {

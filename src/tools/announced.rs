@@ -12,7 +12,7 @@ const NAME: &str = "NAME";
 const GAP: &str = "*";
 /// Maximum number of words in a gap.
 const GAP_WORDS_MAX: usize = 3;
-/// Words before a name.
+/// Words that can precede a name.
 const ARTICLES: &[&str] = &[
     "the", "our", "den", "die", "der", "das", "el", "la", "le", "l",
 ];
@@ -67,8 +67,8 @@ fn phrase(cue: &str) -> Vec<String> {
     cue.split_whitespace().map(token).collect()
 }
 
-/// Position of the first agent to which a reply announces a delegation. `agents` contains the handle and the display name
-/// of each agent.
+/// Returns the index in `agents` of the first agent to which a reply announces a delegation. `agents` contains the handle and the
+/// display name of each agent.
 pub fn announced(text: &str, agents: &[(&str, &str)]) -> Option<usize> {
     let names: Vec<[Vec<String>; 2]> = agents
         .iter()

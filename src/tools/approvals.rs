@@ -46,9 +46,9 @@ use crate::{
 
 /// Maximum length of a note in characters.
 const NOTE_CHARS_MAX: usize = 500;
-/// Maximum number of open actions in the list of a person's own.
+/// Maximum number of actions in a person's list of actions to decide or settle.
 const OPEN_MAX: i64 = 100;
-/// Maximum number of actions that are expired in one round.
+/// Maximum number of actions or tasks of each kind that one periodic check ends.
 const EXPIRED_AT_ONCE: i64 = 100;
 /// Time after which a running action of an ended task is settled without a result; longer than a call and its grace period.
 const ORPHANED_AFTER: Duration = Duration::from_secs(90);
@@ -62,7 +62,7 @@ text_enum! {
 }
 
 text_enum! {
-    /// Outcome of an action that the server could not determine.
+    /// Outcome that a person reports for an action if the server could not determine it.
     pub enum Settlement {
         Happened = "happened",
         DidNotHappen = "did_not_happen",
@@ -109,7 +109,7 @@ impl<'a> Access<'a> {
         self.action.requested_by == self.actor.user
     }
 
-    /// Checks for an admin; a key needs the scope.
+    /// Checks whether the person is an admin; an API key needs the admin scope as well.
     fn is_admin(&self) -> bool {
         self.actor.scopes.has(Scope::WorkspaceAdmin)
     }
@@ -145,7 +145,7 @@ impl<'a> Access<'a> {
     }
 }
 
-/// Objects in the same order, with the texts that the person may see.
+/// Returns the objects of the given actions, in the same order, with the texts that the person may see.
 async fn objects_of(c: &mut Conn, entered: &[Access<'_>]) -> Result<Vec<ActionObject>, DbError> {
     let visible = entered.iter().filter(|access| access.sees_texts());
     let ids = visible.flat_map(|access| {
@@ -366,7 +366,7 @@ pub async fn deny(
         return Err(ToolsError::ArgumentsChanged);
     }
     if note.is_some() {
-        // The model will read the note.
+        // The note taints the task, because the model will read it.
         let decider = [access.actor.user];
         taint::add_people(c, action.task_id, action.requested_by, decider).await?;
     }
@@ -403,7 +403,7 @@ pub async fn settle(
         Settlement::DidNotHappen => ActionState::Failed,
     };
     if !actions::settle(c, id, to).await? {
-        // Clicked twice: a result with this text cannot come from a function.
+        // The person clicked twice: functions never return this text, so it is from the first click.
         let object = access.object(c).await?;
         let is_repeated =
             object.state == to && object.result.as_deref() == Some(settlement.as_str());

@@ -12,7 +12,7 @@ use crate::{
 
 use super::function::{Reach, ToolFunction};
 
-/// Time for a decision, unless a rule sets another one.
+/// Default time limit for a decision in seconds, if no rule sets another one.
 pub const TIMEOUT_S_DEFAULT: u32 = 86_400;
 
 /// Permissions of the workspace and the agent.

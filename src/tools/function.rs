@@ -75,7 +75,7 @@ impl ToolFunction {
         }
     }
 
-    /// Name by which the model calls it.
+    /// Name by which the model calls the function.
     pub fn name(&self) -> &str {
         &self.definition.name
     }

@@ -41,7 +41,7 @@ pub struct GrantObject {
     pub title: String,
     /// Host to which calls are restricted, if any.
     pub host: Option<String>,
-    /// For writes, labels of the only texts that the task may have seen.
+    /// For writes, labels of the sources that the task may have seen. The permission does not apply if the task has seen others.
     pub labels: Vec<String>,
     /// Number of calls so far, of at most 20.
     pub uses: i64,
@@ -163,7 +163,7 @@ pub async fn find_usable(
             let is_own = source.kind == TaintKind::Mcp
                 && (function.server_function.as_ref())
                     .is_some_and(|of| of.tool.0 == source.source_id);
-            // Labels are not unique, because people choose their names and file names.
+            // Sources are compared by ID. Labels are not unique, because people choose their own names and file names.
             let is_known = |known: &ActionSource| {
                 (known.kind, known.source_id) == (source.kind, source.source_id)
             };

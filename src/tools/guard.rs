@@ -27,7 +27,7 @@ pub struct Delegation {
     pub key: String,
     /// Handle as the model wrote it.
     pub target: String,
-    /// All arguments.
+    /// All arguments, as text.
     pub text: String,
     /// True if the target is the caller or an agent above it, so that the delegation is rejected.
     pub is_on_path: bool,
@@ -268,9 +268,13 @@ async fn has_refusal(c: &mut Conn, task: TaskId) -> Result<bool, DbError> {
 #[derive(Debug, Default)]
 pub struct KnownNumbers(BTreeSet<String>);
 
-/// Finds those numbers of a text that occur in the prompts of a task, of the root of its tree, or of a step of its run, except
-/// for briefs by agents; in their trigger messages; or in the result of a tool in the tree. Reads all of these texts, which takes
-/// too long for a write transaction.
+/// Finds the numbers of a text that belong to the work of its tree, because they occur in one of these texts:
+///
+/// - the prompts of the task, of the root of its tree, or of a step of its run, except for briefs by agents
+/// - the trigger messages of these tasks
+/// - the result of a tool in the tree
+///
+/// Reads all of these texts, which takes too long for a write transaction.
 pub async fn known_numbers(db: &Db, task: TaskId, text: &str) -> Result<KnownNumbers, DbError> {
     let numbers = Words::of(text).with_digits;
     if numbers.is_empty() {
@@ -295,7 +299,7 @@ pub async fn known_numbers(db: &Db, task: TaskId, text: &str) -> Result<KnownNum
         .all()
         .await?;
     let found = tokio::task::spawn_blocking(move || numbers_in(&texts, numbers)).await;
-    // If they cannot be read, the guard is stricter.
+    // If the search fails, no numbers are known and the guard is stricter.
     Ok(KnownNumbers(found.unwrap_or_default()))
 }
 

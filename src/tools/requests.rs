@@ -51,7 +51,7 @@ const STARTS_WITHIN: std::time::Duration = std::time::Duration::from_mins(10);
 /// Maximum number of times that a read is started again after its worker was lost.
 const READ_RUNS_MAX: i64 = 3;
 
-/// Settings that decide a task's calls.
+/// Settings for the decisions about a task's calls.
 #[derive(Clone)]
 pub struct Requests {
     pub toolbox: Toolbox,
@@ -458,8 +458,8 @@ impl Requests {
         })
     }
 
-    /// Starts an approved action in one conditional update, after everything on which its approval depends was checked again. The
-    /// caller must hold the lease.
+    /// Starts an approved action in one conditional update, after checking again everything on which its approval depends. The caller
+    /// must hold the lease.
     ///
     /// # Errors
     /// Only database errors.
@@ -499,8 +499,8 @@ impl Requests {
         Ok(Start::Started)
     }
 
-    /// Takes over a running action of a lost worker. A read that the policy permits runs again, at most `READ_RUNS_MAX` times,
-    /// after everything on which the decision depends was checked again. A write becomes unknown. The caller must hold the lease.
+    /// Takes over a running action of a lost worker. A read that the policy permits runs again, at most `READ_RUNS_MAX` times, after
+    /// everything on which the decision depends is checked again. A write gets the state `unknown`. The caller must hold the lease.
     ///
     /// # Errors
     /// Only database errors.

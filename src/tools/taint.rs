@@ -102,7 +102,7 @@ pub async fn add_key(c: &mut Conn, task: TaskId, requester: UserId) -> Result<()
     Ok(())
 }
 
-/// Source for a title or a description. Everyone who can write can change these texts, so nobody counts as their author.
+/// Source for a title or a description. Anyone with write access can change these texts, so nobody counts as their author.
 pub fn title_source(conversation: Uuid, label: &str) -> ActionSource {
     ActionSource {
         kind: TaintKind::Title,
@@ -111,8 +111,8 @@ pub fn title_source(conversation: Uuid, label: &str) -> ActionSource {
     }
 }
 
-/// Adds the taint of messages: their authors, except for the requester in a browser, and for agents' replies, everything that
-/// their tasks had seen. A resolution that a person published counts as that person's message.
+/// Adds the taint of messages. A person's message adds its author, except for the requester in a browser. An agent's reply adds
+/// everything that its task had seen. A resolution that a person published counts as that person's message.
 pub async fn add_messages(
     c: &mut Conn,
     task: TaskId,
@@ -140,8 +140,8 @@ pub async fn add_messages(
         .bind(requester)
         .run()
         .await?;
-    // The sources of a resolution draft, and of other texts by agents, are not recorded. An agent's reply to another person was
-    // made from that person's message, which is not part of the reply's own taint.
+    // For a resolution draft and other texts by agents, the sources are not recorded. An agent's reply to another person was written
+    // from that person's message, which is not part of the reply's own taint.
     let sql = sql_with_ids!(
         c,
         "with m as (select id, author_id, parent_id from messages where author_type = 'agent' and id in",

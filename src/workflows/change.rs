@@ -99,7 +99,7 @@ struct Wanted {
     summary: Option<String>,
 }
 
-/// Replaces a workflow except for its status: omitted fields are reset to their defaults.
+/// Replaces a workflow except for its status. Omitted fields are reset to their defaults.
 ///
 /// # Errors
 /// `NotFound`, `NotYours`, `Stale`, or as for `create_workflow`.
@@ -215,7 +215,7 @@ async fn store(
     }
     check_names(c, actor, &wanted.content, Some(&before.content)).await?;
     quota::check_bytes(c, actor.workspace, size_of(&wanted.content)).await?;
-    // A reason is stored only for a pause by the server.
+    // A reason is stored only if the server paused the workflow.
     let reason: Option<PausedReason> = before
         .paused_reason
         .filter(|_| wanted.status == WorkflowStatus::Paused && wanted.owner == before.owner_id);
@@ -353,7 +353,7 @@ async fn check_names(
     Ok(())
 }
 
-/// Objects to which a workflow refers, with the fields that do.
+/// Objects that a workflow refers to, with the fields that refer to them.
 #[derive(Default)]
 struct Names {
     agents: Vec<(String, AgentId)>,

@@ -73,7 +73,7 @@ text_enum! {
     pub enum StepKind {
         /// An agent answers a prompt.
         Agent = "agent",
-        /// People and agents work in a deep dive.
+        /// People and agents work in a fork.
         Fork = "fork",
         /// People decide.
         Approval = "approval",
@@ -109,7 +109,7 @@ text_enum! {
 }
 
 text_enum! {
-    /// Publisher of the resolution of a deep dive.
+    /// Publisher of the resolution of a fork.
     pub enum ForkPublisher {
         Person = "person",
         Agent = "agent",
@@ -119,20 +119,20 @@ text_enum! {
 text_enum! {
     /// Test of a condition.
     pub enum ConditionOp {
-        /// `with` occurs in the value, in any case.
+        /// The value contains `with`, ignoring case.
         Contains = "contains",
-        /// The value is `with`, in any case and with any white space around it.
+        /// The value equals `with`, ignoring case and surrounding white space.
         Equals = "equals",
         /// The regular expression `with` matches a part of the value.
         Matches = "matches",
-        /// A model answers the yes-or-no question `with` about the value.
+        /// A model answers `with`, a yes-or-no question, about the value.
         ModelSays = "model_says",
     }
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct AgentStep {
-    /// The workflow's default agent if null.
+    /// Agent that answers; null for the workflow's default agent.
     pub agent_id: Option<AgentId>,
     pub prompt: String,
     /// True if the answer is posted as a reply in the run's thread.
@@ -141,7 +141,7 @@ pub struct AgentStep {
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct ForkStep {
-    /// Agents of the deep dive; two or more collaborate.
+    /// Agents of the fork; two or more collaborate.
     pub agent_ids: Vec<AgentId>,
     pub goal: String,
     /// Maximum number of turns of a collaboration.
@@ -157,7 +157,7 @@ pub struct ForkStep {
 pub struct ApprovalStep {
     pub text: String,
     pub who: NeededPerson,
-    /// The person, for `user`.
+    /// The approver, if `who` is `user`.
     pub user_id: Option<UserId>,
     pub timeout_s: u32,
     /// A later step, or `end`, to which the run jumps if the approval is denied or expires; null cancels the run.
@@ -183,7 +183,7 @@ pub struct ParallelStep {
     pub branches: Vec<Vec<Step>>,
 }
 
-/// Schema of branches, whose steps are references, because a step can contain steps.
+/// Schema of branches. Their steps are references, because a step can contain steps.
 fn branches() -> Array {
     Array::new(Schema::Array(Array::new(Ref::from_schema_name("Step"))))
 }
@@ -285,7 +285,7 @@ pub(super) fn with_paths(steps: &[Step]) -> Vec<(String, &Step)> {
 pub struct WorkflowContent {
     /// At most 1,024 characters.
     pub description: String,
-    /// Author of the workflow's messages, and agent of steps that do not set one.
+    /// Agent that posts the workflow's messages, and runs the steps that do not set an agent.
     pub default_agent_id: AgentId,
     /// Agents that steps can use, in addition to the default agent.
     pub agents: Vec<AgentId>,

@@ -122,7 +122,7 @@ pub struct StepForm {
     pub channel_id: Option<ChannelId>,
 }
 
-/// Schema of branches, whose steps are references, because a step can contain steps.
+/// Schema of branches. Their steps are references, because a step can contain steps.
 fn branches() -> Array {
     Array::new(Schema::Array(Array::new(Ref::from_schema_name("StepForm"))))
 }
@@ -146,7 +146,7 @@ pub struct WorkflowForm {
     pub on_message: Option<OnMessage>,
     /// 1 to 30 steps, including those of branches.
     pub steps: Vec<StepForm>,
-    /// Set by the server; ignored, as are the following fields.
+    /// Set by the server. This field and the following ones are ignored in requests.
     #[serde(default)]
     #[schema(value_type = serde_json::Value)]
     pub id: IgnoredField,
@@ -205,7 +205,7 @@ pub struct WorkflowPatch {
     #[serde(default, deserialize_with = "present")]
     #[schema(nullable = false)]
     pub status: Option<WorkflowStatus>,
-    /// The admin's own ID, with which an admin takes over the workflow.
+    /// The caller's own ID. An admin sends it to take over the workflow.
     #[serde(default, deserialize_with = "present")]
     #[schema(nullable = false)]
     pub owner_id: Option<UserId>,
@@ -448,7 +448,7 @@ impl StepParser<'_> {
         }
     }
 
-    /// Names of the fields that the request has.
+    /// Names of the fields that the request contains.
     fn given(&self) -> impl Iterator<Item = &'static str> {
         let form = self.form;
         [

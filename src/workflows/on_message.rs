@@ -20,7 +20,7 @@ use crate::{
 const STARTED_MAX: i64 = 6;
 const STARTED_WITHIN: Duration = Duration::from_mins(1);
 
-/// A message in the main line of a thread that a person or a program posted.
+/// A message that a person or a program posted in the main line of a thread.
 #[derive(Debug, Clone, Copy)]
 pub struct PostedIn<'a> {
     pub workspace: WorkspaceId,
@@ -32,7 +32,7 @@ pub struct PostedIn<'a> {
     pub starts_thread: bool,
 }
 
-/// Starts the runs of the workflows that wait for such a message, each for its owner.
+/// Starts a run of each workflow that the message triggers, on behalf of the workflow's owner.
 ///
 /// # Errors
 /// Only database errors.

@@ -23,7 +23,7 @@ struct RecipeForm {
     /// IDs of steps in which the default agent takes part.
     #[serde(default)]
     asks: Vec<String>,
-    /// Those of these steps that the agent `writer` starts.
+    /// The steps of `asks` that the agent `writer` starts.
     #[serde(default)]
     writes: Vec<String>,
     steps: Vec<StepForm>,
@@ -37,7 +37,7 @@ pub struct WorkflowRecipe {
     #[schema(inline)]
     pub object: RecipeObject,
     pub name: String,
-    /// Description, which also states how the workflow is started.
+    /// Description of the workflow, including how it is started.
     pub description: String,
     pub default_agent_id: AgentId,
     pub agents: Vec<AgentId>,
@@ -108,8 +108,7 @@ impl Recipe {
 /// Handle of the agent that writes.
 pub const WRITER: &str = "writer";
 
-/// All recipes in file order, for a workspace with this default agent and, optionally, one that
-/// writes.
+/// All recipes in file order, for a workspace with this default agent and, optionally, a writer agent.
 pub fn all(main: AgentId, writer: Option<AgentId>) -> Vec<WorkflowRecipe> {
     RECIPES
         .iter()

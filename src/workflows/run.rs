@@ -95,8 +95,8 @@ pub struct RunStep {
     pub task_id: Option<TaskId>,
     pub fork_id: Option<ForkId>,
     pub action_id: Option<ActionId>,
-    /// Output of the step. Null in events, once it was removed, for a message in a channel that you cannot read, and for an
-    /// agent's answer if you cannot see its tool results.
+    /// Output of the step. Null in events, after it was removed, for a message in a channel that you cannot read, and for an agent's
+    /// answer if you cannot see its tool results.
     pub output: Option<String>,
     /// Cause of a failure, for people.
     pub error: Option<String>,
@@ -127,7 +127,7 @@ pub struct WorkflowRun {
     pub requested_by: UserId,
     pub channel_id: Option<ChannelId>,
     pub thread_id: Option<ThreadId>,
-    /// Input of the run; blank in events.
+    /// Input of the run; empty in events.
     pub input: String,
     pub root_task_id: TaskId,
     /// Steps in the workflow's order; those of branches follow their `parallel` step.
@@ -138,7 +138,7 @@ pub struct WorkflowRun {
     pub completed_at: Option<Timestamp>,
     #[serde(skip)]
     pub workspace_id: WorkspaceId,
-    /// The message that started the run, or another one from which its texts come.
+    /// The message that started the run, or another message that the run takes its texts from.
     #[serde(skip)]
     pub message_id: Option<MessageId>,
     /// Versions of the workflow's agents.
@@ -233,7 +233,7 @@ impl Row {
     fn with_steps(self, mut steps: Vec<RunStep>) -> WorkflowRun {
         for step in &mut steps {
             let is_open = matches!(step.state, StepState::Running | StepState::Waiting);
-            // Steps that were open when the run ended are shown as ended. The deep dive of a failed run continues.
+            // Steps that were open when the run ended are shown as ended. The fork of a failed run continues.
             let has_ended = match self.status {
                 RunStatus::Cancelled => is_open || step.state == StepState::Pending,
                 RunStatus::Failed => is_open && step.fork_id.is_none(),
@@ -271,7 +271,7 @@ impl Row {
     }
 }
 
-/// Stored steps of a run, in which steps that were open when the run ended are still open.
+/// Steps of a run as they are stored: those that were open when the run ended are still open.
 ///
 /// # Errors
 /// Only database errors.
@@ -458,8 +458,8 @@ pub async fn workspace_of_run(c: &mut Conn, id: RunId) -> Result<Option<Workspac
     Ok(row.map(|(workspace,)| workspace))
 }
 
-/// Appends an event with the run, without its texts, for the readers of its channel; without one, for its requester, the
-/// workflow's owner, and admins.
+/// Appends an event with the run, without its texts. Recipients are the readers of its channel or, for a run without a channel, its
+/// requester, the workflow's owner, and admins.
 ///
 /// # Errors
 /// Only database errors.
@@ -555,8 +555,8 @@ pub async fn check_start(
     Ok(())
 }
 
-/// Starts a run with an ID. The caller must have locked the workspace, and checked that the requester can start the run and post
-/// in the channel.
+/// Starts a run with the given ID. The caller must have locked the workspace, and checked that the requester can start the run and
+/// post in the channel.
 ///
 /// # Errors
 /// Any error of `check_start`.
@@ -655,7 +655,7 @@ pub async fn store_step(c: &mut Conn, run: RunId, step: &RunStep) -> Result<(), 
     Ok(())
 }
 
-/// Wakes the run that waits for a deep dive that was resolved or abandoned.
+/// Wakes the run that waits for a fork that was resolved or abandoned.
 ///
 /// # Errors
 /// Only database errors.

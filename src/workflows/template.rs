@@ -55,13 +55,13 @@ impl<'a> Variable<'a> {
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Rendered {
     pub text: String,
-    /// Byte ranges of values that are content, in order. None is empty.
+    /// Byte ranges of values that are content, in order. No range is empty.
     pub contents: Vec<Range<usize>>,
 }
 
 enum Part<'a> {
     Text(&'a str),
-    /// A variable in its written form, and its name.
+    /// A variable as it is written in the text, and its name.
     Name {
         written: &'a str,
         name: &'a str,

@@ -33,8 +33,8 @@ pub struct Workflow {
     pub status: WorkflowStatus,
     /// Reason for the pause; set if the server paused the workflow.
     pub paused_reason: Option<PausedReason>,
-    /// Number of messages that started no run because too many others had already done so in the same
-    /// minute.
+    /// Number of messages that started no run, because the limit per minute was reached or the run could not start, for example
+    /// because too many runs were active.
     pub dropped: i64,
     pub version: i64,
     pub created_at: Timestamp,
@@ -108,7 +108,7 @@ pub struct Filter {
     pub status: Option<WorkflowStatus>,
 }
 
-/// Lists workflows in order of creation, between two IDs; `before` returns the last ones before that ID.
+/// Lists workflows in order of creation, between two IDs. With `before`, returns the last ones before that ID.
 ///
 /// # Errors
 /// Only database errors.
@@ -189,7 +189,8 @@ pub async fn workspace_of(c: &mut Conn, id: WorkflowId) -> Result<Option<Workspa
     Ok(row.map(|(workspace,)| workspace))
 }
 
-/// Appends an event with the workflow for the readers of its channel; without one, for its owner and admins.
+/// Appends an event with the workflow. Recipients are the readers of its channel or, for a workflow without a channel, its owner and
+/// admins.
 pub(super) async fn announce(
     c: &mut Conn,
     kind: EventType,

@@ -1,7 +1,7 @@
 //! Scores the extractor on labeled dialogues: `cargo run -p openvibe-extract --release --example score -- DIR [NAME]`.
 //!
-//! Prints the total and every part; with `NAME`, also what is missing or wrong in the dialogues whose names begin so
-//! (`all` for every dialogue). The score is defined in `tests/support/mod.rs`.
+//! Prints the total and the score of every part. With `NAME`, also prints the missing and wrong items of dialogues whose names begin
+//! with it (`all` for every dialogue). The score is defined in `tests/support/mod.rs`.
 
 #[path = "../tests/support/mod.rs"]
 mod support;

@@ -1,10 +1,10 @@
 //! Trains the weights of the roles: `cargo run -p openvibe-extract --release --example train -- DIR… [--write FILE]`.
 //!
-//! Scores each directory of labeled dialogues (`tests/dialogues/FORMAT.md`) with a model that was trained on the other
-//! directories, then each fifth of all dialogues with a model that was trained on the other four. With `--write`, writes
-//! a model that was trained on all dialogues instead. A sentence is an example of a role if the entry that it would
-//! become contains the words of an expected item of that kind, and if it is in one of the item's lines. Logistic
-//! regression (`AdaGrad`, averaged) with a penalty for large weights; the same input gives the same file.
+//! Scores each directory of labeled dialogues (`tests/dialogues/FORMAT.md`) with a model that was trained on the other directories,
+//! then each fifth of all dialogues with a model that was trained on the other four. With `--write`, writes a model that was trained
+//! on all dialogues instead. A sentence is an example of a role if the entry that it would become contains the words of an expected
+//! item of that kind, and if it is in one of the item's lines. The method is logistic regression (`AdaGrad`, averaged) with a penalty
+//! for large weights; the same input always produces the same file.
 
 #[path = "../tests/support/mod.rs"]
 mod support;
@@ -14,7 +14,7 @@ use std::{collections::HashMap, fmt::Write, path::Path};
 use openvibe_extract::{Candidate, Model, ROLES, Reading, Role};
 use support::{Dialogue, Fact, Score};
 
-/// Minimum number of sentences with a feature.
+/// Minimum number of sentences in which a feature must occur to be trained.
 const SEEN_MIN: usize = 4;
 const ROUNDS: usize = 60;
 const RATE: f32 = 0.15;
@@ -22,10 +22,10 @@ const PENALTY: f32 = 20.0;
 /// Added to the bias, because a missing item costs more than a wrong one.
 const BOOST: [f32; 4] = [0.4, 0.4, 0.5, 0.4];
 const FOLDS: usize = 5;
-/// Minimum weight that is written, in hundredths.
+/// Minimum absolute weight, in hundredths. A feature is written only if it has such a weight for at least one role.
 const WEIGHT_MIN: f32 = 4.0;
 
-/// Target of a role, and the importance of the example.
+/// Target value of an example for a role, and the importance of the example.
 #[derive(Clone, Copy)]
 struct Label {
     target: f32,
@@ -54,7 +54,7 @@ fn label(dialogue: &Dialogue, candidate: &Candidate, role: Role) -> Label {
     let has_own = |facts: &[Fact]| facts.iter().any(|fact| fact.is_in(text) && is_own(fact));
     let own = groups[role as usize];
     let (target, importance) = if has_own(own) {
-        // The question itself, rather than a statement about it, is the better example.
+        // The question itself is a better example than a statement about it.
         let is_said = role == Role::Question && !candidate.features.iter().any(|name| name == "q");
         (1.0, if is_said { 0.5 } else { 1.0 })
     } else if has(own) {
@@ -99,7 +99,7 @@ impl Data {
         id
     }
 
-    /// Weights of the features for a role, from the dialogues that are used.
+    /// Trains the weights of the features for a role on the dialogues that `is_used` selects.
     #[expect(clippy::cast_precision_loss, reason = "counts are small")]
     fn train(&self, role: Role, is_used: &dyn Fn(usize) -> bool) -> Vec<f32> {
         let examples = self.examples.iter().filter(|example| is_used(example.dialogue));
@@ -150,7 +150,7 @@ impl Data {
         total
     }
 
-    /// The file of weights; see [`Model::parse`].
+    /// Contents of the weights file; see [`Model::parse`].
     fn text(&self, is_used: &dyn Fn(usize) -> bool) -> String {
         let weights = ROLES.map(|role| self.train(role, is_used));
         let mut rows: Vec<String> = Vec::new();

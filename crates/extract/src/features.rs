@@ -1,4 +1,4 @@
-//! Features of sentences, from which the model reads their roles.
+//! Features of sentences, from which the model determines their roles.
 
 use std::fmt::Write;
 
@@ -9,9 +9,9 @@ use crate::{
     units::{Act, Unit},
 };
 
-/// Number of people's lines in which agreement and objections are counted.
+/// Number of following lines by people in which agreement and objections are counted.
 const NEAR: usize = 5;
-/// Number of people's lines in which a subject can come up again.
+/// Number of lines by people, before and after a sentence, that are searched for its subject.
 const RETURN: usize = 14;
 
 fn bucket(n: usize) -> usize {
@@ -187,7 +187,7 @@ fn own(unit: &Unit, form: char, emit: &mut impl FnMut(std::fmt::Arguments<'_>)) 
     emit(format_args!("{language} {before} $"));
 }
 
-/// Features of another line that depend on who wrote it.
+/// Features of another line, marked by whether the same person wrote it.
 fn neighbor(
     thread: &Thread,
     at: usize,

@@ -15,7 +15,7 @@ pub enum Language {
     German,
     French,
     Spanish,
-    /// Any other language is quoted, not read.
+    /// Any other language: its text is quoted but not analyzed.
     Other,
 }
 
@@ -25,7 +25,8 @@ pub const LANGUAGES: [Language; 4] =
 
 macro_rules! cues {
     ($($(#[$doc:meta])* $name:ident = $section:literal),* $(,)?) => {
-        /// Property of a sentence that contains a phrase of the data files. The name of the section is in the data files.
+        /// Property of a sentence that contains a phrase from a section of the data files. The strings in `cues!` are the names of
+        /// these sections.
         #[derive(Debug, Clone, Copy, PartialEq, Eq)]
         pub(crate) enum Cue { $($(#[$doc])* $name),* }
         pub(crate) const CUES: &[(Cue, &str)] = &[$((Cue::$name, $section)),*];
@@ -65,22 +66,22 @@ cues! {
     Tag = "tag",
     Or = "or",
     Idle = "idle",
-    /// First person without anything else: a commitment only if the conversation has other evidence.
+    /// A weak sign of a commitment by the speaker: counts only together with a day.
     Weak = "weak",
-    /// Stands for something said before.
+    /// Refers to something said before.
     Pronoun = "pronoun",
     /// Something that happens immediately, on the day of the message.
     Now = "now",
     /// Laughter.
     Laugh = "laugh",
-    /// A question whether anybody knows.
+    /// Asks whether anybody knows.
     Anyone = "anyone",
     /// A plain no.
     No = "no",
     Aside = "aside",
 }
 
-/// Cues in a bit set of their positions.
+/// Cues whose bits are set.
 pub(crate) fn members(cues: u64) -> impl Iterator<Item = Cue> {
     CUES.iter().map(|(cue, _)| *cue).filter(move |cue| cues & (1 << *cue as u64) != 0)
 }
@@ -99,12 +100,12 @@ pub(crate) struct Lexicon {
     pub(crate) weekdays: HashMap<String, u32>,
     pub(crate) months: HashMap<String, u32>,
     pub(crate) numbers: HashMap<String, u32>,
-    /// Words of dates, by section.
+    /// Phrases used in dates, by section.
     dates: Phrases,
     templates: HashMap<String, String>,
 }
 
-/// Match of a phrase, as token positions of the pattern's text.
+/// Match of a phrase, with its token range.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Hit {
     pub(crate) cue: Cue,
@@ -125,7 +126,7 @@ const OTHERS: &str = include_str!("../../../seeds/extract/other.txt");
 static LEXICONS: LazyLock<Vec<Lexicon>> =
     LazyLock::new(|| FILES.iter().map(|(language, file)| Lexicon::read(*language, file)).collect());
 
-/// Function words of languages that are not read, one set per language.
+/// Function words of unsupported languages, one set per language.
 static FOREIGN: LazyLock<Vec<HashSet<String>>> = LazyLock::new(|| {
     let rows = OTHERS.lines().filter(|row| !row.starts_with("//") && !row.trim().is_empty());
     rows.map(|row| row.split_whitespace().map(fold).collect()).collect()
@@ -166,8 +167,8 @@ pub(crate) fn all_stem(word: &str) -> &str {
     }
 }
 
-/// Content words of a text whose language is not known: without the function words of all four languages, with all
-/// their endings removed. Use [`content_words`] if the language is known.
+/// Content words of a text whose language is not known: excludes the function words of all four languages and removes the endings of
+/// all of them. Use [`content_words`] if the language is known.
 pub fn keywords(text: &str) -> BTreeSet<String> {
     let mut words = BTreeSet::new();
     for token in tokens(text).iter().filter(|token| token.is_text()) {
@@ -188,7 +189,7 @@ pub(crate) fn is_month(folded: &str) -> bool {
     LEXICONS.iter().any(|lexicon| lexicon.months.contains_key(folded))
 }
 
-/// Words of phrases, by section.
+/// Phrases as lists of words, by section.
 type Phrases = HashMap<String, Vec<Vec<String>>>;
 type Sections = HashMap<String, Vec<String>>;
 
@@ -226,7 +227,7 @@ fn cue_patterns(all: &Sections) -> Vec<(Cue, String)> {
         };
         let mut phrases = Vec::new();
         if !anchored.is_empty() {
-            // A sentence starts with a space; after a mark, a new part starts.
+            // A sentence starts with a space; a punctuation mark starts a new part.
             phrases.push(format!("(?:\\A|[^a-z0-9@\"'_]) (?:{lead})*{}", joined(anchored)));
         }
         if !free.is_empty() {
@@ -300,12 +301,12 @@ impl Lexicon {
         self.function.contains(word)
     }
 
-    /// A sentence template or fixed phrase; the empty text if the file lacks it.
+    /// A sentence template or fixed phrase; empty if the file does not have it.
     pub(crate) fn template(&self, name: &str) -> &str {
         self.templates.get(name).map_or("", String::as_str)
     }
 
-    /// Length in tokens of a phrase of a `date-` section at this position.
+    /// Length in tokens of the longest phrase of a `date-` section at the start of these words.
     pub(crate) fn date_phrase(&self, section: &str, words: &[&str]) -> Option<usize> {
         let phrases = self.dates.get(section)?;
         let fits = |phrase: &&Vec<String>| {
@@ -353,7 +354,7 @@ impl Lexicon {
     }
 }
 
-/// A phrase as a regular expression over ` word word `: every element ends with the space behind it.
+/// A phrase as a regular expression over ` word word `: every element includes the space after it.
 fn elements(row: &str) -> String {
     let mut pattern = String::new();
     for element in row.split_whitespace() {
@@ -419,7 +420,7 @@ pub fn content_words(text: &str, language: Language) -> Vec<String> {
     words
 }
 
-/// Function words per language, for the detection of a language.
+/// Counts of function words per language, for language detection.
 #[derive(Debug, Default, Clone)]
 pub(crate) struct LanguageCounts {
     known: [usize; 4],
@@ -441,7 +442,8 @@ impl LanguageCounts {
         }
     }
 
-    /// The language with the most function words; `otherwise` for a few words without any.
+    /// The language with the most function words, or `Other` if the text is in none of the supported languages. `otherwise` if a few
+    /// words contain no function word.
     pub(crate) fn language(&self, otherwise: Language) -> Language {
         let (best, count) = LANGUAGES
             .into_iter()
@@ -456,7 +458,7 @@ impl LanguageCounts {
         if count == 0 { otherwise } else { best }
     }
 
-    /// Language of one line: another one than the conversation's only on clear evidence.
+    /// Language of one line; differs from the conversation's only on clear evidence.
     pub(crate) fn line_language(&self, whole: Language) -> Language {
         let own = self.known.get(whole as usize).copied().unwrap_or(0);
         let best = LANGUAGES.into_iter().zip(self.known).max_by_key(|(_, count)| *count);
@@ -465,7 +467,7 @@ impl LanguageCounts {
     }
 }
 
-/// Language of a text according to its function words; `None` if there are none, or for any other language.
+/// Language of a text according to its function words; `None` if there are none, or if the language is not supported.
 pub fn language_of(text: &str) -> Option<Language> {
     let mut counts = LanguageCounts::default();
     counts.add(&tokens(text));

@@ -5,14 +5,13 @@
 //!                 └─ lexicon: seeds/extract/*.txt                 └──> corrections, quotes for notes
 //! ```
 //!
-//! Deterministic, and linear in the number of lines. Reads English, German, French, and Spanish; a conversation in any
-//! other language is quoted. Results are quotes of people, in which only corrected values are replaced. Orders to a
-//! machine never become results, and statements of agents only if a person adopted them. Rules detect corrections,
-//! retractions, and adoption, and checks of other drafts rely on them; the model selects the entries of the outline.
+//! Deterministic, and linear in the number of lines. Reads English, German, French, and Spanish; a conversation in any other language
+//! is quoted. Results are quotes from people, in which only corrected values are replaced. Orders to a machine never become results,
+//! and statements by agents do so only if a person adopted them. Rules detect corrections, retractions, and adoption, and checks of
+//! other drafts rely on them; the linear model selects the entries of the outline.
 //!
-//! Building blocks for checks of other drafts: [`Reading`] ([`Reading::acts`], [`Reading::superseded`],
-//! [`Reading::is_adopted`], [`Reading::language`]), [`content_words`], [`values()`], [`sentences()`], and
-//! [`detect`].
+//! Building blocks for checks of other drafts: [`Reading`] ([`Reading::acts`], [`Reading::superseded`], [`Reading::is_adopted`],
+//! [`Reading::language`]), [`content_words`], [`values()`], [`sentences()`], and [`detect`].
 
 mod features;
 mod lexicon;

@@ -1,5 +1,5 @@
-//! Matters: statements that can be decided, and the values that an accepted one overrules. Independent of the model,
-//! so that checks of other drafts do not depend on it either.
+//! Matters: statements on which a group can decide, and the values that an accepted one overrules. Independent of the model, so that
+//! checks of other drafts do not depend on it either.
 
 use crate::{
     Superseded,
@@ -10,15 +10,15 @@ use crate::{
     values::{Value, ValueKind},
 };
 
-/// Maximum number of terms in a choice between options.
+/// Maximum number of terms in a sentence that picks an option.
 const PICK_TERMS_MAX: usize = 4;
 /// Maximum number of words in a vote that repeats an option.
 const VOTE_WORDS_MAX: usize = 5;
 
-/// A statement that can be decided about.
+/// A statement on which a group can decide.
 #[derive(Debug, Clone, Copy)]
 struct Matter {
-    /// 3 is a final statement, 2 a proposal, 1 a fragment or option, 0 a statement of facts.
+    /// 3 for a final statement, 2 for a proposal, 1 for a fragment or option, 0 for a statement of fact.
     weight: usize,
     is_accepted: bool,
     /// True if a newer matter repeats this one.
@@ -92,7 +92,7 @@ impl Matters<'_> {
         // "100, the mobile team complains" is an option with a reason.
         let is_border = |word: &str| matches!(word, "," | "." | "-" | "–" | ";");
         let end = unit.tokens.iter().position(|token| is_border(&token.word));
-        // "Right, Friday is a holiday" starts with a filler.
+        // In "Right, Friday is a holiday", the part before the comma is only a filler.
         let end = end
             .filter(|end| *end > 1 || *end == 1 && unit.tokens[0].kind == Kind::Number)
             .unwrap_or(unit.tokens.len());
@@ -103,7 +103,7 @@ impl Matters<'_> {
     /// Checks whether a sentence names an option of a question ("blue or green?").
     fn picks(&self, at: usize) -> bool {
         let unit = self.unit(at);
-        // "Right, Friday is a holiday" names one without choosing it.
+        // "Right, Friday is a holiday" names an option without choosing it.
         unit.is(Act::Assent)
             && !unit.has(Cue::Fact)
             && unit.terms() <= PICK_TERMS_MAX
@@ -141,7 +141,7 @@ impl Matters<'_> {
         }
     }
 
-    /// The matters of other people within reach, newest first.
+    /// Matters within reach that are by other people or accepted, newest first.
     fn others(&self, at: usize) -> impl Iterator<Item = (usize, Matter)> {
         let (person, turn) = (self.unit(at).person, self.unit(at).turn);
         let earlier = self.thread.earlier(at, REACH_CORRECTION);
@@ -152,7 +152,7 @@ impl Matters<'_> {
         })
     }
 
-    /// The option that a short statement by another person repeats, which is a vote for it.
+    /// Another person's option that a short statement repeats as a vote for it.
     fn repeated(&self, at: usize) -> Option<usize> {
         let unit = self.unit(at);
         if unit.is(Act::Question) || unit.is(Act::Dissent) || unit.words.len() > 9 {
@@ -212,7 +212,7 @@ impl Matters<'_> {
         if let Some(matter) = &mut self.known[at] {
             (matter.is_accepted, matter.turn) = (true, turn);
         }
-        // "Make it 21" has corrected the 14, and leaves the 90.
+        // A line that has corrected a value overrules no others: "make it 21" corrects the 14 and leaves the 90.
         let line = self.unit(at).line;
         let mut corrections = self.thread.superseded.iter();
         if corrections.any(|value| value.line == line) {
@@ -253,12 +253,12 @@ impl Matters<'_> {
         // A bare value replaces the last one of its kind, however long ago.
         let is_bare = now.words.len() < 2 && matter.is_accepted;
         let is_near = now.turn.saturating_sub(matter.turn) <= 3 || is_bare;
-        // Since another question has been asked, its values belong to another topic.
+        // If a question was asked after the older matter, the new values belong to another topic.
         let is_other_topic = !is_same_topic
             && topic.is_some_and(|topic| self.unit(topic).turn > matter.turn)
             && said.shared(now) == 0
             && said.values[from].kind != ValueKind::Date;
-        // "We buy the house on Monday" leaves "we sell the car on Friday" as it was decided.
+        // "We buy the house on Monday" does not overrule "we sell the car on Friday".
         let is_other_matter = !is_same_topic && matter.is_accepted && said.has_other_subject(now);
         let is_about = is_same_topic || is_near || said.shared(now) > 0;
         (is_about && !is_other_topic && !is_other_matter).then_some((from, to))
@@ -269,7 +269,7 @@ fn has_value(said: &Unit, unit: &Unit) -> bool {
     unit.values.iter().any(|value| said.values.iter().any(|old| value.is_same(old)))
 }
 
-/// Checks whether two amounts number things: "ticket 11 is fixed" and "ticket 12 is fixed" are both true.
+/// Checks whether two amounts identify things by number: "ticket 11 is fixed" and "ticket 12 is fixed" are both true.
 fn are_numbers_of_things(old: &Unit, value: &Value, new: &Unit, other: &Value) -> bool {
     let before = |unit: &Unit, value: &Value| {
         let word = &unit.tokens[value.from.checked_sub(1)?].word;
@@ -281,7 +281,7 @@ fn are_numbers_of_things(old: &Unit, value: &Value, new: &Unit, other: &Value) -
         && before(old, value).is_some_and(|word| before(new, other) == Some(word))
 }
 
-/// Checks whether two amounts with units differ: "table 1 seats 4 guests" and "table 2 seats 6 guests" are about two tables.
+/// Checks whether at least two amounts with units differ: "table 1 seats 4 guests" and "table 2 seats 6 guests" are about two tables.
 fn have_two_other_amounts(old: &Unit, new: &Unit) -> bool {
     let is_amount = |value: &&Value| value.kind == ValueKind::Amount && !value.unit.is_empty();
     let differs = |value: &&Value| {

@@ -14,13 +14,13 @@ pub fn groups(text: &str) -> impl Iterator<Item = String> + '_ {
     groups.filter(|group| !group.is_empty()).map(bare)
 }
 
-/// A word without other characters around its digits; `None` if there is a letter or no digit inside.
+/// A word without other characters around its digits; `None` if it has no digits, or a letter between them.
 fn digits(word: &str) -> Option<&str> {
     let inside = word.trim_matches(|c: char| !c.is_ascii_digit());
     (!inside.is_empty() && !inside.contains(char::is_alphabetic)).then_some(inside)
 }
 
-/// Words that are numbers, without separators: `12000` of `12,000`, and `12` of `12k`.
+/// Words that are numbers, without separators: `12000` for `12,000`, and `12` for `12k`.
 pub fn whole(text: &str) -> Vec<String> {
     let words = text.split_whitespace().filter_map(digits);
     words.map(|word| word.chars().filter(char::is_ascii_digit).collect()).collect()
@@ -51,7 +51,7 @@ pub fn numbers(text: &str) -> BTreeSet<String> {
     numbers
 }
 
-/// Words of a text that are numbers, but not in `known`, a result of [`numbers`].
+/// Words that contain numbers missing from `known`, a result of [`numbers`].
 pub fn unknown_numbers<'t>(text: &'t str, known: &BTreeSet<String>) -> Vec<&'t str> {
     let is_known = |word: &str| match one(word) {
         Some(number) => known.contains(&number),

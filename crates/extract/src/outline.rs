@@ -1,4 +1,4 @@
-//! The outline: quotes of people, within the limits of a resolution.
+//! The outline: quotes from people, within the limits of a resolution.
 
 use crate::{
     Item, Outline, Owner, Point,
@@ -10,18 +10,18 @@ use crate::{
     units::{Act, Unit},
 };
 
-/// UTF-16 code units.
+/// Maximum length in UTF-16 code units.
 const HEADLINE_UNITS_MAX: usize = 120;
 const CONCLUSION_UNITS_MAX: usize = 600;
 const POINTS_MAX: usize = 4;
 const ITEMS_MAX: usize = 12;
 const QUESTIONS_MAX: usize = 5;
 const DEFERRED_MAX: usize = 4;
-/// Maximum number of results; further ones are merged into these.
+/// Maximum number of decisions; those with the highest scores are kept.
 const DECISIONS_MAX: usize = 12;
 const DISSENTS_MAX: usize = 2;
-/// Number of people's lines with which the increases below are halved, because longer conversations have more open
-/// questions and dissents.
+/// Number of lines by people at which the increases below are halved, because longer conversations have more open questions and
+/// dissents.
 const STEP_LINES: f32 = 30.0;
 /// Minimum score for the first open question, and the increase for each further question and dissent.
 const QUESTION_MIN: f32 = -0.4;
@@ -35,7 +35,7 @@ const SCANNED_MAX: usize = 100;
 const SOURCES_MAX: usize = 20;
 const WORDS_MAX: usize = 185;
 const QUOTE_WORDS: usize = 26;
-/// A shorter statement is quoted with the question that it answers.
+/// Statements with fewer terms are quoted with the question that they answer.
 const SHORT_WORDS: usize = 4;
 
 /// Adds a source; if there are too many, the first and the newest ones are kept.
@@ -116,7 +116,7 @@ impl Maker<'_> {
         let mut found: Vec<(usize, Point)> = Vec::new();
         for at in self.best(Role::Decision) {
             let told = self.told(at);
-            // The statement is a result of its own.
+            // The confirmed statement is itself a result.
             if told != at && self.thread.has_role(told, Role::Decision) {
                 continue;
             }
@@ -143,7 +143,7 @@ impl Maker<'_> {
         found.into_iter().map(|(_, point)| point).collect()
     }
 
-    /// The statement that a bare "agreed" confirms; any other sentence itself.
+    /// The statement that a bare "agreed" confirms; for any other sentence, the sentence itself.
     fn told(&self, at: usize) -> usize {
         let agreed = self.thread.agreed[at].filter(|_| self.unit(at).is_bare_assent());
         agreed.unwrap_or(at)
@@ -154,7 +154,7 @@ impl Maker<'_> {
         self.is_superseded(&self.quote(at, usize::MAX), self.unit(at).line)
     }
 
-    /// A sentence as a result: with the question that it answers, and with what others added to it.
+    /// Turns a sentence into a result, with the question that it answers and with additions by others.
     pub(crate) fn decision(&self, at: usize) -> Point {
         let by = self.unit(at).line;
         let at = self.told(at);
@@ -212,7 +212,7 @@ impl Maker<'_> {
         !self.thread.rejected[at] && !self.thread.has_role(at, Role::Decision)
     }
 
-    /// Checks whether a text has a value that was corrected in this line or later, without the correction.
+    /// Checks whether a text contains a value that was corrected in this line or later, but not the correction.
     fn is_superseded(&self, text: &str, line: usize) -> bool {
         let mut newest = self.thread.superseded.iter().rev().take(SCANNED_MAX);
         newest.any(|value| {
@@ -287,7 +287,7 @@ impl Maker<'_> {
         best.into_iter().map(|at| self.open_question(at)).collect()
     }
 
-    /// Checks whether no person wrote a message after a question that asks for something.
+    /// Checks whether a sentence asks for something, and the next lines by people are only small talk or addressed to an agent.
     fn is_last_question(&self, at: usize) -> bool {
         let unit = self.unit(at);
         let is_asked = self.thread.is_candidate(at)
@@ -300,7 +300,7 @@ impl Maker<'_> {
         is_asked && self.thread.later(at, REACH).all(is_over)
     }
 
-    /// A question, followed by the line in which somebody does not know the answer.
+    /// A question. Its sources include the line in which somebody does not know the answer.
     pub(crate) fn open_question(&self, at: usize) -> Point {
         let mut sources = vec![self.unit(at).line];
         let unsure = self
@@ -311,7 +311,7 @@ impl Maker<'_> {
         Point { text: self.question(at), sources }
     }
 
-    /// A short question with the sentence before it in its message.
+    /// Text of a question; if it is short, after the sentence before it in the message.
     fn question(&self, at: usize) -> String {
         let text = self.quote(at, QUOTE_WORDS);
         let before = at.checked_sub(1).filter(|before| {
@@ -367,7 +367,7 @@ impl Maker<'_> {
         self.joined(at, |other| is_told(self.unit(other)))
     }
 
-    /// The message of a unit if it is short, without small talk; otherwise the unit.
+    /// The sentences of a unit's message that `is_told` accepts, if they are short; otherwise only the unit.
     fn joined(&self, at: usize, is_told: impl Fn(usize) -> bool) -> String {
         let parts: Vec<String> = (self.thread.line_of(at))
             .filter(|other| *other == at || is_told(*other))
@@ -377,7 +377,7 @@ impl Maker<'_> {
         if count(&text) <= QUOTE_WORDS { text } else { self.quote(at, QUOTE_WORDS) }
     }
 
-    /// A sentence without fillers at its start and emoji at its end, cut at a clause border if it is long.
+    /// A sentence without punctuation at its start and emoji at its end, cut at a clause boundary if it is long.
     pub(crate) fn quote(&self, at: usize, words_max: usize) -> String {
         let unit = self.unit(at);
         let mut end = unit.tokens.len();
@@ -408,7 +408,7 @@ pub(crate) fn has_value(text: &str, value: &str) -> bool {
     })
 }
 
-/// Merges neighbors until there are at most `most` points.
+/// Drops the oldest points beyond twice `most`, then merges neighbors until at most `most` points are left.
 fn bundle(mut points: Vec<Point>, most: usize) -> Vec<Point> {
     points.drain(..points.len().saturating_sub(most * 2));
     while points.len() > most {
@@ -428,7 +428,7 @@ fn count(text: &str) -> usize {
     text.split_whitespace().count()
 }
 
-/// The beginning of a text with at most this many words and UTF-16 units, ended at a clause border if there is one.
+/// The beginning of a text with at most this many words and UTF-16 units, cut at a clause boundary if there is one.
 pub(crate) fn cut(text: &str, words_max: usize, units_max: usize) -> String {
     let mut kept = text;
     let mut is_cut = false;
@@ -451,7 +451,7 @@ pub(crate) fn cut(text: &str, words_max: usize, units_max: usize) -> String {
     if is_cut { format!("{kept}…") } else { kept.to_owned() }
 }
 
-/// Texts of the entries.
+/// Texts and sources of the entries.
 fn entries(outline: &mut Outline) -> impl Iterator<Item = (&mut String, &mut Vec<usize>)> {
     let points = outline.key_points.iter_mut().chain(&mut outline.open_questions);
     let points = points.chain(&mut outline.deferred_items);

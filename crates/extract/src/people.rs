@@ -8,7 +8,7 @@ use crate::{
     text::{Kind, Token, fold},
 };
 
-/// People whom a word names.
+/// Person or agent that a word names.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Named {
     /// A position in `Material::people`.
@@ -21,7 +21,7 @@ pub(crate) enum Named {
 
 #[derive(Debug)]
 pub(crate) struct People {
-    /// Folded handles, names, first and last names; `None` if several people share one.
+    /// People by folded handle, first name, or last name; `None` if several people share it.
     by_word: HashMap<String, Option<usize>>,
     agents: HashSet<String>,
 }
@@ -65,7 +65,7 @@ impl People {
         Self { by_word, agents: agents.collect() }
     }
 
-    /// People whom a token names; `None` if it is not a name. A name that is also a function word must be capitalized.
+    /// Person or agent that a token names; `None` if it is not a name. A name that is also a function word must be capitalized.
     pub(crate) fn named(&self, token: &Token, text: &str, lexicon: &Lexicon) -> Option<Named> {
         let bare = token.word.trim_start_matches('@');
         let is_mention = token.kind == Kind::Mention;
@@ -75,7 +75,7 @@ impl People {
         if !is_mention && token.kind != Kind::Word {
             return None;
         }
-        // "Bo's" has lost its apostrophe.
+        // The token for "Bo's" has lost its apostrophe.
         let owned =
             bare.strip_suffix('s').filter(|_| text[token.from..token.to].contains(['\'', '’']));
         let found = [Some(token.word.as_str()), Some(bare), owned].into_iter().flatten();

@@ -1,8 +1,8 @@
-//! Statements quoted from a conversation for notes on it.
+//! Statements quoted from a conversation, for notes about it.
 
 use crate::{Item, Point, Reading, outline::cut};
 
-/// Longer sentences are cut in quotes; characters are UTF-16 code units.
+/// Longer texts are shortened when they are quoted; characters are UTF-16 code units.
 const QUOTE_WORDS_MAX: usize = 40;
 const QUOTE_CHARS_MAX: usize = 240;
 

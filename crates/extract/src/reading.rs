@@ -45,7 +45,7 @@ impl Reading {
         Self::with_model(material, Model::built_in())
     }
 
-    /// Reads every line with a different model from the one in the data files.
+    /// Reads every line with a model other than the one in the data files.
     pub fn with_model(material: &Material, model: &Model) -> Self {
         let mut all = LanguageCounts::default();
         let mut is_foreign = (0, 0);
@@ -137,7 +137,7 @@ impl Reading {
         &self.thread.superseded
     }
 
-    /// Stems of the words of a line that name its subject: without its values.
+    /// Stems of the words that name the subject of a line, without its values.
     pub fn subject(&self, line: usize) -> impl Iterator<Item = &str> {
         self.units(line).flat_map(|unit| &unit.subject).map(String::as_str)
     }

@@ -7,13 +7,13 @@ use std::{collections::HashMap, sync::LazyLock};
 /// Role of a sentence in the minutes of a conversation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Role {
-    /// A result.
+    /// A statement of what was decided.
     Decision,
     /// Something that somebody will do.
     Action,
     /// A question that nobody answered.
     Question,
-    /// Disagreement with a result that stands.
+    /// Unresolved disagreement with a decision.
     Dissent,
 }
 
@@ -29,12 +29,12 @@ static BUILT_IN: LazyLock<Model> =
     LazyLock::new(|| Model::parse(include_str!("../../../seeds/extract/weights.txt")));
 
 impl Model {
-    /// The model of the data files.
+    /// The model in the data files.
     pub fn built_in() -> &'static Self {
         &BUILT_IN
     }
 
-    /// Reads rows of a feature and its weight for each of [`ROLES`], in hundredths.
+    /// Parses rows that consist of a feature and its weight for each of [`ROLES`], in hundredths.
     pub fn parse(text: &str) -> Self {
         let rows = text.lines().filter(|row| !row.starts_with("//"));
         let entry = |row: &str| {

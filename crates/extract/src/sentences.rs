@@ -4,19 +4,19 @@ use std::ops::Range;
 
 use crate::{lexicon::is_month, text::fold};
 
-/// Maximum number of characters read of a message.
+/// Maximum number of characters read from a message.
 const LINE_CHARS_MAX: usize = 16_000;
 const LINE_SENTENCES_MAX: usize = 200;
-/// Abbreviations that end with a dot.
+/// Abbreviations that end with a period.
 const SHORT: &str = " e.g i.e z.b d.h u.a bzw ca dr mr mrs ms st nr no usw etc vs p.ej sr sra m mme approx inkl ggf tel min max evtl mio mrd tsd ";
 
 /// A sentence of a message.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Sentence {
     pub text: String,
-    /// State of a task list entry: `- [x] …` is done.
+    /// State of a task list entry, `true` for `- [x] …`; `None` for any other line.
     pub is_ticked: Option<bool>,
-    /// First word of a list entry or heading.
+    /// `true` if the sentence is part of a list entry or heading.
     pub is_entry: bool,
 }
 
@@ -88,7 +88,7 @@ pub fn sentence_ranges(row: &str) -> Vec<Range<usize>> {
             continue;
         }
         let end = at + c.len_utf8();
-        // An emoji after the last mark belongs to the sentence before it.
+        // An emoji after the last punctuation mark belongs to the sentence before it.
         let tail = row[end..].trim_start();
         let is_last = !tail.is_empty() && last_word.is_none_or(|at| at < end);
         let end = if is_last { row.len() } else { end };

@@ -1,4 +1,4 @@
-//! Tasks: what people took on or were asked to do, with owners and days.
+//! Tasks that people took on or were asked to do, with owners and due dates.
 
 use chrono::NaiveDate;
 
@@ -19,9 +19,9 @@ pub(crate) struct Task {
     pub(crate) sources: Vec<usize>,
 }
 
-/// Number of previous tasks in which an earlier mention is searched.
+/// Number of previous tasks that are searched for an earlier mention of a task.
 const TASKS_MAX: usize = 12;
-/// Number of people's lines in which somebody can accept or refuse a request.
+/// Number of lines by people after a request in which somebody can accept or refuse it.
 const REACH_ANSWER: usize = 3;
 
 impl Thread {
@@ -94,7 +94,7 @@ impl Thread {
         named.filter(|_| unit.named[0].is_some()).or(unit.person)
     }
 
-    /// Subject of a short commitment: a need, request, or question of the last lines.
+    /// Subject of a short commitment: a need, request, or question in the last lines.
     fn target(&self, at: usize) -> Option<usize> {
         let unit = &self.units[at];
         let is_vague = unit.has(Cue::Bare) || unit.has(Cue::Pronoun) || unit.words.len() < 3;

@@ -1,4 +1,4 @@
-//! Links between sentences: what answers, agrees to, corrects, and rejects what, with bounded look-back.
+//! Links between sentences: answers, agreement, corrections, and rejections, with bounded look-back.
 
 use std::ops::Range;
 
@@ -11,15 +11,15 @@ use crate::{
     values::Value,
 };
 
-/// Look-back in people's lines.
+/// Maximum look-back, in lines by people.
 pub(crate) const REACH: usize = 6;
 pub(crate) const REACH_CORRECTION: usize = 14;
-/// Look-back in sentences, for conversations with very long messages.
+/// Maximum look-back in sentences, for conversations with very long messages.
 pub(crate) const UNITS_MAX: usize = 60;
-/// Number of people's lines in which somebody can agree.
+/// Number of following lines by people in which somebody can agree.
 const REACH_ASSENT: usize = 4;
 
-/// Minimum score of a proposal that was clearly accepted.
+/// Minimum score at which a clearly accepted proposal counts as a decision.
 const ACCEPTED_MIN: f32 = -2.0;
 
 #[derive(Debug, Default)]
@@ -80,7 +80,7 @@ impl Thread {
 
     // Lines
 
-    /// Sentences of the line of a sentence.
+    /// Sentences in the same line as a sentence, including it.
     pub(crate) fn line_of(&self, at: usize) -> Range<usize> {
         let line = self.units[at].line;
         let before = self.units[..at].iter().rev().take_while(|unit| unit.line == line).count();
@@ -123,7 +123,7 @@ impl Thread {
         turns.flat_map(|turn| self.turns[turn].clone()).take(UNITS_MAX)
     }
 
-    /// The last sentence with content before a line.
+    /// The last sentence with content before the line of a sentence.
     pub(crate) fn before(&self, at: usize) -> Option<usize> {
         let mut before = self.earlier(at, REACH).take(4);
         before.find(|at| !self.units[*at].is_idle() && !self.units[*at].words.is_empty())
@@ -183,13 +183,13 @@ impl Thread {
             {
                 found.push(next);
             }
-            // The next matter begins.
+            // A sentence about something else starts the next matter.
             others += usize::from(!agrees && !is_near && unit.terms() > 2);
         }
         found
     }
 
-    /// Checks whether a person adopts what an agent said: with a clear answer, or by using its words.
+    /// Records the lines of agents that a person adopts, with a clear answer or by using their words.
     fn adopt(&mut self, at: usize) {
         let unit = &self.units[at];
         if !unit.is(Act::Assent) || unit.is(Act::Unsure) || unit.is(Act::Dissent) {
@@ -229,7 +229,7 @@ impl Thread {
         let found = self.earlier(at, REACH).find(|before| {
             let said = &self.units[*before];
             let is_own = said.person == unit.person;
-            // "Grid generation is mine, tilemap in the bin" leaves what others said about the sound.
+            // "Grid generation is mine, tilemap in the bin" does not retract what others said about the sound.
             let is_about = is_own || !is_retraction || unit.words.len() < 3;
             let is_near = unit.turn - said.turn <= reach && is_about || unit.shared(said) > 0;
             !said.words.is_empty() && !said.is_idle() && is_near && (is_retraction || !is_own)
@@ -311,7 +311,7 @@ impl Thread {
     }
 }
 
-/// "12, not 10", "12 instead of 10", "not 10 but 12".
+/// The new and the old value in "12, not 10", "12 instead of 10", or "not 10 but 12".
 fn pair(unit: &Unit) -> Option<(Value, Option<Value>)> {
     let values = &unit.values;
     for hit in unit.all(Cue::Instead).chain(unit.all(Cue::Not)) {
@@ -329,8 +329,8 @@ fn pair(unit: &Unit) -> Option<(Value, Option<Value>)> {
     None
 }
 
-/// Position of the old value that a correction means without naming it: the only value of its kind, or the one next
-/// to a word of the correction.
+/// Position of the old value to which a correction refers without naming it: the only value of its kind, or the one next to a word of
+/// the correction.
 fn corrected(old: &Unit, correction: &Unit, new: &Value) -> Option<usize> {
     let like = |value: &&Value| value.is_like(new) && !value.is_same(new);
     let mut all = old.values.iter().filter(like);

@@ -22,7 +22,7 @@ macro_rules! acts {
 acts! {
     Statement,
     Question,
-    /// Suggests something to the group, also as a question.
+    /// Suggests something to the group, possibly as a question.
     Proposal,
     /// States that something is settled, or decides alone.
     Decision,
@@ -44,7 +44,7 @@ acts! {
     /// Small talk, laughter, and emoji.
     Chatter,
     Joke,
-    /// Orders to an assistant, reader, or system, also in quotations.
+    /// Orders to an assistant, reader, or system, including quoted ones.
     Machine,
     /// Does not know the answer.
     Unsure,
@@ -67,7 +67,7 @@ pub(crate) struct Edit {
 #[derive(Debug)]
 pub(crate) struct Unit {
     pub(crate) line: usize,
-    /// Number of people's lines before it; distances are counted in these.
+    /// Number of lines by people before this one; distances are counted in such lines.
     pub(crate) turn: usize,
     pub(crate) day: NaiveDate,
     /// `None` for agents.
@@ -79,10 +79,10 @@ pub(crate) struct Unit {
     pub(crate) values: Vec<Value>,
     /// Stems of content words without names, sorted.
     pub(crate) words: Vec<String>,
-    /// Those words that are outside of values, and of phrases that decide or agree, sorted.
+    /// The words that are not part of a value or of a phrase that decides or agrees, sorted.
     pub(crate) subject: Vec<String>,
     pub(crate) acts: u32,
-    /// Set of [`Cue`] positions.
+    /// Bit set of [`Cue`]s.
     pub(crate) cues: u64,
     pub(crate) language: Language,
     pub(crate) is_ticked: Option<bool>,
@@ -102,7 +102,7 @@ impl Unit {
         ACTS.iter().copied().filter(|act| self.is(*act))
     }
 
-    /// Phrases of the unit, each once.
+    /// Cues found in the unit, each once.
     pub(crate) fn cues(&self) -> impl Iterator<Item = Cue> {
         members(self.cues)
     }
@@ -115,7 +115,7 @@ impl Unit {
         self.hits.iter().filter(move |hit| hit.cue == cue)
     }
 
-    /// Chatter, jokes, quotations, and text for machines never become a result.
+    /// Checks for chatter, jokes, quotations, and text for machines, which never become a result.
     pub(crate) fn is_idle(&self) -> bool {
         let idle = [Act::Chatter, Act::Joke, Act::Machine];
         self.is_quotation() || idle.iter().any(|act| self.is(*act))
@@ -143,7 +143,7 @@ impl Unit {
             && self.people().next().is_none()
     }
 
-    /// Checks whether both name a subject, and no word of one is in the other.
+    /// Checks whether the two subjects have at least two words each and none in common.
     pub(crate) fn has_other_subject(&self, other: &Self) -> bool {
         let is_other = |word: &String| other.subject.binary_search(word).is_err();
         self.subject.len().min(other.subject.len()) >= 2 && self.subject.iter().all(is_other)
@@ -187,7 +187,7 @@ impl Unit {
     }
 }
 
-/// ` word word `: names as `@name`, quoted words as a quotation mark.
+/// Text for phrase matching, in the form ` word word `: a name becomes `@name`, a quoted word becomes a quotation mark.
 fn pattern_text(tokens: &[Token], named: &[Option<Named>], with_quotes: bool) -> String {
     let mut text = String::from(" ");
     for (token, named) in tokens.iter().zip(named) {

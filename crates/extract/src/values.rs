@@ -17,7 +17,7 @@ pub enum ValueKind {
     Identifier,
 }
 
-/// A value with its place in a text. Two values are equal if `kind`, `key`, and `unit` are.
+/// A value with its position in a text. Values with the same `kind` and `key` are considered the same.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Value {
     pub kind: ValueKind,
@@ -27,9 +27,9 @@ pub struct Value {
     pub unit: String,
     /// The text as it was written.
     pub text: String,
-    /// The day of a date, if it is one day that does not lie before the message.
+    /// Day of a date; `None` for past weekdays, and if the text does not name one valid day.
     pub day: Option<NaiveDate>,
-    /// Positions of the first token and after the last one.
+    /// Position of the first token, and the position after the last one.
     pub(crate) from: usize,
     pub(crate) to: usize,
 }
@@ -158,11 +158,11 @@ impl Reader<'_> {
         } else {
             return None;
         };
-        // "in Wochen" could be anything; up to a year is a plan.
+        // A number is required, because "in Wochen" could mean anything. Only dates within a year count as plans.
         (days <= 366).then(|| date(self.day.checked_add_days(Days::new(days.into())), at, next + 1))
     }
 
-    /// "End of the week" is its Friday; "end of the month" its last day; "end of May" the last day of May.
+    /// "End of the week" is its Friday, "end of the month" is its last day, and "end of May" is the last day of May.
     fn end_of(&self, at: usize, length: usize) -> Option<Value> {
         let mut next = at + length;
         let mut is_next = false;
@@ -192,12 +192,11 @@ impl Reader<'_> {
         self.day.checked_sub_days(Days::new(back))?.checked_add_days(Days::new(weeks * 7))
     }
 
-    /// The next such day. After "by", today counts; after "next", it is in the next calendar week.
+    /// The next occurrence of a weekday. After "by", today counts; after "next" in English, it is in the next calendar week.
     fn weekday(&self, at: usize) -> Option<Value> {
         let word = self.word(at);
         let weekday = *self.lexicon.weekdays.get(word)?;
-        // Short forms such as "do" and "so" are days only next to a range or a time; "sun" and "sat" only before a
-        // number, at the end, or after a preposition of dates.
+        // Short forms such as "do" and "so" count as days only before a number.
         if word.len() <= 2 && !self.is_short_day(at) {
             return None;
         }
@@ -282,7 +281,7 @@ impl Reader<'_> {
         is_alone.then(|| date(self.on_day(number), at, at + 1 + dot))
     }
 
-    /// `14.3.`, `14/3/26`; in English only with a slash, and only if the order is clear.
+    /// Parses dates such as `14.3.` and `14/3/26`; in English only with a slash, and only if the order is clear.
     fn dotted(&self, at: usize) -> Option<(u32, u32, Option<i32>)> {
         let word = self.word(at);
         let is_slash = word.contains('/');
@@ -315,7 +314,7 @@ impl Reader<'_> {
         digits.parse().ok().filter(|day| is_day && (1..=31).contains(day))
     }
 
-    /// The date in the year of the message, or in the next one if that was more than 60 days ago.
+    /// The date in the given year; otherwise in the year of the message, or in the next one if that was more than 60 days ago.
     fn in_month(&self, day: u32, month: u32, year: Option<i32>) -> Option<NaiveDate> {
         if let Some(year) = year {
             return NaiveDate::from_ymd_opt(year, month, day);
@@ -401,7 +400,7 @@ impl Reader<'_> {
         Some(value)
     }
 
-    /// The sign before or the word behind a number.
+    /// Unit of a number: the sign before it, or the sign or word after it.
     fn unit(&self, at: usize) -> String {
         if matches!(self.before(at), "€" | "$" | "£" | "%") {
             return self.before(at).to_owned();
@@ -447,7 +446,7 @@ fn is_version(word: &str) -> bool {
     is_numeric && (word.starts_with('v') || (dots >= 2 && !is_grouped))
 }
 
-/// Digits without separators of thousands, with `.` before decimals.
+/// Digits without thousands separators, with `.` before decimals.
 fn number_key(digits: &str) -> String {
     let Some(at) = digits.rfind(['.', ',', '\'']) else {
         return digits.to_owned();
@@ -462,7 +461,7 @@ fn number_key(digits: &str) -> String {
     if decimals.is_empty() { whole } else { format!("{whole}.{decimals}") }
 }
 
-/// `1.5` as thousands: `1500`.
+/// Interprets a number as thousands: `1.5` becomes `1500`.
 fn shifted(key: &str) -> String {
     let (whole, decimals) = key.split_once('.').unwrap_or((key, ""));
     format!("{whole}{decimals:0<3}")

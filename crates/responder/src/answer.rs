@@ -17,7 +17,7 @@ pub struct Conversation {
     pub title: String,
     /// Lines that can be quoted: neither those that address an agent nor replies of the responder. Oldest first.
     pub material: Material,
-    /// Number of messages that were read, and of all messages.
+    /// Number of messages that were read, and the total number of messages.
     pub read: u64,
     pub total: u64,
 }
@@ -26,11 +26,11 @@ pub struct Conversation {
 pub struct Answer {
     question: Question,
     language: Language,
-    /// Set if nothing is to be searched.
+    /// The complete answer; `None` if a search is required.
     found: Option<Composed>,
     /// The answer if a search finds nothing.
     nothing: &'static str,
-    /// Lines after the answer.
+    /// Notes below the answer.
     notes: Vec<String>,
 }
 
@@ -84,7 +84,7 @@ fn nothing_of(intent: &Intent) -> &'static str {
 }
 
 impl Answer {
-    /// Checks whether other conversations are searched: this one does not contain the answer.
+    /// Checks whether other conversations must be searched because this one does not contain the answer.
     pub fn needs_search(&self) -> bool {
         self.found.is_none()
     }

@@ -1,4 +1,4 @@
-//! Recognizes the intent of a question, only from its words.
+//! Recognizes the intent of a question from its words alone.
 
 use chrono::{Days, NaiveDate};
 use openvibe_extract::{Language, Material, ValueKind, detect, values};
@@ -13,26 +13,26 @@ pub struct Question {
     pub is_admin: bool,
     /// Address of Settings › Model.
     pub settings_url: String,
-    /// The responder has not replied in this conversation.
+    /// `true` if the responder has not replied in this conversation yet.
     pub is_first: bool,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Intent {
-    /// A greeting, or what the responder can do.
+    /// A greeting, or a question about the responder's abilities.
     Help,
-    /// Writing, code, translation, arithmetic, or an opinion.
+    /// A request for writing, code, translation, arithmetic, or an opinion.
     NeedsModel,
     Decided,
     Open,
     Tasks,
-    /// Owners of a task.
+    /// A question about the owner of a task.
     Owner,
     When,
-    /// A number.
+    /// A question about a number.
     Amount,
     Version,
-    /// Statements of the person with this position.
+    /// A question about the statements of the person at this position in `Material::people`.
     Said(usize),
     Summary,
     Since(NaiveDate),
@@ -49,10 +49,10 @@ pub(crate) struct Asked {
 
 /// Maximum length of a message that only expresses thanks.
 const THANKS_BYTES_MAX: usize = 200;
-/// Maximum number of characters read of a question.
+/// Maximum number of characters read from a question.
 const QUESTION_CHARS_MAX: usize = 1_000;
 
-/// Checks whether a message only expresses thanks or agreement, so that a reaction is enough of a reply.
+/// Checks whether a message only expresses thanks or agreement, so that a reaction suffices as a reply.
 pub fn is_thanks(text: &str) -> bool {
     let is_emoji =
         |c: char| matches!(c, '👍' | '🙏' | '❤' | '🎉' | '👏' | '😊' | '🙂' | '🏻'..='🏿');
@@ -97,7 +97,7 @@ pub(crate) fn asked_in(material: &Material, question: &Question) -> Asked {
     read(&question.text, &names, question.today)
 }
 
-/// `names` are the names and handles of the people in the conversation.
+/// Recognizes the intent of a text. `names` are the names and handles of each person in the conversation.
 pub(crate) fn read(text: &str, names: &[Vec<String>], today: NaiveDate) -> Asked {
     let text: String = text.chars().take(QUESTION_CHARS_MAX).collect();
     let text = text.as_str();
@@ -146,7 +146,7 @@ pub(crate) fn read(text: &str, names: &[Vec<String>], today: NaiveDate) -> Asked
 /// Removes greetings and thanks before a question; `None` if the text only greets or asks for help.
 fn without_opening(all: &str) -> Option<&str> {
     let mut plain = all;
-    // A greeting alone asks for help.
+    // A greeting alone counts as a request for help.
     let greets = phrases("hello").find_map(|phrase| after(plain, phrase));
     if greets.is_some_and(str::is_empty) || plain.is_empty() || is_help(plain) {
         return None;
@@ -165,7 +165,7 @@ fn is_help(plain: &str) -> bool {
     })
 }
 
-/// A question about what one of the people said, with the topic without their names.
+/// A question about what one of the people said; the topic excludes that person's names.
 fn said(plain: &str, names: &[Vec<String>]) -> Option<Asked> {
     phrases("said").find(|phrase| after(plain, phrase).is_some())?;
     let phrase = phrases("say").find(|phrase| contains(plain, phrase))?;
@@ -179,7 +179,7 @@ fn said(plain: &str, names: &[Vec<String>]) -> Option<Asked> {
     Some(Asked { intent: Intent::Said(at), topic })
 }
 
-/// The day in "since Monday", in the past.
+/// The past day in a phrase such as "since Monday".
 fn since(text: &str, plain: &str, today: NaiveDate) -> Option<NaiveDate> {
     phrases("since").find(|phrase| contains(plain, phrase))?;
     if phrases("yesterday").any(|phrase| contains(plain, phrase)) {
@@ -280,7 +280,7 @@ mod tests {
             ),
         ] {
             for text in texts {
-                // A translation that starts with the material is not an order to translate.
+                // Skipped: the object comes before the verb, so the text is not recognized as a request to translate.
                 if text.starts_with("Kannst du das") {
                     continue;
                 }

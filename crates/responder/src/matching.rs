@@ -10,12 +10,12 @@ use crate::{
     words::{is_question, phrases},
 };
 
-/// Share of the words of a question that a statement and its context contain, in tenths.
+/// Minimum share of the words of a question that a statement and its context must contain, in tenths.
 const SHARE: usize = 6;
-/// Share for a statement with a value of the requested kind, in tenths.
+/// Minimum share for a statement with a value of the requested kind, in tenths.
 const SHARE_WITH_VALUE: usize = 5;
 
-/// Maximum number of sentences read of a message.
+/// Maximum number of sentences read from a message.
 pub(crate) const SENTENCES_MAX: usize = 40;
 
 /// Topic of a question in a conversation.
@@ -122,7 +122,7 @@ impl Topic {
     }
 }
 
-/// Longest quote in characters.
+/// Maximum length of a quote in characters.
 const QUOTE_CHARS_MAX: usize = 240;
 
 /// A text as one line of a quotation, shown as typed: mentions and Markdown in it have no effect.

@@ -10,7 +10,7 @@ use crate::{
     words::{date, filled, is_question, normal},
 };
 
-/// Maximum number of quotes from other conversations.
+/// Maximum number of quoted replies, statements of one person, or entries from other conversations.
 pub(crate) const QUOTES_MAX: usize = 5;
 
 /// Entries under a heading.
@@ -32,7 +32,7 @@ pub(crate) struct Quote {
 pub(crate) struct Entry {
     /// Quotes in the order of their lines.
     pub(crate) quotes: Vec<Quote>,
-    /// A text without quotes, and its lines.
+    /// A text instead of quotes, and its source lines.
     pub(crate) told: Option<(String, Vec<usize>)>,
     /// Line of the question that it answers.
     pub(crate) asked_in: Option<usize>,
@@ -70,7 +70,7 @@ impl Entry {
         is_outdated_by(&self.text(), value)
     }
 
-    /// One line; `head` completes the name of the first author.
+    /// Renders the entry as one line; `head` expands the name of the first author.
     pub(crate) fn rendered(
         &self,
         material: &Material,
@@ -103,7 +103,7 @@ impl Entry {
     }
 }
 
-/// Checks whether a text has a value that was replaced.
+/// Checks whether a text contains the old value but not the new one.
 pub(crate) fn is_outdated_by(text: &str, value: &Superseded) -> bool {
     has_words(text, &value.old) && !has_words(text, &value.new)
 }
@@ -170,8 +170,8 @@ pub(crate) fn parts_of(
     parts.into_iter().zip(kept).filter(|(_, kept)| *kept).map(|(part, _)| part.quote).collect()
 }
 
-/// Splits quotes into one entry per statement, each after the question before it. `is_statement` is also true for
-/// questions that propose something.
+/// Splits quotes into one entry per statement, each with the question before it. `is_statement` is also true for questions that
+/// propose something.
 pub(crate) fn split(quotes: Vec<Quote>, is_statement: impl Fn(&Quote) -> bool) -> Vec<Entry> {
     let mut entries = Vec::new();
     let mut asked: Option<Quote> = None;

@@ -1,4 +1,4 @@
-//! Reads a conversation for a question.
+//! Finds the answers to a question in one conversation.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -15,9 +15,9 @@ use crate::{
     words::{is_question, language_of},
 };
 
-/// Number of people's lines after a question that can answer it.
+/// Number of lines by people after a question that can answer it.
 const REPLY_LINES: usize = 2;
-/// Content words of a statement that is clear without the question before it.
+/// Minimum number of content words in a statement that is clear without the question before it.
 const CLEAR_WORDS: usize = 3;
 /// Maximum number of answered questions in a summary.
 const ANSWERED_MAX: usize = 4;
@@ -25,21 +25,21 @@ const ANSWERED_MAX: usize = 4;
 const SUPERSEDED_MAX: usize = 50;
 /// Beginnings of texts that imitate the messages of a model request.
 const ROLES: [&str; 4] = ["assistant:", "developer:", "system:", "user:"];
-/// Statements quoted if there is nothing else to summarize.
+/// Maximum number of statements quoted if there is nothing else to summarize.
 const LAST_MAX: usize = 3;
 
-/// Relation of the conversation that is read to the one with the question.
+/// Relation between the conversation that is read and the one that contains the question.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Reach {
     Here,
-    /// Another conversation: entries must be about the whole topic.
+    /// Another conversation: sharing one word with the topic is not enough for an entry.
     Elsewhere,
 }
 
 /// Heading of open questions.
 const OPEN: &str = "open";
 
-/// A conversation that is read for a question.
+/// A conversation that is searched for the answer to a question.
 pub(crate) struct Read<'a> {
     material: &'a Material,
     reading: &'a Reading,
@@ -103,7 +103,8 @@ impl<'a> Read<'a> {
         texts.join(" ")
     }
 
-    /// Checks whether an entry is about the topic. Names in a question about a task are owners.
+    /// Checks whether an entry is about the topic. In other conversations and for questions about owners, one shared word is not
+    /// enough.
     fn is_about(&self, entry: &Entry, sources: &[usize]) -> bool {
         let own = entry.quotes.last().map_or_else(|| entry.text(), |last| last.text.clone());
         let context = self.texts(sources);
@@ -225,7 +226,7 @@ impl<'a> Read<'a> {
         }
     }
 
-    /// A summary of what was said from a day on.
+    /// A summary of what was said since a day.
     fn since(&self, day: NaiveDate) -> Vec<Section> {
         let Some(first) = self.material.lines.iter().position(|line| line.day >= day) else {
             return Vec::new();
@@ -327,7 +328,7 @@ impl<'a> Read<'a> {
         if self.topic.is_empty() {
             return Vec::new();
         }
-        // Entries by line, so that each is quoted once.
+        // Entries by line, so that each line is quoted once.
         let mut found: BTreeMap<usize, Entry> = BTreeMap::new();
         let mut answers: Vec<usize> = Vec::new();
         let decided = self.section("decided", &self.reading.outline().key_points).entries;
@@ -378,8 +379,8 @@ impl<'a> Read<'a> {
         found.take(QUOTES_MAX).collect()
     }
 
-    /// Removes values of the same kind and unit as in a later decision that covers as much of the topic, or in a later
-    /// statement that the next person agreed to.
+    /// Removes an entry if a later one has values of the same kinds and units, covers at least as much of the topic, and was a
+    /// decision, a correction, or agreed to by the next person.
     fn replace_values(&self, found: &mut BTreeMap<usize, Entry>) {
         let units =
             |at: usize, entry: &Entry| self.topic.units(&entry.text(), self.material.lines[at].day);
@@ -404,7 +405,7 @@ impl<'a> Read<'a> {
         });
     }
 
-    /// Statements that answer the question in a line: those about the same, otherwise the first one by another person.
+    /// The statement by another person that answers the question in a line, preferably one with a common word; at most one.
     fn answers_to(&self, question: usize, asked: &str) -> Vec<Quote> {
         let asker = &self.material.lines[question].speaker;
         let mut found: Vec<Quote> = Vec::new();
@@ -450,7 +451,7 @@ impl<'a> Read<'a> {
         self.superseded().iter().any(|value| at < value.line && is_outdated_by(text, value))
     }
 
-    /// Replaces statements with values that are no longer true by the corrections, and returns the lines of these.
+    /// Replaces statements that contain corrected values with the corrections, and returns the lines of the corrections.
     fn correct(&self, found: &mut BTreeMap<usize, Entry>) -> Vec<usize> {
         let mut corrections = Vec::new();
         let quoted = |at: usize| {
@@ -469,7 +470,7 @@ impl<'a> Read<'a> {
                 }
             }
         }
-        // A later correction of the same subject.
+        // Adds later corrections on the same subject.
         let words = |text: &str| content_words(text, self.language);
         let known: Vec<(usize, Vec<String>)> =
             found.iter().map(|(at, entry)| (*at, words(&entry.text()))).collect();

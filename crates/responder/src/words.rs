@@ -52,7 +52,7 @@ pub(crate) fn phrases(section: &str) -> impl Iterator<Item = &'static str> {
     lists.flatten().map(String::as_str)
 }
 
-/// Language of a question: the one with the longest phrases in it, otherwise that of its function words.
+/// Language of a question: the one whose phrases in the question have the greatest total length. On a tie, the language is detected.
 pub(crate) fn language_of(question: &str) -> Language {
     let plain = normal(question);
     let length = |words: &Words| -> usize {
@@ -94,7 +94,7 @@ pub(crate) fn date(day: NaiveDate, language: Language) -> String {
     day.format(text(language, "date")).to_string()
 }
 
-/// Checks whether a text contains the introduction in any language.
+/// Checks whether `said` contains the fixed text `name` in any language.
 pub fn says(name: &str, said: &str) -> bool {
     LANGUAGES.iter().any(|language| {
         let own = text(*language, name);

@@ -10,7 +10,7 @@ fn day(day: u32) -> NaiveDate {
     NaiveDate::from_ymd_opt(2026, 11, day).unwrap()
 }
 
-/// Lines of `NAME: text`; a line of `= 19` sets the day of November for those below.
+/// Parses lines of the form `NAME: text`; a line such as `= 19` sets the day in November for those below.
 fn talk(text: &str) -> Conversation {
     let mut material = Material::default();
     let mut at = day(19);

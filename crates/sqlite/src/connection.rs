@@ -57,7 +57,7 @@ impl SqliteConnection {
     /// Sets the maximum wait for locks of other connections.
     ///
     /// # Errors
-    /// If the engine rejects it.
+    /// Any error from the engine.
     pub fn set_busy_timeout(&mut self, timeout: Duration) -> Result<(), Error> {
         self.c.busy_timeout(timeout).map_err(sql_error)
     }
@@ -65,7 +65,7 @@ impl SqliteConnection {
     /// Rolls back the transaction, if there is one.
     ///
     /// # Errors
-    /// If the engine rejects it.
+    /// Any error from the engine.
     pub fn roll_back(&mut self) -> Result<(), Error> {
         if self.is_in_transaction() {
             self.run("rollback", Some(&SqliteArguments::default()))?;
@@ -73,12 +73,12 @@ impl SqliteConnection {
         Ok(())
     }
 
-    /// Calls `may_continue` each time the engine has executed this number of instructions, and interrupts the statement if
-    /// it returns false. The engine counts the instructions of a prepared statement over all of its runs, so the function
-    /// can also be called in a short run.
+    /// Calls `may_continue` each time the engine has executed this number of instructions, and interrupts the statement if it returns
+    /// false. The engine counts the instructions of a prepared statement over all of its runs, so the function can be called even
+    /// during a short run.
     ///
     /// # Errors
-    /// If the engine rejects it.
+    /// Any error from the engine.
     pub fn set_progress_handler(
         &mut self,
         instructions: i32,
@@ -90,7 +90,7 @@ impl SqliteConnection {
     /// Removes the progress handler.
     ///
     /// # Errors
-    /// If the engine rejects it.
+    /// Any error from the engine.
     pub fn remove_progress_handler(&mut self) -> Result<(), Error> {
         self.c.progress_handler(0, None::<fn() -> bool>).map_err(sql_error)
     }
@@ -118,7 +118,7 @@ impl SqliteConnection {
         Ok(self.c.changes())
     }
 
-    /// Passes each row of the result to `sink`. The row is reused for the next one.
+    /// Passes each row of the result to `sink`. The same `SqliteRow` is reused for every row.
     ///
     /// `is_kept` keeps the prepared statement for the next run.
     ///

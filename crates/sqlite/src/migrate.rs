@@ -74,7 +74,7 @@ impl SqliteConnection {
 
 impl Migrate for SqliteConnection {
     /// # Errors
-    /// `SQLite` has no schemas.
+    /// Always, because `SQLite` has no schemas.
     fn create_schema_if_not_exists<'e>(
         &'e mut self,
         schema: &'e str,
@@ -150,7 +150,7 @@ CREATE TABLE IF NOT EXISTS {table} (
     }
 
     /// # Errors
-    /// Migrations are never reverted.
+    /// Always, because migrations are never reverted.
     fn revert<'e>(
         &'e mut self,
         _table: &'e str,

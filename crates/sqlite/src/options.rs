@@ -118,7 +118,7 @@ impl SqliteConnectOptions {
         self.pragma("foreign_keys", if are_checked { "ON" } else { "OFF" })
     }
 
-    /// Sets a pragma when the connection is opened.
+    /// Adds a pragma that is set when the connection is opened.
     #[must_use]
     pub fn pragma(mut self, name: &'static str, value: &'static str) -> Self {
         self.pragmas.retain(|(known, _)| *known != name);

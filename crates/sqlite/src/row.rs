@@ -1,4 +1,4 @@
-//! Rows, which are copies: the engine overwrites its own with the next one.
+//! Rows. They are copies, because the engine overwrites its own row with the next one.
 
 use std::{
     fmt,
@@ -36,7 +36,7 @@ impl Column for SqliteColumn {
         &self.name
     }
 
-    /// Always `Null`: the type of a value is that of the value itself, not of its column.
+    /// Always `Null`: each value has its own type, regardless of its column.
     fn type_info(&self) -> &SqliteTypeInfo {
         &SqliteTypeInfo::Null
     }

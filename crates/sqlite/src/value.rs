@@ -7,7 +7,7 @@ use sqlx_core::type_info::TypeInfo;
 
 use crate::Sqlite;
 
-/// Type of a value. `SQLite` knows only the first five; the others tell the types of parameters apart.
+/// Type of a value. `SQLite` itself has only the first five; the others distinguish types of parameters.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SqliteTypeInfo {
     Null,
@@ -87,7 +87,7 @@ pub enum SqliteValue {
     Null,
     Integer(i64),
     Real(f64),
-    /// Mostly UTF-8, but the engine does not check it.
+    /// Usually UTF-8, but the engine does not check this.
     Text(Vec<u8>),
     Blob(Vec<u8>),
 }

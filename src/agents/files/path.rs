@@ -37,7 +37,7 @@ impl FilePath {
                 "this file belongs to a user, not to an agent",
             ));
         }
-        // On a case-insensitive file system, of two names that differ only in case, one would be lost.
+        // On a case-insensitive file system, one of two names that differ only in case would be lost.
         let known = [SOUL, IDENTITY, MEMORY, HEARTBEAT, SHARED[0], SHARED[1]];
         if known
             .iter()

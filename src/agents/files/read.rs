@@ -82,7 +82,7 @@ pub async fn read(
     Err(AgentError::FileNotFound(path.as_str().to_owned()))
 }
 
-/// Returns an earlier version of a file. For a part of the profile, the version is that of the agent.
+/// Returns an earlier version of a file. For a file that is part of the profile, `version` is a version of the agent.
 ///
 /// # Errors
 /// `NotFound`, `VersionNotFound`, or an error from `Actor::require`.

@@ -203,7 +203,7 @@ pub(super) async fn write_row(
     Ok(stored.and_then(|row| shown(row, source)))
 }
 
-/// Takes AGENTS.md and TOOLS.md, which are part of a new agent's profile, out of `files`.
+/// Removes AGENTS.md and TOOLS.md from `files` and returns them, because they are part of a new agent's profile.
 pub(in crate::agents) fn take_instructions(
     files: &mut BTreeMap<String, String>,
 ) -> Result<BTreeMap<String, String>, AgentError> {

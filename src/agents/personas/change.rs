@@ -95,7 +95,7 @@ async fn insert(
 /// Replaces a persona except for its status: omitted fields become blank.
 ///
 /// # Errors
-/// `PersonaNotFound`, `PersonaStale`, or as for `create_persona`.
+/// `PersonaNotFound`, `PersonaStale`, or an error from `create_persona`.
 pub async fn put_persona(
     c: &mut Conn,
     actor: &Actor<'_>,
@@ -110,7 +110,7 @@ pub async fn put_persona(
 }
 
 /// # Errors
-/// `PersonaNotFound`, `PersonaStale`, `Invalid`, also if a blank text is approved, or as for `create_persona`.
+/// `PersonaNotFound`, `PersonaStale`, `Invalid` (also if a blank text is approved), or an error from `create_persona`.
 pub async fn patch_persona(
     c: &mut Conn,
     actor: &Actor<'_>,
@@ -128,7 +128,7 @@ pub async fn patch_persona(
 /// Restores an earlier version as a new one with the status `refined`; the name is unchanged.
 ///
 /// # Errors
-/// `PersonaNotFound`, `PersonaVersionNotFound`, `PersonaStale`, or as for `create_persona`.
+/// `PersonaNotFound`, `PersonaVersionNotFound`, `PersonaStale`, or an error from `create_persona`.
 pub async fn rollback_persona(
     c: &mut Conn,
     actor: &Actor<'_>,

@@ -72,7 +72,7 @@ impl PersonaContent {
         ]
     }
 
-    /// Checks whether both have the same texts of the kind that an approval covers.
+    /// Checks whether all texts that an approval covers are the same in both.
     pub(super) fn has_texts_of(&self, other: &Self) -> bool {
         let mut sections = self.sections().into_iter().zip(other.sections());
         self.compressed == other.compressed
@@ -135,7 +135,7 @@ impl From<Row> for Persona {
     }
 }
 
-/// Selects personas as `p`; the argument continues the query. Follows at most three levels of bases.
+/// Selects personas as `p`; the argument continues the query. Counts agents that use a persona directly or through at most two bases.
 macro_rules! persona_sql {
     ($tail:literal) => {
         concat!(
@@ -157,7 +157,7 @@ pub struct Filter {
     pub status: Option<PipelineStatus>,
 }
 
-/// Lists personas between two IDs, in order of creation; `before` returns the last ones before that ID.
+/// Lists personas between two IDs, in order of creation. With `before`, returns the last ones before that ID.
 ///
 /// # Errors
 /// Only database errors.
@@ -253,7 +253,7 @@ pub struct NamedPersona {
     pub is_sent: bool,
 }
 
-/// The persona in the form in which an agent's response contains it.
+/// Returns the persona as it appears in an agent's response.
 ///
 /// # Errors
 /// Only database errors.

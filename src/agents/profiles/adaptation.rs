@@ -49,7 +49,7 @@ text_enum! {
 }
 
 text_enum! {
-    /// Reflection of the server for an event.
+    /// Reflection that the server runs for an event.
     pub enum SentimentPreset {
         FrustrationRecovery = "frustration_recovery",
         ConfusionClarification = "confusion_clarification",
@@ -73,9 +73,9 @@ impl SentimentPreset {
 }
 
 text_enum! {
-    /// Event of a conversation with a person.
+    /// Event in a conversation with a person.
     pub enum AdaptationEvent {
-        /// At least 2 of the person's last 10 replies failed.
+        /// At least 2 of the last 10 replies to the person failed.
         ErrorThresholdExceeded = "error_threshold_exceeded",
         UserFrustrated = "user_frustrated",
         UserConfused = "user_confused",

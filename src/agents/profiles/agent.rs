@@ -191,7 +191,7 @@ pub struct AgentSummary {
     pub wanted_model: Option<String>,
     /// False for an agent that only serves as a base.
     pub mentionable: bool,
-    /// True if the agent, with its bases, adapts to people who allow it, where the workspace allows it.
+    /// True if the agent, with its bases, is set to adapt to people who allow it. The workspace can forbid this.
     pub adapts: bool,
     pub is_default: bool,
     pub is_system: bool,
@@ -292,7 +292,7 @@ pub(in crate::agents) struct Row {
     /// Name and status of the persona that the agent itself sets.
     pub(super) persona_name: Option<String>,
     pub(super) persona_status: Option<PipelineStatus>,
-    /// Registered tools; read separately, only for agents that are returned complete.
+    /// Registered tools; loaded separately, and only for complete agents.
     #[sqlx(skip)]
     pub(super) servers: NamedTools,
 }
@@ -395,7 +395,7 @@ pub(in crate::agents) fn shown_role(is_default: bool, stored: Option<AgentRole>)
 }
 
 impl Agent {
-    /// Marks tools that run code as available. The database does not contain whether the operator configured a runner.
+    /// Marks tools that run code as available. The database does not record whether the operator configured a runner.
     pub fn permit_code(&mut self) {
         for shown in &mut self.tools {
             if shown.unavailable_because == Some(UnavailableBecause::NoRunner) {

@@ -103,7 +103,7 @@ impl People {
     }
 }
 
-/// The previous state of an agent, for members who can no longer see the agent.
+/// The previous state of an agent, sent to members who can no longer see it.
 pub(super) struct Before<'a> {
     pub(super) agent: &'a Agent,
     pub(super) access: Option<&'a AccessControl>,

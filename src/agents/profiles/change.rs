@@ -297,7 +297,7 @@ fn check_role(
     Ok(becomes_default)
 }
 
-/// Records a new version, and a new status.
+/// Records a new version and a changed status in the audit log.
 async fn audit_change(
     c: &mut Conn,
     actor: &Actor<'_>,
@@ -323,8 +323,8 @@ async fn audit_change(
     Ok(())
 }
 
-/// `previous` is the profile used to detect whether the identity text or the fields have changed; `None` for an
-/// entirely new profile.
+/// Applies the parts of a form to an agent. `previous` is the profile used to detect whether the identity text or the fields have
+/// changed; `None` for an entirely new profile.
 async fn apply(
     c: &mut Conn,
     actor: &Actor<'_>,
@@ -542,9 +542,8 @@ async fn free_name(c: &mut Conn, actor: &Actor<'_>, name: &str) -> Result<String
     Err(AgentError::NameTaken(format!("{stem}-copy")))
 }
 
-/// Restores the profile of an earlier version as a new version, without a persona, a preset, and registered tools that were
-/// deleted since; the name and status are unchanged. A deleted sandbox policy is an error: without it, code would have no
-/// limits.
+/// Restores the profile of an earlier version as a new version, without any persona, preset, or registered tool that was deleted
+/// since; the name and status are unchanged. A deleted sandbox policy is an error: without it, code would have no limits.
 ///
 /// # Errors
 /// `NotFound`, `VersionNotFound`, `Stale`, an error about an object that the old profile refers to, or an error from

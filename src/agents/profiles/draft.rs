@@ -22,11 +22,10 @@ pub enum TrialProfile {
     Version(i64),
 }
 
-/// Resolves a profile as if it were saved, without storing anything. A draft gets the number of the current
-/// version.
+/// Resolves a profile as if it were saved, without storing anything. A draft gets the number of the current version.
 ///
 /// # Errors
-/// `NotFound`, `VersionNotFound`, those of changing the agent's profile, or an error from `Actor::require`.
+/// `NotFound`, `VersionNotFound`, an error from changing the agent's profile, or an error from `Actor::require`.
 pub async fn resolve_trial(
     c: &mut Conn,
     actor: &Actor<'_>,

@@ -233,7 +233,7 @@ pub async fn is_invocable_by(c: &mut Conn, id: AgentId, user: UserId) -> Result<
     }))
 }
 
-/// An agent that a person can invoke, as listed for the choice of an agent.
+/// An agent that a person can invoke, as offered for selection.
 #[derive(Debug, Clone)]
 pub struct ListedAgent {
     pub id: AgentId,

@@ -1,8 +1,8 @@
 //! Brings agents up to date with their bases, personas, and presets: in the background, and before they are invoked.
 //!
-//! As after a change to a base (`refresh`), the approval of a persona creates a version of every agent that uses it: for the
-//! first few agents in the transaction of the approval, for the others later. Agents that inherit from them are refreshed as
-//! after any other change.
+//! Like a change to a base (`refresh`), the approval of a persona creates a version of every agent that uses it: for the first few
+//! agents in the transaction of the approval, for the others later. Agents that inherit from them are refreshed as after any other
+//! change.
 
 use super::{
     Profile,
@@ -80,8 +80,8 @@ pub(in crate::agents) async fn follow_persona(
     Ok(refresh::advance(c, workspace, &mut None).await?)
 }
 
-/// Maximum size of the next versions of the agents after this one that use a persona, and of the agents that inherit from
-/// them. Each version stores the text twice, as written and merged.
+/// Maximum total size of the next versions of all agents after this one that use a persona, and of the agents that inherit from them.
+/// Each version stores the text twice, as written and merged.
 async fn bytes_after(
     c: &mut Conn,
     persona: PersonaId,

@@ -640,7 +640,7 @@ async fn is_known(c: &mut Conn, workspace: WorkspaceId, preset: &str) -> Result<
     Ok(profiles.content.preset(preset).is_some())
 }
 
-/// Unsets the persona and `prompting.profile`, and removes registered tools, that were deleted after the profile was stored.
+/// Unsets the persona and `prompting.profile`, and removes registered tools, if they were deleted after the profile was stored.
 pub(super) async fn unset_deleted(
     c: &mut Conn,
     workspace: WorkspaceId,

@@ -189,11 +189,11 @@ pub(super) async fn resolve(
     })
 }
 
-/// Returns the base's part, the merged profile, and the bases of a profile that is not stored. `own` is the agent
-/// that the profile would change.
+/// Returns the base's part, the merged profile, and the bases of a profile that is not stored. `own` is the agent that the profile
+/// would change.
 ///
 /// # Errors
-/// As for `resolve`.
+/// Same as `resolve`.
 pub(in crate::agents) async fn resolve_draft(
     c: &mut Conn,
     workspace: WorkspaceId,

@@ -52,8 +52,8 @@ pub struct Agency {
 }
 
 impl Agency {
-    /// Lists that are included in the prompt, with their headings, in order. `delegation_rules` is only for agents that
-    /// delegate.
+    /// Lists that are included in every agent's prompt, with their headings, in order. Excludes `delegation_rules`, which is only for
+    /// agents that delegate.
     pub fn lists(&self) -> [(&'static str, &[String]); 3] {
         [
             ("Responsibilities", &self.responsibilities),

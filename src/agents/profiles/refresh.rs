@@ -25,8 +25,8 @@ use crate::{
 
 /// Maximum number of agents refreshed in one transaction.
 const CHILDREN_AT_ONCE: usize = 20;
-/// Size of the profiles after which a transaction refreshes no further agent. Other writes wait for about 6 ms then: reading,
-/// merging, and storing an agent of 250 KB takes 2.5 ms.
+/// Total profile size after which a transaction refreshes no more agents. Other writes then wait for about 6 ms: reading, merging,
+/// and storing an agent of 250 KB takes 2.5 ms.
 const BYTES_AT_ONCE: i64 = 512 * 1024;
 /// Position before the first child.
 pub(super) const FIRST: AgentId = AgentId(uuid::Uuid::nil());
@@ -56,12 +56,13 @@ impl Batch {
         self.agents == 0 || self.bytes <= 0
     }
 
-    /// Maximum length of the list for `take`.
+    /// Maximum length of the list that is passed to `take`.
     pub(super) fn limit(&self) -> i64 {
         i64::try_from(self.agents).unwrap_or(i64::MAX)
     }
 
-    /// Takes the first agents of a list in the order of their IDs, each with the size of its profile, at least one of them.
+    /// Takes agents from the beginning of a list until the batch is full, and at least one unless it is already full. The list is
+    /// ordered by ID and contains the sizes of the profiles.
     pub(super) fn take(&mut self, found: &[(AgentId, i64)]) -> Page {
         let limit = self.agents;
         let mut agents = Vec::new();
@@ -320,7 +321,7 @@ async fn set_position(
     last: AgentId,
     parent: &Parent,
 ) -> Result<(), DbError> {
-    // Without a reservation, the children's profiles do not change.
+    // A refresh without a reservation does not change the children's profiles.
     let reserved_bytes = if refresh.reserved_bytes == 0 {
         0
     } else {

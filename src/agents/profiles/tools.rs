@@ -208,9 +208,9 @@ text_enum! {
     pub enum UnavailableBecause {
         /// Only clients of `/v1/responses` run the tool.
         ClientOnly = "client_only",
-        /// The operator configured no server that runs code.
+        /// The operator has not configured a code runner.
         NoRunner = "no_runner",
-        /// The tool refers to no server in the registry.
+        /// The tool does not refer to a server in the registry.
         NotRegistered = "not_registered",
         /// The workspace does not allow this type.
         NotAllowed = "not_allowed",

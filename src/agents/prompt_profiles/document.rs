@@ -62,8 +62,8 @@ pub struct PromptRouting {
     pub review_every_n_turns: i64,
     /// True if rules are also evaluated after messages are summarized.
     pub force_review_on_compaction: bool,
-    /// Preset by prefix of the mode: `thread:NAME`, `direct:NAME`, or `fork:NAME`, with the agent's name. The longest match wins.
-    /// At most 100.
+    /// Preset by a part of the mode: `thread:NAME`, `direct:NAME`, or `fork:NAME`, with the agent's name. The longest match wins. At
+    /// most 100.
     pub default_preset_by_mode: BTreeMap<String, String>,
 }
 

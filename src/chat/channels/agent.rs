@@ -21,8 +21,8 @@ use crate::{
 pub const DAILY_REPLIES: i64 = 100;
 const DAILY_MAX: i64 = 10_000;
 
-/// Maximum number of threads announced when their bindings start or stop being valid: the most recent ones. Clients reload the
-/// others when they open them.
+/// Maximum number of threads announced when their bindings become valid or invalid. The most recently active ones are announced;
+/// clients reload the others when they open them.
 const ANNOUNCED_MAX: i64 = 100;
 
 /// # Errors
@@ -48,8 +48,8 @@ pub(in crate::chat) async fn find_agent(
     Ok(get_channel(c, access.channel).await?.agent)
 }
 
-/// Sets or removes the agent of a channel. Announces threads whose bindings by the channel start or stop being valid; the caller
-/// must announce the channel.
+/// Sets or removes the agent of a channel. Announces the threads that the channel has bound if these bindings become valid or
+/// invalid; the caller must announce the channel.
 ///
 /// # Errors
 /// `Invalid` for a direct channel, `NoSuchAgent` if a new agent cannot be invoked, or any error of `Actor::require`.
@@ -96,7 +96,7 @@ pub(super) async fn set_agent(
     Ok(())
 }
 
-/// Appends `thread.updated` for the newest threads that the channel has bound.
+/// Appends `thread.updated` for the most recently active threads that the channel has bound.
 async fn announce_bound(c: &mut Conn, access: &ChannelAccess<'_>) -> Result<(), ChatError> {
     let threads: Vec<(ThreadId,)> = c
         .q("select t.id from threads t join bindings b on b.conversation_id = t.id and b.is_bound and b.bound_by = $2 \

@@ -34,7 +34,7 @@ pub struct NewChannel {
     pub members: Vec<UserId>,
 }
 
-/// Inserts a channel with its members. Returns `None` if the name or the set of people is taken.
+/// Inserts a channel with its members. Returns `None` if the name is taken, or if a direct channel with these participants exists.
 /// Appends no event.
 pub(in crate::chat) async fn insert(
     c: &mut Conn,

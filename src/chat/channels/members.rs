@@ -155,7 +155,7 @@ pub async fn add_member(
     Ok(member)
 }
 
-/// Removes a member from a channel. Allowed for its creator, for admins, and for the member.
+/// Removes a member from a channel. Allowed for the channel's creator, for admins, and for the member being removed.
 ///
 /// # Errors
 /// `ChannelNotFound`, `MemberNotFound`, `DirectIsFixed`, or any error of `Actor::require`.

@@ -149,7 +149,7 @@ pub async fn list_mine(
     Ok(rows.into_iter().map(|row| mine(row, &counts)).collect())
 }
 
-/// Adds member counts to one page of `list_mine`: consecutive channels, oldest first.
+/// Adds member counts to one page of `list_mine`, which must contain consecutive channels, oldest first.
 pub async fn with_member_counts(
     c: &mut Conn,
     workspace: WorkspaceId,

@@ -1,4 +1,4 @@
-//! Complete messages that agents post: replies of schedules and texts of runs. They never invoke an agent.
+//! Complete messages that agents post: scheduled replies and texts of runs. They never invoke an agent.
 
 use super::insert::{NewMessage, insert_message};
 use crate::{
@@ -28,7 +28,7 @@ pub struct AgentPost<'a> {
     pub thread: ThreadId,
     /// True if the message is the first one of the thread.
     pub starts_thread: bool,
-    /// Deep dive of the thread.
+    /// The fork in which the message is posted; `None` for the main line.
     pub fork: Option<ForkId>,
     pub agent: AgentId,
     /// The person for whom the message is posted.
@@ -37,8 +37,8 @@ pub struct AgentPost<'a> {
     pub metadata: MessageMetadata,
 }
 
-/// Posts a message in the main line of a thread, in a deep dive, or in a new thread. The caller must have checked that the
-/// requester can post there.
+/// Posts a message in the main line of a thread, in a fork, or in a new thread. The caller must have checked that the requester can
+/// post there.
 ///
 /// # Errors
 /// Only database errors.

@@ -72,7 +72,7 @@ pub(super) async fn with_later(
     Ok(format!("{notice} {}", not_asked_text(&failed, &names)))
 }
 
-/// Finds the reason why an agent cannot start working for a task, which is a link of a chain, or the task that delegates to
+/// Returns the reason why an agent cannot start. `of` is the link of a chain that the agent would run, or the task that delegates to
 /// the agent.
 pub async fn start_obstacle(
     c: &mut Conn,

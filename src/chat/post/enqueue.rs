@@ -20,7 +20,7 @@ use crate::{
     },
 };
 
-/// Text of the notice for a task that does not fit into the queue. `later` are the agents of later links, which are canceled.
+/// Text of the notice for a task that does not fit into the queue. `later` contains the agents of later links, which are canceled.
 pub async fn queue_full(
     c: &mut Conn,
     agent: AgentId,
@@ -34,8 +34,8 @@ pub async fn queue_full(
     })
 }
 
-/// Inserts a task and announces it under `seq`. If the queue is full, posts a notice in the
-/// conversation. Returns `None` if the task was already retried.
+/// Inserts a task and announces it under `seq`. If the queue is full, posts a notice in the conversation. Returns `None` if `new`
+/// retries a task that was already retried.
 pub async fn enqueue(
     c: &mut Conn,
     seq: i64,

@@ -165,8 +165,8 @@ async fn count_and_announce(
     log::append(c, new.workspace, event).await
 }
 
-/// People who are notified of the message as a mention. Messages in forks, and messages by agents,
-/// mention nobody.
+/// People who are notified of the message as a mention. Only messages outside forks notify people: those whom a person's message
+/// mentions, and those in `notify_user_ids`.
 fn notified(new: &NewMessage) -> Vec<UserId> {
     if new.fork.is_some() {
         return Vec::new();

@@ -43,8 +43,8 @@ pub(super) fn links<'a>(
         .collect()
 }
 
-/// Replaces the texts of the links of an edited message. A link whose agent is no longer mentioned in its place gets the
-/// whole text.
+/// Replaces the texts of the links of an edited message. A link gets the whole text if another agent is now mentioned at its
+/// position, or if the number of links has changed.
 pub(in crate::chat) async fn edit_links(
     c: &mut Conn,
     message: &Message,

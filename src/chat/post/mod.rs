@@ -151,7 +151,7 @@ pub async fn claim_client_id(
 /// Returns the object that was created under this client ID.
 ///
 /// # Errors
-/// `ClientIdReused` if it was created elsewhere; `Db`.
+/// `ClientIdReused` if it was created in another conversation, or a database error.
 pub async fn find_client_id(
     c: &mut Conn,
     actor: &Actor<'_>,
@@ -171,7 +171,7 @@ pub async fn find_client_id(
     }
 }
 
-/// Returns the first response to a resent request.
+/// Reconstructs the original response for a resent request.
 async fn stored(c: &mut Conn, id: Uuid, with_thread: bool) -> Result<Posted, ChatError> {
     let message = get_message(c, MessageId(id)).await?;
     let tasks = queue::tasks_of_message(c, message.id).await?;
@@ -221,10 +221,10 @@ struct AgentNotice {
     agent: AgentId,
 }
 
-/// Selects the agents that a message invokes: the mentioned ones, or otherwise the bound agent or the agent for root messages. A
-/// message in a thread that mentions only people invokes nobody. If the bound agent is turned off, the default agent replies and
-/// one notice announces it. If the bound agent was archived or deleted, the conversation is rebound to the default agent, also
-/// with a notice. An agent that the channel has bound is not replaced.
+/// Selects the agents that a message invokes: the mentioned agents if there are any, otherwise the bound agent, or the root agent of
+/// the draft if none is bound. A message in a thread that mentions only people invokes nobody. If the bound agent is turned off, the
+/// default agent replies and one notice announces it. If the bound agent was archived or deleted, the conversation is rebound to the
+/// default agent, also with a notice. An agent that the channel has bound is not replaced.
 async fn asked(
     c: &mut Conn,
     draft: &PostDraft<'_>,
@@ -442,7 +442,7 @@ struct PostDraft<'a> {
 }
 
 impl PostDraft<'_> {
-    /// Checks whether the channel's mode turns an agent off for this post. Deep dives keep their agents.
+    /// Checks whether the mode of the channel agent prevents an agent from replying to this post. The mode does not apply in forks.
     fn is_silenced(&self, agent: AgentId) -> bool {
         let silenced = self.channel_agent.and_then(ChannelAgent::silenced);
         self.access.fork.is_none() && silenced == Some(agent)
@@ -626,7 +626,8 @@ pub async fn post_goal(
     Ok(message)
 }
 
-/// Inserts the message and a task for each invoked agent, and appends their events. Announces `new_thread` first.
+/// Inserts the message and a task for each invoked agent, and appends their events. If the post starts a thread, announces
+/// `new_thread` first.
 async fn commit_post(
     c: &mut Conn,
     draft: PostDraft<'_>,

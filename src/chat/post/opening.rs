@@ -26,8 +26,8 @@ use crate::{
 #[derive(Debug, Clone)]
 pub struct NewThread {
     pub title: Option<String>,
-    /// Agent that replies to messages without mentions. `Some(None)` is no agent; `None` inherits
-    /// the agent of `from` or of the channel.
+    /// Agent that replies to messages without mentions. `Some(None)` means no agent; `None` inherits the agent of `from` or of the
+    /// channel.
     pub agent: Option<Option<AgentId>>,
     /// Thread from which the new one is opened and whose agent it inherits.
     pub from: Option<ThreadId>,
@@ -39,9 +39,9 @@ pub struct NewThread {
 struct Opening {
     agent: Option<InvocableAgent>,
     bound_by: BoundBy,
-    /// Replies to the first message without being bound.
+    /// Agent that replies to the first message without being bound.
     root_agent: Option<InvocableAgent>,
-    /// Announces that the default agent replaces the inherited one.
+    /// Text of the notice that the default agent replaces the inherited one.
     notice: Option<String>,
 }
 
@@ -122,7 +122,7 @@ async fn opening_agent(
     })
 }
 
-/// The opening that the mode of the channel's agent specifies, if the agent is active and the actor can invoke it.
+/// Returns the opening that the mode of the channel's agent specifies, if the agent is active and the actor can invoke it.
 async fn channel_opening(
     c: &mut Conn,
     actor: &Actor<'_>,

@@ -28,8 +28,7 @@ text_enum! {
         Mentions = "mentions",
         /// Mentions, and the first message of each thread if it mentions nobody.
         Roots = "roots",
-        /// As for `roots`, and every message without a mention in threads that were started in this
-        /// mode.
+        /// Like `roots`, plus every message without a mention in threads that were started in this mode.
         All = "all",
     }
 }

@@ -87,7 +87,7 @@ impl Reaction {
     }
 }
 
-/// Source of a quotation that a reply cites as `[n]`.
+/// A message that a reply cites as `[n]`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct MessageSource {
     pub n: usize,
@@ -134,8 +134,8 @@ pub struct MessageMetadata {
     /// Messages that the reply cites, in the order of `n`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub sources: Vec<MessageSource>,
-    /// Number of removed citations: unknown, deleted, or hidden messages, and those that do not support their sentence;
-    /// omitted if 0.
+    /// Number of removed citations: those of unknown, deleted, or hidden messages, and those that do not support the sentence that
+    /// cites them; omitted if 0.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     pub sources_removed: Option<i64>,

@@ -32,10 +32,10 @@ text_enum! {
 }
 
 text_enum! {
-    /// Switch for the memory of a thread and its deep dives.
+    /// Memory setting of a thread and its forks.
     pub enum ThreadMemory {
         On = "on",
-        /// No memories are used in the thread, and its own memories are not used anywhere.
+        /// Agents use no memory in the thread, and entries from the thread are not used anywhere.
         Off = "off",
     }
 }
@@ -65,10 +65,10 @@ pub struct Thread {
     pub auto_reply: bool,
     #[schema(inline)]
     pub memory: ThreadMemory,
-    /// Reply styles of agents; an agent without one has none.
+    /// Reply styles of the agents in this thread. Agents that are not listed have none.
     pub presets: Vec<ConversationPreset>,
     pub root_message_id: MessageId,
-    /// Messages after the first, without notices.
+    /// Number of messages after the first, excluding notices.
     pub reply_count: i64,
     pub participants: Vec<Participant>,
     pub last_activity_at: Timestamp,
@@ -127,7 +127,7 @@ text_enum! {
     /// Origin of a binding.
     pub enum BoundBy {
         Person = "person",
-        /// The agent of the channel, whose replies are limited per day.
+        /// The mode of the channel's agent; replies without a mention are limited per day.
         Channel = "channel",
     }
 }

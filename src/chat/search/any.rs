@@ -1,12 +1,13 @@
 //! Messages that contain any of the given words, best first.
 //!
-//! The rarer a word, the more it counts: BM25 as if every text had average length and contained the word once, because length
-//! normalization ranked answers below short messages. For a common word, the newest messages are considered, then older ones that
-//! also contain one or two of the other words, so that an old message with only common words is found too. An answer often lacks
-//! the words of its question. Therefore half of the score of the better direct neighbor and a quarter of that of the better next
-//! one are added to a message, and matching neighbors of the best messages are ranked as well. A message also scores higher if
-//! its thread contains more of the words. A thread is ranked by its best message and by the words that it contains.
-//! `scripts/bench-locomo.py` measures both rankings.
+//! The rarer a word, the more it counts. BM25 is computed as if every text had average length and contained the word once, because
+//! length normalization ranked answers below short messages. For a common word, the newest messages are considered, then older ones
+//! that also contain one or two of the other words, so that an old message with only common words is found too.
+//!
+//! An answer often lacks the words of its question. Therefore, a message also gets half of the score of the better one of its two
+//! direct neighbors, and a quarter of the score of the better one of the next two. Matching neighbors of the best messages are ranked
+//! as well. A message also scores higher if its thread contains more of the words. A thread is ranked by its best message and by the
+//! words that it contains. `scripts/bench-locomo.py` measures both rankings.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 
@@ -28,8 +29,8 @@ use crate::{
     time::Timestamp,
 };
 
-/// Maximum number of messages considered for each word: of the newest ones, of older ones with one other word, and of older ones
-/// with two.
+/// Maximum number of messages considered for each word in each of three steps: the newest messages, older ones with one other word,
+/// and older ones with two.
 const FOUND_MAX: i64 = 500;
 /// Maximum number of other words that old messages with a common word must also contain. One is not enough, because a name often
 /// consists of two words.
@@ -42,13 +43,14 @@ const NEIGHBOR_WEIGHTS: [f64; 2] = [0.5, 0.25];
 const THREAD_WEIGHT: f64 = 0.2;
 /// Age in days at which the score of a message is halved.
 const HALF_LIFE_DAYS: f64 = 90.0;
-/// Number of people and agents whose names are compared with the words.
+/// Maximum number of people and agents whose names are compared with the words.
 const NAMES_MAX: i64 = 2_000;
 
 /// A word that occurs in a smaller fraction of the texts is a sufficient match by itself.
 const RARE_SHARE: f64 = 0.01;
 /// A word in at most this many messages of a conversation is also a sufficient match, if these are at most 5 % of its messages.
-/// `RARE_SHARE` alone would be too strict: 1 % of a few hundred messages is less than a discussion of one topic has.
+/// `RARE_SHARE` alone would be too strict: in a conversation of a few hundred messages, a discussion of one topic has more messages
+/// than 1 %.
 const RARE_MESSAGES_MAX: i64 = 5;
 const RARE_MESSAGES_PART: i64 = 20;
 /// Maximum number of messages counted to determine the fraction for `RARE_SHARE`.
@@ -65,18 +67,18 @@ pub(super) struct Ranked {
 /// A word that is searched for.
 struct Wanted {
     word: Stemmed,
-    /// Factor by which the weight for rarity is multiplied.
+    /// Factor by which the word's rarity is multiplied.
     weight: f64,
 }
 
-/// The best messages, and an upper bound for sequence numbers with which a later call ranks the same messages.
+/// The best messages, and an exclusive upper bound of sequence numbers. A later call with this bound ranks the same messages.
 #[derive(Debug)]
 pub(super) struct Ranking {
     pub(super) best: Vec<Ranked>,
     pub(super) below: i64,
 }
 
-/// A word with its weight, and the numbers of the messages that contain it or whose author has this name, newest first.
+/// The weight of a word, and the sequence numbers of the messages that contain it or whose author has this name, newest first.
 struct Hits {
     weight: f64,
     seqs: Vec<i64>,
@@ -84,13 +86,13 @@ struct Hits {
 
 /// Messages that are searched.
 enum Searched<'a> {
-    /// Those in a scope that also match a condition, with those that were found.
+    /// Messages in a scope that also match a condition; `found` collects the matches.
     Readable {
         scope: &'a Scope,
         what: &'a Match,
         found: HashMap<i64, Found>,
     },
-    /// Those of a conversation. Their rows, and with them the access, are read when only the best ones are left.
+    /// Messages of a conversation. Their rows are read, and access is checked, only for the best ones.
     Conversation(&'a ConversationScope),
 }
 
@@ -174,7 +176,7 @@ pub struct OldPart {
     /// Person who can read the conversation.
     pub reader: UserId,
     pub conversation: Conversation,
-    /// Only messages before this seq.
+    /// Only messages before this sequence number.
     pub below: i64,
 }
 
@@ -182,12 +184,12 @@ pub struct OldPart {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct OldMatch {
     pub seq: i64,
-    /// Number of words in common.
+    /// Number of words of the question that the message contains.
     pub matched: i64,
 }
 
-/// Finds messages with two words or one rare word of these texts in a part of a conversation, best first. Each text has a weight;
-/// a word gets the weight of the first text that contains it.
+/// Finds messages with at least two words or one rare word of these texts in a part of a conversation, best first. Each text has a
+/// weight; a word gets the weight of the first text that contains it.
 pub async fn find_old(
     c: &mut Conn,
     part: &OldPart,
@@ -370,7 +372,7 @@ fn with_neighbors(
     all
 }
 
-/// The best message of each thread, ordered from the best thread.
+/// The best message of each thread, best thread first.
 pub(super) fn by_thread(mut best: Vec<Ranked>) -> Vec<Ranked> {
     let mut threads = HashSet::new();
     best.retain(|message| threads.insert(message.found.thread_id.0));
@@ -452,7 +454,7 @@ async fn hits(
             if more == 0 {
                 all = estimate(&next, searched);
             }
-            // Newer ones are known.
+            // Newer messages were already found.
             below = next.last().copied().unwrap_or(below);
             let is_cut = is_cut(&next);
             seqs.extend(next);
@@ -468,7 +470,8 @@ async fn hits(
     Ok(hits)
 }
 
-/// Condition that a message contains a word and at least `count` of the others, of which there are no fewer. At most 2.
+/// Condition that a message contains a word and at least `count` of the other words. `count` is at most 2, and at most the number of
+/// `others`.
 fn with_others(word: &[Phrase], count: usize, others: &[Vec<Phrase>]) -> Match {
     let mut what = Match {
         all: vec![word.to_vec()],
@@ -482,7 +485,7 @@ fn with_others(word: &[Phrase], count: usize, others: &[Vec<Phrase>]) -> Match {
     what
 }
 
-/// Checks whether older messages were left out.
+/// Checks whether the limit left out older messages.
 fn is_cut(seqs: &[i64]) -> bool {
     count(seqs) >= FOUND_MAX
 }
@@ -529,7 +532,7 @@ fn coverage(hits: &[Hits], thread_of: impl Fn(i64) -> Option<ThreadId>) -> HashM
     coverage
 }
 
-/// Neighbor of a message, before `$3`.
+/// SQL column with the sequence number of a message's neighbor; later neighbors must be before `$3`.
 macro_rules! neighbor {
     ($conversation:literal, $seq:literal, $which:literal, $rest:literal) => {
         concat!(
@@ -573,7 +576,8 @@ macro_rules! select_neighbors {
     };
 }
 
-/// The neighbors of messages in their conversations: the message before and the one after, then their neighbors.
+/// The neighbors of messages in their conversations: the messages directly before and after each one, then the next ones on both
+/// sides.
 async fn neighbors(
     c: &mut Conn,
     searched: &Searched<'_>,

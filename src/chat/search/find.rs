@@ -29,7 +29,7 @@ use crate::{
     time::Timestamp,
 };
 
-/// Maximum number of hits ranked by `order=relevance`: the newest ones.
+/// Maximum number of hits, newest first, that `order=relevance` ranks.
 const RANKED_MAX: i64 = 1000;
 /// Number of leading characters of a message that are used for ranking.
 const RANKED_CHARS: i64 = 4000;
@@ -98,13 +98,13 @@ text_enum! {
 }
 
 text_enum! {
-    /// Unit of a search that has at most one hit.
+    /// Grouping of hits: a search returns at most one hit per group.
     pub enum Group {
         Thread = "thread",
     }
 }
 
-/// Upper limit of a search.
+/// Upper limit of a search: a time or a message.
 #[derive(Debug, Clone, Copy)]
 pub enum Until {
     Moment(Timestamp),
@@ -247,7 +247,7 @@ pub fn parse_moment(
         return Ok(None);
     };
     let day = query::parse_day(text).and_then(beginning);
-    // An unescaped plus sign in a URL is a space.
+    // An unescaped plus sign in a URL is decoded as a space.
     let moment = || {
         let text = text.replace(' ', "+");
         let moment = DateTime::parse_from_rfc3339(&text).ok()?;
@@ -375,8 +375,8 @@ fn earlier(a: Option<Timestamp>, b: Option<Timestamp>) -> Option<Timestamp> {
     }
 }
 
-/// Checks that the person can know the author: as a member or agent of the workspace, or from a message
-/// that the person can see.
+/// Checks that the person can know about the author: as a member or agent of the workspace, or from a message that the person can
+/// see.
 async fn check_author(c: &mut Conn, actor: &Actor<'_>, author: Author) -> Result<(), ChatError> {
     let q = match author {
         Author::User(_) => {

@@ -52,7 +52,7 @@ pub(super) fn matches(words: &[Word], phrases: &[Phrase]) -> Vec<(usize, usize)>
     joined
 }
 
-/// Longer runs of characters at the end of a passage are not treated as a cut word.
+/// Maximum length of a run of characters at either end of a passage that is treated as a partial word.
 const CUT_WORD_CHARS_MAX: usize = 30;
 
 /// Returns about `chars_max` characters of a text around the first word of a query.

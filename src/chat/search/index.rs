@@ -58,7 +58,7 @@ impl SearchDocument {
     }
 }
 
-/// The part of an ID after its prefix, which the kind of term implies.
+/// The part of an ID after its prefix. The prefix is omitted because the kind of term implies it.
 fn ending(id: &str) -> &str {
     id.rsplit_once('_').map_or(id, |(_, end)| end)
 }
@@ -73,7 +73,7 @@ pub fn channel_term(id: &str) -> String {
     format!("=c{}", ending(id))
 }
 
-/// Term for the conversation of a message: its fork, else its thread.
+/// Term for the conversation of a message; `id` is the ID of its fork or, in the main line, of its thread.
 pub fn conversation_term(id: &str) -> String {
     format!("=t{}", ending(id))
 }
@@ -100,7 +100,7 @@ pub fn has_term(what: Has) -> &'static str {
     }
 }
 
-/// Whether a message is the root of a thread, with the thread's title.
+/// Thread of which a message is the root, if any, with the thread's title.
 #[derive(Debug, Clone, Copy)]
 pub enum ThreadRoot<'a> {
     Nothing,

@@ -7,7 +7,7 @@ use crate::db::dialect::search::Phrase;
 
 /// Maximum length of a query in UTF-16 code units.
 pub const QUESTION_UNITS_MAX: usize = 500;
-/// Minimum length of the last word to also match longer words.
+/// Minimum length at which the last word also matches longer words that start with it.
 const PREFIX_CHARS_MIN: usize = 2;
 
 /// A property of a message.

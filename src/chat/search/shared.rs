@@ -32,7 +32,7 @@ const AFTER_MAX: i64 = 40;
 pub struct Readers {
     pub workspace: WorkspaceId,
     pub requester: UserId,
-    /// API key that posted the question; requires the scope `chat:read`.
+    /// API key that posted the question; must have the scope `chat:read`.
     pub api_key: Option<ApiKeyId>,
     pub channel: ChannelId,
     /// The question itself, which is never quoted.
@@ -68,7 +68,8 @@ pub struct SharedMessage {
 }
 
 impl SharedMessage {
-    /// Checks whether the message can be quoted: messages by agents, and messages to agents, cannot.
+    /// Checks whether the message can be quoted. Messages by agents, messages that mention an agent, and questions that invoked an
+    /// agent cannot.
     fn can_be_quoted(&self) -> bool {
         let mentions_agent = self
             .mentions
@@ -90,12 +91,12 @@ struct Hit {
     thread_id: ThreadId,
     channel_id: ChannelId,
     channel_name: Option<String>,
-    /// The first words of an untitled thread.
+    /// Title of the fork or thread, or the beginning of an untitled thread's first message.
     title: Option<String>,
 }
 
-/// Excerpts around the messages that match a question best, ranked as by `search_messages`. Empty if the requester may not read
-/// the conversation.
+/// Excerpts around the messages that match a question best, ranked as by `search_messages`. Empty if the requester cannot read the
+/// conversation.
 pub async fn find_shared(
     c: &mut Conn,
     readers: &Readers,
@@ -202,14 +203,14 @@ async fn around(c: &mut Conn, hit: &Hit) -> Result<Vec<SharedMessage>, DbError> 
     Ok(messages)
 }
 
-/// The channel whose readers must be able to read each hit; `Some(None)` if only the requester reads the conversation.
-/// `None` if the requester may not read it.
+/// The channel whose readers must be able to read each hit; `Some(None)` if only the requester reads the conversation. `None` if the
+/// requester cannot read it.
 async fn shared_in(c: &mut Conn, readers: &Readers) -> Result<Option<Option<Uuid>>, DbError> {
     let is_alone = is_alone(c, readers).await?;
     Ok(is_alone.map(|is_alone| (!is_alone).then_some(readers.channel.0)))
 }
 
-/// Checks whether only the requester can ever read the conversation; `None` if the requester may not read it.
+/// Checks whether only the requester can ever read the conversation; `None` if the requester cannot read it.
 pub async fn is_alone(c: &mut Conn, readers: &Readers) -> Result<Option<bool>, DbError> {
     let row: Option<(bool,)> = c
         .q(concat!(

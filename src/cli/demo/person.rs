@@ -22,7 +22,7 @@ pub(super) fn text(value: &Value, pointer: &str) -> anyhow::Result<String> {
 }
 
 impl Person {
-    /// Creates an account, with the fields that authorize the sign-up.
+    /// Creates an account; `more` contains the fields that authorize the sign-up.
     pub(super) async fn sign_up(
         base: &str,
         name: &str,

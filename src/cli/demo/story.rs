@@ -73,7 +73,7 @@ pub(super) struct StoryMessage {
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Reaction {
-    /// Index among the messages of people in the thread, from 0.
+    /// Zero-based index among people's messages in the thread.
     pub(super) on: usize,
     pub(super) by: String,
     pub(super) emoji: String,
@@ -82,7 +82,7 @@ pub(super) struct Reaction {
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct StoryFork {
-    /// Index among the messages of people in the thread, from 0.
+    /// Zero-based index among people's messages in the thread.
     pub(super) on: usize,
     pub(super) by: String,
     pub(super) title: String,
@@ -110,7 +110,7 @@ pub(super) struct Point {
     pub(super) text: String,
     /// Owner of an action item.
     pub(super) owner: Option<String>,
-    /// Indices of the source messages in the fork, from 0.
+    /// Zero-based indices of the source messages in the fork.
     pub(super) from: Vec<usize>,
 }
 

@@ -33,8 +33,8 @@ macro_rules! is_in_use {
     };
 }
 
-/// Those accesses whose person is a member and whose session or key is valid at `at` and was marked as used since
-/// `since`. Returns their positions in the list, their roles, and whether members can write agents, in no particular
+/// Checks which accesses are valid: the person is a member, and the session or key is valid at `at` and was marked as used since
+/// `since`. Returns the positions of the valid ones in the list, their roles, and whether members can write agents, in no particular
 /// order.
 pub async fn list_valid<T: FromAnyRow>(
     c: &mut Conn,

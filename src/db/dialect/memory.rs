@@ -42,7 +42,7 @@ pub async fn insert_words(
     Ok(())
 }
 
-/// Number of entries with each of these words; at most `limit`.
+/// Number of entries with each of these words, counted up to `limit`.
 pub async fn count_entries(
     c: &mut Conn,
     workspace: Uuid,
@@ -119,9 +119,9 @@ impl Use {
     }
 }
 
-/// Condition for entries `e` that can be used: all of their sources still exist, are in threads with memory, and can
-/// be read by everyone who can read the channel `$3`. `$4` requester, `$5` agent, `$6` `is_alone`, `$7` now, `$8` to
-/// `$12` scopes, `$13` conversation, `$14` `unused_since`.
+/// Condition for entries `e` that can be used: all of their sources still exist, are in threads with memory, and can be read by
+/// everyone who can read the channel `$3`. The other parameters are the requester `$4`, the agent `$5`, `is_alone` `$6`, the current
+/// time `$7`, the scopes `$8` to `$12`, the conversation `$13`, and `unused_since` `$14`.
 macro_rules! is_usable {
     () => {
         concat!(
@@ -157,16 +157,16 @@ macro_rules! is_read_here {
     };
 }
 
-/// Score of the word `w` of an entry for the word `q` of a question (BM25). Without the cast, `PostgreSQL` computes it with
-/// numbers of any precision.
+/// Score of the word `w` of an entry for the word `q` of a question (BM25). Without the cast, `PostgreSQL` would use
+/// arbitrary-precision arithmetic.
 macro_rules! word_score {
     () => {
         "q.weight * w.count * 2.2 / (w.count + 1.2 * (0.25 + 0.75 * (w.words / cast(12 as double precision))))"
     };
 }
 
-/// The words `q` of the question are read from JSON once. Entries are selected before their scores are computed, because most of
-/// them contain only one common word.
+/// Query that ranks entries. It reads the words `q` of the question from JSON only once, and selects entries before it computes their
+/// scores, because most entries contain only one common word.
 macro_rules! rank_sql {
     ($words:literal) => {
         concat!(
@@ -215,8 +215,7 @@ pub async fn rank_entries<T: FromAnyRow>(
     place.bind(q).bind(limit).all().await
 }
 
-/// Published entries, which all have this `key`, that everyone who can read the channel of `place` can read, most used
-/// first.
+/// Published entries with this `key` that everyone who can read the channel of `place` can read, most used first.
 pub async fn published_entries<T: FromAnyRow>(
     c: &mut Conn,
     place: &Use,

@@ -1,4 +1,4 @@
-//! SQL of features that differs between the two engines.
+//! SQL that differs between the two engines.
 
 pub mod access;
 pub mod context;

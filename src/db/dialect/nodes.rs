@@ -20,7 +20,7 @@ fn as_json(present: &[PresentUser]) -> Json<Vec<[String; 2]>> {
     Json(pairs.collect())
 }
 
-/// Stores people with a socket on a node.
+/// Stores which people have a socket on a node.
 pub async fn insert_presence(
     c: &mut Conn,
     node: Uuid,
@@ -43,7 +43,7 @@ pub async fn insert_presence(
     Ok(())
 }
 
-/// Deletes people from a node.
+/// Deletes the stored presence of people on a node.
 pub async fn delete_presence(
     c: &mut Conn,
     node: Uuid,

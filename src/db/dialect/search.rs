@@ -46,8 +46,8 @@ impl Phrase {
     }
 }
 
-/// Condition for documents: at least one phrase of each group in `all`, phrases of two groups in `two_of` (which is empty or
-/// has at least two), and no phrase of `none`.
+/// Condition for documents: at least one phrase of each group in `all`, at least one phrase of each of two groups in `two_of` (which
+/// is empty or has at least two groups), and no phrase of `none`.
 #[derive(Debug, Clone, Default)]
 pub struct Match {
     pub all: Vec<Vec<Phrase>>,
@@ -68,8 +68,8 @@ impl Operators {
         format!("({})", list.join(self.or))
     }
 
-    /// One of the groups with one of the groups behind it, for each group: the engines evaluate this several times faster
-    /// than the intersection of all unions that lack one group.
+    /// Query for documents that match at least two groups: each group is combined with any of the groups after it. The engines
+    /// evaluate this several times faster than the intersection of all unions that lack one group.
     fn two_of(&self, groups: &[Vec<Phrase>]) -> String {
         let mut pairs = Vec::new();
         let mut rest = groups;
@@ -136,7 +136,7 @@ fn fts5(what: &Match) -> String {
 /// Lengths of indexed word prefixes (`prefix` of `search_index` on `SQLite`).
 const PREFIX_LETTERS: [usize; 2] = [2, 3];
 
-/// The first letters of a word; `None` if it is shorter.
+/// The first letters of a word; `None` if the word is shorter than that.
 fn beginning(word: &str, letters: usize) -> Option<&str> {
     let end = word.char_indices().nth(letters - 1)?;
     word.get(..end.0 + end.1.len_utf8())
@@ -322,7 +322,7 @@ macro_rules! is_source {
 }
 pub(crate) use is_source;
 
-/// Access is checked against the tables, not against the index.
+/// Conditions for messages that the person can see. Access is checked against the tables, not against the index.
 macro_rules! visible_sql {
     () => {
         concat!(
@@ -336,7 +336,7 @@ macro_rules! visible_sql {
     };
 }
 
-/// The `cross join` makes the index the outer loop, so that hits come in index order.
+/// Query for hits on `SQLite`. The `cross join` makes the index the outer loop, so that hits come in index order.
 macro_rules! sqlite_sql {
     ($order:literal) => {
         concat!(
@@ -439,18 +439,18 @@ pub struct ConversationScope {
     pub term: Phrase,
     /// Exclusive upper bound of message numbers.
     pub below: i64,
-    /// See `has_most`.
+    /// Result of `has_most`.
     pub has_most: bool,
 }
 
-/// Number of messages of a conversation among the newest `MOST_OF` message numbers, which also count events, at which
-/// it probably has most of the workspace's messages.
+/// A conversation with at least this many of the newest `MOST_OF` sequence numbers, which also count events, probably contains most
+/// of the workspace's messages.
 const MOST: i64 = 1_000;
 const MOST_OF: i64 = 4_000;
 
-/// Checks whether a conversation has most of the messages before `below`. FTS5 reads the conversation's list of documents
-/// for each word; of a long list, this takes longer than looking up the conversation of each message with the word.
-/// `PostgreSQL` looks up each document anyway.
+/// Checks whether a conversation contains most of the messages before `below`. FTS5 reads the conversation's list of documents for
+/// each word; if the list is long, this takes longer than looking up the conversation of each message with the word. Always false on
+/// `PostgreSQL`, which looks up each document anyway.
 pub async fn has_most(c: &mut Conn, conversation: Uuid, below: i64) -> Result<bool, DbError> {
     if c.engine() == Engine::Postgres {
         return Ok(false);
@@ -477,8 +477,8 @@ macro_rules! older_sql {
     };
 }
 
-/// Numbers of matching messages of a conversation before `below`, newest first. They come from the index, so access has to be
-/// checked with `list_readable`.
+/// Sequence numbers of matching messages of a conversation before `below`, newest first. They come from the index, so the caller must
+/// check access with `list_readable`.
 pub async fn find_in_conversation(
     c: &mut Conn,
     scope: &ConversationScope,
@@ -510,7 +510,7 @@ pub async fn find_in_conversation(
     }
 }
 
-/// Those of the messages of a conversation that the person can read, in no order.
+/// Messages of a conversation with these sequence numbers that the person can read, in no particular order.
 pub async fn list_readable(
     c: &mut Conn,
     scope: &ConversationScope,

@@ -10,10 +10,10 @@ use crate::{
 
 /// Maximum size of a row with a chunk of a blob.
 pub(super) const CHUNK_BYTES: usize = 1024 * 1024;
-/// Incomplete uploads that are removed in one round.
+/// Maximum number of incomplete uploads removed per round.
 const AT_ONCE: i64 = 1000;
 
-/// Turn of all uploads, so that none is in front of another write.
+/// Turn shared by all uploads, so that together they delay other writes no more than one workspace would.
 const TURN: Uuid = Uuid::max();
 
 pub(super) async fn insert(db: &Db, upload: Uuid, n: i64, bytes: Bytes) -> Result<(), DbError> {

@@ -42,7 +42,7 @@ impl Leftover {
         self.permit.take()
     }
 
-    /// Removes the data, of which there is a copy.
+    /// Removes the data, of which a copy exists, and returns the permit.
     fn remove(mut self) -> Option<UploadPermit> {
         self.permit.take()
     }
@@ -121,8 +121,8 @@ impl Published {
         }
     }
 
-    /// Must be called after the transaction has ended. `stored_as` is the upload to whose bytes the row refers, or
-    /// `None` if nothing was stored. The bytes are deleted unless the row refers to them.
+    /// Completes the publication; must be called after the transaction has ended. `stored_as` is the upload to whose bytes the row
+    /// refers, or `None` if nothing was stored. The bytes are deleted unless the row refers to them.
     pub fn settle(self, stored_as: Option<Uuid>) {
         let Self {
             blob,

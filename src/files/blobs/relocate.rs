@@ -14,7 +14,7 @@ use crate::{
     storage::{Blob, BlobStore, LOCAL_BYTES_MAX},
 };
 
-/// Blobs that are listed at a time.
+/// Maximum number of blobs listed at a time.
 const AT_ONCE: i64 = 200;
 
 /// A blob to move.

@@ -16,7 +16,7 @@ use crate::{
     time::Timestamp,
 };
 
-/// Objects that are compared with the rows at a time.
+/// Maximum number of objects compared with the rows at a time.
 const OBJECTS_AT_ONCE: usize = 1000;
 
 /// A blob whose row was removed.

@@ -11,9 +11,9 @@ use super::{
     line::{Said, are_several, is_agreed, plain},
 };
 
-/// Minimum percentage of a text's content words in a line for the text to count as its repetition.
+/// Minimum percentage of a text's content words that a line must contain for the text to count as a repetition of the line.
 const REPEATED_PERCENT_MIN: usize = 80;
-/// Minimum percentage of common words for a key point to state the same as a headline.
+/// Minimum percentage of words that a key point and a headline must share to count as stating the same thing.
 const BACKED_PERCENT_MIN: usize = 60;
 /// Number of lines before a statement that are searched for the question that it answers.
 const ASKED_LINES: usize = 2;
@@ -104,7 +104,7 @@ impl Evidence<'_> {
     }
 }
 
-/// The first doubt if all lines are doubtful.
+/// Returns the first doubt if all lines are doubtful.
 fn common(mut doubts: impl Iterator<Item = Option<Doubt>>) -> Option<Doubt> {
     let first = doubts.next()??;
     doubts.all(|doubt| doubt.is_some()).then_some(first)

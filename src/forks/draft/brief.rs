@@ -1,7 +1,7 @@
 //! Builds the requests to the model.
 //!
-//! The system text contains no text written by people. Their messages follow as one user turn. Messages cannot
-//! imitate labels: every label is `[…]:` or a line that `replies::lines` escapes in messages.
+//! The system text contains no text written by people. Their messages follow as one user turn. Messages cannot imitate labels: every
+//! label starts a line with `[…]:` or with fixed words, and `replies::lines` escapes such lines in messages.
 
 use std::collections::BTreeSet;
 
@@ -17,7 +17,7 @@ use crate::{
     },
 };
 
-/// Maximum number of days listed with their weekday, newest first.
+/// Maximum number of dates listed with their weekdays. The oldest ones are omitted first.
 const CALENDAR_DAYS_MAX: usize = 20;
 /// Precedes the thread's messages before the forked one.
 const BACKGROUND: &str =
@@ -33,7 +33,7 @@ const REQUEST: &str =
 /// A labeled message of the thread before the forked one.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Background {
-    /// Line number after those of the material; the model sees no handle for it.
+    /// Line number, continuing after the last line of the material. The model sees no handle for it.
     pub line: usize,
     pub text: String,
 }
@@ -42,8 +42,8 @@ pub struct Background {
 #[derive(Debug, Clone, Copy)]
 pub struct DraftRequest<'a> {
     pub material: &'a Material,
-    /// Messages of the thread before the forked one, with their labels, oldest first. They have no handles, so they
-    /// cannot be sources..
+    /// Messages of the thread before the forked one, with their labels, oldest first. They have no handles, so they cannot be
+    /// sources.
     pub background: &'a [Background],
     /// Description of the fork.
     pub description: Option<&'a str>,
@@ -111,8 +111,8 @@ impl Brief {
         brief
     }
 
-    /// Turns in the form in which they are sent, starting and ending with the user. Consecutive pieces of the same
-    /// role are joined by a blank line.
+    /// Returns the turns to send, which start and end with the user's. Consecutive pieces of the same role are joined by a blank
+    /// line.
     pub fn turns(&self) -> Vec<ChatMessage> {
         let turns = self.pieces.chunk_by(|one, next| one.role == next.role);
         let turns = turns.map(|pieces| {
@@ -187,7 +187,7 @@ fn opening(asked: &DraftRequest<'_>) -> Vec<Piece> {
     pieces
 }
 
-/// A text after its label, if it is not empty.
+/// A text preceded by its label, or `None` if the text is empty.
 fn labeled(label: &str, text: &str) -> Option<Piece> {
     (!text.is_empty()).then(|| Piece::ours(&format!("{label}{text}")))
 }

@@ -25,7 +25,7 @@ use super::{
 /// Minimum number of shared words for two texts to count as duplicates.
 const SAME_WORDS_MIN: usize = 4;
 
-/// An answer as an outline, and its faults.
+/// Outline of an answer, and the faults found in it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Checked {
     /// The answer without sources, owners, and dates that do not exist. All other faulty parts are removed only by

@@ -13,7 +13,7 @@ use crate::replies::lines::{clean_name, escape_lines, without_middle};
 
 /// Minimum number of tokens for messages in a chunk, even if the context window is tiny.
 const ROOM_TOKENS_MIN: u64 = 300;
-/// Size of the line with the part number.
+/// Estimated size of the line with the part number.
 const PART_TOKENS: u64 = 60;
 /// Tokens reserved per message for its label and for escapes.
 const LABEL_TOKENS: u64 = 40;
@@ -106,7 +106,8 @@ fn chunks(material: &Material, tokens_max: u64) -> Vec<Vec<Piece>> {
     }
 }
 
-/// Puts as many lines as possible into each chunk; at least one line, and at least one chunk.
+/// Puts as many lines as possible, but at least one, into each chunk. Returns at least one chunk, which is empty if there are no
+/// lines.
 fn packed(lines: impl Iterator<Item = Piece>, tokens_max: u64) -> Vec<Vec<Piece>> {
     let (mut full, mut last, mut used) = (Vec::new(), Vec::new(), 0);
     for line in lines {
@@ -139,7 +140,7 @@ fn shown(material: &Material, partial: &Outline) -> String {
     lines.collect::<Vec<_>>().join("\n")
 }
 
-/// Owner, due date, and sources of an entry, if it has any.
+/// The owner, the due date, and the sources of an entry, omitting those that it does not have.
 fn details(material: &Material, field: &DraftField) -> String {
     let owner = field.owner.as_ref().and_then(|owner| match owner {
         Owner::Person(at) => material.people.get(*at).map(|person| &person.handle),

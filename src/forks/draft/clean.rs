@@ -7,8 +7,8 @@ use regex::{Captures, Regex};
 use super::pattern;
 use crate::replies::lines::one_line;
 
-/// Maximum number of rounds in which tags are removed, because removing a tag can create another
-/// one. After that, every `<` is removed.
+/// Maximum number of passes that remove tags. Several are needed because removing a tag can create another one. After the last one,
+/// every `<` is removed.
 const TAG_ROUNDS_MAX: usize = 8;
 
 /// HTML tags as models write them. Without attributes, only known HTML names count as tags, so
@@ -115,7 +115,7 @@ pub(super) fn words(text: &str) -> usize {
     text.split_whitespace().count()
 }
 
-/// Cuts a text to `units_max` units with `…`, after a whole word if possible.
+/// Shortens a text to at most `units_max` UTF-16 code units, including the `…`, after a whole word if possible.
 pub(super) fn cut_to_units(text: &str, units_max: usize) -> String {
     if units(text) <= units_max {
         return text.to_owned();
@@ -133,7 +133,7 @@ pub(super) fn cut_to_units(text: &str, units_max: usize) -> String {
     ellipsis(&kept[..at_word.unwrap_or(kept.len())])
 }
 
-/// Cuts a text to `words_max` words with `…`.
+/// Shortens a text to its first `words_max` words, followed by `…`.
 pub(super) fn cut_to_words(text: &str, words_max: usize) -> String {
     if words(text) <= words_max {
         return text.to_owned();

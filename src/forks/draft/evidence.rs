@@ -14,7 +14,7 @@ use super::{
 
 /// Minimum percentage of a text's content words that its source text must contain.
 const SUPPORT_PERCENT_MIN: usize = 30;
-/// Minimum length of a word that also matches, without its ending, as part of another word.
+/// Minimum length of the root of a longer word. A root also matches inside other words.
 const ROOT_CHARS_MIN: usize = 5;
 
 pub(super) struct Evidence<'a> {

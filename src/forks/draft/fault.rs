@@ -106,7 +106,7 @@ pub enum Kind {
     OwnerRefused(String),
     #[error("is owned by {0}, who neither takes it on nor is asked in the messages that it cites")]
     OwnerAbsent(String),
-    /// The due date is not a date. It was already removed, as for the next kinds.
+    /// The due date is not a date. For this kind and the following kinds about due dates, the date was already removed.
     #[error("is due \"{0}\", which is not a date: use YYYY-MM-DD or null")]
     NotADate(String),
     #[error("is due {0}, which is before the conversation or years after it")]

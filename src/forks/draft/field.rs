@@ -5,7 +5,7 @@ use openvibe_extract::{Item, Material, Outline, Owner, Point};
 
 use super::{clean::words, fault::FieldPath};
 
-/// Number of lines before a source that the source can answer.
+/// Number of preceding lines that a source may be answering.
 const ANSWERED_LINES: usize = 6;
 
 /// A headline, conclusion, point, or action item.
@@ -32,7 +32,8 @@ impl DraftField {
         }
     }
 
-    /// Checks whether the source text is the whole conversation, because the text cites nothing itself.
+    /// Checks whether the source text is the whole conversation. This is the case for the headline and the conclusion, which cite no
+    /// messages themselves.
     pub(super) fn is_whole(&self) -> bool {
         matches!(self.path, FieldPath::Headline | FieldPath::Conclusion)
     }

@@ -10,7 +10,7 @@ use openvibe_extract::{Act, Kind, Line, Material, Reading, Speaker, Value, numbe
 
 use super::fault::Doubt;
 
-/// Number of people's lines after a line in which somebody can agree to it.
+/// Number of lines by other people after a line that are searched for agreement.
 const AGREED_LINES: usize = 3;
 
 /// How lines by agents are treated.
@@ -24,7 +24,7 @@ pub enum AgentLines {
 
 /// Properties of a line that the checks use.
 pub(super) struct Said<'a> {
-    /// ` word word `, in lowercase and without accents.
+    /// The text in the form ` word word `, in lowercase and without accents.
     pub(super) text: String,
     pub(super) speaker: &'a Speaker,
     /// Name and handle of the speaker, in the same form as the text.
@@ -113,7 +113,7 @@ fn doubt(lines: &[Said<'_>], at: usize, line: &Line, reading: &Reading) -> Optio
     }
 }
 
-/// Checks whether one of the next lines by people agrees before one objects.
+/// Checks whether somebody agrees in the next lines by other people before anybody objects.
 pub(super) fn is_agreed(lines: &[Said<'_>], at: usize) -> bool {
     const AGAINST: [Act; 5] = [
         Act::Dissent,
@@ -165,7 +165,7 @@ fn hides_order(line: &Line) -> bool {
     line.text.contains(is_mark) && is_order(line, line.text.replace(is_mark, " "))
 }
 
-/// A message without its quotations; `None` if it gives an order to a machine itself.
+/// A message without its quotations; `None` if the message itself gives an order to a machine.
 fn without_order(line: &Line) -> Option<String> {
     let mut said = line.text.clone();
     let tokens = tokens(&line.text).into_iter().rev();

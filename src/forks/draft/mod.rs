@@ -43,8 +43,8 @@ pub use self::{
     trim::{extracted, trim},
 };
 
-/// Upper bound of the words in a draft, including owners and dates, so that the resolution message stays below
-/// 200 words including its headings.
+/// Exclusive upper bound on the number of words in a draft, including owners and dates. It keeps the resolution message, including
+/// its headings, below 200 words.
 pub const WORDS_MAX: usize = 190;
 /// Maximum lengths of texts, in UTF-16 code units.
 pub const HEADLINE_UNITS_MAX: usize = 120;
@@ -57,7 +57,7 @@ pub const KEY_POINTS_MAX: usize = 4;
 pub const ACTION_ITEMS_MAX: usize = 20;
 pub const OPEN_QUESTIONS_MAX: usize = 10;
 pub const DEFERRED_ITEMS_MAX: usize = 10;
-/// Maximum sources of one point or item.
+/// Maximum number of sources of one point or item.
 pub const SOURCES_MAX: usize = 20;
 
 /// The handle of the line at `position` in requests and answers.

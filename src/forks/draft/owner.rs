@@ -36,7 +36,7 @@ pub(super) fn find(text: &str, evidence: &Evidence<'_>) -> Found {
     if let Some(found) = known(text, evidence) {
         return found;
     }
-    // `Ada Lovelace (@ada)`, `ada: Ada Lovelace`, `Ada and Bo`.
+    // Split texts such as `Ada Lovelace (@ada)`, `ada: Ada Lovelace`, or `Ada and Bo`.
     let parts = text.split(['(', ')', ',', ';', ':', '/', '&', '+', '|', '<', '>']);
     let parts = parts.flat_map(|part| {
         let pair = AND.iter().find_map(|and| part.split_once(and));

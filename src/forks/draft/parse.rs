@@ -15,7 +15,7 @@ const ENTRIES_MAX: usize = 30;
 /// Maximum length of a text before the check.
 const TEXT_UNITS_MAX: usize = 4_000;
 const SHORT_UNITS_MAX: usize = 200;
-/// Maximum number of objects around the resolution.
+/// Maximum number of objects in which the resolution can be nested.
 const WRAPPED_MAX: usize = 3;
 
 /// Fields of an answer, with each text on one line and without blank list entries. Only the structure is validated.
@@ -38,7 +38,7 @@ pub struct RawItem {
     pub sources: Vec<RawSource>,
 }
 
-/// An answer without a resolution.
+/// An answer without a usable resolution.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum UnparsableDraft {
     #[error("the answer is larger than {ANSWER_BYTES_MAX} bytes")]
@@ -114,7 +114,7 @@ fn without_thoughts(answer: &str) -> &str {
     ends.max().map_or(answer, |at| &answer[at..])
 }
 
-/// The object with the most fields of a resolution. Among equals, the last one, because models
+/// The object with the most fields of a resolution. If several objects have the same number, the last one is returned, because models
 /// correct themselves.
 fn resolution_in(text: &str) -> Option<Map<String, Value>> {
     let mut candidates: Vec<Value> = objects(text);
@@ -128,7 +128,7 @@ fn resolution_in(text: &str) -> Option<Map<String, Value>> {
     (known_fields(&best) > 0).then_some(best)
 }
 
-/// An object and those inside it, also in strings; the inner ones first.
+/// An object and the objects nested in it, including those in strings. Inner objects come before outer ones.
 fn nested(value: Value, depth: usize) -> Vec<Map<String, Value>> {
     let (fields, depth) = match value {
         Value::Object(fields) => (fields, depth),
@@ -147,7 +147,8 @@ fn nested(value: Value, depth: usize) -> Vec<Map<String, Value>> {
     found
 }
 
-/// Number of fields of a resolution; 0 if there is only a headline, as in many other objects.
+/// Number of fields of a resolution; 0 if the object has only a headline or deferred items, because many other objects have a
+/// headline.
 fn known_fields(fields: &Map<String, Value>) -> usize {
     let count = |names: &[&str]| {
         let known = names.iter().filter(|names| find(fields, names).is_some());
@@ -159,7 +160,7 @@ fn known_fields(fields: &Map<String, Value>) -> usize {
     }
 }
 
-/// Value of the first of these names; keys are compared by their letters and digits, ignoring case.
+/// Value of the first of these names that exists. Keys are compared by their letters and digits, ignoring case.
 fn find<'a>(fields: &'a Map<String, Value>, names: &str) -> Option<&'a Value> {
     let is = |key: &str, name: &str| {
         let letters = key.chars().filter(|c| c.is_alphanumeric());

@@ -2,9 +2,8 @@
 
 use serde_json::{Map, Value, json};
 
-/// A JSON schema in the strict subset: all fields are required, no others are allowed, and optional
-/// values can be `null`. It contains no counts and lengths, because few servers support them;
-/// `check` verifies these.
+/// A JSON schema in the strict subset: all fields are required, no others are allowed, and optional values can be `null`. The schema
+/// does not limit counts or lengths, because few servers support such limits; `check` enforces them.
 pub fn schema() -> Value {
     let text = json!({"type": "string"});
     let optional = json!({"type": ["string", "null"]});

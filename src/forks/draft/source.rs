@@ -7,11 +7,11 @@ use serde_json::Value;
 
 use super::pattern;
 
-/// Maximum number of sources read for one entry; more would cite everything.
+/// Maximum number of sources read for one entry. An entry with more sources would cite everything.
 const NAMED_MAX: usize = 60;
 /// Maximum number of lines in a range such as `m3-m7`.
 const RANGE_MAX: usize = 20;
-/// Maximum number of lists and objects around a source.
+/// Maximum nesting depth of lists and objects around a source.
 const NESTED_MAX: usize = 4;
 const UNKNOWN_CHARS_MAX: usize = 64;
 /// Fields of an object that contain a source.
@@ -139,7 +139,7 @@ impl<'a> Handles<'a> {
     }
 }
 
-/// Numbers of the lines in a short range.
+/// Line numbers in a range; `None` if the range is longer than `RANGE_MAX`.
 fn range(word: &str) -> Option<RangeInclusive<usize>> {
     let found = RANGE.captures(word)?;
     let (from, to): (usize, usize) = (found[1].parse().ok()?, found[2].parse().ok()?);

@@ -17,7 +17,7 @@ use super::{
 const TEXT_WORDS_STEPS: [usize; 5] = [40, 30, 22, 16, 12];
 const CONCLUSION_WORDS_MAX: usize = 60;
 const HEADLINE_WORDS_MAX: usize = 24;
-/// Key points that are shortened before they are dropped.
+/// Number of key points that are shortened before they are dropped.
 const KEY_POINTS_KEPT: usize = 2;
 
 /// Removes the faulty parts that were not repaired, and cuts the rest to the limits. `material` must be that of the
@@ -71,8 +71,7 @@ fn kept(checked: Checked) -> Outline {
     outline_of(fields)
 }
 
-/// Cuts the outline to every limit: lengths, counts, existing sources and owners, and fewer than
-/// `WORDS_MAX` words.
+/// Applies every limit to the outline: lengths, counts, only existing sources and owners, and fewer than `WORDS_MAX` words.
 pub(super) fn fit(outline: Outline, material: &Material) -> Outline {
     let mut fields = fields_of(outline);
     for field in &mut fields {
@@ -111,7 +110,7 @@ fn fit_field(field: &mut DraftField, material: &Material) {
     };
 }
 
-/// Shortens the outline, least important parts first.
+/// Shortens the outline until it is within the word limit, starting with the least important parts.
 fn shorten(outline: &mut Outline, material: &Material) {
     let is_over = |outline: &Outline| words_of(outline, material) >= WORDS_MAX;
     while is_over(outline) && outline.deferred_items.pop().is_some() {}

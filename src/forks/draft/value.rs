@@ -12,13 +12,13 @@ use super::{
     line::{Said, plain},
 };
 
-/// Maximum number that is not checked if it is written as a word.
+/// Largest number that is not checked when written as a word.
 const COUNTED_MAX: u32 = 12;
-/// Maximum number of days between a day and one such as "the Friday before".
+/// Maximum number of days between a due date and a date with the same weekday in the source text.
 const NEAR_DAYS: i64 = 14;
-/// Maximum number of days on which the dates of a text are read.
+/// Maximum number of message dates relative to which the dates in a text are interpreted.
 const DAYS_MAX: usize = 8;
-/// Maximum days between the last message and a due date; a later date is an error.
+/// Maximum number of days between the last message and a due date; a later date is an error.
 const DUE_DAYS_MAX: u64 = 3_660;
 
 impl Evidence<'_> {
@@ -78,7 +78,7 @@ impl Evidence<'_> {
             && groups.is_empty()
             && value.key.parse().is_ok_and(is_count);
         let written = plain(&value.text);
-        // "Sa" and "fri" are also days.
+        // Abbreviations such as "Sa" and "fri" also count as days.
         let is_short = |word: &str| {
             word.len() > 1 && written.trim().starts_with(word) && !self.words(word).is_empty()
         };
@@ -135,7 +135,7 @@ impl Evidence<'_> {
         }
     }
 
-    /// The corrected day on which a due date is based.
+    /// The value whose outdated day, corrected later, is the due date.
     fn superseded_due(&self, due: NaiveDate, sources: &[usize]) -> Option<&Superseded> {
         let day_of = |text: &str, line: usize| {
             let values = values(text, self.language, self.lines.get(line)?.day);

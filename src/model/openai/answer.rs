@@ -27,7 +27,7 @@ pub(super) const LINE_BYTES_MAX: usize = 1024 * 1024;
 #[derive(Default)]
 pub(super) struct EventReader {
     buffer: BytesMut,
-    /// Number of bytes at the start of `buffer` without a line end.
+    /// Number of bytes at the start of `buffer` that are known to contain no line end.
     searched: usize,
     /// True if the last line ended with `\r`; a `\n` that follows belongs to that line.
     after_cr: bool,
@@ -40,7 +40,7 @@ pub(super) enum StreamItem {
     Event(String),
 }
 
-/// Error: a line or event is longer than `LINE_BYTES_MAX`.
+/// A line or event is longer than `LINE_BYTES_MAX`.
 #[derive(Debug, PartialEq)]
 pub(super) struct TooLong;
 
@@ -147,9 +147,9 @@ pub(super) struct Answer {
     has_events: bool,
     /// True if the server ended the stream; false if the connection was lost.
     is_ended: bool,
-    /// True if the response stopped before its end, but not because of its content.
+    /// True if the connection was lost or the stream ended before a finish reason was received.
     is_cut_off: bool,
-    /// Sizes in an error that the server sent instead of the rest.
+    /// Sizes in an error that the server sent instead of the rest of the response.
     overflow: Option<Overflow>,
     phase: Phase,
     /// Maximum wait for the usage after the end of the response, regardless of other events.
@@ -163,13 +163,13 @@ pub(super) struct Answer {
 pub(super) struct Ending {
     /// True if the server ended the stream; false if the connection was lost.
     pub(super) is_clean: bool,
-    /// True if the response stopped before its end, but not because of its content.
+    /// True if the connection was lost or the stream ended before a finish reason was received.
     pub(super) is_cut_off: bool,
     /// True if the response contained an event other than `[DONE]`.
     pub(super) has_events: bool,
     /// True if the response contained text or calls.
     pub(super) has_output: bool,
-    /// Sizes in an error that the server sent instead of the rest.
+    /// Sizes in an error that the server sent instead of the rest of the response.
     pub(super) overflow: Option<Overflow>,
 }
 
@@ -381,7 +381,8 @@ impl Answer {
         self.usage_until = Some(Instant::now() + self.usage_within);
     }
 
-    /// Ends the stream with an error. After its last piece, the response is complete, so errors are ignored unless it is empty.
+    /// Ends the stream with an error. After the finish reason, the response is complete, so the error is ignored, or replaced with
+    /// `Empty` if there was no output.
     fn fail(&mut self, error: ModelError) {
         match self.phase {
             Phase::Open => self.ready.push_back(Err(error)),

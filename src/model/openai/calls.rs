@@ -5,10 +5,10 @@ use uuid::Uuid;
 
 use super::super::chat::{CallHead, ToolCallPiece};
 
-/// Maximum number of calls in a response; any more cut the response off.
+/// Maximum number of calls in a response; additional calls cut the response off.
 pub const CALLS_MAX: usize = 64;
 
-/// Error: the response has more than `CALLS_MAX` calls.
+/// The response has more than `CALLS_MAX` calls.
 #[derive(Debug, PartialEq)]
 pub(super) struct TooMany;
 
@@ -28,11 +28,14 @@ impl Calls {
         self.0.is_empty()
     }
 
-    /// Handles an entry of `tool_calls`: the start of a call, more arguments, or a complete call. `None` for an entry
-    /// without content.
+    /// Handles an entry of `tool_calls`: the start of a call, more arguments, or a complete call. Returns `None` for an entry without
+    /// content.
     ///
-    /// Some servers do not number calls, or number all of them 0, and distinguish them by ID; some repeat ID and name
-    /// in every part; some send no ID, so one is generated; some send arguments as an object.
+    /// Servers differ in these points:
+    /// - Some do not number calls, or number all of them 0, and distinguish them by ID.
+    /// - Some repeat the ID and the name in every part.
+    /// - Some send no ID, so one is generated.
+    /// - Some send the arguments as an object.
     pub(super) fn take(&mut self, value: &Value) -> Result<Option<ToolCallPiece>, TooMany> {
         // `PostgreSQL` cannot store NUL in a text.
         let text = |value: &Value| {

@@ -13,15 +13,16 @@ use super::{super::chat::FactStore, request::Quirks};
 
 /// Time after which a refusal or a learned window no longer counts, because servers are updated and reconfigured.
 const REFUSALS_KEPT_S: u64 = 7 * 24 * 60 * 60;
-/// Number of last calls whose reported tokens are used to correct estimates.
+/// Number of most recent calls whose reported tokens are used to correct estimates.
 const RATIOS_MAX: usize = 20;
 /// Bounds of the correction.
 const CORRECTION: std::ops::RangeInclusive<f64> = 0.5..=3.0;
-/// Smallest plausible ratio, because some servers do not count tokens that they read from a cache.
+/// Smallest plausible ratio. Smaller ones are ignored, because some servers do not count tokens that they read from a cache.
 const RATIO_MIN: f64 = 0.2;
 /// Minimum change of the correction that is stored.
 const CORRECTION_STEP: f64 = 0.05;
-/// Maximum number of models, because API clients can send any name to a server without a model list.
+/// Maximum number of models whose facts are kept. A limit is needed because API clients can send any name to a server without a model
+/// list.
 const MODELS_MAX: usize = 1_000;
 
 /// Facts about one model.
@@ -97,7 +98,7 @@ impl Facts {
         true
     }
 
-    /// Adds the token count of a call; returns true if the correction changed notably since it was stored.
+    /// Adds the token count of a call. Returns true if the correction has changed enough since it was last stored.
     #[expect(
         clippy::cast_precision_loss,
         reason = "token counts are far below 2^52"
@@ -167,7 +168,7 @@ impl Learned {
         self.all().await.get(model).cloned().unwrap_or_default()
     }
 
-    /// The facts, which are loaded once a model was chosen.
+    /// The facts about a model, or default ones if no facts were loaded yet. Choosing a model loads them.
     pub(super) fn loaded(&self, model: &str) -> Facts {
         let facts = self
             .facts

@@ -33,7 +33,7 @@ pub(super) struct Listed {
     pub(super) context_window: Option<u64>,
 }
 
-/// Permitted age of a list: whether one older than `FRESH` can be used, or the server must be asked.
+/// Permitted age of a list: `Any` permits a list older than `FRESH`; with `Fresh`, the server is asked instead.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Age {
     Fresh,
@@ -47,7 +47,7 @@ pub(super) struct ModelList {
     asking: tokio::sync::Mutex<()>,
 }
 
-/// The last good list; never empty.
+/// The last good list, which is never empty, and the failures since then.
 #[derive(Default)]
 struct State {
     listed: Option<Arc<[Listed]>>,
@@ -130,7 +130,7 @@ impl ModelList {
     async fn ask(&self, http: &Client, base: &Url) -> Arc<[Listed]> {
         let asked = tokio::time::timeout(ASK_TIMEOUT, models(http, base)).await;
         let mut listed = asked.ok().flatten().unwrap_or_default();
-        // A server with one model reports its window elsewhere (llama.cpp).
+        // A server with a single model, such as llama.cpp, may report its window elsewhere.
         if let [only] = listed.as_mut_slice()
             && !only.is_exact
             && let Ok(Some(window)) =
@@ -192,7 +192,7 @@ fn found(model: &Value) -> Option<Found> {
     })
 }
 
-/// Window from `GET /props`, which is next to the versioned routes.
+/// Window from `GET /props`, which is outside of the versioned routes.
 async fn window_of_props(http: &Client, base: &Url) -> Option<u64> {
     let mut url = base.clone();
     let is_versioned = base.path().trim_end_matches('/').ends_with("/v1");

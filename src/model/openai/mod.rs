@@ -101,7 +101,7 @@ impl Deref for OpenAi {
     }
 }
 
-/// A server, and what is known about it.
+/// A server and the facts known about it.
 pub struct Server {
     http: reqwest::Client,
     /// Client that opens a new connection for each request.

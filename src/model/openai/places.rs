@@ -95,8 +95,7 @@ impl Taken {
         self.began_beside || self.places.state().started > self.number
     }
 
-    /// Records that the server cut this call off. Limits subsequent calls if another one was running in the
-    /// meantime.
+    /// Records that the server cut this call off. Limits subsequent calls if another call was running during this one.
     pub(super) fn cut_off(&self) {
         if self.ran_beside_another() {
             self.places.state().cut_off_at = Some(Instant::now());

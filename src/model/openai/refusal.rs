@@ -53,7 +53,7 @@ pub(super) struct ProviderErrorBody {
     message: String,
     /// `type` and `code`, in lowercase.
     kind: String,
-    /// Status in the body; used if the stream already started with 200.
+    /// Status in the body; used if the stream had already started with status 200.
     status: Option<u16>,
     param: Option<String>,
     /// Sizes stated in the error, if it is about a prompt that is too large.
@@ -169,8 +169,8 @@ impl ProviderErrorBody {
             || WORDS.iter().any(|words| message.contains(words))
     }
 
-    /// Checks for errors about models that do not support tools. Other errors also name the field, such as one about an
-    /// invalid schema.
+    /// Checks for errors about models that do not support tools. Mentioning tools is not enough, because other errors do so too, such
+    /// as one about an invalid schema.
     fn lacks_tools(&self) -> bool {
         const WORDS: [&str; 10] = [
             "support",
@@ -188,7 +188,7 @@ impl ProviderErrorBody {
         message.contains("tool") && WORDS.iter().any(|words| message.contains(words))
     }
 
-    /// Checks whether the error names one of these functions, or their position in the request.
+    /// Checks whether the error names one of these functions, or refers to one by its position in the request.
     fn names_function(&self, tools: &[ChatCompletionTools]) -> bool {
         let texts = [self.param.as_deref().unwrap_or_default(), &self.message];
         // Matches `tools[0]` and `tools.0`.
@@ -325,7 +325,8 @@ impl Refusal {
         }
     }
 
-    /// Quirks with one more field, with which the server may accept the same request.
+    /// `quirks` with one more rejected field, with which the server may accept the same request; `None` if the error is not about
+    /// such a field.
     #[expect(deprecated, reason = "most servers only know `max_tokens`")]
     pub(super) fn avoided_by(
         &self,
@@ -397,7 +398,8 @@ impl Refusal {
         }
     }
 
-    /// Checks whether the model does not support tools. An error that names a function is about that function.
+    /// Checks whether the error means that the model does not support tools. An error that names a function is only about that
+    /// function.
     fn refuses_all_tools(&self, request: &CreateChatCompletionRequest) -> bool {
         let tools = request.tools.as_deref();
         tools.is_some_and(|tools| {
@@ -432,7 +434,7 @@ impl Refusal {
         }
     }
 
-    /// Checks whether there is nothing at the URL.
+    /// Checks whether the URL does not exist on the server.
     pub(super) fn is_missing_path(&self) -> bool {
         matches!(self.status, 404 | 405)
     }

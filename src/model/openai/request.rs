@@ -56,8 +56,8 @@ pub(super) enum FormatSupport {
 }
 
 impl Quirks {
-    /// The quirks that are remembered; excludes an output limit that was too large for one prompt, which may fit the
-    /// next.
+    /// The quirks to remember. An output limit that was too large for one prompt is excluded, because it may be small enough for the
+    /// next one.
     pub(super) fn worth_keeping(self) -> Self {
         let limit = self.limit.filter(|limit| *limit != Limit::Unsent);
         Self { limit, ..self }
@@ -154,9 +154,8 @@ pub(super) fn create(request: ChatRequest, entry: Option<&Model>) -> CreateChatC
     }
 }
 
-/// Converts a request to JSON, with two corrections. The crate omits the `content` of messages with calls only, but some
-/// providers require it to be null. The crate's 32-bit numbers would become long decimals, such as 0.20000000298 for
-/// 0.2.
+/// Converts a request to JSON, with two corrections. The crate omits the `content` of messages that contain only calls, but some
+/// providers require it to be null. The crate's 32-bit numbers would become long decimals, such as 0.20000000298 for 0.2.
 pub(super) fn body(request: &CreateChatCompletionRequest) -> Value {
     let mut body = json!(request);
     for message in body["messages"].as_array_mut().into_iter().flatten() {

@@ -21,7 +21,7 @@ pub(super) struct HeldDeltas {
 }
 
 impl HeldDeltas {
-    /// Keeps a delta, and returns one that cannot be joined with it.
+    /// Holds a delta back. Returns the delta that was held for the same task if the two cannot be joined.
     pub(super) fn hold(&mut self, delta: RemoteDelta) -> Option<RemoteDelta> {
         self.since.get_or_insert_with(Instant::now);
         match self.by_task.entry(delta.task) {

@@ -44,8 +44,8 @@ pub enum NatsError {
 #[derive(Clone)]
 pub(super) struct Handler {
     pub(super) on_packet: Arc<dyn Fn(&str) + Send + Sync>,
-    /// Called when messages may have been lost, because the connection was opened (`true`) or lost, or because this process reads
-    /// too slowly.
+    /// Called when messages may have been lost, because the connection was opened or lost, or because this process reads too slowly.
+    /// The argument is true if the connection is open.
     pub(super) on_change: Arc<dyn Fn(bool) + Send + Sync>,
 }
 
@@ -237,7 +237,7 @@ fn set_up(is_up: &AtomicBool, on_change: &Arc<dyn Fn(bool) + Send + Sync>, up: b
     on_change(up);
 }
 
-/// Logs an error; wrong credentials also end the startup.
+/// Logs an error. Rejected credentials also make the startup fail.
 fn note_error(first: &watch::Sender<Option<bool>>, text: &str) {
     tracing::warn!(error = text, "NATS reported an error");
     if text.to_lowercase().contains("authorization") {

@@ -45,7 +45,7 @@ pub(super) async fn send(db: Db, mut packets: mpsc::Receiver<String>, shutdown: 
     }
 }
 
-/// Sends notifications over a connection of its own, one at a time.
+/// Sends notifications one at a time, over a dedicated connection.
 struct Notifier {
     db: Db,
     c: Option<PoolConnection<Postgres>>,

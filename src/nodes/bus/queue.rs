@@ -1,4 +1,4 @@
-//! Messages of this node to other nodes, and what is known about those nodes.
+//! Messages of this node to other nodes, and the known state of those nodes.
 
 use std::{
     collections::{HashMap, hash_map::Entry},
@@ -19,11 +19,11 @@ use crate::{
     realtime::{BusMessage, Envelope, NodeState},
 };
 
-/// Maximum number of ephemeral messages that wait to be sent; any more are dropped.
+/// Maximum number of ephemeral messages that wait to be sent; additional ones are dropped.
 pub const QUEUE_MAX: usize = 4096;
 /// Maximum size of an event that is sent over NATS; larger ones are read from the log.
 const EVENT_BYTES_MAX: usize = 64 * 1024;
-/// Maximum number of events of a workspace that wait to be sent; any more are read from the log.
+/// Maximum number of events of a workspace that wait to be sent; additional ones are read from the log.
 const EVENTS_MAX: usize = 64;
 /// Silence over NATS after which another node is also notified over `PostgreSQL`.
 const NATS_SILENCE_MAX: Duration = Duration::from_secs(6);
@@ -45,7 +45,7 @@ struct Peer {
 /// The sending side of the bus.
 pub struct Bus {
     pub(super) node: NodeId,
-    /// Ephemeral messages from the hub and other parts.
+    /// Ephemeral messages from the hub and other parts of the server.
     queue: mpsc::Sender<BusMessage>,
     commits: Mutex<HashMap<WorkspaceId, Commits>>,
     pub(super) has_commits: Notify,
@@ -55,7 +55,7 @@ pub struct Bus {
     pub(super) nats: Option<Nats>,
     /// True if LISTEN works.
     pub(super) listens: AtomicBool,
-    /// Notified when something other than the log changed, so that the next poll should not wait.
+    /// Notified when something other than the log has changed, so that the next poll runs soon.
     pub(in crate::nodes) called: Notify,
 }
 
@@ -64,7 +64,7 @@ fn lock<T>(of: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl Bus {
-    /// Creates the bus, and the queue that `run` sends.
+    /// Creates the bus, and the queue from which `start` sends.
     ///
     /// # Errors
     /// If the credentials of NATS cannot be read.
@@ -93,7 +93,7 @@ impl Bus {
         self.queue.clone()
     }
 
-    /// Queues an ephemeral message; drops it if too many wait.
+    /// Queues an ephemeral message; drops it if the queue is full.
     pub fn send(&self, message: BusMessage) {
         if self.has_peers() && self.queue.try_send(message).is_err() {
             metrics::counter!("openvibe_bus_dropped_total").increment(1);
@@ -166,7 +166,7 @@ impl Bus {
         self.has_peers.store(!peers.is_empty(), Ordering::Relaxed);
     }
 
-    /// Checks whether another node is reached only over NOTIFY.
+    /// Checks whether NOTIFY is needed, because NATS is unavailable or does not reach every other node.
     pub(super) fn needs_notify(&self) -> bool {
         let Some(nats) = &self.nats else { return true };
         !nats.is_connected()
@@ -190,14 +190,15 @@ impl Bus {
         }
     }
 
-    /// Ends the subscriptions of all other rooms.
+    /// Ends the subscriptions of rooms that are no longer open.
     pub(in crate::nodes) fn keep_subscribed(&self, is_open: impl Fn(WorkspaceId) -> bool) {
         if let Some(nats) = &self.nats {
             nats.keep_subscribed(is_open);
         }
     }
 
-    /// Checks whether the bus is degraded for `/readyz`: only the poll delivers messages, or NOTIFY instead of NATS.
+    /// Checks whether the bus is degraded, for `/readyz`: LISTEN or NATS does not work, so messages depend on the poll, or on NOTIFY
+    /// instead of NATS.
     pub fn is_degraded(&self) -> bool {
         !self.listens.load(Ordering::Relaxed)
             || self.nats.as_ref().is_some_and(|nats| !nats.is_connected())

@@ -1,4 +1,4 @@
-//! Messages of other nodes.
+//! Messages from other nodes.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use crate::{
     realtime::{BusMessage, Received},
 };
 
-/// Handles a packet of another node.
+/// Handles a packet from another node.
 pub(super) fn handle(links: &Links, text: &str, over: Mode) {
     let Some(parsed) = wire::parse(text) else {
         metrics::counter!("openvibe_bus_messages_total", "direction" => "in", "type" => "unknown")
@@ -26,7 +26,7 @@ pub(super) fn handle(links: &Links, text: &str, over: Mode) {
     }
     let generation = links.hub.generation();
     if parsed.epoch != links.epoch() {
-        // The poll reads the epoch first.
+        // The poll must read the new epoch first.
         links.bus.called.notify_one();
         return;
     }

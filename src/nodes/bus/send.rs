@@ -27,7 +27,7 @@ const NOTIFICATION_BYTES_MAX: usize = 7900;
 /// Interval of heartbeats over NATS.
 const NATS_HEARTBEAT: Duration = Duration::from_secs(2);
 const NOTIFY_HEARTBEAT: Duration = Duration::from_secs(5);
-/// Maximum number of notifications that wait for `PostgreSQL`; any more are dropped. NATS does not wait for them.
+/// Maximum number of notifications that wait for `PostgreSQL`; additional ones are dropped. NATS does not wait for them.
 const PACKETS_MAX: usize = 64;
 
 /// Starts the bus: checks that LISTEN works, connects to NATS, and sends and receives until `shutdown`.
@@ -114,7 +114,7 @@ async fn send_forever(
             sent_at_ms: now().unix_ms(),
         });
         if !bus.has_peers() {
-            // Only heartbeats are left.
+            // Without other nodes, only heartbeats are sent.
             messages.clear();
             held.take().for_each(drop);
         }
@@ -141,15 +141,16 @@ async fn send_forever(
     }
 }
 
-/// Messages that are sent as notifications of the database.
+/// Kinds of messages that are sent as database notifications.
 #[derive(Clone, Copy)]
 struct Kept {
     is_beat: bool,
-    /// True if the bus does not carry the other messages.
+    /// True if the other messages must be sent over NOTIFY too.
     is_needed: bool,
 }
 
-/// Converts messages to notifications: without log events, and with deltas that were held back long enough.
+/// Converts messages to notifications. Events are removed from log messages, and deltas are included only after they were held back
+/// long enough.
 fn notifications(messages: Vec<BusMessage>, held: &mut HeldDeltas, kept: Kept) -> Vec<BusMessage> {
     let mut notifications = Vec::new();
     for message in messages {

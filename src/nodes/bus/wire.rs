@@ -21,7 +21,7 @@ struct Packet<'a> {
     messages: Vec<&'a RawValue>,
 }
 
-/// Received messages of another node.
+/// Messages received from another node.
 pub(super) struct Parsed {
     pub(super) node: NodeId,
     pub(super) epoch: String,
@@ -30,8 +30,8 @@ pub(super) struct Parsed {
     pub(super) unknown: u64,
 }
 
-/// Packs messages into as few packets of at most `bytes_max` as possible. A text that is too long is split, and events that do
-/// not fit are left out; all other messages that do not fit are dropped.
+/// Packs messages into as few packets of at most `bytes_max` as possible. Text that is too long is split, and events that do not fit
+/// are omitted. Other messages that do not fit are dropped.
 pub(super) fn pack(
     node: NodeId,
     epoch: &str,
@@ -74,7 +74,7 @@ fn raw(message: &BusMessage) -> Option<Box<RawValue>> {
     serde_json::value::to_raw_value(message).ok()
 }
 
-/// The message in pieces that fit.
+/// Returns a message in pieces that fit; none if it has to be dropped.
 fn fit(message: BusMessage, bytes_max: usize) -> Vec<Box<RawValue>> {
     let Some(whole) = raw(&message) else {
         return Vec::new();
@@ -106,7 +106,7 @@ fn fit(message: BusMessage, bytes_max: usize) -> Vec<Box<RawValue>> {
     }
 }
 
-/// Splits a delta into several: each has at most as much text as fits even if every character is escaped.
+/// Splits a delta into several. The text of each one fits even if every character is escaped.
 fn split(delta: &RemoteDelta, bytes_max: usize) -> Vec<Box<RawValue>> {
     const ESCAPED_BYTES_MAX: usize = 6;
     const OTHER_FIELDS: usize = 512;

@@ -54,7 +54,7 @@ pub struct Hub {
     rooms: DashMap<WorkspaceId, Arc<Mutex<Room>>>,
     next: AtomicU64,
     next_stream: AtomicU64,
-    /// Workspaces that sent presence frames in this tick.
+    /// Workspaces in which presence frames were sent in this tick.
     paced: Mutex<HashSet<WorkspaceId>>,
     /// Limits the number of sockets that catch up at the same time.
     pub catch_ups: CatchUps,
@@ -265,7 +265,7 @@ impl Hub {
         }
     }
 
-    /// Makes a workspace read from the log the committed events that could not be passed on.
+    /// Recovers committed events that could not be delivered: they are read from the log, by the room or by reconnecting clients.
     pub fn recover(&self, workspace: WorkspaceId) {
         match &self.shared {
             Some(shared) => shared.mark_stale(workspace, Duration::ZERO),

@@ -1,5 +1,5 @@
-//! Orders the events of a room to whose workspace other nodes write as well: an event is delivered after its predecessor,
-//! regardless of the node that committed it and of the way in which it arrived.
+//! Orders a room's events when other nodes also write to its workspace. Each event is delivered after its predecessor, regardless of
+//! which node committed it and how it arrived.
 
 use std::collections::BTreeMap;
 
@@ -9,7 +9,7 @@ use crate::realtime::log::{Envelope, Position};
 const EARLY_MAX: usize = 256;
 const EARLY_BYTES_MAX: usize = 1024 * 1024;
 
-/// Position of an event relative to those that were delivered.
+/// Position of an event relative to the delivered events.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Place {
     Known,
@@ -19,7 +19,7 @@ pub(super) enum Place {
 
 #[derive(Default)]
 pub(super) struct Order {
-    /// The newest delivered event; `None` until the position of a room that has just opened was read.
+    /// The newest delivered event; `None` until the position of a newly opened room has been read.
     delivered: Option<Position>,
     /// The newest event that is known to exist.
     reached: i64,
@@ -41,7 +41,7 @@ impl Order {
         }
     }
 
-    /// Keeps an event until its predecessors were delivered, if there is room for it.
+    /// Keeps an event until its predecessors have been delivered, if there is room for it.
     pub(super) fn keep(&mut self, event: &Envelope) {
         self.note(event.seq);
         let bytes = event.frame.len();

@@ -37,17 +37,17 @@ const ENDED_FOR: Duration = Duration::from_secs(2);
 /// Time without a delta after which a stream of another node is forgotten. It is requested again if it continues.
 const STREAM_SILENCE_MAX: Duration = Duration::from_mins(3);
 
-/// A person who came or left on this node.
+/// A person coming online or going offline on this node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PresenceChange {
     pub workspace: WorkspaceId,
     pub user: UserId,
-    /// True if the person is here now.
+    /// `true` if the person has a socket on this node now.
     pub is_here: bool,
 }
 
 impl Hub {
-    /// A hub whose workspaces are also written by other nodes.
+    /// Creates a hub for workspaces to which other nodes also write.
     pub fn shared(shared: Shared) -> Self {
         Self {
             shared: Some(shared),
@@ -71,8 +71,8 @@ impl Hub {
         }
     }
 
-    /// Waits until the room of a workspace has a position. After that, every event that follows a later read of the log is
-    /// delivered. Safe to drop while waiting.
+    /// Waits until the room of a workspace has a position. After that, every event committed after a read of the log is delivered.
+    /// Safe to drop while waiting.
     pub async fn opened(&self, workspace: WorkspaceId) {
         let Some(shared) = &self.shared else { return };
         loop {
@@ -176,7 +176,7 @@ impl Hub {
         }
     }
 
-    /// Closes the sockets of a room that cannot continue, because events that it has not delivered were deleted.
+    /// Closes the sockets of a room that cannot continue because undelivered events were deleted.
     pub fn restart_room(&self, workspace: WorkspaceId) {
         let Some(shared) = &self.shared else { return };
         self.with_room(workspace, |room| {
@@ -188,7 +188,7 @@ impl Hub {
         shared.mark_unopened(workspace);
     }
 
-    /// Checks whether a workspace has sockets here.
+    /// Checks whether a workspace has sockets on this node.
     pub fn is_open(&self, workspace: WorkspaceId) -> bool {
         self.with_room(workspace, |room| !room.sockets.is_empty()) == Some(true)
     }
@@ -216,7 +216,7 @@ impl Hub {
         }
     }
 
-    /// Sets the first positions of rooms; `heads` contains the newest positions of their workspaces.
+    /// Sets the first position of each room to the newest position of its workspace, as given in `heads`.
     pub fn open_at(&self, heads: impl IntoIterator<Item = (WorkspaceId, Position)>) {
         let Some(shared) = &self.shared else { return };
         for (workspace, head) in heads {
@@ -230,7 +230,8 @@ impl Hub {
         shared.opened.notify_waiters();
     }
 
-    /// Records that an event exists. If the room has not delivered the event yet, makes it read the log and returns true.
+    /// Records that an event exists. If the room has not delivered it yet, makes the room read the log after the given time and
+    /// returns true.
     pub fn reached(&self, workspace: WorkspaceId, seq: i64, after: Duration) -> bool {
         let is_behind = self.with_room(workspace, |room| {
             !room.sockets.is_empty() && room.order.note(seq)
@@ -243,7 +244,7 @@ impl Hub {
         is_behind == Some(true)
     }
 
-    /// Handles a message of another node, except those that do not concern sockets. `generation` must have been read before the
+    /// Handles a message from another node; ignores messages that do not concern sockets. `generation` must have been read before the
     /// epoch of the message was compared.
     pub fn receive(&self, received: &Received, generation: u64) {
         let Some(shared) = &self.shared else { return };
@@ -289,7 +290,7 @@ impl Hub {
         }
     }
 
-    /// Sends a part of a reply that another node writes to its watchers here. Requests the text before it if it is missing.
+    /// Sends the watchers on this node a part of a reply that another node is writing. Requests the preceding text if it is missing.
     fn receive_delta(&self, delta: &RemoteDelta) {
         let Some(room) = self.rooms.get(&delta.workspace).map(|room| room.clone()) else {
             return;
@@ -336,7 +337,7 @@ impl Hub {
         }
     }
 
-    /// Sends the whole text of a reply that is written here to the other nodes.
+    /// Sends the other nodes the whole text so far of a reply that this node is writing.
     fn resend_stream(&self, workspace: WorkspaceId, task: TaskId) {
         let delta = self.with_room(workspace, |room| {
             let stream = room.streams.get(&task)?;

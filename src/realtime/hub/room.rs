@@ -43,7 +43,7 @@ pub(super) struct Room {
     pub(super) unscoped: HashSet<u64>,
     /// Sockets with a scope that have a channel open, with the number of their subscriptions there.
     open: HashMap<ChannelId, HashMap<u64, usize>>,
-    /// Traffic of public channels that was not announced yet to scoped sockets that do not receive it.
+    /// Public channel traffic that has not been announced yet to scoped sockets that do not receive it.
     activity: HashMap<ChannelId, Activity>,
     /// Membership changes for sockets whose channels are still being read from the database.
     pub(super) joining: HashMap<u64, Vec<MembershipChange>>,
@@ -54,7 +54,7 @@ pub(super) struct Room {
     pub(super) streams: HashMap<TaskId, Stream>,
     /// The newest event delivered to sockets.
     pub(super) last_seq: i64,
-    /// People whose presence change was not sent yet, in the order of their changes.
+    /// People whose presence change has not been sent yet, in the order of their changes.
     pub(super) pending_presence: VecDeque<UserId>,
     pub(super) is_pending: HashSet<UserId>,
     /// Presence frames sent since the last tick.
@@ -63,9 +63,9 @@ pub(super) struct Room {
     pub(super) elsewhere: HashMap<UserId, HashSet<NodeId>>,
     /// Order of events, if other nodes write to the log as well.
     pub(super) order: Order,
-    /// Replies whose text was requested from other nodes, and when.
+    /// Replies whose text was requested from other nodes, with the time of the request.
     pub(super) wanted: HashMap<TaskId, Instant>,
-    /// Messages whose streams of other nodes have just ended, and when.
+    /// Messages whose streams from other nodes have just ended, with the time of the end.
     pub(super) ended: HashMap<MessageId, Instant>,
 }
 
@@ -125,8 +125,8 @@ impl Room {
         }
     }
 
-    /// Subscribes a socket to a conversation of a channel, or to the channel itself, whose ID is then `watched`. Returns false if the
-    /// socket has too many subscriptions.
+    /// Subscribes a socket to `watched`, which is a conversation in the channel or the channel itself. Returns false if the socket
+    /// has too many subscriptions.
     pub(super) fn watch(&mut self, socket: &Socket, watched: Uuid, channel: ChannelId) -> bool {
         let own = self.watched.entry(socket.id).or_default();
         if own.contains_key(&watched) {
@@ -222,7 +222,7 @@ impl Room {
         }
     }
 
-    /// Checks whether sockets with a scope may not receive the event.
+    /// Returns true if the event is traffic that some sockets with a scope might not receive.
     fn is_scoped(&self, event: &Envelope) -> bool {
         event.is_traffic && self.unscoped.len() < self.sockets.len()
     }
@@ -258,8 +258,8 @@ impl Room {
             || open.is_some_and(|sockets| sockets.contains_key(&socket))
     }
 
-    /// Notifies sockets with a scope of traffic that they do not receive, starting with the earliest, for as many channels as one
-    /// tick allows.
+    /// Notifies sockets with a scope of traffic that they do not receive. Starts with the channels whose traffic has waited longest,
+    /// and covers as many as one tick allows.
     pub(super) fn broadcast_activity(&mut self) {
         let mut activity: Vec<(ChannelId, Activity)> = self.activity.drain().collect();
         activity.sort_unstable_by_key(|(_, activity)| activity.first);
@@ -325,7 +325,7 @@ impl Room {
         }
     }
 
-    /// Sends the text of a stream after a position to its watchers.
+    /// Sends a stream's text after `from` to the stream's watchers.
     pub(super) fn send_delta(&self, task: TaskId, from: TextPosition) {
         let Some(stream) = self.streams.get(&task) else {
             return;

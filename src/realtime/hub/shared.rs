@@ -30,7 +30,7 @@ pub struct Shared {
     pub(super) relay: mpsc::Sender<BusMessage>,
     /// True if the bus carries events, so that missing ones will probably arrive soon.
     pub(super) carries_events: AtomicBool,
-    /// Rooms that have to read the log, and when.
+    /// Rooms that have to read the log, with the time at which they do so.
     pub(super) stale: Mutex<HashMap<WorkspaceId, Stale>>,
     pub(super) is_stale: Notify,
     /// Rooms without a position.
@@ -40,7 +40,7 @@ pub struct Shared {
     pub(super) generation: AtomicU64,
     /// Epoch of the log that all rooms follow.
     pub(super) epoch: Mutex<String>,
-    /// Notified when rooms got their first position.
+    /// Notified when rooms get their first position.
     pub(super) opened: Notify,
     /// Presence changes since they were last taken; true if the person is here now.
     pub(super) presence: Mutex<HashMap<(WorkspaceId, UserId), bool>>,
@@ -62,8 +62,7 @@ impl Shared {
         }
     }
 
-    /// Makes a room read the log after this time if events are then still missing, or always if
-    /// `is_forced`.
+    /// Makes a room read the log after the given time if events are still missing then, or in any case if `is_forced`.
     fn mark(&self, workspace: WorkspaceId, after: Duration, is_forced: bool) {
         let due = Instant::now() + after;
         let mut stale = lock(&self.stale);
@@ -101,7 +100,7 @@ impl Shared {
     }
 }
 
-/// When and why a room has to read the log.
+/// Time at which a room has to read the log, and the reason.
 pub(super) struct Stale {
     pub(super) due: Instant,
     /// True if the room reads the log even if no event is known to be missing.

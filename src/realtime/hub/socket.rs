@@ -26,7 +26,7 @@ pub(super) const SOCKET_QUEUE_MAX: usize = 1024;
 /// Maximum size of queued frames per socket in bytes; an event beyond that closes the socket with
 /// 4008.
 const SOCKET_QUEUE_BYTES_MAX: usize = 8 * 1024 * 1024;
-/// Ephemeral frames are dropped if fewer slots or bytes than these are free.
+/// Numbers of free slots and free bytes below which ephemeral frames are dropped.
 const SOCKET_QUEUE_RESERVE: usize = 512;
 const SOCKET_QUEUE_BYTES_RESERVE: usize = SOCKET_QUEUE_BYTES_MAX / 2;
 
@@ -70,8 +70,7 @@ pub struct Socket {
     pub key: Option<ApiKeyId>,
     pub(super) visibility: AgentVisibility,
     pub(super) delivery: Delivery,
-    /// Rights of the person when the socket was opened, as a number from `auth` that can be
-    /// compared.
+    /// Rights of the person when the socket was opened, encoded by `auth` as a comparable number.
     rights: AtomicU8,
     pub(super) queue: mpsc::Sender<Outgoing>,
     /// Total size of the frames in the queue.
@@ -175,8 +174,7 @@ impl Socket {
         self.code.load(Ordering::SeqCst) != OPEN
     }
 
-    /// Returns the close code once closing was requested. Only for the socket's own task, because
-    /// only one task can wait.
+    /// Returns the close code once closing has been requested. Only for the socket's own task, because only one task can wait.
     pub fn poll_closed(&self, cx: &Context<'_>) -> Poll<u16> {
         if !self.is_closed() {
             self.waker.register(cx.waker());

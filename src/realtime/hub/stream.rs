@@ -99,7 +99,7 @@ impl Stream {
         &self.text[from.bytes..self.sent.bytes]
     }
 
-    /// The part of the sent text after a position.
+    /// Delta with the part of the sent text after a position.
     pub(super) fn delta(&self, task: TaskId, from: TextPosition) -> DeltaFrames<'_> {
         DeltaFrames {
             stream: self,
@@ -159,7 +159,7 @@ impl Stream {
         matches!(self.source, StreamSource::Elsewhere(_))
     }
 
-    /// Appends the part of a delta that is not known yet, and returns its position. Returns `Err` if text before it is missing.
+    /// Appends the new part of a delta and returns its position. Returns `Err` if text before it is missing.
     pub(super) fn append(&mut self, delta: &RemoteDelta) -> Result<Option<TextPosition>, Gap> {
         let known = self.sent.units.checked_sub(delta.offset).ok_or(Gap)?;
         let Some(from) = byte_at(&delta.text, known) else {

@@ -1,4 +1,4 @@
-//! Processes the question of a reply that has ended: stores its score, finds the adaptation event, and queues the reflection.
+//! Processes the question after the reply to it has ended: stores its score, finds the adaptation event, and queues the reflection.
 
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
@@ -28,7 +28,7 @@ const CONFUSED_WORDS_MIN: usize = 3;
 #[derive(Debug, Clone)]
 pub struct Adapting {
     allowed: Allowed,
-    /// Sentences for the system text; may be empty.
+    /// Sentences for the system prompt; may be empty.
     pub text: String,
 }
 
@@ -101,7 +101,7 @@ impl MeasuredTone {
     }
 }
 
-/// The question of a reply that is about to end, with its tone.
+/// The question that an ending reply answers, with its tone.
 #[derive(Debug, Clone)]
 pub struct NotedQuestion {
     allowed: Allowed,
@@ -114,7 +114,7 @@ pub struct NotedQuestion {
 #[derive(Debug, Clone, Copy, Serialize, Deserialize)]
 pub(super) struct ToneOptions {
     pub(super) state_id: Uuid,
-    /// Turn of the reply.
+    /// Turn number of the reply.
     pub(super) turn: i64,
 }
 
@@ -125,7 +125,7 @@ pub(super) struct ReflectOptions {
     pub(super) prompt: PromptName,
 }
 
-/// Conversation of a task to queue, and the task that causes it.
+/// Conversation of a task to queue, and the task that causes it to be queued.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct TaskOrigin {
     pub(super) target: TaskTarget,
@@ -144,7 +144,7 @@ impl TaskOrigin {
 }
 
 impl NotedQuestion {
-    /// Stores the score and queues what follows, in the transaction that ends the reply, if adaptation is still allowed. The
+    /// Stores the score and queues the follow-up task, in the transaction that ends the reply, if adaptation is still allowed. The
     /// task must have ended.
     ///
     /// # Errors
@@ -281,7 +281,7 @@ fn add(
     scores.last().is_some_and(is_known)
 }
 
-/// Queues the reflection that is due after the reply of a turn.
+/// Queues the reflection that is due after the reply in a turn.
 async fn queue_due(
     c: &mut Conn,
     key: &StateKey,

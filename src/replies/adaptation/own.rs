@@ -75,7 +75,7 @@ async fn find_agent(
 /// Returns the caller's state; a neutral one if there is none.
 ///
 /// # Errors
-/// An error of the access checks.
+/// An error from the access checks.
 pub async fn get(
     c: &mut Conn,
     caller: &Caller,
@@ -91,11 +91,11 @@ pub async fn get(
     Ok(state.into())
 }
 
-/// Deletes the caller's state, if there is one. Callers can also delete a state in a conversation that they can no longer read,
-/// or with an agent that they can no longer see.
+/// Deletes the caller's state, if there is one. Callers can also delete a state in a conversation that they can no longer read, or
+/// with an agent that they can no longer see.
 ///
 /// # Errors
-/// An error of the access checks if there is no state.
+/// An error from the access checks, but only if there is no state.
 pub async fn delete(
     c: &mut Conn,
     caller: &Caller,
@@ -186,7 +186,7 @@ pub struct ReflectRequest {
 /// Queues a reflection with a manual metaprompt. If the same reflection is already queued or running, returns its task.
 ///
 /// # Errors
-/// `Off`, `Invalid` for a metaprompt that is not manual, `NoModel`, or an error of the access checks.
+/// `Off`, `Invalid` for a metaprompt that is not manual, `NoModel`, or an error from the access checks.
 pub async fn reflect(
     c: &mut Conn,
     caller: &Caller,

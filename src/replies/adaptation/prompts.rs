@@ -128,7 +128,7 @@ fn value(name: TemplateVariable, state: &StoredState, recent: &Recent) -> String
     format!("({name}: {one})")
 }
 
-/// Several lines with a heading.
+/// Formats several lines with a heading.
 fn block(name: TemplateVariable, text: &str) -> String {
     let text = if text.is_empty() { NOTHING } else { text };
     format!("\n{name} {DATA}):\n{text}\n")

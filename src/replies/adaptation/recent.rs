@@ -51,8 +51,8 @@ struct TurnRow {
 }
 
 impl Recent {
-    /// Reads the newest questions of a person to an agent, without deleted messages. `person` and `agent` are the
-    /// names for labels.
+    /// Reads the newest questions of a person to an agent, without deleted messages. `person` and `agent` are the names used as
+    /// labels.
     pub(super) async fn load(
         c: &mut Conn,
         key: &StateKey,

@@ -139,7 +139,7 @@ struct ReflectWork {
 }
 
 impl Reflector {
-    /// The model for a call on behalf of an agent's version.
+    /// Chooses the model for a call on behalf of an agent's version.
     async fn model(
         &self,
         lease: &Lease,
@@ -319,7 +319,7 @@ async fn tone_work(c: &mut Conn, task: &Task, lease: &Lease) -> Result<Option<To
     }))
 }
 
-/// The agent's version of a task; `None` if the agent was deleted since.
+/// The agent version of a task; `None` if the agent has been deleted since then.
 async fn find_agent(c: &mut Conn, lease: &Lease) -> Result<Option<Resolved>, DbError> {
     let target = lease.target;
     profiles::find_resolved(c, target.agent, target.agent_version).await

@@ -11,14 +11,14 @@ use super::state::{PromptName, SentimentClass, StoredScore, StoredState};
 const FRUSTRATED_ABOVE: f64 = 0.6;
 /// Intensity above which a single positive message is an event.
 const SATISFIED_ABOVE: f64 = 0.5;
-/// Minimum number of failed replies among the last 10 for an event.
+/// Minimum number of failed replies among the last 10 that is an event.
 const FAILED_MIN: i64 = 2;
 /// Number of neutral messages in a row whose mean length is compared with `DULL_LENGTH`.
 const DULL_MESSAGES: usize = 4;
 /// Mean length in UTF-16 code units below which messages show low engagement.
 const DULL_LENGTH: i64 = 50;
 
-/// Counts how many of the newest scores in a row have a class.
+/// Counts the newest consecutive scores of a class.
 pub(super) fn streak(scores: &[StoredScore], class: SentimentClass) -> usize {
     let newest_first = scores.iter().rev();
     newest_first
@@ -26,8 +26,8 @@ pub(super) fn streak(scores: &[StoredScore], class: SentimentClass) -> usize {
         .count()
 }
 
-/// Finds the adaptation event with the highest priority after the newest score. `failed` is the number of the person's last 10
-/// replies that failed.
+/// Finds the highest-priority adaptation event after the newest score. `failed` is the number of failed replies among the last 10
+/// replies to the person.
 pub(super) fn event(
     scores: &[StoredScore],
     failed: i64,
@@ -72,9 +72,9 @@ pub(super) struct DueReflection {
     pub(super) interval_id: Option<String>,
 }
 
-/// Finds the reflection to queue after a reply: the preset for the event, otherwise the first metaprompt for the event,
-/// otherwise an interval reflection that is due. Returns `None` in the turns directly before and after a reflection on an event;
-/// a model can find an event of an earlier turn later.
+/// Finds the reflection to queue after a reply: the preset for the event, otherwise the first metaprompt for the event, otherwise an
+/// interval reflection that is due. Returns `None` for the turn of the newest reflection on an event and for the turns directly
+/// before and after it. Earlier turns are possible, because a model can rate an earlier question later.
 pub(super) fn due(
     state: &StoredState,
     turn: i64,
@@ -355,7 +355,7 @@ mod tests {
                 Some(&reflection),
             ))
         };
-        // A model can rate earlier questions later.
+        // Models can rate questions out of order.
         assert!(at(2).is_some());
         assert_eq!(at(3), None);
         assert_eq!(at(5), None);

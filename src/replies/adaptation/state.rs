@@ -29,7 +29,7 @@ text_enum! {
 }
 
 impl SentimentClass {
-    /// A score at a threshold is neutral.
+    /// Classifies a score. A score at a threshold is neutral.
     pub fn of(score: f64, frustration_threshold: f64, satisfaction_threshold: f64) -> Self {
         if score < frustration_threshold {
             Self::Negative
@@ -113,7 +113,7 @@ impl StateKey {
 /// A row of `adaptation_states`.
 #[derive(Debug, Clone, PartialEq, sqlx::FromRow)]
 pub struct StoredState {
-    /// ID of the state; one that is created again after its deletion has a new ID.
+    /// ID of the state. A state that is created again after its deletion has a new ID.
     pub id: Uuid,
     pub agent_id: AgentId,
     pub thread_id: ThreadId,
@@ -148,7 +148,7 @@ fn expiry() -> Timestamp {
 }
 
 impl StoredState {
-    /// A neutral state.
+    /// Creates a neutral state.
     pub fn new(key: &StateKey, at: Timestamp) -> Self {
         Self {
             id: Uuid::now_v7(),

@@ -1,6 +1,5 @@
 //! The switches of the workspace, the agent, and the person. Turning one off stops adaptation immediately, including for replies
 //! that run with an earlier version of the agent.
-//an earlier version of the agent.
 
 use crate::{
     agents::profiles::{Profile, Reflection, Sentiment, SentimentSettings},

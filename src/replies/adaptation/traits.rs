@@ -1,4 +1,4 @@
-//! Values that a reflection can change. Each has a fixed sentence for the system text.
+//! Values that a reflection can change. Each has a fixed sentence for the system prompt.
 
 use serde_json::{Value, json};
 
@@ -17,7 +17,7 @@ text_enum! {
 }
 
 text_enum! {
-    /// Skill of the person in the subject.
+    /// The person's skill in the subject.
     pub enum UserSkill {
         Novice = "novice",
         Intermediate = "intermediate",
@@ -82,7 +82,7 @@ impl Traits {
         task_complexity: TaskComplexity::Moderate,
     };
 
-    /// The sentences for the system text; empty if all values are neutral.
+    /// Sentences for the system prompt; empty if all values are neutral.
     pub fn sentences(self) -> String {
         let sentences = [
             self.mood.sentence(),
@@ -93,7 +93,7 @@ impl Traits {
         sentences.join(" ")
     }
 
-    /// Applies an answer.
+    /// Applies the changes from a reflection.
     #[must_use]
     pub fn changed(self, changes: TraitChanges) -> Self {
         Self {

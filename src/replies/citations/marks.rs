@@ -13,7 +13,7 @@ const MARKS_MAX: usize = 500;
 
 static MARKS: LazyLock<Option<Regex>> = LazyLock::new(|| {
     let handles = r"[SF]\d{1,6}(?:\s*(?:[,;&–-]|and|und|et|y)\s*[SF]\d{1,6})*";
-    // Some models add a name after the handle.
+    // Some models write a name after the handle.
     let mark = format!(r"[\[【]\s*{handles}(?:\s*[:|][^\[\]\n]{{0,80}})?\s*[\]】]");
     let numbers = r"\[\d{1,3}(?:\s*[,;–-]\s*\d{1,3})*\]";
     Regex::new(&format!(r"(?i){mark}(?:\s*[,;]\s*{mark})*|{numbers}")).ok()
@@ -31,7 +31,7 @@ struct Mark {
     sentence: usize,
 }
 
-/// A text, its marks, and their sentences without marks.
+/// A text, its marks, and the sentences that the marks belong to, without the marks.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Marked {
     text: String,
@@ -74,9 +74,8 @@ impl Line {
         }
     }
 
-    /// The sentence of a mark: the sentence that contains the mark or precedes it, or at the start of a line, the next one.
-    /// The previous sentence is included if the sentence is as short as "Source:", or starts in lowercase after an
-    /// abbreviation.
+    /// Returns the sentence that contains or precedes a mark, or the next sentence if the mark is at the start of a line. Includes
+    /// the sentence before it if the sentence is as short as "Source:" or continues in lowercase after an abbreviation.
     fn sentence(&self, at: usize, last: &str) -> String {
         let text = |range: &Range<usize>| without_list_number(&self.plain[range.clone()]);
         let is_told = |range: &Range<usize>| text(range).contains(char::is_alphabetic);

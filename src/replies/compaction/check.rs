@@ -34,7 +34,8 @@ const TELLING_WORD_CHARS: usize = 4;
 /// Percentages of an item's words: the minimum in its source, and the maximum in a sentence of the agent's instructions.
 const SOURCE_SHARE: usize = 50;
 const SYSTEM_SHARE: usize = 80;
-/// Percentage of the words of an agent's statement from which it counts as a repetition of a memory entry that the agent knew.
+/// Minimum percentage of the words of an agent's statement that must occur in a memory entry that the agent knew for the statement to
+/// count as a repetition of the entry.
 const ECHO_SHARE: usize = 60;
 
 static REFERENCES: LazyLock<Option<Regex>> = LazyLock::new(|| {
@@ -52,7 +53,7 @@ static REFERENCES: LazyLock<Option<Regex>> = LazyLock::new(|| {
 pub(super) struct Source<'a> {
     lines: &'a [SourceLine],
     people: &'a [SegmentPerson],
-    /// Texts of memory that agents knew when they wrote these messages.
+    /// Memory texts that agents knew when they wrote these messages.
     recalled: Vec<(usize, HashSet<String>)>,
     language: Language,
     words: Vec<HashSet<String>>,
@@ -170,8 +171,8 @@ impl<'a> Source<'a> {
             })
     }
 
-    /// Finds the messages that state a sentence: the named ones, otherwise the nearest one, together with messages that are the
-    /// only ones with one of its words. Empty if these messages do not support the sentence.
+    /// Finds the messages that state a sentence: the named ones, otherwise the nearest one. Adds messages that are the only ones to
+    /// contain one of the sentence's words. Empty if the named or nearest messages do not support the sentence.
     pub(super) fn supporting(&self, text: &str, named: Vec<usize>) -> Vec<usize> {
         let mut sources = named;
         sources.sort_unstable();
@@ -315,7 +316,7 @@ impl<'a> Source<'a> {
             .filter(|item| !is_chatter && self.is_news(raw, item, &instructions))
     }
 
-    /// Returns the content words of each sentence of the agent's system text.
+    /// Returns the content words of each sentence of the agent's system prompt.
     fn instructions(&self, system: &str) -> Vec<HashSet<String>> {
         plain_sentences(system)
             .iter()

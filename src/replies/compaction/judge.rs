@@ -218,7 +218,7 @@ impl Compactor {
         Ok(segments.len() > 1)
     }
 
-    /// Asks a model which older entries the entries of these segments supersede or settle. If the model fails, nothing
+    /// Asks a model which older entries are superseded or settled by the entries of these segments. If the model fails, nothing
     /// changes.
     ///
     /// # Errors

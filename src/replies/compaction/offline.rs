@@ -32,8 +32,8 @@ const SHARED_WORDS_MIN: usize = 2;
 const SUBJECT_WORDS_MIN: usize = 2;
 const SHORT_CHARS_MAX: usize = 160;
 const GIST_CHARS_MAX: usize = 600;
-/// Maximum number of texts that contain a value of the same kind and a word that identifies its subject alone: the value and
-/// its correction.
+/// Maximum number of texts with a value of the same kind that may contain a word if that word alone identifies the subject: the value
+/// and its correction.
 const SUBJECT_TEXTS_MAX: usize = 2;
 /// Minimum length, in letters, of a word that counts as equal to a longer word that starts with it.
 const PART_LETTERS_MIN: usize = 5;
@@ -308,7 +308,7 @@ fn corrections<'r>(
     })
 }
 
-/// Checks whether a text has two words in common with the line of a corrected value, besides the value.
+/// Checks whether a text has two words, besides the value, in common with the line of a corrected value.
 pub(super) fn is_about(reading: &Reading, text: &str, value: &Superseded) -> bool {
     let words = content_words(text, reading.language());
     let shared = reading

@@ -53,7 +53,7 @@ use crate::replies::{
 /// Maximum size of a segment in messages.
 const SEGMENT_MESSAGES_MAX: usize = 48;
 pub(super) const SEGMENTS_AT_ONCE: usize = 8;
-/// Minimum number of messages that an automatic pass takes.
+/// Minimum number of messages for an automatic pass.
 pub const AUTOMATIC_MESSAGES_MIN: usize = 12;
 const CALLS_AT_ONCE: usize = 4;
 /// Maximum number of messages read from a range; larger than any segment.
@@ -65,7 +65,7 @@ const REMADE_MAX: usize = 3;
 /// Maximum numbers of older entries, and of their segments, that are compared with corrections.
 pub(super) const COMPARED_MAX: i64 = 200;
 const COMPARED_SEGMENTS_MAX: i64 = 20;
-/// Value of `model` without a model.
+/// Value of `model` if no model is used.
 pub const BUILT_IN: &str = builtin::NAME;
 
 /// Runs passes.
@@ -212,7 +212,7 @@ impl Compactor {
     async fn shared(&self, pass: &Pass, key: Key, is_empty: bool) -> Result<Shared, LeaseLost> {
         let (lease, target) = (&pass.lease, pass.lease.target);
         let mut c = self.utility.db.read().await?;
-        // The agent may have been deleted since.
+        // The agent may have been deleted in the meantime.
         let agent = profiles::find_resolved(&mut c, target.agent, target.agent_version).await?;
         let system = match &agent {
             Some(agent) => system::in_conversation(&mut c, lease.workspace, agent)
@@ -235,7 +235,7 @@ impl Compactor {
         })
     }
 
-    /// Stores how far a pass has come: everything before `upper` is covered, and `last` is the last message of its segments.
+    /// Stores the progress of a pass: everything before `upper` is covered, and `last` is the last message of its segments.
     async fn cover(
         &self,
         pass: &Pass,
@@ -570,8 +570,8 @@ async fn parts(
     Ok((parts, is_all.then_some(left.unwrap_or(last + 1))))
 }
 
-/// Leaves the messages after the newest segment to a later pass if there are only a few of them, because some may have been
-/// posted before the pass of a lost worker was repeated. Returns the first of them.
+/// If only a few messages follow the newest segment, leaves them to a later pass, because they may have been posted between the pass
+/// of a lost worker and its repetition. Returns the first of them.
 fn split_off_few(seqs: &mut Vec<i64>, others: &[i64]) -> Option<i64> {
     let newest = others.last();
     let at = seqs.partition_point(|seq| newest.is_some_and(|newest| seq < newest));

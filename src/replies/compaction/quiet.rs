@@ -30,7 +30,7 @@ use super::{
 pub const CHECKED_EVERY_MAX: Duration = Duration::from_mins(1);
 /// Time without a message after which a conversation is quiet.
 const SILENCE: Duration = Duration::from_mins(15);
-/// Minimum number of people's messages that are in no segment yet for a pass.
+/// Minimum number of messages by people, not yet in a segment, for which a pass is queued.
 const PERSON_MESSAGES_MIN: i64 = 6;
 /// Maximum number of messages that are checked at once.
 const MESSAGES_AT_ONCE: i64 = 5_000;
@@ -40,7 +40,7 @@ const MESSAGES_AT_ONCE: i64 = 5_000;
 struct Quiet {
     id: Uuid,
     thread_id: ThreadId,
-    /// Its newest message.
+    /// Sequence number of its newest message.
     last_seq: i64,
     posted_at: Timestamp,
     last_compacted_at: Option<Timestamp>,
@@ -67,7 +67,7 @@ enum QuietCheck {
 #[derive(Debug, Clone, Copy)]
 struct Progress {
     seq: i64,
-    /// True if no message up to `seq` must be checked again.
+    /// True if no message up to `seq` has to be checked again.
     is_complete: bool,
 }
 

@@ -350,7 +350,7 @@ pub struct ManualPass {
 /// Queues a pass over all but the newest messages.
 ///
 /// # Errors
-/// `Running`, `Nothing`, or an error of the access checks.
+/// `Running`, `Nothing`, or an error from the access checks.
 pub async fn start(
     c: &mut Conn,
     caller: &Caller,
@@ -409,10 +409,10 @@ pub async fn start(
     Ok(task)
 }
 
-/// Sends the messages of a segment instead of its summary, or its summary again.
+/// Makes prompts contain the messages of a segment instead of its summary, or its summary again.
 ///
 /// # Errors
-/// `NotFound`, or an error of the access checks.
+/// `NotFound`, or an error from the access checks.
 pub async fn set_expanded(
     c: &mut Conn,
     caller: &Caller,
@@ -438,7 +438,7 @@ pub async fn set_expanded(
 /// Queues another pass over the messages of a segment.
 ///
 /// # Errors
-/// `NotFound`, `Running`, or an error of the access checks.
+/// `NotFound`, `Running`, or an error from the access checks.
 pub async fn redo(
     c: &mut Conn,
     caller: &Caller,
@@ -464,7 +464,7 @@ pub async fn redo(
 /// Deletes a segment with its automatic entries; its messages are compacted again by the next pass.
 ///
 /// # Errors
-/// `NotFound`, `NotYours`, or an error of the access checks.
+/// `NotFound`, `NotYours`, or an error from the access checks.
 pub async fn delete(
     c: &mut Conn,
     caller: &Caller,

@@ -44,7 +44,7 @@ use super::{
 const NAME: &str = "remember";
 const TITLE: &str = "Remember";
 const SOURCES_MAX: usize = 4;
-/// Number of the newest messages that can be sources without being named.
+/// Number of newest messages that can be sources even if the call does not name them.
 const READ_MAX: usize = 48;
 
 /// Runs `remember`.
@@ -112,20 +112,20 @@ async fn is_on(c: &mut Conn, task: &ToolTask, agent: &Resolved) -> Result<bool, 
     remember::is_on(c, task.workspace, task.requester, task.thread, scopes).await
 }
 
-/// Data against which a call is checked.
+/// Data that a call is checked against.
 struct Grounds {
     /// Messages of the conversation, oldest first.
     rows: Vec<Row>,
     /// Memory texts that agents knew when they wrote a message, with its position.
     recalled: Vec<(usize, String)>,
-    /// System text of the agent.
+    /// System prompt of the agent.
     system: String,
     /// Messages that the call names as sources.
     named: Vec<MessageId>,
 }
 
 impl Grounds {
-    /// The newest messages up to the trigger, and those that the call names, in this conversation.
+    /// Loads the newest messages up to the trigger message, and those that the call names, in this conversation.
     async fn read(
         c: &mut Conn,
         task: &ToolTask,

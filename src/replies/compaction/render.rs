@@ -67,7 +67,7 @@ impl SummaryLine {
         self.kind.map_or(usize::MAX, rank)
     }
 
-    /// Checks for a reference that is meaningful without the line that contains it, which excludes a number with its unit.
+    /// Checks whether this is a reference that is meaningful without the line that contains it. Numbers with units are not.
     fn is_clear_reference(&self) -> bool {
         let letters = self.text.chars().filter(|c| c.is_alphabetic()).count();
         let is_number = (self.text).starts_with(|c: char| c.is_ascii_digit() || "€$£".contains(c));
@@ -181,7 +181,7 @@ pub struct RenderedSummary {
     pub segments: BTreeSet<SegmentState>,
 }
 
-/// A segment, with the number of times that its texts had been removed when it was read.
+/// A segment, and how often its texts had been removed when it was read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct SegmentState {
     pub id: CompactionId,

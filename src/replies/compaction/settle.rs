@@ -99,7 +99,7 @@ pub(super) fn corrected(
 
 /// Finds entries, and sentences of gists, whose value is changed by a later entry or message about the same subject.
 ///
-/// The messages are oldest first, `seqs` are their positions.
+/// The messages are oldest first, and `seqs` contains their sequence numbers.
 pub(super) fn changed(
     entries: &[SegmentEntry],
     gists: Vec<Gist>,
@@ -181,7 +181,7 @@ mod tests {
         }
     }
 
-    /// Makes entries from the messages at these positions and settles them after all messages, which two people wrote
+    /// Makes entries from the messages at these positions, then settles them against all messages, which two people write
     /// alternately.
     fn settled(said: &[&str], remembered: &[usize]) -> (Vec<SegmentEntry>, Settled) {
         let lines: Vec<SourceLine> = (said.iter().enumerate())

@@ -18,7 +18,7 @@ use super::settle::ShortenedGist;
 /// Number of segments that a search for uncovered messages reads at a time.
 const SEGMENTS_PER_READ: i64 = 256;
 
-/// Lists segments with text that contain a message from this seq on, oldest first.
+/// Lists segments with text that contain a message at or after this sequence number, oldest first.
 pub async fn list_since(
     c: &mut Conn,
     conversation: Uuid,
@@ -33,7 +33,7 @@ pub async fn list_since(
     .await
 }
 
-/// Lists segments with text that begin before a seq, newest first.
+/// Lists segments with text that begin before a sequence number, newest first.
 pub async fn list_before(
     c: &mut Conn,
     conversation: Uuid,
@@ -105,7 +105,7 @@ pub async fn last_compacted_at(
         .await
 }
 
-/// Returns the seq of the first message that the agent receives.
+/// Returns the sequence number of the first message that the agent receives.
 pub async fn window_start(
     c: &mut Conn,
     conversation: Uuid,
@@ -120,7 +120,7 @@ pub async fn window_start(
     Ok(row.and_then(|row| row.0))
 }
 
-/// Conversation of a row in `conversations`.
+/// Key of a row in `conversations`.
 #[derive(Debug, Clone, Copy)]
 pub struct Key {
     pub workspace: WorkspaceId,
@@ -138,7 +138,7 @@ pub async fn insert_conversation(c: &mut Conn, key: Key) -> Result<(), DbError> 
     presets::insert_conversation(c, key.workspace, key.thread, key.fork).await
 }
 
-/// Counts a reply of the agent, and stores where its window starts.
+/// Counts a reply of the agent, and stores the start of its window.
 pub async fn note_reply(
     c: &mut Conn,
     key: Key,
@@ -193,17 +193,17 @@ pub async fn move_starts(
     Ok(())
 }
 
-/// Counts messages before a seq that are in segments.
+/// Counts messages before a sequence number that are in segments.
 pub async fn count_covered(c: &mut Conn, conversation: Uuid, seq: i64) -> Result<i64, DbError> {
     count(c, conversation, seq, Counted::Covered).await
 }
 
-/// Counts messages before a seq for which the summary of their segment is sent.
+/// Counts messages before a sequence number for which the summary of their segment is sent.
 pub async fn count_summarized(c: &mut Conn, conversation: Uuid, seq: i64) -> Result<i64, DbError> {
     count(c, conversation, seq, Counted::Summarized).await
 }
 
-/// Messages that are counted: those of expanded segments are covered, but not summarized.
+/// Selects the messages to count. Messages of expanded segments are covered, but not summarized.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Counted {
     Covered,
@@ -239,7 +239,7 @@ async fn count(
     Ok(whole + part)
 }
 
-/// Returns the seq of the `n`th newest eligible message before a seq; `None` if there are fewer.
+/// Returns the sequence number of the `n`th newest eligible message before a sequence number; `None` if there are fewer.
 pub async fn nth_newest(
     c: &mut Conn,
     conversation: Uuid,
@@ -275,8 +275,8 @@ macro_rules! is_uncovered {
 }
 pub(super) use is_uncovered;
 
-/// Lists the newest eligible messages before a seq that are in no segment, newest first. Skips segments without reading their
-/// messages, because a long conversation has many of them.
+/// Lists the newest eligible messages before a sequence number that are in no segment, newest first. Skips segments without reading
+/// their messages, because a long conversation has many of them.
 pub async fn uncovered(
     c: &mut Conn,
     conversation: Uuid,
@@ -318,7 +318,7 @@ pub async fn uncovered(
     }
 }
 
-/// Lists the newest eligible messages between two seqs, newest first.
+/// Lists the newest eligible messages between two sequence numbers, newest first.
 pub async fn newest_between(
     c: &mut Conn,
     conversation: Uuid,
@@ -341,7 +341,7 @@ pub async fn newest_between(
     Ok(rows.into_iter().map(|row| row.0).collect())
 }
 
-/// Records that all messages before a seq are in segments, so that they are not searched again. Changes nothing if a
+/// Records that all messages before a sequence number are in segments, so that they are not searched again. Changes nothing if a
 /// message is not in a segment.
 pub async fn set_covered(c: &mut Conn, conversation: Uuid, before_seq: i64) -> Result<(), DbError> {
     if !uncovered(c, conversation, before_seq, 1).await?.is_empty() {
@@ -410,7 +410,7 @@ pub async fn put(c: &mut Conn, segment: &Segment) -> Result<(), DbError> {
     Ok(())
 }
 
-/// Shortens the gist of a segment, unless it changed since it was read.
+/// Shortens the gist of a segment, unless it has changed since it was read.
 pub(super) async fn shorten_gist(c: &mut Conn, gist: &ShortenedGist) -> Result<(), DbError> {
     c.q("update compactions set gist = $3, version = version + 1 where id = $1 and gist = $2")
         .bind(gist.segment)
@@ -429,7 +429,7 @@ pub async fn delete(c: &mut Conn, segment: &Segment) -> Result<(), DbError> {
     uncover(c, segment.conversation_id).await
 }
 
-/// Removes the record that all messages before a seq are in segments.
+/// Removes the record that all messages before a sequence number are in segments.
 async fn uncover(c: &mut Conn, conversation: Uuid) -> Result<(), DbError> {
     c.q("update conversations set covered_to_seq = null where id = $1")
         .bind(conversation)

@@ -22,8 +22,7 @@ use super::{
     window::{self, STEP},
 };
 
-/// Maximum number of segments that a summary is made from, of their entries, and of segments whose messages are sent. The
-/// newest ones are used.
+/// Maximum number of segments in a summary, of entries in it, and of segments whose messages are sent. The newest ones are used.
 const SEGMENTS_MAX: i64 = 200;
 const ENTRIES_MAX: i64 = 4_000;
 const EXPANDED_MAX: usize = 8;
@@ -48,7 +47,7 @@ impl View {
         self.start.filter(|_| !self.is_due)
     }
 
-    /// Selects the messages before the trigger that are sent.
+    /// Selects the messages before the trigger message that are sent.
     pub async fn find(
         c: &mut Conn,
         conversation: Conversation,
@@ -146,7 +145,7 @@ async fn lines_of(
             id: segment.id,
             blanked: segment.blanked,
         };
-        // The gist of a stale segment may contain text that was edited since.
+        // The gist of a stale segment may contain text that has been edited since then.
         let has_gist = segment.state == CompactionState::Active && !segment.gist.is_empty();
         let date = dates.iter().find(|date| date.id == segment.id);
         let gist = date.filter(|_| has_gist);
@@ -161,7 +160,8 @@ async fn lines_of(
     Ok(lines)
 }
 
-/// Returns the summary of the messages before a seq, and the messages of expanded segments, which are sent instead.
+/// Returns the summary of the messages before a sequence number, and the messages of expanded segments, which are sent instead of
+/// their summaries.
 pub(in crate::replies) async fn summary(
     c: &mut Conn,
     conversation: Conversation,

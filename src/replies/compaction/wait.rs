@@ -90,7 +90,7 @@ impl Compactor {
     async fn work(&self, task: Task, lease: Lease) -> Result<(), Abort> {
         let options = options_of(&task).filter(|_| self.settings.is_on);
         let Some(options) = options else {
-            // Stale and blank segments are not rebuilt.
+            // If compaction is turned off, stale and blank segments are not rebuilt either.
             return Ok(self.finish(lease).await?);
         };
         let pass = Pass {
@@ -376,7 +376,7 @@ fn lease_length() -> Duration {
     WAIT_MAX + Duration::from_secs(10)
 }
 
-/// Queues a pass on behalf of a reply. `None` if one is active.
+/// Queues a pass on behalf of a reply. Returns `None` if one is already active.
 pub(super) async fn insert(
     c: &mut Conn,
     parent: &Task,

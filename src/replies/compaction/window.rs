@@ -1,6 +1,7 @@
-//! Number of messages beyond the newest N that can follow the start before it moves.
+//! Selects the window of messages in a prompt. The start of the window moves only once the newest N messages and `STEP` more follow
+//! it.
 
-/// Number of messages that follow the start before it moves, in addition to the newest N.
+/// Number of messages, in addition to the newest N, that follow the start of the window before it moves.
 pub const STEP: usize = 24;
 
 /// The window of a prompt.
@@ -14,8 +15,8 @@ pub struct Window {
     pub is_new: bool,
 }
 
-/// Selects the window. `newest` are the `seq` of the messages before the trigger, newest first, at most `n + STEP` of
-/// them.
+/// Selects the window. `newest` contains the sequence numbers of the messages before the trigger message, newest first, at most `n +
+/// STEP` of them.
 pub fn choose(
     newest: &[i64],
     n: usize,
@@ -61,7 +62,7 @@ pub fn choose(
 mod tests {
     use super::*;
 
-    /// Windows of a conversation of `count` messages with the seq 1, 2, …, of which the first `covered` are in segments.
+    /// Window of a conversation of `count` messages with the sequence numbers 1, 2, …, of which the first `covered` are in segments.
     fn window(count: i64, covered: i64, start: Option<i64>) -> (usize, bool) {
         let newest: Vec<i64> = (1..=count).rev().take(50 + STEP).collect();
         let window = choose(&newest, 50, start, covered > 0, |seq| seq <= covered);

@@ -66,7 +66,7 @@ pub(in crate::replies) async fn prepare(
     })
 }
 
-/// Numbers in the calls of a round that were already part of the tree's work.
+/// Finds the numbers in a round's calls that already occurred in the tree's work.
 pub(in crate::replies) async fn known_numbers(
     db: &Db,
     task: TaskId,
@@ -126,7 +126,7 @@ pub(in crate::replies) async fn begin(
     if let Some(fault) = fault {
         actions::store_end(c, action.id, None, Ending::failed(fault.code)).await?;
         let text = texts::put(c, lease.workspace, action.id, &fault_text(&fault)).await?;
-        // The text can contain the agent's name as the model wrote it.
+        // The text can contain the agent's name as the model wrote it, so it has the same sources as the arguments.
         texts::cite_as(c, action.arguments_id, text).await?;
         actions::set_result(c, action.id, text).await?;
     }

@@ -17,8 +17,7 @@ use crate::{
     tools::{handles, taint},
 };
 
-/// Stores the results of the delegations among a round's actions, none of which is active anymore. The caller must hold the
-/// lease.
+/// Stores the results of the delegations among a round's actions, all of which have ended. The caller must hold the lease.
 pub(in crate::replies) async fn collect(
     c: &mut Conn,
     lease: &Lease,
@@ -36,7 +35,8 @@ pub(in crate::replies) async fn collect(
     Ok(())
 }
 
-/// Stores the result of a delegation. The answer passes on the sources and the taint of its task.
+/// Stores the result of a delegation. The caller's task inherits the taint of the delegated task, and the result cites the sources of
+/// the answer.
 async fn end(
     c: &mut Conn,
     lease: &Lease,

@@ -105,7 +105,7 @@ async fn list_askable(
     Ok(agents)
 }
 
-/// The agent to which a text claims to delegate.
+/// Finds the agent to which a text claims to delegate.
 pub(in crate::replies) async fn announced_agent(
     db: &Db,
     task: &ToolTask,

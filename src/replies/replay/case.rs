@@ -44,8 +44,8 @@ struct KeptPrompt {
 }
 
 impl KeptPrompt {
-    /// Leaves out the parts that `reader` cannot see, the system text except for adaptation sentences, and rounds of
-    /// calls.
+    /// Keeps the parts of a prompt that `reader` can see. Rounds of calls and system text are left out, except for adaptation
+    /// sentences.
     ///
     /// # Errors
     /// `Expired` or `Deleted` if the rest is not a usable prompt.

@@ -15,10 +15,10 @@ use super::{CaseAnswer, SkipReason, WouldCall, store::KEPT};
 /// A reply as it was posted.
 #[derive(Debug, Clone, Serialize, utoipa::ToSchema)]
 pub struct ReplayBefore {
-    /// Null if the reply was deleted since.
+    /// Null if the reply has since been deleted.
     pub text: Option<String>,
     pub model: Option<String>,
-    /// Number of tokens of all calls for the reply.
+    /// Total number of tokens of all calls for the reply.
     pub tokens: i64,
     /// Run time of the reply's task in milliseconds; 0 if unknown.
     pub ms: i64,
@@ -27,13 +27,12 @@ pub struct ReplayBefore {
 /// A reply that was written with the draft.
 #[derive(Debug, Clone, Serialize, utoipa::ToSchema)]
 pub struct ReplayAfter {
-    /// Text of the reply, or the text before a call. Null after an error, or if a message of the prompt was deleted
-    /// since.
+    /// Text of the reply, or the text before a call. Null after an error, or if a message of the prompt has since been deleted.
     pub text: Option<String>,
     /// The first call of a tool, which was not run.
     pub would_call: Option<WouldCall>,
     pub model: Option<String>,
-    /// Number of tokens of all calls for the case.
+    /// Total number of tokens of all calls for the case.
     pub tokens: i64,
     /// Run time of the case in milliseconds.
     pub ms: i64,
@@ -46,7 +45,7 @@ pub struct ReplayCase {
     pub task_id: TaskId,
     /// Status of the case.
     pub status: TaskStatus,
-    /// The trigger message without the mention; null if it was deleted since.
+    /// The trigger message without the mention; null if it has since been deleted.
     pub asked: Option<String>,
     pub before: ReplayBefore,
     /// The new reply; null until the case has completed or failed.
@@ -90,7 +89,7 @@ struct Row {
     error: Option<Json<TaskError>>,
 }
 
-/// Model and tokens of a usage.
+/// Model name and total number of tokens.
 fn used(usage: Option<&Json<TokenUsage>>) -> (Option<String>, i64) {
     let Some(Json(usage)) = usage else {
         return (None, 0);
@@ -146,7 +145,7 @@ impl Row {
     }
 }
 
-/// Returns the workspace of a replay of the caller.
+/// Returns the workspace of one of the caller's replays.
 ///
 /// # Errors
 /// `TaskNotFound` for another person's replay or one that has expired, or any error of `Actor::require`.
@@ -171,7 +170,7 @@ pub async fn own_replay(
     Ok(workspace)
 }
 
-/// Returns a replay of the caller, without replies in conversations that the caller can no longer read.
+/// Returns one of the caller's replays, without replies in conversations that the caller can no longer read.
 ///
 /// # Errors
 /// Same as `own_replay`.

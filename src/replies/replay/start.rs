@@ -44,7 +44,8 @@ pub async fn plan(
     Ok((agent, cases))
 }
 
-/// Finds the replies for a replay, newest first. May read all tasks of the agent, which takes too long for a write transaction.
+/// Finds the replies for a replay, newest first. This can read all tasks of the agent, which would take too long in a write
+/// transaction.
 ///
 /// # Errors
 /// Those of `resolve_trial`.
@@ -82,7 +83,7 @@ pub async fn start(
         let reply = queue::find_reply(c, *reply, agent.agent, actor.user).await?;
         placed.extend(reply.and_then(|reply| Some((reply.id, reply.target()?))));
     }
-    // Every task needs a conversation; the root gets that of the first case.
+    // Every task needs a conversation, so the root uses that of the first case.
     let (_, first) = *placed.first().ok_or(AgentError::NothingToReplay)?;
     let root = insert(c, actor, &agent, first, None).await?;
     store::insert(c, &root, &agent).await?;

@@ -19,10 +19,10 @@ use crate::{
 
 use super::{CaseAnswer, SkipReason};
 
-/// Time for which a replay is kept.
+/// Retention period of a replay.
 pub(super) const KEPT: Duration = Duration::from_hours(7 * 24);
 
-/// Profile of a replay with its names.
+/// Profile that a replay uses, with the agent's names.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 struct Draft {
     version: i64,
@@ -51,7 +51,7 @@ pub(super) async fn insert(c: &mut Conn, root: &Task, agent: &Resolved) -> Resul
     Ok(())
 }
 
-/// Stores which reply a child writes again.
+/// Stores the reply that a child writes again.
 pub(super) async fn insert_case(
     c: &mut Conn,
     root: TaskId,

@@ -66,8 +66,8 @@ impl Beginning {
     }
 }
 
-/// Checks the rights of a task that another task started or that has started others, and of a link or a turn after its first
-/// round: the requester must be able to invoke the agent and to post in the conversation.
+/// Checks the requester's rights again for a task that another task started, a task that has started others, and a chain link or
+/// collaboration turn after its first round. The requester must be able to invoke the agent and to post in the conversation.
 async fn can_go_on(c: &mut Conn, task: &Task) -> Result<bool, DbError> {
     let is_child = task.kind == TaskKind::Delegate || task.run_id.is_some();
     let is_in_line = Turn::of(task).is_some() || task.input.0.chain.is_some();
@@ -96,7 +96,7 @@ impl ReplyHandler {
         let settings = self.compactor.settings;
         let mut c = self.db.snapshot().await?;
         if is_offline {
-            // Also waits for the built-in responder.
+            // The built-in responder also waits for other threads, which `Conn::run` does not allow.
             let read = Beginning::read(&mut c, task, lease, is_offline, settings).await;
             drop(c);
             return read;

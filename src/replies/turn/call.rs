@@ -39,7 +39,7 @@ pub(super) struct Answer {
     pub(super) own_text: String,
     pub(super) truncated: bool,
     pub(super) calls: Vec<ToolCall>,
-    /// The model call, if its end is yet to be stored with the round.
+    /// The model call, if its end will be stored together with the round.
     pub(super) open: Option<OpenCall>,
 }
 
@@ -62,7 +62,7 @@ impl Extras {
     }
 }
 
-/// Adds a part to the calls of a response. Arguments are kept until they are too large to be accepted.
+/// Adds a piece of a call to the calls of a response. Arguments are collected until they are too large to be accepted.
 fn add(calls: &mut Vec<ToolCall>, piece: ToolCallPiece) {
     if let Some(head) = piece.begins
         && calls.len() < CALLS_KEPT_MAX
@@ -86,7 +86,7 @@ pub(super) struct PreparedCall<'a> {
     pub(super) manifest: &'a Manifest,
     pub(super) extras: &'a Extras,
     pub(super) output_limit: u32,
-    /// Reply of the built-in responder.
+    /// Text of the reply, if the built-in responder wrote it.
     pub(super) ready: Option<&'a str>,
 }
 
@@ -114,7 +114,7 @@ impl PreparedCall<'_> {
         }
     }
 
-    /// The call in the form that budgets and usage count.
+    /// Describes the call for budgets and usage.
     fn counted(&self, task: &Task) -> NewCall {
         let Self {
             manifest, extras, ..
@@ -162,7 +162,7 @@ async fn reserve(c: &mut Conn, task: &Task, row: &CallRow) -> Result<Result<(), 
     Ok(row.insert(c).await?.map_err(Failure::OverBudget))
 }
 
-/// Result of a stream; `earlier` are the texts of earlier rounds.
+/// Result of a stream; `earlier` is the text of earlier rounds.
 fn outcome_of(
     received: Result<Option<StopReason>, Failure>,
     reply: Reply<'_>,
@@ -171,7 +171,7 @@ fn outcome_of(
 ) -> Result<Answer, Failed> {
     let own_text = reply.own_text().to_owned();
     let text = reply.text;
-    // A round without text keeps that of the earlier ones.
+    // If this round has no text, the text of earlier rounds is the reply.
     let whole = if text.is_empty() {
         earlier.to_owned()
     } else {
@@ -304,7 +304,7 @@ impl ReplyHandler {
         };
         if received.is_ok() {
             reply.end().await?;
-            // Calls can take long, so the text before them is shown completely.
+            // Calls can take a long time, so the text before them is sent completely first.
             if !calls.is_empty() {
                 reply.flush();
             }

@@ -67,7 +67,7 @@ struct Completion {
     cited: Cited,
     truncated: bool,
     is_done: bool,
-    /// First message that was sent.
+    /// Start of the agent's next window; `None` if messages before it are in no segment yet.
     start: Option<i64>,
     preset: Option<presets::StoredPreset>,
     strategy: Strategy,
@@ -282,7 +282,7 @@ impl ReplyHandler {
         let memories = manifest.memory_ids();
         let summarized = manifest.summarized_ids();
         let model = manifest.model;
-        // The texts before its calls are used only if there is no final text.
+        // Texts of earlier rounds are used only if there is no final text.
         let text = match answer.own_text.trim() {
             "" => answer.text.trim(),
             own_text => own_text,

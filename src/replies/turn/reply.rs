@@ -57,7 +57,7 @@ pub(super) struct Reply<'a> {
     stripper: Option<LabelStripper>,
     /// The whole reply: the texts of earlier rounds, and that of this call.
     pub(super) text: String,
-    /// Texts of earlier rounds; an attempt that follows them starts with these texts.
+    /// Text of earlier rounds that is added before the first text of this call.
     before: String,
     /// Start of this call's text in `text`; `None` before its first text.
     own_start: Option<usize>,
@@ -249,7 +249,7 @@ impl<'a> Reply<'a> {
         self.saved_at + CHECKPOINT_EVERY
     }
 
-    /// Updates the row without an event, so that little is lost if the process dies.
+    /// Updates the row without an event, to limit the loss if the process dies.
     pub(super) fn save(&mut self) {
         self.saved_at = Instant::now();
         if self.saving.swap(true, Ordering::Relaxed) {

@@ -75,13 +75,14 @@ const RUN_MAX: Duration = Duration::from_mins(10);
 const READS_AT_ONCE: usize = 4;
 /// Maximum duration of a tool call.
 const CALL_MAX: Duration = Duration::from_mins(1);
-/// Additional time for a call that should have ended.
+/// Grace period for a call after its deadline.
 const CALL_GRACE: Duration = Duration::from_secs(5);
-/// Additional time for a running write after its task was stopped.
+/// Grace period for a running write after its task was stopped.
 const WRITE_GRACE: Duration = Duration::from_secs(5);
-/// Tool definitions get at most 1/`DEFINITIONS_SHARE` of the window.
+/// Tool definitions can use at most 1/`DEFINITIONS_SHARE` of the window.
 const DEFINITIONS_SHARE: u64 = 4;
-/// Earlier rounds get at most 1/`ROUNDS_SHARE` of the window; while the prompt does not fit, their size is divided by it again.
+/// Earlier rounds can use at most 1/`ROUNDS_SHARE` of the window. As long as the prompt does not fit, this limit is divided by
+/// `ROUNDS_SHARE` again.
 const ROUNDS_SHARE: u64 = 3;
 /// Replaces arguments that a request leaves out.
 const ARGUMENTS_LEFT_OUT: &str = r#"{"left_out": true}"#;
@@ -99,7 +100,7 @@ struct RoundCall {
 }
 
 impl RoundCall {
-    /// Origin of the result. A note is not stored as a text of its own.
+    /// Origin of the result. A note is not stored as a separate text, so its author is the source.
     fn origin(&self) -> TextOrigin {
         if self.action.result_id.is_some() {
             return TextOrigin::Stored;
@@ -124,7 +125,7 @@ pub(super) struct RunClock {
 }
 
 impl RunClock {
-    /// Continues from the time that earlier attempts took.
+    /// Starts the clock at the run time of earlier attempts.
     pub(super) fn after(ran_ms: u64) -> Self {
         Self {
             before: Duration::from_millis(ran_ms),
@@ -145,7 +146,7 @@ impl RunClock {
 #[derive(Default)]
 pub(super) struct Rounds(Vec<StoredRound>);
 
-/// Numbers of oldest results, arguments, and texts that a request leaves out.
+/// Number of the oldest results, arguments, and texts that a request leaves out.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Omitted {
     results: usize,
@@ -175,7 +176,7 @@ impl Omitted {
     }
 }
 
-/// Facts on which the rounds of a request depend.
+/// Input for rendering the earlier rounds of a request.
 pub(super) struct RoundsSent<'a> {
     pub(super) offer: &'a Offer,
     pub(super) window: Window,
@@ -191,11 +192,11 @@ pub(super) struct RoundsSent<'a> {
 pub(super) struct FittedCall<T> {
     pub(super) prompt: T,
     pub(super) extras: Extras,
-    /// Record of `extras`.
+    /// Records of the parts in `extras`.
     pub(super) parts: Vec<RoundPart>,
 }
 
-/// The run of a round's actions.
+/// Context in which a round's actions run.
 #[derive(Clone, Copy)]
 pub(super) struct RoundRun<'a> {
     pub(super) lease: Lease,
@@ -260,7 +261,7 @@ pub(super) async fn load(c: &mut Conn, task: TaskId) -> Result<Rounds, DbError> 
     Ok(Rounds(rounds.collect()))
 }
 
-/// A round as plain text: servers reject calls and results in requests without tools.
+/// Renders a round as plain text, because servers reject calls and results in requests without tools.
 fn plain_turns(text: &str, calls: &[ToolCall], results: &[ToolResult]) -> [ChatMessage; 2] {
     let called = (1..).zip(calls);
     let called = called.map(|(n, call)| format!("(call {n}: {} {})", call.name, call.arguments));
@@ -320,7 +321,7 @@ pub(in crate::replies) fn definitions_of(offer: &Offer) -> Option<RoundPart> {
 }
 
 impl Rounds {
-    /// Checks whether the limits are reached, so that the next call must be the last one.
+    /// Checks whether a limit is reached, in which case the next call must be the last one.
     fn are_used_up(&self, ran: Duration) -> bool {
         let calls: usize = self.0.iter().map(|round| round.calls.len()).sum();
         self.0.len() >= ROUNDS_MAX
@@ -350,8 +351,8 @@ impl Rounds {
         Omitted::of(&sizes, tokens_max)
     }
 
-    /// Fits a prompt and these rounds into a window; `fit` receives the corrected number of tokens of the rounds and the
-    /// definitions. As much of the rounds is left out as needed.
+    /// Fits a prompt and these rounds into a window, leaving out as much of the rounds as needed. `fit` receives the corrected number
+    /// of tokens of the rounds and the definitions.
     ///
     /// # Errors
     /// Those of `fit`, if the prompt does not fit even without texts of rounds.
@@ -579,7 +580,7 @@ impl Ran {
 }
 
 impl ReplyHandler {
-    /// Settings that decide about a task's calls, and the functions offered to its model.
+    /// Returns the settings that determine how a task's calls are handled, and the functions offered to its model.
     pub(super) async fn requests(
         &self,
         task: &Task,
@@ -637,7 +638,8 @@ impl ReplyHandler {
         load(&mut self.db.read().await?, task).await
     }
 
-    /// Summary of a collaborator that ended the work in a round; `None` if the model is called again.
+    /// Returns the summary of a collaborator that ended the work in this round; `None` if the work continues and the model is called
+    /// again.
     pub(super) async fn done_summary(
         &self,
         task: &ToolTask,
@@ -654,12 +656,12 @@ impl ReplyHandler {
             return Ok(None);
         };
         let arguments = texts::find(&mut c, call.arguments_id).await?;
-        // A source of the summary was deleted.
+        // The arguments are missing if a source of the summary was deleted.
         let summary = arguments.and_then(|arguments| done::summary_of(&arguments));
         Ok(Some(summary.unwrap_or_else(|| NO_SUMMARY.to_owned())))
     }
 
-    /// The reply of a collaborator that has ended its turn: the texts of its rounds, or its summary.
+    /// Returns the reply of a collaborator that has ended its turn: the texts of its rounds, or its summary if there are none.
     pub(super) async fn end_turn(
         &self,
         task: &Task,
@@ -752,7 +754,7 @@ impl ReplyHandler {
         next.ok_or(Abort::Stopped)
     }
 
-    /// The agent to which a reply announced a delegation without making one, if the model can still be reminded.
+    /// Returns the agent to which a reply announced a delegation without making one, if the model can still be reminded.
     pub(super) async fn announced(
         &self,
         requests: &Requests,
@@ -962,7 +964,7 @@ impl ReplyHandler {
         drop(c);
         let arguments = text.and_then(|text| hash::parse_arguments(&text).ok());
         let Some((arguments, _)) = arguments else {
-            // A source was deleted after the start, and before anything was sent.
+            // A source was deleted after the action started and before anything was sent.
             let ran = Ran::failed(ToolErrorCode::NotFound);
             return self.end_action(run, action, ran).await;
         };
@@ -984,7 +986,7 @@ impl ReplyHandler {
                 redirects: (!is_free).then_some(trusted.as_slice()),
             },
         );
-        // Connections end at the deadline, and report whether the request had been sent.
+        // The connection ends at the deadline and reports whether the request was sent, so this timeout is longer.
         let mut call = std::pin::pin!(tokio::time::timeout_at(deadline + CALL_GRACE, call));
         let is_read = action.effect == Effect::Read;
         let ended = tokio::select! {
@@ -1038,7 +1040,7 @@ impl ReplyHandler {
                 if action.effect == Effect::Read {
                     queue::lock_lease(c, &lease).await?;
                 } else {
-                    // A write can end after its task was stopped, so no lease is needed.
+                    // A write can end after its task was stopped, so no lease is required.
                     lock_workspace(c, lease.workspace.0).await?;
                 }
                 let token = Some(lease.token);
@@ -1078,7 +1080,7 @@ impl ReplyHandler {
     }
 }
 
-/// Checks whether the holder of a lease has to run an action: it is approved, or a read that this lease has started.
+/// Checks whether the holder of a lease has to run an action: either it is approved, or it is a read that this lease has started.
 fn is_due(action: &Action, lease: &Lease) -> bool {
     match action.state {
         ActionState::Approved => true,
@@ -1112,7 +1114,7 @@ async fn close_round(
     Ok(Some(RoundEnd::Parked))
 }
 
-/// Starts an approved delegation, which continues as a task of its own. A delegation that waits for people is left unchanged.
+/// Starts an approved delegation, which continues as a separate task. A delegation that waits for people is left unchanged.
 async fn start_delegation(
     c: &mut Conn,
     lease: &Lease,

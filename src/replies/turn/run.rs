@@ -84,7 +84,7 @@ impl LoadedReply<'_> {
             self.compact(CompactionTrigger::Auto, keep).await?;
         }
         if self.ready.is_some() {
-            // The reply was written without the prompt.
+            // The ready reply was written without these memories and messages.
             self.loaded.memories = Recalled::default();
             self.loaded.context.memories.clear();
             self.loaded.context.old_messages.clear();
@@ -123,8 +123,8 @@ impl LoadedReply<'_> {
         }
     }
 
-    /// Waits for a pass that takes all but the newest `keep` messages, and loads the context again. Returns the reason if the
-    /// messages could not be summarized.
+    /// Waits for a pass over all but the newest `keep` messages, and loads the context again. Returns the reason if the messages
+    /// could not be summarized.
     async fn compact(
         &mut self,
         trigger: CompactionTrigger,
@@ -159,7 +159,8 @@ impl LoadedReply<'_> {
         Ok(failure.map(|failure| Failure::Summary(Box::new(failure))))
     }
 
-    /// Changes to the prompt that would make a difference after an overflow. Expensive: fits the entire history again.
+    /// Determines which changes to the prompt would make a difference after an overflow. This is expensive, because the entire
+    /// history is fitted again.
     async fn remedies(&self, failure: &Failure, fitted: &Fitted) -> Attempt {
         let Fitted {
             context,
@@ -404,7 +405,7 @@ impl<'a> RunningReply<'a> {
         }
     }
 
-    /// Makes the calls in an answer, or ends the task with its text.
+    /// Runs the calls in an answer, or ends the task with its text.
     async fn take_answer(&mut self, manifest: Manifest, answer: Answer) -> Result<Next, Abort> {
         let LoadedReply {
             handler,
@@ -577,7 +578,7 @@ fn fewer_functions(offer: &Offer) -> Option<Offered> {
     }
 }
 
-/// The context, shortened if overflows require this, and the messages left out.
+/// Returns the context, shortened if there were overflows, and the messages left out.
 fn shortened(loaded: &Loaded, counts: RetryCounts) -> (Context, Vec<LeftOut>) {
     let mut left_out = loaded.left_out.clone();
     let shorter = match (

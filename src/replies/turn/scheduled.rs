@@ -29,8 +29,7 @@ pub(super) fn has_nothing_to_report(task: &Task, reply: &str) -> bool {
     is_heartbeat(task) && reply.trim() == NOTHING
 }
 
-/// Checks whether a reply can be posted now. The reply of a schedule requires that its requester can
-/// post in the channel.
+/// Checks whether a reply can be posted now. The reply of a schedule can be posted only if its requester can post in the channel.
 pub(super) async fn may_post(c: &mut Conn, task: &Task) -> Result<bool, LeaseLost> {
     if task.kind != TaskKind::Schedule {
         return match task.reply_message_id {

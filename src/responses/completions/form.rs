@@ -112,7 +112,7 @@ impl CreateChatCompletion {
         options.is_some_and(|options| options["include_usage"] == true)
     }
 
-    /// The request of the Responses API, and its parsed parts.
+    /// Translates the request into one of the Responses API; also returns its parsed parts.
     pub(super) fn read(&self) -> (CreateResponse, Result<Parsed, ResponseError>) {
         let messages = self
             .check()
@@ -138,7 +138,7 @@ impl CreateChatCompletion {
         (common, parsed)
     }
 
-    /// The fields that both kinds of requests have.
+    /// Translates the fields that both APIs have in common.
     fn common(&self, instructions: Option<String>) -> CreateResponse {
         CreateResponse {
             model: self.model.clone(),
@@ -209,7 +209,7 @@ impl CreateChatCompletion {
         read_format(&flat, "response_format")
     }
 
-    /// The name, in this form, of a field of the Responses API.
+    /// Returns the name that a field of the Responses API has in this request.
     fn param_of(&self, param: &str) -> String {
         let name = match param {
             "input" | "instructions" => "messages",
@@ -226,7 +226,7 @@ impl CreateChatCompletion {
         name.to_owned()
     }
 
-    /// The error of a call for this request, with the field names of this form.
+    /// Converts an error of this request's call; field names become those of chat completions.
     pub fn error(&self, error: ResponseError) -> ApiError {
         // These errors already contain the client's field names.
         if matches!(error, ResponseError::UnsupportedParameter(_)) {
@@ -258,7 +258,7 @@ fn is_neutral(field: &str, value: &Value) -> bool {
     }
 }
 
-/// An object in which the field `inner` is replaced with the fields of the object that it contains.
+/// Replaces the field `inner` of an object with the fields of the nested object.
 fn flattened(value: &Value, inner: &str) -> Value {
     let Value::Object(object) = value else {
         return value.clone();
@@ -319,7 +319,7 @@ mod tests {
         serde_json::from_value(body).unwrap()
     }
 
-    /// Field of the error in a request.
+    /// Name of the field in the error for an invalid request.
     fn refused(body: Value) -> String {
         let form = form(body);
         match form.read().1.map(|_| ()) {

@@ -66,7 +66,7 @@ async fn scrub(state: &State) {
 struct StateQuery {
     /// Thread, for a state on its main line; exactly one of `thread_id` and `fork_id` is required.
     thread_id: Option<ThreadId>,
-    /// Deep dive; exactly one of `thread_id` and `fork_id` is required.
+    /// Fork; exactly one of `thread_id` and `fork_id` is required.
     fork_id: Option<ForkId>,
 }
 
@@ -127,7 +127,7 @@ struct ReflectForm {
     /// Thread, for a state on its main line; exactly one of `thread_id` and `fork_id` is required.
     #[serde(default)]
     thread_id: Option<ThreadId>,
-    /// Deep dive; exactly one of `thread_id` and `fork_id` is required.
+    /// Fork; exactly one of `thread_id` and `fork_id` is required.
     #[serde(default)]
     fork_id: Option<ForkId>,
     /// A metaprompt of the agent with the trigger `manual`.

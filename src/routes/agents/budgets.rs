@@ -35,7 +35,7 @@ pub(super) fn router() -> OpenApiRouter<State> {
 
 #[derive(Debug, thiserror::Error)]
 enum BudgetError {
-    /// Invalid value: the message, and the path of the field.
+    /// An invalid value; contains the message and the path of the field.
     #[error("{0}")]
     Invalid(String, String),
     #[error("{0}")]
@@ -217,7 +217,7 @@ impl BudgetsForm {
 
 /// Get the budgets of the workspace, with the usage of the current day or month (UTC)
 ///
-/// Without `mine`: admins; keys need `workspace:admin`.
+/// Without `mine`, requires the admin role; keys need `workspace:admin`.
 #[utoipa::path(get, path = "/v1/budgets", tag = "admin",
     security(("session" = ["viewer"]), ("key" = ["chat:read"])),
     params(BudgetsQuery), responses((status = 200, body = BudgetList)))]

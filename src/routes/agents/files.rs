@@ -94,7 +94,8 @@ async fn get_file(
 
 /// Write a file of an agent; SOUL.md, IDENTITY.md, AGENTS.md, and TOOLS.md are part of its profile
 ///
-/// `If-Match` is the version of the agent for these, and of the file for others. `memory/YYYY-MM-DD.md` needs a real date.
+/// For files of the profile, `If-Match` is the version of the agent; for all others, it is the version of the file. In
+/// `memory/YYYY-MM-DD.md`, the date must exist.
 #[utoipa::path(put, path = "/v1/agents/{id}/files/{*path}", tag = "agents",
     security(("session" = ["member"]), ("key" = ["agents:write"])),
     params(("id" = inline(AgentRef), Path), ("path" = inline(FilePath), Path), ("If-Match" = inline(Option<IfMatch>), Header)),
@@ -167,7 +168,7 @@ async fn list_shared_files(
     Ok(whole(files::list_shared(&mut c, &actor).await?))
 }
 
-/// Get a file that the workspace defines for agents without their own
+/// Get a file that the workspace defines for agents that do not have their own
 #[utoipa::path(get, path = "/v1/workspaces/{id}/files/{*path}", tag = "agents",
     security(("session" = ["viewer"]), ("key" = ["agents:read"])),
     params(("id" = WorkspaceId, Path), ("path" = inline(FilePath), Path)),

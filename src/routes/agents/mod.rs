@@ -95,7 +95,7 @@ fn list_of_versions<T>(rows: Vec<T>, limit: i64, version: impl Fn(&T) -> i64) ->
     list.continued_at(next)
 }
 
-/// Returns the workspace's small model for a request that waits for it. `otherwise` is what the error suggests instead.
+/// Returns the workspace's small model for a request that waits for it. `otherwise` is the alternative that the error suggests.
 ///
 /// # Errors
 /// `no_model` if the workspace has no language model.
@@ -123,7 +123,7 @@ fn no_answer(text: &str) -> ApiError {
     ApiError::new(status, code, text.to_owned())
 }
 
-/// Determines which model of the workspace's provider replies, and whether the agent can run code.
+/// Adds the model that replies for an agent, and whether the agent can run code.
 async fn add_runtime(state: &State, agent: &mut Agent) {
     if state.registry.runner.is_some() {
         agent.permit_code();
@@ -192,10 +192,10 @@ impl AgentRef {
         Ok(actor)
     }
 
-    /// Like `WorkspaceCaller::write`; the command also gets the reference of the agent.
+    /// Like `WorkspaceCaller::write`; the command also receives the reference of the agent.
     ///
     /// # Errors
-    /// As for `enter`, or an error from the command.
+    /// Same as `enter`, or an error from the command.
     async fn write<T, F>(self, db: &Db, command: F) -> Result<T, AgentError>
     where
         T: Send + 'static,

@@ -89,7 +89,7 @@ async fn delete_model_connection(
 
 /// List model servers that respond on the usual ports of the server's machine
 ///
-/// Empty if a server is connected already, or if the workspace may not use local addresses.
+/// Empty if a server is already connected, or if the workspace is not allowed to use local addresses.
 #[utoipa::path(get, path = "/v1/workspaces/{id}/local-models", tag = "admin",
     security(("session" = ["admin"]), ("key" = ["workspace:admin"])),
     params(("id" = WorkspaceId, Path)), responses((status = 200, body = List<LocalServer>)))]

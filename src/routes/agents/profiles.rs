@@ -50,7 +50,7 @@ pub(super) fn router() -> OpenApiRouter<State> {
         .routes(routes!(list_templates))
 }
 
-/// Query of an agent list. `metadata.KEY=VALUE` is a filter as well, and can be repeated.
+/// Query of an agent list. `metadata.KEY=VALUE` is also a filter, and can be repeated.
 #[derive(Debug, Deserialize, utoipa::IntoParams)]
 #[into_params(parameter_in = Query)]
 struct AgentsQuery {
@@ -226,7 +226,7 @@ async fn put_agent(
 
 /// Change an agent; each change creates a version
 ///
-/// To change the status, or the default agent: admins; keys need `agents:admin`.
+/// Changing the status or the default agent requires the admin role; keys need `agents:admin`.
 #[utoipa::path(patch, path = "/v1/agents/{id}", tag = "agents",
     security(("session" = ["member"]), ("key" = ["agents:write"])),
     params(("id" = inline(AgentRef), Path), ("If-Match" = inline(Option<IfMatch>), Header)),
@@ -259,7 +259,7 @@ struct DeleteQuery {
 
 /// Archive an agent, or permanently delete it
 ///
-/// To delete permanently, keys need `agents:admin`.
+/// For permanent deletion, keys need `agents:admin`.
 #[utoipa::path(delete, path = "/v1/agents/{id}", tag = "agents",
     security(("session" = ["admin"]), ("key" = ["agents:delete"])),
     params(("id" = inline(AgentRef), Path), DeleteQuery, ("If-Match" = inline(Option<IfMatch>), Header)), responses((status = 200, body = Archived)))]

@@ -39,7 +39,7 @@ async fn get_prompt_profiles(
 
 /// Replace the reply styles of the workspace
 ///
-/// Agents and conversations whose preset no longer exists lose it.
+/// A preset that no longer exists is removed from the agents and conversations that used it.
 #[utoipa::path(put, path = "/v1/prompt-profiles", tag = "agents",
     security(("session" = ["admin"]), ("key" = ["workspace:admin"])),
     params(("If-Match" = inline(Option<IfMatch>), Header)),

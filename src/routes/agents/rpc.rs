@@ -1,7 +1,7 @@
 //! `POST /v1/rpc/{method}`: agent management under the method names that clients of personal agent software use.
 //!
-//! `agent_id` is the ID or name of an agent, or `main`. Methods of `agent.identity` apply to the agent of the given
-//! thread, or by default to the workspace's default agent.
+//! `agent_id` is the ID or name of an agent, or `main`. Methods of `agent.identity` apply to the agent of the given thread, or to the
+//! workspace's default agent if no thread is given.
 
 use axum::{Extension, Json};
 use serde::{Deserialize, de::DeserializeOwned};

@@ -203,8 +203,8 @@ async fn visible(
     Ok(seen_by(c, &actor, found).await?)
 }
 
-/// The run without messages from channels that the actor cannot read, and without agents' answers if the actor must not see their
-/// tool results.
+/// Returns the run without messages from channels that the actor cannot read, and without agents' answers if the actor is not allowed
+/// to see their tool results.
 async fn seen_by(
     c: &mut Conn,
     actor: &Actor<'_>,
@@ -219,7 +219,7 @@ async fn seen_by(
     })
 }
 
-/// Cancel a run and its tasks; one that has ended is returned unchanged
+/// Cancel a run and its tasks; a run that has ended is returned unchanged
 ///
 /// Allowed for its requester, the workflow's owner, and admins, whose keys need `agents:admin`.
 #[utoipa::path(post, path = "/v1/runs/{id}/cancel", tag = "workflows",
@@ -239,7 +239,7 @@ async fn cancel_run(
     Ok(Json(visible(&mut c, &caller, id, Scope::ChatWrite).await?))
 }
 
-/// Resume a failed run with the step that failed; completed steps keep their outputs
+/// Resume a failed run at the step that failed; completed steps keep their outputs
 ///
 /// Allowed for its requester, the workflow's owner, and admins, whose keys need `agents:admin`. The run continues with the
 /// requester's rights.

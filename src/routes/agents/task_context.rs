@@ -1,4 +1,4 @@
-//! HTTP routes for the context that a task's model was sent, or that an agent would be sent now.
+//! HTTP routes for the context that a task's model received, or that an agent would receive now.
 
 use std::collections::{BTreeMap, HashSet};
 
@@ -91,7 +91,7 @@ struct MessageSeen {
     tokens: u64,
     /// Beginning of the message, as sent.
     excerpt: String,
-    /// True if the message was deleted since; its text is no longer stored.
+    /// True if the message has since been deleted; its text is no longer stored.
     deleted: bool,
 }
 
@@ -150,7 +150,7 @@ struct Budget {
     segments: Vec<Segment>,
 }
 
-/// The exact context that a task's model was sent.
+/// The exact context that a task's model received.
 #[derive(Serialize, utoipa::ToSchema)]
 struct TaskContext {
     task_id: TaskId,
@@ -158,13 +158,13 @@ struct TaskContext {
     #[serde(flatten)]
     context: ContextSeen,
     attempts: Vec<AttemptRecord>,
-    /// True if the provider did not report the usage of all calls. Numbers of tokens of parts and messages are always estimates.
+    /// True if the provider did not report the usage of all calls. The token counts of parts and messages are always estimates.
     estimated: bool,
-    /// True if texts were deleted because nothing used them for `OPENVIBE_CONTEXT_RETENTION`.
+    /// True if texts were deleted because they were not used for `OPENVIBE_CONTEXT_RETENTION`.
     expired: bool,
 }
 
-/// The context that an agent would be sent if the caller posted now, without that message.
+/// The context that an agent would receive if the caller posted now, without that message.
 #[derive(Serialize, utoipa::ToSchema)]
 struct NextContext {
     /// Always true.
@@ -239,7 +239,7 @@ struct MemorySeen {
     reason: String,
     /// Age of the entry when it was sent.
     age_days: i64,
-    /// Text as sent; null if the entry was forgotten since.
+    /// Text as sent; null if the entry has since been forgotten.
     text: Option<String>,
 }
 
@@ -250,7 +250,7 @@ struct OldMessageSeen {
     reason: String,
     /// Age of the message when it was sent.
     age_days: i64,
-    /// Text as sent; null if the message was deleted since.
+    /// Text as sent; null if the message has since been deleted.
     text: Option<String>,
 }
 
@@ -353,7 +353,7 @@ fn hide_personal(
     people
 }
 
-/// Removes the brief from another agent, and the texts of rounds that are not posted.
+/// Removes the brief from another agent, and the texts of rounds, which are not posted.
 fn hide_brief(sent: &mut Sent, kind: TaskKind) {
     for part in &mut sent.parts {
         let note = match part.block {
@@ -451,7 +451,7 @@ fn memories_of(sent: &Sent, caller: UserId, hidden: Vec<HiddenMemories>) -> Memo
     }
 }
 
-/// A prompt as the caller sees it.
+/// Returns a prompt as the caller can see it.
 fn show(mut sent: Sent, caller: UserId, readable: &HashSet<ActionId>) -> ContextSeen {
     let hidden = hide_personal(&mut sent.parts, caller, readable);
     let mut segments = segments_of(&sent.parts);
@@ -511,7 +511,7 @@ impl ContextSeen {
     }
 }
 
-/// Get the context that the model was sent for a task, and the results of its calls
+/// Get the context that the model received for a task, and the results of its calls
 #[utoipa::path(get, path = "/v1/tasks/{id}/context", tag = "tasks",
     security(("session" = ["viewer"]), ("key" = ["chat:read"])),
     params(("id" = TaskId, Path)), responses((status = 200, body = TaskContext)))]
@@ -526,7 +526,7 @@ async fn get_task_context(
 }
 
 /// # Errors
-/// `context_not_found` before the first call of the model; as `visible_task`.
+/// `context_not_found` before the first call of the model, or an error from `visible_task`.
 async fn read_context(c: &mut Conn, caller: &Caller, id: TaskId) -> Result<TaskContext, ApiError> {
     let task = visible_task(c, caller, id).await?;
     let actor = caller.enter(c, task.workspace_id).await?;
@@ -569,7 +569,7 @@ struct NextContextQuery {
     agent_id: AgentId,
 }
 
-/// Version of an agent that replies in a conversation.
+/// Returns the version with which an agent would reply in a conversation.
 async fn version_of(
     c: &mut Conn,
     conversation: Conversation,
@@ -669,7 +669,7 @@ async fn next_context(
     }))
 }
 
-/// Get the context that an agent would be sent if you posted now in a thread
+/// Get the context that an agent would receive if you posted in a thread now
 ///
 /// No model is called, and nothing is stored. 404 for an agent that the caller cannot see.
 #[utoipa::path(get, path = "/v1/threads/{id}/context", tag = "threads",
@@ -684,7 +684,7 @@ async fn get_thread_context(
     next_context(&state, &caller, Conversation::Thread(id), query.agent_id).await
 }
 
-/// Get the context that an agent would be sent if you posted now in a fork
+/// Get the context that an agent would receive if you posted in a fork now
 ///
 /// No model is called, and nothing is stored. 404 for an agent that the caller cannot see.
 #[utoipa::path(get, path = "/v1/forks/{id}/context", tag = "forks",

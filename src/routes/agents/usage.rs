@@ -34,7 +34,7 @@ struct UsageQuery {
     /// `YYYY-MM`, in UTC; this month by default.
     #[param(inline)]
     from: Option<Month>,
-    /// `YYYY-MM`, inclusive; the same as `from` by default, or this month.
+    /// `YYYY-MM`, inclusive; this month by default, or `from` if that is later.
     #[param(inline)]
     to: Option<Month>,
     /// `person` by default.
@@ -53,8 +53,8 @@ struct UsageQuery {
 /// Usage of one person, agent, month, or model.
 #[derive(Debug, Serialize, utoipa::ToSchema)]
 struct Used {
-    /// `user_…`; `agent_…`, or `none` if only a model was used; `YYYY-MM`; or the name of a model, with `none` if the task failed
-    /// before a model replied.
+    /// ID of the person (`user_…`) or agent (`agent_…`, or `none` if only a model was used), the month (`YYYY-MM`), or the name of
+    /// the model (`none` if the task failed before a model replied).
     key: String,
     /// Display name.
     name: String,
@@ -81,7 +81,8 @@ const NONE: &str = "none";
 
 /// Get the usage of agents and models by person, agent, month, or model
 ///
-/// For the usage of other people: admins; keys need `workspace:admin`. Costs are null if the policy hides them from the caller.
+/// The usage of other people requires the admin role; keys need `workspace:admin`. Costs are null if the policy hides them from the
+/// caller.
 #[utoipa::path(get, path = "/v1/usage", tag = "admin",
     security(("session" = ["viewer"]), ("key" = ["chat:read"])),
     params(UsageQuery), responses((status = 200, body = UsageAnswer)))]

@@ -162,7 +162,7 @@ async fn get_workflow(
 
 /// Replace a workflow except for its status; omitted fields are reset to their defaults
 ///
-/// For another person's workflow: admins; keys need `agents:admin`.
+/// Replacing another person's workflow requires the admin role; keys need `agents:admin`.
 #[utoipa::path(put, path = "/v1/workflows/{id}", tag = "workflows",
     security(("session" = ["member"]), ("key" = ["agents:write"])),
     params(("id" = WorkflowId, Path), ("If-Match" = inline(Option<IfMatch>), Header)),
@@ -189,8 +189,8 @@ async fn put_workflow(
 
 /// Change a workflow; each change creates a version
 ///
-/// For another person's workflow: admins; keys need `agents:admin`. Admins take over a workflow by setting `owner_id` to
-/// their own ID.
+/// Changing another person's workflow requires the admin role; keys need `agents:admin`. Admins take over a workflow by setting
+/// `owner_id` to their own ID.
 #[utoipa::path(patch, path = "/v1/workflows/{id}", tag = "workflows",
     security(("session" = ["member"]), ("key" = ["agents:write"])),
     params(("id" = WorkflowId, Path), ("If-Match" = inline(Option<IfMatch>), Header)),
@@ -216,7 +216,8 @@ async fn patch_workflow(
 
 /// Archive a workflow, so that it starts no more runs
 ///
-/// For another person's workflow: admins; keys need `agents:admin`. `PATCH` with the status `active` restores it.
+/// Archiving another person's workflow requires the admin role; keys need `agents:admin`. `PATCH` with the status `active` restores
+/// it.
 #[utoipa::path(delete, path = "/v1/workflows/{id}", tag = "workflows",
     security(("session" = ["member"]), ("key" = ["agents:write"])),
     params(("id" = WorkflowId, Path), ("If-Match" = inline(Option<IfMatch>), Header)),
@@ -279,7 +280,7 @@ struct WorkflowRollbackForm {
 
 /// Restore an earlier version as a new one; name, owner, and status are unchanged
 ///
-/// For another person's workflow: admins; keys need `agents:admin`.
+/// Restoring a version of another person's workflow requires the admin role; keys need `agents:admin`.
 #[utoipa::path(post, path = "/v1/workflows/{id}/rollback", tag = "workflows",
     security(("session" = ["member"]), ("key" = ["agents:write"])),
     params(("id" = WorkflowId, Path), ("If-Match" = inline(Option<IfMatch>), Header)),

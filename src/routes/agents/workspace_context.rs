@@ -29,7 +29,7 @@ pub(super) fn router() -> OpenApiRouter<State> {
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 struct WorkspaceContextQuery {
-    /// The channel in which an agent would reply; if omitted, only what everyone can read.
+    /// The channel in which an agent would reply; if omitted, only content that everyone can read is included.
     channel_id: Option<ChannelId>,
 }
 

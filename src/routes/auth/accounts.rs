@@ -100,7 +100,7 @@ struct AccountUser {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     created_at: Option<crate::time::Timestamp>,
-    /// False if the client should not suggest deep dives.
+    /// False if the client should not suggest forks.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     suggestions: Option<bool>,
@@ -154,7 +154,7 @@ fn client(headers: &HeaderMap, address: &Address) -> Client {
     }
 }
 
-/// Way of signing in, with the account.
+/// Sign-in method, with the account.
 enum SignIn {
     /// The account was just created.
     New(UserId),
@@ -165,7 +165,7 @@ enum SignIn {
 /// Starts a session and responds with its cookie.
 ///
 /// # Errors
-/// `WrongPassword` if the password was changed since it was verified.
+/// `WrongPassword` if the password has been changed since it was verified.
 async fn signed_in(
     state: &State,
     status: StatusCode,
@@ -375,7 +375,7 @@ struct MePatch {
     suggestions: Option<bool>,
 }
 
-/// Change your own name, or turn suggestions of the client on or off
+/// Change your own name, or turn the client's suggestions on or off
 #[utoipa::path(patch, path = "/v1/auth/me", tag = "accounts",
     security(("session" = ["viewer"])),
     request_body(content = MePatch,

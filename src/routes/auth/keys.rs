@@ -42,7 +42,7 @@ struct KeysQuery {
 
 /// List your keys in this workspace, or everyone's
 ///
-/// With `all`: admins.
+/// `all` requires the admin role.
 #[utoipa::path(get, path = "/v1/api-keys", tag = "keys",
     security(("session" = ["viewer"]), ("key" = ["workspace:admin"])),
     params(KeysQuery), responses((status = 200, body = List<ApiKey>)))]
@@ -88,7 +88,7 @@ struct KeyForm {
 struct NewKey {
     #[serde(flatten)]
     api_key: ApiKey,
-    /// `ov_…`
+    /// The secret: `ov_…`.
     key: String,
 }
 
@@ -121,7 +121,7 @@ async fn create_key(
 
 /// Delete an API key
 ///
-/// A key can always revoke itself. For another person's key: admins.
+/// A key can always revoke itself. Deleting another person's key requires the admin role.
 #[utoipa::path(delete, path = "/v1/api-keys/{id}", tag = "keys",
     security(("session" = ["viewer"]), ("key" = ["workspace:admin"])),
     params(("id" = ApiKeyId, Path)), responses((status = 204)))]

@@ -94,7 +94,7 @@ struct MemberPatch {
 
 /// Change a member's role or handle
 ///
-/// To change a role, or another person's handle: admins; keys need `workspace:admin`.
+/// Changing a role, or another person's handle, requires the admin role; keys need `workspace:admin`.
 #[utoipa::path(patch, path = "/v1/members/{user_id}", tag = "people",
     security(("session" = ["member"]), ("key" = ["chat:write"])),
     params(("user_id" = UserId, Path)),
@@ -117,7 +117,7 @@ async fn update_member(
 
 /// Remove a member from the workspace, or leave it
 ///
-/// For another person: admins.
+/// Removing another person requires the admin role.
 #[utoipa::path(delete, path = "/v1/members/{user_id}", tag = "people",
     security(("session" = ["viewer"]), ("key" = ["workspace:admin"])),
     params(("user_id" = UserId, Path)), responses((status = 204)))]

@@ -28,7 +28,7 @@ pub(super) fn router() -> OpenApiRouter<State> {
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 struct CatchUpQuery {
-    /// Only messages after this `seq`; by default, after those that the caller has read.
+    /// Only messages after this `seq`; by default, only those that the caller has not read.
     since: Option<i64>,
 }
 
@@ -39,8 +39,8 @@ struct WritingCatchUp {
 
 /// Get a summary of the newest messages of a thread, written without a model
 ///
-/// After `POST`, returns the summary that the model wrote for the caller, until a message is added, edited, or deleted, and for
-/// at most 24 hours. Reads up to 500 messages. Forks are summarized by their results.
+/// If the caller has requested a summary with `POST`, returns the one that the model wrote, until a message is added, edited, or
+/// deleted, but for at most 24 hours. Reads up to 500 messages. Forks are summarized by their resolutions.
 #[utoipa::path(get, path = "/v1/threads/{id}/catch-up", tag = "threads",
     security(("session" = ["viewer"]), ("key" = ["chat:read"])),
     params(("id" = ThreadId, Path), CatchUpQuery), responses((status = 200, body = CatchUp)))]

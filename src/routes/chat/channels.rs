@@ -101,8 +101,7 @@ async fn create_channel(
 #[derive(Deserialize, utoipa::ToSchema)]
 #[serde(deny_unknown_fields)]
 struct DirectForm {
-    /// Members besides the caller. Empty, or omitted with `agent_id`, if the caller is the only
-    /// person.
+    /// Members besides the caller. Can be empty, or omitted with `agent_id`, if the caller is the only person.
     member_ids: Option<Vec<UserId>>,
     /// An agent that replies to every message.
     agent_id: Option<AgentId>,
@@ -238,7 +237,7 @@ async fn update_channel(
 
 /// Archive a channel
 ///
-/// For a channel that someone else created: admins; keys need `workspace:admin`.
+/// Archiving a channel that someone else created requires the admin role; keys need `workspace:admin`.
 #[utoipa::path(post, path = "/v1/channels/{id}/archive", tag = "channels",
     security(("session" = ["member"]), ("key" = ["chat:write"])),
     params(("id" = ChannelId, Path)), responses((status = 200, body = MyChannel)))]
@@ -256,7 +255,7 @@ async fn archive_channel(
 
 /// Unarchive a channel
 ///
-/// For a channel that someone else created: admins; keys need `workspace:admin`.
+/// Unarchiving a channel that someone else created requires the admin role; keys need `workspace:admin`.
 #[utoipa::path(post, path = "/v1/channels/{id}/unarchive", tag = "channels",
     security(("session" = ["member"]), ("key" = ["chat:write"])),
     params(("id" = ChannelId, Path)), responses((status = 200, body = MyChannel)))]
@@ -379,8 +378,7 @@ async fn add_channel_member(
 
 /// Remove someone from a channel
 ///
-/// To remove someone else from a channel that you did not create: admins; keys need
-/// `workspace:admin`.
+/// Removing someone else from a channel that you did not create requires the admin role; keys need `workspace:admin`.
 #[utoipa::path(delete, path = "/v1/channels/{id}/members/{user_id}", tag = "channels",
     security(("session" = ["member"]), ("key" = ["chat:write"])),
     params(("id" = ChannelId, Path), ("user_id" = UserId, Path)),

@@ -120,7 +120,8 @@ async fn list(
     Ok(Json(CompactionList { list, window }))
 }
 
-/// # Errors\n`CompactionError` if the operator has turned compaction off.
+/// # Errors
+/// `CompactionError` if the operator has turned compaction off.
 fn require_on(state: &State) -> Result<(), CompactionError> {
     if state.config.compaction {
         Ok(())
@@ -264,7 +265,7 @@ async fn redo_compaction(
 
 /// Delete a record with the sentences made from it
 ///
-/// Its messages are compacted again by the next pass. For someone else's record: admins.
+/// Its messages are compacted again by the next pass. Deleting someone else's record requires the admin role.
 #[utoipa::path(delete, path = "/v1/compactions/{id}", tag = "threads",
     security(("session" = ["member"]), ("key" = ["chat:write"])),
     params(("id" = CompactionId, Path)), responses((status = 200, body = DeletedCompaction)))]

@@ -341,7 +341,7 @@ async fn edit_message(
 
 /// Delete a message: its text is deleted everywhere, and a tombstone remains
 ///
-/// For someone else's message: admins; keys need `workspace:admin`.
+/// Deleting someone else's message requires the admin role; keys need `workspace:admin`.
 #[utoipa::path(delete, path = "/v1/messages/{id}", tag = "messages",
     security(("session" = ["member"]), ("key" = ["chat:write"])),
     params(("id" = MessageId, Path)), responses((status = 200, body = Message)))]

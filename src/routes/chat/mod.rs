@@ -123,7 +123,7 @@ async fn workspace_key(c: &mut Conn, object: WhichObject) -> Result<uuid::Uuid, 
     Ok(row.map(|row| row.0).unwrap_or_default())
 }
 
-/// Query that finds the workspace of an object.
+/// ID of an object whose workspace is looked up.
 #[derive(Clone, Copy)]
 pub enum WhichObject {
     Channel(ChannelId),
@@ -153,7 +153,7 @@ impl WhichObject {
     }
 }
 
-/// Runs a command in the turn of the object's workspace.
+/// Runs a command in the write queue of the object's workspace.
 pub async fn write_for<T, E, F>(
     state: &State,
     object: WhichObject,

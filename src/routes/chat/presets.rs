@@ -107,7 +107,7 @@ async fn choose_in_fork(
     .await
 }
 
-/// Remove the chosen reply style in a thread, so that the agent, the rules, and the defaults decide
+/// Remove the chosen reply style in a thread, so that it depends on the agent, the rules, and the defaults
 #[utoipa::path(delete, path = "/v1/threads/{id}/preset", tag = "threads",
     security(("session" = ["member"]), ("key" = ["chat:write"])),
     params(("id" = ThreadId, Path), PresetQuery),
@@ -122,7 +122,7 @@ async fn reset_in_thread(
     choose(&state, caller, conversation, query.agent_id, None).await
 }
 
-/// Remove the chosen reply style in a fork, so that the agent, the rules, and the defaults decide
+/// Remove the chosen reply style in a fork, so that it depends on the agent, the rules, and the defaults
 #[utoipa::path(delete, path = "/v1/forks/{id}/preset", tag = "forks",
     security(("session" = ["member"]), ("key" = ["chat:write"])),
     params(("id" = ForkId, Path), PresetQuery),

@@ -21,13 +21,13 @@ pub enum ScannedObject {
     Task(TaskId),
 }
 
-/// Connection of the slow lane for a read whose cost grows with what people stored in an object.
+/// Returns a connection of the slow lane, for a read whose cost grows with the amount of data that people stored in an object.
 ///
-/// Access is checked first, in the fast lane, so that callers without it get their error at once and do not use the workspace's share.
-/// The read has to check it again: it can end during the wait for the lane.
+/// Access is checked first, in the fast lane, so that callers without access receive their error immediately and do not use the
+/// workspace's share. The read has to check access again, because it can be revoked during the wait for the lane.
 ///
 /// # Errors
-/// Those of the access check; `overloaded` if the caller's share, or the lane, is not free in time.
+/// Those of the access check; `overloaded` if the caller's share or the lane does not become free in time.
 pub async fn scan_for(
     state: &State,
     caller: &Caller,

@@ -118,7 +118,7 @@ async fn get_task_tree(
 }
 
 /// # Errors
-/// As `visible_task`.
+/// Same as `visible_task`.
 async fn read_tree(c: &mut Conn, caller: &Caller, id: TaskId) -> Result<TaskTree, ApiError> {
     let task = visible_task(c, caller, id).await?;
     let root = task.root_task_id;
@@ -173,7 +173,7 @@ fn status_of(tasks: &[Task], root: TaskId) -> TreeStatus {
     }
 }
 
-/// The tasks as the caller sees them.
+/// Replaces the tasks that the caller cannot read with their ID and status.
 async fn seen_tasks(
     c: &mut Conn,
     caller: &Caller,

@@ -73,7 +73,7 @@ text_enum! {
 /// Cursor kind of a list of the newest tasks.
 const CURSOR: &str = "tasks";
 
-/// Cursor after a task. Cursors hold 63-bit numbers, so the lower half of the ID is split in two.
+/// Cursor after a task. Cursors contain 63-bit numbers, so the lower half of the ID is split in two.
 fn cursor_at(task: TaskId) -> String {
     let (high, low) = task.0.as_u64_pair();
     let number = |part: u64| i64::try_from(part).unwrap_or_default();
@@ -286,7 +286,7 @@ struct CancelForm {
 
 /// Cancel a task or its tree; partial replies are kept
 ///
-/// A task of the Responses API can be canceled by its requester and by admins.
+/// A task of the Responses API can be canceled only by its requester and by admins.
 #[utoipa::path(post, path = "/v1/tasks/{id}/cancel", tag = "tasks",
     security(("session" = ["member"]), ("key" = ["chat:write"])),
     params(("id" = TaskId, Path)), request_body(content = Option<CancelForm>, example = json!({"scope": "task"})),
@@ -317,7 +317,7 @@ struct RetryForm {
 
 /// Retry a failed or canceled task
 ///
-/// For someone else's task: admins; keys need `workspace:admin`.
+/// Retrying someone else's task requires the admin role; keys need `workspace:admin`.
 #[utoipa::path(post, path = "/v1/tasks/{id}/retry", tag = "tasks",
     security(("session" = ["member"]), ("key" = ["chat:write", "agents:use"])),
     params(("id" = TaskId, Path)), request_body(content = Option<RetryForm>, example = json!({"guard": 8})),

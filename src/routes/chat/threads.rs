@@ -89,8 +89,8 @@ struct ThreadForm {
     #[schema(max_items = 10)]
     attachments: Vec<FileId>,
     title: Option<String>,
-    /// Agent that replies to messages that mention no agent; null for none. If omitted: the agent
-    /// of `from_thread_id`, or that of a direct channel.
+    /// Agent that replies to messages that mention no agent; null for none. If omitted, the agent of `from_thread_id`, or that of a
+    /// direct channel, replies.
     #[serde(default, deserialize_with = "nullable")]
     #[schema(value_type = Option<AgentId>)]
     agent_id: Option<Option<AgentId>>,

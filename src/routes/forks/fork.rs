@@ -108,8 +108,7 @@ pub(in crate::routes) struct ForkForm {
     title: Option<String>,
     /// Topic of the fork, at most 2,000 characters; sent to its agent.
     description: Option<String>,
-    /// Agent that replies to every message. If omitted: the thread's agent, or the default agent.
-    /// Null for none.
+    /// Agent that replies to every message; null for none. If omitted, the thread's agent, or the default agent, replies.
     #[serde(default, deserialize_with = "nullable")]
     #[schema(value_type = Option<AgentId>)]
     agent_id: Option<Option<AgentId>>,
@@ -129,7 +128,7 @@ pub(in crate::routes) struct ForkForm {
     #[serde(default, deserialize_with = "present")]
     #[schema(nullable = false)]
     turns_max: Option<i64>,
-    /// With `collaborators`: publish the result without review; defaults to false.
+    /// With `collaborators`: publish the resolution without review; defaults to false.
     #[serde(default, deserialize_with = "present")]
     #[schema(nullable = false)]
     auto_publish: Option<bool>,
@@ -138,7 +137,7 @@ pub(in crate::routes) struct ForkForm {
 }
 
 impl ForkForm {
-    /// The goal for several agents, if there is one.
+    /// Takes the goal of a collaboration from the form, if there is one.
     ///
     /// # Errors
     /// `Invalid`.
@@ -185,8 +184,8 @@ async fn is_offline(state: &State, thread: ThreadId) -> Result<bool, ApiError> {
 
 /// Fork a thread at a message; at most 7 forks of a thread can be active
 ///
-/// With an agent or `collaborators`, keys also need `agents:use`. Collaborators work on the goal, and then the draft of the
-/// result waits for the caller's review.
+/// With an agent or `collaborators`, keys also need `agents:use`. Collaborators work on the goal; after that, the draft of the
+/// resolution waits for the caller's review.
 #[utoipa::path(post, path = "/v1/threads/{id}/forks", tag = "forks",
     security(("session" = ["member"]), ("key" = ["chat:write"])),
     params(("id" = ThreadId, Path)),

@@ -109,7 +109,7 @@ async fn get_resolution(
     Ok(tagged(newest.ok_or(ForkError::NoResolution)?))
 }
 
-/// Edit the draft; without one, create it from the published resolution, or empty with `If-Match: "0"`
+/// Edit the draft; if there is none, it is created from the published resolution, or empty with `If-Match: "0"`
 #[utoipa::path(patch, path = "/v1/forks/{id}/resolution", tag = "forks",
     security(("session" = ["member"]), ("key" = ["chat:write"])),
     params(("id" = ForkId, Path), ("If-Match" = inline(IfMatch), Header, description = "The ETag of the draft that was read")),
@@ -137,7 +137,7 @@ struct PublishForm {
     resolution: Option<ResolutionForm>,
 }
 
-/// Publish the draft as a message in the thread and close the fork; repeating it returns the same message
+/// Publish the draft as a message in the thread and close the fork; repeating the request returns the same message
 #[utoipa::path(post, path = "/v1/forks/{id}/publish", tag = "forks",
     security(("session" = ["member"]), ("key" = ["chat:write"])),
     params(("id" = ForkId, Path), ("If-Match" = inline(Option<IfMatch>), Header, description = "The ETag of the draft, to avoid publishing unseen changes")),

@@ -12,7 +12,7 @@ use crate::{
 };
 
 /// # Errors
-/// As for a request body of the API.
+/// Same as for a request body of the API.
 pub(super) fn parsed<T: DeserializeOwned>(arguments: JsonObject) -> Result<T, ApiError> {
     parse_json(Value::Object(arguments).to_string().as_bytes())
 }

@@ -113,11 +113,11 @@ fn service<S: ServerHandler + Clone>(server: S) -> StreamableHttpService<S, Neve
     )
 }
 
-/// Runs a request as the router runs a route: the work ends when the client disconnects, a panic becomes an error, and
-/// server errors are logged. `rmcp` handles requests in tasks of its own, outside of the router's layers.
+/// Runs a request as the router runs a route: the work ends when the client disconnects, a panic becomes an error, and server errors
+/// are logged. `rmcp` handles requests in its own tasks, outside of the router's layers.
 ///
 /// # Errors
-/// An error of the protocol, which nobody receives, if the client has disconnected.
+/// A protocol error if the client has disconnected; nobody receives it.
 async fn until_disconnect<T>(
     gone: &CancellationToken,
     span: Span,
@@ -250,7 +250,7 @@ impl ServerHandler for McpHandler {
         Ok(result.into())
     }
 
-    // The default implementations return empty results, although the server does not declare these capabilities.
+    // The default implementations would return empty results, although the server does not declare these capabilities.
 
     fn complete(
         &self,

@@ -1,4 +1,4 @@
-//! Tools that read. Channels and people are given by ID, handle, or name.
+//! Tools that read. Channels and people are identified by ID, handle, or name.
 
 use axum::Json;
 use serde::{Deserialize, Serialize};
@@ -43,12 +43,13 @@ use crate::{
     },
 };
 
-/// Number of hits, decisions, or action items by default, and at most.
+/// Default number of hits, decisions, or action items; `FOUND_MAX` is the maximum.
 const FOUND: i64 = 8;
 const FOUND_MAX: i64 = 20;
-/// Number of messages of a thread.
+/// Maximum number of messages returned for a thread.
 const MESSAGES_MAX: usize = 50;
-/// Maximum size of all their texts: four messages of the maximum size, which is more than most clients pass to a model.
+/// Maximum total size of the texts of these messages in bytes: four messages of the maximum size, which is more than most clients
+/// pass to a model.
 const THREAD_BYTES_MAX: usize = 128 * 1024;
 
 /// A message as text.
@@ -56,7 +57,7 @@ const THREAD_BYTES_MAX: usize = 128 * 1024;
 pub(super) struct McpMessage {
     id: MessageId,
     thread_id: ThreadId,
-    /// The deep dive that contains it.
+    /// The fork that contains the message.
     fork_id: Option<ForkId>,
     /// Null for a direct channel.
     channel_name: Option<String>,
@@ -258,7 +259,7 @@ pub(super) async fn search_messages(
 #[derive(Deserialize, utoipa::ToSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct ThreadPart {
-    /// ID of a thread, of a deep dive, or of a message in one.
+    /// ID of a thread, of a fork, or of a message in one.
     thread: String,
     /// ID of a message; only earlier ones are returned.
     before: Option<MessageId>,
@@ -344,7 +345,7 @@ pub(super) struct DecisionSearch {
 }
 
 /// # Errors
-/// As for `GET /v1/decisions`.
+/// Same as for `GET /v1/decisions`.
 pub(super) async fn search_decisions(
     state: &State,
     member: &WorkspaceCaller,
@@ -367,7 +368,7 @@ pub(super) async fn search_decisions(
     Ok(list)
 }
 
-/// Argument for a parameter of the route.
+/// Name of the argument for a parameter of the route.
 fn argument_of(parameter: &str) -> String {
     let name = match parameter {
         "q" => "query",
@@ -486,7 +487,7 @@ pub(super) struct ChannelsPage {
 }
 
 /// # Errors
-/// As for `GET /v1/channels`.
+/// Same as for `GET /v1/channels`.
 pub(super) async fn list_channels(
     state: &State,
     member: &WorkspaceCaller,
@@ -515,7 +516,7 @@ pub(super) struct ThreadsPage {
 }
 
 /// # Errors
-/// As for `GET /v1/channels/{id}/threads`.
+/// Same as for `GET /v1/channels/{id}/threads`.
 pub(super) async fn list_threads(
     state: &State,
     member: &WorkspaceCaller,

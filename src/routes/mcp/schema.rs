@@ -92,7 +92,7 @@ fn move_references(value: &mut Value) {
     }
 }
 
-/// Removes descriptions and examples. Keeps properties with these names, whose values are objects.
+/// Removes descriptions and examples. Properties with these names are kept, because their values are objects.
 fn remove_texts(value: &mut Value) {
     match value {
         Value::Object(map) => {

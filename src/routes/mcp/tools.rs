@@ -165,7 +165,7 @@ mod tests {
 
     use super::*;
 
-    /// Adds the references of a schema.
+    /// Collects all references in a schema.
     fn references(value: &Value, into: &mut BTreeSet<String>) {
         match value {
             Value::Object(map) => {

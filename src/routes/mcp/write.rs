@@ -37,7 +37,7 @@ pub(super) struct NewMessage {
     thread_id: Option<ThreadId>,
     /// The channel in which the message starts a thread.
     channel_id: Option<ChannelId>,
-    /// The deep dive to post in.
+    /// The fork to post in.
     fork_id: Option<ForkId>,
     /// Markdown, at most 32 KiB.
     content: String,
@@ -46,7 +46,7 @@ pub(super) struct NewMessage {
 }
 
 /// # Errors
-/// As for `POST /v1/threads/{id}/messages` and `POST /v1/channels/{id}/threads`; `OnePlace`.
+/// Same as for `POST /v1/threads/{id}/messages` and `POST /v1/channels/{id}/threads`, and `OnePlace`.
 pub(super) async fn post_message(
     state: &State,
     member: &WorkspaceCaller,
@@ -88,7 +88,7 @@ pub(super) async fn post_message(
 }
 
 /// # Errors
-/// As for `POST /v1/threads/{id}/forks`.
+/// Same as for `POST /v1/threads/{id}/forks`.
 pub(super) async fn start_fork(
     state: &State,
     member: &WorkspaceCaller,
@@ -103,7 +103,7 @@ pub(super) async fn start_fork(
 }
 
 /// # Errors
-/// As for `POST /v1/forks/{id}/resolve`.
+/// Same as for `POST /v1/forks/{id}/resolve`.
 pub(super) async fn resolve_fork(
     state: &State,
     member: &WorkspaceCaller,

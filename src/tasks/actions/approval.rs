@@ -63,7 +63,7 @@ pub async fn has_approver(
     .await
 }
 
-/// Counts a round of a task, and returns its number.
+/// Increments a task's round counter, and returns the new round's number.
 pub async fn next_round(c: &mut Conn, task: TaskId) -> Result<i64, DbError> {
     c.q("update tasks set round = round + 1 where id = $1 returning round")
         .bind(task)
@@ -98,7 +98,7 @@ pub async fn ask(c: &mut Conn, new: &NewApproval, audience: Audience) -> Result<
     announce(c, new.id, EventType::ActionRequested, audience).await
 }
 
-/// Ends an approval that people have given; returns false if they have not.
+/// Ends an approval action that people have approved. Returns false if it is not approved.
 pub async fn use_up(c: &mut Conn, id: ActionId, audience: Audience) -> Result<bool, DbError> {
     let used = c
         .q("update actions set state = 'done', started_at = $2, ended_at = $2 where id = $1 and kind = 'approval' and state = 'approved'")

@@ -34,7 +34,7 @@ pub struct ActionSource {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, sqlx::FromRow, utoipa::ToSchema)]
 pub struct Need {
     pub who: NeededPerson,
-    /// The person, for `user`.
+    /// The person whose approval is needed, if `who` is `user`.
     pub user_id: Option<UserId>,
     /// The person who approved, or denied the action.
     #[sqlx(rename = "decided_by")]
@@ -54,7 +54,7 @@ impl Need {
     }
 }
 
-/// An earlier identical call of a task that the action's task retries.
+/// An earlier identical call by a task that the action's task retries.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct Repeated {
     pub action_id: ActionId,
@@ -113,7 +113,7 @@ pub struct Action {
     /// True if the first term has passed, so that admins can decide as well.
     pub is_extended: bool,
     pub expires_at: Option<Timestamp>,
-    /// Time at which the action could first start.
+    /// Start of the time limit for starting an approved action; set again when the task is woken.
     pub granted_at: Option<Timestamp>,
     pub repeats: Option<Json<Repeated>>,
     /// The task that a delegation started.
@@ -158,12 +158,12 @@ pub struct ActionObject {
     pub tool: Option<ToolId>,
     pub effect: Effect,
     pub state: ActionState,
-    /// Arguments, for the requester, for people who can decide, and for admins who can read the conversation; null for others, in
-    /// events, and once removed.
+    /// Arguments of the call. Visible to the requester, to people who can decide, and to admins who can read the conversation. Null
+    /// for others, in events, and once removed.
     #[schema(value_type = Option<Object>)]
     pub arguments: Option<Value>,
-    /// Hash to send back when approving or denying. Only for people who can see the arguments, even after the arguments were
-    /// removed, because the hash would confirm guesses.
+    /// Hash to send back when approving or denying. Only people who can see the arguments receive it, even after the arguments were
+    /// removed, because others could use the hash to confirm guesses.
     pub arguments_hash: Option<String>,
     /// Sources that the agent had seen in addition to the requester's own messages; empty in events.
     pub sources: Vec<SourceLabel>,
@@ -264,7 +264,7 @@ impl EventData for ActionEvent<'_> {
     const TYPES: &'static [EventType] = &[EventType::ActionRequested, EventType::ActionUpdated];
 }
 
-/// Selects actions as `a` with their tasks as `t`; the argument continues the query.
+/// Selects actions as `a` with their tasks as `t`; the argument is appended to the query.
 macro_rules! action_sql {
     ($tail:expr) => {
         concat!(
@@ -833,7 +833,7 @@ pub async fn settle(c: &mut Conn, action: ActionId, to: ActionState) -> Result<b
     Ok(settled == 1)
 }
 
-/// Restarts the term within which approved actions of a task can start, because the task was woken.
+/// Restarts the time limit for starting the approved actions of a task, because the task was woken.
 pub async fn approve_again(c: &mut Conn, task: TaskId) -> Result<(), DbError> {
     c.q("update actions set granted_at = $2 where task_id = $1 and state = 'approved'")
         .bind(task)
@@ -972,8 +972,8 @@ pub async fn forget_person(
     store_needs(c, id, &needs).await
 }
 
-/// Appends the current state of an action in the form for readers who cannot decide, and without names, which the event log would
-/// keep.
+/// Appends an event with the current state of an action, as shown to readers who cannot decide. Names are omitted, because the event
+/// log would keep them.
 pub async fn announce(
     c: &mut Conn,
     id: ActionId,

@@ -59,7 +59,7 @@ text_enum! {
         /// No approval was needed.
         Policy = "policy",
         Person = "person",
-        /// A permission for an hour.
+        /// A permission that lasts an hour.
         Grant = "grant",
     }
 }
@@ -83,7 +83,7 @@ text_enum! {
         Message = "message",
         /// A reply whose sources were not recorded.
         Reply = "reply",
-        /// A title or a description, which everyone who can write can change.
+        /// A title or a description, which anyone with write access can change.
         Title = "title",
         /// A message that the requester posted with an API key.
         Key = "key",

@@ -13,7 +13,7 @@ use crate::{
     time::Timestamp,
 };
 
-/// Assumed remaining duration of the calls that have reserved a budget.
+/// Assumed remaining duration of the calls that hold reservations.
 const RUNNING_FOR: Duration = Duration::from_secs(5);
 
 text_enum! {
@@ -86,7 +86,7 @@ pub struct UsageBudget {
     pub spent: Amount,
     /// Amount reserved by running calls of the same person or agent.
     pub reserved: Amount,
-    /// In a budget for each person or agent, the one with the highest usage; null if there is no usage.
+    /// In a budget for each person or agent, the ID of the one with the highest usage; null if there is no usage.
     pub top_subject_id: Option<String>,
 }
 
@@ -99,7 +99,7 @@ pub(super) struct BudgetRow {
     pub unit: BudgetUnit,
     pub amount: i64,
     pub warn_at: f64,
-    /// Subject of the counter; `None` if there is none.
+    /// The person or agent that the counter belongs to; `None` if there is no counter.
     pub counted_id: Option<Uuid>,
     pub spent: i64,
     pub reserved: i64,
@@ -140,7 +140,7 @@ impl BudgetRow {
         self.spent >= self.warning()
     }
 
-    /// Checks whether the last `used` amount made the usage reach the warning or the limit.
+    /// Checks whether adding `used` made the usage reach the warning or the limit.
     pub(super) fn has_crossed(&self, used: i64) -> bool {
         let before = self.spent.saturating_sub(used);
         let crossed = |threshold: i64| before < threshold && threshold <= self.spent;
@@ -157,7 +157,7 @@ impl BudgetRow {
     }
 }
 
-/// An admin changed the budgets, or the usage of some reached their warning or limit.
+/// An admin changed the budgets, or the usage of a budget reached its warning or limit.
 #[derive(Serialize, utoipa::ToSchema)]
 pub struct BudgetEvent {
     /// Version of the list of budgets.

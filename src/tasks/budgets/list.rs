@@ -16,9 +16,9 @@ use crate::{
     time::Timestamp,
 };
 
-/// Age of counters that are deleted: longer than any period.
+/// Age at which counters are deleted; longer than any period.
 const PAST_AFTER: std::time::Duration = std::time::Duration::from_hours(24 * 62);
-/// Maximum number of rows from which counters are filled.
+/// Maximum number of rows that are read to fill counters.
 const USAGE_MAX: i64 = 100_000;
 
 macro_rules! list_sql {
@@ -63,7 +63,7 @@ async fn rows(c: &mut Conn, workspace: WorkspaceId) -> Result<Vec<BudgetRow>, Db
         .await
 }
 
-/// The budgets that limit only one person, with what that person has used.
+/// Per-person budgets that apply to this person, with this person's usage.
 pub async fn list_own(
     c: &mut Conn,
     workspace: WorkspaceId,
@@ -137,7 +137,7 @@ pub async fn replace(
     Ok(stored)
 }
 
-/// Sum of the usage and reservations of a person and an agent.
+/// Usage of one combination of person and agent, from calls that have ended.
 #[derive(Debug, Clone, sqlx::FromRow)]
 struct UsageRow {
     user_id: UserId,

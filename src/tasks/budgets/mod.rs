@@ -1,13 +1,13 @@
-//! Budgets: limits of what the model calls of a workspace, a person, or an agent use in a day or a month.
+//! Budgets: limits on the tokens or costs of the model calls of a workspace, a person, or an agent per day or month.
 //!
 //! ```text
 //! reserve: one conditional update of all counters, with the row of the call ─► request ─► settle: the reservation becomes usage
-//!    └─ over budget: nothing is stored, and no request leaves                                (also of lost and canceled calls)
+//!    └─ over budget: nothing is stored, and no request is sent                               (also of lost and canceled calls)
 //! ```
 //!
-//! A counter is a row of a budget. It contains the amount that calls of the period have used, and the amount that running calls
-//! have reserved. `list::replace` fills the counters of new budgets from the usage so far. A call counts toward the day and the
-//! month in which it began.
+//! A counter is a database row that belongs to a budget. It stores the amount that calls of the period have used, and the amount that
+//! running calls have reserved. `list::replace` fills the counters of new budgets from the usage so far. A call counts toward the day
+//! and the month in which it began.
 
 mod amount;
 mod announce;

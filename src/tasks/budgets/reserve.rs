@@ -13,19 +13,19 @@ use crate::{
     time::Timestamp,
 };
 
-/// Maximum wait for reservations of running calls.
+/// Maximum time that a call waits until running calls release their reservations.
 pub const WAIT_MAX: Duration = Duration::from_mins(1);
-/// Time between two attempts to reserve the budget of a call whose caller waits for it.
+/// Interval at which a waiting call tries to reserve its budget again.
 pub const RESERVED_EVERY: Duration = Duration::from_millis(500);
 
-/// The data that determine toward which budgets a call counts.
+/// The data that determines which budgets a call counts toward.
 #[derive(Debug, Clone, Copy)]
 pub struct Charge {
     pub workspace: WorkspaceId,
-    /// Requester of the topmost parent task.
+    /// Requester of the root task.
     pub user: UserId,
     pub agent: Option<AgentId>,
-    /// Beginning of the call.
+    /// Start time of the call.
     pub at: Timestamp,
 }
 
@@ -37,7 +37,7 @@ macro_rules! covers {
     };
 }
 
-/// ID of the counted object of a budget `b`.
+/// ID of the workspace, person, or agent whose usage a budget `b` counts.
 macro_rules! subject {
     () => {
         "case b.scope when 'person' then $2 when 'agent' then $3 else $1 end"
@@ -179,8 +179,8 @@ pub async fn reserve(
     )
 }
 
-/// The first counter without room for an amount, preferably one that would have no room even without the reservations, and
-/// whether only the reservations prevent the call.
+/// Finds the first counter that an amount would exceed, preferably one that it would exceed even without the reservations. Also
+/// returns whether only the reservations prevent the call.
 fn first_over(counters: &[BudgetRow], amounts: Amounts) -> Option<(&BudgetRow, bool)> {
     let exceeds = |counter: &BudgetRow, taken: i64| {
         let wanted = amounts.in_unit(counter.unit);

@@ -18,8 +18,8 @@ use crate::{
 /// Maximum number of tasks of a tree that run at once.
 const RUNNING_IN_TREE_MAX: i64 = 5;
 
-/// Condition for tasks that take turns in their conversation. Delegated tasks, collaborations, and runs with their conditions do
-/// not reply themselves and take no turn, so that trees cannot block each other.
+/// Condition for tasks that take turns in their conversation. Delegated tasks, collaborations, and runs with their conditions do not
+/// reply themselves, so they take no turn, and trees cannot block each other.
 macro_rules! takes_turns {
     ($task:literal) => {
         concat!(
@@ -135,10 +135,10 @@ fn half(share: i64) -> i64 {
     (share / 2).max(1)
 }
 
-/// Tasks that this worker can run now: first those of workspaces for which the worker runs nothing, then by least recent claim of
-/// the workspace, then by age. At most one task per agent runs in a conversation, no child starts while five tasks of its tree
-/// are running, and no task overtakes one that keeps its turn during a short wait. Background tasks come last.
-/// Tasks of kinds that only a newer version knows are left to its nodes.
+/// Tasks that this worker can run now: first those of workspaces for which the worker runs nothing, then by least recent claim of the
+/// workspace, then by age. Background tasks come last. At most one task per agent runs in a conversation, no child starts while five
+/// tasks of its tree are running, and no task overtakes one that keeps its turn during a short wait. Tasks of kinds that only a newer
+/// version knows are left to nodes of that version.
 pub async fn due(c: &mut Conn, claimer: Claimer, limit: i64) -> Result<Vec<Due>, DbError> {
     let at = dialect::clock(c).await?;
     let sql = sql_with_texts!(
@@ -415,7 +415,7 @@ pub async fn expire_leases(c: &mut Conn, worker: Option<Uuid>) -> Result<u64, Db
         .await
 }
 
-/// Those of the given tasks that are still running under the given lease tokens.
+/// Returns which of the given tasks are running, with their current lease tokens.
 pub async fn owned(
     c: &mut Conn,
     tasks: impl Iterator<Item = TaskId>,

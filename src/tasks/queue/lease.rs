@@ -37,8 +37,7 @@ pub fn lease_length() -> Duration {
     LEASE
 }
 
-/// The worker's state in this process: wakes it when a task may be due, and tracks the tasks that
-/// it runs.
+/// State of the worker in this process. Wakes the worker when a task may be due, and tracks the tasks that it runs.
 #[derive(Default)]
 pub struct Queue {
     pub wake: Notify,
@@ -65,7 +64,7 @@ impl Queue {
         }
     }
 
-    /// Unregisters a run, but not another run of the same task.
+    /// Unregisters the run with this lease. Another run of the same task stays registered.
     pub fn end(&self, lease: &Lease) {
         self.running
             .remove_if(&lease.task, |_, (token, _)| *token == lease.token);

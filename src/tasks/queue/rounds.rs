@@ -23,7 +23,7 @@ pub struct NextRound {
     pub attempt: i64,
 }
 
-/// Starts a round, whose calls are stored next, and stores the text before them.
+/// Starts a round and stores the text that the model wrote before its calls. The calls are stored next.
 pub async fn begin_round(
     c: &mut Conn,
     lease: &Lease,

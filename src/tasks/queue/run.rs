@@ -170,7 +170,7 @@ async fn close_all(c: &mut Conn, tasks: &[Task], audience: Audience) -> Result<(
     for (seq, task) in (seq..).zip(tasks) {
         announce_as(c, seq, task, of(task)).await?;
     }
-    // Tasks that have ended themselves are not woken.
+    // A parent that has just ended as well is not woken.
     let mut woken: HashSet<TaskId> = tasks.iter().map(|task| task.id).collect();
     let mut roots = HashSet::new();
     for task in tasks {
@@ -213,8 +213,8 @@ async fn end_rounds(c: &mut Conn, task: &Task, audience: Audience) -> Result<(),
     delete_rounds(c, &[task.id]).await
 }
 
-/// Requeues a running task for another attempt after `delay`, by the clock of the database, and stores its counts. The task keeps
-/// its slot only for a short wait. If a budget was exceeded, no call was made, so the attempt is not counted.
+/// Requeues a running task for another attempt after `delay`, by the database's clock, and stores its counts. The task keeps its turn
+/// in the conversation only during a short wait. If a budget was exceeded, no call was made, so the attempt is not counted.
 pub async fn requeue(
     c: &mut Conn,
     lease: &Lease,
@@ -485,7 +485,7 @@ pub async fn set_input(c: &mut Conn, task: TaskId, input: TaskInput) -> Result<(
     Ok(())
 }
 
-/// Ended model calls that were not queued, because the client waited for them.
+/// An ended request whose model calls were not queued, because the client waited for them.
 #[derive(Debug, Clone)]
 pub struct Call {
     /// ID under which its model calls were stored.

@@ -272,7 +272,7 @@ pub async fn waiting_root(c: &mut Conn, task: TaskId) -> Result<Option<Task>, Db
     }
 }
 
-/// Whether a call fits into the `usd_max` of the delegations that led to its task.
+/// Result of checking a call against the `usd_max` of the delegations that led to its task.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum DelegationRoom {
     Enough,
@@ -287,7 +287,7 @@ struct UsdLimit {
     usd_max: f64,
 }
 
-/// Checks whether a call that reserves this much fits into the limits of the delegations that led to a task. The limit of each
+/// Checks whether a call that reserves this amount fits within the limits of the delegations that led to a task. The limit of each
 /// delegation covers all tasks below the delegating task.
 pub async fn delegation_room(
     c: &mut Conn,

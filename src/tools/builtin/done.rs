@@ -1,5 +1,5 @@
-//! The function `done`: with which a collaborator ends the work on the goal. The function itself changes nothing; the reply ends
-//! its turn after the call.
+//! The function `done`, with which a collaborator ends the work on the goal. The function itself changes nothing; the reply ends the
+//! collaborator's turn after the call.
 
 use futures::{FutureExt, future::BoxFuture};
 use serde_json::json;

@@ -20,9 +20,9 @@ use crate::{
     },
 };
 
-/// Maximum number of bytes that are read at once; the rest of a result is left for its heading.
+/// Maximum number of bytes that are read at once; the remaining space in a result is for its heading.
 const READ_BYTES_MAX: u64 = 31 * 1024;
-/// Maximum number of bytes by which an offset can be inside a character.
+/// Maximum number of bytes from an offset inside a UTF-8 character to the next character.
 const CHARACTER_BYTES_MAX: usize = 3;
 
 /// A file that the task may read, and the position from which to read.
@@ -55,7 +55,7 @@ pub(super) async fn find(
     let id = id.ok_or_else(missing)?;
     let stored = files::find(c, id).await?.ok_or_else(missing)?;
     let message = stored.message_id.ok_or_else(missing)?;
-    // The rights are those of the file's message.
+    // Everyone who can read the file's message can read the file.
     let channel: Option<(ChannelId,)> = c
         .q(concat!(
             "select m.channel_id from messages m where m.id = $1 and m.workspace_id = $2 and m.deleted_at is null and ",

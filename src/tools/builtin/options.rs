@@ -20,7 +20,7 @@ pub(super) struct Options {
     limit_max: i64,
     /// Minimum score of a hit, as a fraction of the best score.
     pub(super) score_share: f64,
-    /// Only these channels; `None` for all. A filter with an empty list finds nothing.
+    /// Channels to which searches are restricted; `None` for all. With an empty list, nothing is found.
     channels: Option<Vec<ChannelId>>,
 }
 
@@ -51,7 +51,7 @@ impl Options {
         Ok(wanted.unwrap_or(LIMIT_DEFAULT).min(self.limit_max))
     }
 
-    /// Checks whether messages of a channel can be read.
+    /// Checks whether the tool allows messages of a channel to be read.
     pub(super) fn permit(&self, channel: ChannelId) -> bool {
         let channels = self.channels.as_ref();
         channels.is_none_or(|channels| channels.contains(&channel))

@@ -1,4 +1,4 @@
-//! `search_decisions` and `list_action_items`: for published resolutions of forks.
+//! `search_decisions` and `list_action_items`, which search published resolutions of forks.
 
 use serde_json::{Map, Value};
 use uuid::Uuid;

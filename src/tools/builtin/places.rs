@@ -1,4 +1,4 @@
-//! Channels and people by ID, handle, or name, within the rights of a task.
+//! Finds channels and people by ID, handle, or name, within the rights of a task.
 
 use uuid::Uuid;
 

@@ -25,7 +25,7 @@ const MESSAGE_CHARS_MAX: usize = 4_000;
 /// Maximum size of all messages in a result, which leaves room for added escapes. Older messages are on the next
 /// page.
 const MESSAGES_BYTES_MAX: usize = 24 * 1024;
-/// Assumed size of the line above a message, and of the line of a file.
+/// Assumed size of the line above a message, and of the line for each file.
 const LINE_BYTES: usize = 300;
 
 /// A conversation, and a message in it.

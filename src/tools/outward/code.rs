@@ -72,8 +72,8 @@ fn taint() -> ActionSource {
 }
 
 impl CodeTool {
-    /// The limits for code: in each field, the stricter one of the agent's limits, which the tool's
-    /// limits override, and the workspace's.
+    /// Returns the limits for code. For each field, the stricter limit applies: the workspace's, or the tool's. A tool without limits
+    /// uses those of the agent.
     async fn limits(
         &self,
         task: &ToolTask,

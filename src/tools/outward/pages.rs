@@ -142,7 +142,7 @@ impl PageTool {
                 output.taints.extend(host_of(&page.url).map(taint_of));
                 Ok(output)
             }
-            // The message can contain what the page's server sent.
+            // The message can contain text that the page's server sent.
             Err(fault) => Err(CallError::Fault {
                 fault,
                 taints: host_of(url).map(taint_of).into_iter().collect(),

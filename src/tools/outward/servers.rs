@@ -70,7 +70,7 @@ fn function(
 
 /// Functions of a server that an agent may call.
 fn functions_of(server: &OfferedServer, tool: &McpTool) -> Vec<ToolFunction> {
-    // All accepted functions are named, so that the names do not depend on the agent.
+    // Names are assigned to all accepted functions, so that they do not depend on the agent.
     let accepted = server.functions.iter();
     let names = offered_names(&server.name, accepted.clone().map(|of| of.name.as_str()));
     let allowed = tool.allowed_tools.as_ref();
@@ -237,7 +237,7 @@ mod tests {
         let only = json!({"type": "mcp", "registry_id": id, "allowed_tools": ["a_b"]});
         let functions = offered(&only);
         assert_eq!(functions.len(), 1);
-        // The name does not depend on the agent.
+        // The name is the same as for agents that can call all accepted functions.
         assert_ne!(functions[0].name(), "jira__a_b");
         for (require_approval, risks) in [
             ("always", [Risk::Approve, Risk::Escalate]),

@@ -2,17 +2,15 @@
 //!
 //! A dialogue is a YAML file (`tests/dialogues/FORMAT.md`). Every part is scored over all dialogues together:
 //!
-//! - **decisions**, **dissent**, **open questions**, **actions**: F1. An expected item is found if an output item of that
-//!   kind contains all of its `words` (alternatives separated by `|`; beginnings suffice), whatever lines it cites: the
-//!   same thing is often said twice. Headline and conclusion count as decisions. Precision counts the output items that
-//!   match nothing of the truth: for key points, no decision, dissent, open question, or action. A dissent is found
-//!   among the key points.
-//! - **owners**, **dates**: share of the found actions with the right owner, and the right day or none.
-//! - **superseded**: share of the corrected values that no headline, conclusion, point, or action tells without the new
-//!   value in the same text.
-//! - **never**: share of the entries that are not reported. An entry is reported if a headline, a conclusion, a point, or
-//!   an action contains all of its words and cites one of its lines (headline and conclusion: the words suffice, unless a
-//!   decision has them, too).
+//! - **decisions**, **dissent**, **open questions**, **actions**: F1. An expected item is found if an output item of that kind
+//!   contains all of its `words` (alternatives separated by `|`; beginnings suffice), regardless of the lines that it cites, because
+//!   people often say the same thing twice. Headline and conclusion count as decisions, and a dissent has to be one of the key
+//!   points. For precision, an output item is wrong if it matches no expected item; a key point can match a decision, a dissent, an
+//!   open question, or an action.
+//! - **owners**, **dates**: share of the found actions with the right owner, and with the right due date or correctly without one.
+//! - **superseded**: share of the corrected values that no headline, conclusion, point, or action contains without the new value.
+//! - **never**: share of the entries that are not reported. An entry is reported if a point or an action contains all of its words
+//!   and cites one of its lines, or if a headline or conclusion contains all of its words and does not match an expected decision.
 //! - **result**: share of the dialogues in which the outline has a decision if and only if the group reached one.
 //!
 //! The total is the mean of decisions, actions, owners, dates, open questions, dissent, and superseded.
@@ -120,7 +118,7 @@ fn plain(text: &str) -> String {
     text.to_lowercase().replace(['’', '‘'], "'")
 }
 
-/// Checks whether a word begins with a string; numbers must be whole.
+/// Checks whether a text contains a word, possibly as part of a longer one; numbers must be whole.
 fn has(text: &str, word: &str) -> bool {
     let word = word.trim();
     !word.is_empty()
@@ -134,7 +132,7 @@ fn has(text: &str, word: &str) -> bool {
         })
 }
 
-/// The dialogues of a directory, by name.
+/// Loads the dialogues of a directory, sorted by name.
 pub fn load(directory: &Path) -> Vec<Dialogue> {
     let mut files: Vec<_> = std::fs::read_dir(directory)
         .unwrap()
@@ -396,7 +394,7 @@ pub fn score(dialogue: &Dialogue, outline: &Outline) -> Score {
     score
 }
 
-/// Checks for the beginnings of the words of a new value, one of which suffices.
+/// Checks whether a text contains a new value or one of its words.
 fn is_told(text: &str, new: &str) -> bool {
     let words = new
         .split_whitespace()

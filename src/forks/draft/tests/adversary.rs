@@ -1,4 +1,4 @@
-//! A model server that knows the labels of the extractor's test dialogues and lies in one way at a time.
+//! Simulated model answers that use the labels of the extractor's test dialogues and lie in one way at a time.
 
 use openvibe_extract::{Language, Material, Outline, Point, Reading, Speaker};
 use serde_json::{Value, json};
@@ -102,7 +102,8 @@ impl Case {
         })
     }
 
-    /// The truth, with quotes where the words of the messages are missing, and without names that they lack.
+    /// The truth, with a message quoted in each entry that does not use the words of its messages, and without names that the
+    /// messages do not contain.
     fn repaired_truth(&self) -> Value {
         let mut answer = self.truth();
         for fault in self.checked(&answer).faults {
@@ -149,7 +150,7 @@ impl Case {
             .find(|fact| why.contains(&fact.why.as_str()))?;
         let is_said = |line: &&usize| fact.is_in(self.line(**line));
         let text = self.line(*fact.lines.iter().find(is_said).unwrap_or(&fact.lines[0]));
-        // The demand of an injected text, without its beginning.
+        // Only the demand of an injected text, without its introduction.
         let demand = text
             .rsplit([':', '"', '“', '«'])
             .find(|part| fact.is_in(part));

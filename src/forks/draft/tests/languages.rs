@@ -1,4 +1,4 @@
-//! Correct answers about ordinary conversations, in which no fault must be found.
+//! Correct answers about ordinary conversations, in which the check must find no faults.
 
 use openvibe_extract::{Material, Reading};
 use serde_json::{Value, json};

@@ -14,8 +14,8 @@ use serde_json::Value;
 
 use super::{AgentLines, check, extracted, parse, trim};
 
-/// A conversation from `Name: text` per message, `AI Name: text` for agents; the first one is the forked message. All
-/// messages are from Friday, November 20, 2026; a handle is the lowercase first word of the name.
+/// Builds a conversation from one line per message: `Name: text` for a person, `AI Name: text` for an agent. The first message is the
+/// forked one. All messages are from Friday, November 20, 2026; a handle is the lowercase first word of the name.
 pub(super) fn material(talk: &str) -> Material {
     let mut material = Material::default();
     for said in talk.lines() {

@@ -179,7 +179,7 @@ fn endless_input_is_buffered_only_up_to_a_limit() {
                 Ok(Some(item)) => panic!("{item:?}"),
                 Err(_) => break true,
             }
-            // An empty `data:` line adds one byte.
+            // An empty `data:` line adds only one byte to the event.
             if fed > 8 * LINE_BYTES_MAX {
                 break false;
             }

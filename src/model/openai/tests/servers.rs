@@ -4,7 +4,7 @@ use futures::future::join;
 
 use super::*;
 
-/// A store in memory that outlives its clients.
+/// In-memory store that outlives its clients.
 #[derive(Default)]
 struct Stored(Mutex<std::collections::BTreeMap<(String, String), String>>);
 
@@ -334,7 +334,7 @@ async fn a_kept_alive_connection_that_was_closed_is_replaced_once() {
         let (mut first, _) = listener.accept().await.unwrap();
         read_request(&mut first).await;
         first.write_all(answer.as_bytes()).await.unwrap();
-        // Closed when the next request arrives, before a byte of its response.
+        // The connection is closed when the next request arrives, before the first byte of the response.
         read_request(&mut first).await;
         drop(first);
         let (mut second, _) = listener.accept().await.unwrap();

@@ -38,7 +38,7 @@ const RESULTS_MAX: i64 = 200;
 /// A sentence that can become a line. Its sources are positions of messages, in ascending order; there is at least one.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Candidate {
-    /// `None` for the result of a deep dive, which comes first.
+    /// `None` for the resolution of a fork, which comes first.
     pub kind: Option<MemoryKind>,
     pub text: String,
     pub sources: Vec<usize>,
@@ -82,7 +82,7 @@ pub(super) fn choose(
     (lines.collect(), i64::try_from(left).unwrap_or(i64::MAX))
 }
 
-/// Checks sentences against the messages, like entries of segments.
+/// Checks sentences against the messages in the same way as entries of segments.
 pub(super) fn checked(source: &Source<'_>, reading: &Reading, items: &[RawItem]) -> Vec<Item> {
     let items = items.iter().filter_map(|raw| source.check_one(raw, ""));
     items

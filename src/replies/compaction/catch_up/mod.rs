@@ -3,12 +3,12 @@
 //! ```text
 //! newest 500 messages ─┬─ in segments ── entries ──────┐
 //!                      ├─ others ── extractor, checks ─┼─► up to 12 lines, `builtin`
-//!                      ├─ results of deep dives ───────┘
+//!                      ├─ resolutions of forks ────────┘
 //!                      └─ utility call (task `catch_up`), checks ─► text that only the requester gets, for 24 h
 //! ```
 //!
-//! Nothing is posted, and no read marker moves. Each line lists its source messages, which are all in the thread, so that
-//! everyone who can read the thread can read them.
+//! Nothing is posted, and no read marker moves. Each line lists its source messages, which are all in the thread, so that everyone
+//! who can read the thread can read them.
 
 mod built_in;
 mod range;

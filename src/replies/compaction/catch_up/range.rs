@@ -11,14 +11,14 @@ use crate::{
 
 /// Maximum number of messages that are read: the newest ones.
 const MESSAGES_MAX: usize = 500;
-/// Maximum to which older messages are counted.
+/// Number at which the count of older messages stops.
 const COUNTED_MAX: i64 = 10_000;
 
-/// Messages of a thread after a seq.
+/// Messages of a thread after a sequence number.
 pub(super) struct Range {
     /// Oldest first.
     pub rows: Vec<Row>,
-    /// Number of older messages after the seq.
+    /// Number of older messages after that sequence number, which are not in `rows`.
     pub older: i64,
 }
 
@@ -33,7 +33,7 @@ impl Range {
         let since = if let Some(since) = since {
             since
         } else {
-            // For a person who has not joined the channel, nothing counts as read.
+            // If a person has not joined the channel, nothing counts as read.
             let read = reads::read_until(c, caller.user, thread).await?;
             read.unwrap_or_default()
         };
@@ -53,7 +53,7 @@ impl Range {
         i64::try_from(self.rows.len()).unwrap_or(i64::MAX)
     }
 
-    /// Returns the seqs of the first and the last message.
+    /// Returns the sequence numbers of the first and the last message.
     pub(super) fn ends(&self) -> Option<SeqRange> {
         let (first, last) = self.rows.first().zip(self.rows.last())?;
         Some(SeqRange {

@@ -10,11 +10,11 @@ use crate::{
 
 use super::{CatchUp, CatchUpLeftOut, built_in::Material, range::Range, store};
 
-/// Returns the lines that a model wrote for the caller if they are current, otherwise lines without a model. `since` defaults to
-/// the caller's read marker.
+/// Returns the lines that a model wrote for the caller if they are current, otherwise lines without a model. `since` defaults to the
+/// caller's read marker.
 ///
 /// # Errors
-/// `ThreadNotFound`, or any error of `reading`.
+/// `ThreadNotFound`, or an error from `reading`.
 pub async fn catch_up(
     mut c: Conn,
     caller: &Caller,

@@ -25,7 +25,7 @@ const MESSAGES_MIN: usize = 20;
 pub struct CatchUpOptions {
     pub from_seq: i64,
     pub to_seq: i64,
-    /// Number of older messages.
+    /// Number of older messages that are not summarized.
     pub older: i64,
 }
 
@@ -72,7 +72,7 @@ impl From<CatchUpError> for ApiError {
 }
 
 /// # Errors
-/// `ThreadNotFound`, or any error of `reading`.
+/// `ThreadNotFound`, or an error from `reading`.
 async fn enter<'a>(
     c: &mut Conn,
     caller: &'a Caller,
@@ -87,10 +87,10 @@ async fn enter<'a>(
     Ok(access)
 }
 
-/// Finds the messages to summarize: too expensive for the transaction of `start`.
+/// Finds the messages to summarize. Not part of `start`, because it is too expensive for that transaction.
 ///
 /// # Errors
-/// `TooFew`, `ThreadNotFound`, or any error of `reading`.
+/// `TooFew`, `ThreadNotFound`, or an error from `reading`.
 pub async fn plan(
     c: &mut Conn,
     caller: &Caller,
@@ -111,7 +111,7 @@ pub async fn plan(
 /// Queues the task, or returns the caller's active one for the same messages.
 ///
 /// # Errors
-/// `ThreadNotFound`, `NoSuchAgent` in a workspace without an agent, or any error of `reading`.
+/// `ThreadNotFound`, `NoSuchAgent` in a workspace without an agent, or an error from `reading`.
 pub async fn start(
     c: &mut Conn,
     caller: &Caller,

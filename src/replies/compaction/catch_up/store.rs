@@ -27,7 +27,7 @@ pub(super) struct Written {
     pub workspace: WorkspaceId,
     pub thread: ThreadId,
     pub user: UserId,
-    /// Seqs of the first and the last message of the range, and the number of messages.
+    /// Sequence numbers of the first and the last message of the range, and the number of messages.
     pub ends: SeqRange,
     pub count: i64,
     pub lines: Vec<CatchUpLine>,
@@ -111,7 +111,7 @@ struct Stored {
     messages_left: i64,
 }
 
-/// Finds the catch-up that a model wrote for the person about exactly these messages. It is outdated once a message was
+/// Finds the catch-up that a model wrote for the person about exactly these messages. A catch-up is outdated once a message has been
 /// edited, added, or deleted.
 pub(super) async fn find_current(
     c: &mut Conn,

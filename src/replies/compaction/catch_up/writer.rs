@@ -1,4 +1,4 @@
-//! Runs the tasks of catch-ups: one call of the utility model; its sentences are checked against the messages.
+//! Runs the tasks of catch-ups: one call of the utility model per task, whose sentences are checked against the messages.
 
 use std::{
     collections::HashSet,
@@ -52,7 +52,7 @@ that the person most needs to know, in the language of the messages. No greeting
 something was corrected, write only the correction.";
 /// Maximum number of attempts, each with a model call, if messages change in the meantime.
 const READ_MAX: usize = 3;
-/// Maximum number of messages that are read, which is the size of the range.
+/// Maximum number of messages that are read; the same as the maximum for a range.
 const MESSAGES_READ_MAX: usize = 500;
 
 static SCHEMA: LazyLock<Arc<Value>> = LazyLock::new(|| {
@@ -159,7 +159,7 @@ fn first_that_fits(lines: &[SourceLine], tokens_max: u64) -> usize {
     lines.len() - newest.count().max(1).min(lines.len())
 }
 
-/// Messages that a model read, and their authors.
+/// Returns the messages that a model read, and their authors.
 fn cites_of(rows: &[Row]) -> Vec<SourceId> {
     let messages = rows.iter().map(|row| SourceId::Message(row.id));
     let people = rows
@@ -209,7 +209,7 @@ impl CatchUpWriter {
             let Some((first, last)) = rows.first().zip(rows.last()) else {
                 return Ok(self.finish(lease, Ok(BUILT_IN.to_owned())).await?);
             };
-            // The first and the last message may have been deleted since.
+            // The first and the last message may have been deleted in the meantime.
             let ends_read = SeqRange {
                 from: first.seq,
                 to: last.seq,
@@ -241,7 +241,7 @@ impl CatchUpWriter {
         Ok(self.finish(lease, Err(FailCode::Timeout)).await?)
     }
 
-    /// Asks the model for lines about the newest messages that fit its window.
+    /// Asks the model for lines about the newest messages that fit into its window.
     async fn ask(
         &self,
         task: &Task,
