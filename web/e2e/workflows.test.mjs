@@ -154,6 +154,49 @@ test('unsaved changes are kept until the person discards them', async () => {
   await row(ada, 'review').waitFor();
 });
 
+test('unsaved changes are restored after the session ends and after a reload, but not once discarded', async () => {
+  const note = main(ada).getByRole('status').filter({ hasText: 'Your unsaved changes were restored.' });
+  const prompt = step(ada, 'Step 1: Draft and review').getByLabel('Goal');
+  const leave = async () => {
+    await main(ada).getByRole('link', { name: 'All workflows' }).click();
+    await dialog(ada).getByRole('button', { name: 'Discard', exact: true }).click();
+    await row(ada, 'review').waitFor();
+  };
+  await edit(ada, 'review');
+  const before = await prompt.inputValue();
+  await box(ada.page, 'Description').fill('Not saved');
+  await prompt.fill('Not saved, either.');
+  await api(ada, 'POST', 'auth/logout');
+  await box(ada.page, 'Email').fill('ada@example.com');
+  await ada.page.getByLabel('Password', { exact: true }).fill('correct horse battery');
+  await button(ada.page, 'Sign in').click();
+  await note.waitFor();
+  assert.equal(await box(ada.page, 'Description').inputValue(), 'Not saved');
+  assert.equal(await prompt.inputValue(), 'Not saved, either.');
+  await accessible(ada.page, 'restored changes of a workflow');
+  await note.getByRole('button', { name: 'Discard' }).click();
+  await note.waitFor({ state: 'detached' });
+  assert.equal(await prompt.inputValue(), before);
+
+  await prompt.fill('Again.');
+  await leave();
+  await edit(ada, 'review');
+  await prompt.waitFor();
+  assert.equal(await prompt.inputValue(), before);
+  assert.equal(await note.count(), 0);
+
+  await ada.page.goto(`${PAGE}/new`);
+  await box(ada.page, 'Name').fill('later');
+  await ada.page.reload();
+  await note.waitFor();
+  assert.equal(await box(ada.page, 'Name').inputValue(), 'later');
+  await leave();
+  await ada.page.goto(`${PAGE}/new`);
+  await box(ada.page, 'Name').waitFor();
+  assert.deepEqual([await box(ada.page, 'Name').inputValue(), await note.count()], ['', 0]);
+  await open(ada);
+});
+
 test('a run starts with its input and opens', async () => {
   await act(ada, 'review', 'Run now').click();
   await box(ada.page, 'Input').fill('The fair is on Monday.');

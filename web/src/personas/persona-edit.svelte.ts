@@ -18,7 +18,7 @@ export class PersonaEdit extends SharedEdit<PersonaFields> {
   persona = $state.raw<Persona>({} as Persona);
   /** Text that agents receive; null if none was approved. */
   approved = $state<string | null>(null);
-  /** The version that someone else saved in the meantime: the person decides. */
+  /** The version that someone else saved in the meantime; the user decides how to proceed. */
   theirs = $state.raw<Persona | null>(null);
   /** True if the two versions are compared; until then `theirs` is only announced. */
   comparing = $state(false);
@@ -41,17 +41,12 @@ export class PersonaEdit extends SharedEdit<PersonaFields> {
     this.#begin(persona);
     this.restore();
   }
-  protected override get isChanged(): boolean {
-    return Object.keys(changes(this.start, this.fields)).length > 0;
-  }
   protected override received(): void {
     this.round++;
     if (this.theirs && this.theirs.version <= this.version) this.#compared();
     const { persona } = this;
     if (persona.version <= this.version || this.theirs) return;
-    const missing = changes(fieldsOf(persona), this.fields);
-    if (Object.keys(changes(this.start, this.fields)).some((field) => field in missing))
-      this.theirs = persona;
+    if (this.isMissingIn(fieldsOf(persona))) this.theirs = persona;
     else {
       this.#begin(persona);
       this.keep();
@@ -83,7 +78,7 @@ export class PersonaEdit extends SharedEdit<PersonaFields> {
     if (this.drafted && this.fields.compressed !== this.drafted.compressed) this.drafted = null;
     this.keepSoon();
   }
-  /** Saves the changes. False if that failed: `problem` or `theirs` gives the reason. */
+  /** Saves the changes. Returns false if that failed: `problem` or `theirs` then contains the reason. */
   save(): Promise<boolean> {
     return this.#patch(this.changed);
   }
@@ -133,7 +128,7 @@ export class PersonaEdit extends SharedEdit<PersonaFields> {
     this.#begin(this.theirs ?? this.persona);
     this.keep();
   }
-  /** Replaces the text by one that the model drafts from the saved steps. */
+  /** Replaces the text with one that the model drafts from the saved steps. */
   async draft(): Promise<boolean> {
     if (this.dirty && !(await this.save())) return false;
     this.busy = 'draft';

@@ -43,7 +43,7 @@ export const STATUS: Record<PipelineStatus, string> = {
 
 export type Mark = 'not started' | 'started' | 'done';
 
-/** A step is done if both of its parts are filled; the last one, if agents receive its text. */
+/** A step is done if both of its parts are filled in. The last step is done if agents receive its text. */
 export function markOf(step: StepKey, fields: PersonaFields, approved: string | null): Mark {
   const of = (...parts: boolean[]): Mark =>
     parts.every(Boolean) ? 'done' : parts.some(Boolean) ? 'started' : 'not started';
@@ -77,7 +77,7 @@ export const LABELS: Record<keyof PersonaFields, string> = {
   taste: 'Taste',
   compressed: 'Compressed text',
 };
-/** A value of a field as text. */
+/** Formats a value of a field as text. */
 export function fieldText(field: keyof PersonaFields, value: unknown): string {
   if (field === 'name' || field === 'description' || field === 'compressed') return value as string;
   if (field === 'avatar') {

@@ -1,5 +1,8 @@
 import { Conflict, errorMessage } from '../api/problem';
 import type { ReplyStyles, ReplyStylesApi, StyleAddon, StylesForm } from '../api/reply-styles';
+import { same } from '../lib/merge';
+import type { EditStorage } from '../state/edit-storage';
+import { SharedEdit, type KeptEdit } from '../state/shared-edit.svelte';
 
 export interface EditedAddon extends StyleAddon {
   key: number;
@@ -26,33 +29,58 @@ export interface EditedDefault {
   preset: string;
 }
 
-/** The form for the reply styles of a workspace. */
-export class StylesEdit {
+/** The form for the reply styles of a workspace. `fields` is the document as it was last shown or typed. */
+export class StylesEdit extends SharedEdit<StylesForm> {
   addons = $state<EditedAddon[]>([]);
   presets = $state<EditedPreset[]>([]);
   rules = $state<EditedRule[]>([]);
   defaults = $state<EditedDefault[]>([]);
   every = $state<number | null>(null);
   afterSummaries = $state(false);
-  /** The document as someone else saved it in the meantime: the person decides. */
+  /** The document as someone else saved it in the meantime; the user decides how to proceed. */
   theirs = $state.raw<ReplyStyles | null>(null);
   /** True if the two documents are compared; until then `theirs` is only announced. */
   comparing = $state(false);
   busy = $state(false);
   problem = $state('');
   #api: ReplyStylesApi;
-  #stored = $state.raw<ReplyStyles>()!;
+  /** Newest known document. */
+  #newest: ReplyStyles;
   #key = 0;
-  readonly dirty = $derived(JSON.stringify(this.form) !== JSON.stringify(formOf(this.#stored)));
+  readonly dirty = $derived(!same(this.start, this.form));
 
-  constructor(api: ReplyStylesApi, stored: ReplyStyles) {
+  constructor(api: ReplyStylesApi, stored: ReplyStyles, storage: EditStorage<KeptEdit<StylesForm>>) {
+    super(storage);
     this.#api = api;
-    this.show(stored);
+    this.#newest = stored;
+    this.#begin(stored);
+    this.restore();
   }
-  /** Shows a stored document, and discards unsaved changes. */
-  show(stored: ReplyStyles): void {
-    const { addons, presets, routing, rules } = formOf(stored);
-    this.#stored = stored;
+  protected override received(): void {
+    this.#show(this.fields);
+    if (this.#newest.version <= this.version) this.#compared();
+    else if (this.isMissingIn(formOf(this.#newest))) this.theirs = this.#newest;
+    else {
+      this.#begin(this.#newest);
+      this.keep();
+    }
+  }
+  #begin(stored: ReplyStyles): void {
+    this.#newest = stored;
+    this.version = stored.version;
+    this.start = formOf(stored);
+    this.#show(this.start);
+    this.#compared();
+    this.restored = false;
+    this.problem = '';
+  }
+  #compared(): void {
+    this.theirs = null;
+    this.comparing = false;
+  }
+  #show(form: StylesForm): void {
+    const { addons, presets, routing, rules } = form;
+    this.fields = form;
     this.addons = addons.map((a) => ({ key: this.#next(), ...a }));
     this.presets = presets.map((p) => ({
       key: this.#next(),
@@ -75,28 +103,24 @@ export class StylesEdit {
     }));
     this.every = routing.review_every_n_turns;
     this.afterSummaries = routing.force_review_on_compaction;
-    this.problem = '';
-    this.theirs = null;
-    this.comparing = false;
+  }
+  /** Called after a change to the lists, which are edited in place. */
+  typed(): void {
+    this.fields = this.form;
+    this.keepSoon();
   }
   /** Discards the changes in favor of the newest document. */
   discard(): void {
-    this.show(this.theirs ?? this.#stored);
+    this.#begin(this.#newest);
+    this.keep();
   }
   /** Applies the merged document on top of the newer one. */
   rebase(merged: StylesForm): void {
     const { theirs } = this;
     if (!theirs) return;
-    this.show({ ...theirs, ...merged });
-    this.#stored = theirs;
-  }
-  /** Version that the changes started from. */
-  get version(): number {
-    return this.#stored.version;
-  }
-  /** The stored document, as it would be sent. */
-  get start(): StylesForm {
-    return formOf(this.#stored);
+    this.#begin(theirs);
+    this.#show(merged);
+    this.keep();
   }
   /** The document as it would be sent. */
   get form(): StylesForm {
@@ -151,7 +175,7 @@ export class StylesEdit {
       : [...preset.addons, addon];
   }
 
-  /** Returns true if the document is stored; otherwise `problem` or `theirs` gives the reason. */
+  /** Returns true if the document is stored; otherwise, `problem` or `theirs` contains the reason. */
   async save(): Promise<boolean> {
     if (this.busy) return false;
     if (this.theirs) {
@@ -161,11 +185,12 @@ export class StylesEdit {
     this.busy = true;
     this.problem = '';
     try {
-      this.show(await this.#api.put(this.#stored.version, this.form));
+      this.#begin(await this.#api.put(this.version, this.form));
+      this.keep();
       return true;
     } catch (e) {
       if (e instanceof Conflict) {
-        this.theirs = e.current as ReplyStyles;
+        this.theirs = this.#newest = e.current as ReplyStyles;
         this.comparing = true;
       } else this.problem = errorMessage(e);
       return false;

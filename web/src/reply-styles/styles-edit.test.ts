@@ -1,6 +1,9 @@
 import { expect, test } from 'vitest';
 import { ApiError, Conflict } from '../api/problem';
 import type { ReplyStyles, ReplyStylesApi, StylesForm } from '../api/reply-styles';
+import { storedEditIn } from '../state/edit-storage';
+import { isKeptEdit } from '../state/shared-edit.svelte';
+import { Browser } from '../test/make';
 import { formOf, StylesEdit } from './styles-edit.svelte';
 
 const document = (x: Partial<ReplyStyles> = {}): ReplyStyles => ({
@@ -32,7 +35,16 @@ function scene(...answers: (ReplyStyles | Error)[]) {
       return answer instanceof Error ? Promise.reject(answer) : Promise.resolve(answer);
     },
   } as unknown as ReplyStylesApi;
-  return { sent, edit: new StylesEdit(api, document()) };
+  const browser = new Browser();
+  /** Opens the document in another window, or after a reload. */
+  const open = (stored = document()) =>
+    new StylesEdit(api, stored, storedEditIn(browser.open().store, 'k', isKeptEdit<StylesForm>));
+  return { sent, edit: open(), open, kept: browser.kept };
+}
+/** Types the text of the first add-on. */
+function type(edit: StylesEdit, text: string) {
+  edit.addons[0]!.text = text;
+  edit.typed();
 }
 
 test('an unchanged document is sent as it was read', () => {
@@ -81,4 +93,52 @@ test('an invalid document is refused with the reason, and the changes stay', asy
   expect(await edit.save()).toBe(false);
   expect(edit.problem).toContain('At most 32 add-ons');
   expect(edit.addons).toHaveLength(3);
+});
+test('unsaved changes are restored after the session ends, and cleared once they are saved', async () => {
+  const { edit, open, kept, sent } = scene(document({ version: 2 }));
+  type(edit, 'One sentence.');
+  edit.dispose();
+  const after = open();
+  expect(after.addons[0]!.text).toBe('One sentence.');
+  expect(after).toMatchObject({ restored: true, dirty: true, version: 1 });
+  expect([await after.save(), sent.length, kept.size]).toEqual([true, 1, 0]);
+  after.dispose();
+  expect([kept.size, open().restored]).toEqual([0, false]);
+});
+test('restored changes are not saved over a newer document', async () => {
+  const { edit, open, kept, sent } = scene(document({ version: 3 }));
+  type(edit, 'One sentence.');
+  edit.dispose();
+  const other = document({ version: 2, addons: [] });
+  const after = open(other);
+  expect(after).toMatchObject({ theirs: other, comparing: false, version: 1 });
+  expect([await after.save(), after.comparing, sent]).toEqual([false, true, []]);
+  after.rebase({ ...formOf(other), addons: after.form.addons });
+  expect(await after.save()).toBe(true);
+  expect(sent.map(([version, { addons }]) => [version, addons[0]!.text])).toEqual([[2, 'One sentence.']]);
+  expect(kept.size).toBe(0);
+});
+test('restored changes that the newer document contains are no conflict', () => {
+  const { edit, open, kept } = scene();
+  type(edit, 'One sentence.');
+  edit.dispose();
+  const after = open({ ...document({ version: 2 }), addons: edit.form.addons });
+  expect(after).toMatchObject({ theirs: null, dirty: false, restored: false, version: 2 });
+  expect(kept.size).toBe(0);
+});
+test('discarded changes do not come back, also not from another window', async () => {
+  const { edit, open, kept } = scene();
+  const other = open();
+  type(edit, 'One sentence.');
+  edit.keep();
+  await Promise.resolve();
+  expect(other.addons[0]!.text).toBe('One sentence.');
+  edit.discard();
+  await Promise.resolve();
+  for (const each of [edit, other]) {
+    each.typed();
+    each.keep();
+    each.dispose();
+  }
+  expect([kept.size, open().restored]).toEqual([0, false]);
 });

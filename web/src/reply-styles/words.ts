@@ -30,7 +30,7 @@ function routingText(routing: StyleRouting): string {
   ].join('\n');
 }
 
-/** A part of the document as text. */
+/** Formats a part of the document as text. */
 export function partText(part: keyof StylesForm, value: unknown): string {
   if (part === 'routing') return routingText(value as StyleRouting);
   const texts =

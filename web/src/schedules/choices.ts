@@ -28,7 +28,7 @@ export function workflowChoices(
     : [...list, { key: current, name: 'A workflow' }];
 }
 
-/** Name of what is scheduled, by its key. */
+/** Name of the scheduled agent or workflow, by its key. */
 export function targetName(ws: WorkspaceState, workflows: readonly Workflow[], key: string): string {
   const [kind, id = ''] = key.split(':');
   if (kind !== 'workflow') return `${ws.people.agentName(id)}${kind === 'heartbeat' ? ', heartbeat' : ''}`;

@@ -1,6 +1,9 @@
 import { expect, test } from 'vitest';
 import { ApiError, Conflict } from '../api/problem';
 import type { NewSchedule, Schedule, SchedulePatch } from '../api/schedules';
+import { storedEditIn } from '../state/edit-storage';
+import { isKeptEdit } from '../state/shared-edit.svelte';
+import { Browser } from '../test/make';
 import { schedule } from '../test/make-schedules';
 import { ask, post, workflow } from '../test/make-workflows';
 import { ScheduleEdit, type EditApi } from './schedule-edit.svelte';
@@ -34,7 +37,11 @@ function start(x: Partial<Schedule> = {}) {
   const others = (more: Partial<Schedule>) => {
     stored = { ...stored, ...more, version: stored.version + 1 };
   };
-  return { edit: new ScheduleEdit(api, stored), api, bodies, others };
+  const browser = new Browser();
+  /** Opens the schedule, or a new one, in another window, or after a reload. */
+  const open = (from: Schedule | ScheduleFields = stored) =>
+    new ScheduleEdit(api, from, storedEditIn(browser.open().store, 'k', isKeptEdit<ScheduleFields>));
+  return { edit: open(), open, kept: browser.kept, api, bodies, others };
 }
 
 test('fields and the form of a schedule are the same', () => {
@@ -78,8 +85,8 @@ test.each<[Partial<ScheduleFields>, boolean]>([
 });
 
 test('a new schedule is created with all fields', async () => {
-  const { api, bodies } = start();
-  const edit = new ScheduleEdit(api, blank('agent_vibe', 'chan_1', 'Europe/Berlin'));
+  const { open, bodies } = start();
+  const edit = open(blank('agent_vibe', 'chan_1', 'Europe/Berlin'));
   expect(edit.dirty).toBe(false);
   edit.set({ name: 'Morning', prompt: 'What is new?' });
   expect([edit.dirty, (await edit.save())?.name]).toEqual([true, 'Morning']);
@@ -126,11 +133,84 @@ test('the person decides about fields that were also changed elsewhere', async (
   expect(bodies).toEqual([{ name: 'Evening' }]);
 });
 
+test('unsaved changes are restored after the session ends, and cleared once they are saved', async () => {
+  const { edit, open, kept, bodies } = start();
+  edit.set({ prompt: 'What is open?' });
+  edit.dispose();
+  const after = open();
+  expect([after.fields.prompt, after.restored, after.dirty]).toEqual(['What is open?', true, true]);
+  expect([(await after.save())?.version, bodies.length, kept.size]).toEqual([2, 1, 0]);
+  after.dispose();
+  expect([kept.size, open().restored]).toEqual([0, false]);
+});
+
+test('a new schedule is restored until it is created or discarded', async () => {
+  const { open, kept, bodies } = start();
+  const again = () => open(blank('agent_vibe', 'chan_1', 'UTC'));
+  const edit = again();
+  edit.set({ name: 'Morning' });
+  edit.dispose();
+  const discarded = again();
+  expect([discarded.fields.name, discarded.restored]).toEqual(['Morning', true]);
+  discarded.discard();
+  expect([discarded.fields.name, discarded.restored, again().restored]).toEqual(['', false, false]);
+  discarded.set({ name: 'Evening' });
+  discarded.dispose();
+  const created = again();
+  await created.save();
+  created.dispose();
+  expect([bodies.length, kept.size, again().fields.name]).toEqual([1, 0, '']);
+});
+
+test('restored changes of other fields adopt a newer version', async () => {
+  const { edit, open, bodies, others } = start();
+  edit.set({ name: 'Evening' });
+  edit.dispose();
+  others({ missed: 'skip' });
+  const after = open();
+  expect([after.fields.name, after.fields.missed, after.clashing]).toEqual(['Evening', 'skip', []]);
+  expect([(await after.save())?.missed, bodies]).toEqual(['skip', [{ name: 'Evening' }]]);
+});
+
+test('the person decides about restored changes of fields that were also changed elsewhere', async () => {
+  const { edit, open, kept, bodies, others } = start();
+  edit.set({ name: 'Evening', cron: '0 18 * * *' });
+  edit.dispose();
+  others({ name: 'Noon', cron: '0 12 * * *' });
+  const before = open();
+  before.set({ prompt: 'What is open?' });
+  before.dispose();
+  const after = open();
+  expect(after.clashes).toEqual({ name: 'Noon', cron: '0 12 * * *' });
+  after.take('cron');
+  after.take('name');
+  expect([after.fields.name, after.clashing]).toEqual(['Noon', []]);
+  await after.save();
+  expect(bodies).toEqual([{ target: { type: 'agent', agent_id: 'agent_vibe', prompt: 'What is open?' } }]);
+  expect(kept.size).toBe(0);
+});
+
+test('discarded changes do not come back, also not from another window', async () => {
+  const { edit, open, kept } = start();
+  const other = open();
+  edit.set({ name: 'Evening' });
+  edit.keep();
+  await Promise.resolve();
+  expect(other.fields.name).toBe('Evening');
+  edit.discard();
+  await Promise.resolve();
+  for (const each of [edit, other]) {
+    each.keep();
+    each.dispose();
+  }
+  expect([kept.size, open().restored]).toEqual([0, false]);
+});
+
 test('an error is at its field until the field changes', async () => {
-  const { api } = start();
+  const { open, api } = start();
   const body = { error: { code: 'too_frequent', message: 'too often', param: 'cron' } };
   api.create = () => Promise.reject(new ApiError(422, body, ''));
-  const edit = new ScheduleEdit(api, blank('agent_vibe', 'chan_1', 'UTC'));
+  const edit = open(blank('agent_vibe', 'chan_1', 'UTC'));
   expect(await edit.save()).toBeNull();
   expect(edit.problem).toEqual({ field: 'cron', text: 'Too often' });
   edit.set({ name: 'Often' });

@@ -46,3 +46,35 @@ test('a schedule of a workflow has its name, its input, and a place only if it p
   expect([where.value, names(where)[0]]).toEqual(['', 'Nowhere']);
   expect(page.getByText('Optional, because this workflow posts nothing.')).toBeTruthy();
 });
+const field = () => page.findByRole<HTMLTextAreaElement>('textbox', { name: 'What to ask' });
+const click = (name: string) => fireEvent.click(page.getByRole('button', { name }));
+/** Opens the editor with this button, and types. */
+async function type(button: string, value: string) {
+  await fireEvent.click(await page.findByRole('button', { name: button }));
+  await fireEvent.input(await field(), { target: { value } });
+}
+test.each(['Edit Morning', 'New schedule'])(
+  'after "%s", unsaved changes outlive the page',
+  async (button) => {
+    const { unmount } = screen.show(SchedulesPage, {});
+    await type(button, 'Mine');
+    unmount();
+    screen.show(SchedulesPage, {});
+    await fireEvent.click(await page.findByRole('button', { name: button }));
+    expect((await field()).value).toBe('Mine');
+    expect(page.getByText('Your unsaved changes were restored.')).toBeTruthy();
+  },
+);
+test.each(['Edit Morning', 'New schedule'])(
+  'after "%s", discarded changes do not come back',
+  async (button) => {
+    screen.show(SchedulesPage, {});
+    await type(button, 'Mine');
+    await click('Cancel');
+    await click('Discard');
+    await fireEvent.click(await page.findByRole('button', { name: button }));
+    expect((await field()).value).not.toBe('Mine');
+    expect(page.queryByText('Your unsaved changes were restored.')).toBeNull();
+    expect(screen.ws.store.keys('openvibe.schedule.')).toEqual([]);
+  },
+);

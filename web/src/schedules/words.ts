@@ -8,7 +8,7 @@ const weekday = utc({ weekday: 'short' });
 const dayMonth = utc({ day: 'numeric', month: 'long' });
 const dayMonthYear = utc({ day: 'numeric', month: 'long', year: 'numeric' });
 
-/** A time of day in the user's format, on a day without a change of the clock. */
+/** A time of day in the user's format, on a day without a clock change. */
 const clockAt = (hour: number, minute: number) => clock(new Date(2001, 0, 15, hour, minute).toISOString());
 const dateText = (date: Date, hour: number, minute: number, now: Date) => {
   const days = date.getUTCFullYear() === now.getFullYear() ? dayMonth : dayMonthYear;

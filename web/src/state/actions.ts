@@ -20,7 +20,7 @@ import type { WorkspaceState } from './workspace.svelte';
 export interface Action {
   label: string;
   icon: Component<{ size?: number }>;
-  /** Performs the action on the focused message. */
+  /** Key that performs the action on the focused message. */
   key?: string;
   /** Shown in the toolbar of the row, not only in the menu. */
   quick: boolean;

@@ -3,7 +3,7 @@ import type { AgentSentiment, Metaprompt, MetapromptTrigger } from '../api/agent
 export const METAPROMPTS_MAX = 10;
 
 type SentimentProfile = NonNullable<AgentSentiment['profile']>;
-/** Choices of the field "Profile". `inherit` is not set; `custom` is on without a profile. */
+/** Choices of the "Profile" field. `inherit`: not set. `custom`: turned on without a profile. */
 export type ProfileChoice = 'inherit' | 'custom' | SentimentProfile;
 
 /** Names and effects of the profiles. */

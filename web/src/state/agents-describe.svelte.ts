@@ -37,7 +37,7 @@ export class AgentDescription {
     try {
       const { draft, model } = await this.#api.draft(description, signal);
       if (signal.aborted) return false;
-      // People decide if an agent asks others, so the role is not set.
+      // People decide whether an agent delegates to others, so the role is not set.
       const { name, display_name, description: about, instructions, capabilities } = draft;
       const before = this.#draft.fields;
       const filled = { name, display_name, description: about, instructions, capabilities };
@@ -54,7 +54,7 @@ export class AgentDescription {
       this.busy = false;
     }
   }
-  /** Restores the filled fields as they were before the last run; changes of others stay. */
+  /** Restores the filled fields as they were before the last run; changes to other fields stay. */
   undo(): void {
     if (this.#before) this.#draft.fill(this.#before);
     this.#before = null;

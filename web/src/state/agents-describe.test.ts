@@ -19,7 +19,7 @@ const DRAFTED: DraftedAgent = {
   model: 'tiny',
 };
 
-/** A new agent with a description, and a server whose answer the test gives. */
+/** A new agent with a description, and a server whose answer the test sets. */
 function start() {
   let created: NewAgent | null = null;
   const api = {

@@ -99,7 +99,7 @@ export class AgentDraft extends SharedEdit<AgentFields> {
     else this.#begin(this.start, this.version);
     this.keep();
   }
-  /** A version that someone else saved. Adopted if it lacks none of the changes. */
+  /** Handles a version that someone else saved: adopts it if it includes all of the user's changes. */
   newer(profile: AgentProfile): void {
     if (profile.id !== this.id || this.busy) return;
     if (profile.version > (this.#newest?.version ?? 0)) this.#newest = profile;
@@ -126,7 +126,7 @@ export class AgentDraft extends SharedEdit<AgentFields> {
     this.keep();
   }
 
-  /** Null if it was not saved: `problem` or `theirs` gives the reason. */
+  /** Returns null if the draft was not saved: `problem` or `theirs` then contains the reason. */
   async save(): Promise<AgentProfile | null> {
     if (this.busy) return null;
     if (this.theirs) {
@@ -156,7 +156,7 @@ export class AgentDraft extends SharedEdit<AgentFields> {
       this.busy = false;
     }
   }
-  /** What was typed after the request was sent stays. */
+  /** Keeps changes that were typed after the request was sent. */
   #saved(saved: AgentProfile, sent: AgentFields): void {
     const typed = this.id ? changes(sent, this.fields) : {};
     this.#newest = saved;

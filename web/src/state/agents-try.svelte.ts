@@ -19,7 +19,7 @@ export interface Line {
 /** Test conversation with an unsaved agent. It is not stored. */
 export class TryIt {
   lines = $state.raw<Line[]>([]);
-  /** The server has no language model: the built-in responder only quotes messages. */
+  /** True if the server has no language model: the built-in responder only quotes messages. */
   noModel = $state(false);
   #api: TryApi;
   #stop: AbortController | null = null;

@@ -11,7 +11,7 @@ interface ChannelResultsDeps {
   learnThread(thread: Thread, version: number): void;
 }
 
-/** Threads of a channel with a published result, for the filter Results. */
+/** Threads of a channel with a published resolution, for the Results filter. */
 export class ChannelResults {
   ids = $state.raw<ReadonlySet<string>>(new Set());
   problem = $state('');
@@ -39,7 +39,7 @@ export class ChannelResults {
       this.problem = errorMessage(e);
     }
   }
-  /** A result was published in a thread of this channel. */
+  /** Adds a thread of this channel in which a resolution was published. */
   add(thread: string): void {
     if (!this.ids.has(thread)) this.ids = new Set([...this.ids, thread]);
   }

@@ -96,7 +96,10 @@ export class ChannelState {
   has(thread: string): boolean {
     return this.#known.has(thread);
   }
-  /** The list is no longer on screen: drops threads below the first page; scrolling down loads them again. */
+  /**
+   * Called when the list is no longer on screen: drops threads below the first page; scrolling down loads them
+   * again.
+   */
   leave(): void {
     if (!this.#first || this.#first.cursor === this.#cursor) return;
     this.#load++; // drops a page in flight

@@ -10,7 +10,7 @@ export class Channels {
   /** Public channels that the user has not joined, with activity since they were last open. */
   readonly active = new SvelteSet<string>();
   #people: People;
-  /** The counts include all events up to here. */
+  /** `seq` up to which the counts include all events. */
   #exact = 0;
 
   readonly rooms = $derived(
@@ -73,7 +73,7 @@ export class Channels {
     const c = this.map.get(id);
     return !c || c.kind !== 'public' || c.is_member === true;
   }
-  /** The user joined: earlier messages are not unread. */
+  /** Adds a channel that the user joined. Earlier messages do not count as unread. */
   join(channel: Channel): void {
     this.active.delete(channel.id);
     this.put({ ...channel, is_member: true });
@@ -123,7 +123,7 @@ export class Channels {
     const open = before?.archived_at ? undefined : before;
     return open ?? this.find('general') ?? this.joined[0] ?? this.rooms[0];
   }
-  /** Sidebar order, for Alt-Up and Alt-Down. */
+  /** Next channel in sidebar order, for Alt-Up and Alt-Down. */
   step(from: string | null, way: 1 | -1, unreadOnly: boolean): Channel | undefined {
     const all = [...this.joined, ...this.directs];
     const at = all.findIndex((c) => c.id === from);

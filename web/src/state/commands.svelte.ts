@@ -105,11 +105,11 @@ export class Commands {
         return false; // e, u, and d are handled by the message list
     }
   }
-  /** The main column shows the threads of a channel. */
+  /** True if the main column shows the threads of a channel. */
   get listsThreads(): boolean {
     return this.#router.route.name === 'channel' && this.channel?.kind !== 'direct';
   }
-  /** Arrow keys on a focused row. */
+  /** Command for an arrow key on a focused row. */
   #inThreadList(e: KeyboardEvent, target: Element): Command | null {
     if (!target.matches('a[data-thread]') || e.altKey || e.ctrlKey || e.metaKey) return null;
     return e.key === 'ArrowDown' ? 'next-message' : e.key === 'ArrowUp' ? 'previous-message' : null;
@@ -118,7 +118,7 @@ export class Commands {
     const { channel } = this;
     return this.#router.route.name === 'thread' || (!!channel && this.#ws.channel(channel.id).ids.length > 0);
   }
-  /** The second press opens the browser's own find. */
+  /** Opens the find bar. The second press opens the browser's own find instead. */
   #find(): boolean {
     const place = this.#router.route.name === 'thread' || this.channel?.kind === 'direct';
     if (!place || !this.#hasThread() || this.#ui.find || this.#router.place.focus) return false;

@@ -19,7 +19,7 @@ export const NOBODY: Candidate = {
 export interface Slashes {
   /** Current responder: an agent's ID, or `none`. */
   now(): string;
-  /** The composer starts a thread with each message. */
+  /** True if the composer starts a thread with each message. */
   startsThread(): boolean;
   /** Agent that is off in the channel: its mention is text. */
   silenced(): string | null;
@@ -42,7 +42,7 @@ export class Completion {
   readonly open = $derived(this.hits.length > 0);
   readonly picked = $derived(this.hits[this.index]);
 
-  /** The name is complete and follows other words: Enter sends, there is nothing to complete. */
+  /** True if the name is complete and follows other words: there is nothing to complete, so Enter sends. */
   readonly typed = $derived(
     this.trigger !== null &&
       this.trigger.sigil !== ':' &&

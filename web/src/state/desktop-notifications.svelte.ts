@@ -12,9 +12,8 @@ const WHAT: Record<UserNotification['kind'], (title: string) => string> = {
 };
 
 /**
- * Desktop notifications for mentions, direct messages, replies to the user's messages, and results and action items of
- * forks.
- * Permission is requested on the first such event, never on page load.
+ * Desktop notifications for mentions, direct messages, replies to the user's messages, and resolutions and
+ * action items of forks. Permission is requested on the first such event, never on page load.
  */
 export class DesktopNotifications {
   /** Text of the permission prompt, while it is shown. */

@@ -8,7 +8,7 @@ import type { Clash, Closed, DraftingDeps, Phase, Saving } from './drafting-type
 
 const SAVE_AFTER_MS = 2000;
 const RETRY_MS = 3000;
-/** Time without a change of theirs after which another person no longer counts as editing. */
+/** Time without a change by another person after which that person no longer counts as editing. */
 const OTHER_FOR_MS = 15_000;
 
 /**
@@ -62,11 +62,11 @@ export abstract class DraftSync extends DraftText {
     if (this.saving !== 'refused') this.saving = this.dirty ? 'unsaved' : 'saved';
     this.#schedule(SAVE_AFTER_MS);
   }
-  /** A field lost the focus: save without waiting. */
+  /** Called when a field loses the focus: saves without waiting. */
   async left(): Promise<void> {
     if (this.phase === 'editing' && this.dirty && this.saving !== 'later') await this.save();
   }
-  /** Saves changes that fit. True if the server has everything. */
+  /** Saves changes that are within the limits. Returns true if the server has everything. */
   async save(): Promise<boolean> {
     this.clearTimer();
     while (this.saveRun) await this.saveRun;
@@ -133,7 +133,7 @@ export abstract class DraftSync extends DraftText {
       });
     else this.deps.editStorage.clear();
   }
-  /** Fields edited in another window of this user; fields edited here stay. */
+  /** Shows fields that the user edited in another window; fields edited here stay. */
   #typedElsewhere(text: StoredEdit): void {
     if (this.phase !== 'editing') return;
     const own = this.#own();
@@ -164,7 +164,7 @@ export abstract class DraftSync extends DraftText {
 
   // --- other people ---
 
-  /** Handles events of results; those of other forks are ignored. */
+  /** Handles events of resolutions; those of other forks are ignored. */
   onEvent(e: OutcomeEvent): void {
     if (e.type === 'action_item.updated' || e.data.resolution.fork_id !== this.fork) return;
     const r = e.data.resolution;
@@ -181,7 +181,7 @@ export abstract class DraftSync extends DraftText {
       const resolution = await this.deps.api.resolution(this.fork);
       if (!this.disposed && resolution.status === 'draft') this.#remote(resolution, false, 'refresh');
     } catch {
-      // Events and the next save report it as well.
+      // Events and the next save have the same effect as this request.
     }
   }
   protected whoOf(r: Resolution): string | null {
@@ -224,7 +224,7 @@ export abstract class DraftSync extends DraftText {
     if (this.#otherTimer) clearTimeout(this.#otherTimer);
     this.#otherTimer = setTimeout(() => (this.other = null), OTHER_FOR_MS);
   }
-  /** My version wins where both differ; their other changes stay. */
+  /** The user's version wins where both people changed the text; the other person's remaining changes stay. */
   async takeOver(): Promise<void> {
     this.other = null;
     const clash = this.clash;
@@ -263,7 +263,7 @@ export abstract class DraftSync extends DraftText {
   protected claim(): void {
     this.#mirrored = {};
   }
-  /** The editor closes: saves pending edits, which are kept on the device until they are saved. */
+  /** Called when the editor closes: saves pending edits, which are kept on the device until they are saved. */
   dispose(): void {
     if (this.phase === 'editing' && this.dirty && !this.clash) void this.save();
     this.disposed = true;

@@ -30,12 +30,12 @@ export abstract class DraftText {
   get dirty(): boolean {
     return changedFields(this.base, this.edit).length > 0;
   }
-  /** No changes since the result was posted. */
+  /** True if nothing has changed since the resolution was posted. */
   get unchanged(): boolean {
     return this.resolution?.status === 'published' && !this.dirty;
   }
 
-  /** The user edited, added, moved, or removed something. */
+  /** Called when the user has edited, added, moved, or removed something. */
   abstract touched(): void;
 
   add(list: ListName): void {
@@ -72,7 +72,7 @@ export abstract class DraftText {
   protected filledActions(): string[] {
     return this.fields.action_items.filter((e) => e.text.trim()).map((e) => e.key);
   }
-  /** New action items get their IDs from the server, in the order in which they were sent. */
+  /** Adopts the IDs that the server gave to new action items, in the order in which they were sent. */
   protected learnIds(keys: readonly string[], r: Resolution): void {
     if (keys.length !== r.action_items.length) return;
     for (const [i, key] of keys.entries()) {
@@ -80,7 +80,7 @@ export abstract class DraftText {
       if (entry) entry.id = r.action_items[i]!.id;
     }
   }
-  /** An item restored from an earlier draft is new to this draft. */
+  /** Removes the IDs of items that were restored from an earlier draft, because they are new to this draft. */
   protected forgetIds(): void {
     const known = new Set(this.resolution?.action_items.map((a) => a.id));
     for (const entry of this.fields.action_items) if (entry.id && !known.has(entry.id)) entry.id = null;

@@ -4,17 +4,17 @@ import { editOf, fieldsOf, merge, NOTHING } from '../lib/resolution';
 import { DraftSync } from './drafting-sync.svelte';
 import { isActive } from './tasks.svelte';
 
-/** Draft of one result while a person has it open: started, followed, edited, saved, and posted. */
+/** Draft of one resolution while a person has it open: started, followed, edited, saved, and posted. */
 export class Drafting extends DraftSync {
-  /** Task that drafts, while it runs. */
+  /** ID of the drafting task, while it runs. */
   taskId = $state<string | null>(null);
-  /** Drafting was stopped by a person, which is not a failure. */
+  /** True if a person stopped the drafting, which is not a failure. */
   stopped = $state(false);
   postProblem = $state('');
   /** Guidance of a redraft that would replace edits and waits for confirmation. */
   asking = $state<string | null>(null);
 
-  /** True if there is a posted result to continue from if drafting fails. */
+  /** True if there is a posted resolution to continue from if drafting fails. */
   #posted = false;
 
   // --- start or load a draft ---
@@ -93,7 +93,7 @@ export class Drafting extends DraftSync {
     this.taskId = task.id;
     await this.follow(task);
   }
-  /** Continues without a draft, with the current fields or, if they are empty, the posted result. */
+  /** Continues without a draft, with the current fields or, if they are empty, the posted resolution. */
   async #noDraft(why: string): Promise<void> {
     if (!this.resolution && this.#posted && this.empty) await this.#load();
     if (this.phase === 'error') return;

@@ -6,13 +6,13 @@ export interface EditStorage<T> {
   get(): T | null;
   /** Returns false if the browser rejected the write. */
   set(edit: T): boolean;
-  /** Removes what this window stored or read; later writes of other windows stay. */
+  /** Removes the edits that this window stored or read; later writes of other windows stay. */
   clear(): void;
   /** Calls `onchange` with edits that another window stored, or null. Returns a function that stops it. */
   watch(onchange: (edit: T | null) => void): () => void;
 }
 
-/** Unsaved edits of a result. */
+/** Unsaved edits of a resolution. */
 export interface StoredEdit {
   base: FullEdit;
   mine: FullEdit;

@@ -3,7 +3,7 @@ import type { Thread } from '../api/types';
 import type { Ui } from './ui.svelte';
 import type { WorkspaceState } from './workspace.svelte';
 
-/** Follows (`all`), mutes (`none`), or restores the default of mentions only (null). */
+/** Follows the thread (`all`), mutes it (`none`), or restores the default of mentions only (null). */
 export async function setFollow(
   thread: Thread,
   level: 'all' | 'none' | null,

@@ -39,9 +39,7 @@ export class ForkActions {
   #made = new Map<string, Promise<string>>();
   /** Local IDs by server ID. */
   #openedAs = new Map<string, string>();
-  /**
-   * Maps the initial ID of a fork to the server's: URLs and requests may still contain the former.
-   */
+  /** Maps the initial ID of a fork to the server's: URLs and requests may still contain the initial one. */
   #serverIds = new Map<string, string>();
   #deps: ForkActionsDeps;
 
@@ -66,7 +64,7 @@ export class ForkActions {
     return this.#openedAs.get(id) ?? id;
   }
 
-  /** Calls `then` with the server's ID, once it is known. */
+  /** Starts a fork. Calls `then` with the server's ID, once it is known. */
   start(origin: Message, then: (id: string, from: string) => void): string {
     const id = LOCAL + newId();
     this.#starts.set(id, { origin, problem: '', fork: this.#draft(id, origin) });
@@ -146,7 +144,10 @@ export class ForkActions {
       collaboration: null,
     };
   }
-  /** The server's ID; rejects if the start failed. `start`: of a fork from another window, or from before a reload. */
+  /**
+   * Returns the server's ID; rejects if the start failed. `start` is the request for a fork that another
+   * window started, or that was started before a reload.
+   */
   async settled(id: string, start?: ForkStart): Promise<string> {
     const made = this.#made.get(id);
     if (made || !start) return made ?? id;

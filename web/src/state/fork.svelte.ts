@@ -9,7 +9,7 @@ export interface ForkStateDeps extends WindowDeps {
 
 /** Messages of one fork. Nothing in it counts as unread. */
 export class ForkState extends MessageWindow {
-  /** Origin message of the fork, once known. */
+  /** Message that the fork starts from, once it is known. */
   origin = $state.raw<Message | null>(null);
   #deps: ForkStateDeps;
 
@@ -22,7 +22,7 @@ export class ForkState extends MessageWindow {
   get fork(): Fork | undefined {
     return this.#deps.forks.get(this.id);
   }
-  /** The user just created the fork from this message, so there is nothing to load. */
+  /** Called for a fork that the user has just created from this message, so that there is nothing to load. */
   begin(origin: Message): void {
     this.origin = origin;
     this.status = 'ready';
@@ -54,7 +54,7 @@ export class ForkState extends MessageWindow {
   protected override opened(): void {
     // Messages in a fork do not count as unread.
   }
-  /** A message anywhere: possibly the origin message of this fork. */
+  /** Called when any message changes, because it may be the one that this fork starts from. */
   changed(message: Message): void {
     if (this.origin?.id === message.id) this.origin = message;
   }

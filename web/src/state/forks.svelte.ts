@@ -43,7 +43,7 @@ export class Forks {
     this.#seenVersions.set(fork.id, ++this.#version);
     this.map.set(fork.id, fork);
   }
-  /** `message.created` implies the fork's count. */
+  /** Counts the message of a `message.created` event in its fork. */
   created(m: Message): void {
     const f = m.fork_id ? this.map.get(m.fork_id) : undefined;
     if (f) this.put({ ...f, message_count: f.message_count + 1 });

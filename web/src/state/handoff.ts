@@ -15,7 +15,7 @@ export interface BindingPatch {
   auto_reply?: boolean;
 }
 
-/** Changes the responder of a conversation. False if it failed; a toast gives the reason. */
+/** Changes the responder of a conversation. Returns false if that failed; a toast shows the reason. */
 export async function rebind(
   conversation: ConversationRef,
   change: BindingPatch,

@@ -12,12 +12,12 @@ import { placeOf } from './tasks.svelte';
 import type { WorkspaceParts } from './workspace-parts';
 
 interface Effects {
-  /** Text for the polite live region. */
+  /** Announces a text in the polite live region. */
   announce(text: string): void;
   notify(notification: UserNotification): void;
   /** Requests a running reply again because part of it is missing; the server sends the whole text. */
   resubscribe(place: string): void;
-  /** The user left a channel, whose events may no longer arrive. */
+  /** Called when the user has left a channel, whose events may no longer arrive. */
   left(): void;
 }
 
@@ -35,7 +35,7 @@ export class Incoming {
     this.#open = open;
     this.#out = out;
   }
-  /** Subscribes a result editor to events. Returns a function that unsubscribes. */
+  /** Subscribes a resolution editor to events. Returns a function that unsubscribes. */
   onOutcome(listener: (e: OutcomeEvent) => void): () => void {
     this.#outcomeListeners.add(listener);
     return () => this.#outcomeListeners.delete(listener);
@@ -145,7 +145,7 @@ export class Incoming {
     this.#notify(mentionNotification(m, this.#ws));
     this.#notify(replyNotification(m, this.#ws));
   }
-  /** A message moved its thread up in the list; a dropped thread is loaded again. */
+  /** Handles a message that moved its thread up in the list; a dropped thread is loaded again. */
   #moved(m: Message): void {
     const known = this.#ws.threads.map.get(m.thread_id);
     if (known) return this.#open.list(known);

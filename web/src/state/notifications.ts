@@ -14,7 +14,10 @@ export interface UserNotification {
   place: { channel_id: string; thread_id: string; fork_id: string | null; message_id: string };
 }
 
-/** A mention or direct message, or a result in which the user took part. */
+/**
+ * Notification of a mention, a direct message, or a resolution that concerns the user; null for other
+ * messages.
+ */
 export function mentionNotification(m: Message, ws: WorkspaceParts): UserNotification | null {
   if (isFrom(m, ws.myId) || m.kind === 'notice') return null;
   const direct =
@@ -22,13 +25,16 @@ export function mentionNotification(m: Message, ws: WorkspaceParts): UserNotific
   if (!direct && !mentionsMe(m, ws.myId)) return null;
   return notificationOf(tellsMe(m, ws.myId) ? 'result' : 'mention', m, ws);
 }
-/** An agent completed the user's request. */
+/** Notification of a reply that completes the user's request; null for other messages. */
 export function replyNotification(m: Message, ws: WorkspaceParts): UserNotification | null {
   if (m.author.type !== 'agent' || m.state !== 'complete' || m.deleted_at || m.edited_at) return null;
   const task = m.metadata.task_id ? ws.tasks.map.get(m.metadata.task_id) : undefined;
   return task?.requested_by === ws.myId ? notificationOf('answer', m, ws) : null;
 }
-/** An action item was assigned to the user. Call this before the item is stored. */
+/**
+ * Notification that an action item was assigned to the user; null if it was not. Call this before the item is
+ * stored.
+ */
 export function assignmentNotification(item: ActionItem, ws: WorkspaceParts): UserNotification | null {
   if (item.done || item.owner_id !== ws.myId) return null;
   if (ws.outcomes.items.get(item.id)?.owner_id === ws.myId) return null;

@@ -42,7 +42,10 @@ export class OpenConversations {
     for (const state of this.forks.all()) if (state.fork) shown.add(state.fork.thread_id);
     return shown;
   }
-  /** Drops what is not kept up to date, by the ID of the thread, fork, or channel, and of its channel. */
+  /**
+   * Drops conversations and lists that are not kept up to date. `isStale` receives the ID of the thread, fork,
+   * or channel, and the ID of its channel.
+   */
   dropStale(isStale: (id: string, channel: string | undefined) => boolean): void {
     const { threads, forks } = this.#ws;
     this.channels.drop((id) => isStale(id, id));

@@ -15,15 +15,18 @@ export interface Target {
   thread_id: string | null;
   fork_id?: string | null;
   direct: boolean;
-  /** For a new thread: its agent, or the thread whose agent it takes over. */
+  /** For a new thread: its agent, or the thread whose agent it continues with. */
   agent_id?: string | null;
   from_thread_id?: string;
-  /** Data to create its fork, which did not exist on the server when the message was written. */
+  /** Data to create the message's fork, which did not exist on the server when the message was written. */
   fork_start?: ForkStart | undefined;
 }
 /** A message that is not confirmed yet. */
 export interface OutItem extends Unsent, Target {
-  /** Sent at least once: its destination is fixed, or a retry could post twice. */
+  /**
+   * True if it was sent at least once: its destination is then fixed, because a retry could otherwise post it
+   * twice.
+   */
   tried: boolean;
   /**
    * Without Web Locks: time at which the window that uploads its files last updated this entry, in ms since

@@ -12,7 +12,7 @@ interface Items {
 }
 
 /**
- * Tracks which windows upload the files of messages: those of this window, and those that fail when another
+ * Tracks uploads of messages' files: those of this window, and those of other windows, which fail when their
  * window closes.
  */
 export class UploadWatch {
@@ -42,7 +42,10 @@ export class UploadWatch {
     this.#release.set(client_id, () => clearInterval(timer));
     alive();
   }
-  /** Once the uploading window is closed, the message is sent without the missing files. */
+  /**
+   * Waits until the uploading window is closed. The message then fails, and loses the files that were not
+   * uploaded.
+   */
   follow(client_id: string): void {
     if (!this.#locks.shared) return this.#followAlive(client_id);
     const release = this.#locks.hold(`openvibe.upload.${client_id}`, () => {

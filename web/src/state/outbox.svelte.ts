@@ -18,12 +18,12 @@ export interface OutboxWork {
   maySend?(): boolean;
   /** Checks whether this window is on screen: only then does it take over from another one. */
   visible?(): boolean;
-  /** The session ended; pending messages wait for the next sign-in. */
+  /** Called when the session has ended; pending messages wait for the next sign-in. */
   signedOut?(): void;
   refused?(item: OutItem): void;
   /** Retries the failed uploads of a message. */
   uploadAgain?(client_id: string): void;
-  /** A message was removed from the outbox, sent or not. */
+  /** Called when a message was removed from the outbox, sent or not. */
   gone?(client_id: string): void;
 }
 
@@ -33,11 +33,12 @@ const REQUESTS_MAX = 4;
 const CONFIRMED_FOR_MS = 5000;
 
 /**
- * Sent but unconfirmed messages, in order, stored on the device and shared by all windows.
- * A message leaves only when it is confirmed or deleted. One window sends: one queue per conversation, 4 requests at
- * once.
- * Rejected or timed out: failed, and the user decides. No network: waiting, and sent again when it is back.
- * Each attempt uses the same client ID, so that nothing is posted twice.
+ * Sent but unconfirmed messages, in order, stored on the device and shared by all windows. A message leaves
+ * the outbox only when it is confirmed or deleted.
+ *
+ * One window sends all messages, with one queue per conversation and 4 requests at once. A message that is
+ * rejected or times out has failed, and the user decides what to do. Without a network, messages wait, and are
+ * sent when it is back. Each attempt uses the same client ID, so that nothing is posted twice.
  */
 export class Outbox {
   items = $state.raw<OutItem[]>([]);
@@ -47,14 +48,17 @@ export class Outbox {
   #locks: WindowLocks;
   #sender: SendingWindow;
   #uploads: UploadWatch;
-  /** False until the workspace has loaded: nothing is sent before. */
+  /** False until the workspace has loaded: nothing is sent before that. */
   #open = false;
   #busy = new Set<string>();
   /** Queues renamed while a request was in flight, by their old name. */
   #renamed = new Map<string, string>();
   #retry: ReturnType<typeof setTimeout> | null = null;
   #then = new Map<string, (place: string) => void>();
-  /** Removed from the device because another window confirmed them; timers remove them from the screen. */
+  /**
+   * Messages that were removed from the device because another window confirmed them, with the timers that
+   * remove them from the screen.
+   */
   #confirmed = new Map<string, ReturnType<typeof setTimeout>>();
   #unwatch: () => void;
   #stopped = false;
@@ -81,7 +85,10 @@ export class Outbox {
     this.#sender.enter();
   }
 
-  /** Calls `then` with the conversation once it is known (the started thread, or the one replied to). */
+  /**
+   * Adds a message. Calls `then` with the conversation once it is known (the started thread, or the one
+   * replied to).
+   */
   add(
     target: Target,
     content: string,
@@ -128,14 +135,16 @@ export class Outbox {
     this.#drop(client_id);
     this.#store.remove(client_id);
   }
-  /** The server has stored the message, according to an event or a response, whichever comes first. */
+  /**
+   * Called when the server has stored the message, according to an event or a response, whichever comes first.
+   */
   confirm(client_id: string, place: string): void {
     const then = this.#then.get(client_id);
     if (this.items.some((i) => i.client_id === client_id)) this.remove(client_id);
     this.#then.delete(client_id);
     then?.(place);
   }
-  /** Moves messages of a fork that has been created on the server to its ID. */
+  /** Moves the messages of a fork from its local ID to its server ID, once the server has created it. */
   move(from: string, to: string): void {
     if (this.#busy.has(from)) {
       this.#busy.add(to); // the next message waits for the one in flight

@@ -12,11 +12,11 @@ export interface OutcomesDeps {
 
 const PAGES_MAX = 5;
 
-/** Results of forks: published results in all versions, and their action items. Without drafts. */
+/** Published resolutions of forks, in all versions, and their action items. Drafts are not included. */
 export class Outcomes {
   readonly results = new SvelteMap<string, Resolution>();
   readonly items = new SvelteMap<string, ActionItem>();
-  /** Cards whose result could not be loaded, with the reason; `want` tries again. */
+  /** Resolution messages whose resolution could not be loaded, with the reason; `want` tries again. */
   readonly failed = new SvelteMap<string, string>();
   /** Number of open action items of the user, for the sidebar. */
   readonly mineOpen = $derived.by(
@@ -24,7 +24,7 @@ export class Outcomes {
   );
   /** Counts the starts: lists loaded before the latest one are loaded again. */
   starts = $state(0);
-  /** The user chose to edit the posted text of this fork instead of a new draft. */
+  /** ID of the fork whose posted text the user chose to edit instead of requesting a new draft. */
   editing: string | null = null;
 
   #deps: OutcomesDeps;
@@ -34,7 +34,7 @@ export class Outcomes {
     this.#deps = deps;
   }
 
-  /** Loaded with the snapshot: the user's open items, so that their number is correct from then on. */
+  /** Called with the snapshot: loads the user's open items, so that their number is correct from then on. */
   async start(): Promise<void> {
     this.starts++;
     this.results.clear();
@@ -54,14 +54,14 @@ export class Outcomes {
     }
   }
 
-  /** Known versions of one fork's result, oldest first. */
+  /** Known versions of one fork's resolution, oldest first. */
   of(fork: string): Resolution[] {
     return [...this.results.values()].filter((r) => r.fork_id === fork).sort((a, b) => a.version - b.version);
   }
   newest(fork: string): Resolution | undefined {
     return this.of(fork).findLast((r) => r.status === 'published');
   }
-  /** Loads the result of a card on screen, once. */
+  /** Loads the resolution of a resolution message on screen, once. */
   want(card: Message): void {
     const { resolution_id: id, fork_id: fork } = card.metadata;
     if (!id || !fork || this.results.has(id) || this.#asked.has(card.id)) return;
@@ -69,7 +69,7 @@ export class Outcomes {
     this.failed.delete(card.id);
     void this.#find(card, fork);
   }
-  /** The result, and the fork itself for its `stale` flag. */
+  /** Loads the resolution, and the fork itself for its `stale` flag. */
   async #find(card: Message, fork: string): Promise<void> {
     const { forks, forkActions } = this.#deps;
     const isKnown = forks.inThread(card.thread_id).some((f) => f.id === fork);
@@ -80,7 +80,7 @@ export class Outcomes {
       this.failed.set(card.id, 'Couldn’t load this result.');
     }
   }
-  /** All published versions of one fork's result. */
+  /** Loads all published versions of one fork's resolution. */
   async load(fork: string): Promise<void> {
     let after: string | undefined;
     for (let i = 0; i < PAGES_MAX; i++) {
@@ -92,7 +92,8 @@ export class Outcomes {
   }
 
   /**
-   * Stores a result from a response, which may be older than the events: it adds data, but never reverts any.
+   * Stores a resolution from a response, which may be older than the events: it adds data, but never reverts
+   * any.
    */
   learn(r: Resolution): void {
     if (r.status === 'draft') return;
@@ -114,7 +115,7 @@ export class Outcomes {
     this.results.set(r.id, r);
     if (r.status === 'published') this.#replaceItems(r);
   }
-  /** A new version keeps some items, adds others, and drops the rest. */
+  /** Replaces the action items: a new version keeps some of them, adds others, and drops the rest. */
   #replaceItems(r: Resolution): void {
     const now = new Map(itemsOf(r).map((i) => [i.id, i]));
     for (const [id, item] of this.items)
@@ -131,7 +132,7 @@ export class Outcomes {
     const item = this.items.get(action.id);
     return item?.resolution_id === r.id ? item : action;
   }
-  /** Shown immediately, and reverted if the server rejects it; rejects with the server's error. */
+  /** Shows the change immediately, and reverts it if the server rejects it. Rejects with the server's error. */
   async change(id: string, patch: ActionItemPatch): Promise<void> {
     const before = this.items.get(id);
     if (!before) return;
@@ -148,7 +149,10 @@ export class Outcomes {
   }
 }
 
-/** Action items of a posted result, as in lists. A result does not include who completed an item, or when. */
+/**
+ * Action items of a published resolution, as in lists. A resolution does not include who completed an item, or
+ * when.
+ */
 export const itemsOf = (r: Resolution): ActionItem[] =>
   r.action_items.map((a) => ({
     ...a,

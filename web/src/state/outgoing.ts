@@ -64,7 +64,7 @@ export class Outgoing {
     this.#open.threads.get(thread.id).seed(message);
     return thread.id;
   }
-  /** Shown immediately; the event with everyone's reactions replaces it. */
+  /** Shows the reaction immediately; the event with everyone's reactions replaces it. */
   async react(m: Message, emoji: string): Promise<void> {
     const on = !m.reactions.find((r) => r.emoji === emoji)?.user_ids.includes(this.#ws.myId);
     const open = this.#open.window(m);

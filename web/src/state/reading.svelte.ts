@@ -29,7 +29,7 @@ export class Reading {
   divider = $state.raw<Divider | null>(null);
   /** Messages since the divider, read or not. */
   since = $state.raw<UnreadCounts>({ unread_count: 0, mention_count: 0 });
-  /** The user jumped to the end. */
+  /** True after the user jumped to the end. */
   skipping = $state(false);
   #unread = $state(0);
   #visible = $state.raw<ReadonlySet<number>>(new Set());
@@ -37,7 +37,7 @@ export class Reading {
   #readSeq = $state(0);
   /** True if all messages since the divider have been read. */
   #done = $state(true);
-  /** The thread is on screen. */
+  /** True while the thread is on screen. */
   #open = false;
   /** Last known position of the server's marker. */
   #acknowledged = 0;
@@ -46,7 +46,7 @@ export class Reading {
    * opened next.
    */
   #back: number | null = null;
-  /** The user marked messages as unread: they stay so until the user leaves the thread. */
+  /** True after the user marked messages as unread: they stay unread until the user leaves the thread. */
   #paused = false;
   #deps: ReadingDeps;
   #loaded: Loaded;
@@ -57,7 +57,7 @@ export class Reading {
     const shown = this.#pending().filter((m) => this.#seen.has(m.seq) || this.#visible.has(m.seq));
     return Math.max(0, this.#unread - shown.length);
   });
-  /** The divider is above the view, with unread messages left. */
+  /** True if the divider is above the view and unread messages are left. */
   readonly behind: boolean = $derived(
     this.divider !== null &&
       !this.#done &&
@@ -75,7 +75,7 @@ export class Reading {
   get readSeq(): number {
     return this.#readSeq;
   }
-  /** The thread was opened; `thread` has its state from the server. */
+  /** Called when the thread is opened; `thread` has its state from the server. */
   open(thread: Pick<Thread, 'read_seq' | 'unread_count' | 'mention_count'>, first: Divider | null): void {
     this.#readSeq = thread.read_seq ?? 0;
     this.#acknowledged = this.#readSeq;
@@ -83,7 +83,10 @@ export class Reading {
     const { unread_count = 0, mention_count = 0 } = thread;
     this.#start(first, { unread_count, mention_count });
   }
-  /** Opened again while in memory. False if the first unread message may not be loaded. */
+  /**
+   * Called when the thread is opened again while in memory. Returns false if the first unread message may not
+   * be loaded.
+   */
   reopen(): boolean {
     if (!this.#reaches()) return false;
     const pending = this.#pending();
@@ -99,15 +102,15 @@ export class Reading {
     this.#done = since.unread_count === 0;
     this.skipping = false;
   }
-  /** State from the server after a reload. */
+  /** Applies the state from the server after a reload. */
   recount(unread: number): void {
     this.#unread = unread;
   }
-  /** The first unread message, which was not loaded with the thread. */
+  /** Sets the first unread message, which was not loaded with the thread. */
   found(message: Message): void {
     this.divider ??= message;
   }
-  /** The user left the thread. */
+  /** Called when the user leaves the thread. */
   close(): void {
     this.divider = null;
     this.#visible = new Set();
@@ -120,7 +123,7 @@ export class Reading {
     this.#back = null;
   }
 
-  /** A message arrived while the thread was open. */
+  /** Called when a message arrives while the thread is open. */
   arrived(message: Message): void {
     const me = this.#deps.myId;
     if (message.seq <= this.#readSeq || !counts(message, me)) return;
@@ -129,19 +132,19 @@ export class Reading {
     const { unread_count, mention_count } = this.since;
     this.since = { unread_count: unread_count + 1, mention_count: mention_count + mention };
   }
-  /** Messages that are on screen now. */
+  /** Sets the messages that are on screen now. */
   setVisible(visible: ReadonlySet<number>): void {
     const same = visible.size === this.#visible.size && [...visible].every((seq) => this.#visible.has(seq));
     if (!same) this.#visible = visible;
   }
-  /** Messages that have been on screen for one second. */
+  /** Records messages that have been on screen for one second. */
   async seen(seqs: readonly number[]): Promise<void> {
     const fresh = seqs.filter((seq) => seq > this.#readSeq && !this.#seen.has(seq));
     if (fresh.length) this.#seen = new Set([...this.#seen, ...fresh]);
     const mark = this.#reachable();
     if (!this.#paused && mark > this.#readSeq) await this.#mark(mark);
   }
-  /** The user jumped to the end, past messages that stay unread. */
+  /** Called when the user jumps to the end, past messages that stay unread. */
   skip(): void {
     this.skipping = this.unseen > 0;
   }
@@ -174,7 +177,8 @@ export class Reading {
   }
 
   /**
-   * Visible messages stay read here; marking them again would undo the change in the other window.
+   * Applies a marker that was moved back. Visible messages stay read here, because marking them again would
+   * undo the change in the other window.
    */
   #movedBack(seq: number): void {
     if (this.#open) this.#back = seq;
@@ -196,7 +200,7 @@ export class Reading {
     const { divider } = this;
     return divider !== null && divider.seq > this.#readSeq && messages.some((m) => m.id === divider.id);
   }
-  /** Last message before the first unseen one. */
+  /** `seq` of the last message before the first unseen one. */
   #reachable(): number {
     let mark = this.#readSeq;
     if (!this.#reaches()) return mark;

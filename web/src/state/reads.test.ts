@@ -28,7 +28,7 @@ const count = (call: string) => backend.calls.filter((c) => c === call).length;
 const marks = () =>
   backend.bodies.filter((_, i) => backend.calls[i]!.startsWith('PUT')).map((b) => (b as { seq: number }).seq);
 const receive = (seq: number) => ws.onFrame({ type: 'read.updated', thread_id: 'thread_1', seq });
-/** Holds back responses until called. */
+/** Holds back responses until the returned function is called. */
 const hold = () => {
   let release = () => {};
   backend.gate = new Promise((done) => (release = done));

@@ -35,7 +35,7 @@ export class Reads {
    */
   #mine = new Map<string, number[]>();
   /**
-   * Counts come from a snapshot that may include messages that are on screen but not marked yet.
+   * True if the counts come from a snapshot that may include messages that are on screen but not marked yet.
    */
   #unsettled = false;
   #stale = new Set<string>();
@@ -52,8 +52,8 @@ export class Reads {
   }
 
   /**
-   * Unread counts after the newest marker; null if the server cannot be reached or the thread no
-   * longer exists.
+   * Moves the read marker. Returns the unread counts after the newest marker; null if the server cannot be
+   * reached or the thread no longer exists.
    */
   mark(thread: string, seq: number): Promise<UnreadCounts | null> {
     const running = this.#marking.get(thread);
@@ -107,7 +107,7 @@ export class Reads {
       else this.#threads.patch(t.id, { unread_count: 0, mention_count: 0 });
     }
   }
-  /** Checks again after the next marker. */
+  /** Makes the next marker load the counts again. */
   unsettle(): void {
     this.#unsettled = true;
   }
@@ -140,7 +140,7 @@ export class Reads {
     this.#learnLater(thread);
   }
   /**
-   * A message of another person was deleted or edited. If it was unread, it may no longer count or
+   * Called when a message of another person was deleted or edited. If it was unread, it may no longer count or
    * may mention other people; only the server knows.
    */
   changed(m: Message): void {

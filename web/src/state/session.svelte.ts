@@ -90,8 +90,8 @@ export class Session {
     this.#enter(await this.api.signUp(form));
   }
   /**
-   * First start: the account, then its workspace. If only the second step fails, another attempt signs in
-   * with the same values, so that the form can be submitted again unchanged.
+   * First start: creates the account, then its workspace. If only the second step fails, another attempt signs
+   * in with the same values, so that the form can be submitted again unchanged.
    */
   async first(form: {
     name: string;
@@ -132,7 +132,9 @@ export class Session {
     }
     await this.#signedOut();
   }
-  /** A socket was rejected: determines whether the session or only the workspace access has ended. */
+  /**
+   * Called after a socket was rejected: determines whether the session or only the workspace access has ended.
+   */
   async check(): Promise<void> {
     try {
       await this.refresh();

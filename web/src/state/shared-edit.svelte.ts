@@ -22,7 +22,7 @@ export abstract class SharedEdit<F extends object> {
   start = $state.raw<F>({} as F);
   /** Version of `start`; 0 for a new object. */
   version = $state(0);
-  /** Unsaved changes were restored after a reload. */
+  /** True if unsaved changes were restored after a reload. */
   restored = $state(false);
   #storage: EditStorage<KeptEdit<F>>;
   /** The edit as this window last stored or read it; null before it is restored. */
@@ -34,9 +34,19 @@ export abstract class SharedEdit<F extends object> {
     this.#storage = storage;
     this.#unwatch = storage.watch(() => this.#receive(storage.get()));
   }
-  /** Some fields differ from their start. */
-  protected abstract get isChanged(): boolean;
-  /** The fields, and possibly their version, were changed in another window. */
+  /**
+   * True if some fields differ from their start. Unlike a `$derived`, this stays correct after the component
+   * of the edit is gone.
+   */
+  protected get isChanged(): boolean {
+    return Object.keys(changes(this.start, this.fields)).length > 0;
+  }
+  /** True if some of the changes are missing in these fields of a newer version. */
+  protected isMissingIn(newer: F): boolean {
+    const missing = changes(newer, this.fields);
+    return Object.keys(changes(this.start, this.fields)).some((field) => field in missing);
+  }
+  /** Called when the fields, and possibly their version, were changed in another window. */
   protected abstract received(): void;
 
   /** Continues with the changes on the device, if there are any. */
@@ -77,13 +87,18 @@ export abstract class SharedEdit<F extends object> {
     else if (!this.#storage.set(now)) return;
     this.#shared = now;
   }
+  /** Writes what was typed since the last write, and stops following other windows. */
   dispose(): void {
-    this.keep();
+    // Nothing else: while Svelte removes a component, fields that were just discarded still have their old values.
+    if (this.#timer) this.keep();
     this.#unwatch();
   }
 }
 
-/** Stores the changes when the page is reloaded, and when the component of this `onMount` goes. */
+/**
+ * Stores the changes when the page is reloaded, and when the component that calls this in `onMount` is
+ * removed.
+ */
 export function keepOnLeave(edit: () => { keep(): void; dispose(): void } | null): () => void {
   const keep = () => edit()?.keep();
   addEventListener('pagehide', keep);

@@ -19,7 +19,7 @@ export interface SlashDeps {
   focus: () => void;
 }
 
-/** Executes a command. True if it is done and its text can be cleared. */
+/** Executes a command. Returns true if it is done and its text can be cleared. */
 export async function runSlash(slash: Slash, context: ComposerContext, deps: SlashDeps): Promise<boolean> {
   if (slash.name === 'new') return startNew(slash.text, context, deps);
   if (slash.name === 'run') return runNamed(slash, context, deps);

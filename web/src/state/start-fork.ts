@@ -20,7 +20,7 @@ export const canFork = (m: Message, ws: WorkspaceState): boolean =>
   !ws.channels.map.get(m.channel_id)?.archived_at &&
   ws.threads.map.get(m.thread_id)?.status !== 'archived';
 
-/** The panel opens immediately, while the server creates the fork. */
+/** Starts a fork. Its panel opens immediately, while the server creates the fork. */
 export function startFork(m: Message, { ws, ui, router }: ForkDeps): void {
   if (ws.connection.net === 'offline')
     return ui.show('You are offline. You can start a dive when you’re back online.');
@@ -60,7 +60,10 @@ export function pathTo(fork: Fork, ws: WorkspaceState): string | null {
   const channel = ws.channels.map.get(fork.channel_id);
   return channel ? to.fork(ws.slug, ws.channels.segment(channel), fork.thread_id, fork.id) : null;
 }
-/** Goes to the origin message of a fork, or its card. On narrow screens, the panel would cover it. */
+/**
+ * Path to the message that a fork starts from, or to its resolution message; null while its channel is
+ * unknown. `keep` keeps the panel open, which would cover the message on narrow screens.
+ */
 export function pathToMessage(fork: Fork, message: string, ws: WorkspaceState, keep: boolean): string | null {
   const channel = ws.channels.map.get(fork.channel_id);
   if (!channel) return null;

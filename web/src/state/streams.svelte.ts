@@ -26,7 +26,7 @@ export class Streams {
   readonly map = new SvelteMap<string, Stream>();
   #ended = new Set<string>();
 
-  /** False if the delta does not fit: subscribe again. */
+  /** Adds a delta. Returns false if it does not fit; the caller must then subscribe again. */
   delta(d: TaskDelta, place: string | null = null): boolean {
     if (this.#ended.has(d.message_id)) return true;
     let s = this.map.get(d.message_id);
@@ -50,7 +50,9 @@ export class Streams {
     if (fresh) s.text += fresh;
     return true;
   }
-  /** The final `message.updated` arrived: its text is authoritative, and later deltas are late. */
+  /**
+   * Called when the final `message.updated` has arrived: its text is authoritative, and later deltas are late.
+   */
   end(message: string): void {
     this.map.delete(message);
     this.#ended.add(message);

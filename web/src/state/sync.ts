@@ -13,7 +13,7 @@ interface SyncDeps {
   user: string;
   socketUrl: string;
   socket?: SocketDeps | undefined;
-  /** The session or the membership ended, or the session is another user's. */
+  /** Called when the session or the membership has ended, or when the session is another user's. */
   onEnded(): void;
 }
 
@@ -61,7 +61,10 @@ export class Sync {
       this.dropStale();
     };
   }
-  /** Subscribes to the events of a channel. The promise resolves once they arrive; null if they already arrive. */
+  /**
+   * Subscribes to the events of a channel. The promise resolves when they start to arrive; null if they
+   * already do.
+   */
   open(channel: string): Promise<void> | null {
     const opened = this.#socket.subscribe(channel);
     this.#ws.channels.active.delete(channel);
@@ -72,7 +75,10 @@ export class Sync {
     this.#ws.channels.active.delete(channel);
     this.dropStale();
   }
-  /** Drops what is loaded of channels whose events do not arrive, because the user has neither joined nor opened them. */
+  /**
+   * Drops loaded content of channels whose events do not arrive, because the user has neither joined nor
+   * opened them.
+   */
   dropStale(): void {
     const arrives = (channel: string) =>
       this.#ws.channels.follows(channel) || this.#socket.isSubscribed(channel);
@@ -142,7 +148,7 @@ export class Sync {
     if (this.#wasLive) void this.#catchUp();
     this.#wasLive = true;
   }
-  /** Presence and read markers arrive in frames that are lost during a disconnection. */
+  /** Loads presence and read markers again, because their frames are lost during a disconnection. */
   async #catchUp(): Promise<void> {
     const s = await this.recount();
     if (!s) return;
@@ -150,7 +156,7 @@ export class Sync {
     this.#ws.people.online.clear();
     for (const p of s.presence) this.#ws.people.seen(p);
   }
-  /** Counts from a fresh snapshot; one that is behind the applied events is requested again. */
+  /** Loads the counts from a fresh snapshot; one that is behind the applied events is requested again. */
   async recount(): Promise<Snapshot | null> {
     try {
       for (let i = 0; i < RECOUNTS_MAX; i++) {
@@ -165,7 +171,7 @@ export class Sync {
     }
     return null;
   }
-  /** The log no longer reaches back to the cursor: everything is loaded again, on the same screen. */
+  /** Loads everything again, on the same screen, because the log no longer reaches back to the cursor. */
   async resync(): Promise<void> {
     try {
       const s = await this.#load();
@@ -175,7 +181,7 @@ export class Sync {
       if (!this.#stopped) setTimeout(() => void this.resync(), 3000);
     }
   }
-  /** The network may be back, or the user retries. */
+  /** Called when the network may be back, or when the user retries. */
   reconnect(): void {
     if (this.#stopped) return;
     this.#ws.connection.refresh();

@@ -78,7 +78,7 @@ export class Tasks {
       (t) => t.kind === 'workflow' && t.thread_id === thread && isActive(t),
     );
   }
-  /** The reply waits for a summary: a pass that it started or took over. */
+  /** True if the reply waits for a summary: a pass that it started or took over. */
   summarizesFor(reply: Task): boolean {
     const waits = (t: Task) =>
       t.parent_task_id === reply.id || (t.started_at ?? '') > (reply.started_at ?? '\uffff');

@@ -15,7 +15,7 @@ export class ThreadState extends MessageWindow {
   #deps: ThreadStateDeps;
   /** True while the thread is open and its divider is set. */
   #entered = false;
-  /** The user just started the thread, so its messages so far were seen. */
+  /** True if the user has just started the thread, so that its messages so far were seen. */
   #mine = false;
 
   constructor(id: string, deps: ThreadStateDeps) {
@@ -28,7 +28,7 @@ export class ThreadState extends MessageWindow {
   begin(): void {
     this.#mine = true;
   }
-  /** Known messages (of a thread that the user just started), shown until the page has loaded. */
+  /** Adds a known message of a thread that the user has just started; it is shown until the page has loaded. */
   seed(message: Message): void {
     if (this.status !== 'loading') return;
     this.messages = insert(this.messages, message);
@@ -57,7 +57,7 @@ export class ThreadState extends MessageWindow {
       hasOlder: linked !== null || away ? data[0]?.id !== thread.root_message_id : page.has_more,
     };
   }
-  /** A linked message was opened, far from the first unread one. */
+  /** Loads the first unread message if the linked message that was opened is far from it. */
   async #findDivider(id: string): Promise<void> {
     try {
       this.reading.found(await this.#deps.api.message(id));
@@ -75,7 +75,10 @@ export class ThreadState extends MessageWindow {
     this.#entered = true;
     this.#mine = false;
   }
-  /** Events keep it up to date while it is in memory; but the first unread message may not be loaded. */
+  /**
+   * Called when the thread is opened. Events keep it up to date while it is in memory, but the first unread
+   * message may not be loaded.
+   */
   override enter(): void {
     if (this.status !== 'ready') return;
     if (this.#mine) {

@@ -6,8 +6,8 @@ import { counts, mentionsMe } from '../lib/messages';
 const SPARE_MAX = 400;
 
 /**
- * Cache of threads that were listed, opened, or mentioned in events. Without their messages.
- * Threads in a list, an open conversation, or a panel stay; of the others, the least recently changed are dropped.
+ * Cache of threads that were listed, opened, or mentioned in events, without their messages. Threads in a
+ * list, an open conversation, or a panel stay; of the others, the least recently changed are dropped.
  */
 export class Threads {
   readonly map = new SvelteMap<string, Thread>();
@@ -20,7 +20,7 @@ export class Threads {
   #seenVersions = new Map<string, number>();
   #muted = new Set<string>();
 
-  /** `shown`: IDs that must stay. */
+  /** `shown` returns the IDs that must stay. */
   constructor(shown: () => Set<string> = () => new Set()) {
     this.#shown = shown;
   }
@@ -74,7 +74,7 @@ export class Threads {
     if (t) this.map.set(id, { ...t, ...change });
   }
 
-  /** `message.created` implies the thread's counters; a notice moves none. */
+  /** Updates the thread's counters after `message.created`; a notice does not change any. */
   created(m: Message, me: string): void {
     const t = this.map.get(m.thread_id);
     if (!t || m.fork_id || m.kind === 'notice') return;

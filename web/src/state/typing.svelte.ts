@@ -25,7 +25,7 @@ export class Typing {
     }, SHOWN_MS + 50);
     this.#timers.add(timer);
   }
-  /** A message from the user arrived, so the user has stopped typing. */
+  /** Called when a message from the user has arrived, so that the user is no longer typing. */
   stopped(place: string, user: string): void {
     const there = this.#who.get(place);
     if (!there?.has(user)) return;
@@ -47,7 +47,7 @@ export class Typing {
     this.#reported.set(place, now);
     this.#send(place);
   }
-  /** The user sent a message, so the next keystroke sends a frame again. */
+  /** Called when the user has sent a message, so that the next keystroke sends a frame again. */
   sent(place: string): void {
     this.#reported.delete(place);
   }

@@ -3,7 +3,7 @@ import type { Message, Thread } from '../api/types';
 import { useClock, type Clock } from '../lib/time';
 
 export type Theme = 'dark' | 'light';
-/** `system` follows the device, also while the page is open. */
+/** `system` follows the device, even while the page is open. */
 export type ThemeChoice = Theme | 'system';
 const LIGHT = '(prefers-color-scheme: light)';
 export type Dialog =
@@ -14,7 +14,7 @@ export type Dialog =
   | { name: 'browse-channels' }
   | { name: 'rename-thread'; thread: string }
   | { name: 'remember'; message: Message }
-  /** `empty`: a deep dive without messages that the new one replaces. */
+  /** `empty`: ID of a fork without messages that the new one replaces. */
   | { name: 'ask-agents'; message: Message; empty: string | null }
   /** The run is in the message's thread. */
   | { name: 'run-workflow'; message: Message }
@@ -45,10 +45,10 @@ export class Ui {
   clock = $state<Clock>('24');
   sidebar = $state(false);
   switcher = $state(false);
-  /** "Find in this thread" is open. */
+  /** True if "Find in this thread" is open. */
   find = $state(false);
   dialog = $state.raw<Dialog>(null);
-  /** Polite live region. */
+  /** Text of the polite live region. */
   announcement = $state('');
   /** A short line at the bottom, for the result of an action that is not shown anywhere else. */
   toast = $state.raw<Toast | null>(null);
@@ -70,7 +70,7 @@ export class Ui {
     this.toast = null;
     shown?.action?.run();
   }
-  /** True once, if the focus was requested for this channel's composer. */
+  /** Returns true once if the focus was requested for this channel's composer. */
   takesComposer(channel: string): boolean {
     const asked = this.composerIn === channel;
     this.composerIn = null;

@@ -13,7 +13,7 @@ export interface StoredFields<F> {
 }
 export interface VersionedApi<F> {
   read(): Promise<StoredFields<F>>;
-  /** Stores the changed ones of the fields. Fails with `Conflict` if the object no longer has `version`. */
+  /** Stores the changed fields. Fails with `Conflict` if the object no longer has `version`. */
   write(version: number, changed: Partial<F>, fields: F): Promise<StoredFields<F>>;
   /** The object after such a conflict. */
   newest(conflict: Conflict): Promise<StoredFields<F>>;
@@ -37,10 +37,6 @@ export class VersionedEdit<F extends object> extends SharedEdit<F> {
   constructor(api: VersionedApi<F>, storage: EditStorage<KeptEdit<F>>) {
     super(storage);
     this.#api = api;
-  }
-  /** Also correct after the component of this edit is gone, unlike `dirty`. */
-  protected override get isChanged(): boolean {
-    return Object.keys(this.#changed()).length > 0;
   }
   #changed(): Partial<F> {
     return changes(this.start, this.fields);
@@ -82,7 +78,7 @@ export class VersionedEdit<F extends object> extends SharedEdit<F> {
     this.#begin(this.theirs ?? { version: this.version, fields: this.start });
     this.keep();
   }
-  /** A version that someone else saved. Its changes of other fields are adopted. */
+  /** Handles a version that someone else saved: adopts its changes to other fields. */
   newer(stored: StoredFields<F>): void {
     this.#newest = stored;
     if (stored.version === this.version) return;
@@ -107,7 +103,7 @@ export class VersionedEdit<F extends object> extends SharedEdit<F> {
     this.keep();
   }
 
-  /** False if it was not saved: `problem` or `theirs` gives the reason. */
+  /** Returns false if it was not saved: `problem` or `theirs` then contains the reason. */
   async save(): Promise<boolean> {
     const sent = this.fields;
     const saved = await this.#run(async (version) =>
@@ -121,7 +117,9 @@ export class VersionedEdit<F extends object> extends SharedEdit<F> {
     this.keep();
     return true;
   }
-  /** Deletes the object. False if it was not deleted: `problem` or `theirs` gives the reason. */
+  /**
+   * Deletes the object. Returns false if it was not deleted: `problem` or `theirs` then contains the reason.
+   */
   async remove(send: (version: number) => Promise<void>): Promise<boolean> {
     const isRemoved = await this.#run((version) => send(version).then(() => true));
     if (isRemoved) this.discard();

@@ -6,7 +6,7 @@ import { insert, isFrom, merge, replace, setReactions } from '../lib/messages';
 import type { Reading } from './reading.svelte';
 
 export type Loading = 'loading' | 'ready' | 'missing' | 'error';
-/** Position to open it at: at the first unread message, at the end, or around a message. */
+/** Position at which a conversation opens: the first unread message, the end, or around a message. */
 export type OpenAt = 'unread' | 'end' | { around: string };
 export interface WindowDeps {
   readonly api: Api;
@@ -36,9 +36,9 @@ export abstract class MessageWindow {
   busy = $state<'older' | 'newer' | null>(null);
   /** Messages that arrived while the end was not loaded. */
   missed = $state(0);
-  /** The user's message that is being edited. */
+  /** ID of the user's message that is being edited. */
   editing = $state<string | null>(null);
-  /** The user is at the end, so new messages are read immediately. */
+  /** True if the user is at the end, so that new messages are read immediately. */
   watching = false;
   /** Read state; null if nothing counts as unread here. */
   readonly reading: Reading | null = null;
@@ -60,9 +60,9 @@ export abstract class MessageWindow {
   /** Loads the conversation and its messages. */
   protected abstract open(at: OpenAt): Promise<Opened>;
   protected abstract page(at: MessagePage): Promise<List<Message>>;
-  /** The messages of `open` are in place. */
+  /** Called when the messages of `open` are in place. */
   protected abstract opened(): void;
-  /** Tasks with rows here. */
+  /** Tasks that have rows here. */
   protected abstract tasks(): Promise<List<Task>>;
 
   async load(at: OpenAt = 'unread'): Promise<void> {
@@ -210,18 +210,18 @@ export abstract class MessageWindow {
     for (const e of log) this.#apply(e);
   }
 
-  /** Opens the user's newest message for editing; results have their own editor. */
+  /** Opens the user's newest message for editing; resolutions have their own editor. */
   editLast(): void {
     const me = this.#deps.myId;
     const editable = (m: Message) =>
       isFrom(m, me) && m.kind === 'text' && m.state === 'complete' && !m.deleted_at;
     this.editing = this.messages.findLast(editable)?.id ?? null;
   }
-  /** Opened again while in memory. */
+  /** Called when the conversation is opened again while in memory. */
   enter(): void {
     if (this.status === 'ready') this.opened();
   }
-  /** Older messages are loaded again when the conversation is opened next. */
+  /** Called when the conversation is closed. Older messages are loaded again when it is opened next. */
   leave(): void {
     this.watching = false;
     this.editing = null;

@@ -43,9 +43,9 @@ export interface WorkspaceDeps {
   visible(): boolean;
   /** False after another window signed this user out or another user in. */
   isCurrentUser(): boolean;
-  /** The session or the membership ended, or the session is another user's. */
+  /** Called when the session or the membership has ended, or when the session is another user's. */
   onEnded(): void;
-  /** Text for the polite live region. */
+  /** Announces a text in the polite live region. */
   announce(text: string): void;
   /** Called for an event that the user should be notified about. */
   onNotification(notification: UserNotification): void;
@@ -150,11 +150,14 @@ export class WorkspaceState implements WorkspaceParts {
   start(): Promise<void> {
     return this.#sync.start();
   }
-  /** The network may be back, or the user retries. */
+  /** Called when the network may be back, or when the user retries. */
   reconnect(): void {
     this.#sync.reconnect();
   }
-  /** Closed by the server for a reason that may be temporary (role changed): check again. */
+  /**
+   * Called after the server closed the socket for a reason that may be temporary, such as a changed role:
+   * loads everything and connects again.
+   */
   resume(): Promise<void> {
     return this.#sync.resync();
   }
@@ -185,8 +188,8 @@ export class WorkspaceState implements WorkspaceParts {
     return this.#open.window(x);
   }
   /**
-   * Keeps a channel up to date while it is on screen, even if the user has not joined it. Resolves when its events arrive; null if
-   * they do already.
+   * Keeps a channel up to date while it is on screen, even if the user has not joined it. Resolves when its
+   * events start to arrive; null if they already do.
    */
   openChannel(id: string): Promise<void> | null {
     return this.#sync.open(id);
@@ -194,11 +197,14 @@ export class WorkspaceState implements WorkspaceParts {
   closeChannel(id: string): void {
     this.#sync.close(id);
   }
-  /** Deltas of a thread or fork are sent only to its subscribers. */
+  /**
+   * Subscribes to the deltas of a thread or fork, which are sent only to subscribers. Returns a function that
+   * unsubscribes.
+   */
   watch(place: string): () => void {
     return this.forkActions.isStarting(place) ? () => undefined : this.#sync.watch(place);
   }
-  /** Subscribes a result editor to events. Returns a function that unsubscribes. */
+  /** Subscribes a resolution editor to events. Returns a function that unsubscribes. */
   onOutcome(listener: (e: OutcomeEvent) => void): () => void {
     return this.#incoming.onOutcome(listener);
   }

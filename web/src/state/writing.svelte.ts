@@ -13,7 +13,7 @@ export interface Box {
   /** False once the composer is unmounted. */
   isHere(): boolean;
   onsend(content: string, files: Held[]): void;
-  /** The text contains a command, possibly restored: opens its completion menu. */
+  /** Called when the text contains an incomplete or restored command: opens its completion menu. */
   onback(): void;
 }
 
@@ -55,12 +55,12 @@ export class Writing {
     if (content || files.length) box.onsend(content, files);
     if (text.trim()) ws.drafts.clear(place);
   }
-  /** Picked from the agent list; null: none. */
+  /** Sets the agent that was picked from the agent list; null for none. */
   choose(agent: Agent | null): void {
     this.#run((part, context) => part.choose(agent, context, this.#deps));
   }
 
-  /** The composer is cleared immediately; the text of a failed command is restored. */
+  /** Executes a command. The composer is cleared immediately; the text of a failed command is restored. */
   #run(work: (part: SlashModule, context: ComposerContext) => Promise<boolean>): void {
     const { ws, ui } = this.#deps;
     const [place, context] = [this.#box.place(), this.#box.context()]; // the command may navigate away

@@ -55,7 +55,7 @@ beforeEach(async () => {
   );
 });
 afterEach(() => scene.ws.stop());
-/** Holds the server's responses until `open`. */
+/** Holds the server's responses until `open` is called. */
 const hold = () => {
   scene.backend.gate = new Promise((r) => (open = () => r()));
 };

@@ -13,7 +13,7 @@ const WEEK_S = 7 * DAY_S;
 
 /** A branch of a `parallel` step. */
 export interface Branch {
-  /** ID of the step. */
+  /** ID of the `parallel` step. */
   of: string;
   index: number;
 }
@@ -27,9 +27,9 @@ export interface PlacedStep {
   list: readonly Step[];
   /** Place in `list`. */
   index: number;
-  /** The branch that `list` is; null for the steps of the workflow. */
+  /** Branch that contains the steps of `list`; null for the steps of the workflow. */
   branch: Branch | null;
-  /** IDs of the steps whose outputs its texts can use. */
+  /** IDs of the steps whose outputs this step's texts can use. */
   earlier: readonly string[];
 }
 
@@ -53,7 +53,7 @@ export function placedSteps(steps: readonly Step[]): PlacedStep[] {
   return all;
 }
 
-/** The steps after a change of the list that contains one. */
+/** Changes the list that contains the step, and returns all steps. */
 function changeList(steps: Step[], id: string, change: (list: Step[], index: number) => Step[]): Step[] {
   const index = steps.findIndex((s) => s.id === id);
   if (index >= 0) return change(steps, index);
@@ -130,7 +130,7 @@ function copyOf(step: Step, taken: Set<string>): Step {
     return value.replace(OUTPUT, (_, id: string) => outputOf(of(id)));
   }) as Step;
 }
-/** Puts a copy after a step, and returns its ID. */
+/** Inserts a copy after a step, and returns the copy's ID. */
 export function duplicateStep(steps: Step[], id: string): { steps: Step[]; id: string } {
   let copied = id;
   const changed = changeList(steps, id, (list, index) => {
@@ -141,7 +141,7 @@ export function duplicateStep(steps: Step[], id: string): { steps: Step[]; id: s
   return { steps: changed, id: copied };
 }
 
-/** A new step; `taken` gets its IDs. */
+/** A new step, whose IDs are added to `taken`. */
 export function blankStep(kind: StepKind, taken: Set<string>): Step {
   const of = (id: string) => ({ id: freeId(id, taken), title: null, on_error: 'stop' as const });
   switch (kind) {
@@ -196,7 +196,7 @@ export function templateOf(step: Step): { field: string; text: string } | null {
       return null;
   }
 }
-/** Steps whose outputs a text uses. */
+/** IDs of the steps whose outputs a text uses. */
 export const outputsIn = (text: string): string[] => [...text.matchAll(OUTPUT)].map(([, id]) => id!);
 
 /** Jumps of a step, with their fields. */

@@ -1,6 +1,8 @@
 import { ApiError, Conflict, errorMessage } from '../api/problem';
 import type { Step, StepKind, Workflow, WorkflowsApi } from '../api/workflows';
 import { same } from '../lib/merge';
+import type { EditStorage } from '../state/edit-storage';
+import { SharedEdit, type KeptEdit } from '../state/shared-edit.svelte';
 import {
   addStep,
   blankStep,
@@ -29,12 +31,9 @@ export type EditApi = Pick<WorkflowsApi, 'create' | 'patch'>;
  * A new workflow, or one that is being edited. Changes are saved only over the version that they started from. If someone else
  * saved first, `theirs` is the newer version, and the person decides.
  */
-export class WorkflowEdit {
-  /** The workflow as last loaded or saved; null for a new one. */
+export class WorkflowEdit extends SharedEdit<WorkflowFields> {
+  /** Newest known version of the workflow; null for a new one. */
   workflow = $state.raw<Workflow | null>(null);
-  fields = $state.raw<WorkflowFields>({} as WorkflowFields);
-  /** Fields at the start of editing. */
-  start = $state.raw<WorkflowFields>({} as WorkflowFields);
   theirs = $state.raw<Workflow | null>(null);
   /** True if the two versions are compared; until then `theirs` is only announced. */
   comparing = $state(false);
@@ -45,27 +44,40 @@ export class WorkflowEdit {
   problem = $state.raw<{ key: string | null; text: string } | null>(null);
   #api: EditApi;
 
-  readonly dirty = $derived(changedIn(this.start, this.fields).length > 0);
+  readonly dirty: boolean = $derived(this.isChanged);
   readonly placed = $derived(placedSteps(this.fields.steps));
   readonly #problems = $derived(problemsIn(this.fields));
 
-  constructor(api: EditApi, start: Workflow | WorkflowFields) {
+  constructor(api: EditApi, from: Workflow | WorkflowFields, storage: EditStorage<KeptEdit<WorkflowFields>>) {
+    super(storage);
     this.#api = api;
-    if ('id' in start) this.#begin(start);
-    else this.start = this.fields = start;
+    this.#begin(from);
+    this.restore();
   }
-  #begin(workflow: Workflow): void {
-    this.workflow = workflow;
-    this.start = this.fields = fieldsOf(workflow);
-    this.theirs = null;
-    this.comparing = false;
+  protected override received(): void {
+    this.round++;
+    this.#compare();
+  }
+  #begin(from: Workflow | WorkflowFields): void {
+    if ('id' in from) {
+      this.workflow = from;
+      this.version = from.version;
+    }
+    this.start = this.fields = fieldsOf(from);
+    this.#compared();
+    this.restored = false;
     this.problem = null;
     this.round++;
+  }
+  #compared(): void {
+    this.theirs = null;
+    this.comparing = false;
   }
   set(more: Partial<WorkflowFields>): void {
     this.fields = { ...this.fields, ...more };
     const [head = ''] = this.problem?.key?.split('.') ?? [''];
     if (head in more) this.problem = null;
+    this.keepSoon();
   }
 
   // --- steps ---
@@ -85,7 +97,7 @@ export class WorkflowEdit {
     this.set({ steps: copied.steps });
     return copied.id;
   }
-  /** False if the step is already at that end of its list. */
+  /** Moves a step. Returns false if it is already at that end of its list. */
   move(id: string, by: 1 | -1): boolean {
     const steps = moveStep(this.fields.steps, id, by);
     if (steps) this.set({ steps });
@@ -107,13 +119,22 @@ export class WorkflowEdit {
 
   // --- saving ---
 
-  /** A version that someone else saved. Untouched fields adopt it. */
+  /** Handles a version that someone else saved. */
   newer(workflow: Workflow): void {
-    const known = this.theirs ?? this.workflow;
+    const known = this.workflow;
     if (workflow.id !== known?.id || workflow.version <= known.version || this.busy) return;
+    this.workflow = workflow;
+    this.#compare();
+  }
+  /** Adopts the newest version if it includes all of the changes; otherwise, the user decides. */
+  #compare(): void {
+    const { workflow } = this;
+    if (!workflow || workflow.version <= this.version) return this.#compared();
     const fields = fieldsOf(workflow);
-    if (!this.dirty || same(fields, this.fields)) this.#begin(workflow);
-    else if (same(fields, this.start)) this.workflow = workflow;
+    if (!this.isMissingIn(fields)) {
+      this.#begin(workflow);
+      this.keep();
+    } else if (same(fields, this.start)) this.version = workflow.version;
     else this.theirs = workflow;
   }
   /** Applies the merged fields on top of the newer version. */
@@ -121,13 +142,14 @@ export class WorkflowEdit {
     if (!this.theirs) return;
     this.#begin(this.theirs);
     this.fields = fields;
+    this.keep();
   }
   /** Discards the changes in favor of the newest version. */
   discard(): void {
-    const newest = this.theirs ?? this.workflow;
-    if (newest) this.#begin(newest);
+    this.#begin(this.workflow ?? this.start);
+    this.keep();
   }
-  /** Null if it was not saved: an error or `theirs` gives the reason. */
+  /** Returns null if it was not saved: an error or `theirs` then contains the reason. */
   async save(): Promise<Workflow | null> {
     if (this.busy || this.#problems.size) return null;
     if (this.theirs) {
@@ -143,6 +165,7 @@ export class WorkflowEdit {
       const typed = pick(this.fields, changedIn(sent, this.fields));
       this.#begin(saved);
       this.fields = { ...this.fields, ...typed };
+      this.keep();
       return saved;
     } catch (e) {
       const param = e instanceof ApiError ? e.param : null;
@@ -154,15 +177,15 @@ export class WorkflowEdit {
   }
   #send(): Promise<Workflow> {
     if (!this.workflow) return this.#api.create(this.fields);
-    const { id, version } = this.workflow;
-    return this.#api.patch(id, version, patchOf(this.start, this.fields));
+    return this.#api.patch(this.workflow.id, this.version, patchOf(this.start, this.fields));
   }
   /** Handles a conflict: the person decides, unless only the state or the owner changed. */
   async #sendAgain(e: unknown): Promise<Workflow | null> {
     if (!(e instanceof Conflict)) throw e;
     const newer = e.current as Workflow;
+    this.workflow = newer;
     if (same(fieldsOf(newer), this.start)) {
-      this.workflow = newer;
+      this.version = newer.version;
       return this.#send();
     }
     this.theirs = newer;

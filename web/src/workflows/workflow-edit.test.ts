@@ -2,6 +2,9 @@ import { expect, test } from 'vitest';
 import { ApiError, Conflict } from '../api/problem';
 import type { NewWorkflow, Workflow, WorkflowPatch } from '../api/workflows';
 import { clashesIn, firstChoice, merge } from '../lib/merge';
+import { storedEditIn } from '../state/edit-storage';
+import { isKeptEdit } from '../state/shared-edit.svelte';
+import { Browser } from '../test/make';
 import { approval, ask, check, dive, names, post, run, together, workflow } from '../test/make-workflows';
 import { WorkflowEdit, type EditApi } from './workflow-edit.svelte';
 import {
@@ -13,6 +16,7 @@ import {
   valueText,
   withRun,
   withWorkflow,
+  type WorkflowFields,
 } from './workflow-fields';
 
 /** A server with one workflow, and the bodies that it received. */
@@ -36,12 +40,16 @@ function start(x: Partial<Workflow> = {}) {
     stored = { ...stored, ...more, version: stored.version + 1 };
     return stored;
   };
-  return { edit: new WorkflowEdit(api, stored), api, bodies, others };
+  const browser = new Browser();
+  /** Opens the workflow, or a new one, in another window, or after a reload. */
+  const open = (from: Workflow | WorkflowFields = stored) =>
+    new WorkflowEdit(api, from, storedEditIn(browser.open().store, 'k', isKeptEdit<WorkflowFields>));
+  return { edit: open(), open, kept: browser.kept, api, bodies, others };
 }
 
 test('a new workflow is created with all fields', async () => {
-  const { api, bodies } = start();
-  const edit = new WorkflowEdit(api, blankFields('agent_vibe'));
+  const { open, bodies } = start();
+  const edit = open(blankFields('agent_vibe'));
   edit.set({ name: 'greeting' });
   const id = edit.add('output', null);
   edit.put(post(id, { content: 'Hello.' }));
@@ -130,6 +138,79 @@ test('typing during a save is kept', async () => {
   expect([edit.fields.description, edit.dirty]).toEqual(['Second', true]);
   await edit.save();
   expect(bodies).toEqual([{ description: 'First' }, { description: 'Second' }]);
+});
+
+test('unsaved changes are restored after the session ends, and cleared once they are saved', async () => {
+  const { edit, open, kept, bodies } = start();
+  edit.put(ask('draft', { prompt: 'Write it.' }));
+  edit.dispose();
+  const after = open();
+  expect([after.restored, after.dirty, after.fields.steps[0]]).toEqual([
+    true,
+    true,
+    ask('draft', { prompt: 'Write it.' }),
+  ]);
+  expect([(await after.save())?.version, bodies.length, kept.size]).toEqual([2, 1, 0]);
+  after.dispose();
+  expect([kept.size, open().restored]).toEqual([0, false]);
+});
+
+test('a new workflow is restored until it is created or discarded', async () => {
+  const { open, kept, bodies } = start();
+  const again = () => open(blankFields('agent_vibe'));
+  const edit = again();
+  edit.set({ name: 'greeting' });
+  edit.dispose();
+  const discarded = again();
+  expect([discarded.fields.name, discarded.restored]).toEqual(['greeting', true]);
+  discarded.discard();
+  expect([discarded.fields.name, discarded.restored, again().restored]).toEqual(['', false, false]);
+  discarded.set({ name: 'farewell' });
+  discarded.dispose();
+  const created = again();
+  await created.save();
+  created.dispose();
+  expect([bodies.length, kept.size, again().fields.name]).toEqual([1, 0, '']);
+});
+
+test('restored changes are not saved over a newer version', async () => {
+  const { edit, open, kept, bodies, others } = start();
+  edit.set({ description: 'Mine' });
+  edit.dispose();
+  others({ description: 'Theirs' });
+  const after = open();
+  expect([after.fields.description, after.theirs?.version, after.version]).toEqual(['Mine', 2, 1]);
+  expect([await after.save(), after.comparing, bodies]).toEqual([null, true, []]);
+  after.rebase({ ...fieldsOf(after.theirs!), description: 'Mine' });
+  expect((await after.save())?.version).toBe(3);
+  expect([bodies, kept.size]).toEqual([[{ description: 'Mine' }], 0]);
+});
+
+test('discarded changes do not come back, also not from another window', async () => {
+  const { edit, open, kept } = start();
+  const other = open();
+  edit.set({ description: 'Mine' });
+  edit.keep();
+  await Promise.resolve();
+  expect(other.fields.description).toBe('Mine');
+  edit.discard();
+  await Promise.resolve();
+  for (const each of [edit, other]) {
+    each.keep();
+    each.dispose();
+  }
+  expect([kept.size, open().restored]).toEqual([0, false]);
+});
+
+test('changes that another window saved leave nothing to compare', async () => {
+  const { edit, open } = start();
+  const other = open();
+  edit.set({ description: 'Mine' });
+  edit.keep();
+  await Promise.resolve();
+  const saved = await edit.save();
+  other.newer(saved!);
+  expect([other.version, other.dirty, other.theirs]).toEqual([2, false, null]);
 });
 
 test('an error is at the field of its step until a step changes', async () => {

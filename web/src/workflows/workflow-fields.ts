@@ -58,7 +58,7 @@ export const pick = (fields: WorkflowFields, keys: FieldKey[]): Partial<Workflow
 export const patchOf = (before: WorkflowFields, after: WorkflowFields): WorkflowPatch =>
   pick(after, changedIn(before, after));
 
-/** A value of a field as text. */
+/** Formats a value of a field as text. */
 export function valueText(fields: WorkflowFields, field: FieldKey, names: Names): string {
   switch (field) {
     case 'default_agent_id':
