@@ -120,3 +120,22 @@ test('a failure notice is settled once its trigger message gets a reply', () => 
   expect(settled([human(1), notice, answer('msg_9')])).toBe(false);
   expect(settled([human(1), notice, answer('msg_1')])).toBe(true);
 });
+test('the reply of another agent does not settle a failure notice', () => {
+  const failed = task({ status: 'failed', trigger_message_id: 'msg_1', agent_id: 'agent_coder' });
+  const notice = message({
+    id: 'msg_2',
+    seq: 2,
+    kind: 'notice',
+    author: { type: 'system', id: null, name: 'System', avatar_url: null },
+    parent_id: 'msg_1',
+    metadata: { task_id: failed.id },
+  });
+  const by = (agent: string) => {
+    const reply = fromAgent({ id: 'msg_3', seq: 3, parent_id: 'msg_1' });
+    const author = { ...reply.author, id: agent };
+    const row = rows({ messages: [human(1), notice, { ...reply, author }], tasks: [failed] })[1]!;
+    return row.kind === 'message' && row.settled;
+  };
+  expect(by('agent_vibe')).toBe(false);
+  expect(by('agent_coder')).toBe(true);
+});

@@ -38,7 +38,7 @@ export interface TaskRow {
 export type Row = MessageRow | TaskRow;
 /** Content above a message that is not part of the conversation. */
 export interface RowLine {
-  /** ID of the message. */
+  /** ID of the message that follows. */
   above: string;
   content: Snippet;
 }
@@ -49,9 +49,9 @@ export interface RowsInput {
   tasks: readonly Task[];
   unsent: readonly Unsent[];
   unreadFrom: string | null;
-  /** ID of the message below a line: it begins a group. */
+  /** ID of the message below a line; this message begins a group. */
   below?: string | undefined;
-  /** The newest message is loaded, so unsent messages and pending replies may follow. */
+  /** True if the newest message is loaded, so that unsent messages and pending replies may follow. */
   atEnd: boolean;
   me: { id: string; name: string; avatar_url: string | null };
 }
@@ -84,13 +84,18 @@ export function buildRows({ messages, tasks, unsent, unreadFrom, below, atEnd, m
   const taskOf = new Map(tasks.map((t) => [t.id, t]));
   const triggerId = (m: Message) =>
     m.parent_id ?? taskOf.get(m.metadata.task_id ?? '')?.trigger_message_id ?? null;
-  /** Last reply to each trigger message. */
+  /** `seq` of the last reply to each trigger message: by any agent, and by each agent. */
   const answeredAt = new Map<string, number>();
+  const keyOfReply = (trigger: string | null, agent: string | null) => `${trigger} ${agent ?? ''}`;
   for (const m of messages) {
-    const question =
-      m.author.type === 'agent' && m.state === 'complete' && !m.deleted_at ? triggerId(m) : null;
-    if (question && m.kind !== 'notice') answeredAt.set(question, m.seq);
+    if (m.author.type !== 'agent' || m.state !== 'complete' || m.deleted_at || m.kind === 'notice') continue;
+    for (const agent of [null, m.author.id]) answeredAt.set(keyOfReply(triggerId(m), agent), m.seq);
   }
+  /** A failure notice whose trigger message was answered later by the same agent, or by any agent if the task is not loaded. */
+  const isSettled = (m: Message) => {
+    const agent = taskOf.get(m.metadata.task_id ?? '')?.agent_id ?? null;
+    return m.kind === 'notice' && (answeredAt.get(keyOfReply(triggerId(m), agent)) ?? 0) > m.seq;
+  };
   let above: string | null = null;
   const questionOf = (id: string | null | undefined) => {
     const question = id && id !== above ? byId.get(id) : undefined;
@@ -114,7 +119,7 @@ export function buildRows({ messages, tasks, unsent, unreadFrom, below, atEnd, m
       unsent: pending,
       replyTo:
         message.author.type === 'agent' || message.kind === 'notice' ? questionOf(triggerId(message)) : null,
-      settled: message.kind === 'notice' && (answeredAt.get(triggerId(message) ?? '') ?? 0) > message.seq,
+      settled: isSettled(message),
     });
     before = message;
     above = message.id;
