@@ -1,7 +1,7 @@
 //! Texts derived from messages and people, and their removal when the source changes.
 //!
-//! Each derived text stores its sources in the same transaction (`citations`), so that after a change, every such text
-//! is found by an index, regardless of the thread or fork in which it was used.
+//! Each derived text stores its sources in the same transaction (`citations`). After a change, every such text can thus be found
+//! through an index, regardless of the thread or fork in which it was used.
 
 use serde_json::Value;
 use uuid::Uuid;
@@ -79,15 +79,15 @@ impl SourceId {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Change {
-    /// The author edited the source: records of prompts are kept as they were sent, and its segment and memory entries
-    /// become stale.
+    /// The author edited the source. Records of prompts are kept as they were sent, and the segment and memory entries made from the
+    /// source become stale.
     Edited,
     /// The server replaced the text of the source, and the old text must not be kept.
     Rewritten,
     Deleted,
 }
 
-/// Removes everything derived from those of the given messages that were deleted.
+/// Removes everything that was derived from the given messages, except for messages that have not been deleted.
 pub async fn remove_deleted(
     c: &mut Conn,
     messages: impl IntoIterator<Item = MessageId>,
@@ -109,7 +109,7 @@ pub async fn remove_deleted(
     Ok(())
 }
 
-/// Returns those of the given entries that were forgotten or do not exist.
+/// Filters the given entries: returns the IDs of those that were forgotten or do not exist.
 pub async fn forgotten_of(c: &mut Conn, entries: &[MemoryId]) -> Result<Vec<MemoryId>, DbError> {
     let sql = sql_with_ids!(
         c,
@@ -129,7 +129,7 @@ pub async fn forgotten_of(c: &mut Conn, entries: &[MemoryId]) -> Result<Vec<Memo
         .collect())
 }
 
-/// Returns those of the given people who have no USER.md in the workspace.
+/// Filters the given people: returns those who have no USER.md in the workspace.
 pub async fn without_file(
     c: &mut Conn,
     workspace: WorkspaceId,
@@ -162,7 +162,7 @@ pub async fn changed(c: &mut Conn, source: SourceId, change: Change) -> Result<(
             Change::Edited => CompactionState::Stale,
             Change::Rewritten | Change::Deleted => CompactionState::Blank,
         };
-        // One call read all messages of the segment, so any of the segment's texts can contain this message.
+        // A single model call read all messages of the segment, so any of the segment's texts can contain text from this message.
         if let Some(segment) = segments::message_changed(c, id, state).await? {
             blank_segment(c, segment).await?;
         }
@@ -237,7 +237,7 @@ async fn forget_scores(c: &mut Conn, message: MessageId) -> Result<(), DbError> 
     Ok(())
 }
 
-/// Removes texts that cite the source from all records.
+/// Blanks the texts that cite the source in all records of prompts.
 async fn blank_texts(c: &mut Conn, source: SourceId) -> Result<(), DbError> {
     c.q("update context_texts set text = $3, hash = null where id in \
          (select owner_id from citations where source_type = $1 and source_id = $2 and owner_type = 'context_text')")
@@ -269,7 +269,7 @@ pub async fn forget_user_file(
 
 /// Removes the texts of entries everywhere: the entries, their words, prompts, and copies that were made from them. The
 /// rows keep just enough to prevent the same entry from being recreated from the same messages.
-async fn forget_all(c: &mut Conn, entries: Vec<MemoryId>) -> Result<(), DbError> {
+pub(super) async fn forget_all(c: &mut Conn, entries: Vec<MemoryId>) -> Result<(), DbError> {
     let mut open = entries;
     while !open.is_empty() {
         let ids = || hexadecimal_ids(open.iter().map(|id| id.0));
@@ -356,7 +356,7 @@ pub async fn remove_replaced(c: &mut Conn, segment: CompactionId) -> Result<(), 
     delete_rows(c, &replaced).await
 }
 
-/// Removes entries whose paragraphs their file no longer contains. Records of prompts stay as they were sent.
+/// Removes entries whose paragraphs are no longer in their file. Records of prompts stay as they were sent.
 pub async fn remove_paragraphs(c: &mut Conn, entries: &[MemoryId]) -> Result<(), DbError> {
     if entries.is_empty() {
         return Ok(());
@@ -412,14 +412,19 @@ async fn delete_rows(c: &mut Conn, entries: &[MemoryId]) -> Result<(), DbError> 
     Ok(())
 }
 
-/// Forgets everything that belongs to an agent, before it is deleted.
-pub(super) async fn forget_agent(c: &mut Conn, agent: AgentId) -> Result<(), DbError> {
+/// Lists the oldest entries that belong to an agent, which have to be forgotten before it is deleted.
+pub(super) async fn entries_of(
+    c: &mut Conn,
+    agent: AgentId,
+    limit: i64,
+) -> Result<Vec<MemoryId>, DbError> {
     let entries: Vec<(MemoryId,)> = c
-        .q("select id from memories where agent_id = $1 and forgotten_at is null order by id")
+        .q("select id from memories where agent_id = $1 and forgotten_at is null order by id limit $2")
         .bind(agent)
+        .bind(limit)
         .all()
         .await?;
-    forget_all(c, entries.into_iter().map(|(id,)| id).collect()).await
+    Ok(entries.into_iter().map(|(id,)| id).collect())
 }
 
 /// Removes a deleted message from the sources of entries. An entry is removed with its last source. An automatic entry
@@ -436,7 +441,7 @@ async fn lose_source(c: &mut Conn, message: Uuid) -> Result<(), DbError> {
     forget_all(c, orphans.into_iter().map(|(id,)| id).collect()).await
 }
 
-/// Marks active entries with an edited source as stale; stale entries are not sent until someone confirms them.
+/// Marks active entries as stale if they cite an edited message. Stale entries are not used in prompts until someone confirms them.
 async fn become_stale(c: &mut Conn, message: Uuid) -> Result<(), DbError> {
     let stale: Vec<(MemoryId,)> = c
         .q("update memories set status = 'stale', updated_at = $2, version = version + 1 where status = 'active' and id in \

@@ -119,7 +119,8 @@ fn check_domains(domains: &[String]) -> Result<(), AgentError> {
 pub struct CompactionPolicy {
     #[schema(required)]
     pub default: Compaction,
-    /// Strategy by a part of the mode: `thread:NAME`, `direct:NAME`, or `fork:NAME`, with the agent's name. The longest match wins.
+    /// Strategies by mode: `thread:NAME`, `direct:NAME`, or `fork:NAME`, with the agent's name. A key can be any part of a mode; the
+    /// longest key that matches applies.
     #[schema(required)]
     pub by_mode: BTreeMap<String, Compaction>,
 }

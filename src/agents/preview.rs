@@ -1,4 +1,4 @@
-//! System text for a profile that is not stored, used by the editor and to try out an agent before it is saved.
+//! System text of a profile that is not stored. The editor uses it, also to try out an agent before it is saved.
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -26,7 +26,7 @@ pub struct PreviewForm {
     /// The agent that the draft would change; its files are included.
     #[serde(default)]
     pub agent_id: Option<AgentId>,
-    /// As for `POST /v1/agents`; the name is optional.
+    /// Fields as for `POST /v1/agents`; the name is optional.
     pub agent: UnnamedAgent,
 }
 
@@ -58,7 +58,7 @@ pub struct Preview {
     pub segments: Vec<SystemPart>,
     /// The model that the draft or its base sets; null for the server's default.
     pub model: Option<String>,
-    /// The model that would reply; null without a language model.
+    /// The model that would reply; null if the server has no language model.
     pub effective_model: Option<String>,
     pub max_output_tokens: u32,
     pub temperature: Option<f64>,
@@ -77,7 +77,7 @@ impl Preview {
 /// Previews a draft, without determining the model that would reply.
 ///
 /// # Errors
-/// The errors of creating such an agent, except those about its name, or an error from `Actor::require`.
+/// Any error that creating such an agent returns, except those about its name, or an error from `Actor::require`.
 pub async fn preview(
     c: &mut Conn,
     actor: &Actor<'_>,

@@ -308,7 +308,7 @@ pub async fn create(
     audited(c, actor, auth::AuditAction::SandboxPolicyCreated, id).await
 }
 
-/// Records a change of a policy in the audit log and returns the current policy.
+/// Records a change to a policy in the audit log and returns the current policy.
 async fn audited(
     c: &mut Conn,
     actor: &Actor<'_>,

@@ -25,11 +25,11 @@ use crate::{
 text_enum! {
     /// Reason for a pass.
     pub enum CompactionTrigger {
-        /// Many messages precede the window of messages that are sent.
+        /// Many messages precede the most recent ones that prompts include.
         Auto = "auto",
         /// Nobody has posted for a while.
         Quiet = "quiet",
-        /// The messages do not fit the window, or are very long.
+        /// The messages do not fit in the window, or are very long.
         Size = "size",
         /// The model server rejected the prompt as too long.
         Overflow = "overflow",
@@ -43,14 +43,13 @@ text_enum! {
 text_enum! {
     /// State of a segment.
     pub enum CompactionState {
-        /// The summary of the segment is sent.
+        /// Prompts include the summary of the segment.
         Active = "active",
-        /// A message was edited: until the segment is rebuilt, only sentences that do not depend on that message are
-        /// sent.
+        /// A message was edited. Until the segment is rebuilt, prompts include only sentences that do not depend on that message.
         Stale = "stale",
         /// A message was deleted: the segment has no texts until it is rebuilt.
         Blank = "blank",
-        /// As many of the messages as fit are sent instead of the summary.
+        /// Prompts include as many of the messages as fit, instead of the summary.
         Expanded = "expanded",
     }
 }
@@ -59,12 +58,12 @@ text_enum! {
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct PassOptions {
     pub trigger: CompactionTrigger,
-    /// Number of newest messages that are not compacted.
+    /// Number of the most recent messages that are not compacted.
     pub keep: i64,
-    /// Sequence number before which the newest messages are counted; by default, all messages count.
+    /// Sequence number before which the most recent messages are counted. By default, all messages count.
     #[serde(default)]
     pub before_seq: Option<i64>,
-    /// Maximum size of a segment's entries.
+    /// Maximum size of a segment's entries, in tokens.
     #[serde(default)]
     pub max_tokens: Option<u64>,
     /// The agent's model for summaries; `model` is its model for replies.
@@ -188,7 +187,7 @@ pub async fn find_segment(c: &mut Conn, id: CompactionId) -> Result<Option<Segme
     c.q(segment_sql!("where k.id = $1")).bind(id).opt().await
 }
 
-/// Checks whether the texts of a segment were removed after they were read.
+/// Checks whether the texts of a segment were removed since its counter had the value `blanked`.
 pub async fn is_blanked_since(
     c: &mut Conn,
     segment: CompactionId,
@@ -237,8 +236,8 @@ pub async fn set_state(
     Ok(segment)
 }
 
-/// Applies the change of a message to the segment that contains it: the segment becomes stale or blank, and a redo is
-/// queued. Returns a segment that became blank, whose texts must be removed everywhere.
+/// Updates the segment that contains a changed message: the segment becomes stale or blank, and a redo is queued. Returns the ID of
+/// the segment if it became blank; the caller must then remove its texts everywhere.
 pub async fn message_changed(
     c: &mut Conn,
     message: MessageId,
@@ -280,7 +279,7 @@ pub async fn message_changed(
     Ok((state == CompactionState::Blank).then_some(segment.id))
 }
 
-/// Selects segments that contain messages that an entry of the segment `$1` also cites.
+/// Selects the other segments that contain a message cited by an entry of the segment `$1`.
 macro_rules! sharer_sql {
     ($begin:literal, $end:literal) => {
         concat!(
@@ -295,7 +294,7 @@ macro_rules! sharer_sql {
     };
 }
 
-/// Marks the segments that share an entry with this one as stale, because the entries of this segment are about to be
+/// Marks the segments that share an entry with the given segment as stale, because the given segment's entries are about to be
 /// removed.
 pub async fn stale_sharers(c: &mut Conn, segment: CompactionId) -> Result<(), DbError> {
     let sharers: Vec<(CompactionId,)> = c
@@ -348,8 +347,8 @@ pub async fn hand_over(c: &mut Conn, segment: CompactionId) -> Result<(), DbErro
     Ok(())
 }
 
-/// Queues a pass that rebuilds stale and blank segments, unless one is active. Its usage counts toward the requester of
-/// the segment.
+/// Queues a pass that rebuilds stale and blank segments, unless such a pass is already active. Its usage counts toward the requester
+/// of the task that made the segment.
 pub async fn queue_redo(c: &mut Conn, segment: &Segment) -> Result<(), DbError> {
     let Some(made_by) = queue::find_task(c, segment.task_id).await? else {
         return Ok(());

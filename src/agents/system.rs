@@ -53,7 +53,7 @@ pub struct System {
 }
 
 impl System {
-    /// A system text of one part.
+    /// Creates a system text with a single part.
     pub fn of(name: SystemPartName, text: &str) -> Self {
         let mut system = Self::default();
         system.add(name, text);
@@ -146,7 +146,7 @@ pub async fn render(
 ) -> Result<System, DbError> {
     let mut profile = agent.profile.clone();
     if let Some(agency) = &mut profile.agency {
-        // Only replies delegate.
+        // Only replies can delegate.
         agency.delegation_rules.clear();
     }
     let mut system = build(c, workspace, None, &profile).await?;

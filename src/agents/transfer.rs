@@ -59,7 +59,7 @@ pub struct Import {
     /// Always 1.
     #[serde(default)]
     pub format: Option<u32>,
-    /// As for `POST /v1/agents`, plus `base`: the name of a base, or `main` for the default agent.
+    /// Fields as for `POST /v1/agents`, plus `base`: the name of a base, or `main` for the default agent.
     #[schema(value_type = PortableAgent)]
     pub agent: Map<String, Value>,
     /// File contents by path; SOUL.md replaces `agent.instructions` and IDENTITY.md `agent.identity`.
@@ -80,7 +80,7 @@ pub struct Imported {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, utoipa::ToSchema)]
 pub struct FileEffect {
     pub path: String,
-    /// Completes a sentence about the file, such as `the first 2,000 tokens are sent with every reply`.
+    /// Effect in words, such as `sent with every reply as the agent's instructions`.
     pub effect: &'static str,
 }
 
@@ -107,7 +107,7 @@ impl FileEffect {
 struct PortableAgent;
 
 impl utoipa::PartialSchema for PortableAgent {
-    /// The fields of `NewAgent` and `base`. SOUL.md can replace the instructions.
+    /// The fields of `NewAgent`, plus `base`. SOUL.md can replace the instructions.
     fn schema() -> RefOr<Schema> {
         let mut schema = NewAgent::schema_with_required(&["name"]);
         if let RefOr::T(Schema::AllOf(all)) = &mut schema {

@@ -80,7 +80,7 @@ fn form(name: &str) -> Value {
     json!({"name": name, "instructions": instructions_of(name)})
 }
 
-/// Overwrites fields of a form with the fields of another object.
+/// Returns the form with the fields of another object added or overwritten.
 fn with(mut form: Value, fields: Value) -> Value {
     let Value::Object(fields) = fields else {
         panic!("fields are an object: {fields}");
@@ -102,7 +102,7 @@ fn keys(value: &Value) -> Vec<&str> {
     keys
 }
 
-/// Every field that a client can set without other objects.
+/// All fields that a client can set without referring to other objects.
 fn everything() -> Value {
     json!({
         "display_name": "Sage 🌿", "description": "Knows the docs", "avatar": {"emoji": "🌿", "color": "#00ff00"},
@@ -475,7 +475,7 @@ async fn every_limit_is_enforced_exactly() {
         ),
     ] {
         let field = keys(&fits)[0].to_owned();
-        // PATCH merges metadata, so each case starts from an empty object.
+        // PATCH merges metadata, so each case first replaces the whole agent.
         let base = json!({"name": "sage", "instructions": "Keep."});
         t.ada.put(&path, with(base.clone(), fits)).await.is(200);
         let error = t.ada.put(&path, with(base.clone(), breaks.clone())).await;
@@ -888,7 +888,7 @@ async fn a_stale_or_malformed_if_match_is_rejected_on_every_change() {
                     )
                     .await
             }
-            // A change without effect is also checked for staleness.
+            // The version is checked even if the change has no effect.
             _ => {
                 t.ada
                     .send(
@@ -908,7 +908,7 @@ async fn a_stale_or_malformed_if_match_is_rejected_on_every_change() {
             assert_eq!(reply.refused(409), "version_conflict", "{n} {stale}");
             assert_eq!(error["current"]["version"], 2, "{n}: {error}");
             assert_eq!(error["current"]["description"], "Now");
-            // The model that replies is not stored.
+            // The effective model is computed, not stored.
             let stored: Vec<_> = FIELDS.iter().filter(|f| **f != "effective_model").collect();
             assert_eq!(keys(&error["current"]).iter().collect::<Vec<_>>(), stored);
         }
@@ -1229,6 +1229,46 @@ async fn a_malformed_list_query_is_rejected() {
     for query in ["name=%00", "metadata.k=%00", "metadata.%00=x"] {
         t.bo.get(&format!("/v1/agents?{query}")).await.refused(400);
     }
+}
+
+#[tokio::test]
+async fn an_agent_with_a_long_history_is_deleted_completely() {
+    let t = team().await;
+    let stored = async || {
+        let usage = t.ada.get("/v1/usage").await.ok();
+        usage["storage"]["bytes"].as_i64().unwrap()
+    };
+    let before = stored().await;
+    let path = format!("/v1/agents/{}", id(&make(&t.ada, form("sage")).await));
+    for n in 0..50 {
+        let change =
+            json!({"instructions": format!("Version {n}. {}", "Be precise. ".repeat(2000))});
+        t.ada.patch(&path, change).await.is(200);
+        let file = format!("{path}/files/notes.md");
+        t.ada
+            .put(&file, json!({"content": format!("Note {n}")}))
+            .await
+            .ok();
+    }
+    assert!(stored().await > before + 1_000_000);
+    let mut socket = t.bo.socket().await;
+    let gone = t
+        .ada
+        .delete(&format!("{path}?permanent=true"))
+        .await
+        .is(200);
+    assert_eq!(gone["status"], "archived");
+    assert_eq!(
+        socket.of("agent.archived").await["data"]["agent"]["name"],
+        "sage"
+    );
+    t.ada.get(&path).await.refused(404);
+    assert_eq!(stored().await, before);
+    for table in ["agent_versions", "agent_file_versions"] {
+        let sql = format!("select count(*) from {table} where version > 10");
+        assert_eq!(t.app.place.numbers(&[sql]).await, [0], "{table}");
+    }
+    make(&t.ada, form("sage")).await;
 }
 
 #[tokio::test]

@@ -20,7 +20,7 @@ pub const MEMORY: &str = "MEMORY.md";
 pub const HEARTBEAT: &str = "HEARTBEAT.md";
 /// Maximum size of HEARTBEAT.md.
 pub(super) const HEARTBEAT_BYTES_MAX: usize = 16 * 1024;
-/// Maximum number of tokens from the beginning of MEMORY.md that are sent with every reply.
+/// Maximum number of tokens from the beginning of MEMORY.md that are included in the prompt of every reply.
 pub const NOTES_TOKENS_MAX: u64 = 2_000;
 /// Files that a workspace can define for all of its agents.
 pub const SHARED: [&str; 2] = ["AGENTS.md", "TOOLS.md"];

@@ -73,7 +73,7 @@ pub async fn write(
     })
 }
 
-/// Deletes a file. After IDENTITY.md is deleted, it is again generated from the profile's fields.
+/// Deletes a file. After IDENTITY.md is deleted, it is generated from the profile's fields again.
 ///
 /// # Errors
 /// `NotFound`, `FileNotFound`, `FileStale`, `FileRefused` for SOUL.md, or an error from `Actor::require`.

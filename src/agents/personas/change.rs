@@ -7,14 +7,17 @@ use super::{
     version_rows::{find_content, insert_version, size_of, stored_bytes},
 };
 use crate::{
-    agents::{AgentError, profiles::follow_persona},
+    agents::{
+        AgentError,
+        profiles::{batch::Batch, follow_persona},
+    },
     auth::{self, Actor, AuditAction, Scope, quota},
     db::{Conn, Json, dialect::lock_workspace, now},
     files,
     ids::{AgentId, FileId, PersonaId},
 };
 
-/// Requires the scope, and returns the persona in the locked workspace.
+/// Checks the scope, locks the workspace, and returns the persona if it has the `expected` version.
 async fn locked(
     c: &mut Conn,
     actor: &Actor<'_>,
@@ -146,7 +149,40 @@ pub async fn rollback_persona(
     store(c, actor, &persona, name, content, status, Some(summary)).await
 }
 
-/// Deletes a persona that no agent uses, with its versions.
+/// Deletes some of the oldest versions of a persona to prepare for `delete_persona`, because deleting many versions in one
+/// transaction would delay other writes. Returns true if it has to be called again.
+///
+/// # Errors
+/// Same as `delete_persona`.
+pub async fn delete_old_versions(
+    c: &mut Conn,
+    actor: &Actor<'_>,
+    id: PersonaId,
+    expected: Option<i64>,
+) -> Result<bool, AgentError> {
+    let persona = unused(c, actor, id, expected).await?;
+    let mut batch = Batch::new();
+    let old: Vec<(i64, i64)> = c
+        .q("select version, bytes from persona_versions where persona_id = $1 and version < $2 order by version limit $3")
+        .bind(id)
+        .bind(persona.version)
+        .bind(batch.limit())
+        .all()
+        .await?;
+    let old = batch.take(&old);
+    let Some(last) = old.next else {
+        return Ok(false);
+    };
+    c.q("delete from persona_versions where persona_id = $1 and version <= $2")
+        .bind(id)
+        .bind(last)
+        .run()
+        .await?;
+    quota::count_agent_bytes(c, actor.workspace, -old.bytes).await?;
+    Ok(true)
+}
+
+/// Deletes a persona that no agent uses, with its versions. `delete_old_versions` must have returned false before.
 ///
 /// # Errors
 /// `PersonaNotFound`, `PersonaStale`, `PersonaInUse`, or an error from `Actor::require`.
@@ -156,15 +192,7 @@ pub async fn delete_persona(
     id: PersonaId,
     expected: Option<i64>,
 ) -> Result<(), AgentError> {
-    let persona = locked(c, actor, id, expected).await?;
-    let user: Option<(AgentId,)> = c
-        .q("select id from agents where persona_id = $1 limit 1")
-        .bind(id)
-        .opt()
-        .await?;
-    if user.is_some() {
-        return Err(AgentError::PersonaInUse);
-    }
+    let persona = unused(c, actor, id, expected).await?;
     audit(c, actor, AuditAction::PersonaDeleted, &persona).await?;
     let bytes = stored_bytes(c, id).await?;
     quota::count_agent_bytes(c, actor.workspace, -bytes).await?;
@@ -174,6 +202,21 @@ pub async fn delete_persona(
         .run()
         .await?;
     Ok(())
+}
+
+async fn unused(
+    c: &mut Conn,
+    actor: &Actor<'_>,
+    id: PersonaId,
+    expected: Option<i64>,
+) -> Result<Persona, AgentError> {
+    let persona = locked(c, actor, id, expected).await?;
+    let user: Option<(AgentId,)> = c
+        .q("select id from agents where persona_id = $1 limit 1")
+        .bind(id)
+        .opt()
+        .await?;
+    user.map_or(Ok(persona), |_| Err(AgentError::PersonaInUse))
 }
 
 /// Status after an edit: changing a text ends an approval.

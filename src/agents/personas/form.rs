@@ -47,7 +47,7 @@ pub struct PersonaForm {
     #[serde(default)]
     #[schema(value_type = serde_json::Value)]
     pub pipeline_status: IgnoredField,
-    /// Set by the server; ignored, as are the following fields.
+    /// Ignored, because the server sets it. The same applies to the following fields.
     #[serde(default)]
     #[schema(value_type = serde_json::Value)]
     pub id: IgnoredField,

@@ -1,7 +1,7 @@
 //! Personas: reusable characters for agents, written in steps and compressed to the text that agents receive.
 //!
-//! Only approved text is sent. An approval creates a version of every agent that uses the persona, so that the text
-//! of an agent's version never changes.
+//! Agents receive only approved text. An approval creates a version of every agent that uses the persona, so that the text of an
+//! agent's version never changes.
 
 mod change;
 mod form;
@@ -9,7 +9,8 @@ mod persona;
 mod version_rows;
 
 pub use change::{
-    create_persona, delete_persona, duplicate_persona, patch_persona, put_persona, rollback_persona,
+    create_persona, delete_old_versions, delete_persona, duplicate_persona, patch_persona,
+    put_persona, rollback_persona,
 };
 pub use form::{COMPRESSED_BYTES_MAX, PersonaForm, PersonaPatch};
 pub use persona::{

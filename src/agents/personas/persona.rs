@@ -157,7 +157,7 @@ pub struct Filter {
     pub status: Option<PipelineStatus>,
 }
 
-/// Lists personas between two IDs, in order of creation. With `before`, returns the last ones before that ID.
+/// Lists personas between two IDs, in order of creation. With `before`, returns the personas that directly precede that ID.
 ///
 /// # Errors
 /// Only database errors.
@@ -195,7 +195,7 @@ pub async fn list_personas(
     Ok(personas)
 }
 
-/// Returns `None` for a persona of another workspace.
+/// Returns a persona, or `None` if the workspace does not have it.
 ///
 /// # Errors
 /// Only database errors.
@@ -224,7 +224,7 @@ pub async fn workspace_of(c: &mut Conn, id: PersonaId) -> Result<Option<Workspac
     Ok(row.map(|(workspace,)| workspace))
 }
 
-/// Returns the text of the last approval, if any; `None` if the workspace does not have the persona.
+/// Returns the text of the last approval: `Some(None)` if there was none, and `None` if the workspace does not have the persona.
 ///
 /// # Errors
 /// Only database errors.

@@ -23,17 +23,17 @@ const TEMPERATURE_DEFAULT: f64 = 0.3;
 const OUTPUT_TOKENS_DEFAULT: u32 = 256;
 
 text_enum! {
-    /// Values for the fields of `sentiment` that are not set.
+    /// Profile that provides values for unset fields of `sentiment`.
     pub enum SentimentProfile {
         /// Messages are not scored.
         Off = "off",
-        /// Word list; reacts to frustration and confusion.
+        /// Uses the word list, and reacts to frustration and confusion.
         Basic = "basic",
-        /// Word list; reacts to all events.
+        /// Uses the word list, and reacts to all events.
         Standard = "standard",
-        /// Language model; reacts to all events.
+        /// Uses a language model, and reacts to all events.
         Advanced = "advanced",
-        /// Word list with lower thresholds; reacts to frustration, confusion, and satisfaction.
+        /// Uses the word list with lower thresholds, and reacts to frustration, confusion, and satisfaction.
         Tutor = "tutor",
     }
 }
@@ -98,7 +98,7 @@ impl AdaptationEvent {
     }
 }
 
-/// Scores of the messages of people who allow it. A null field has the value from `profile`, or its default without a
+/// Settings for scoring the messages of people who allow it. A null field has the value from `profile`, or its default if there is no
 /// profile.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(deny_unknown_fields, default)]
@@ -152,7 +152,7 @@ pub struct SentimentSettings {
 }
 
 impl SentimentSettings {
-    /// The values of a profile; without one, the defaults.
+    /// Returns the values of a profile, or the defaults if there is none.
     fn of(profile: Option<SentimentProfile>) -> Self {
         use SentimentPreset as Preset;
         let all = SentimentPreset::EACH.to_vec();
@@ -438,7 +438,7 @@ pub enum TemplatePart<'a> {
     Variable(&'a str),
 }
 
-/// Splits a template; an unclosed `{{` is text.
+/// Splits a template into text and variables. An unclosed `{{` is treated as text.
 pub fn template_parts(template: &str) -> Vec<TemplatePart<'_>> {
     let mut parts = Vec::new();
     let mut rest = template;
@@ -485,7 +485,7 @@ pub(super) struct Violation {
     pub(super) param: &'static str,
 }
 
-/// Returns an error with this text unless `holds`.
+/// Returns an error with this text unless `holds` is true.
 fn require(
     holds: bool,
     param: &'static str,

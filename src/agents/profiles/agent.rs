@@ -22,7 +22,7 @@ use super::{
 /// Default output limit in tokens, if neither the agent nor a base sets one.
 pub const MAX_OUTPUT_TOKENS_DEFAULT: u32 = 4096;
 
-/// The versioned part of an agent, as written. Unset fields are inherited from the base.
+/// The versioned part of an agent, before its bases are merged in. Unset fields are inherited from the base.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Profile {
@@ -66,7 +66,7 @@ impl Profile {
         self.display_name.as_deref().unwrap_or(name)
     }
 
-    /// Tools of replies. An orchestrator has `delegate` without listing it.
+    /// Tools available in replies. An orchestrator has `delegate` even if it is not listed.
     pub fn reply_tools(&self) -> Vec<Tool> {
         let mut tools = self.tools.clone();
         let is_listed = tools.iter().any(|tool| tool.kind() == ToolKind::Delegate);
@@ -131,12 +131,12 @@ pub(in crate::agents) struct Brief {
     pub(super) capabilities: Vec<String>,
     pub(super) role: Option<AgentRole>,
     pub(super) model: Option<String>,
-    /// The base's model if the profile does not set one.
+    /// The profile's own model, or the base's if the profile does not set one.
     pub(super) resolved_model: Option<String>,
     pub(super) base_profile_id: Option<AgentId>,
     pub(super) access_control: Option<AccessControl>,
     pub(super) metadata: BTreeMap<String, String>,
-    /// True if the profile, with its bases, adapts to people.
+    /// True if the profile, including its bases, turns on adaptation to people.
     pub(super) adapts: bool,
 }
 
@@ -158,8 +158,8 @@ impl Brief {
     }
 }
 
-/// The model that replies: `model` if the server has that model, otherwise the server's default. Null without a
-/// language model.
+/// The model that replies: `model` if the server has that model, otherwise the server's default. Null if the server has no language
+/// model.
 #[derive(Debug, Clone, Serialize, utoipa::ToSchema)]
 pub struct EffectiveModel(Option<String>);
 
@@ -172,7 +172,7 @@ pub struct AgentSummary {
     pub id: AgentId,
     #[schema(inline)]
     pub object: AgentObject,
-    /// Its handle.
+    /// The agent's handle.
     pub name: String,
     pub display_name: Option<String>,
     pub description: Option<String>,
@@ -180,24 +180,24 @@ pub struct AgentSummary {
     pub capabilities: Vec<String>,
     /// `primary` is the workspace's default agent.
     pub role: AgentRole,
-    /// Model; null for the base's model, or otherwise the server's default.
+    /// Model; null uses the base's model or, if no base sets one, the server's default.
     pub model: Option<String>,
     /// The model that replies. Omitted in events, because it depends on the server's settings.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     pub effective_model: Option<EffectiveModel>,
-    /// The configured model, including the base's.
+    /// The configured model: the agent's own, or the base's if the agent does not set one.
     #[serde(skip)]
     pub wanted_model: Option<String>,
     /// False for an agent that only serves as a base.
     pub mentionable: bool,
-    /// True if the agent, with its bases, is set to adapt to people who allow it. The workspace can forbid this.
+    /// True if the agent, including its bases, is set to adapt to people who allow it. The workspace can forbid this.
     pub adapts: bool,
     pub is_default: bool,
     pub is_system: bool,
     pub status: AgentStatus,
     pub version: i64,
-    /// The agent whose profile is merged in before this one's.
+    /// The agent whose profile is merged in before this agent's own.
     pub base_profile_id: Option<AgentId>,
     /// Access list; null allows everyone.
     pub access_control: Option<AccessControl>,
@@ -218,7 +218,7 @@ impl AgentSummary {
 pub struct ShownTool {
     #[serde(flatten)]
     pub tool: Tool,
-    /// True if replies can use it.
+    /// True if replies can use the tool.
     pub available: bool,
     /// Null for an available tool. In events, `code_interpreter` is always reported as `no_runner`.
     pub unavailable_because: Option<UnavailableBecause>,
@@ -282,7 +282,7 @@ pub(in crate::agents) struct Row {
     pub(super) version: i64,
     pub(super) profile: Json<Profile>,
     pub(super) summary: Json<Brief>,
-    /// The base's access lists if the profile does not set any.
+    /// The profile's own access lists, or the base's if the profile does not set any.
     pub(super) access: Option<Json<AccessControl>>,
     pub(super) created_by: Option<UserId>,
     pub(super) created_at: Timestamp,

@@ -13,13 +13,13 @@ use crate::{
     },
 };
 
-/// Maximum size, as JSON in an event, of an agent that changed with its base. A change to one base can cause a thousand
-/// such events.
+/// Maximum JSON size of an agent in an event about a change to its base. A change to one base can cause a thousand such events.
 const FOLLOWER_BYTES_MAX: usize = 16 * 1024;
 
 #[derive(Serialize, utoipa::ToSchema)]
 pub struct AgentEvent<'a> {
-    /// The complete agent. An agent of more than 16 KiB that changed with its base is included in the form used in lists.
+    /// The complete agent. An agent that changed only because its base changed has the form used in lists if it is larger than 16
+    /// KiB.
     #[schema(value_type = AgentSummary)]
     agent: Announced<'a>,
 }
@@ -44,8 +44,8 @@ enum Announced<'a> {
     },
 }
 
-/// An agent that changed with its base, without its long texts if they exceed the limit. These texts are the agent's own
-/// and do not change with the base.
+/// An agent that changed with its base. Its long texts are left out if it exceeds the size limit; they are the agent's own and do not
+/// change with the base.
 fn as_follower(agent: &Agent) -> Announced<'_> {
     let bytes = serde_json::to_vec(agent).map_or(usize::MAX, |json| json.len());
     if bytes <= FOLLOWER_BYTES_MAX {
@@ -109,8 +109,8 @@ pub(super) struct Before<'a> {
     pub(super) access: Option<&'a AccessControl>,
 }
 
-/// Appends an event with the full agent for members who can see it. Members who can no longer see it receive an event
-/// that it was archived, with its previous state.
+/// Appends an event with the full agent for members who can see it. Members who can no longer see it receive an event with its
+/// previous state, which reports the agent as archived.
 pub(super) async fn announce(
     c: &mut Conn,
     kind: EventType,

@@ -297,7 +297,7 @@ fn check_role(
     Ok(becomes_default)
 }
 
-/// Records a new version and a changed status in the audit log.
+/// Records a new version, a changed status, or both in the audit log.
 async fn audit_change(
     c: &mut Conn,
     actor: &Actor<'_>,
@@ -501,7 +501,15 @@ pub async fn duplicate_agent(
     let row = get_visible_row(c, actor, reference).await?;
     let name = match &form.name {
         Some(name) => name.clone(),
-        None => free_name(c, actor, &row.name).await?,
+        None => {
+            // The stem leaves room for `-copy` and a number.
+            let stem: String = row
+                .name
+                .chars()
+                .take(handles::HANDLE_CHARS_MAX - 13)
+                .collect();
+            handles::find_free(c, actor.workspace, &format!("{stem}-copy"), "agent").await?
+        }
     };
     let mut copy = NewAgent {
         name,
@@ -520,29 +528,7 @@ pub async fn duplicate_agent(
     Box::pin(insert_new(c, actor, parts, summary)).await
 }
 
-async fn free_name(c: &mut Conn, actor: &Actor<'_>, name: &str) -> Result<String, AgentError> {
-    // The stem leaves room for `-copy-NNNN`.
-    let stem: String = name.chars().take(handles::HANDLE_CHARS_MAX - 10).collect();
-    for n in 1..10_000 {
-        let candidate = if n == 1 {
-            format!("{stem}-copy")
-        } else {
-            format!("{stem}-copy-{n}")
-        };
-        let taken: Option<(String,)> = c
-            .q("select handle from handles where workspace_id = $1 and handle = $2")
-            .bind(actor.workspace)
-            .bind(candidate.clone())
-            .opt()
-            .await?;
-        if taken.is_none() {
-            return Ok(candidate);
-        }
-    }
-    Err(AgentError::NameTaken(format!("{stem}-copy")))
-}
-
-/// Restores the profile of an earlier version as a new version, without any persona, preset, or registered tool that was deleted
+/// Restores the profile of an earlier version as a new version, without any persona, preset, or registered tool that has been deleted
 /// since; the name and status are unchanged. A deleted sandbox policy is an error: without it, code would have no limits.
 ///
 /// # Errors

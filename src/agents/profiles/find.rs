@@ -207,7 +207,7 @@ async fn find_lists(c: &mut Conn, id: AgentId) -> Result<Option<Option<AccessCon
     Ok(row.map(|(access,)| access.map(|access| access.0)))
 }
 
-/// Returns false if the agent is inactive, archived, or permanently deleted.
+/// Returns true if the agent is active, and false if it is inactive, archived, or permanently deleted.
 pub async fn is_active(c: &mut Conn, id: AgentId) -> Result<bool, DbError> {
     let row: Option<(AgentStatus,)> = c
         .q("select status from agents where id = $1")
@@ -247,7 +247,7 @@ pub struct ListedAgent {
 /// Maximum number of agents that `list_invocable_by` considers.
 const LISTED_AMONG: i64 = 1_000;
 
-/// Agents that a person can mention, by handle.
+/// Lists the agents that a person can mention, ordered by handle.
 pub async fn list_invocable_by(
     c: &mut Conn,
     workspace: WorkspaceId,

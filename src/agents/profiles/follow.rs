@@ -1,14 +1,15 @@
 //! Brings agents up to date with their bases, personas, and presets: in the background, and before they are invoked.
 //!
-//! Like a change to a base (`refresh`), the approval of a persona creates a version of every agent that uses it: for the first few
-//! agents in the transaction of the approval, for the others later. Agents that inherit from them are refreshed as after any other
-//! change.
+//! Like a change to a base (`refresh`), the approval of a persona creates a version of every agent that uses it. The first few
+//! versions are created in the transaction of the approval, and the others later. Agents that inherit from them are refreshed as
+//! after any other change.
 
 use super::{
     Profile,
+    batch::Batch,
     find::find_row,
     preset::advance_presets,
-    refresh::{self, Batch, FIRST},
+    refresh::{self, FIRST},
     store::{Origin, ProfileWrite, store},
 };
 use crate::{
@@ -43,7 +44,7 @@ macro_rules! persona_refresh_sql {
     };
 }
 
-/// Copies the approved text of a persona to the agents that use it: to the first ones immediately, to the others in the
+/// Copies the approved text of a persona to the agents that use it: to the first ones immediately, and to the others in the
 /// background. The workspace must be locked.
 ///
 /// # Errors
@@ -126,7 +127,7 @@ async fn advance_personas(c: &mut Conn, workspace: WorkspaceId) -> Result<(), Db
             .all()
             .await?;
         let page = batch.take(&found);
-        for agent in page.agents {
+        for agent in page.items {
             give_text(c, workspace, agent, &refresh).await?;
         }
         match page.next {
@@ -207,11 +208,11 @@ async fn pending(c: &mut Conn) -> Result<Vec<WorkspaceId>, DbError> {
     Ok(rows.into_iter().map(|row| row.0).collect())
 }
 
-/// Refreshes a few agents of each workspace with outdated agents; returns true if there were any. A failure in one
-/// workspace does not delay the others.
+/// Refreshes a few agents of each workspace that has outdated agents. Returns true if this succeeded for at least one workspace. A
+/// failure in one workspace does not delay the others.
 ///
 /// # Errors
-/// `DbError` if all of them failed; the next run resumes where this one stopped.
+/// `DbError` if all of them fail; the next run resumes where this one stopped.
 pub async fn refresh_some(db: &Db) -> Result<bool, DbError> {
     let workspaces = pending(&mut db.read().await?).await?;
     let (mut advanced, mut failure) = (false, None);
@@ -288,7 +289,7 @@ pub async fn refresh_first(
 /// Like `refresh_first`, for an ID, a name, or `main` from a client. Does nothing for an unknown agent.
 ///
 /// # Errors
-/// Same as `Actor::require`.
+/// An error from `Actor::require`.
 pub async fn refresh_named(db: &Db, member: &WorkspaceCaller, name: &str) -> Result<(), AuthError> {
     let mut c = db.read().await?;
     let actor = member.enter(&mut c).await?;

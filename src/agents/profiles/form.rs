@@ -79,7 +79,7 @@ pub struct NewAgent {
     /// Markdown, at most 256 KiB: the text of IDENTITY.md.
     #[serde(default)]
     pub identity: Option<String>,
-    /// Model; null for the base's model, or otherwise the server's default.
+    /// Model; null uses the base's model or, if no base sets one, the server's default.
     #[serde(default)]
     pub model: Option<String>,
     /// Output limit in tokens, 1 to 1000000; 4096 by default.
@@ -114,19 +114,19 @@ pub struct NewAgent {
     pub reflection: Option<Reflection>,
     #[serde(default)]
     pub trust: Option<Trust>,
-    /// The persona whose approved text is sent.
+    /// The persona whose approved text the agent receives.
     #[serde(default)]
     pub persona_id: Option<PersonaId>,
     /// The persona's last approved text when the version was made. Set by the server; ignored in requests.
     #[serde(default, deserialize_with = "ignored")]
     pub persona_text: Option<String>,
-    /// The agent whose profile is merged in before this one; at most 3 levels.
+    /// The agent whose profile is merged in before this agent's own; at most 3 levels.
     #[serde(default)]
     pub base_profile_id: Option<AgentId>,
     /// Null or two empty lists allow everyone.
     #[serde(default)]
     pub access_control: Option<AccessControl>,
-    /// Default of `store` in `/v1/responses`.
+    /// Default value of `store` for `/v1/responses`.
     #[serde(default)]
     pub store: Option<bool>,
     /// True if requests cannot opt out of storing responses.
@@ -169,7 +169,7 @@ fn ignored<'de, D: serde::Deserializer<'de>>(d: D) -> Result<Option<String>, D::
 
 const INLINE_PERSONA: &str = "an agent cannot contain a persona: set `persona_id` to the ID of one";
 
-/// Checks for a persona that the server cannot have returned.
+/// Checks whether a field contains a persona without an ID, which the server cannot have returned.
 fn is_inline_persona(key: &str, value: &Value) -> bool {
     key == "persona" && !value.is_null() && value.get("id").is_none()
 }
@@ -255,7 +255,7 @@ fn lines_fit(lines: &[String], count_max: usize, units_max: usize) -> bool {
             .all(|line| !line.trim().is_empty() && units(line) <= units_max)
 }
 
-/// Checks every rule for a profile that does not depend on other objects.
+/// Checks a profile against all rules that do not depend on other objects.
 pub(super) fn check(profile: &Profile) -> Result<(), AgentError> {
     if let Some(name) = &profile.display_name {
         DisplayName::parse(name, "display_name")?;
@@ -475,7 +475,7 @@ fn check_metadata(metadata: &BTreeMap<String, String>) -> Result<(), AgentError>
     Ok(())
 }
 
-/// Fails if two tools have the same kind and name: a model could not distinguish them.
+/// Fails if two tools have the same kind and name, because a model could not distinguish them.
 fn check_tools_once(tools: &[Tool]) -> Result<(), AgentError> {
     for (n, tool) in tools.iter().enumerate() {
         if tools[..n].iter().any(|other| other.key() == tool.key()) {
@@ -517,9 +517,8 @@ async fn check_registered(
     }
 }
 
-/// Checks that the objects referenced by a profile exist in its workspace, and copies the text of its persona; the base
-/// is looked up during the merge. Except for registered tools and sandbox policies, references that `before` already had may
-/// be stale.
+/// Checks that the objects referenced by a profile exist in its workspace, and copies the text of its persona; the base is looked up
+/// during the merge. References that `before` already had may be stale, except for those to registered tools and sandbox policies.
 pub(in crate::agents) async fn check_names(
     c: &mut Conn,
     actor: &Actor<'_>,

@@ -17,7 +17,7 @@ const LEVELS_MAX: usize = 3;
 /// Maximum number of agents with the same base.
 pub(in crate::agents) const CHILDREN_MAX: i64 = 1000;
 
-/// A merged-in agent at the merged version.
+/// A base that was merged in, with its version.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct Base {
     pub id: AgentId,
@@ -189,11 +189,11 @@ pub(super) async fn resolve(
     })
 }
 
-/// Returns the base's part, the merged profile, and the bases of a profile that is not stored. `own` is the agent that the profile
-/// would change.
+/// Resolves a profile that is not stored: returns the merged profile, and the bases that were merged in. `own` is the agent that the
+/// profile would change.
 ///
 /// # Errors
-/// Same as `resolve`.
+/// Same as `resolve`, or an error if the merged instructions are too long.
 pub(in crate::agents) async fn resolve_draft(
     c: &mut Conn,
     workspace: WorkspaceId,

@@ -98,7 +98,7 @@ macro_rules! summary_sql {
     };
 }
 
-/// Selects agents that have two metadata pairs, of which the second is optional; looked up by the first.
+/// Selects agents that have two metadata pairs. The second pair is optional; the lookup uses the first one.
 macro_rules! pairs_sql {
     ($order:literal) => {
         concat!(
@@ -113,7 +113,7 @@ macro_rules! pairs_sql {
     };
 }
 
-/// Maximum count per pair when looking for the rarest pair.
+/// Number of agents at which counting stops when the rarest metadata pair is determined.
 const PAIR_COUNT_MAX: i64 = 200;
 
 /// The two rarest metadata pairs of a filter, rarest first; `None` without metadata.
@@ -142,7 +142,7 @@ async fn rarest_pairs(
     Ok(pairs.next().map(|rarest| (rarest, pairs.next())))
 }
 
-/// Lists agents that the actor can see, in order of creation, after or before an agent.
+/// Lists agents that the actor can see, in order of creation, either after or before a given agent.
 ///
 /// # Errors
 /// `NotFound` if that agent is not in this workspace.

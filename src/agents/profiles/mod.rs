@@ -50,6 +50,7 @@ macro_rules! child_sql {
 mod adaptation;
 mod agent;
 mod announce;
+pub(super) mod batch;
 mod change;
 mod draft;
 mod find;
@@ -102,7 +103,7 @@ pub use parts::{
     Memory, MemoryScopes, Prompting, Subject, Trust, can_invoke, may_see,
 };
 pub(in crate::agents) use preset::unset_presets;
-pub use remove::{Archived, archive_agent, delete_agent};
+pub use remove::{Archived, archive_agent, delete_agent, delete_history};
 pub use store::{FirstVersion, insert_agent};
 pub use tools::{Tool, ToolKind};
 pub use trust::ActionName;

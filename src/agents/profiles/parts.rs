@@ -78,8 +78,8 @@ pub struct MemoryScopes {
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Memory {
-    /// Number of days for which responses of `/v1/responses` are stored; 0 disables storage, null uses the server's
-    /// 30 days.
+    /// Number of days for which responses of `/v1/responses` are stored; 0 disables storage, null uses the server's default of 30
+    /// days.
     pub conversation_retention_days: Option<u32>,
     pub summary_enabled: Option<bool>,
     pub summary_model: Option<String>,
@@ -100,7 +100,7 @@ pub enum Compaction {
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Prompting {
-    /// ID of a preset, `none`, or `auto` for the rules of the workspace; null for its default for the mode.
+    /// ID of a preset, `none`, or `auto` for the rules of the workspace; null uses the workspace's default for the mode.
     pub profile: Option<String>,
     pub compaction: Option<Compaction>,
 }
@@ -129,8 +129,8 @@ pub struct ApprovalRule {
     pub timeout_s: Option<u32>,
 }
 
-/// Actions that need an approval, named as in `ApprovalRule`. The strictest requirement of the function, these lists, and
-/// the rules applies.
+/// Approvals that the agent's actions need. Actions are named as in `ApprovalRule`. If the function, these lists, and the rules
+/// differ, the strictest requirement applies.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Trust {

@@ -1,11 +1,12 @@
 //! Unsets deleted presets in agents.
 //!
-//! As after the approval of a persona (`follow`), the first few agents get a version in the transaction of the deletion, the
+//! As after the approval of a persona (`follow`), the first few agents get a version in the transaction of the deletion, and the
 //! others later. Until then, their replies ignore the deleted preset.
 
 use super::{
+    batch::Batch,
     find::find_row,
-    refresh::{self, Batch, FIRST},
+    refresh::{self, FIRST},
     store::{Origin, ProfileWrite, store},
 };
 use crate::{
@@ -65,7 +66,7 @@ pub(super) async fn advance_presets(c: &mut Conn, workspace: WorkspaceId) -> Res
         };
         let found = agents_after(c, workspace, &removal, batch.limit()).await?;
         let page = batch.take(&found);
-        for agent in page.agents {
+        for agent in page.items {
             unset_preset(c, workspace, agent, &removal).await?;
         }
         match page.next {
@@ -89,7 +90,8 @@ pub(super) async fn advance_presets(c: &mut Conn, workspace: WorkspaceId) -> Res
     Ok(())
 }
 
-/// Lists the next agents that use a deleted preset, with the sizes of their profiles; empty if a preset with the same ID was created again.
+/// Lists the next agents that use a deleted preset, with the sizes of their profiles. The list is empty if a preset with the same ID
+/// has been created again.
 async fn agents_after(
     c: &mut Conn,
     workspace: WorkspaceId,

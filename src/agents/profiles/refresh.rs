@@ -10,6 +10,7 @@
 use super::{
     AccessControl, Agent, Base, Brief, Profile, Row,
     announce::{Before, People, announce_follower},
+    batch::Batch,
     find::find_row,
     form::INSTRUCTIONS_BYTES_MAX,
     inherit::{self, Merged},
@@ -23,66 +24,8 @@ use crate::{
     ids::{AgentId, UserId, WorkspaceId},
 };
 
-/// Maximum number of agents refreshed in one transaction.
-const CHILDREN_AT_ONCE: usize = 20;
-/// Total profile size after which a transaction refreshes no more agents. Other writes then wait for about 6 ms: reading, merging,
-/// and storing an agent of 250 KB takes 2.5 ms.
-const BYTES_AT_ONCE: i64 = 512 * 1024;
 /// Position before the first child.
 pub(super) const FIRST: AgentId = AgentId(uuid::Uuid::nil());
-
-/// Agents that the current transaction can still refresh.
-pub(super) struct Batch {
-    agents: usize,
-    bytes: i64,
-}
-
-/// Agents to refresh next, by ID.
-pub(super) struct Page {
-    pub(super) agents: Vec<AgentId>,
-    /// Position of the next page; `None` if this is the last one.
-    pub(super) next: Option<AgentId>,
-}
-
-impl Batch {
-    pub(super) fn new() -> Self {
-        Self {
-            agents: CHILDREN_AT_ONCE,
-            bytes: BYTES_AT_ONCE,
-        }
-    }
-
-    pub(super) fn is_full(&self) -> bool {
-        self.agents == 0 || self.bytes <= 0
-    }
-
-    /// Maximum length of the list that is passed to `take`.
-    pub(super) fn limit(&self) -> i64 {
-        i64::try_from(self.agents).unwrap_or(i64::MAX)
-    }
-
-    /// Takes agents from the beginning of a list until the batch is full, and at least one unless it is already full. The list is
-    /// ordered by ID and contains the sizes of the profiles.
-    pub(super) fn take(&mut self, found: &[(AgentId, i64)]) -> Page {
-        let limit = self.agents;
-        let mut agents = Vec::new();
-        for (id, bytes) in found {
-            if self.is_full() {
-                break;
-            }
-            self.agents -= 1;
-            self.bytes -= bytes;
-            agents.push(*id);
-        }
-        // An empty page counts as one agent, so that loops end.
-        if agents.is_empty() {
-            self.agents = self.agents.saturating_sub(1);
-        }
-        let is_last = agents.len() == found.len() && found.len() < limit;
-        let next = agents.last().filter(|_| !is_last).copied();
-        Page { agents, next }
-    }
-}
 
 /// A base whose children have to be refreshed.
 #[derive(Debug, Clone, Copy, sqlx::FromRow)]
@@ -165,7 +108,7 @@ pub(super) async fn check_sizes(
     Err(AgentError::ResolvedTooLarge(name, bytes))
 }
 
-/// Computes the storage that the agents below this one need if its merged profile changes to `changed`.
+/// Computes the storage that the agents that inherit from `base` need if its merged profile changes to `changed`.
 pub(super) async fn plan(
     c: &mut Conn,
     base: AgentId,
@@ -226,8 +169,8 @@ async fn bytes_below(
     Ok(children.saturating_add(grandchildren))
 }
 
-/// Starts refreshing the children of an agent: the first ones immediately, the others in the background. The
-/// workspace must be locked.
+/// Starts refreshing the children of an agent: the first ones immediately, and the others in the background. The workspace must be
+/// locked.
 pub(super) async fn begin(
     c: &mut Conn,
     by: UserId,
@@ -297,7 +240,7 @@ pub(super) async fn advance(
             *bytes += inherited_bytes;
         }
         let page = batch.take(&found);
-        for id in page.agents {
+        for id in page.items {
             let child: ChildRow = c.q(child_sql!("where a.id = $1")).bind(id).one().await?;
             refresh_child(c, refresh.requested_by, workspace, &parent, child, people).await?;
         }
@@ -410,7 +353,7 @@ async fn refresh_child(
         profile: inherit::merge(&parent.merged.profile, &row.profile.0),
         bases,
     };
-    // Its own children also record the versions of their bases.
+    // The child's own children also record the versions of their bases, so they are refreshed in any case.
     let is_unchanged = merged.profile == current.profile();
     let bytes_below = if is_unchanged {
         0

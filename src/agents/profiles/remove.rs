@@ -6,6 +6,7 @@ use super::{
     Agent, AgentStatus, Row,
     agent::AgentObject,
     announce::announce,
+    batch::{Batch, Page},
     change::audit,
     find::get_visible_row,
     store::{Origin, ProfileWrite, store},
@@ -40,7 +41,7 @@ impl From<AgentId> for Archived {
     }
 }
 
-/// Archives an agent: it can no longer be invoked; its versions, files, and name are kept.
+/// Archives an agent. It can no longer be invoked, but its versions, files, and name are kept.
 ///
 /// # Errors
 /// `NotFound`, `DefaultMustStay`, `Stale`, or an error from `Actor::require`.
@@ -70,7 +71,96 @@ pub async fn archive_agent(
     Ok(row.id.into())
 }
 
-/// Deletes an agent with its versions, files, and name. The caller must have ended its tasks.
+/// Deletes some of the oldest versions and entries of an agent to prepare for `delete_agent`, because deleting much data in one
+/// transaction would delay other writes. An agent with so much data is archived first. Returns true if the function has to be called
+/// again.
+///
+/// # Errors
+/// Same as `delete_agent`.
+pub async fn delete_history(
+    c: &mut Conn,
+    actor: &Actor<'_>,
+    reference: &str,
+    expected: Option<i64>,
+) -> Result<bool, AgentError> {
+    actor.require(Scope::AgentsAdmin)?;
+    let row = removable(c, actor, reference, expected).await?;
+    check_childless(c, row.id).await?;
+    let mut batch = Batch::new();
+    let versions = old_versions(c, &row, &mut batch).await?;
+    let files = old_file_versions(c, row.id, &mut batch).await?;
+    let entries = derived::entries_of(c, row.id, batch.limit()).await?;
+    let has_few_entries = i64::try_from(entries.len()).is_ok_and(|n| n < batch.limit());
+    if versions.next.is_none() && files.next.is_none() && has_few_entries {
+        return Ok(false);
+    }
+    if row.status != AgentStatus::Archived {
+        archive_agent(c, actor, reference, expected).await?;
+        return Ok(true);
+    }
+    if let Some(last) = versions.items.last() {
+        c.q("delete from agent_versions where agent_id = $1 and version <= $2")
+            .bind(row.id)
+            .bind(*last)
+            .run()
+            .await?;
+    }
+    if let Some((path, version)) = files.items.last() {
+        c.q("delete from agent_file_versions where owner_id = $1 and (path < $2 or (path = $2 and version <= $3))")
+            .bind(row.id)
+            .bind(path.clone())
+            .bind(*version)
+            .run()
+            .await?;
+    }
+    derived::forget_all(c, entries).await?;
+    quota::count_agent_bytes(c, actor.workspace, -(versions.bytes + files.bytes)).await?;
+    Ok(true)
+}
+
+/// Selects a batch of the oldest versions of an agent, excluding the version from which the current one reads its profile.
+async fn old_versions(c: &mut Conn, row: &Row, batch: &mut Batch) -> Result<Page<i64>, AgentError> {
+    let found: Vec<(i64, i64)> = c
+        .q("select version, bytes from agent_versions where agent_id = $1 and version < \
+            (select coalesce(v.profile_of, v.version) from agent_versions v where v.agent_id = $1 and v.version = $2) \
+            order by version limit $3")
+        .bind(row.id)
+        .bind(row.version)
+        .bind(batch.limit())
+        .all()
+        .await?;
+    Ok(batch.take(&found))
+}
+
+async fn old_file_versions(
+    c: &mut Conn,
+    agent: AgentId,
+    batch: &mut Batch,
+) -> Result<Page<(String, i64)>, AgentError> {
+    let found: Vec<(String, i64, i64)> = c
+        .q("select path, version, cast(coalesce(octet_length(content), 0) + $2 as bigint) from agent_file_versions where owner_id = $1 \
+            order by path, version limit $3")
+        .bind(agent)
+        .bind(quota::ROW_BYTES)
+        .bind(batch.limit())
+        .all()
+        .await?;
+    let sized = |(path, version, bytes)| ((path, version), bytes);
+    let found: Vec<_> = found.into_iter().map(sized).collect();
+    Ok(batch.take(&found))
+}
+
+async fn check_childless(c: &mut Conn, agent: AgentId) -> Result<(), AgentError> {
+    let child: Option<(AgentId,)> = c
+        .q("select id from agents where base_id = $1 limit 1")
+        .bind(agent)
+        .opt()
+        .await?;
+    child.map_or(Ok(()), |_| Err(AgentError::HasChildren))
+}
+
+/// Deletes an agent with its versions, files, and name. `delete_history` must have returned false before, and the caller must have
+/// ended the tasks of the agent.
 ///
 /// # Errors
 /// `NotFound`, `DefaultMustStay`, `HasChildren`, `Stale`, or an error from `Actor::require`.
@@ -82,14 +172,7 @@ pub async fn delete_agent(
 ) -> Result<Archived, AgentError> {
     actor.require(Scope::AgentsAdmin)?;
     let row = removable(c, actor, reference, expected).await?;
-    let child: Option<(AgentId,)> = c
-        .q("select id from agents where base_id = $1 limit 1")
-        .bind(row.id)
-        .opt()
-        .await?;
-    if child.is_some() {
-        return Err(AgentError::HasChildren);
-    }
+    check_childless(c, row.id).await?;
     let gone = Agent::from(row.clone());
     handles::release(c, actor.workspace, row.id.0).await?;
     let bytes: i64 = c
@@ -108,14 +191,15 @@ pub async fn delete_agent(
         .bind(row.id)
         .run()
         .await?;
-    // Messages of the agent keep showing its name.
+    // Keeps the agent's name, because its messages still show it.
     c.q("insert into agent_names (agent_id, workspace_id, name) values ($1, $2, $3) on conflict (agent_id) do nothing")
         .bind(row.id)
         .bind(actor.workspace)
         .bind(row.profile.0.shown_name(&row.name).to_owned())
         .run()
         .await?;
-    derived::forget_agent(c, row.id).await?;
+    let entries = derived::entries_of(c, row.id, i64::MAX).await?;
+    derived::forget_all(c, entries).await?;
     // Versions and metadata are deleted by a cascade.
     c.q("delete from agents where workspace_id = $1 and id = $2")
         .bind(actor.workspace)

@@ -183,8 +183,8 @@ pub(super) async fn store(
     Ok(agent)
 }
 
-/// Updates the row of an agent; returns its new version. The version is checked in the update itself, so that only one of several
-/// concurrent edits succeeds.
+/// Updates the row of an agent, and returns the new version; `None` if the version has changed in the meantime. The version is
+/// checked in the update itself, so that only one of several concurrent edits succeeds.
 async fn update_row(
     c: &mut Conn,
     row: &Row,
@@ -214,7 +214,7 @@ async fn update_row(
     Ok(updated.map(|(version,)| version))
 }
 
-/// Announces a new version to those who see the agent now or saw it before.
+/// Announces a new version to members who can see the agent now or could see it before.
 async fn announce_change(
     c: &mut Conn,
     row: &Row,

@@ -24,7 +24,7 @@ macro_rules! tools {
         #[serde(deny_unknown_fields)]
         pub struct $name {
             $($(#[$field_doc])* pub $field: $type,)*
-            /// The registered tool of the workspace to which this one refers.
+            /// The registered tool of the workspace to which this tool refers.
             #[serde(default, skip_serializing_if = "Option::is_none")]
             pub registry_id: Option<String>,
             /// Set by the server; ignored in requests.
@@ -104,7 +104,8 @@ tools! {
     }
     /// A Model Context Protocol server.
     McpTool {
-        /// 1 to 64 letters, digits, `_`, or `-`. With `registry_id`, it can be omitted and must equal the registered name.
+        /// 1 to 64 letters, digits, `_`, or `-`. With `registry_id`, the label can be omitted; if it is set, it must equal the
+        /// registered name.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         server_label: Option<String>,
         #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -156,7 +157,7 @@ tools! {
         /// Context that the other agents receive; `brief` by default.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         context: Option<BriefContext>,
-        /// Maximum number of rounds in which a reply delegates: 1 to 10, 6 by default.
+        /// Maximum number of rounds in which a reply can delegate: 1 to 10, 6 by default.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         rounds_max: Option<i64>,
         /// Maximum total costs in US dollars of all tasks below a reply; calls beyond this limit fail. Models without a known
@@ -267,7 +268,7 @@ impl NamedTools {
     }
 }
 
-/// Maximum number of rounds in which a reply delegates, if the tool sets no limit.
+/// Maximum number of rounds in which a reply can delegate, if the tool sets no limit.
 const DELEGATING_ROUNDS_DEFAULT: i64 = 6;
 
 impl DelegateTool {

@@ -1,5 +1,5 @@
-//! Validation of actions and approvers in `trust` and in the rules of the workspace. Only new values are checked: a stored
-//! rule remains valid after its person has left, so that the agent can still be changed.
+//! Validation of actions and approvers in `trust` and in the rules of the workspace. Only new values are checked: a stored rule
+//! remains valid after the person whom it names has left, so that the agent can still be changed.
 
 use super::{ApprovalRule, Trust};
 use crate::{
@@ -56,7 +56,7 @@ fn check_action(action: &str, known: &[ActionName], param: &'static str) -> Resu
 /// Checks the actions and approvers that are not in `before`.
 ///
 /// # Errors
-/// `Invalid`, `NoSuchMember`.
+/// `Invalid` or `NoSuchMember`.
 pub(super) async fn check_new_trust(
     c: &mut Conn,
     workspace: WorkspaceId,
@@ -82,7 +82,7 @@ pub(super) async fn check_new_trust(
 /// Checks the actions and approvers of the rules that are not in `stored`.
 ///
 /// # Errors
-/// `Invalid`, `NoSuchMember`.
+/// `Invalid` or `NoSuchMember`.
 pub(in crate::agents) async fn check_new_rules(
     c: &mut Conn,
     workspace: WorkspaceId,

@@ -24,7 +24,7 @@ pub(super) struct Version<'a> {
     pub(super) has_same_profile: bool,
 }
 
-/// A merged profile without the instructions and files of the profile; `None` if it has no bases.
+/// The merged profile without the agent's own instructions or files; `None` if it has no bases.
 fn split(profile: &Profile, merged: &Merged) -> Option<Profile> {
     if merged.bases.is_empty() {
         return None;

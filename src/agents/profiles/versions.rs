@@ -87,8 +87,8 @@ pub(super) struct Stored {
 }
 
 impl Stored {
-    /// A profile of this version with the fields stored in its row. Older versions without these fields use the
-    /// agent's current name.
+    /// A profile of this version with the fields stored in the version's row. For older versions without a name or `mentionable`, the
+    /// agent's current value is used.
     fn form(&self, row: &Row, profile: Profile) -> NewAgent {
         NewAgent {
             name: self.name.clone().unwrap_or_else(|| row.name.clone()),

@@ -1,4 +1,4 @@
-//! Replaces the document.
+//! Replaces the prompt profiles of a workspace.
 
 use super::{
     PromptProfilesForm,
@@ -16,8 +16,8 @@ pub struct Changed {
     pub deleted: Vec<String>,
 }
 
-/// Replaces the document. Agents with a deleted preset get a version without it. `expected` is the version from
-/// `If-Match`.
+/// Replaces the prompt profiles of a workspace. Agents that use a deleted preset get a version without it. `expected` is the version
+/// from `If-Match`.
 ///
 /// # Errors
 /// `Invalid`, `PromptProfilesStale` with the current document, or an error from `Actor::require`.

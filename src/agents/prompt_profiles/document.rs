@@ -1,4 +1,4 @@
-//! The document of a workspace, as it is stored and shown.
+//! The document with a workspace's prompt profiles, as it is stored and shown.
 
 use std::{collections::BTreeMap, sync::LazyLock};
 
@@ -16,7 +16,7 @@ pub const AUTO: &str = "auto";
 pub const NONE: &str = "none";
 
 text_enum! {
-    /// Origin of a preset.
+    /// Source that determined the preset.
     pub enum ChosenBy {
         /// Someone who can post in the conversation.
         Person = "person",
@@ -62,8 +62,8 @@ pub struct PromptRouting {
     pub review_every_n_turns: i64,
     /// True if rules are also evaluated after messages are summarized.
     pub force_review_on_compaction: bool,
-    /// Preset by a part of the mode: `thread:NAME`, `direct:NAME`, or `fork:NAME`, with the agent's name. The longest match wins. At
-    /// most 100.
+    /// Presets by mode: `thread:NAME`, `direct:NAME`, or `fork:NAME`, with the agent's name. A key can be any part of a mode; the
+    /// longest key that matches applies. At most 100.
     pub default_preset_by_mode: BTreeMap<String, String>,
 }
 
@@ -82,7 +82,7 @@ pub struct PresetRule {
     #[serde(default)]
     pub max_length: Option<u32>,
     pub preset: String,
-    /// Priority, −1000 to 1000; the highest one wins, and among equals the first rule.
+    /// Priority, −1000 to 1000. The matching rule with the highest priority applies; among equal priorities, the first one.
     #[serde(default)]
     pub priority: i32,
 }

@@ -1,4 +1,4 @@
-//! The document that clients send, and its rules.
+//! The document that clients send, and its validation.
 
 use std::collections::{BTreeMap, HashSet};
 
@@ -65,7 +65,7 @@ fn units(text: &str) -> usize {
     text.encode_utf16().count()
 }
 
-/// Returns an error with this text unless `holds`.
+/// Returns an error with this text unless `holds` is true.
 fn require(
     holds: bool,
     param: &'static str,

@@ -33,7 +33,7 @@ pub(super) fn router() -> OpenApiRouter<State> {
         .routes(routes!(list_states, delete_states))
 }
 
-/// An agent of another workspace is reported as absent.
+/// Reports an agent of another workspace as absent.
 fn hide(error: AdaptationError) -> AdaptationError {
     match error {
         AdaptationError::Auth(AuthError::WorkspaceNotFound) => AgentError::NotFound.into(),
@@ -64,15 +64,15 @@ async fn scrub(state: &State) {
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 struct StateQuery {
-    /// Thread, for a state on its main line; exactly one of `thread_id` and `fork_id` is required.
+    /// Thread whose main line the state belongs to; exactly one of `thread_id` and `fork_id` is required.
     thread_id: Option<ThreadId>,
-    /// Fork; exactly one of `thread_id` and `fork_id` is required.
+    /// Fork that the state belongs to; exactly one of `thread_id` and `fork_id` is required.
     fork_id: Option<ForkId>,
 }
 
 /// Get your adaptation state with an agent in a conversation
 ///
-/// Neutral if no state is stored. A state is deleted 30 days after your last message to the agent in that conversation.
+/// Returns a neutral state if none is stored. A state is deleted 30 days after your last message to the agent in that conversation.
 #[utoipa::path(get, path = "/v1/agents/{id}/state", tag = "agents",
     security(("session" = ["viewer"]), ("key" = ["chat:read"])),
     params(("id" = inline(AgentRef), Path), StateQuery),
@@ -124,13 +124,13 @@ async fn delete_state(
 #[derive(Deserialize, utoipa::ToSchema)]
 #[serde(deny_unknown_fields)]
 struct ReflectForm {
-    /// Thread, for a state on its main line; exactly one of `thread_id` and `fork_id` is required.
+    /// Thread whose main line the state belongs to; exactly one of `thread_id` and `fork_id` is required.
     #[serde(default)]
     thread_id: Option<ThreadId>,
-    /// Fork; exactly one of `thread_id` and `fork_id` is required.
+    /// Fork that the state belongs to; exactly one of `thread_id` and `fork_id` is required.
     #[serde(default)]
     fork_id: Option<ForkId>,
-    /// A metaprompt of the agent with the trigger `manual`.
+    /// ID of one of the agent's metaprompts with the trigger `manual`.
     metaprompt_id: String,
 }
 
@@ -142,7 +142,7 @@ struct Reflecting {
 
 /// Start a reflection on your adaptation state in a conversation
 ///
-/// Requires `adaptation_allowed` in the policy, `reflection` of the agent, and `adapt` in your memory settings. If the same
+/// Requires `adaptation_allowed` in the policy, `reflection` in the agent's profile, and `adapt` in your memory settings. If the same
 /// reflection is already queued or running, its task is returned.
 #[utoipa::path(post, path = "/v1/agents/{id}/reflect", tag = "agents",
     security(("session" = ["member"]), ("key" = ["chat:write", "agents:use"])),
@@ -187,7 +187,7 @@ struct StatesQuery {
 
 /// List your adaptation states, newest conversation first
 ///
-/// Only your own states, including those of conversations that you can no longer read.
+/// Returns only your own states, including those in conversations that you can no longer read.
 #[utoipa::path(get, path = "/v1/adaptation", tag = "agents",
     security(("session" = ["viewer"]), ("key" = ["chat:read"])),
     params(StatesQuery), responses((status = 200, body = List<AdaptationState>)))]

@@ -35,7 +35,7 @@ pub(super) fn router() -> OpenApiRouter<State> {
 
 #[derive(Debug, thiserror::Error)]
 enum BudgetError {
-    /// An invalid value; contains the message and the path of the field.
+    /// An invalid value. Contains the message and the path of the field.
     #[error("{0}")]
     Invalid(String, String),
     #[error("{0}")]
@@ -99,7 +99,7 @@ struct BudgetsQuery {
     mine: Option<bool>,
 }
 
-/// Fields that only the server sets are ignored, so the list from `GET` can be sent back.
+/// A budget to set. Fields that only the server sets are ignored, so the list from `GET` can be sent back.
 #[derive(Debug, Clone, Deserialize, utoipa::ToSchema)]
 #[serde(deny_unknown_fields)]
 struct BudgetForm {
@@ -107,9 +107,9 @@ struct BudgetForm {
     /// `user_…` or `agent_…`; null for a limit on each person or agent, or on the workspace.
     subject_id: Option<String>,
     period: BudgetPeriod,
-    /// Limit in US dollars; a budget has either this or `limit_tokens`.
+    /// Limit in US dollars. Set either this or `limit_tokens`.
     limit_usd: Option<f64>,
-    /// Limit on input and output tokens together.
+    /// Limit on the total number of input and output tokens. Set either this or `limit_usd`.
     limit_tokens: Option<i64>,
     /// Fraction of the limit at which admins are warned; 0.8 by default.
     warn_at: Option<f64>,
@@ -136,7 +136,7 @@ struct BudgetsForm {
 }
 
 impl BudgetForm {
-    /// Validates the budget at this `path` of the body.
+    /// Validates the budget at `path` in the request body.
     fn parse(&self, path: &str) -> Result<NewBudget, BudgetError> {
         let field = |name: &str| format!("{path}.{name}");
         let invalid = |text: String, name: &str| Err(BudgetError::Invalid(text, field(name)));
@@ -245,8 +245,8 @@ async fn get_budgets(
 
 /// Replace the budgets of the workspace
 ///
-/// A model call reserves 1.5 times its estimated input and its output limit in every budget that covers it, and is rejected if
-/// one of them has too little left. New budgets start with the usage of the current day or month (UTC).
+/// Each model call reserves 1.5 times its estimated input, plus its output limit, in every budget that covers it. The call is
+/// rejected if one of these budgets has too little left. New budgets start with the usage of the current day or month (UTC).
 #[utoipa::path(put, path = "/v1/budgets", tag = "admin",
     security(("session" = ["admin"]), ("key" = ["workspace:admin"])),
     params(("If-Match" = inline(Option<IfMatch>), Header)),
@@ -284,7 +284,7 @@ async fn put(
     {
         return Err(BudgetError::Stale(Box::new(BudgetList::new(current))));
     }
-    // People who left and agents that were deleted keep the budgets that they already have.
+    // People who have left and agents that have been deleted keep the budgets that they already have.
     let known: HashSet<&str> = current
         .iter()
         .filter_map(|budget| budget.subject_id.as_deref())

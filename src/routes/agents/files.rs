@@ -65,7 +65,7 @@ async fn list_files(
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 struct FileQuery {
-    /// An earlier version of the file; for a part of the profile, a version of the agent.
+    /// An earlier version of the file. For a part of the profile, this is a version of the agent.
     version: Option<i64>,
 }
 

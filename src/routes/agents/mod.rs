@@ -71,7 +71,7 @@ pub(super) fn tagged(status: StatusCode, version: i64, body: &impl Serialize) ->
 /// Parses the cursor of a version list into a version number.
 ///
 /// # Errors
-/// 400 for any other text.
+/// 400 if the cursor is not a version number.
 fn version_before(cursor: Option<String>) -> Result<Option<i64>, ApiError> {
     cursor
         .filter(|cursor| !cursor.is_empty())
@@ -90,12 +90,13 @@ fn version_before(cursor: Option<String>) -> Result<Option<i64>, ApiError> {
 fn list_of_versions<T>(rows: Vec<T>, limit: i64, version: impl Fn(&T) -> i64) -> List<T> {
     let mut list = List::new(rows, limit, false, |row| version(row).to_string());
     let next = list.last_id.take().filter(|_| list.has_more);
-    // Version numbers are not IDs that a client can page by.
+    // Version numbers are not IDs that a client can use for paging.
     list.first_id = None;
     list.continued_at(next)
 }
 
-/// Returns the workspace's small model for a request that waits for it. `otherwise` is the alternative that the error suggests.
+/// Returns access to the workspace's small model, for a request that waits for the answer. `otherwise` is the alternative that the
+/// error message suggests.
 ///
 /// # Errors
 /// `no_model` if the workspace has no language model.
@@ -117,13 +118,13 @@ async fn utility_of(
     })
 }
 
-/// Error 503: the model did not respond, or its response is unusable.
+/// Returns the error 503, for a model that did not respond or whose response is unusable.
 fn no_answer(text: &str) -> ApiError {
     let (status, code) = (StatusCode::SERVICE_UNAVAILABLE, ErrorCode::ModelUnavailable);
     ApiError::new(status, code, text.to_owned())
 }
 
-/// Adds the model that replies for an agent, and whether the agent can run code.
+/// Adds the model that the agent actually uses, and whether the agent can run code.
 async fn add_runtime(state: &State, agent: &mut Agent) {
     if state.registry.runner.is_some() {
         agent.permit_code();
@@ -143,8 +144,9 @@ async fn answer(state: &State, status: StatusCode, mut agent: Agent) -> Response
     tagged(status, agent.summary.version, &agent)
 }
 
-/// The agent that a route addresses by `{id}` (its ID, or `main`), and the caller in its workspace. Reading the agent checks
-/// whether the caller can see it.
+/// The agent that a route addresses by `{id}` (its ID, or `main`), and the caller in the agent's workspace. `enter` and `write` check
+/// whether the caller can see the agent.
+#[derive(Clone)]
 struct AgentRef {
     member: WorkspaceCaller,
     reference: String,
@@ -161,7 +163,7 @@ impl utoipa::PartialSchema for AgentRef {
     }
 }
 
-/// An agent of another workspace is reported as absent.
+/// Reports an agent of another workspace as absent.
 fn hide(error: AgentError) -> AgentError {
     match error {
         AgentError::Auth(AuthError::WorkspaceNotFound) => AgentError::NotFound,
@@ -184,7 +186,8 @@ async fn check_visible(c: &mut Conn, actor: &Actor<'_>, reference: &str) -> Resu
 
 impl AgentRef {
     /// # Errors
-    /// `NotFound` for an agent of another workspace, or one that the caller cannot see, even if the caller lacks a scope too.
+    /// `NotFound` for an agent that belongs to another workspace or that the caller cannot see, even if the caller also lacks a
+    /// scope.
     async fn enter(&self, c: &mut Conn) -> Result<Actor<'_>, AgentError> {
         let entered = self.member.enter(c).await;
         let actor = entered.map_err(|e| hide(e.into()))?;
@@ -192,7 +195,7 @@ impl AgentRef {
         Ok(actor)
     }
 
-    /// Like `WorkspaceCaller::write`; the command also receives the reference of the agent.
+    /// Like `WorkspaceCaller::write`, but the command also receives the reference to the agent.
     ///
     /// # Errors
     /// Same as `enter`, or an error from the command.

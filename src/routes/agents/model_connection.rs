@@ -87,9 +87,9 @@ async fn delete_model_connection(
     Ok(StatusCode::NO_CONTENT)
 }
 
-/// List model servers that respond on the usual ports of the server's machine
+/// List model servers that respond on common ports of the machine on which this server runs
 ///
-/// Empty if a server is already connected, or if the workspace is not allowed to use local addresses.
+/// The list is empty if a model server is already connected, or if the workspace is not allowed to use local addresses.
 #[utoipa::path(get, path = "/v1/workspaces/{id}/local-models", tag = "admin",
     security(("session" = ["admin"]), ("key" = ["workspace:admin"])),
     params(("id" = WorkspaceId, Path)), responses((status = 200, body = List<LocalServer>)))]

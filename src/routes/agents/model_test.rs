@@ -25,7 +25,7 @@ pub(super) fn router() -> OpenApiRouter<State> {
 #[derive(Deserialize, utoipa::ToSchema)]
 #[serde(deny_unknown_fields)]
 struct ModelTestForm {
-    /// Model to test; by default, the one that agents use if they do not set a model.
+    /// Model to test. By default, the model that agents use if they do not set one.
     model: Option<String>,
 }
 

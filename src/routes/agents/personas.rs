@@ -42,7 +42,7 @@ pub(super) fn router() -> OpenApiRouter<State> {
         .routes(routes!(compress_persona))
 }
 
-/// The caller in the workspace of a persona.
+/// Returns the caller as a member of the persona's workspace.
 async fn member_of(
     c: &mut Conn,
     caller: Caller,
@@ -53,7 +53,7 @@ async fn member_of(
     Ok(WorkspaceCaller { caller, workspace })
 }
 
-/// A persona of another workspace is reported as absent.
+/// Reports a persona of another workspace as absent.
 fn hide(error: AgentError) -> AgentError {
     match error {
         AgentError::Auth(AuthError::WorkspaceNotFound) => AgentError::PersonaNotFound,
@@ -83,7 +83,7 @@ struct PersonasQuery {
     after: Option<PersonaId>,
     /// Only personas created before the one with this ID.
     before: Option<PersonaId>,
-    /// Exact name.
+    /// Only the persona with exactly this name.
     name: Option<String>,
     /// Only personas with this status.
     #[param(inline)]
@@ -170,7 +170,7 @@ async fn get_persona(
 
 /// Replace a persona except for its status; omitted fields become blank
 ///
-/// Changing a text sets an approved persona to `refined`; agents keep the approved text until the next approval.
+/// Changing a text sets the status of an approved persona to `refined`; agents keep the approved text until the next approval.
 #[utoipa::path(put, path = "/v1/personas/{id}", tag = "agents",
     security(("session" = ["member"]), ("key" = ["agents:write"])),
     params(("id" = PersonaId, Path), ("If-Match" = inline(Option<IfMatch>), Header)),
@@ -244,6 +244,14 @@ async fn delete_persona(
     IfMatch(expected): IfMatch,
 ) -> Result<Json<DeletedPersona>, ApiError> {
     let member = member_of(&mut state.db.read().await?, caller, id).await?;
+    while member
+        .clone()
+        .write(&state.db, async move |c, actor| {
+            personas::delete_old_versions(c, actor, id, expected).await
+        })
+        .await
+        .map_err(hide)?
+    {}
     member
         .write(&state.db, async move |c, actor| {
             personas::delete_persona(c, actor, id, expected).await
@@ -364,7 +372,7 @@ struct CompressedPersona {
     model: String,
 }
 
-/// Draft the text of a persona from its steps; stores nothing
+/// Draft the text of a persona from its steps; nothing is stored
 #[utoipa::path(post, path = "/v1/personas/{id}/compress", tag = "agents",
     security(("session" = ["member"]), ("key" = ["agents:write"])),
     params(("id" = PersonaId, Path)), responses((status = 200, body = CompressedPersona)))]

@@ -114,7 +114,7 @@ async fn create_sandbox_policy(
     Ok((StatusCode::CREATED, Json(made)))
 }
 
-/// The caller in the workspace of a sandbox policy.
+/// Returns the caller as a member of the sandbox policy's workspace.
 async fn member_of(
     c: &mut Conn,
     caller: Caller,
@@ -129,7 +129,7 @@ async fn member_of(
     Ok(WorkspaceCaller { caller, workspace })
 }
 
-/// A policy of another workspace is reported as absent.
+/// Reports a policy of another workspace as absent.
 fn hide(error: AgentError) -> AgentError {
     match error {
         AgentError::Auth(AuthError::WorkspaceNotFound) => AgentError::SandboxPolicyNotFound,

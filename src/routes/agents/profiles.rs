@@ -64,7 +64,7 @@ struct AgentsQuery {
     /// Only agents with this status.
     #[param(inline)]
     status: Option<AgentStatus>,
-    /// Exact name.
+    /// Only the agent with exactly this name.
     name: Option<String>,
     #[param(ignore)]
     #[serde(flatten)]
@@ -151,7 +151,7 @@ async fn create_agent(
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 struct AgentQuery {
-    /// `true` merges in the bases and returns the profile with which the agent runs.
+    /// `true` merges in the bases and returns the profile that the agent runs with.
     #[serde(default)]
     resolve: bool,
 }
@@ -163,7 +163,7 @@ struct ResolvedAgent {
     agent: Agent,
     /// The agents whose profiles were merged, from the most distant base to the agent itself.
     resolved_from: Vec<Base>,
-    /// Limits that apply to code run by the agent; null without a policy.
+    /// Limits that apply to code run by the agent; null if the agent has no sandbox policy.
     sandbox: Option<SandboxLimits>,
 }
 
@@ -226,7 +226,7 @@ async fn put_agent(
 
 /// Change an agent; each change creates a version
 ///
-/// Changing the status or the default agent requires the admin role; keys need `agents:admin`.
+/// Changing the status of an agent, or the workspace's default agent, requires the admin role; keys need `agents:admin`.
 #[utoipa::path(patch, path = "/v1/agents/{id}", tag = "agents",
     security(("session" = ["member"]), ("key" = ["agents:write"])),
     params(("id" = inline(AgentRef), Path), ("If-Match" = inline(Option<IfMatch>), Header)),
@@ -270,6 +270,18 @@ async fn delete_agent(
     IfMatch(expected): IfMatch,
 ) -> Result<Json<Archived>, ApiError> {
     let hub = state.hub.clone();
+    let mut expected = expected;
+    while query.permanent
+        && named
+            .clone()
+            .write(&state.db, async move |c, actor, reference| {
+                profiles::delete_history(c, actor, reference, expected).await
+            })
+            .await?
+    {
+        // The first step has already checked the version and created a new one.
+        expected = None;
+    }
     let archived = named
         .write(&state.db, async move |c, actor, reference| {
             if !query.permanent {
@@ -380,7 +392,7 @@ async fn import_agent(
     Ok(tagged(StatusCode::CREATED, version, &imported))
 }
 
-/// Preview the system prompt of a draft; stores nothing
+/// Preview the system prompt of a draft; nothing is stored
 #[utoipa::path(post, path = "/v1/agents/preview", tag = "agents",
     security(("session" = ["viewer"]), ("key" = ["agents:read"])),
     request_body(content = PreviewForm,

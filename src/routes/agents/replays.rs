@@ -52,7 +52,7 @@ struct ReplayForm {
 
 impl ReplayForm {
     /// # Errors
-    /// 422 if neither or both of `draft` and `version` are set, or for a `count` out of range.
+    /// 422 if neither or both of `draft` and `version` are set, or if `count` is out of range.
     fn into_new(self) -> Result<NewReplay, ApiError> {
         let invalid = |text: &str, param: &str| {
             ApiError::unprocessable(ErrorCode::InvalidValue, text.to_owned()).param(param)
@@ -122,9 +122,9 @@ async fn estimate(
     })
 }
 
-/// Write the newest replies of an agent again with a draft, for the caller only
+/// Rewrite the most recent replies of an agent with a draft, for the caller only
 ///
-/// Covers the newest completed replies in conversations that the caller can read. Nothing is posted, no tools run, and the
+/// Covers the most recent completed replies in conversations that the caller can read. Nothing is posted, no tools run, and the
 /// caller's budgets apply. Each person can run one replay per agent at a time.
 #[utoipa::path(post, path = "/v1/agents/{id}/replays", tag = "agents",
     security(("session" = ["member"]), ("key" = ["agents:write"])),
@@ -165,7 +165,8 @@ async fn start_replay(
 
 /// Get the cases of a replay, which are kept for 7 days
 ///
-/// Only for its requester. Replies in conversations that the caller can no longer read are skipped.
+/// Only the person who started the replay can get it. Replies in conversations that the caller can no longer read are listed as
+/// skipped.
 #[utoipa::path(get, path = "/v1/tasks/{id}/replay", tag = "tasks",
     security(("session" = ["viewer"]), ("key" = ["chat:read"])),
     params(("id" = TaskId, Path)), responses((status = 200, body = Replay)))]

@@ -30,7 +30,7 @@ use crate::{
     server::State,
 };
 
-/// Methods that change nothing.
+/// Methods that do not change anything.
 const READ_METHODS: [&str; 5] = [
     "agents.list",
     "agents.get",
@@ -48,7 +48,7 @@ pub(super) fn router() -> OpenApiRouter<State> {
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct AgentsAfter {
-    /// `after` from the previous page.
+    /// `after` value from the previous page.
     after: Option<AgentId>,
 }
 
@@ -242,7 +242,7 @@ impl Rpc {
         Ok(found.ok_or(AgentError::NotFound)?.to_string())
     }
 
-    /// The agent bound to a thread, or the default agent if there is no thread or no binding.
+    /// Returns the agent bound to a thread, or the default agent if there is no thread or no binding.
     async fn of_thread(&self, thread: Option<ThreadId>) -> Result<String, ApiError> {
         let Some(thread) = thread else {
             return Ok("main".to_owned());

@@ -53,7 +53,7 @@ struct RunForm {
     /// Channel in which the first message of the run starts a thread.
     #[serde(default)]
     channel_id: Option<ChannelId>,
-    /// A repeated ID returns the first run.
+    /// ID chosen by the client. A request that repeats an ID returns the first run.
     #[serde(default)]
     client_id: Option<String>,
 }
@@ -184,7 +184,7 @@ async fn get_run(
 }
 
 /// # Errors
-/// `RunNotFound`, or any error of `Actor::require`.
+/// `RunNotFound`, or any error from `Actor::require`.
 async fn visible(
     c: &mut Conn,
     caller: &Caller,
@@ -221,7 +221,7 @@ async fn seen_by(
 
 /// Cancel a run and its tasks; a run that has ended is returned unchanged
 ///
-/// Allowed for its requester, the workflow's owner, and admins, whose keys need `agents:admin`.
+/// Only the run's requester, the workflow's owner, and admins can cancel a run. Keys of admins need `agents:admin`.
 #[utoipa::path(post, path = "/v1/runs/{id}/cancel", tag = "workflows",
     security(("session" = ["member"]), ("key" = ["chat:write"])),
     params(("id" = RunId, Path)), responses((status = 200, body = WorkflowRun)))]
@@ -241,8 +241,8 @@ async fn cancel_run(
 
 /// Resume a failed run at the step that failed; completed steps keep their outputs
 ///
-/// Allowed for its requester, the workflow's owner, and admins, whose keys need `agents:admin`. The run continues with the
-/// requester's rights.
+/// Only the run's requester, the workflow's owner, and admins can resume a run. Keys of admins need `agents:admin`. The run continues
+/// with the requester's permissions.
 #[utoipa::path(post, path = "/v1/runs/{id}/resume", tag = "workflows",
     security(("session" = ["member"]), ("key" = ["agents:use", "chat:write"])),
     params(("id" = RunId, Path)), responses((status = 200, body = WorkflowRun)))]
@@ -260,7 +260,7 @@ async fn resume_run(
     Ok(Json(visible(&mut c, &caller, id, Scope::ChatWrite).await?))
 }
 
-/// Workspace whose writer runs commands for a run.
+/// Returns the workspace whose writer runs commands for a run.
 async fn key_of(c: &mut Conn, id: RunId) -> Result<uuid::Uuid, WorkflowError> {
     let workspace = run::workspace_of_run(c, id).await?;
     Ok(workspace.ok_or(WorkflowError::RunNotFound)?.0)

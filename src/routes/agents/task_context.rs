@@ -44,7 +44,7 @@ use crate::{
     tools::{approvals, briefs},
 };
 
-/// Maximum number of characters of a message quoted in "What it saw".
+/// Maximum number of characters quoted from a message in "What it saw".
 const EXCERPT_CHARS: usize = 140;
 
 pub(super) fn router() -> OpenApiRouter<State> {
@@ -89,7 +89,7 @@ struct MessageSeen {
     role: model::Role,
     /// Estimated number of tokens.
     tokens: u64,
-    /// Beginning of the message, as sent.
+    /// Beginning of the message, as it appears in the prompt.
     excerpt: String,
     /// True if the message has since been deleted; its text is no longer stored.
     deleted: bool,
@@ -103,7 +103,7 @@ text_enum! {
         Summary = "summary",
         Messages = "messages",
         Trigger = "trigger",
-        /// Definitions of tools, calls, and their results.
+        /// Tool definitions, calls, and their results.
         Tools = "tools",
         /// Room for the reply.
         Reserve = "reserve",
@@ -128,7 +128,7 @@ impl SegmentName {
 struct Segment {
     name: SegmentName,
     tokens: u64,
-    /// Blocks in the order of the prompt.
+    /// Blocks in the order in which they appear in the prompt.
     parts: Vec<SegmentPart>,
 }
 
@@ -144,7 +144,7 @@ struct SegmentPart {
 #[derive(Serialize, utoipa::ToSchema)]
 struct Budget {
     context_window: u64,
-    /// Reserved for the reply.
+    /// Number of tokens reserved for the reply.
     reserve: u64,
     used: u64,
     segments: Vec<Segment>,
@@ -158,13 +158,13 @@ struct TaskContext {
     #[serde(flatten)]
     context: ContextSeen,
     attempts: Vec<AttemptRecord>,
-    /// True if the provider did not report the usage of all calls. The token counts of parts and messages are always estimates.
+    /// True if the provider did not report the usage of every call. The token counts of parts and messages are always estimates.
     estimated: bool,
-    /// True if texts were deleted because they were not used for `OPENVIBE_CONTEXT_RETENTION`.
+    /// True if texts were deleted because no task had used them within `OPENVIBE_CONTEXT_RETENTION`.
     expired: bool,
 }
 
-/// The context that an agent would receive if the caller posted now, without that message.
+/// The context that an agent would receive if the caller posted a message now. The message itself is not included.
 #[derive(Serialize, utoipa::ToSchema)]
 struct NextContext {
     /// Always true.
@@ -182,10 +182,10 @@ struct NextContext {
 /// Estimated usage of the reply.
 #[derive(Serialize, utoipa::ToSchema)]
 struct Estimate {
-    /// Estimated size of the prompt, without the message itself.
+    /// Estimated size of the prompt in tokens, not counting the message that you have not posted yet.
     input_tokens: u64,
-    /// Amount in US dollars that the call reserves in budgets: 1.5 times the prompt plus the output limit. Null if the price is
-    /// unknown or the policy hides costs from the caller.
+    /// Amount in US dollars that the call reserves in budgets: 1.5 times the size of the prompt, plus the output limit. Null if the
+    /// price is unknown or the policy hides costs from the caller.
     cost_usd_max: Option<f64>,
 }
 
@@ -198,27 +198,27 @@ struct ContextSeen {
     /// The reply style; null if none is used.
     preset: Option<UsedPreset>,
     system: SystemSeen,
-    /// The conversation as sent.
+    /// The conversation as the model receives it.
     turns: Vec<TurnSeen>,
     /// The included messages in order; the trigger message is last.
     messages: Vec<MessageSeen>,
     left_out: Vec<LeftOut>,
     memories: MemoriesSeen,
-    /// Origin of `budget.context_window`: the model table, `OPENVIBE_CONTEXT_WINDOW`, the provider's description, or an
-    /// error of the provider; `assumed` if nothing is known. Null in records of earlier versions.
+    /// Origin of `budget.context_window`: the model table, `OPENVIBE_CONTEXT_WINDOW`, the provider's description, or an error from
+    /// the provider; `assumed` if nothing is known. Null in records written by earlier versions.
     #[schema(inline)]
     window_source: Option<model::WindowSource>,
     budget: Budget,
 }
 
-/// Entries of memory that a reply used, without personal ones of other people.
+/// Memory entries and old messages that a reply used. Personal entries of other people are only counted.
 #[derive(Serialize, utoipa::ToSchema)]
 struct MemoriesSeen {
-    /// Number of entries that matched the question, by scope; personal ones are shown to the requester only.
+    /// Number of entries that matched the question, by scope. Counts of personal entries are shown only to the requester.
     #[schema(value_type = std::collections::HashMap<String, i64>)]
     considered: BTreeMap<MemoryScope, i64>,
     used: Vec<MemorySeen>,
-    /// Old messages of the conversation from which passages were sent.
+    /// Old messages of the conversation from which the prompt contains passages.
     messages: Vec<OldMessageSeen>,
     /// Counts of other people's personal entries, whose texts are hidden.
     hidden: Vec<HiddenMemories>,
@@ -237,9 +237,9 @@ struct MemorySeen {
     scope: MemoryScope,
     /// Reason for including the entry, such as `3 matching words`.
     reason: String,
-    /// Age of the entry when it was sent.
+    /// Age of the entry in days when the prompt was built.
     age_days: i64,
-    /// Text as sent; null if the entry has since been forgotten.
+    /// Text as it appears in the prompt; null if the entry has since been forgotten.
     text: Option<String>,
 }
 
@@ -248,9 +248,9 @@ struct OldMessageSeen {
     message_id: MessageId,
     /// Reason for including the message, such as `3 matching words` or `after a matching message`.
     reason: String,
-    /// Age of the message when it was sent.
+    /// Age of the message in days when the prompt was built.
     age_days: i64,
-    /// Text as sent; null if the message has since been deleted.
+    /// Text as it appears in the prompt; null if the message has since been deleted.
     text: Option<String>,
 }
 
@@ -292,7 +292,7 @@ fn old_message_seen(message: &OldMessageFacts, part: &SentPart) -> OldMessageSee
     }
 }
 
-/// Replaces the texts of personal memories of other people with one line for each person, and hides another person's USER.md and
+/// Replaces the texts of other people's personal memories with one line for each person, and hides other people's USER.md and
 /// adaptation. Tool calls and their results are shown only for `readable` actions.
 fn hide_personal(
     parts: &mut [SentPart],
@@ -317,7 +317,7 @@ fn hide_personal(
         };
         part.text = SentText::Kept(format!("({name}'s {what} is hidden)"));
         if part.block != Block::About {
-            // The sentences are fixed, so their length reveals which ones were sent.
+            // Adaptation sentences are fixed, so the token count would reveal which of them the prompt contains.
             part.tokens = 0;
         }
     }
@@ -353,7 +353,7 @@ fn hide_personal(
     people
 }
 
-/// Removes the brief from another agent, and the texts of rounds, which are not posted.
+/// Removes the brief from another agent. For a delegated task, also removes the texts of its rounds, which are not posted.
 fn hide_brief(sent: &mut Sent, kind: TaskKind) {
     for part in &mut sent.parts {
         let note = match part.block {
@@ -390,7 +390,7 @@ fn seen(part: &SentPart) -> Option<MessageSeen> {
     })
 }
 
-/// Segments of a prompt in order, without empty ones.
+/// Returns the segments of a prompt in order, without empty ones.
 fn segments_of(parts: &[SentPart]) -> Vec<Segment> {
     let mut segments = BTreeMap::<SegmentName, Segment>::new();
     for part in parts.iter().filter(|part| part.tokens > 0) {
@@ -413,7 +413,7 @@ fn segments_of(parts: &[SentPart]) -> Vec<Segment> {
     segments.into_values().collect()
 }
 
-/// System text of a prompt, with its sources.
+/// Returns the system text of a prompt, with its sources.
 fn system_of(parts: &[SentPart]) -> System {
     let parts = parts.iter().filter_map(|part| match part.block {
         Block::System(name) => Some(SystemPart {
@@ -428,7 +428,7 @@ fn system_of(parts: &[SentPart]) -> System {
     }
 }
 
-/// Memories and old messages of a prompt.
+/// Returns the memories and old messages of a prompt.
 fn memories_of(sent: &Sent, caller: UserId, hidden: Vec<HiddenMemories>) -> MemoriesSeen {
     let used = sent.memories.iter().filter_map(|memory| {
         let mut parts = sent.parts.iter();
@@ -526,7 +526,7 @@ async fn get_task_context(
 }
 
 /// # Errors
-/// `context_not_found` before the first call of the model, or an error from `visible_task`.
+/// `context_not_found` before the first model call, or an error from `visible_task`.
 async fn read_context(c: &mut Conn, caller: &Caller, id: TaskId) -> Result<TaskContext, ApiError> {
     let task = visible_task(c, caller, id).await?;
     let actor = caller.enter(c, task.workspace_id).await?;
@@ -584,7 +584,7 @@ async fn version_of(
     version.ok_or(AgentError::NotFound)
 }
 
-/// Estimated size and price of the call.
+/// Estimates the size and price of the call.
 fn estimate(
     provider: &dyn Provider,
     agent: &Resolved,
@@ -671,7 +671,7 @@ async fn next_context(
 
 /// Get the context that an agent would receive if you posted in a thread now
 ///
-/// No model is called, and nothing is stored. 404 for an agent that the caller cannot see.
+/// No model is called, and nothing is stored. Returns 404 for an agent that the caller cannot see.
 #[utoipa::path(get, path = "/v1/threads/{id}/context", tag = "threads",
     security(("session" = ["viewer"]), ("key" = ["chat:read"])),
     params(("id" = ThreadId, Path), NextContextQuery), responses((status = 200, body = NextContext)))]
@@ -686,7 +686,7 @@ async fn get_thread_context(
 
 /// Get the context that an agent would receive if you posted in a fork now
 ///
-/// No model is called, and nothing is stored. 404 for an agent that the caller cannot see.
+/// No model is called, and nothing is stored. Returns 404 for an agent that the caller cannot see.
 #[utoipa::path(get, path = "/v1/forks/{id}/context", tag = "forks",
     security(("session" = ["viewer"]), ("key" = ["chat:read"])),
     params(("id" = ForkId, Path), NextContextQuery), responses((status = 200, body = NextContext)))]

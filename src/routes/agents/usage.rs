@@ -44,9 +44,9 @@ struct UsageQuery {
     user_id: Option<String>,
     /// Only this task and the tasks that it started. Available to everyone in the conversation; covers all months by default.
     task_id: Option<TaskId>,
-    /// Only the tasks of this thread and of its forks. Available to everyone who can read it; covers all months by default.
+    /// Only the tasks of this thread and of its forks. Available to everyone who can read the thread; covers all months by default.
     thread_id: Option<ThreadId>,
-    /// Only the tasks of this fork. Available to everyone who can read it; covers all months by default.
+    /// Only the tasks of this fork. Available to everyone who can read the fork; covers all months by default.
     fork_id: Option<ForkId>,
 }
 
@@ -160,10 +160,10 @@ fn without_costs(rows: Vec<(Key, Sums)>) -> Vec<(Key, Sums)> {
     rows.map(|(key, sums)| (key, sums.without_cost())).collect()
 }
 
-/// Finds the tasks that a query names; `None` if it names none.
+/// Finds the tasks that a query names. Returns `None` if the query does not name any.
 ///
 /// # Errors
-/// 404 for a task or conversation that the caller cannot see, 400 for more than one.
+/// 404 for a task or conversation that the caller cannot see; 400 if the query names more than one.
 async fn find_tasks(
     c: &mut Conn,
     member: &WorkspaceCaller,

@@ -37,7 +37,7 @@ pub(super) fn router() -> OpenApiRouter<State> {
         .routes(routes!(list_recipes))
 }
 
-/// The caller in the workspace of a workflow.
+/// Returns the caller as a member of the workflow's workspace.
 pub(super) async fn member_of(
     c: &mut Conn,
     caller: Caller,
@@ -48,7 +48,7 @@ pub(super) async fn member_of(
     Ok(WorkspaceCaller { caller, workspace })
 }
 
-/// A workflow of another workspace is reported as absent.
+/// Reports a workflow of another workspace as absent.
 pub(super) fn hide(error: WorkflowError) -> WorkflowError {
     match error {
         WorkflowError::Auth(AuthError::WorkspaceNotFound) => WorkflowError::NotFound,
@@ -80,7 +80,7 @@ struct WorkflowsQuery {
     after: Option<WorkflowId>,
     /// Only workflows created before the one with this ID.
     before: Option<WorkflowId>,
-    /// Exact name.
+    /// Only the workflow with exactly this name.
     name: Option<String>,
     /// Only workflows with this status.
     #[param(inline)]
@@ -214,7 +214,7 @@ async fn patch_workflow(
     Ok(tagged(StatusCode::OK, changed.version, &changed))
 }
 
-/// Archive a workflow, so that it starts no more runs
+/// Archive a workflow, so that it can no longer be started
 ///
 /// Archiving another person's workflow requires the admin role; keys need `agents:admin`. `PATCH` with the status `active` restores
 /// it.

@@ -43,7 +43,7 @@ struct PartSize {
 /// The workspace context as agents with the default model receive it.
 #[derive(Serialize, utoipa::ToSchema)]
 struct SentWorkspaceContext {
-    /// Empty if the policy turns it off.
+    /// The text that agents receive; empty if the policy turns the workspace context off.
     text: String,
     /// Estimated number of tokens.
     tokens: u64,
