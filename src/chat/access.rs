@@ -164,7 +164,7 @@ pub async fn thread<'a>(
 /// Version of the database when a page was read.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PageVersion {
-    /// The newest event of the workspace.
+    /// Number of the newest event of the workspace.
     pub seq: i64,
     /// The epoch of the database; after a failover or a restore, the same `seq` can refer to another event.
     pub epoch: String,
@@ -177,7 +177,7 @@ pub struct PageVersion {
 pub struct PageAccess<'a> {
     pub thread_access: ThreadAccess<'a>,
     pub version: PageVersion,
-    /// True if nothing that the page shows has changed since the known version.
+    /// True if nothing that the page shows has changed since the version that the caller already has.
     pub is_current: bool,
 }
 
@@ -191,9 +191,10 @@ struct PageRow {
     is_quiet: bool,
 }
 
-/// Like `thread`, and checks whether the thread's newest page is still current at the version at which it was read. Everything on
-/// a page changes only with an event of its channel or of the whole workspace, except for people's names, which `names` covers,
-/// and the text of a streaming reply. A page far behind the log counts as outdated, which limits the number of events to read.
+/// Like `thread`, and also checks whether the thread's newest page, as it was read at the version `known`, is still current.
+/// Everything on a page changes only with an event of its channel or of the whole workspace, except for people's names, which `names`
+/// covers, and the text of a streaming reply. A page far behind the log counts as outdated, which limits the number of events to
+/// read.
 ///
 /// # Errors
 /// `ThreadNotFound`.
@@ -266,7 +267,7 @@ pub async fn fork<'a>(
 /// Checks access to a conversation.
 ///
 /// # Errors
-/// `ThreadNotFound`, `ForkNotFound`.
+/// `ThreadNotFound` or `ForkNotFound`.
 pub async fn find_conversation<'a>(
     c: &mut Conn,
     caller: &'a Caller,
@@ -403,8 +404,8 @@ pub async fn requester_can_read(c: &mut Conn, task: &Task) -> Result<bool, DbErr
     Ok(role.is_some_and(|(role,)| role.scopes().has(Scope::ChatRead)))
 }
 
-/// Checks whether the requester of a run, and the API key that started it, are currently allowed to act, in the run's channel if it
-/// has one. `task` is the run's root or a task of one of its steps.
+/// Checks whether the requester of a run, and the API key that started it, are currently allowed to act. If the run has a channel,
+/// they must be allowed to act there. `task` is the run's root or a task of one of its steps.
 pub async fn requester_can_run(c: &mut Conn, task: &Task) -> Result<bool, DbError> {
     let row: Option<(Role, Option<ApiKeyId>)> = c
         .q(concat!(
@@ -521,14 +522,14 @@ impl ChannelAccess<'_> {
     }
 
     /// # Errors
-    /// Any error of `Actor::require`.
+    /// Any error from `Actor::require`.
     pub fn reading(self) -> Result<Self, ChatError> {
         self.actor.require(Scope::ChatRead)?;
         Ok(self)
     }
 
     /// # Errors
-    /// `ChannelArchived`, or any error of `Actor::require`.
+    /// `ChannelArchived`, or any error from `Actor::require`.
     pub fn writing(self) -> Result<Self, ChatError> {
         self.actor.require(Scope::ChatWrite)?;
         if self.archived {
@@ -555,14 +556,14 @@ impl ThreadAccess<'_> {
     }
 
     /// # Errors
-    /// Any error of `Actor::require`.
+    /// Any error from `Actor::require`.
     pub fn reading(self) -> Result<Self, ChatError> {
         self.channel_access.actor.require(Scope::ChatRead)?;
         Ok(self)
     }
 
     /// # Errors
-    /// `ThreadArchived`, `ChannelArchived`, `ForkClosed`, or any error of `Actor::require`.
+    /// `ThreadArchived`, `ChannelArchived`, `ForkClosed`, or any error from `Actor::require`.
     pub fn writing(self) -> Result<Self, ChatError> {
         let access = self.writing_closed()?;
         if access.fork.is_some_and(|fork| !fork.is_active) {
@@ -574,7 +575,7 @@ impl ThreadAccess<'_> {
     /// Like `writing`, but also allowed in a resolved or abandoned fork.
     ///
     /// # Errors
-    /// `ThreadArchived`, `ChannelArchived`, or any error of `Actor::require`.
+    /// `ThreadArchived`, `ChannelArchived`, or any error from `Actor::require`.
     pub fn writing_closed(self) -> Result<Self, ChatError> {
         let channel_access = self.channel_access.writing()?;
         if self.archived {

@@ -27,7 +27,7 @@ pub(super) async fn thread_updated(
     .await
 }
 
-/// Like `thread_updated`, but for a change by someone who is not necessarily in the channel.
+/// Like `thread_updated`, but for a change by someone who is not necessarily a member of the channel.
 pub(super) async fn thread_updated_as(
     c: &mut Conn,
     workspace: WorkspaceId,

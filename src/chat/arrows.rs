@@ -15,16 +15,16 @@ pub(super) struct Arrow {
     bytes: Range<usize>,
     /// Offset just after the arrow, in UTF-16 code units.
     end_utf16: usize,
-    /// Offset of the `@` after it, in UTF-16 code units.
+    /// Offset of the `@` after the arrow, in UTF-16 code units.
     mention_utf16: usize,
 }
 
-/// A part of a message for one agent.
+/// Part of a message that is addressed to one agent.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Link {
     /// Index of the mention of the link's agent.
     pub mention: usize,
-    /// Its text without that mention.
+    /// Text of the link without that mention.
     pub text: String,
 }
 

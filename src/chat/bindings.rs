@@ -33,7 +33,7 @@ const HANDOFF_REPLACED_WITHIN: Duration = Duration::from_secs(10);
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum BoundState {
     Active,
-    /// Turned off: it keeps its conversations, and the default agent replies in the meantime.
+    /// The agent is turned off. It keeps its conversations, and the default agent replies in the meantime.
     Off,
     /// Archived or deleted.
     Gone,
@@ -220,7 +220,7 @@ pub async fn move_from(c: &mut Conn, workspace: WorkspaceId, gone: AgentId) -> R
     Ok(())
 }
 
-/// Leaves a conversation without a bound agent.
+/// Removes the bound agent from a conversation.
 async fn unbind(c: &mut Conn, conversation: Conversation) -> Result<(), DbError> {
     c.q("update bindings set is_bound = FALSE where conversation_id = $1 and is_bound")
         .bind(conversation.id())
@@ -268,7 +268,7 @@ pub struct BindingPatch {
 /// thread or fork.
 ///
 /// # Errors
-/// `NoSuchAgent`, `Invalid` for `auto_reply` without an agent, or any error of `Actor::require`.
+/// `NoSuchAgent`, `Invalid` for `auto_reply` without an agent, or any error from `Actor::require`.
 pub async fn change(
     c: &mut Conn,
     access: &ThreadAccess<'_>,
@@ -378,7 +378,7 @@ async fn handoff(
     Ok(())
 }
 
-/// A handoff whose notice is replaced by the next one.
+/// A handoff whose notice the next handoff replaces.
 struct RecentHandoff {
     from: AgentId,
     notice: Message,

@@ -8,7 +8,7 @@ use crate::{
 
 /// Maximum message size in UTF-8 bytes.
 pub(super) const MESSAGE_BYTES_MAX: usize = 32 * 1024;
-/// Maximum number of links of a chain.
+/// Maximum number of links in a chain.
 pub(super) const CHAIN_LINKS_MAX: usize = 5;
 
 #[derive(Debug, thiserror::Error)]

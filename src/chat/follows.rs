@@ -18,7 +18,7 @@ use crate::{
     text_enum::text_enum,
 };
 
-/// Maximum followers of one thread; bounds the cost of notifying them.
+/// Maximum number of followers of one thread, which bounds the cost of notifying them.
 const FOLLOWERS_MAX: i64 = 500;
 /// Maximum number of muted threads in a snapshot.
 const MUTED_MAX: i64 = 1000;
@@ -70,7 +70,7 @@ fn follow(level: FollowLevel, cause: FollowCause) -> Follow {
     }
 }
 
-/// One person's follow levels in those threads of a channel whose `last_seq` is between `low` and `high`. Threads with the default
+/// One person's follow levels in the threads of a channel that have a `last_seq` between `low` and `high`. Threads with the default
 /// level are omitted.
 pub(super) async fn of_threads(
     c: &mut Conn,
@@ -110,7 +110,7 @@ pub(super) async fn list_muted(c: &mut Conn, actor: &Actor<'_>) -> Result<Vec<Th
 /// Sets the caller's follow level in a thread.
 ///
 /// # Errors
-/// `ThreadNotFound`, `NotJoined`, `TooManyFollowers`, or any error of `Actor::require`.
+/// `ThreadNotFound`, `NotJoined`, `TooManyFollowers`, or any error from `Actor::require`.
 pub async fn set(
     c: &mut Conn,
     caller: &Caller,

@@ -71,7 +71,7 @@ pub struct Fork {
     #[sqlx(skip)]
     pub presets: Vec<ConversationPreset>,
     pub status: ForkStatus,
-    /// True if a message was posted, edited, or deleted since the newest draft or resolution.
+    /// True if a message has been posted, edited, or deleted since the newest draft or resolution.
     pub stale: bool,
     /// Number of messages in the fork, including notices and tombstones.
     pub message_count: i64,
@@ -126,7 +126,7 @@ async fn add_presets(c: &mut Conn, forks: &mut [Fork]) -> Result<(), DbError> {
     Ok(())
 }
 
-/// Forks of a thread, oldest first. With `before`, returns the last forks before that one.
+/// Forks of a thread, oldest first. With `before`, returns the forks that directly precede that one.
 pub async fn list(
     c: &mut Conn,
     thread: ThreadId,
@@ -195,8 +195,7 @@ pub async fn announce(
 ) -> Result<Fork, ChatError> {
     let fork = get_fork(c, id).await?;
     let seq = log::reserve(c, fork.workspace_id, 1).await?;
-    // Indexed by the forked message, so that a title derived from a deleted text can be removed
-    // from these frames.
+    // Indexed by the forked message, so that a title derived from a deleted text can be removed from this event.
     let event = NewEvent::new(seq, kind, audience, &ForkEvent { fork: &fork })?
         .in_conversation(fork.thread_id, Some(id))
         .about(Some(fork.message_id));
@@ -247,10 +246,10 @@ fn title_of(text: &str) -> String {
     cut[..whole.unwrap_or(cut.len())].trim_end().to_owned()
 }
 
-/// Updates a fork after a message was posted in it: its draft or resolution becomes stale, and a fork without its own title is named
-/// after the first message of a person. Appends `fork.updated` if anything changed.
+/// Updates a fork after a message has been posted in it. Its draft or resolution becomes stale, and a fork without its own title is
+/// named after the first message from a person. Appends `fork.updated` if anything changed.
 ///
-/// Must be called after all other events of the transaction were appended, because sequence numbers follow the order of events.
+/// Must be called after all other events of the transaction have been appended, because sequence numbers follow the order of events.
 pub async fn on_message_posted(
     c: &mut Conn,
     message: &Message,

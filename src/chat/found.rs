@@ -36,7 +36,8 @@ pub async fn found_workspace(
         }
         auth::check_room_for_workspace(c, creator, max).await?;
         auth::create_workspace(c, id, &name, slug.as_deref(), &named).await?;
-        // Agents get their handles before people, whose handles are derived from their names.
+        // Agents get their handles before people do, because a person's handle is derived from the name, with a number if it is
+        // taken.
         seeds::seed(c, id).await?;
         auth::add_creator(c, id, creator, &caller.name).await?;
         for (channel, topic) in [

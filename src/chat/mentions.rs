@@ -1,8 +1,7 @@
 //! Mentions: finds `@handle` in a text and removes mentions from it.
 //!
-//! Pure: this module does not know which handles exist, so a mention that ends in `-` has several
-//! candidates. The rules of `CommonMark` apply to code, quotes, links, and escapes; for example, a
-//! line directly below a quote continues the quote.
+//! This module is pure: it does not know which handles exist, so a mention that ends in `-` has several candidates. The rules of
+//! `CommonMark` apply to code, quotes, links, and escapes; for example, a line directly below a quote continues the quote.
 
 use std::ops::Range;
 
@@ -30,7 +29,7 @@ pub struct RawMention {
 }
 
 impl RawMention {
-    /// Returns the span of the `@` and the handle, where `candidate` is the one that is an existing handle.
+    /// Returns the span of the `@` and the handle. `candidate` is the candidate that is an existing handle.
     pub fn span_of(&self, candidate: &str) -> Span {
         Span {
             start: self.start_utf16,
@@ -90,7 +89,7 @@ fn is_readable(seen: Seen) -> bool {
     matches!(seen, Seen::Text | Seen::Linked)
 }
 
-/// Returns how a reader sees each byte.
+/// Returns the visibility of each byte to a reader.
 pub(super) fn seen_by_reader(content: &str) -> Vec<Seen> {
     let mut seen = vec![Seen::Mark; content.len()];
     let mut quotes = 0_usize;
@@ -134,7 +133,7 @@ pub(super) fn seen_by_reader(content: &str) -> Vec<Seen> {
     seen
 }
 
-/// URLs in visible text: with a scheme, with `www.`, or a host name with a path. They end at white
+/// URLs in visible text. They begin with a scheme, with `www.`, or with a host name that is followed by a path. They end at white
 /// space, at characters that are not allowed in URLs, and at the edges of code and links.
 fn urls(content: &str, seen: &[Seen]) -> Vec<Range<usize>> {
     let mut urls = Vec::new();
@@ -159,7 +158,7 @@ fn ends_url(c: char) -> bool {
         || matches!(c, '<' | '>' | '"' | '`' | '*' | '|' | '\u{3000}'..='\u{303f}' | '\u{ff00}'..='\u{ffef}')
 }
 
-/// Offset of a URL in a run without white space.
+/// Offset of the URL in `run`, which contains no white space; `None` if there is no URL.
 fn url_start(run: &str) -> Option<usize> {
     let bytes = run.as_bytes();
     let scheme = run.match_indices("://").find_map(|(at, _)| {

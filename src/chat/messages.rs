@@ -55,7 +55,7 @@ pub(super) async fn announce_update(
 /// Edits the caller's own message. An edit never triggers an agent.
 ///
 /// # Errors
-/// `MessageNotFound`, `NotYours`, `NotEditable`, `MessageDeleted`, or any error of `writing`.
+/// `MessageNotFound`, `NotYours`, `NotEditable`, `MessageDeleted`, or any error from `writing`.
 pub async fn edit(
     c: &mut Conn,
     caller: &Caller,
@@ -135,7 +135,7 @@ pub enum React {
 /// Adds or removes the caller's reaction; idempotent.
 ///
 /// # Errors
-/// `MessageNotFound`, `MessageDeleted`, `Invalid` for too many emoji, or any error of `writing`.
+/// `MessageNotFound`, `MessageDeleted`, `Invalid` for too many emoji, or any error from `writing`.
 pub async fn react(
     c: &mut Conn,
     caller: &Caller,
@@ -344,8 +344,8 @@ pub async fn rewrite_notice(
     rewrite(c, &notice, content, audience).await
 }
 
-/// Replaces the text of a message, also in the event log and in context records, so that the old text can no
-/// longer be read. Appends `message.updated`.
+/// Replaces the text of a message, including in the event log and in context records, so that the old text can no longer be read.
+/// Appends `message.updated`.
 pub async fn rewrite(
     c: &mut Conn,
     message: &Message,

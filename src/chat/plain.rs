@@ -11,9 +11,9 @@ pub const MARKDOWN: Options = Options::ENABLE_TABLES
     .union(Options::ENABLE_STRIKETHROUGH)
     .union(Options::ENABLE_TASKLISTS);
 
-/// The text that a reader sees: blocks on separate lines, without tags and control characters, and with emoji in place of their names
-/// outside of code. The result is longer than `markdown` only if character references or emoji names expand. If the result would be
-/// blank (only a link definition or a rule), returns the text as typed.
+/// The text that a reader sees: blocks on separate lines, without tags or control characters, and with emoji in place of their names
+/// outside of code. The result is longer than `markdown` only if character references or emoji names expand. If it would be blank,
+/// because `markdown` contains only a link definition or a rule, returns the text as typed.
 pub fn to_plain(markdown: &str) -> String {
     let mut out = String::with_capacity(markdown.len());
     // HTML blocks arrive line by line, but a tag can span several lines.
@@ -91,7 +91,7 @@ fn end_line(out: &mut String) {
     }
 }
 
-/// Appends HTML without tags, comments, and declarations. An unclosed one is treated as text.
+/// Appends HTML without tags, comments, or declarations. A tag, comment, or declaration that is not closed is treated as text.
 fn push_without_tags(out: &mut String, html: &str) {
     let mut rest = html;
     let mut quotes_count = true;

@@ -20,7 +20,7 @@ use crate::{
 /// the others when they open them.
 const ANNOUNCED_MAX: i64 = 100;
 
-/// Preset of an agent in a conversation, with the number of its replies there.
+/// Preset of an agent in a conversation, with the number of the agent's replies there.
 #[derive(Debug, Clone, Default, PartialEq, Eq, sqlx::FromRow)]
 pub struct StoredPreset {
     pub preset: Option<String>,
@@ -74,7 +74,7 @@ pub async fn insert_conversation(
 /// conversation.
 ///
 /// # Errors
-/// `NoSuchAgent`, `Invalid` for an unknown preset, or any error of `writing`.
+/// `NoSuchAgent`, `Invalid` for an unknown preset, or any error from `writing`.
 pub async fn choose(
     c: &mut Conn,
     caller: &Caller,
@@ -137,7 +137,7 @@ async fn check_known(c: &mut Conn, workspace: WorkspaceId, preset: &str) -> Resu
     Err(ChatError::Invalid(rule, "preset"))
 }
 
-/// Stores the preset that a reply has used, unless a person has chosen one in the meantime. Must be called after the reply was
+/// Stores the preset that a reply has used, unless a person has chosen one in the meantime. Must be called after the reply has been
 /// counted.
 pub async fn store_used(
     c: &mut Conn,

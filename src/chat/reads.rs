@@ -16,7 +16,7 @@ use crate::{
     realtime::log,
 };
 
-/// Maximum count for a channel or a thread; limits the cost of counting.
+/// Maximum count for a channel or a thread, which limits the cost of counting.
 pub const COUNTED_MAX: i64 = 1000;
 
 /// Query that counts rows, up to `$3`, for each channel `cm` of the person `$1`, or only for channel `$2`.
@@ -43,13 +43,14 @@ pub type ByChannel = HashMap<ChannelId, Counts>;
 pub struct ReadMark {
     pub thread_id: ThreadId,
     pub seq: i64,
-    /// Unread messages; at most 1,000.
+    /// Number of unread messages; at most 1,000.
     pub unread_count: i64,
-    /// Unread mentions; at most 1,000.
+    /// Number of unread mentions; at most 1,000.
     pub mention_count: i64,
 }
 
-/// Unread messages and mentions of each channel of the person (or of one channel); channels without any are omitted.
+/// Numbers of unread messages and mentions in each channel of the person, or only in the channel `only`. Channels without any are
+/// omitted.
 pub async fn of_channels(
     c: &mut Conn,
     user: UserId,
@@ -113,7 +114,8 @@ pub async fn of_channels(
     Ok(counts)
 }
 
-/// Unread messages and mentions, and the read marker, of each thread of a channel whose `last_seq` is between `low` and `high`.
+/// Numbers of unread messages and mentions, and the read marker, for each thread of a channel. Returns only threads whose `last_seq`
+/// is between `low` and `high`.
 pub async fn of_threads(
     c: &mut Conn,
     user: UserId,
@@ -196,7 +198,7 @@ pub async fn first_unread(
 /// Moves a person's read marker in a thread forward or back, but not past the newest event.
 ///
 /// # Errors
-/// `ThreadNotFound`, `Invalid` for a negative number, or any error of `reading`.
+/// `ThreadNotFound`, `Invalid` for a negative number, or any error from `reading`.
 pub async fn mark_thread(
     c: &mut Conn,
     caller: &Caller,
@@ -237,11 +239,12 @@ pub async fn mark_thread(
         .map(|found| found.0)
         .unwrap_or_default();
     // If the whole channel is read, one marker for the channel suffices.
-    if counts.unread_count == 0 && access.channel_access.joined && seq >= last_seq {
-        let rest = of_channels(c, caller.user, Some(channel)).await?;
-        if !rest.contains_key(&channel) {
-            mark_channel(c, workspace, caller.user, channel).await?;
-        }
+    if counts.unread_count == 0
+        && access.channel_access.joined
+        && seq >= last_seq
+        && is_read(c, caller.user, channel).await?
+    {
+        mark_channel(c, workspace, caller.user, channel).await?;
     }
     let mark = ReadMark {
         thread_id: thread,
@@ -250,6 +253,38 @@ pub async fn mark_thread(
         mention_count: counts.mention_count,
     };
     Ok((mark, workspace))
+}
+
+/// Checks whether all threads of a channel have been read to the end, except for muted ones without unread mentions. Unlike the
+/// counts, this reads no messages, because it runs in a write transaction.
+async fn is_read(c: &mut Conn, user: UserId, channel: ChannelId) -> Result<bool, DbError> {
+    macro_rules! unread_sql {
+        ($from:literal) => {
+            concat!(
+                "select t.id from channel_members cm ",
+                $from,
+                " where cm.user_id = $1 and cm.channel_id = $2 and t.last_seq > cm.joined_seq and t.last_seq > coalesce(r.seq, cm.read_seq) \
+                  and (not exists (select 1 from follows f where f.user_id = cm.user_id and f.thread_id = t.id and f.level = 'none') \
+                    or exists (select 1 from message_mentions mm where mm.thread_id = t.id and mm.target_id in (cm.user_id, cm.channel_id) \
+                      and mm.seq > coalesce(r.seq, cm.read_seq) and mm.seq > cm.joined_seq)) limit 1"
+            )
+        };
+    }
+    let after_marker = unread_sql!(
+        "join threads t on t.channel_id = cm.channel_id and t.last_seq > cm.read_seq \
+         left join reads r on r.thread_id = t.id and r.user_id = cm.user_id"
+    );
+    let before_marker = unread_sql!(
+        "join reads r on r.channel_id = cm.channel_id and r.user_id = cm.user_id and r.seq < cm.read_seq \
+         join threads t on t.id = r.thread_id and t.last_seq <= cm.read_seq"
+    );
+    for sql in [after_marker, before_marker] {
+        let unread: Option<(ThreadId,)> = c.q(sql).bind(user).bind(channel).opt().await?;
+        if unread.is_some() {
+            return Ok(false);
+        }
+    }
+    Ok(true)
 }
 
 /// Marks every message of the channel as read.

@@ -32,8 +32,8 @@ use crate::{
     workflows::run,
 };
 
-/// Ends a streaming reply as interrupted and keeps its partial text. `text` replaces the stored text if it is newer; it must not
-/// be blank. A reply without text becomes a tombstone.
+/// Ends a streaming reply as interrupted and keeps its partial text. `text`, if given, is newer than the stored text and replaces it;
+/// it must not be blank. A reply without text becomes a tombstone.
 pub async fn interrupt_reply(
     c: &mut Conn,
     id: MessageId,
@@ -141,7 +141,7 @@ text_enum! {
 /// conversation or, to cancel a tree, in the conversation of its root task. Personal tasks can be canceled only by their requester.
 ///
 /// # Errors
-/// `TaskNotFound`, or any error of `Actor::require`.
+/// `TaskNotFound`, or any error from `Actor::require`.
 pub async fn cancel_task(
     c: &mut Conn,
     caller: &Caller,
@@ -296,7 +296,7 @@ async fn stop_children(c: &mut Conn, parent: TaskId, hub: &Hub) -> Result<(), Db
     Ok(())
 }
 
-/// Notice about a tree that the loop guard stopped; lists its agents in the order of their first tasks.
+/// Notice about a tree that the loop guard stopped. It lists the tree's agents in the order of their first tasks.
 async fn loop_text(c: &mut Conn, root: TaskId) -> Result<String, DbError> {
     let mut agents = Vec::new();
     for task in queue::list_tree(c, root).await? {
@@ -321,7 +321,7 @@ async fn loop_text(c: &mut Conn, root: TaskId) -> Result<String, DbError> {
 /// and a task that is writing it are canceled.
 ///
 /// # Errors
-/// `MessageNotFound`, `NotYoursToDelete`, or any error of `Actor::require`.
+/// `MessageNotFound`, `NotYoursToDelete`, or any error from `Actor::require`.
 pub async fn delete_message(
     c: &mut Conn,
     caller: &Caller,

@@ -49,7 +49,8 @@ pub struct Limits {
 
 #[derive(Debug, Serialize, utoipa::ToSchema)]
 pub struct Snapshot {
-    /// Changes when a backup is restored; sequence numbers of other epochs are invalid.
+    /// Epoch of the event log. It changes when a backup is restored, or after a failover that may have lost commits; sequence numbers
+    /// of other epochs are invalid.
     pub epoch: String,
     /// The snapshot is the state after exactly this event.
     pub seq: i64,
@@ -74,7 +75,7 @@ pub struct Snapshot {
 /// Loads a snapshot. `c` must be a snapshot of the database.
 ///
 /// # Errors
-/// Any error of `Actor::require`.
+/// Any error from `Actor::require`.
 pub async fn load(
     c: &mut Conn,
     actor: &Actor<'_>,

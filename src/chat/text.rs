@@ -24,7 +24,7 @@ pub struct Text {
 
 impl Text {
     /// # Errors
-    /// `Invalid` if the text is blank, `MessageTooLong`.
+    /// `Invalid` if the text is blank, or `MessageTooLong`.
     pub fn parse(content: String) -> Result<Self, ChatError> {
         Self::with_files(content, Vec::new())
     }
@@ -32,7 +32,7 @@ impl Text {
     /// A text with attached files; the text can be blank if there are any files.
     ///
     /// # Errors
-    /// As for `parse`.
+    /// Same as `parse`.
     pub fn with_files(content: String, files: Vec<FileId>) -> Result<Self, ChatError> {
         let text = Self::maybe_blank(content, files)?;
         if text.files.is_empty() {

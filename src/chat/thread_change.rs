@@ -26,8 +26,7 @@ pub struct ThreadPatch {
 }
 
 /// # Errors
-/// `ThreadNotFound`, `NoSuchAgent`, `Invalid` for `auto_reply` without an agent, or any error of
-/// `writing`.
+/// `ThreadNotFound`, `NoSuchAgent`, `Invalid` for `auto_reply` without an agent, or any error from `writing`.
 pub async fn update(
     c: &mut Conn,
     caller: &Caller,

@@ -82,7 +82,7 @@ pub(super) struct ThreadStart<'a> {
     pub(super) memory: ThreadMemory,
 }
 
-/// Inserts a thread before its root message. Appends no event.
+/// Inserts a thread; its root message is inserted afterward. Appends no event.
 pub(super) async fn insert(
     c: &mut Conn,
     origin: ThreadOrigin,
@@ -127,7 +127,7 @@ const CURSOR: &str = "threads";
 /// Decodes a cursor into the `last_seq` of the last thread of the previous page.
 ///
 /// # Errors
-/// `Invalid` if it is not a cursor of a thread list.
+/// `Invalid` if `cursor` is not a cursor of a thread list.
 fn parse_cursor(cursor: Option<&str>) -> Result<i64, ChatError> {
     let Some(text) = cursor.filter(|t| !t.is_empty()) else {
         return Ok(i64::MAX);
@@ -146,8 +146,10 @@ fn cursor_at(last_seq: i64) -> String {
     cursor::write(CURSOR, &[last_seq])
 }
 
+/// Checks that `text` is a cursor of a thread list.
+///
 /// # Errors
-/// `Invalid` if it is not a cursor of a thread list.
+/// `Invalid` if it is not.
 pub fn check_cursor(text: Option<&str>) -> Result<(), ChatError> {
     parse_cursor(text).map(|_| ())
 }
@@ -249,7 +251,7 @@ pub(super) async fn with_details(
 /// A thread as the person sees it.
 ///
 /// # Errors
-/// `ThreadNotFound`, or any error of `reading`.
+/// `ThreadNotFound`, or any error from `reading`.
 pub async fn get_mine(c: &mut Conn, caller: &Caller, id: ThreadId) -> Result<MyThread, ChatError> {
     let access = access::thread(c, caller, id).await?.reading()?;
     let thread = get_thread(c, id).await?;
@@ -275,8 +277,8 @@ pub async fn open_mine(
     })
 }
 
-/// Removes a person from a thread: deletes them from the participants and, if they created the thread, deletes its title. Appends
-/// `thread.updated`.
+/// Removes a person from a thread: deletes them from the participants and, if they created the thread, deletes its title and makes
+/// `alias` its creator. Appends `thread.updated`.
 pub async fn erase_person(
     c: &mut Conn,
     id: ThreadId,

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::support::{Person, Team, id, list, team, text, unknown_id};
+use crate::support::{Person, Team, id, list, number, team, text, unknown_id};
 
 async fn names(person: &Person) -> Vec<String> {
     let all = person.get("/v1/channels?limit=100").await.ok();
@@ -502,7 +502,7 @@ async fn direct(person: &Person, form: Value) -> String {
     id(&opened.json())
 }
 
-/// Bo leaves Ada's workspace and accepts a new invite to it when the returned path is requested.
+/// Removes Bo from Ada's workspace; returns the path with which he accepts a new invite.
 async fn dismissed(t: &Team) -> String {
     let members = format!("/v1/members/{}", t.bo.id);
     t.ada.delete(&members).await.is(204);
@@ -534,6 +534,35 @@ async fn posting_is_impossible_after_the_only_member_has_left() {
     t.bo.act(&accept).await.ok();
     t.ada.say(&thread, "Welcome back").await;
     assert_eq!(t.bo.contents(&thread).await, ["Lunch?", "Welcome back"]);
+}
+
+#[tokio::test]
+async fn somebody_who_returns_is_in_all_direct_channels_again_and_the_newest_are_announced() {
+    let t = team().await;
+    let first = direct(&t.ada, json!({"member_ids": [t.bo.id]})).await;
+    let new_id = if t.app.place.postgres.is_some() {
+        "gen_random_uuid()"
+    } else {
+        "randomblob(16)"
+    };
+    let channels = format!(
+        "with recursive n (i) as (select 1 union all select i + 1 from n where i < 300) \
+         insert into channels (id, workspace_id, kind, direct_key, joined_by_all, created_by, created_at) \
+         select {new_id}, ch.workspace_id, ch.kind, 'copy ' || n.i, ch.joined_by_all, ch.created_by, ch.created_at \
+         from channels ch cross join n where ch.kind = 'direct'"
+    );
+    let members = "insert into direct_members (user_id, channel_id) select dm.user_id, ch.id from channels ch cross join direct_members dm \
+                   where ch.direct_key like 'copy %'";
+    let accept = dismissed(&t).await;
+    t.app.place.run(&[&channels, members]).await;
+    let before = number(&t.ada.get("/v1/snapshot").await.ok(), "/seq");
+    t.bo.act(&accept).await.ok();
+    let after = number(&t.ada.get("/v1/snapshot").await.ok(), "/seq");
+    assert!((100..110).contains(&(after - before)), "{before}, {after}");
+    let mine = t.bo.every("/v1/channels").await;
+    let direct = mine.iter().filter(|channel| channel["kind"] == "direct");
+    assert_eq!(direct.count(), 301);
+    assert!(mine.iter().any(|channel| channel["id"] == first.as_str()));
 }
 
 #[tokio::test]

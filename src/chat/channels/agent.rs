@@ -17,13 +17,13 @@ use crate::{
     model::grouped,
 };
 
-/// Default of `daily_max`.
+/// Default value of `daily_max`.
 pub const DAILY_REPLIES: i64 = 100;
 const DAILY_MAX: i64 = 10_000;
 
-/// Maximum number of threads announced when their bindings become valid or invalid. The most recently active ones are announced;
-/// clients reload the others when they open them.
-const ANNOUNCED_MAX: i64 = 100;
+/// Maximum number of threads or channels announced after a change to their agent. The newest ones are announced; clients reload the
+/// others when they open them.
+pub(super) const ANNOUNCED_MAX: i64 = 100;
 
 /// # Errors
 /// `Invalid` if the number is not between 1 and 10,000.
@@ -52,7 +52,7 @@ pub(in crate::chat) async fn find_agent(
 /// invalid; the caller must announce the channel.
 ///
 /// # Errors
-/// `Invalid` for a direct channel, `NoSuchAgent` if a new agent cannot be invoked, or any error of `Actor::require`.
+/// `Invalid` for a direct channel, `NoSuchAgent` if a new agent cannot be invoked, or any error from `Actor::require`.
 pub(super) async fn set_agent(
     c: &mut Conn,
     access: &ChannelAccess<'_>,
@@ -122,7 +122,7 @@ pub(in crate::chat) enum UnaskedReply {
     },
 }
 
-/// Counts an unasked reply of the channel's agent.
+/// Counts an unasked reply of the channel's agent, unless the daily limit is reached.
 pub(in crate::chat) async fn count_unasked(
     c: &mut Conn,
     channel: ChannelId,

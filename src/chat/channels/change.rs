@@ -2,7 +2,7 @@
 
 use super::{
     ChannelAgent, DIRECT_MEMBERS_MAX, MyChannel,
-    agent::set_agent,
+    agent::{ANNOUNCED_MAX, set_agent},
     direct::insert_direct_member,
     get_mine,
     members::{insert_member, join},
@@ -35,7 +35,7 @@ pub struct NewChannel {
 }
 
 /// Inserts a channel with its members. Returns `None` if the name is taken, or if a direct channel with these participants exists.
-/// Appends no event.
+/// Does not append an event.
 pub(in crate::chat) async fn insert(
     c: &mut Conn,
     new: &NewChannel,
@@ -81,7 +81,7 @@ async fn announce(
 }
 
 /// # Errors
-/// `NameTaken`, or any error of `Actor::require`.
+/// `NameTaken`, or any error from `Actor::require`.
 pub async fn create(
     c: &mut Conn,
     actor: &Actor<'_>,
@@ -123,7 +123,7 @@ pub async fn create(
 /// caller is always a member.
 ///
 /// # Errors
-/// `NoSuchMember`, `NoSuchAgent`, `Invalid` for too many people, or any error of `Actor::require`.
+/// `NoSuchMember`, `NoSuchAgent`, `Invalid` for too many people, or any error from `Actor::require`.
 pub async fn open_direct(
     c: &mut Conn,
     actor: &Actor<'_>,
@@ -197,7 +197,7 @@ pub async fn open_direct(
 /// Changes the name, the topic, or the agent. `Some(None)` clears the topic or the agent.
 ///
 /// # Errors
-/// `NameTaken`, `DirectIsFixed`, `NoSuchAgent`, `Invalid` for the agent of a direct channel, `ChannelNotFound`, or any error of
+/// `NameTaken`, `DirectIsFixed`, `NoSuchAgent`, `Invalid` for the agent of a direct channel, `ChannelNotFound`, or any error from
 /// `Actor::require`.
 pub async fn update(
     c: &mut Conn,
@@ -243,11 +243,13 @@ pub async fn update(
     get_mine(c, caller.user, id).await
 }
 
-/// Removes an agent, which is being deleted permanently, from all channels. Appends `channel.updated` for each.
+/// Removes an agent from all channels because it is being permanently deleted. Appends `channel.updated` for at most `ANNOUNCED_MAX`
+/// channels.
 pub(in crate::chat) async fn forget_agent(c: &mut Conn, gone: AgentId) -> Result<(), DbError> {
     let channels: Vec<(ChannelId,)> = c
-        .q("select channel_id from channel_agents where agent_id = $1 order by channel_id")
+        .q("select channel_id from channel_agents where agent_id = $1 order by channel_id desc limit $2")
         .bind(gone)
+        .bind(ANNOUNCED_MAX)
         .all()
         .await?;
     c.q("update channel_agents set agent_id = null where agent_id = $1")
@@ -270,7 +272,7 @@ async fn announce_update(c: &mut Conn, id: ChannelId) -> Result<(), ChatError> {
 /// Archives or unarchives a channel. Allowed for its creator and for admins. Direct channels cannot be archived.
 ///
 /// # Errors
-/// `ChannelNotFound`, `DirectIsFixed`, or any error of `Actor::require`.
+/// `ChannelNotFound`, `DirectIsFixed`, or any error from `Actor::require`.
 pub async fn set_archived(
     c: &mut Conn,
     caller: &Caller,

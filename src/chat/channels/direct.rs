@@ -1,15 +1,28 @@
 //! Direct channels. Their participants never change, even if one of them leaves the workspace.
 
-use super::members::join;
+use super::{agent::ANNOUNCED_MAX, members::join};
 use crate::{
     chat::{
         ChatError,
         access::ChannelAccess,
         rows::channel::{ChannelKind, get_channel},
     },
-    db::Conn,
+    db::{Conn, now},
     ids::{ChannelId, UserId, WorkspaceId},
+    realtime::log,
 };
+
+/// Selects the direct channels that a person left when they left the workspace. `$1` is the person, and `$2` the workspace.
+macro_rules! left_by {
+    ($columns:literal) => {
+        concat!(
+            "select ",
+            $columns,
+            " from direct_members dm join channels ch on ch.id = dm.channel_id where dm.user_id = $1 and ch.workspace_id = $2 \
+             and not exists (select 1 from channel_members cm where cm.channel_id = dm.channel_id and cm.user_id = $1)"
+        )
+    };
+}
 
 /// Records a member of a direct channel.
 pub(super) async fn insert_direct_member(
@@ -25,25 +38,37 @@ pub(super) async fn insert_direct_member(
     Ok(())
 }
 
-/// Adds a person who has returned to a workspace to their direct channels again. Appends
-/// `channel.member_added` for each.
+/// Adds a person who has returned to a workspace to their direct channels again. Appends `channel.member_added` for at most
+/// `ANNOUNCED_MAX` of them, the newest ones.
 pub async fn restore_direct_channels(
     c: &mut Conn,
     workspace: WorkspaceId,
     user: UserId,
 ) -> Result<(), ChatError> {
-    let channels: Vec<(ChannelId,)> = c
-        .q("select dm.channel_id from direct_members dm join channels ch on ch.id = dm.channel_id \
-            where dm.user_id = $1 and ch.workspace_id = $2 \
-            and not exists (select 1 from channel_members cm where cm.channel_id = dm.channel_id and cm.user_id = $1) \
-            order by dm.channel_id")
+    let newest: Vec<(ChannelId,)> = c
+        .q(concat!(
+            left_by!("dm.channel_id"),
+            " order by dm.channel_id desc limit $3"
+        ))
         .bind(user)
         .bind(workspace)
+        .bind(ANNOUNCED_MAX)
         .all()
         .await?;
-    for (channel,) in channels {
+    for (channel,) in newest {
         join(c, workspace, channel, user).await?;
     }
+    let (seq, _) = log::head(c, workspace).await?;
+    c.q(concat!(
+        "insert into channel_members (channel_id, user_id, joined_seq, read_seq, joined_at) ",
+        left_by!("dm.channel_id, dm.user_id, $3, $3, $4")
+    ))
+    .bind(user)
+    .bind(workspace)
+    .bind(seq)
+    .bind(now())
+    .run()
+    .await?;
     Ok(())
 }
 

@@ -17,7 +17,7 @@ use crate::{
     time::Timestamp,
 };
 
-/// Returns false if the person is already a member.
+/// Inserts a channel member. Returns false if the person is already a member.
 pub(super) async fn insert_member(
     c: &mut Conn,
     workspace: WorkspaceId,
@@ -114,7 +114,7 @@ async fn part(
 }
 
 /// # Errors
-/// `ChannelNotFound`, `ChannelArchived`, or any error of `Actor::require`.
+/// `ChannelNotFound`, `ChannelArchived`, or any error from `Actor::require`.
 pub async fn join_self(
     c: &mut Conn,
     caller: &Caller,
@@ -126,7 +126,7 @@ pub async fn join_self(
 }
 
 /// # Errors
-/// `ChannelNotFound`, `DirectIsFixed`, or any error of `Actor::require`.
+/// `ChannelNotFound`, `DirectIsFixed`, or any error from `Actor::require`.
 pub async fn leave(c: &mut Conn, caller: &Caller, id: ChannelId) -> Result<MyChannel, ChatError> {
     let access = access::channel(c, caller, id).await?;
     access.actor.require(Scope::ChatWrite)?;
@@ -138,7 +138,7 @@ pub async fn leave(c: &mut Conn, caller: &Caller, id: ChannelId) -> Result<MyCha
 }
 
 /// # Errors
-/// `ChannelNotFound`, `NoSuchMember`, `DirectIsFixed`, or any error of `Actor::require`.
+/// `ChannelNotFound`, `NoSuchMember`, `DirectIsFixed`, or any error from `Actor::require`.
 pub async fn add_member(
     c: &mut Conn,
     caller: &Caller,
@@ -158,7 +158,7 @@ pub async fn add_member(
 /// Removes a member from a channel. Allowed for the channel's creator, for admins, and for the member being removed.
 ///
 /// # Errors
-/// `ChannelNotFound`, `MemberNotFound`, `DirectIsFixed`, or any error of `Actor::require`.
+/// `ChannelNotFound`, `MemberNotFound`, `DirectIsFixed`, or any error from `Actor::require`.
 pub async fn remove_member(
     c: &mut Conn,
     caller: &Caller,

@@ -39,9 +39,9 @@ pub struct MyChannel {
     #[serde(flatten)]
     pub channel: Channel,
     pub is_member: bool,
-    /// Unread messages; at most 1,000.
+    /// Number of unread messages; at most 1,000.
     pub unread_count: i64,
-    /// Unread mentions; at most 1,000.
+    /// Number of unread mentions; at most 1,000.
     pub mention_count: i64,
     /// Every message up to this sequence number is read, except in threads with their own read
     /// marker.
@@ -230,7 +230,7 @@ pub fn parse_topic(text: Option<&str>) -> Result<Option<String>, ChatError> {
 /// Marks a whole channel as read.
 ///
 /// # Errors
-/// `ChannelNotFound`, or any error of `Actor::require`.
+/// `ChannelNotFound`, or any error from `Actor::require`.
 pub async fn read_all(
     c: &mut Conn,
     caller: &Caller,

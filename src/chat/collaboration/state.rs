@@ -15,9 +15,9 @@ text_enum! {
         Running = "running",
         /// A draft was written or published.
         Done = "done",
-        /// A person stopped it.
+        /// A person stopped the collaboration.
         Stopped = "stopped",
-        /// It ended without a draft.
+        /// The collaboration ended without a draft.
         Failed = "failed",
     }
 }

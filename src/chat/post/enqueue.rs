@@ -35,7 +35,7 @@ pub async fn queue_full(
 }
 
 /// Inserts a task and announces it under `seq`. If the queue is full, posts a notice in the conversation. Returns `None` if `new`
-/// retries a task that was already retried.
+/// retries a task that has already been retried.
 pub async fn enqueue(
     c: &mut Conn,
     seq: i64,
@@ -59,7 +59,7 @@ pub async fn enqueue(
 ///
 /// # Errors
 /// `TaskNotFound`, `NotRetryable`, `NotRoot`, `AlreadyRetried`, `NotYoursToRetry`, `NoSuchAgent`,
-/// `TriggerDeleted`, `QuotaExceeded`, or any error of `writing`.
+/// `TriggerDeleted`, `QuotaExceeded`, or any error from `writing`.
 pub async fn retry_task(
     c: &mut Conn,
     caller: &Caller,
@@ -173,7 +173,7 @@ async fn enqueue_again(
             step,
         });
         let before_seq = match link {
-            // The new link reads the same messages as the failed one, or everything so far if that one never started.
+            // The new link reads the same messages as the failed one, or everything so far if the failed one never started.
             Some(NewLink { after: None, .. }) => {
                 Some(queue::before_seq(c, task.id).await?.unwrap_or(seq))
             }

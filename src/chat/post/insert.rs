@@ -142,7 +142,7 @@ async fn insert_counted(
     Ok(message)
 }
 
-/// Counts a new message in its conversation, and appends its event.
+/// Adds a new message to the counters of its conversation, and appends its event.
 async fn count_and_announce(
     c: &mut Conn,
     new: &NewMessage,

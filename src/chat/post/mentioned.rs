@@ -18,10 +18,9 @@ use crate::{
 
 const GROUPS: &[&str] = &["everyone", "here", "channel"];
 
-/// Maximum mentions in one message; any more are plain text.
+/// Maximum number of mentions in one message; further ones are treated as plain text.
 const MENTIONS_MAX: usize = 200;
-/// Maximum distinct handles looked up for one message, because the lookups run under the workspace
-/// lock.
+/// Maximum number of distinct handles that are looked up for one message, because the lookups run under the workspace lock.
 const LOOKED_UP_MAX: usize = 200;
 
 /// The resolved mentions of a text.
@@ -41,8 +40,8 @@ impl ResolvedMentions {
     }
 }
 
-/// Resolves the mentions of a text. Mentions of agents that the person cannot invoke, and of the
-/// `silenced` agent, are plain text.
+/// Resolves the mentions of a text. Mentions of agents that the person cannot invoke, and of the `silenced` agent, are treated as
+/// plain text.
 pub(in crate::chat) async fn resolve_mentions(
     c: &mut Conn,
     actor: &Actor<'_>,

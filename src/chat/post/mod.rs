@@ -56,12 +56,12 @@ use mentioned::{ResolvedMentions, insert_mention_targets, resolve_mentions};
 pub use opening::{NewThread, start_thread};
 pub use scheduled::{ScheduledPost, post_scheduled};
 
-/// Maximum agents invoked by one message.
+/// Maximum number of agents that one message can invoke.
 const AGENTS_MAX: usize = 8;
 pub const CLIENT_ID_UNITS_MAX: usize = 64;
 const TITLE_UNITS_MAX: usize = 200;
 
-/// Result of a post. `created` is false for a resend, for which nothing was changed.
+/// Result of a post. `created` is false for a resent request, which does not change anything.
 #[derive(Debug)]
 pub struct Posted {
     pub message: Message,
@@ -223,8 +223,8 @@ struct AgentNotice {
 
 /// Selects the agents that a message invokes: the mentioned agents if there are any, otherwise the bound agent, or the root agent of
 /// the draft if none is bound. A message in a thread that mentions only people invokes nobody. If the bound agent is turned off, the
-/// default agent replies and one notice announces it. If the bound agent was archived or deleted, the conversation is rebound to the
-/// default agent, also with a notice. An agent that the channel has bound is not replaced.
+/// default agent replies, and a single notice announces this. If the bound agent was archived or deleted, the conversation is rebound
+/// to the default agent, and a notice announces this as well. An agent that the channel has bound is not replaced.
 async fn asked(
     c: &mut Conn,
     draft: &PostDraft<'_>,
@@ -257,7 +257,7 @@ async fn asked(
     invoke_bound(c, draft, &bound).await
 }
 
-/// Invokes the mentioned agents: as a chain if arrows link the mentions.
+/// Invokes the mentioned agents, as a chain if arrows link the mentions.
 fn invoke_mentioned(
     draft: &PostDraft<'_>,
     found: &ResolvedMentions,
@@ -437,7 +437,7 @@ struct PostDraft<'a> {
     text: &'a Text,
     client_id: Option<&'a str>,
     channel_agent: Option<ChannelAgent>,
-    /// Agent that replies to this root message without being bound.
+    /// Agent that replies to the root message without being bound.
     root_agent: Option<InvocableAgent>,
 }
 
@@ -597,7 +597,7 @@ async fn insert_draft(
     insert::insert_post(c, seq, &new, access.audience()).await
 }
 
-/// Posts the goal of a collaboration in a new fork. Mentions of agents in the goal are plain text, and no task is started.
+/// Posts the goal of a collaboration in a new fork. Mentions of agents in the goal are treated as plain text, and no task is started.
 ///
 /// # Errors
 /// `QuotaExceeded`.
@@ -703,7 +703,7 @@ async fn commit_post(
 ///
 /// # Errors
 /// `ThreadNotFound`, `ForkNotFound`, `MessageNotFound` for the parent, `ClientIdReused`,
-/// `TooManyAgents`, `ChainTooLong`, `QuotaExceeded`, or any error of `writing`.
+/// `TooManyAgents`, `ChainTooLong`, `QuotaExceeded`, or any error from `writing`.
 pub async fn post_message(
     c: &mut Conn,
     caller: &Caller,

@@ -41,12 +41,12 @@ struct Opening {
     bound_by: BoundBy,
     /// Agent that replies to the first message without being bound.
     root_agent: Option<InvocableAgent>,
-    /// Text of the notice that the default agent replaces the inherited one.
+    /// Text of the notice that announces that the default agent replaces the inherited one.
     notice: Option<String>,
 }
 
 impl Opening {
-    /// The opening with an agent that a person has chosen.
+    /// Creates an opening with an agent that a person has chosen.
     fn of(agent: Option<InvocableAgent>) -> Self {
         Self {
             agent,
@@ -57,9 +57,8 @@ impl Opening {
     }
 }
 
-/// Selects the agent chosen by the creator, otherwise the agent of `new.from`, otherwise the agent
-/// of the channel. An agent that was archived or deleted is replaced by the default agent, and a
-/// notice announces it.
+/// Selects the agent chosen by the creator, otherwise the agent of `new.from`, otherwise the agent of the channel. An agent that was
+/// archived or deleted is replaced by the default agent, and a notice announces this.
 async fn opening_agent(
     c: &mut Conn,
     caller: &Caller,
@@ -101,7 +100,7 @@ async fn opening_agent(
     };
     profiles::refresh_first(c, actor.workspace, id).await?;
     let found = profiles::find_invocable(c, actor, id).await?;
-    // An active agent that this person cannot invoke stays hidden: no agent and no notice.
+    // An active agent that this person cannot invoke stays hidden: the thread gets neither an agent nor a notice.
     if found.is_some() || profiles::is_active(c, id).await? {
         return Ok(of(found));
     }
@@ -153,7 +152,7 @@ async fn channel_opening(
 /// Starts a thread with its first message.
 ///
 /// # Errors
-/// `ChannelNotFound`, `NoSuchAgent`, `ClientIdReused`, `TooManyAgents`, `ChainTooLong`, or any error of `writing`.
+/// `ChannelNotFound`, `NoSuchAgent`, `ClientIdReused`, `TooManyAgents`, `ChainTooLong`, or any error from `writing`.
 pub async fn start_thread(
     c: &mut Conn,
     caller: &Caller,

@@ -1,4 +1,4 @@
-//! Posts the complete reply of a schedule's task.
+//! Posts the complete reply of a scheduled task.
 
 use super::by_agent::{AgentPost, post_as_agent};
 use crate::{
@@ -12,7 +12,7 @@ use crate::{
     tasks::{Lease, Task, queue},
 };
 
-/// A complete reply of a schedule's task.
+/// A complete reply of a scheduled task.
 #[derive(Debug)]
 pub struct ScheduledPost<'a> {
     pub agent: AgentId,

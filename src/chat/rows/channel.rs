@@ -24,9 +24,9 @@ text_enum! {
     pub enum ChannelAgentMode {
         /// No messages; a mention of the agent in the channel is plain text.
         Off = "off",
-        /// Mentions.
+        /// Messages that mention the agent.
         Mentions = "mentions",
-        /// Mentions, and the first message of each thread if it mentions nobody.
+        /// Messages that mention the agent, and the first message of each thread if it mentions nobody.
         Roots = "roots",
         /// Like `roots`, plus every message without a mention in threads that were started in this mode.
         All = "all",

@@ -43,7 +43,7 @@ text_enum! {
     pub enum MessageState {
         Complete = "complete",
         Streaming = "streaming",
-        /// Ended early, with partial text.
+        /// The reply ended early, with partial text.
         Interrupted = "interrupted",
     }
 }
@@ -139,7 +139,7 @@ pub struct MessageMetadata {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     pub sources_removed: Option<i64>,
-    /// Run of a workflow that posted the message.
+    /// Workflow run that posted the message.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     pub run_id: Option<crate::ids::RunId>,
@@ -147,7 +147,7 @@ pub struct MessageMetadata {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     pub fork_id: Option<ForkId>,
-    /// Users notified of a resolution message as if mentioned.
+    /// Users who are notified of a resolution message as if it mentioned them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub notify_user_ids: Vec<UserId>,
 }
@@ -172,7 +172,7 @@ pub struct Message {
     pub content_plain: String,
     pub mentions: Vec<Mention>,
     pub reactions: Vec<Reaction>,
-    /// Files in the order of the request.
+    /// Attached files, in the order in which the request listed them.
     pub attachments: Vec<File>,
     pub metadata: MessageMetadata,
     pub client_id: Option<String>,
@@ -289,7 +289,7 @@ pub enum Window {
     Newest,
     Before(i64),
     After(i64),
-    /// Half before and half after, including the message itself.
+    /// Half of the messages before the given sequence number and half after it, including the message itself.
     Around(i64),
 }
 

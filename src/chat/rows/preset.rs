@@ -12,7 +12,7 @@ use crate::{
     sql_with_ids,
 };
 
-/// Maximum number of agents with a preset listed per conversation.
+/// Maximum number of agents with a preset that are listed per conversation.
 const LISTED_MAX: i64 = 20;
 
 /// Preset of an agent in a conversation.

@@ -59,7 +59,7 @@ pub struct Thread {
     pub status: ThreadStatus,
     /// Agent that replies to messages that mention no agent.
     pub agent_id: Option<AgentId>,
-    /// Pinned version of that agent.
+    /// Pinned version of the agent in `agent_id`.
     pub agent_version: Option<i64>,
     /// True if `agent_id` replies without a mention.
     pub auto_reply: bool,

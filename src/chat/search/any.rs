@@ -46,11 +46,11 @@ const HALF_LIFE_DAYS: f64 = 90.0;
 /// Maximum number of people and agents whose names are compared with the words.
 const NAMES_MAX: i64 = 2_000;
 
-/// A word that occurs in a smaller fraction of the texts is a sufficient match by itself.
+/// Fraction of the texts below which a word is a sufficient match by itself.
 const RARE_SHARE: f64 = 0.01;
-/// A word in at most this many messages of a conversation is also a sufficient match, if these are at most 5 % of its messages.
-/// `RARE_SHARE` alone would be too strict: in a conversation of a few hundred messages, a discussion of one topic has more messages
-/// than 1 %.
+/// A word that occurs in at most this many messages of a conversation is also a sufficient match, if they are at most 5 % of the
+/// conversation's messages. `RARE_SHARE` alone would be too strict: in a conversation of a few hundred messages, a discussion of one
+/// topic makes up more than 1 % of the messages.
 const RARE_MESSAGES_MAX: i64 = 5;
 const RARE_MESSAGES_PART: i64 = 20;
 /// Maximum number of messages counted to determine the fraction for `RARE_SHARE`.
@@ -348,8 +348,8 @@ async fn ranked(
 /// Neighbors of a message by distance, on both sides.
 type Sides = [Vec<i64>; NEIGHBOR_WEIGHTS.len()];
 
-/// Adds the matching neighbors of the best messages. Each one gets only those best messages as its own neighbors, because its
-/// other neighbors score less.
+/// Adds the matching neighbors of the best messages. For an added message, only the best messages count as its own neighbors, because
+/// all others score less.
 fn with_neighbors(
     of_best: HashMap<i64, [[Option<i64>; 2]; NEIGHBOR_WEIGHTS.len()]>,
     matches: impl Fn(i64) -> bool,
@@ -383,7 +383,7 @@ pub(super) fn by_thread(mut best: Vec<Ranked>) -> Vec<Ranked> {
     best
 }
 
-/// Phrases that a hit shows as matches.
+/// Phrases that are marked as matches in a hit.
 pub(super) fn shown_phrases(text: &str) -> Vec<Phrase> {
     let mut phrases = Vec::new();
     for word in query_words(text) {

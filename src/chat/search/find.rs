@@ -54,7 +54,7 @@ pub struct SearchHit {
     pub thread_title_highlight: Option<String>,
     /// Null for a direct channel.
     pub channel_name: Option<String>,
-    /// Replies in the hit's thread.
+    /// Number of replies in the hit's thread.
     pub reply_count: i64,
 }
 
@@ -90,7 +90,7 @@ text_enum! {
 }
 
 text_enum! {
-    /// Words of a search that a message must contain: all, or any.
+    /// Words of a search that a message must contain: all of them, or any of them.
     pub enum MatchMode {
         All = "all",
         Any = "any",
@@ -120,9 +120,9 @@ pub enum Author {
 /// Order of the hits, and start of the page.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Start {
-    /// Newest first, with sequence numbers below this one.
+    /// Newest first, with sequence numbers less than `below`.
     Newest { below: i64 },
-    /// Oldest first, with sequence numbers above this one.
+    /// Oldest first, with sequence numbers greater than `above`.
     Oldest { above: i64 },
     /// Best first, among the hits with sequence numbers below `below`, after the first `skip`.
     Ranked { below: i64, skip: i64 },
@@ -132,7 +132,7 @@ pub enum Start {
 #[derive(Debug, Clone, Default)]
 pub struct Search {
     pub question: Question,
-    /// True if a message needs only one of the words.
+    /// True if a message needs to contain only one of the words.
     pub is_any: bool,
     /// True if each thread has only one hit.
     pub is_grouped: bool,
@@ -585,7 +585,7 @@ async fn number_before(c: &mut Conn, actor: &Actor<'_>, moment: Timestamp) -> Re
 /// Returns a page of the matching messages that `actor` can see.
 ///
 /// # Errors
-/// Any error of `plan`.
+/// Any error from `plan`.
 pub async fn find(
     c: &mut Conn,
     caller: &Caller,

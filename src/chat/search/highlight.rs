@@ -55,7 +55,7 @@ pub(super) fn matches(words: &[Word], phrases: &[Phrase]) -> Vec<(usize, usize)>
 /// Maximum length of a run of characters at either end of a passage that is treated as a partial word.
 const CUT_WORD_CHARS_MAX: usize = 30;
 
-/// Returns about `chars_max` characters of a text around the first word of a query.
+/// Returns about `chars_max` characters of a text around the first match of a query.
 pub fn passage(text: &str, query: &str, chars_max: usize) -> String {
     let text = composed(text);
     let spans = matches(&words(&text), &any::shown_phrases(query));
@@ -102,7 +102,7 @@ fn push_escaped(into: &mut String, text: &str) {
     }
 }
 
-/// Byte range of the text to show: starts shortly before `first` and prefers whole words.
+/// Byte range of the text to show. It starts shortly before `first`, and contains only whole words if possible.
 fn window(text: &str, words: &[Word], first: usize) -> (usize, usize) {
     if units(text) <= SHOWN_UNITS_MAX {
         return (0, text.len());

@@ -39,7 +39,7 @@ static LINES: LazyLock<HashMap<(Language, &str), Vec<&str>>> = LazyLock::new(|| 
     lines
 });
 
-/// The basic form of a folded word.
+/// The basic form of a folded word, or the word itself if it is not an irregular form.
 pub(super) fn base(language: Language, word: &str) -> &str {
     let line = LINES.get(&(language, word));
     line.and_then(|forms| forms.first())

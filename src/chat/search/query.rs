@@ -49,7 +49,7 @@ pub enum Filter {
 
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Question {
-    /// The text to find, without filters and exclusions.
+    /// The text to find, without filters or exclusions.
     pub text: String,
     /// Phrases that must match.
     pub with: Vec<Phrase>,

@@ -10,7 +10,7 @@ use crate::db::dialect::search::Phrase;
 /// A matching message.
 pub(super) struct Candidate<'a> {
     pub text: &'a str,
-    /// Title of the thread whose root message this is.
+    /// Title of the thread, if the message is its root message.
     pub title: Option<&'a str>,
     pub is_result: bool,
 }

@@ -21,13 +21,13 @@ use super::any;
 
 /// Maximum number of excerpts per search.
 const EXCERPTS_MAX: usize = 6;
-/// Number of best messages from which excerpts are made.
+/// Number of best-matching messages from which excerpts are made.
 const HITS_MAX: usize = 60;
 /// Maximum numbers of messages in an excerpt: before the hit, and from the hit onward.
 const BEFORE_MAX: i64 = 20;
 const AFTER_MAX: i64 = 40;
 
-/// The conversation in which the hits are quoted.
+/// The conversation in which the hits are quoted, with its requester and the question.
 #[derive(Debug, Clone, Copy)]
 pub struct Readers {
     pub workspace: WorkspaceId,
@@ -69,7 +69,7 @@ pub struct SharedMessage {
 
 impl SharedMessage {
     /// Checks whether the message can be quoted. Messages by agents, messages that mention an agent, and questions that invoked an
-    /// agent cannot.
+    /// agent cannot be quoted.
     fn can_be_quoted(&self) -> bool {
         let mentions_agent = self
             .mentions

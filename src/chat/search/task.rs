@@ -26,7 +26,7 @@ const PASSAGE_CHARS_MAX: usize = 700;
 /// Maximum number of characters of a neighboring message that are shown.
 const NEIGHBOR_CHARS_MAX: usize = 200;
 
-/// Search of a task: its words, filters, and rights.
+/// Search by a task: its words, filters, and rights.
 #[derive(Debug, Clone)]
 pub struct TaskSearch<'a> {
     pub workspace: WorkspaceId,
@@ -34,9 +34,9 @@ pub struct TaskSearch<'a> {
     /// Channel whose readers must be able to read the hits; `None` if only the requester reads the conversation.
     pub shared_in: Option<Uuid>,
     pub query: &'a str,
-    /// Only these channels; empty for all.
+    /// Channels to search; all channels if empty.
     pub channels: Vec<ChannelId>,
-    /// ID of the person or agent who wrote the hits.
+    /// ID of the person or agent whose messages are searched.
     pub author: Option<Uuid>,
     pub since: Option<Timestamp>,
     pub until: Option<Timestamp>,
@@ -70,7 +70,7 @@ pub struct TaskMessage {
 #[derive(Debug, Clone)]
 pub struct TaskHit {
     pub message: TaskMessage,
-    /// The part around the first match.
+    /// Part of the message around the first match.
     pub passage: String,
     pub before: Option<TaskMessage>,
     pub after: Option<TaskMessage>,
