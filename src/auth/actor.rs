@@ -7,7 +7,7 @@ use crate::{
     realtime::log::AgentVisibility,
 };
 
-/// SQL expression: the session or key with the ID `$id` exists and has not expired at `$now`.
+/// SQL expression that is true if the session or key with the ID `$id` exists and has not expired at `$now`.
 macro_rules! credential_is_valid {
     ($id:literal, $now:literal) => {
         concat!(
@@ -115,7 +115,7 @@ impl Caller {
         if !is_valid {
             return Err(AuthError::NotAuthenticated);
         }
-        // For the log lines of this request.
+        // Included in the log lines of this request.
         tracing::Span::current().record("workspace.id", tracing::field::display(workspace));
         let mut scopes = role.scopes();
         if let Credential::Key {
@@ -135,8 +135,8 @@ impl Caller {
     }
 
     /// # Errors
-    /// `WorkspaceNotFound` if this person is not a member or the key belongs to another workspace; `NotAuthenticated`
-    /// if the session or key has ended.
+    /// `WorkspaceNotFound` if this person is not a member or the key belongs to another workspace, or `NotAuthenticated` if the
+    /// session or key has ended.
     pub async fn enter(
         &self,
         c: &mut Conn,
@@ -187,7 +187,7 @@ impl Caller {
     /// Runs a command on the caller's own account, in the caller's turn, and checks the credential in its transaction.
     ///
     /// # Errors
-    /// `NotAuthenticated`, or an error of the command.
+    /// `NotAuthenticated`, or an error from the command.
     pub async fn write<T, E, F>(&self, db: &Db, command: F) -> Result<T, E>
     where
         T: Send + 'static,
@@ -202,7 +202,7 @@ impl Caller {
         .await
     }
 
-    /// Share of the slow database lane for this person's reads in a workspace.
+    /// This person's share of the lane for slow reads in a workspace.
     pub fn share(&self, workspace: WorkspaceId) -> Share {
         Share {
             person: self.user.0,
@@ -228,7 +228,7 @@ pub struct WorkspaceCaller {
 }
 
 impl WorkspaceCaller {
-    /// Share of the lane for slow reads that this person has in the workspace.
+    /// This person's share of the lane for slow reads in the workspace.
     pub fn share(&self) -> Share {
         self.caller.share(self.workspace)
     }
@@ -242,7 +242,7 @@ impl WorkspaceCaller {
     /// Runs a command in the workspace's write queue, with the rights that this person has when it runs.
     ///
     /// # Errors
-    /// Same as `Caller::enter`, or an error of the command.
+    /// Same as `Caller::enter`, or an error from the command.
     pub async fn write<T, E, F>(self, db: &Db, command: F) -> Result<T, E>
     where
         T: Send + 'static,

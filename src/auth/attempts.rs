@@ -1,16 +1,15 @@
 //! Limits for failed sign-ins and wrong current passwords, which are exact across all nodes.
 //!
-//! An attempt takes a permit from each of its buckets before the password is verified, so that concurrent attempts
-//! cannot bypass the limits, and returns the permits if the password was right or could not be verified. `SQLite` has a single
-//! node, which keeps the buckets in memory (see `rate`). On `PostgreSQL`, they are rows that all nodes share, with the same
-//! algorithm: a row holds the time at which its bucket will be full again, by the clock of the database.
+//! An attempt takes a permit from each of its buckets before the password is verified, so that concurrent attempts cannot bypass the
+//! limits, and returns the permits if the password was right or could not be verified. `SQLite` has a single node, which keeps the
+//! buckets in memory (see `rate`). On `PostgreSQL`, they are rows that all nodes share, with the same algorithm: a row contains the
+//! time, by the clock of the database, at which its bucket will be full again.
 //!
-//! On `PostgreSQL`, the buckets in memory are checked first as well. A node thus rejects attempts beyond its own
-//! limits without a query, and an attacker with many addresses cannot make it store more rows than it keeps buckets in
-//! memory.
+//! On `PostgreSQL`, each node also checks its own buckets in memory first. It thus rejects attempts beyond its own limits without a
+//! query, and an attacker with many addresses cannot make it store more rows than it keeps buckets in memory.
 //!
-//! Every attempt has its own transaction, which locks at most one row of each kind, in the order of the kinds, so that
-//! attempts on several nodes never deadlock.
+//! Every attempt has its own transaction, which locks at most one row of each kind, in the order of the kinds, so that attempts on
+//! several nodes never deadlock.
 
 use std::{
     net::IpAddr,
@@ -81,7 +80,7 @@ impl Limit {
     /// Takes a permit in memory.
     ///
     /// # Errors
-    /// If no permit is available: the time until the next one.
+    /// The time until the next permit, if none is available.
     fn take(&self, key: &str) -> Result<(), Duration> {
         self.buckets.take(key.to_owned(), Instant::now())
     }
@@ -114,8 +113,8 @@ struct SharedBucket {
 impl SharedBucket {
     /// Takes a permit. The inner error is the time until the next one, if none is available.
     async fn take(&self, c: &mut Conn) -> Result<Result<(), Duration>, DbError> {
-        // If the statement waits for another transaction, its time is earlier than the last change of the row. It may then grant less
-        // than allowed, but never more.
+        // If the statement waits for another transaction, its timestamp is earlier than the last change to the row. It may then grant
+        // fewer permits than allowed, but never more.
         let taken: Option<(bool,)> = c
             .q("insert into login_attempts as b (kind, key_hash, full_at) \
                 values ($1, $2, statement_timestamp() + $3 * interval '1 microsecond') \
@@ -381,7 +380,7 @@ impl Attempts {
     }
 }
 
-/// Returns permits; `taken` is in the order of the kinds.
+/// Returns permits; `taken` must be in the order of the kinds.
 async fn give_back(db: &Db, taken: Vec<SharedBucket>) {
     let given = db
         .write_in_turn(Uuid::nil(), Uuid::now_v7(), async move |c: &mut Conn| {

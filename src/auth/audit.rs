@@ -94,7 +94,7 @@ pub async fn record(
     record_of(c, actor.workspace, actor.user, action, target, data).await
 }
 
-/// Records an action without an actor, for work that continues after an admin started it.
+/// Records an action of a user without an `Actor`, for work that continues after an admin's request has ended.
 pub async fn record_of(
     c: &mut Conn,
     workspace: WorkspaceId,
@@ -116,7 +116,7 @@ pub async fn record_of(
     Ok(())
 }
 
-/// Filter of entries.
+/// Filter for entries.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Filter {
     pub actor: Option<UserId>,

@@ -44,7 +44,7 @@ impl Client {
     }
 }
 
-/// Checks whether the account was signed in to from this network or browser.
+/// Checks whether someone has signed in to the account from this network or with this browser.
 pub(crate) async fn is_known(
     c: &mut Conn,
     user: UserId,

@@ -75,7 +75,7 @@ pub enum AuthError {
 }
 
 impl AuthError {
-    /// Hides the object from non-members of its workspace: reports it as missing.
+    /// Reports the object as missing to people who are not members of its workspace.
     #[must_use]
     pub fn hiding(self, what: &'static str) -> Self {
         match self {

@@ -21,7 +21,7 @@ text_enum! {
 }
 
 /// # Errors
-/// `Invalid` for the field `param`, with the rule.
+/// `Invalid` for the field `param`, with the rule that the handle violates.
 pub fn check(handle: &str, param: &'static str) -> Result<(), AuthError> {
     let mut chars = handle.chars();
     let well_formed = chars
@@ -42,7 +42,7 @@ pub fn check(handle: &str, param: &'static str) -> Result<(), AuthError> {
     Ok(())
 }
 
-/// Claims a handle; false if it is taken.
+/// Claims a handle. Returns false if it is taken.
 pub async fn claim(
     c: &mut Conn,
     workspace: WorkspaceId,
@@ -110,7 +110,7 @@ pub async fn find_free(
     }
 }
 
-/// Handles derived from a name: the name itself, then the name with growing numbers.
+/// Handles derived from a name: the name itself, then the name with increasing numbers.
 struct Candidates {
     base: String,
     n: u64,

@@ -102,7 +102,7 @@ pub(crate) async fn create(
 /// Finds an invite that can still be used. If an email address is given, that person must be allowed to use it.
 ///
 /// # Errors
-/// `InviteNotFound`, `InviteForAnother`.
+/// `InviteNotFound` or `InviteForAnother`.
 pub(crate) async fn find_open(
     c: &mut Conn,
     token: &str,
@@ -129,7 +129,7 @@ pub(crate) async fn find_open(
 /// Counts one use of the invite and adds the person to the workspace. A use by a current member is not counted.
 ///
 /// # Errors
-/// `InviteNotFound` if the last use was taken concurrently.
+/// `InviteNotFound` if somebody else takes the last use at the same time.
 pub(crate) async fn accept(
     c: &mut Conn,
     invite: &Invite,

@@ -97,7 +97,7 @@ pub(crate) async fn create(
     Ok((key, secret))
 }
 
-/// Checks scopes, lifetime, and number of the actor's keys.
+/// Checks the scopes and the lifetime of a new key, and the number of the actor's keys.
 async fn check_new(
     c: &mut Conn,
     actor: &Actor<'_>,

@@ -1,7 +1,7 @@
 //! Rate limits per person and address, and limits of concurrent sockets.
 //!
-//! Every request first counts for its address. Requests without a valid session or key then count for their address
-//! again, with a lower limit; all others count for their person.
+//! Every request first counts toward the limit of its address. Requests without a valid session or key then count toward a second,
+//! lower limit of the address; all others count toward the limits of their person.
 
 use std::{
     collections::HashMap,
@@ -23,10 +23,10 @@ use crate::{
 
 const SECOND: Duration = Duration::from_secs(1);
 
-/// Limits of reads and of writes of one person, over all sessions and keys.
+/// Limits of reads and of writes by one person, across all sessions and keys.
 const READS: Rate = Rate::new(Duration::from_millis(20), 1000);
 const WRITES: Rate = Rate::new(Duration::from_millis(50), 400);
-/// Limit of uploads of one person.
+/// Limit of uploads by one person.
 const UPLOADS: Rate = Rate::new(SECOND, 60);
 /// Limit of agents that a model drafts for one person: 10 per hour.
 const AGENT_DRAFTS: Rate = Rate::new(Duration::from_mins(6), 10);
@@ -98,8 +98,7 @@ fn refused(limit: &'static str, wait: Duration) -> AuthError {
     AuthError::RateLimited(whole_seconds(wait))
 }
 
-/// Checks whether an attempt counts as a guess: it failed, and the password was checked. A server that is too busy does not check
-/// passwords.
+/// Checks whether an attempt counts as a guess. It does not if it succeeded, or if the server was too busy to check the password.
 fn is_guess<T>(outcome: &Result<T, AuthError>) -> bool {
     !matches!(outcome, Ok(_) | Err(AuthError::HasherBusy))
 }
@@ -151,7 +150,7 @@ impl Limits {
         self.count(&self.anonymous, net_of(address), "strangers")
     }
 
-    /// Counts a request of a signed-in person, over all sessions and keys.
+    /// Counts a request by a signed-in person, across all sessions and keys.
     ///
     /// # Errors
     /// `RateLimited`.
@@ -261,7 +260,7 @@ impl Limits {
     /// Takes a socket slot, and one of the person's slots if the person is known.
     ///
     /// # Errors
-    /// `TooManySockets` for the limit per person, `NoMoreSockets` for the total.
+    /// `TooManySockets` if the person has too many sockets, or `NoMoreSockets` if the server does.
     pub fn open_socket(&self, user: Option<UserId>) -> Result<SocketPermit, AuthError> {
         let refused = |limit| {
             metrics::counter!("openvibe_rate_limited_total", "limit" => limit).increment(1);
@@ -300,6 +299,8 @@ impl Limits {
         self.agent_drafts.cleanup(now);
         self.requests.cleanup(now);
         self.anonymous.cleanup(now);
+        self.catch_ups.cleanup(now);
+        self.written_catch_ups.cleanup(now);
     }
 
     /// Deletes expired attempts from the database.

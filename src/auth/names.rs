@@ -12,7 +12,7 @@ pub struct DisplayName(pub String);
 
 impl DisplayName {
     /// # Errors
-    /// `Invalid` for the field `param`, with the rule.
+    /// `Invalid` for the field `param`, with the rule that the name violates.
     pub fn parse(text: &str, param: &'static str) -> Result<Self, AuthError> {
         let name = text.trim();
         let problem = if name.is_empty() {
@@ -39,7 +39,7 @@ fn is_invisible(c: char) -> bool {
     matches!(c, '\u{200b}'..='\u{200f}' | '\u{2060}'..='\u{2064}' | '\u{feff}' | '\u{00ad}' | '\u{202a}'..='\u{202e}')
 }
 
-/// Converts a text to `[a-z0-9]` and single hyphens, at most `max` characters; may be empty.
+/// Converts a text to a slug of `[a-z0-9_]` and single hyphens, at most `max` characters long. The slug may be empty.
 pub fn slugify(text: &str, max: usize) -> String {
     let mut slug = String::new();
     for c in text.nfkd().flat_map(char::to_lowercase) {

@@ -18,10 +18,10 @@ use crate::{db::Conn, ids::UserId};
 pub(super) const PASSWORD_CHARS_MIN: usize = 8;
 pub(super) const PASSWORD_BYTES_MAX: usize = 1024;
 
-/// A hash that no password matches. It is verified for unknown email addresses, so that the response takes equally long.
+/// A hash that no password matches. It is verified for unknown email addresses, so that the response takes the same time.
 const NOBODY: &str = "$argon2id$v=19$m=19456,t=2,p=1$AAAAAAAAAAAAAAAAAAAAAA$AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA";
 
-/// Maximum wait for a hashing slot. A sign-in queues behind those of others, and occupies one of the server's request slots in
+/// Maximum wait for a hashing slot. A sign-in waits behind other people's sign-ins, and occupies one of the server's request slots in
 /// the meantime.
 const WAIT_MAX: Duration = Duration::from_secs(10);
 
@@ -36,7 +36,7 @@ pub struct Hasher {
 /// chance.
 const PERSONAL_CHARS_MIN: usize = 3;
 
-/// The 10,000 most common passwords of sufficient length, in lowercase and sorted; for the source see the file header.
+/// The 10,000 most common passwords of sufficient length, in lowercase and sorted. See the file header for the source.
 static COMMON: LazyLock<Vec<&str>> = LazyLock::new(|| {
     include_str!("common_passwords.txt")
         .lines()
@@ -44,7 +44,7 @@ static COMMON: LazyLock<Vec<&str>> = LazyLock::new(|| {
         .collect()
 });
 
-/// Checks for passwords that an attacker tries first: common ones, and those that contain the person's name or email.
+/// Checks whether an attacker would try the password first: it is common, or it contains the person's name or email address.
 fn is_easy_to_guess(password: &str, name: &str, email: &str) -> bool {
     let password = password.to_lowercase();
     if COMMON.binary_search(&password.as_str()).is_ok() {

@@ -199,7 +199,7 @@ pub async fn count_message(
     Ok(())
 }
 
-/// Counts more bytes of messages, and fails if they exceed the limit.
+/// Adds bytes of messages to the storage use, and fails if it grows beyond the limit.
 ///
 /// # Errors
 /// `QuotaExceeded`.
@@ -219,7 +219,7 @@ pub async fn count_message_within_limit(
     Ok(())
 }
 
-/// Sets the counted size of a message for new texts, and returns the bytes to add to the storage use.
+/// Updates the counted size of a message to match its new texts, and returns the bytes to add to the storage use.
 async fn set_message_bytes(
     c: &mut Conn,
     id: MessageId,
@@ -301,7 +301,7 @@ pub fn file_bytes(files: i64, content_bytes: i64) -> i64 {
     content_bytes.saturating_add(files.saturating_mul(ROW_BYTES))
 }
 
-/// Bytes of content that one more upload can have.
+/// Maximum content size of one more upload, in bytes.
 pub async fn file_bytes_left(c: &mut Conn, workspace: WorkspaceId) -> Result<u64, DbError> {
     let left = limit(c, BYTES_MAX)
         .await?

@@ -27,8 +27,8 @@ use crate::{
 
 /// Retention of rows. A node that was unavailable for longer has closed its sockets.
 const KEPT: Duration = Duration::from_mins(10);
-/// Maximum time from the insertion of a row to its commit. Far longer than the statement timeouts permit for a usual batch of
-/// writes; in the worst case, a socket stays open until its next heartbeat.
+/// Maximum time from the insertion of a row to its commit. It is far longer than the statement timeouts permit for a usual batch of
+/// writes. If a commit takes longer anyway, a socket stays open until its next heartbeat.
 const COMMIT_WITHIN: Duration = Duration::from_mins(2);
 /// Number of rows per read.
 const PAGE_ROWS: i64 = 500;
@@ -49,7 +49,7 @@ text_enum! {
 pub enum Revocation {
     Session(SessionId),
     Key(ApiKeyId),
-    /// All sessions of a user, except for one.
+    /// All sessions of a user, or all except for `except`.
     Sessions {
         user: UserId,
         except: Option<SessionId>,
@@ -205,7 +205,7 @@ async fn newer_than(c: &mut Conn, since: Timestamp) -> Result<Vec<RevocationRow>
     }
 }
 
-/// Deletes rows that every node has read.
+/// Deletes rows that are older than `KEPT`, which every node has read unless it was unavailable for that long.
 ///
 /// # Errors
 /// Only database errors.
@@ -258,18 +258,18 @@ impl RevocationFeed {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Records that this node applies a revocation; false if it already did.
+    /// Records that this node applies a revocation. Returns false if the node has already applied it.
     pub fn apply(&self, id: Uuid) -> bool {
         let mut applied = self.lock();
         let reads = applied.reads;
         applied.ids.insert(id, reads).is_none()
     }
 
-    /// Reads the revocations that this node has not applied yet. A starting node calls this before it accepts sockets,
-    /// and ignores the result.
+    /// Reads the revocations that this node has not applied yet. A starting node calls this before it accepts sockets, and ignores
+    /// the result.
     ///
     /// # Errors
-    /// Only database errors; nothing then counts as applied.
+    /// Only database errors; after an error, no revocation counts as applied.
     pub async fn read_new(&self, c: &mut Conn) -> Result<Vec<Revocation>, DbError> {
         if c.engine() == Engine::Sqlite {
             return Ok(Vec::new());
@@ -280,12 +280,13 @@ impl RevocationFeed {
         let mut applied = self.lock();
         let read = applied.reads;
         for row in &rows {
-            // Marked with the number of this read, unlike IDs that are no longer returned.
+            // Stores the number of the latest read that returned the ID. IDs that are no longer returned keep an older number, and
+            // are removed below.
             if applied.ids.insert(row.id, read + 1).is_none() {
                 new.extend(row.revocation());
             }
         }
-        // IDs that were applied during this read may not be in its result.
+        // IDs that were applied while this read was running may be missing from its result, so they are kept until the next read.
         applied.ids.retain(|_, last| *last >= read);
         applied.reads += 1;
         if let Some(newest) = rows.last() {

@@ -17,7 +17,7 @@ text_enum! {
 }
 
 impl Role {
-    /// Checks whether the role can write agents; for members, the workspace policy decides.
+    /// Checks whether the role can write agents. For members, this depends on the workspace policy.
     pub(super) fn writes_agents(self, members_write_agents: bool) -> bool {
         match self {
             Self::Admin => true,

@@ -103,7 +103,7 @@ struct KeyRow {
     last_used_at: Option<Timestamp>,
 }
 
-/// Caller of a token. If `stale`, the time of the last use must be updated with `touch`.
+/// Caller that a token identifies. If `stale` is true, the time of the last use must be updated with `touch`.
 pub struct FoundCaller {
     pub caller: Caller,
     pub stale: bool,
@@ -221,7 +221,7 @@ pub(crate) async fn list(c: &mut Conn, user: UserId) -> Result<Vec<Session>, Aut
     Ok(sessions)
 }
 
-/// Ends a session; false if this person has no such session.
+/// Ends a session. Returns false if this person has no such session.
 pub(crate) async fn end(c: &mut Conn, user: UserId, id: SessionId) -> Result<bool, AuthError> {
     let ended: Vec<EndedSession> = c
         .q("delete from sessions where user_id = $1 and id = $2 returning id")
@@ -247,7 +247,7 @@ async fn record_ended(c: &mut Conn, ended: Vec<EndedSession>) -> Result<(), Auth
     Ok(())
 }
 
-/// Ends all sessions of a person, except for one.
+/// Ends all sessions of a person, or all except for `except`.
 pub(crate) async fn end_all(
     c: &mut Conn,
     user: UserId,

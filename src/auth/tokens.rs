@@ -7,7 +7,7 @@ use sha2::{Digest, Sha256};
 /// that can start like an API key.
 #[derive(Clone)]
 pub enum Token {
-    /// From the session cookie.
+    /// Session token, from the session cookie.
     Session(String),
     /// API key (`ov_…`), from the `Authorization` header.
     Key(String),

@@ -44,7 +44,7 @@ pub(crate) async fn get_user(c: &mut Conn, id: UserId) -> Result<User, AuthError
         .ok_or(AuthError::NotAuthenticated)
 }
 
-/// `None` if the account was deleted.
+/// Name of a user; `None` if the account was deleted.
 pub async fn name_of(c: &mut Conn, id: UserId) -> Result<Option<String>, AuthError> {
     let row: Option<(String,)> = c
         .q("select name from users where id = $1")
@@ -241,7 +241,7 @@ pub(crate) async fn set_password(c: &mut Conn, user: UserId, hash: &str) -> Resu
     Ok(())
 }
 
-/// Turns suggestions of the client on or off.
+/// Turns the client's suggestions of forks on or off.
 pub(crate) async fn set_suggestions(db: &Db, caller: &Caller, on: bool) -> Result<(), AuthError> {
     let user = caller.user;
     caller

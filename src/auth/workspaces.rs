@@ -95,8 +95,8 @@ pub(crate) fn parse_slug(text: &str) -> Result<String, AuthError> {
     Ok(text.to_owned())
 }
 
-/// Checks that a slug is not one that the operator configured. Such a slug gives access to processes on the server, so
-/// no other workspace can take it, even if its own workspace has changed its slug.
+/// Checks that the operator has not configured this slug. A configured slug gives access to processes on the server, so no other
+/// workspace can take it, even after the workspace that had it has changed its slug.
 fn check_not_named(slug: &str, named: &[String]) -> Result<(), AuthError> {
     if named.iter().any(|known| known == slug) {
         let problem =
@@ -129,8 +129,8 @@ pub async fn find_oldest(c: &mut Conn) -> Result<Option<WorkspaceId>, AuthError>
     Ok(oldest.map(|row| row.0))
 }
 
-/// Inserts an empty workspace; the caller must add its agents, creator, and channels in the same transaction. Only the
-/// first workspace of the server can have a slug that the operator `named` before it existed.
+/// Inserts an empty workspace; the caller must add its agents, creator, and channels in the same transaction. Only the first
+/// workspace of the server can have a slug that the operator `named` before the workspace existed.
 ///
 /// # Errors
 /// `SlugTaken` or `Invalid` for an explicit slug.
@@ -206,8 +206,8 @@ async fn has_workspace(c: &mut Conn) -> Result<bool, AuthError> {
     Ok(any.is_some())
 }
 
-/// Checks whether a person can create a workspace while sign-up is not open: only the first workspace, or as an admin of
-/// another one.
+/// Checks whether a person can create a workspace while sign-up is not open. This is allowed if it is the first workspace of the
+/// server, or if the person is an admin of another one.
 pub async fn may_create(c: &mut Conn, user: UserId) -> Result<bool, AuthError> {
     let none = !has_workspace(c).await?;
     let admin = c

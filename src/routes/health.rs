@@ -21,7 +21,7 @@ use crate::{
     ids::NodeId,
     nodes::{self, Links, Mode},
     realtime::NodeState,
-    server::State,
+    server::{State, origin::is_local_host},
     tasks::queue,
     telemetry,
     text_enum::{constant, text_enum},
@@ -51,7 +51,7 @@ struct Health {
 #[derive(Serialize, utoipa::ToSchema)]
 struct Readiness {
     status: Healthy,
-    /// A read succeeded, and every writer stored a row within the last 2 s.
+    /// A read succeeded, and every writer has stored a row within the last 2 s.
     database: Healthy,
     /// The schema has the version that this server needs.
     migrations: Healthy,
@@ -146,10 +146,11 @@ async fn readyz(axum::extract::State(state): St) -> Result<Json<Readiness>, ApiE
 /// 401 without the token, if one is set; otherwise 403 for requests from another machine.
 fn admit_to_metrics(state: &State, headers: &HeaderMap, peer: IpAddr) -> Result<(), ApiError> {
     let Some(token) = &state.config.metrics_token else {
-        // Requests through a proxy on this machine also come from loopback, so forwarded requests are not local.
+        // Requests forwarded by a proxy on this machine, and requests from web pages in a browser on this machine, also come from a
+        // loopback address.
         let forwarded =
             headers.contains_key("x-forwarded-for") || headers.contains_key("forwarded");
-        if peer.is_loopback() && !forwarded {
+        if peer.is_loopback() && !forwarded && is_local_host(headers, &state.public_url) {
             return Ok(());
         }
         return Err(ApiError::forbidden(
@@ -185,7 +186,7 @@ async fn metrics(
     admit_to_metrics(&state, &headers, peer.0.ip())?;
     #[expect(clippy::cast_precision_loss, reason = "precise enough for a gauge")]
     ::metrics::gauge!("openvibe_db_write_queue").set(state.db.queued_writes() as f64);
-    // A timeout keeps the remaining metrics available while the database does not respond, when they matter most.
+    // If the database does not respond, a timeout keeps the remaining metrics available, which matter most then.
     let looked = tokio::time::timeout(DATABASE_WITHIN, look_at_database(&state)).await;
     let is_up = matches!(looked, Ok(Ok(())));
     ::metrics::gauge!("openvibe_db_up").set(f64::from(u8::from(is_up)));

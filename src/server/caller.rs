@@ -61,7 +61,7 @@ pub async fn caller_of(state: &State, token: Option<Token>) -> Result<Caller, Au
     Ok(found.caller)
 }
 
-/// Request extension: the session or key turned out to be invalid before the body was read.
+/// Request extension that marks a request without a valid session or key. It is set before the body is read.
 #[derive(Clone, Copy)]
 pub struct Unidentified;
 
@@ -80,7 +80,8 @@ impl FromRequestParts<State> for Caller {
         let shown = token.is_some();
         let caller = match caller_of(state, token).await {
             Err(AuthError::NotAuthenticated) if shown => {
-                // An invalid token counts as anonymous. Requests without a token were counted by `count_address`.
+                // A request with an invalid token counts as anonymous. Requests without a token have already been counted by
+                // `count_address`.
                 let Address(address) = Address::from_request_parts(parts, state).await?;
                 state.limits.anonymous(address)?;
                 return Err(AuthError::NotAuthenticated.into());
@@ -108,7 +109,8 @@ fn doing(method: &Method, path: &str) -> RateClass {
     }
 }
 
-/// Workspace of a collection route: that of the key, the one in the header, or the caller's only workspace.
+/// Workspace of a collection route: for an API key, its workspace; for a session, the one in the header, or the caller's only
+/// workspace if there is no header.
 ///
 /// # Errors
 /// `WorkspaceRequired`, `NoWorkspace`, `WorkspaceNotFound`; 400 if the header is not an ID.

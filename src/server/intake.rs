@@ -184,13 +184,13 @@ fn is_upload(request: &Request) -> bool {
     request.method() == Method::POST && request.uri().path() == "/v1/files"
 }
 
-/// Limits the number of requests that are handled concurrently; any more wait for a limited time.
+/// Limits the number of requests that are handled concurrently. Additional requests wait for a limited time.
 pub async fn limit_concurrency(
     FromState(intake): FromState<Arc<Intake>>,
     request: Request,
     next: Next,
 ) -> Response {
-    // An upload takes as long as its sender needs; uploads have their own limit per person.
+    // The duration of an upload depends on its sender, so uploads have their own limit per person.
     if is_upload(&request) {
         return next.run(request).await;
     }
@@ -267,21 +267,21 @@ impl Intake {
             }
             None => {
                 let network = net_of(address);
-                // The network's turn comes first, so that only a few of the requests that wait for the second turn are from the same
-                // network.
+                // The network's turn comes first, so that only a few of the requests that wait for the anonymous turn are from the
+                // same network. The anonymous turn comes after the body has been read, so that slow senders do not hold it.
                 let _network_turn = self.networks.take(network).await?;
-                let _turn = self.anonymous.take(()).await?;
                 let room = take(&self.anonymous_bytes, network, 0)?;
                 let within = self.bounds.anonymous_within;
                 let (request, _room) = read(request, room, ANONYMOUS_BYTES_MAX, within).await?;
+                let _turn = self.anonymous.take(()).await?;
                 Ok(next.run(request).await)
             }
         }
     }
 }
 
-/// Reserves memory for the response. If the holder's share is used up, reads get an error instead; the response to a
-/// write is always sent.
+/// Reserves memory for the response. If not enough memory is left, a read with a large response gets an error instead; the response
+/// to a write is always sent.
 pub async fn reserve(
     axum::extract::State(intake): axum::extract::State<Arc<Intake>>,
     request: Request,

@@ -11,5 +11,5 @@ pub mod workspaces;
 
 pub use state::{Inner, State};
 
-/// Path of the server for clients of the Model Context Protocol.
+/// Path of the server's MCP (Model Context Protocol) endpoint.
 pub const MCP_PATH: &str = "/mcp";

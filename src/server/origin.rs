@@ -57,7 +57,7 @@ pub fn is_same_origin(headers: &HeaderMap, public_url: &str) -> bool {
     text(header::HeaderName::from_static("sec-fetch-site")) == Some("same-origin")
 }
 
-/// Checks whether a host is a loopback name or address. No DNS server can assign these names to another page (RFC 6761 §6.3).
+/// Checks whether a host is a loopback name or address. DNS cannot assign such a name to another site (RFC 6761 §6.3).
 fn is_loopback_name(host: &str) -> bool {
     host == "localhost"
         || host.ends_with(".localhost")
@@ -67,8 +67,8 @@ fn is_loopback_name(host: &str) -> bool {
             .is_ok_and(|address| address.to_canonical().is_loopback())
 }
 
-/// Checks whether a server on loopback accepts the name in `Host`. Any web page can point its own name to 127.0.0.1
-/// (DNS rebinding); its requests then look like those of the server's own pages, except for the name.
+/// Checks whether a server on loopback accepts the name in `Host`. Any website can point its own name to 127.0.0.1 (DNS rebinding);
+/// its requests then look like those of the server's own pages, except for the name.
 fn is_known_host(headers: &HeaderMap, public_url: &str) -> bool {
     let Some(host) = headers.get(header::HOST).and_then(|v| v.to_str().ok()) else {
         return false;
@@ -78,6 +78,15 @@ fn is_known_host(headers: &HeaderMap, public_url: &str) -> bool {
         return false;
     };
     is_loopback_name(&host) || origin_authority(public_url).is_some_and(|((own, _), _)| own == host)
+}
+
+/// Checks whether `Host` cannot be the name of another site: it is a known host, an IP address, or a name without a dot.
+pub fn is_local_host(headers: &HeaderMap, public_url: &str) -> bool {
+    let host = headers.get(header::HOST).and_then(|v| v.to_str().ok());
+    let host = host.and_then(|host| authority(host, 0));
+    host.is_some_and(|(host, _)| {
+        !host.contains('.') || host.parse::<IpAddr>().is_ok() || is_known_host(headers, public_url)
+    })
 }
 
 /// Rejects host names that another site may have pointed at this server (400), and requests that another site may have

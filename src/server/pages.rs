@@ -1,7 +1,7 @@
 //! Cache of the newest pages of threads, stored as response bodies.
 //!
 //! Everyone who can read a thread gets the same page. The statement that checks a reader's rights also compares the page with the
-//! database (`access::thread_with_page`), so cached pages do not have to be invalidated, regardless of the node that wrote last.
+//! database (`access::thread_with_page`), so cached pages do not have to be invalidated, regardless of which node wrote last.
 
 use super::cache::Cache;
 use crate::{chat::access::PageVersion, http::encoding::EncodedJson, ids::ThreadId};

@@ -33,7 +33,7 @@ pub struct Inner {
     pub is_on_loopback: bool,
     /// This process as a node, with its connection to other nodes.
     pub nodes: Links,
-    /// Token required to create the first account; set only if the server listens on more than loopback.
+    /// Token required to create the first account; set only if the server does not listen only on a loopback address.
     pub setup_token: Option<String>,
     pub hub: Arc<Hub>,
     pub queue: Arc<Queue>,
@@ -45,14 +45,14 @@ pub struct Inner {
     pub registry: Arc<Registry>,
     /// Functions that agents can call.
     pub tools: Toolbox,
-    /// The service without a workspace's model; `responses` adds it.
+    /// The Responses service without a workspace's model; `responses` adds the model.
     pub responses_of_all: Arc<ResponsesService>,
     pub disk: DiskSpace,
     /// Storage of uploads.
     pub blobs: Blobs,
     pub hasher: Hasher,
     pub limits: Limits,
-    /// Limits on running exports and erasures.
+    /// Limits on concurrent exports and erasures.
     pub personal: PersonalTurns,
     /// Newest pages of threads.
     pub pages: PageCache,
@@ -75,10 +75,10 @@ impl Deref for State {
 }
 
 impl Inner {
-    /// Returns the service for calls in a workspace, with the model of that workspace.
+    /// Returns the Responses service for calls in a workspace, with the model of that workspace.
     ///
     /// # Errors
-    /// If the settings of the workspace cannot be read.
+    /// Returns an error if the settings of the workspace cannot be read.
     pub async fn responses(
         &self,
         workspace: WorkspaceId,

@@ -1,5 +1,5 @@
-//! Cache of the workspaces that objects belong to, so that the next write to an object can queue for its workspace's turn without
-//! reading the workspace first. Objects stay in their workspace, so entries are never invalid.
+//! Cache of the workspaces that objects belong to, so that the next write to an object can wait for its workspace's turn without
+//! looking up the workspace first. Objects never move to another workspace, so entries never become invalid.
 
 use uuid::Uuid;
 

@@ -39,6 +39,24 @@ async fn metrics_are_available_on_the_local_machine() {
         )
         .await;
     assert!(matches!(forwarded.status, 401 | 403));
+    // A page of another site whose name points to this machine.
+    let host = [("host", "evil.example")];
+    let rebound = who
+        .send(reqwest::Method::GET, "/metrics", &host, None)
+        .await;
+    assert!(matches!(rebound.status, 400 | 403), "{}", rebound.text);
+}
+
+#[tokio::test]
+async fn pages_of_other_sites_do_not_read_the_metrics_of_a_server_on_all_addresses() {
+    let app = TestApp::with(&[("LISTEN", "0.0.0.0:0")]).await;
+    let who = visitor(&app.base);
+    assert_eq!(who.get("/metrics").await.status, 200);
+    let host = [("host", "evil.example")];
+    let rebound = who
+        .send(reqwest::Method::GET, "/metrics", &host, None)
+        .await;
+    assert_eq!(rebound.refused(403), "metrics_closed");
 }
 
 #[tokio::test]

@@ -1,4 +1,4 @@
-//! HTTP routes of accounts and sessions.
+//! HTTP routes for accounts and sessions.
 
 use axum::{
     Json,
@@ -88,7 +88,7 @@ struct Account {
     workspaces: Vec<MyWorkspace>,
 }
 
-/// A signed-in person; API keys only get `id` and `name`.
+/// A signed-in person. API keys get only `id` and `name`.
 #[derive(Serialize, utoipa::ToSchema)]
 struct AccountUser {
     id: UserId,
@@ -143,7 +143,7 @@ fn cookie_at(
     text
 }
 
-/// Client that sent a request.
+/// Returns the client that sent a request.
 fn client(headers: &HeaderMap, address: &Address) -> Client {
     let browser = CookieJar::from_headers(headers)
         .get(clients::BROWSER_COOKIE)
@@ -154,11 +154,11 @@ fn client(headers: &HeaderMap, address: &Address) -> Client {
     }
 }
 
-/// Sign-in method, with the account.
+/// Way in which a person signed in, with the account.
 enum SignIn {
     /// The account was just created.
     New(UserId),
-    /// Its password was verified.
+    /// The account's password was verified.
     Verified(StoredPassword),
 }
 
@@ -220,7 +220,7 @@ struct SignupForm {
     name: String,
     /// Token of an invite link.
     invite: Option<String>,
-    /// Token from the link that the server printed at startup, if it requires one.
+    /// Token from the link that the server printed at startup, if the server requires one.
     setup_token: Option<String>,
 }
 
@@ -283,17 +283,18 @@ async fn login(
     let mut attempt = state.limits.log_in(&email, address.0).await?;
     let mut c = state.db.read().await?;
     let stored = StoredPassword::find(&mut c, &email).await?;
-    if attempt == Attempt::Guarded {
-        let client = client(&headers, &address);
-        let is_known = match &stored {
-            Some(stored) => clients::is_known(&mut c, stored.user_id, &client).await?,
-            None => false,
+    let is_unknown = attempt == Attempt::Guarded
+        && match &stored {
+            Some(stored) => {
+                let client = client(&headers, &address);
+                !clients::is_known(&mut c, stored.user_id, &client).await?
+            }
+            None => true,
         };
-        if !is_known {
-            attempt = state.limits.unknown_client(&email, address.0).await?;
-        }
-    }
     drop(c);
+    if is_unknown {
+        attempt = state.limits.unknown_client(&email, address.0).await?;
+    }
     let verified = state.hasher.verify(form.password, stored.clone()).await;
     failpoint!("login_verified");
     let verified = match verified {
@@ -311,7 +312,7 @@ async fn login(
     signed_in(&state, StatusCode::OK, sign_in, &headers, &address).await
 }
 
-/// Records a failed sign-in in the background, so that the response takes as long as for an unknown address.
+/// Records a failed sign-in in the background, so that the response takes no longer than for an unknown address.
 fn note_failure(state: &State, user: UserId, device: Device) {
     let db = state.db.clone();
     let note = async move {
@@ -488,7 +489,7 @@ async fn list_auth_events(
     Ok(Json(list.continued_at(next)))
 }
 
-/// A session in the list of its owner.
+/// One of the caller's own sessions.
 #[derive(Serialize, utoipa::ToSchema)]
 struct MySession {
     #[serde(flatten)]

@@ -1,4 +1,4 @@
-//! HTTP routes of API keys.
+//! HTTP routes for API keys.
 
 use axum::{
     Json,
@@ -29,14 +29,14 @@ pub(super) fn router() -> OpenApiRouter<State> {
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 struct KeysQuery {
-    /// `true` for everyone's keys in this workspace; admins only.
+    /// `true` lists everyone's keys in this workspace; requires the admin role.
     all: Option<bool>,
     /// 1 to 100; 20 by default.
     #[param(inline)]
     limit: Option<Limit>,
-    /// Only objects created after the one with this ID.
+    /// Only keys created after the one with this ID.
     after: Option<ApiKeyId>,
-    /// Only objects created before the one with this ID.
+    /// Only keys created before the one with this ID.
     before: Option<ApiKeyId>,
 }
 

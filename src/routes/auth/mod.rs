@@ -1,4 +1,4 @@
-//! HTTP routes of accounts, workspaces, people, and keys.
+//! HTTP routes for accounts, workspaces, people, and keys.
 
 mod accounts;
 mod keys;
@@ -37,8 +37,8 @@ fn device_of(headers: &HeaderMap, address: &Address) -> Device {
     }
 }
 
-/// Combines the caller with the workspace of the requested object. If the object does not exist, uses the request's
-/// workspace, so that missing rights are reported before a missing object.
+/// Combines the caller with the workspace of the requested object. If the object does not exist, uses the request's workspace, so
+/// that missing permissions are reported before a missing object.
 async fn caller_at(
     state: &State,
     headers: &HeaderMap,

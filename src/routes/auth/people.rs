@@ -1,4 +1,4 @@
-//! HTTP routes of members, invites, and the audit log.
+//! HTTP routes for members, invites, and the audit log.
 
 use axum::{
     Json,

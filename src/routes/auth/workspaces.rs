@@ -1,4 +1,4 @@
-//! HTTP routes of workspaces.
+//! HTTP routes for workspaces.
 
 use axum::{Json, http::StatusCode};
 use serde::{Deserialize, Serialize};
