@@ -59,16 +59,16 @@ enum Backend {
 
 /// Connection to `PostgreSQL`.
 struct Session {
-    /// `None` after it was released or closed.
+    /// `None` once the connection has been released or closed.
     c: Option<PoolConnection<Postgres>>,
     faults: Arc<Faults>,
     in_transaction: bool,
     /// Pool from which a read gets another connection if it loses this one. `None` if a read cannot change connections, and for
     /// writers, which repeat their commands themselves.
     readers: Option<ReaderPool>,
-    /// True if the transaction has returned rows, so that its snapshot cannot be replaced.
+    /// True if the transaction has returned rows, in which case its snapshot cannot be replaced.
     has_read: bool,
-    /// True while a statement was sent and its response has not arrived, so that the connection cannot be reused.
+    /// True while the response to a statement is outstanding, during which the connection cannot be reused.
     is_running: bool,
     /// ID of the server process that runs the transaction.
     pid: Option<i32>,
@@ -79,7 +79,7 @@ struct Session {
 /// Slot of a `PostgreSQL` session in the slow lane.
 struct PgLane {
     permit: LanePermit,
-    /// Connections over which an abandoned statement is canceled.
+    /// Pool of connections that are used to cancel an abandoned statement.
     fast: PgPool,
 }
 
@@ -232,7 +232,7 @@ pub struct Conn {
     pub(super) taken_at: Instant,
     /// Number of statements so far that may have changed data.
     pub(super) writes: u64,
-    /// True if a statement failed, so that `PostgreSQL` rejects all further statements of the transaction.
+    /// True if a statement failed, in which case `PostgreSQL` rejects all further statements of the transaction.
     pub(super) failed: bool,
     /// SQLSTATE of a transient failure, after which the command can run again.
     pub(super) retryable: Option<String>,
@@ -320,12 +320,12 @@ impl Conn {
         self
     }
 
-    /// Runs a read of several statements as a unit, and releases the connection. On `SQLite`, the whole read runs on the
-    /// thread of the connection, so it must not wait for anything except statements. If the future is dropped, a read in the
-    /// slow lane is interrupted.
+    /// Runs a read of several statements as a unit, and releases the connection. On `SQLite`, the whole read runs on the thread of
+    /// the connection, so it must not wait for anything except statements. If the future is dropped, a read in the slow lane is
+    /// interrupted.
     ///
     /// # Errors
-    /// Errors of `read`.
+    /// Errors from `read`.
     pub async fn run<T, E, F>(mut self, read: F) -> Result<T, E>
     where
         T: Send + 'static,
@@ -350,7 +350,7 @@ impl Conn {
         self.send(move |mut c| {
             let run = || futures::executor::block_on(read(&mut c).instrument(span));
             let done = catch_unwind(AssertUnwindSafe(run));
-            // Released before the caller continues.
+            // Releases the connection before the caller continues.
             drop(c);
             drop(reply.send(done));
         });
@@ -478,7 +478,7 @@ impl Conn {
         }
     }
 
-    /// Sends the signal `notice` to the listener after this transaction was committed.
+    /// Sends the signal `notice` to the listener after this transaction is committed.
     pub fn notify(&mut self, notice: CommitSignal) {
         self.notices.push(notice);
     }
@@ -525,8 +525,7 @@ impl Conn {
         Ok(last - n + 1)
     }
 
-    /// Appends an event with a reserved sequence number. The event is stored together with others, at the latest before the
-    /// commit.
+    /// Appends an event with a reserved sequence number. The event is stored together with others, before the commit at the latest.
     pub fn append_event(&mut self, event: EventRow) {
         self.writes += 1;
         self.pending.append(event);
@@ -629,7 +628,7 @@ impl Conn {
         }
     }
 
-    /// The connection to a `SQLite` file, on a thread that may block.
+    /// Returns the connection to a `SQLite` file; `None` on `PostgreSQL`. Must be called on a thread that may block.
     pub(super) fn as_lite(&mut self) -> Option<&mut SqliteConnection> {
         match &mut self.backend {
             Backend::Lite(c) => c.connection(),
@@ -637,7 +636,7 @@ impl Conn {
         }
     }
 
-    /// Sets the maximum wait for locks of other connections, on `SQLite`.
+    /// Sets how long `SQLite` waits for locks held by other connections. Does nothing on `PostgreSQL`.
     pub(super) fn set_busy_timeout(&mut self, timeout: Duration) -> Result<(), DbError> {
         if let Some(c) = self.as_lite() {
             c.set_busy_timeout(timeout)?;
@@ -701,7 +700,7 @@ fn too_slow() -> DbError {
     DbError::TooSlow
 }
 
-/// Checks whether the engine stopped the statement: `SQLITE_INTERRUPT`, `query_canceled`.
+/// Checks whether the engine interrupted the statement (`SQLITE_INTERRUPT` or `query_canceled`).
 fn is_interrupted(error: &sqlx::Error) -> bool {
     let sqlx::Error::Database(e) = error else {
         return false;
@@ -742,7 +741,7 @@ impl Query<'_> {
         self
     }
 
-    /// Runs the statement; returns the number of changed rows.
+    /// Runs the statement and returns the number of changed rows.
     pub async fn run(self) -> Result<u64, DbError> {
         if self.conn.pending.concerns(self.sql) {
             Box::pin(self.conn.store_pending()).await?;

@@ -1,5 +1,5 @@
-//! Exports tables from one engine and imports them into either, in a common format: each row is a JSON array, and each
-//! column has one of eight types. Tables and columns come from the catalog, so new tables need no change here.
+//! Exports tables from one engine and imports them into either, in a common format: each row is a JSON array, and each column has one
+//! of eight types. Tables and columns are read from the database catalog, so new tables require no change here.
 
 use std::{
     collections::{HashMap, HashSet},
@@ -43,7 +43,7 @@ pub enum Kind {
     Text,
     Integer,
     Boolean,
-    /// Floating-point number, as the shortest text that parses to the same double.
+    /// Floating-point number, as the shortest string that parses to the same double.
     Real,
     /// Timestamp, as RFC 3339 with microseconds.
     Time,
@@ -176,7 +176,7 @@ impl Backend {
             .collect()
     }
 
-    /// Foreign keys, as pairs of referencing and referenced table.
+    /// Foreign keys, as pairs of the referencing and the referenced table.
     async fn references(&mut self, names: &[String]) -> Result<Vec<(String, String)>, DbError> {
         if self.engine() == Engine::Postgres {
             return self
@@ -249,7 +249,7 @@ pub struct BlobRow {
     pub size_bytes: i64,
 }
 
-/// Describes the nodes that use a database and therefore hold its lock.
+/// Returns an error message that names the nodes that use a database and therefore hold its lock.
 async fn in_use(backend: &mut Backend) -> Result<String, DbError> {
     let known = backend.names().await?;
     let nodes = if known.iter().any(|table| table == "nodes") {
@@ -271,8 +271,10 @@ async fn in_use(backend: &mut Backend) -> Result<String, DbError> {
 }
 
 impl Dump {
+    /// Opens a database and takes a snapshot of it.
+    ///
     /// # Errors
-    /// If the database does not exist or cannot be opened.
+    /// If the database does not exist, cannot be opened, or is not an OpenVibe database.
     pub async fn open(place: &DatabaseUrl) -> Result<Self, DbError> {
         let backend = match place {
             DatabaseUrl::Sqlite(path) => {
@@ -337,7 +339,7 @@ impl Dump {
     /// Passes every row of a table to `sink`, as a JSON array without line breaks.
     ///
     /// # Errors
-    /// Errors of `sink`, or an error if a value does not have the type of its column.
+    /// Errors from `sink`, or an error if a value does not have the type of its column.
     pub async fn each_row<E: From<DbError>>(
         &mut self,
         table: &Table,
@@ -402,7 +404,7 @@ impl Dump {
         }?)
     }
 
-    /// SQL expression for the store of an upload; databases of earlier versions have no column for it.
+    /// SQL expression for the store of an upload. Databases of earlier versions have no column for it.
     async fn store_column(&mut self) -> Result<String, DbError> {
         let columns = self.backend.columns("blobs").await?;
         if columns.iter().any(|column| column.name == "store") {
@@ -577,10 +579,10 @@ impl Load {
         self.backend.tables().await
     }
 
-    /// Inserts rows, one JSON array per line; returns their number.
+    /// Inserts rows, which are passed as one JSON array per line, and returns the number of rows.
     ///
     /// # Errors
-    /// If a line is not a valid row, or a database error.
+    /// If a line is not a valid row, or if the database rejects it.
     pub async fn insert(&mut self, table: &Table, lines: &str) -> Result<u64, DbError> {
         match &mut self.backend {
             Backend::Lite(c) => insert_lite(c, table, lines).await,
@@ -591,7 +593,7 @@ impl Load {
     /// Inserts a chunk of an upload, if uploads are stored in the database.
     ///
     /// # Errors
-    /// Errors of the database.
+    /// Only database errors.
     pub async fn put_chunk(&mut self, upload: Uuid, n: i64, bytes: &[u8]) -> Result<(), DbError> {
         let sql = "insert into blob_chunks (upload_id, n, bytes) values ($1, $2, $3)";
         match &mut self.backend {
@@ -615,10 +617,11 @@ impl Load {
         Ok(())
     }
 
-    /// Sets the stores of the restored uploads: those in `in_bucket` are in the bucket with this URL, all others are local.
+    /// Sets the stores of the restored uploads. The uploads in `in_bucket` are in the bucket with this URL; all others are stored
+    /// locally.
     ///
     /// # Errors
-    /// Errors of the database.
+    /// Only database errors.
     pub async fn place_blobs(
         &mut self,
         in_bucket: &[Blob],
@@ -656,7 +659,7 @@ impl Load {
         Ok(())
     }
 
-    /// Sets a new epoch, drops derived data that is rebuilt at the next start, and commits.
+    /// Sets a new epoch, deletes the `meta` values that must not be carried over from the old server, and commits.
     ///
     /// # Errors
     /// If rows reference missing rows.
@@ -722,7 +725,7 @@ async fn insert_lite(c: &mut SqliteConnection, table: &Table, lines: &str) -> Re
     Ok(n)
 }
 
-/// Binds a value in the same way as the server, so that the file has the same representation.
+/// Binds a value in the same way as the server does, so that the restored file stores it in the same representation.
 fn bind(args: &mut SqliteArguments, value: Value, kind: Kind) -> Option<()> {
     use sqlx::Arguments;
     let text = |value: Value| match value {

@@ -15,7 +15,7 @@ async fn read_id(c: &mut Conn) -> Result<String, DbError> {
         .await
 }
 
-/// Reads the current epoch from the database, and notifies the subscribers of `Db::epoch` if another process started it.
+/// Reads the current epoch from the database, and notifies the subscribers of `Db::epoch` if another process has started a new one.
 ///
 /// # Errors
 /// Only database errors.
@@ -26,7 +26,7 @@ pub async fn read(db: &Db) -> Result<Epoch, DbError> {
     Ok(db.epochs.current())
 }
 
-/// Starts a new epoch unless another process has replaced the one with the ID `old`. Returns the current one.
+/// Starts a new epoch, unless another process has already replaced the epoch with the ID `old`. Returns the current epoch.
 ///
 /// # Errors
 /// Only database errors.

@@ -1,4 +1,4 @@
-//! Errors of the database.
+//! Database errors.
 
 use std::time::Duration;
 

@@ -21,14 +21,14 @@ pub enum DatabaseFault {
     Away,
     /// The connection was lost during a commit, and its outcome could not be determined.
     Unknown,
-    /// The database was written by a newer version, with this unknown migration.
+    /// The database was written by a newer version, which applied this migration that the running version does not know.
     Newer(i64),
-    /// The database has the schema of a version before the first migration of this one.
+    /// The schema of the database is older than the first migration that this version knows.
     Outdated,
 }
 
 impl DatabaseFault {
-    /// Cause and remedy, as the end of a sentence about the database.
+    /// Cause and remedy, as a clause that completes an error message about the database.
     pub fn text(self) -> String {
         match self {
             Self::DiskFull => "the disk is full: free some space".to_owned(),
@@ -56,9 +56,9 @@ impl DatabaseFault {
     }
 }
 
-/// Maps result codes of `SQLite` (sqlite.org/rescode.html), mostly by their lower byte.
+/// Maps result codes of `SQLite` (sqlite.org/rescode.html), mostly by their low byte, which is the primary result code.
 fn of_sqlite(code: i32) -> Option<DatabaseFault> {
-    /// Result code if the shared-memory file could not grow.
+    /// Result code if the shared-memory file cannot grow.
     const IOERR_SHMSIZE: i32 = 4874;
     match (code, code & 0xff) {
         (IOERR_SHMSIZE, _) | (_, 13) => Some(DatabaseFault::DiskFull),
@@ -94,8 +94,8 @@ fn of_sqlx(error: &sqlx::Error) -> Option<DatabaseFault> {
                 of_postgres(&code)
             }
         }
-        // sqlx reports a protocol error if a proxy without a server closes a connection immediately; `reject_standby` reports one
-        // if the server is not the primary.
+        // sqlx reports a protocol error if a proxy that has no backend server closes a connection immediately; `reject_standby`
+        // reports one if the server is not the primary.
         sqlx::Error::Io(_)
         | sqlx::Error::Protocol(_)
         | sqlx::Error::Tls(_)
@@ -123,7 +123,7 @@ impl DbError {
         matches!(self, Self::Sql(e) if is_lost(e))
     }
 
-    /// Class of the failure; `None` for errors of statements.
+    /// Class of the failure; `None` if the error concerns a single statement.
     pub fn fault(&self) -> Option<DatabaseFault> {
         match self {
             Self::Sql(e) => of_sqlx(e),
@@ -142,8 +142,9 @@ impl DbError {
     }
 }
 
-/// Checks whether the session ended or must not be reused: broken connections, a server that became a standby, limits
-/// on idle sessions and transactions, too many connections, and a server that is starting or shutting down.
+/// Checks whether the session ended or must not be reused. The reasons are broken connections, a server that became a standby,
+/// timeouts of idle sessions or transactions, too many connections, a server that is starting or shutting down, and a dropped
+/// database.
 fn is_lost_session(state: &str) -> bool {
     state.starts_with("08")
         || matches!(
@@ -161,8 +162,8 @@ pub(super) fn is_lost(error: &sqlx::Error) -> bool {
     }
 }
 
-/// Checks whether the command can run again: serialization failures, deadlocks, lock and statement timeouts, and lost
-/// connections.
+/// Checks whether the command can run again, which is the case after serialization failures, deadlocks, lock and statement timeouts,
+/// and lost connections.
 pub(super) fn is_retryable(error: &sqlx::Error) -> bool {
     match error {
         sqlx::Error::Database(e) => e.code().is_some_and(|code| {

@@ -1,7 +1,7 @@
 //! The epoch of a database, and the identity of its server.
 //!
-//! Before a new connection is used, its server is compared with the one recorded in `meta`. After a failover of `PostgreSQL`,
-//! their timelines differ, and a new epoch starts.
+//! Before a new connection is used, its server is compared with the one recorded in `meta`. After a failover of `PostgreSQL`, their
+//! timelines differ, and a new epoch starts unless the failover cannot have lost commits.
 
 use sqlx::{Connection, Executor, PgConnection};
 use tokio::sync::watch;
@@ -37,7 +37,7 @@ const ANONYMOUS: &str = server_sql!("cast(null as text)", "cast(null as text)", 
 /// An epoch of the database.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Epoch {
-    /// ID of the epoch; IDs increase.
+    /// ID of the epoch. A later epoch has a higher ID.
     pub id: String,
     /// Identity of the server; `None` on `SQLite`, and if the server does not reveal it.
     pub server: Option<ServerIdentity>,
@@ -67,7 +67,7 @@ impl ServerIdentity {
 }
 
 impl Epoch {
-    /// Checks whether the server of this epoch was replaced by a promoted standby, the server of `other`.
+    /// Checks whether the server of `other` is a standby that was promoted in place of this epoch's server.
     fn is_replaced_by(&self, other: &Self) -> bool {
         match (&self.server, &other.server) {
             (Some(own), Some(other)) => own.system == other.system && own.timeline < other.timeline,
@@ -98,10 +98,10 @@ impl Epochs {
         self.current.subscribe()
     }
 
-    /// Checks the server of a new connection; returns true if it has a new epoch.
+    /// Checks the server of a new connection. Returns true if it has a new epoch.
     ///
     /// # Errors
-    /// If the server is in recovery, or another one was promoted in its place.
+    /// If the server is in recovery, or another server was promoted in its place.
     pub(super) async fn check(&self, c: &mut PgConnection) -> Result<bool, sqlx::Error> {
         let found = read_server(c, self.failover).await?;
         if found.is_replaced_by(&self.current.borrow()) {
@@ -111,7 +111,8 @@ impl Epochs {
         Ok(self.observe(found))
     }
 
-    /// Returns true if `found` is new. A slower connection may have read an earlier epoch, which is ignored.
+    /// Sets the current epoch to `found`, and returns true if its ID is new. Ignores an earlier epoch, which a slower connection may
+    /// have read.
     pub(super) fn observe(&self, found: Epoch) -> bool {
         self.current.send_if_modified(|current| {
             if found.id < current.id || found.is_replaced_by(current) {
@@ -137,8 +138,8 @@ struct ServerRow {
     standbys: String,
 }
 
-/// Checks whether an error means that the server lacks these functions, or that the role cannot call them: `undefined_function`,
-/// `insufficient_privilege`, `feature_not_supported`.
+/// Checks whether an error means that the server lacks these functions (`undefined_function`, `feature_not_supported`), or that the
+/// role cannot call them (`insufficient_privilege`).
 fn is_unsupported(error: &sqlx::Error) -> bool {
     let code = error
         .as_database_error()
@@ -158,7 +159,7 @@ async fn read_row(c: &mut PgConnection) -> Result<ServerRow, sqlx::Error> {
     Ok(row)
 }
 
-/// Reads the epoch of a server; starts a new one if the server is not the recorded one.
+/// Reads the epoch from a server. If the server is not the recorded one, it is recorded first, which can start a new epoch.
 ///
 /// # Errors
 /// If the server is in recovery.
@@ -189,8 +190,8 @@ fn is_same_system(recorded: Option<&str>, server: Option<&ServerIdentity>) -> bo
     recorded.is_some_and(|recorded| server.is_some_and(|own| own.system == recorded.system))
 }
 
-/// Records the server, and starts a new epoch, unless this is the first server or the epoch is kept (`is_kept`). Does nothing if
-/// another process was faster.
+/// Records the server, and starts a new epoch unless this is the first server or `is_kept` is true. Does nothing if another process
+/// has already recorded a server.
 async fn record(
     c: &mut PgConnection,
     epoch: &str,
@@ -199,8 +200,8 @@ async fn record(
     is_kept: bool,
 ) -> Result<(), sqlx::Error> {
     let mut tx = c.begin().await?;
-    // A promoted server may not have a standby yet that could confirm the commit. If the commit is lost with this server, the
-    // next one starts a new epoch as well.
+    // A promoted server may not have a standby yet that could confirm the commit. If this server and the commit are lost, the next
+    // server starts a new epoch as well.
     tx.execute("set local synchronous_commit = local").await?;
     let stored = sqlx::query(
         "insert into meta (key, value) values ('epoch_server', $1) on conflict (key) do update set value = excluded.value \
@@ -264,7 +265,7 @@ mod tests {
         assert!(!epochs.observe(epoch("a", "00000002")));
         assert!(!epochs.observe(epoch("c", "00000001")));
         assert_eq!(*watched.borrow(), epoch("b", "00000002"));
-        // A failover that lost no commits.
+        // A failover that lost no commits does not start a new epoch.
         assert!(!epochs.observe(epoch("b", "00000003")));
         assert!(!watched.has_changed().unwrap());
         assert!(epochs.observe(epoch("c", "00000003")));

@@ -14,7 +14,7 @@ use crate::share::Turns;
 
 /// Maximum wait for a connection of the slow lane.
 const WAIT_DEADLINE: Duration = Duration::from_secs(5);
-/// Maximum number of waiting reads per person or workspace; any more are rejected immediately.
+/// Maximum number of waiting reads per person or workspace. Further reads are rejected immediately.
 const WAITING_MAX: usize = 256;
 
 /// Share of the slow lane that a read uses.
@@ -46,6 +46,8 @@ impl Lane {
         }
     }
 
+    /// Waits for a slot in the lane and in both shares.
+    ///
     /// # Errors
     /// `Busy` if no slot becomes free in time, or too many reads of the person or workspace are waiting.
     pub(super) async fn enter(&self, share: Share) -> Result<LanePermit, DbError> {

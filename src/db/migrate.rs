@@ -13,7 +13,7 @@ use super::{engine::Engine, error::DbError};
 /// SQL text of a migration.
 enum Text {
     Common(&'static str),
-    /// Different texts for features of one engine, such as full-text search.
+    /// A separate text for each engine, for features that the engines implement differently, such as full-text search.
     PerEngine {
         sqlite: &'static str,
         postgres: &'static str,
@@ -47,7 +47,7 @@ macro_rules! common {
     };
 }
 
-/// A migration with different texts for the engines.
+/// A migration with a separate text for each engine.
 macro_rules! per_engine {
     ($version:literal, $name:literal) => {
         (

@@ -62,7 +62,7 @@ const POSTGRES_OWN: u32 = 3;
 const POSTGRES_READERS_MIN: u32 = 2;
 const POSTGRES_CONNECTIONS_MIN: usize =
     (POSTGRES_READERS_MIN + POSTGRES_OWN) as usize + writer::POSTGRES_WRITERS;
-/// Time limit of a probe of the writers, and lifetime of its result.
+/// Time limit of a probe of the writers. A successful result is valid for `PROBED_FOR`.
 const PROBE_DEADLINE: Duration = Duration::from_secs(5);
 const PROBED_FOR: Duration = Duration::from_secs(2);
 
@@ -135,7 +135,7 @@ impl Db {
     /// Opens the database, runs the migrations, and starts the writers.
     ///
     /// # Errors
-    /// If it cannot be opened, is damaged, or is newer than this program.
+    /// If the database cannot be opened, is damaged, or is newer than this program.
     pub async fn open_with(
         place: &DatabaseUrl,
         options: Options,
@@ -226,7 +226,7 @@ impl Db {
         self.epochs.subscribe()
     }
 
-    /// Connection for a single read, or for a few indexed and limited ones.
+    /// Connection for a single read, or for a few reads that use an index and a limit.
     pub async fn read(&self) -> Result<Conn, DbError> {
         Ok(match &*self.readers {
             Readers::Lite { fast, .. } => Conn::lite(fast.acquire().await?),
@@ -244,10 +244,10 @@ impl Db {
         Ok(c)
     }
 
-    /// A connection that sends notifications.
+    /// Connection that sends notifications.
     ///
     /// # Errors
-    /// If `PostgreSQL` does not respond. `SQLite` has no notifications.
+    /// If `PostgreSQL` does not respond, or if the database is `SQLite`, which has no notifications.
     pub async fn bus_connection(&self) -> Result<PoolConnection<Postgres>, DbError> {
         match &*self.readers {
             Readers::Lite { .. } => Err(no_notifications()),
@@ -280,13 +280,13 @@ impl Db {
         }
     }
 
-    /// Connection for a search, a list, or another read of several statements. All statements see the same state of the
-    /// database. No statement starts after the deadline; on `PostgreSQL`, a statement that started before it can take as long
-    /// again.
+    /// Connection for a search, a list, or another read of several statements. All statements see the same state of the database. No
+    /// statement starts after the deadline of 5 s. On `PostgreSQL`, a statement that starts just before the deadline can run for
+    /// another 5 s.
     ///
     /// # Errors
-    /// `Busy` if the lane, or the share of the person or workspace, is not available in time. Statements fail with
-    /// `TooSlow` after the deadline.
+    /// `Busy` if the lane, or the share of the person or workspace, is not available in time. Statements fail with `TooSlow` after
+    /// the deadline.
     pub async fn scan(&self, share: Share) -> Result<Conn, DbError> {
         match &*self.readers {
             Readers::Lite { slow, .. } => Ok(Conn::lite(slow.acquire(share).await?)),
@@ -323,12 +323,12 @@ impl Db {
 
     /// Runs `command` in a transaction, batched with others, and returns after the commit.
     ///
-    /// `key` selects the writer and the turn; commands with the same key run sequentially, so it should be the workspace that they
-    /// change, or nil if there is none. A command may run more than once before it commits, so it must not have side effects
+    /// `key` selects the writer and the turn. Commands with the same key run sequentially, so the key should be the workspace that
+    /// they change, or nil if there is none. A command may run more than once before it commits, so it must not have side effects
     /// except on `c`. It must not do slow work such as hashing, rendering, or network access.
     ///
     /// # Errors
-    /// Errors of the command, of which nothing is then stored, or a `DbError` if the command could not be committed.
+    /// Errors from the command, in which case none of its changes are stored, or a `DbError` if the command could not be committed.
     pub async fn write<T, E, F>(&self, key: Uuid, command: F) -> Result<T, E>
     where
         T: Send + 'static,
@@ -338,11 +338,12 @@ impl Db {
         self.writers.write(Slot::of(key), command).await
     }
 
-    /// As `write`, but the command waits for the turn of something other than its key: a person, or nil for all without a turn of
-    /// their own. Required for a key that is not a workspace yet, or never will be, because otherwise each new key would get a turn.
+    /// Like `write`, but the command waits in `turn` instead of the turn of its key. `turn` is a person, or nil for all commands
+    /// without a turn of their own. Required if `key` is not the ID of an existing workspace, because otherwise each new key would
+    /// get its own turn.
     ///
     /// # Errors
-    /// As `write`.
+    /// Same as `write`.
     pub async fn write_in_turn<T, E, F>(&self, turn: Uuid, key: Uuid, command: F) -> Result<T, E>
     where
         T: Send + 'static,
@@ -352,8 +353,9 @@ impl Db {
         self.writers.write(Slot { turn, key }, command).await
     }
 
-    /// Deletes expired rows, a few per transaction; returns whether there were any. `find` checks whether there are any rows,
-    /// without a write. In `find` and `delete`, `$1` is `before`; in `delete`, `$2` is the maximum number of rows.
+    /// Deletes expired rows in several transactions, and returns whether there were any. `find` checks whether there are any rows, so
+    /// that no write is needed if there are none. In `find` and `delete`, `$1` is `before`; in `delete`, `$2` is the maximum number
+    /// of rows.
     ///
     /// # Errors
     /// Only database errors.
@@ -396,7 +398,7 @@ impl Db {
         self.writers.queued()
     }
 
-    /// Size of the database on disk, without uploads in the data directory of `SQLite`.
+    /// Size of the database on disk. On `SQLite`, uploads in the data directory are not included.
     pub async fn size_bytes(&self) -> Result<u64, DbError> {
         dialect::size_bytes(&mut self.read().await?).await
     }
@@ -427,7 +429,7 @@ impl Db {
     }
 }
 
-/// Runs the migrations on the writer's connection; returns the epoch.
+/// Runs the migrations on the writer's connection, and returns the epoch.
 async fn migrate_sqlite(write: &SqlitePool) -> Result<Epoch, DbError> {
     let mut c = Conn::lite(write.acquire().await?);
     schema::run(&mut c).await?;

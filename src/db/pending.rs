@@ -48,7 +48,8 @@ impl Pending {
         self.events.clear();
     }
 
-    /// Checks whether a statement could read something that is not stored yet. Reads of events and counters contain these words.
+    /// Checks whether a statement could read something that has not been stored yet. Every statement that reads events or counters
+    /// contains the words that are checked here.
     pub(super) fn concerns(&self, sql: &str) -> bool {
         !self.is_stored()
             && (sql.contains("event") || (sql.contains("workspaces") && sql.contains("seq")))
@@ -71,7 +72,7 @@ impl Pending {
         self.counters.iter().any(|c| c.workspace == workspace)
     }
 
-    /// Reserves the next `n` numbers and returns the first; `None` if the row is not locked yet.
+    /// Reserves the next `n` numbers and returns the first one. Returns `None` if the row has not been locked.
     pub(super) fn reserve(&mut self, workspace: Uuid, n: i64) -> Option<i64> {
         let mut counters = self.counters.iter_mut();
         let counter = counters.find(|c| c.workspace == workspace)?;
@@ -109,7 +110,7 @@ impl Pending {
         }
     }
 
-    /// Returns a counter whose row is not up to date, and records that it is stored.
+    /// Returns a counter whose row is not up to date, if there is one, and records that it is stored.
     pub(super) fn take_counter(&mut self) -> Option<(Uuid, i64)> {
         let mut counters = self.counters.iter_mut();
         let counter = counters.find(|c| c.last != c.stored)?;
@@ -118,8 +119,8 @@ impl Pending {
     }
 }
 
-/// Number of events, from the first one on, that one statement inserts. They belong to one workspace, and their number is a power
-/// of two, so that there are only a few different statements.
+/// Number of events at the start of `events` that one statement inserts. They belong to one workspace, and their number is a power of
+/// two, so that there are only a few different statements.
 pub(super) fn group_size(events: &[EventRow]) -> usize {
     let Some(first) = events.first() else {
         return 0;
@@ -155,7 +156,7 @@ static POSTGRES: LazyLock<Texts> = LazyLock::new(|| texts(Engine::Postgres));
 fn texts(engine: Engine) -> Texts {
     std::array::from_fn(|power| {
         let columns = COLUMNS.join(", ");
-        // On `PostgreSQL`, the same round trip raises the counter.
+        // On `PostgreSQL`, the same statement also raises the counter, which saves a round trip.
         let (mut sql, first) = match engine {
             Engine::Sqlite => (String::new(), 2),
             Engine::Postgres => (

@@ -121,7 +121,7 @@ async fn run_locked(c: &mut Conn) -> Result<(), DbError> {
         .q("select version from _sqlx_migrations order by version")
         .all()
         .await?;
-    // Versions before the first migration have another schema.
+    // A database that was migrated before the oldest known migration has a different schema.
     let is_ours = applied.first().is_some_and(|(first,)| *first >= oldest());
     if is_ours {
         let schema_min = read_schema_min(c).await?;
@@ -168,8 +168,7 @@ async fn read_schema_min(c: &mut Conn) -> Result<Option<ProgramVersion>, DbError
     stored.map(|(stored,)| stored.parse()).transpose()
 }
 
-/// Fails if the migrations of this program require a newer version than before, while a node of an older version is
-/// running.
+/// Fails if the migrations of this program raise the required program version while a node of an older version is running.
 async fn refuse_older_nodes(c: &mut Conn, stored: Option<ProgramVersion>) -> Result<(), DbError> {
     if stored.is_none_or(|stored| stored >= SCHEMA_MIN.program) {
         return Ok(());
@@ -193,7 +192,7 @@ async fn refuse_older_nodes(c: &mut Conn, stored: Option<ProgramVersion>) -> Res
     Ok(())
 }
 
-/// Stores the oldest version that can run on the migrations of this program, unless `stored` is newer.
+/// Stores the oldest version that can run on the schema of this program, unless `stored` is newer.
 async fn raise_schema_min(c: &mut Conn, stored: Option<ProgramVersion>) -> Result<(), DbError> {
     if stored.is_some_and(|stored| stored >= SCHEMA_MIN.program) {
         return Ok(());

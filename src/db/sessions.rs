@@ -1,9 +1,9 @@
 //! Sessions of `PostgreSQL`: their limits, and detection of dead ones.
 //!
-//! If the network silently drops packets, connections seem to be alive, and the limits of the server have no effect. Therefore
-//! every statement also has a time limit on this side, and a connection that exceeds it is closed and never reused. The first
-//! such failure, and the first connection that the server closes, marks all older connections as suspect, because they were
-//! probably hit as well.
+//! If the network silently drops packets, connections seem to be alive, and the limits of the server have no effect. Therefore every
+//! statement also has a time limit on this side, and a connection that exceeds it is closed and never reused. The first such failure,
+//! and the first connection that the server closes, marks all older connections as suspect, because they were probably affected as
+//! well.
 
 use std::{
     sync::Arc,
@@ -28,7 +28,7 @@ use super::{
 pub(super) const STATEMENTS_KEPT: usize = 400;
 /// Maximum duration of a statement or a commit; longer than the limit of the server.
 pub(super) const STATEMENT_DEADLINE: Duration = Duration::from_secs(12);
-/// Time limit for a read that is repeated after its connection was lost, from its start.
+/// Time limit for a read that is repeated after its connection was lost, counted from the start of the read.
 pub(super) const READ_DEADLINE: Duration = Duration::from_secs(15);
 /// Maximum wait for a connection of the fast lane.
 pub(super) const READ_WAIT: Duration = Duration::from_secs(10);
@@ -90,7 +90,7 @@ impl Faults {
     }
 }
 
-/// State of the writers' connections: the number of missing ones.
+/// Number of writers without a connection.
 #[derive(Clone)]
 pub(super) struct Connections(pub(super) watch::Receiver<usize>);
 
@@ -118,8 +118,8 @@ impl ReaderPool {
             // time.
             drop(tokio::time::timeout(WRITERS_FIRST, self.writers.connected()).await);
         }
-        // On a server without free connections, this read would otherwise wait for a new connection while other reads return
-        // theirs.
+        // Retries after `ACQUIRE_AGAIN`. On a server without free connections, a single attempt would keep waiting for a new
+        // connection while other reads return theirs.
         let began = Instant::now();
         loop {
             match tokio::time::timeout(ACQUIRE_AGAIN, pool.acquire()).await {
@@ -151,6 +151,8 @@ async fn prepare(
     Ok(())
 }
 
+/// Rejects a standby.
+///
 /// # Errors
 /// If the server is in recovery: its data may be old, and it cannot be changed.
 pub(super) async fn reject_standby(c: &mut PgConnection) -> Result<(), DbError> {
@@ -172,7 +174,7 @@ pub(super) async fn connect_unlimited(url: &str) -> Result<PgPool, DbError> {
         .acquire_timeout(READ_WAIT)
         .after_connect(|c, _| {
             Box::pin(async move {
-                // The role or the database may set limits. Messages about existing tables are not worth a log line.
+                // Removes limits that the role or the database may set. Notices, such as those about existing tables, are not logged.
                 let none = "set statement_timeout = 0; set lock_timeout = 0; set idle_in_transaction_session_timeout = 0; \
                             set client_min_messages = warning";
                 c.execute(none).await?;
@@ -200,8 +202,8 @@ pub(super) async fn count_free(pool: &PgPool) -> Result<u32, DbError> {
     Ok(u32::try_from(free.max(0)).unwrap_or(u32::MAX))
 }
 
-/// Reads the URL of a server. The URL can change the number of prepared statements, because some connection poolers do not
-/// support them.
+/// Parses the URL of a server. The URL can override the number of prepared statements, because some connection poolers do not support
+/// them.
 fn parse_url(url: &str) -> Result<PgConnectOptions, sqlx::Error> {
     let options: PgConnectOptions = url.parse()?;
     Ok(if url.contains("statement-cache-capacity") {
@@ -256,14 +258,14 @@ impl Server<'_> {
                 })
             });
         if purpose == Purpose::Write {
-            // If a writer released its connection, readers could take the last one.
+            // If a writer released its connection, readers could take the last one that the server can grant.
             options = options.idle_timeout(None).max_lifetime(None);
         }
         Ok(options.connect_with(parse_url(self.url)?).await?)
     }
 }
 
-/// Returns a connection to its pool, which pings it first; closes it if it does not respond in time.
+/// Returns a connection to its pool, which pings the server first. Closes the connection if the server does not respond in time.
 pub(super) fn release(mut c: PoolConnection<Postgres>, in_transaction: bool) {
     let Ok(runtime) = tokio::runtime::Handle::try_current() else {
         drop(c.detach());
@@ -277,7 +279,7 @@ pub(super) fn release(mut c: PoolConnection<Postgres>, in_transaction: bool) {
                 return;
             }
         }
-        // The future owns the connection, so dropping it closes the connection.
+        // The future owns the connection, so if the time is up, dropping the future closes the connection.
         drop(tokio::time::timeout(ANSWER_DEADLINE, c.return_to_pool()).await);
     });
 }
@@ -291,8 +293,8 @@ pub(super) fn cancel(mut c: PoolConnection<Postgres>, pid: i32, fast: PgPool, pe
     };
     runtime.spawn(async move {
         let _permit = permit;
-        // Only this session uses the process, because it is closed afterwards. (Behind a connection pooler, the
-        // process belongs to the transaction.)
+        // The process still belongs to this session, because the connection is closed only afterward. (Behind a connection pooler,
+        // the process belongs to the transaction.)
         let cancel = sqlx::query(
             "select pg_cancel_backend(pid) from pg_stat_activity where pid = $1 and state = 'active'",
         )

@@ -39,7 +39,7 @@ const SCANNERS_MAX: usize = 8;
 const CHECKED_BYTES_MAX: u64 = 512 * 1024 * 1024;
 /// Number of instructions of `SQLite`'s virtual machine between checks of the deadline; about 20 µs.
 const OPS_PER_CHECK: i32 = 1000;
-/// Maximum wait for locks of other connections.
+/// Maximum wait for locks held by other connections.
 pub(super) const BUSY_TIMEOUT: Duration = Duration::from_secs(10);
 /// Stack size of a reader's thread, because futures of reads are large in debug builds.
 const STACK_BYTES: usize = 4 * 1024 * 1024;
@@ -147,7 +147,7 @@ impl ReaderThread {
     }
 }
 
-/// Connection, with its thread unless it is the writer's connection.
+/// A connection and its thread. The connection of the writer has no thread.
 struct Reader {
     connection: SqliteConnection,
     thread: Option<ReaderThread>,
@@ -205,6 +205,8 @@ impl SqlitePool {
         Self::new(path, (cores() + 3).min(READERS_MAX), Vec::new())
     }
 
+    /// Waits for a free connection, or opens one.
+    ///
     /// # Errors
     /// If no connection becomes free in time, or the pool is closed.
     pub(super) async fn acquire(&self) -> Result<Lite, DbError> {
@@ -296,7 +298,7 @@ impl Deadline {
     }
 }
 
-/// Connection in use, which returns to its pool on drop. It is `None` while a statement runs elsewhere.
+/// Connection in use, which returns to its pool on drop. Contains `None` while a statement runs elsewhere.
 pub(super) struct Lite(Option<Box<Held>>);
 
 struct Held {
@@ -401,12 +403,12 @@ impl Lite {
         self.0.as_ref().is_none_or(|held| held.is_here())
     }
 
-    /// The connection, on a thread that may block.
+    /// Returns the connection. Must be called on a thread that may block.
     pub(super) fn connection(&mut self) -> Option<&mut SqliteConnection> {
         self.0.as_mut().map(|held| &mut held.reader.connection)
     }
 
-    /// The deadline, if it is a connection of the slow lane.
+    /// The deadline; `None` if the connection does not belong to the slow lane.
     pub(super) fn deadline(&self) -> Option<Deadline> {
         self.0.as_ref().and_then(|held| held.deadline.clone())
     }
@@ -465,6 +467,8 @@ impl SqliteLane {
         }
     }
 
+    /// Waits for a connection of the slow lane.
+    ///
     /// # Errors
     /// `Busy` if the lane, or the share, is not available in time.
     pub(super) async fn acquire(&self, share: Share) -> Result<Lite, DbError> {

@@ -1,10 +1,12 @@
 //! Queue of a writer, with a turn for each workspace.
 //!
 //! Commands of a turn run in order of arrival, and the turns are served one after the other. Therefore, a command waits for only one
-//! command of each other workspace, no matter how many they have queued. Commands that no longer fit into the time of a transaction
-//! return to the front. If the queue, or the share of the turn, is full, further commands wait outside the queue ("at the door"):
-//! they can leave from there, and they also enter by turns. A barrier is served after the transaction that follows it, and therefore
-//! after everything that was committed before it.
+//! command of each other workspace, no matter how many commands that workspace has queued. Commands for which a transaction has no
+//! time left return to the front of the queue.
+//!
+//! If the queue, or the share of the turn, is full, further commands wait outside the queue (`OutsideQueue`). They can be withdrawn while
+//! they wait, and the turns enter the queue one after the other. A barrier is served after the transaction that follows it, and
+//! therefore after everything that was committed before it.
 
 use std::{
     collections::{HashMap, VecDeque},
@@ -16,7 +18,7 @@ use uuid::Uuid;
 
 use super::error::DbError;
 
-/// Receives the result when the barrier was served.
+/// Receives the result once the barrier has been served.
 pub(super) type Barrier = oneshot::Sender<Result<(), DbError>>;
 
 /// Bounds of a [`WriteQueue`].
@@ -98,7 +100,7 @@ struct Entry<J> {
 
 struct Turn<J> {
     entries: VecDeque<Entry<J>>,
-    /// Number of entries that are in the queue. They come before the entries at the door.
+    /// Number of entries that are in the queue. They precede the entries that wait outside the queue.
     queued: usize,
 }
 
@@ -112,15 +114,15 @@ impl<J> Default for Turn<J> {
 }
 
 struct Waiting<J> {
-    /// Turns with an entry.
+    /// Turns with at least one entry, inside or outside the queue.
     turns: HashMap<Uuid, Turn<J>>,
     /// Turns with an entry in the queue, the next one first.
     order: VecDeque<Uuid>,
-    /// Turns with an entry at the door, the next one first.
-    doors: VecDeque<Uuid>,
+    /// Turns with an entry that waits outside the queue, the next one first.
+    outside: VecDeque<Uuid>,
     /// Number of entries in the queue.
     queued: usize,
-    /// Number of entries so far.
+    /// Number of entries that have arrived so far.
     arrived: u64,
     barriers: Vec<Barrier>,
     is_closed: bool,
@@ -134,7 +136,7 @@ impl<J> WriteQueue<J> {
             waiting: Mutex::new(Waiting {
                 turns: HashMap::new(),
                 order: VecDeque::new(),
-                doors: VecDeque::new(),
+                outside: VecDeque::new(),
                 queued: 0,
                 arrived: 0,
                 barriers: Vec::new(),
@@ -148,11 +150,15 @@ impl<J> WriteQueue<J> {
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Adds a command; returns its place at the door if it could not enter the queue.
+    /// Adds a command. If it cannot enter the queue, it waits outside, and its place there is returned.
     ///
     /// # Errors
     /// `Closed`.
-    pub(super) fn push(self: &Arc<Self>, slot: Slot, job: J) -> Result<Option<AtDoor<J>>, DbError> {
+    pub(super) fn push(
+        self: &Arc<Self>,
+        slot: Slot,
+        job: J,
+    ) -> Result<Option<OutsideQueue<J>>, DbError> {
         let mut waiting = self.lock();
         if waiting.is_closed {
             return Err(DbError::Closed);
@@ -166,7 +172,7 @@ impl<J> WriteQueue<J> {
         if wakes {
             self.arrived.notify_one();
         }
-        Ok((place == Place::Door).then(|| AtDoor {
+        Ok((place == Place::Outside).then(|| OutsideQueue {
             queue: Arc::clone(self),
             turn: slot.turn,
             number,
@@ -193,11 +199,11 @@ impl<J> WriteQueue<J> {
         self.lock().queued
     }
 
-    /// Rejects further commands and those at the door. The queue is served to its end.
+    /// Rejects new commands and the commands that wait outside the queue. Commands in the queue still run.
     pub(super) fn close(&self) {
         let mut waiting = self.lock();
         waiting.is_closed = true;
-        waiting.doors.clear();
+        waiting.outside.clear();
         let mut left = Vec::new();
         for turn in waiting.turns.values_mut() {
             left.push(turn.entries.split_off(turn.queued));
@@ -205,16 +211,16 @@ impl<J> WriteQueue<J> {
         waiting.turns.retain(|_, turn| turn.queued > 0);
         drop(waiting);
         self.arrived.notify_one();
-        // The callers of these commands get an error. The commands are dropped after the lock was released.
+        // The callers of these commands get an error. The commands are dropped after the lock has been released.
         drop(left);
     }
 }
 
-/// The end of a queue that its writer serves. When it is dropped, all commands are rejected.
+/// The writer's end of a queue. When it is dropped, all remaining commands are rejected.
 pub(super) struct Served<J>(pub Arc<WriteQueue<J>>);
 
 impl<J> Served<J> {
-    /// Waits for commands or barriers; `None` after the queue was closed and served.
+    /// Waits for commands or barriers. Returns `None` once the queue is closed and nothing is left.
     pub(super) async fn next(&self) -> Option<Round<J>> {
         loop {
             let (round, is_closed) = self.take();
@@ -228,7 +234,7 @@ impl<J> Served<J> {
         }
     }
 
-    /// Takes a round, which can be empty; returns true if the queue is closed.
+    /// Takes a round, which can be empty. Returns true if the queue is closed.
     fn take(&self) -> (Round<J>, bool) {
         let mut waiting = self.0.lock();
         let round = waiting.take(self.0.mix, self.0.bounds);
@@ -264,26 +270,26 @@ impl<J> Drop for Served<J> {
 #[derive(PartialEq)]
 enum Place {
     Queue,
-    Door,
+    Outside,
 }
 
 impl<J> Waiting<J> {
     fn add(&mut self, id: Uuid, entry: Entry<J>, bounds: QueueBounds) -> Place {
         let turn = self.turns.entry(id).or_default();
-        let has_door = turn.entries.len() > turn.queued;
+        let has_outside = turn.entries.len() > turn.queued;
         turn.entries.push_back(entry);
-        if has_door {
-            return Place::Door;
+        if has_outside {
+            return Place::Outside;
         }
         if self.queued >= bounds.total || turn.queued >= bounds.share {
-            self.doors.push_back(id);
-            return Place::Door;
+            self.outside.push_back(id);
+            return Place::Outside;
         }
         self.enter(id);
         Place::Queue
     }
 
-    /// Moves the first entry at the door of a turn into the queue.
+    /// Moves the first entry of a turn that waits outside the queue into the queue.
     fn enter(&mut self, id: Uuid) {
         let Some(turn) = self.turns.get_mut(&id) else {
             return;
@@ -295,25 +301,25 @@ impl<J> Waiting<J> {
         }
     }
 
-    /// Lets the turns at the door enter one after the other, as long as there is room.
+    /// Lets commands that wait outside enter the queue, one turn after the other, as long as there is room.
     fn admit(&mut self, bounds: QueueBounds) {
         let mut refused = 0;
         while self.queued < bounds.total
-            && refused < self.doors.len()
-            && let Some(id) = self.doors.pop_front()
+            && refused < self.outside.len()
+            && let Some(id) = self.outside.pop_front()
         {
             let Some(turn) = self.turns.get(&id) else {
                 continue;
             };
-            let at_door = turn.entries.len() - turn.queued;
+            let outside = turn.entries.len() - turn.queued;
             if turn.queued >= bounds.share {
                 refused += 1;
-                self.doors.push_back(id);
+                self.outside.push_back(id);
                 continue;
             }
             refused = 0;
-            if at_door > 1 {
-                self.doors.push_back(id);
+            if outside > 1 {
+                self.outside.push_back(id);
             }
             self.enter(id);
         }
@@ -381,7 +387,7 @@ impl<J> Waiting<J> {
         }
     }
 
-    /// Removes an entry at the door; `None` if it is not there.
+    /// Removes an entry that waits outside the queue. Returns `None` if it does not wait there.
     fn remove(&mut self, id: Uuid, number: u64) -> Option<J> {
         let turn = self.turns.get_mut(&id)?;
         let at = turn
@@ -390,7 +396,7 @@ impl<J> Waiting<J> {
         let at = at.ok().filter(|at| *at >= turn.queued)?;
         let entry = turn.entries.remove(at)?;
         if turn.entries.len() == turn.queued {
-            self.doors.retain(|door| *door != id);
+            self.outside.retain(|turn| *turn != id);
         }
         if turn.entries.is_empty() {
             self.turns.remove(&id);
@@ -399,22 +405,23 @@ impl<J> Waiting<J> {
     }
 }
 
-/// Place of a command at the door. If it is dropped before the command has entered the queue, the command never runs.
-pub(super) struct AtDoor<J> {
+/// Place of a command that waits outside the queue. If this value is dropped before the command has entered the queue, the command
+/// never runs.
+pub(super) struct OutsideQueue<J> {
     queue: Arc<WriteQueue<J>>,
     turn: Uuid,
     number: u64,
 }
 
-impl<J> AtDoor<J> {
-    /// Removes the command; false if it has entered the queue, or was rejected.
+impl<J> OutsideQueue<J> {
+    /// Withdraws the command. Returns false if the command has already entered the queue or been rejected.
     pub(super) fn leave(&self) -> bool {
         let removed = self.queue.lock().remove(self.turn, self.number);
         removed.is_some()
     }
 }
 
-impl<J> Drop for AtDoor<J> {
+impl<J> Drop for OutsideQueue<J> {
     fn drop(&mut self) {
         self.leave();
     }
@@ -435,14 +442,14 @@ mod tests {
     const ADA: Uuid = Uuid::from_u128(1);
     const BO: Uuid = Uuid::from_u128(2);
 
-    /// A queue of numbers, and the end that serves it.
+    /// A queue of numbers, and the writer's end of it.
     fn queue(bounds: QueueBounds, mix: Mix) -> (Arc<WriteQueue<u32>>, Served<u32>) {
         let queue = WriteQueue::new(bounds, mix);
         let served = Served(Arc::clone(&queue));
         (queue, served)
     }
 
-    fn push(queue: &Arc<WriteQueue<u32>>, workspace: Uuid, job: u32) -> Option<AtDoor<u32>> {
+    fn push(queue: &Arc<WriteQueue<u32>>, workspace: Uuid, job: u32) -> Option<OutsideQueue<u32>> {
         queue.push(Slot::of(workspace), job).unwrap()
     }
 
@@ -469,8 +476,8 @@ mod tests {
             batch: 64,
         };
         let (queue, served) = queue(bounds, Mix::Turns);
-        let at_door: Vec<_> = (0..1000).filter_map(|n| push(&queue, ADA, n)).collect();
-        assert_eq!(at_door.len(), 488);
+        let outside: Vec<_> = (0..1000).filter_map(|n| push(&queue, ADA, n)).collect();
+        assert_eq!(outside.len(), 488);
         assert!(push(&queue, BO, 5000).is_none(), "the queue has room");
         let jobs = next_jobs(&served);
         assert_eq!(jobs[..3], [0, 5000, 1]);
@@ -525,41 +532,42 @@ mod tests {
     }
 
     #[test]
-    fn a_full_share_and_a_full_queue_make_others_wait_at_the_door_in_turns() {
+    fn a_full_share_and_a_full_queue_make_others_wait_outside_in_turns() {
         let (queue, served) = queue(BOUNDS, Mix::Turns);
-        let mut at_door = Vec::new();
+        let mut outside = Vec::new();
         for workspace in 1..=4 {
             let base = u32::try_from(workspace).unwrap() * 100;
             let pushed = (base..base + 30).map(|n| push(&queue, Uuid::from_u128(workspace), n));
-            at_door.extend(pushed.flatten());
+            outside.extend(pushed.flatten());
         }
-        assert_eq!((queue.queued(), at_door.len()), (40, 80));
+        assert_eq!((queue.queued(), outside.len()), (40, 80));
         let late = Uuid::from_u128(5);
-        at_door.extend((500..502).filter_map(|n| push(&queue, late, n)));
-        assert_eq!(at_door.len(), 82, "the queue is full");
+        outside.extend((500..502).filter_map(|n| push(&queue, late, n)));
+        assert_eq!(outside.len(), 82, "the queue is full");
         assert_eq!(next_jobs(&served), [100, 200, 300, 400, 101, 201, 301, 401]);
         assert_eq!(queue.queued(), 40);
-        // The first command of `late` entered with one command of each other workspace, the second after one more of each.
+        // The first command of `late` entered the queue together with one command of each other workspace; the second one entered
+        // after one more command of each.
         let jobs = next_jobs(&served);
         assert_eq!(jobs, [102, 202, 302, 402, 500, 103, 203, 303]);
         assert!(next_jobs(&served).contains(&501));
     }
 
     #[test]
-    fn a_command_that_left_the_door_never_runs_and_no_other_is_lost() {
+    fn a_command_that_was_withdrawn_never_runs_and_no_other_is_lost() {
         let (queue, served) = queue(BOUNDS, Mix::Turns);
-        let mut at_door: Vec<_> = (0..14).filter_map(|n| push(&queue, ADA, n)).collect();
-        assert!(at_door[1].leave());
-        assert!(!at_door[1].leave());
+        let mut outside: Vec<_> = (0..14).filter_map(|n| push(&queue, ADA, n)).collect();
+        assert!(outside[1].leave());
+        assert!(!outside[1].leave());
         // Its caller was canceled.
-        drop(at_door.remove(2));
+        drop(outside.remove(2));
         assert_eq!(next_jobs(&served), [0, 1, 2, 3, 4, 5, 6, 7]);
-        assert!(!at_door[0].leave(), "it has entered the queue");
-        drop(at_door);
+        assert!(!outside[0].leave(), "it has entered the queue");
+        drop(outside);
         assert_eq!(next_jobs(&served), [8, 9, 10, 13]);
         assert_eq!(queue.queued(), 0);
         let waiting = queue.lock();
-        assert!(waiting.turns.is_empty() && waiting.doors.is_empty());
+        assert!(waiting.turns.is_empty() && waiting.outside.is_empty());
     }
 
     #[test]
@@ -598,10 +606,10 @@ mod tests {
     #[test]
     fn a_closed_queue_is_served_to_its_end_and_accepts_nothing() {
         let (queue, served) = queue(BOUNDS, Mix::Turns);
-        let at_door: Vec<_> = (0..12).filter_map(|n| push(&queue, ADA, n)).collect();
+        let outside: Vec<_> = (0..12).filter_map(|n| push(&queue, ADA, n)).collect();
         queue.close();
         assert!(matches!(queue.push(Slot::of(BO), 20), Err(DbError::Closed)));
-        assert!(!at_door[0].leave(), "it was rejected");
+        assert!(!outside[0].leave(), "it was rejected");
         assert_eq!(next_jobs(&served).len(), 8);
         assert_eq!(next_jobs(&served), [8, 9]);
         assert!(served.next().now_or_never().is_some(), "the end");
@@ -660,7 +668,7 @@ mod tests {
         #[test]
         fn commands_run_once_in_the_order_of_their_workspace(steps in prop::collection::vec(step(), 0..300)) {
             let (queue, served) = queue(BOUNDS, Mix::Turns);
-            let (mut expected, mut at_door) = (vec![Vec::new(); 4], Vec::new());
+            let (mut expected, mut outside) = (vec![Vec::new(); 4], Vec::new());
             let (mut taken, mut number) = (Vec::new(), 0);
             for step in steps {
                 match step {
@@ -669,10 +677,10 @@ mod tests {
                         let at = usize::try_from(workspace).unwrap();
                         expected[at].push(number);
                         let place = push(&queue, Uuid::from_u128(workspace), number);
-                        at_door.extend(place.map(|place| (at, number, place)));
+                        outside.extend(place.map(|place| (at, number, place)));
                     }
-                    Step::Leave(index) if !at_door.is_empty() => {
-                        let (at, number, place) = at_door.swap_remove(index.index(at_door.len()));
+                    Step::Leave(index) if !outside.is_empty() => {
+                        let (at, number, place) = outside.swap_remove(index.index(outside.len()));
                         if place.leave() {
                             expected[at].retain(|n| *n != number);
                         }

@@ -43,26 +43,27 @@ use crate::{
 
 /// Maximum number of commands per transaction; more would delay the first one without increasing throughput.
 const BATCH_MAX: usize = 64;
-/// Time after which a transaction starts no further command, so that a workspace with long commands does not delay the others: about
+/// Time after which a transaction starts no further command, so that a workspace with long commands does not delay the others. About
 /// four times the duration of a full batch of posts.
 const BATCH_WITHIN: Duration = Duration::from_millis(20);
-/// Maximum number of queued commands of all workspaces and of one; further callers wait for a limited time.
+/// Maximum number of queued commands of all workspaces. One workspace can have at most `SHARE_MAX` of them. Further callers wait for
+/// up to `QUEUE_WITHIN`.
 const QUEUE_MAX: usize = 2048;
 const SHARE_MAX: usize = QUEUE_MAX / 4;
 const QUEUE_WITHIN: Duration = Duration::from_secs(10);
 pub(super) const POSTGRES_WRITERS: usize = 4;
 /// Time for which a write is retried while the database fails, counted from the request.
 const REPEAT_DEADLINE: Duration = Duration::from_secs(15);
-/// The same time for `SQLite`, which has no server that could become available again.
+/// Same as `REPEAT_DEADLINE`, for `SQLite`, which has no server that could become available again.
 const SQLITE_REPEAT_DEADLINE: Duration = Duration::from_secs(3);
 const REPEAT_DELAY_MAX: Duration = Duration::from_secs(1);
 /// Maximum wait of a writer for a new connection.
 const CONNECT_DEADLINE: Duration = Duration::from_secs(3);
 /// Maximum wait for readers in an attempt to truncate the log, during which the writer runs nothing else.
 const TRUNCATE_WAIT: Duration = Duration::from_millis(20);
-/// Pause between two attempts.
+/// Pause between two attempts to truncate the log.
 const TRUNCATE_PAUSE: Duration = Duration::from_millis(200);
-/// Time for all attempts: longer than a read of the slow lane.
+/// Time limit for all attempts to truncate the log; longer than the deadline of a read in the slow lane.
 const TRUNCATE_DEADLINE: Duration = Duration::from_secs(8);
 /// Duration above which commands and batches are logged.
 const SLOW: Duration = Duration::from_secs(1);
@@ -78,7 +79,7 @@ trait Job: Send {
     /// Span of the request or task that issued the command, for log lines about it.
     fn span(&self) -> &Span;
     fn requested_at(&self) -> Instant;
-    /// Runs the command; true if it succeeded.
+    /// Runs the command. Returns true if it succeeded.
     fn run<'a>(&'a self, c: &'a mut Conn) -> LocalBoxFuture<'a, bool>;
     /// Replaces the result with `error`.
     fn fail(&self, error: DbError);
@@ -282,9 +283,9 @@ impl Writers {
         };
         let answered = match self.queues[n].push(slot, Box::new(job))? {
             None => answer.await,
-            Some(at_door) => match tokio::time::timeout(QUEUE_WITHIN, &mut answer).await {
+            Some(outside) => match tokio::time::timeout(QUEUE_WITHIN, &mut answer).await {
                 Ok(answered) => answered,
-                Err(_) if at_door.leave() => return Err(DbError::Busy.into()),
+                Err(_) if outside.leave() => return Err(DbError::Busy.into()),
                 Err(_) => answer.await,
             },
         };
@@ -330,8 +331,8 @@ impl Writers {
     }
 }
 
-/// Truncation of the log, which is attempted between transactions until no reader uses the log, so that a long read does not block
-/// the writer.
+/// Truncation of the write-ahead log. It is attempted between transactions until no reader uses the log, so that a long read does not
+/// block the writer.
 #[derive(Default)]
 struct Truncation {
     /// Callers and their deadlines.
@@ -347,7 +348,7 @@ impl Truncation {
         self.waiting.extend(new);
     }
 
-    /// The next round of the queue, which is empty if it is time for an attempt.
+    /// Returns the next round of the queue, or an empty one when it is time for another attempt to truncate the log.
     async fn next_round(&self, queue: &Served<Box<dyn Job>>) -> Option<Round<Box<dyn Job>>> {
         let Some(again_at) = self.again_at else {
             return queue.next().await;
@@ -360,7 +361,7 @@ impl Truncation {
         !self.waiting.is_empty() && self.again_at.is_none_or(|at| at <= Instant::now())
     }
 
-    /// Answers all callers after a final result, or only those whose deadline has passed if the log is still in use.
+    /// Sends the result to all callers. If the log is still in use, only the callers whose deadline has passed receive it.
     fn note(&mut self, truncated: Result<bool, DbError>) {
         let now = Instant::now();
         let (outcome, over) = match truncated {
@@ -379,7 +380,7 @@ impl Truncation {
 }
 
 impl Drop for Writers {
-    /// Lets the threads end.
+    /// Closes the queues, so that the threads of the writers end.
     fn drop(&mut self) {
         self.close_queues();
     }
@@ -426,7 +427,7 @@ impl Writer {
         acquired
     }
 
-    /// Updates the number of writers without a connection. While there are any, readers open no connections.
+    /// Updates the number of writers without a connection. While there are any, readers wait before they open connections.
     fn note_connection(&self, is_open: bool) {
         if self.is_disconnected.replace(!is_open) == is_open {
             self.disconnected
@@ -442,7 +443,7 @@ impl Writer {
         notices
     }
 
-    /// Moves the log into the file; false if a reader still uses it.
+    /// Moves the write-ahead log into the database file and truncates it. Returns false if a reader still uses the log.
     async fn truncate_log(&self) -> Result<bool, DbError> {
         let mut c = self.acquire().await?;
         c.set_busy_timeout(TRUNCATE_WAIT)?;
@@ -586,7 +587,8 @@ impl Writer {
         }
     }
 
-    /// Returns the last error if the database does not respond.
+    /// Runs a job in its own transaction, and repeats it after transient failures. Returns the last error if the database does not
+    /// respond.
     async fn run_one(&self, job: Box<dyn Job>) -> Option<String> {
         let repeat_within = match self.engine {
             Engine::Sqlite => SQLITE_REPEAT_DEADLINE,
@@ -770,13 +772,13 @@ fn tell_of_slow_commit(jobs: &[Box<dyn Job>], took: Duration) {
 }
 
 struct Failed {
-    /// `Some` if the commit itself failed; contains the commit marker, if there is one.
+    /// `Some` if the commit itself failed, so that its outcome is unknown; contains the commit marker, if there is one.
     unknown: Option<Option<CommitMarker>>,
     error: Option<DbError>,
 }
 
 enum OneFailed {
-    /// The command returned an error, which is in the job.
+    /// The command returned an error, which is stored in the job.
     Command,
     /// The error and its SQLSTATE.
     Retry(DbError, String),

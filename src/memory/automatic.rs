@@ -29,13 +29,13 @@ pub struct NewItem {
     pub content: Content,
     /// Messages of the segment, oldest first.
     pub sources: Vec<MessageId>,
-    /// Time of the first source, and its author if that is a person.
+    /// Time of the first source. `said_by` is its author, if that is a person.
     pub said_at: Timestamp,
     pub said_by: Option<UserId>,
     /// Person that the sentence is about.
     pub about: Option<UserId>,
     pub trust: MemoryTrust,
-    /// Owner of the personal entry that is made in addition.
+    /// Owner of the additional personal entry, if one is to be made.
     pub personal: Option<PersonalOwner>,
 }
 
@@ -124,9 +124,9 @@ struct Place {
     is_remembered: bool,
 }
 
-/// Stores the entries of a segment, and personal entries where memory is on. `agent` contains the scope settings of
-/// the pass's agent. Returns the kinds of entries that were not stored because a limit was reached or a person forgot
-/// them.
+/// Stores the entries of a segment, and also the personal entries if memory is on for the thread. `agent` contains the scope settings
+/// of the pass's agent. Returns the kinds of entries that were not stored, either because a limit was reached or because a person had
+/// forgotten, archived, or rewritten a similar entry.
 ///
 /// # Errors
 /// Only database errors.
@@ -179,7 +179,7 @@ pub async fn insert_all(
     Ok(dropped)
 }
 
-/// Turns the error for a reached limit into `None`.
+/// Turns errors other than database errors, such as a reached limit, into `None`.
 pub(super) fn optional<T>(result: Result<T, MemoryError>) -> Result<Option<T>, DbError> {
     match result {
         Ok(value) => Ok(Some(value)),
@@ -330,8 +330,8 @@ pub async fn archive(c: &mut Conn, entry: MemoryId) -> Result<(), DbError> {
     retire(c, entry, MemoryStatus::Archived, None).await
 }
 
-/// Changes the status of an automatic entry that is no longer current, unless the entry that replaces it was
-/// forgotten.
+/// Changes the status of an automatic entry that is no longer current, and of its personal form. Does nothing if the entry that
+/// replaces it was forgotten.
 async fn retire(
     c: &mut Conn,
     entry: MemoryId,

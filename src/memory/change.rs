@@ -35,7 +35,8 @@ pub(super) fn require_own(actor: &Actor<'_>) -> Result<(), MemoryError> {
     Ok(())
 }
 
-/// Requires any scope that allows changing entries; the scope of an entry determines which one is needed for it.
+/// Requires an API key to have a scope for changing entries: `chat:write` or `agents:write`. The kind of entry determines which of
+/// them is needed.
 ///
 /// # Errors
 /// An error from `Actor::require`.
@@ -50,7 +51,7 @@ pub(super) fn require_some(actor: &Actor<'_>) -> Result<(), MemoryError> {
 /// Requires the right to change an entry that the actor can see.
 ///
 /// # Errors
-/// `NotFound` for the personal entry of another person, or an error of the access checks.
+/// `NotFound` for the personal entry of another person, or an error from the access checks.
 pub(super) async fn require_change(
     c: &mut Conn,
     caller: &Caller,
@@ -112,8 +113,10 @@ async fn reach_after(
     Ok(reach)
 }
 
+/// Changes an entry.
+///
 /// # Errors
-/// `NotFound`, `Stale`, `FromFile`, `Invalid`, `LooksLikeSecret`, `NotVisibleThere`, or an error of the access checks.
+/// `NotFound`, `Stale`, `FromFile`, `Invalid`, `LooksLikeSecret`, `NotVisibleThere`, or an error from the access checks.
 pub async fn change(
     c: &mut Conn,
     caller: &Caller,

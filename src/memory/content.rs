@@ -19,17 +19,19 @@ pub(super) const TEXT_CHARS_MAX: usize = 1_000;
 /// Maximum length of an indexed word, in bytes.
 const WORD_BYTES_MAX: usize = 64;
 
-/// A validated text, with hashes and words that are computed before the transaction.
+/// The validated text of an entry, with hashes and words that are computed before the transaction.
 #[derive(Debug, Clone)]
 pub struct Content {
     pub(super) text: String,
-    /// Keyed hashes of the normalized text, one for each key, starting with the encrypting key; empty if the server has no secret
+    /// Keyed hashes of the normalized text, one for each key, starting with the encrypting key. Empty if the server has no secret
     /// key.
     pub(super) hashes: Vec<String>,
     words: Vec<(String, i64)>,
 }
 
 impl Content {
+    /// Validates the text of an entry.
+    ///
     /// # Errors
     /// `Invalid` if the text is empty or too long, or `LooksLikeSecret`.
     pub fn parse(
@@ -79,8 +81,8 @@ impl Content {
     }
 }
 
-/// Normalizes a text for comparison: NFKC, lowercase, single spaces, no punctuation. Marks that belong to a word or
-/// number are kept (`C++`, `C#`, `-1.5`), and so are texts that consist only of symbols.
+/// Normalizes text for comparison: NFKC, lowercase, single spaces, no punctuation. Marks that belong to a word or number are kept
+/// (`C++`, `C#`, `-1.5`). Text that consists only of symbols is not changed.
 fn normalized(text: &str) -> String {
     let chars: Vec<char> = text.nfkc().flat_map(char::to_lowercase).collect();
     let at = |n: Option<usize>| n.and_then(|n| chars.get(n)).copied().unwrap_or(' ');
@@ -174,7 +176,7 @@ const PASSWORD_CHARS_MIN: usize = 8;
 const KEY_CHARS_MIN: usize = 16;
 /// Minimum length of a secret that follows its name.
 const VALUE_CHARS_MIN: usize = 6;
-/// Minimum length of a text that is considered random, and minimum number of digits in it.
+/// Minimum length of a word that is considered random. The word must also contain at least `RANDOM_DIGITS_MIN` digits.
 const RANDOM_CHARS_MIN: usize = 24;
 const RANDOM_DIGITS_MIN: usize = 4;
 
@@ -232,7 +234,7 @@ fn is_password(word: &str) -> bool {
         && word.chars().any(|c| c.is_ascii_digit())
 }
 
-/// Checks for a URL with a password: `postgres://app:hunter2@db/prod`.
+/// Checks for a URL with a password, such as `postgres://app:hunter2@db/prod`.
 fn has_credentials(text: &str) -> bool {
     let mut parts = text.split("://").skip(1);
     parts.any(|rest| {
@@ -266,7 +268,7 @@ fn is_random(word: &str) -> bool {
         && word.chars().any(|c| c.is_ascii_lowercase())
 }
 
-/// Checks for 13 to 19 digits, alone or in groups, with a valid check digit of payment cards.
+/// Checks for a number of 13 to 19 digits, possibly in groups, with the check digit of a payment card.
 fn has_card_number(text: &str) -> bool {
     let mut digits: Vec<u32> = Vec::new();
     let mut was_digit = false;

@@ -20,14 +20,14 @@ use crate::{
     },
 };
 
-/// Maximum number of active entries with the same key, and in a workspace.
+/// Maximum number of active entries with the same key. `WORKSPACE_ENTRIES_MAX` is the maximum in a workspace.
 pub const KEY_ENTRIES_MAX: i64 = 2_000;
 pub const WORKSPACE_ENTRIES_MAX: i64 = 50_000;
 /// Maximum number of active entries that one person wrote in a workspace. Prevents a single person from filling the
 /// workspace.
 pub const PERSON_ENTRIES_MAX: i64 = 10_000;
 
-/// A new entry; `scope` defaults to `conversation` with a thread, otherwise to `user`.
+/// A new entry. `scope` defaults to `conversation` if there is a thread, and to `user` otherwise.
 #[derive(Debug, Clone)]
 pub struct NewEntry {
     pub content: Content,
@@ -71,7 +71,7 @@ fn wrong_key(param: &'static str, rule: &str) -> MemoryError {
     MemoryError::Invalid(rule.to_owned(), param)
 }
 
-/// Checks that exactly the IDs that the scope needs are given.
+/// Checks that the entry has exactly the IDs that its scope needs.
 fn check_key(new: &NewEntry, scope: MemoryScope) -> Result<(), MemoryError> {
     let (needs_thread, needs_agent) = match scope {
         MemoryScope::Conversation => (true, false),
@@ -94,7 +94,7 @@ fn check_key(new: &NewEntry, scope: MemoryScope) -> Result<(), MemoryError> {
     Ok(())
 }
 
-/// Checks the access to the thread and the agent of an entry.
+/// Checks the caller's access to the thread and the agent of an entry.
 async fn check_place(
     c: &mut Conn,
     caller: &Caller,
@@ -115,6 +115,8 @@ async fn check_place(
     Ok(())
 }
 
+/// Builds the draft of a new entry.
+///
 /// # Errors
 /// `Invalid` if the sources do not fit the scope, or `NotVisibleThere`.
 fn draft_of(
@@ -157,7 +159,7 @@ fn draft_of(
 /// Stores an entry, or adds its sources to an identical one with the same key.
 ///
 /// # Errors
-/// `Invalid`, `NotVisibleThere`, `Off`, `Full`, or an error of the access checks.
+/// `Invalid`, `NotVisibleThere`, `Off`, `Full`, or an error from the access checks.
 pub async fn create(
     c: &mut Conn,
     caller: &Caller,
@@ -213,8 +215,7 @@ pub async fn create(
     })
 }
 
-/// Stores a draft, or adds its sources to an identical entry with the same key and reach; returns the entry, and
-/// whether it is new.
+/// Stores a draft, or adds its sources to an identical entry with the same key and reach. Returns the entry, and whether it is new.
 pub(super) async fn insert(
     c: &mut Conn,
     workspace: WorkspaceId,
@@ -340,6 +341,8 @@ async fn touch(c: &mut Conn, id: MemoryId) -> Result<(), DbError> {
     Ok(())
 }
 
+/// Checks the limit on the entries that one person writes.
+///
 /// # Errors
 /// `Full` if the person has written too many entries in the workspace.
 async fn check_share(

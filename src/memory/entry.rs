@@ -101,7 +101,7 @@ pub struct Entry {
     pub superseded_by: Option<MemoryId>,
     /// True if admins who can read the entry can publish it.
     pub share_with_organization: bool,
-    /// True if someone considers the entry wrong. Agents then use it less often.
+    /// True if someone has flagged the entry as wrong. Agents then use it less often.
     pub flagged: bool,
     /// Number of completed replies that used the entry.
     pub uses: i64,

@@ -4,7 +4,7 @@
 //! write, delete, import ─► agents::files ─► paragraphs ─► memories · memory_words ─► recall
 //! ```
 //!
-//! A log is never sent as a whole. The beginning of MEMORY.md is part of every prompt, and the rest is searched.
+//! A prompt never contains a whole log. The beginning of MEMORY.md is part of every prompt, and the rest is searched.
 
 use std::collections::HashSet;
 
@@ -50,7 +50,7 @@ pub struct Paragraphs {
 }
 
 impl Paragraphs {
-    /// Splits a file into paragraphs; `None` if the file is not searched. Texts that look like secrets are left out.
+    /// Splits a file into paragraphs. Returns `None` if the file is not searched. Paragraphs that look like secrets are left out.
     pub fn of(
         path: &str,
         content: &str,
@@ -79,7 +79,7 @@ impl Paragraphs {
         })
     }
 
-    /// Paragraphs of the files of an import: first those of MEMORY.md, then those of the newest logs.
+    /// Paragraphs of the files of an import: first those of MEMORY.md, then those of the logs, newest log first.
     pub fn of_import(import: &Import, workspace: WorkspaceId, keyring: &Keyring) -> Vec<Self> {
         let memory = import.files.get_key_value(MEMORY);
         let logs = import
@@ -306,7 +306,7 @@ async fn insert(
     }
 }
 
-/// Key in `meta` that records that the files stored by earlier server versions were read.
+/// Key in `meta` that records that the files stored by earlier server versions have been read.
 const STORED_READ: &str = "file_paragraphs";
 /// Maximum number of files that are read at once.
 const FILES_AT_ONCE: i64 = 20;

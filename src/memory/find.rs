@@ -60,7 +60,7 @@ pub(super) struct EntryOwner {
 }
 
 impl EntryOwner {
-    /// The owner as in the column `key`.
+    /// Value of the column `key` for this owner and scope.
     pub(super) fn key(self, scope: MemoryScope, workspace: WorkspaceId) -> String {
         let id = |id: Option<Uuid>| id.unwrap_or_default().simple();
         let user = id(self.user.map(|user| user.0));
@@ -75,10 +75,10 @@ impl EntryOwner {
     }
 }
 
-/// Selects entries as `e` that `$2` can see and that have not expired: `$1` workspace, `$3` and `$4` whether the caller can read
-/// chats and agents, `$5` hidden agents, `$6` now, `$7` `unused_since` of the policy. Every person can see their personal entries and
-/// the entries about them. All other entries, except personal ones, are visible to those who can read their sources and the channel
-/// to which they belong.
+/// Selects the entries `e` that the user `$2` can see and that have not expired. The other parameters are the workspace `$1`, whether
+/// the caller can read chats `$3` and agents `$4`, the hidden agents `$5`, the current time `$6`, and `unused_since` of the policy
+/// `$7`. Every person can see their personal entries and the entries about them. All other entries, except personal ones, are visible
+/// to those who can read their sources and the channel to which they belong.
 macro_rules! entry_sql {
     ($c:expr, $tail:expr) => {
         sql_with_ids!(
@@ -110,7 +110,7 @@ macro_rules! entry_sql {
 pub(super) use entry_sql;
 
 /// Rights of a caller to see entries.
-pub(super) struct Sight {
+pub(super) struct EntryVisibility {
     pub(super) workspace: WorkspaceId,
     pub(super) user: UserId,
     pub(super) chats: bool,
@@ -120,7 +120,7 @@ pub(super) struct Sight {
     pub(super) policy: MemoryPolicy,
 }
 
-impl Sight {
+impl EntryVisibility {
     /// Rights to read entries.
     pub(super) async fn of(c: &mut Conn, actor: &Actor<'_>) -> Result<Self, DbError> {
         let hidden = crate::agents::profiles::list_hidden(c, actor).await?;
@@ -134,13 +134,13 @@ impl Sight {
         })
     }
 
-    /// Rights to read or change entries, because an API key that can write may not be able to read.
+    /// Rights to read or change entries. They cover both, because an API key that can write may not be able to read.
     async fn to_change(c: &mut Conn, actor: &Actor<'_>) -> Result<Self, DbError> {
-        let sight = Self::of(c, actor).await?;
+        let visibility = Self::of(c, actor).await?;
         Ok(Self {
-            chats: sight.chats || actor.scopes.has(Scope::ChatWrite),
-            agents: sight.agents || actor.scopes.has(Scope::AgentsWrite),
-            ..sight
+            chats: visibility.chats || actor.scopes.has(Scope::ChatWrite),
+            agents: visibility.agents || actor.scopes.has(Scope::AgentsWrite),
+            ..visibility
         })
     }
 }
@@ -199,11 +199,11 @@ pub(super) async fn with_sources(
 /// # Errors
 /// `NotFound`.
 pub async fn get(c: &mut Conn, actor: &Actor<'_>, id: MemoryId) -> Result<Entry, MemoryError> {
-    let sight = Sight::of(c, actor).await?;
-    find(c, sight, id).await
+    let visibility = EntryVisibility::of(c, actor).await?;
+    find(c, visibility, id).await
 }
 
-/// An entry that the actor can see, or could see with an API key that can also read.
+/// An entry that the actor can see, or could see if its API key with write access also had read access.
 ///
 /// # Errors
 /// `NotFound`.
@@ -212,26 +212,30 @@ pub(super) async fn get_to_change(
     actor: &Actor<'_>,
     id: MemoryId,
 ) -> Result<Entry, MemoryError> {
-    let sight = Sight::to_change(c, actor).await?;
-    find(c, sight, id).await
+    let visibility = EntryVisibility::to_change(c, actor).await?;
+    find(c, visibility, id).await
 }
 
-async fn find(c: &mut Conn, sight: Sight, id: MemoryId) -> Result<Entry, MemoryError> {
+async fn find(
+    c: &mut Conn,
+    visibility: EntryVisibility,
+    id: MemoryId,
+) -> Result<Entry, MemoryError> {
     let at = now();
     let sql = entry_sql!(c, "and e.id = $8");
     let rows: Vec<Row> = c
         .q(sql)
-        .bind(sight.workspace)
-        .bind(sight.user)
-        .bind(sight.chats)
-        .bind(sight.agents)
-        .bind(sight.hidden_agents)
+        .bind(visibility.workspace)
+        .bind(visibility.user)
+        .bind(visibility.chats)
+        .bind(visibility.agents)
+        .bind(visibility.hidden_agents)
         .bind(at)
-        .bind(sight.policy.unused_since(at))
+        .bind(visibility.policy.unused_since(at))
         .bind(id)
         .all()
         .await?;
-    let mut found = with_sources(c, rows, sight.policy).await?;
+    let mut found = with_sources(c, rows, visibility.policy).await?;
     found.pop().ok_or(MemoryError::NotFound)
 }
 

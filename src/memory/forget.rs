@@ -21,7 +21,7 @@ use crate::{
 /// Places that still contain the text, counted after the deletion.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, utoipa::ToSchema, sqlx::FromRow)]
 pub struct Remaining {
-    /// Number of entries: this one, and the copies made from it.
+    /// Number of remaining entries, counting this one and the copies made from it.
     pub rows: i64,
     /// Number of words in the index that belong to these entries.
     pub index: i64,
@@ -32,7 +32,7 @@ pub struct Remaining {
 /// Deletes an entry and its text from all records, and counts what remains.
 ///
 /// # Errors
-/// `NotFound`, `FromFile`, `Stale`, or an error of the access checks.
+/// `NotFound`, `FromFile`, `Stale`, or an error from the access checks.
 pub async fn forget(
     c: &mut Conn,
     caller: &Caller,
@@ -90,17 +90,17 @@ pub enum Subject {
     Person(Owner),
     /// All entries of a thread and its forks.
     Thread(ThreadId),
-    /// All entries with the scope `agent`, except for files.
+    /// All entries with the scope `agent`, except for those taken from files.
     Agent(AgentId),
 }
 
 /// Number of entries forgotten per transaction.
 const FORGOTTEN_AT_ONCE: i64 = 100;
 
-/// Forgets some entries of a subject; returns the number of forgotten entries, 0 if none are left.
+/// Forgets some entries of a subject. Returns the number of forgotten entries, which is 0 if none are left.
 ///
 /// # Errors
-/// An error of the access checks.
+/// An error from the access checks.
 pub async fn forget_some(
     c: &mut Conn,
     caller: &Caller,
@@ -201,7 +201,7 @@ impl Expiry {
         derived::changed(c, SourceId::Memory(id), Change::Deleted).await
     }
 
-    /// Forgets all of these entries, a few per transaction; returns true if there were any.
+    /// Forgets all of these entries, a few per transaction. Returns true if there were any.
     async fn forget_all(
         self,
         db: &Db,
@@ -274,7 +274,7 @@ pub async fn record(
     .await?)
 }
 
-/// Deletes some entries by and about a person with their rows, for the erasure of that person; returns their number.
+/// Deletes some entries by and about a person with their rows, for the erasure of that person. Returns the number of deleted entries.
 ///
 /// # Errors
 /// Only database errors.

@@ -10,7 +10,7 @@ use crate::{
         MemoryError,
         content::words_of,
         entry::{Entry, MemoryKind, MemoryScope, MemoryStatus},
-        find::{Row, Sight, entry_sql, with_sources},
+        find::{EntryVisibility, Row, entry_sql, with_sources},
     },
     sql_with_ids,
 };
@@ -30,7 +30,7 @@ pub struct Filter {
     pub user: Option<UserId>,
     pub about: Option<UserId>,
     pub thread: Option<ThreadId>,
-    /// Status of the entries; `None` for active and stale ones.
+    /// Status of the entries; `None` selects active and stale ones.
     pub status: Option<MemoryStatus>,
     /// Words, in any form, that an entry must contain.
     pub query: Option<String>,
@@ -85,7 +85,7 @@ pub async fn list(
     let wanted = words.as_ref().map_or(0, |words| {
         i64::try_from(words.len()).unwrap_or(i64::MAX).max(1)
     });
-    let (sight, at) = (Sight::of(c, actor).await?, now());
+    let (visibility, at) = (EntryVisibility::of(c, actor).await?, now());
     macro_rules! list_sql {
         ($words:literal) => {
             concat!(
@@ -109,13 +109,13 @@ pub async fn list(
     let mut rows: Vec<Row> = c
         .q(sql)
         .planned_anew()
-        .bind(sight.workspace)
-        .bind(sight.user)
-        .bind(sight.chats)
-        .bind(sight.agents)
-        .bind(sight.hidden_agents)
+        .bind(visibility.workspace)
+        .bind(visibility.user)
+        .bind(visibility.chats)
+        .bind(visibility.agents)
+        .bind(visibility.hidden_agents)
         .bind(at)
-        .bind(sight.policy.unused_since(at))
+        .bind(visibility.policy.unused_since(at))
         .bind(before.unwrap_or(MemoryId(Uuid::max())))
         .bind(filter.scope)
         .bind(filter.kind)
@@ -136,5 +136,5 @@ pub async fn list(
         .last()
         .filter(|_| has_more)
         .map(|row| row.id.to_string());
-    Ok((with_sources(c, rows, sight.policy).await?, next))
+    Ok((with_sources(c, rows, visibility.policy).await?, next))
 }

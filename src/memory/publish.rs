@@ -40,8 +40,8 @@ pub struct PublishedEntry {
     pub created_at: Timestamp,
 }
 
-/// Lists published entries that everyone in the channel can read, most used first; without a channel, those that
-/// everyone in the workspace can read. Empty if memory is off.
+/// Lists the published entries that everyone in the channel can read, most frequently used first. Without a channel, lists the
+/// entries that everyone in the workspace can read. Returns an empty list if memory is off.
 pub async fn list_published(
     c: &mut Conn,
     workspace: WorkspaceId,
@@ -64,7 +64,7 @@ pub async fn list_published(
     store::published_entries(c, &place, key, LISTED_MAX).await
 }
 
-/// Copies an entry to the scope `organization`; returns the copy.
+/// Copies an entry to the scope `organization`, and returns the copy.
 ///
 /// # Errors
 /// `NotFound`, `NotShared`, `KindNotAllowed`, `NotVisibleThere`, `Off`, or an error from `Actor::require`.

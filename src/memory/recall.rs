@@ -37,9 +37,9 @@ const QUESTION_WEIGHT: f64 = 1.0;
 /// Weights of the requester's previous message, and of the thread's title.
 const PREVIOUS_WEIGHT: f64 = 0.5;
 const TITLE_WEIGHT: f64 = 0.25;
-/// Number of messages that are searched for the requester's previous one.
+/// Number of messages that are searched for the requester's previous message.
 const PREVIOUS_AMONG: i64 = 100;
-/// Maximum number of entries that contain a word. A more common word does not select any of them.
+/// Maximum number of entries that may contain a word that is searched for. More common words are ignored when entries are selected.
 const WORD_ENTRIES_MAX: i64 = 2_000;
 /// Maximum number of entries that are counted to determine how common a word is.
 const COUNTED_MAX: i64 = 10_000;
@@ -108,7 +108,7 @@ struct Place {
     title: Option<String>,
 }
 
-/// Finds the entries for a reply. Empty if memory is off for the conversation, or if the requester cannot read the
+/// Finds the entries for a reply. The result is empty if memory is off for the conversation, or if the requester cannot read the
 /// conversation.
 pub async fn recall(c: &mut Conn, of: &Recall<'_>) -> Result<Recalled, DbError> {
     let none = Recalled::default();
@@ -231,7 +231,7 @@ async fn texts(c: &mut Conn, of: &Recall<'_>, place: &Place) -> Result<Vec<Asked
     Ok(texts.collect())
 }
 
-/// Returns a text without the mentions of a handle.
+/// Removes the mentions of a handle from a text.
 fn without_mentions(text: &str, handle: &str) -> String {
     let is_mention = |word: &&str| {
         let word = word.trim_end_matches(|c: char| c.is_ascii_punctuation());
@@ -242,7 +242,7 @@ fn without_mentions(text: &str, handle: &str) -> String {
     words.collect::<Vec<_>>().join(" ")
 }
 
-/// Returns the words of texts, weighted by the weights of the texts and by their own rarity.
+/// Returns the words of the texts. Each word is weighted by the weight of its text and by its rarity.
 async fn words(
     c: &mut Conn,
     workspace: WorkspaceId,
@@ -356,8 +356,8 @@ pub async fn count_uses(c: &mut Conn, entries: &[MemoryId]) -> Result<(), DbErro
     Ok(())
 }
 
-/// Minimum interval between records that an entry was used in summaries, so that not every reply rewrites the rows of all these
-/// entries.
+/// Minimum interval between two updates that record the use of an entry in summaries, so that not every reply rewrites the rows of
+/// all these entries.
 const SUMMARIZED_NOTED_EVERY: Duration = Duration::from_hours(1);
 
 /// Records that a completed reply used these entries in a summary, so that they do not expire. This does not count as a

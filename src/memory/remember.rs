@@ -25,7 +25,7 @@ use crate::{
 /// A sentence that an agent remembers.
 #[derive(Debug, Clone)]
 pub struct Remembered {
-    /// ID of the entry. If a call runs again with this ID, it creates no second entry.
+    /// ID of the entry. If the call runs again with this ID, no second entry is created.
     pub id: MemoryId,
     pub workspace: WorkspaceId,
     pub thread: ThreadId,
@@ -145,7 +145,7 @@ pub async fn store(c: &mut Conn, new: &Remembered) -> Result<Remembering, DbErro
     })
 }
 
-/// Checks whether a person forgot the sentence after its first source was posted; the same words in a later message count as new.
+/// Checks whether a person forgot the sentence after its first source was posted. The same words in a later message count as new.
 async fn is_forgotten(
     c: &mut Conn,
     new: &Remembered,

@@ -20,7 +20,7 @@ const SERVER: &str = "memory";
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, utoipa::ToSchema, sqlx::FromRow)]
 #[expect(clippy::struct_excessive_bools, reason = "independent switches")]
 pub struct MemorySettings {
-    /// True if agents remember things about the caller and use them; false also turns off `persona`.
+    /// True if agents remember things about the caller and use them. If false, `persona` is off as well.
     pub enabled: bool,
     /// True if individual agents remember how the caller wants to be treated.
     pub persona: bool,
@@ -76,6 +76,8 @@ pub async fn get(c: &mut Conn, actor: &Actor<'_>) -> Result<MemorySettings, Memo
     Ok(of(c, actor.workspace, actor.user).await?)
 }
 
+/// Changes the caller's switches.
+///
 /// # Errors
 /// An error from `Actor::require`.
 pub async fn change(
@@ -140,6 +142,8 @@ pub async fn is_quiet_on(c: &mut Conn, workspace: WorkspaceId) -> Result<bool, D
     Ok(is_on && policy.enabled && policy.quiet)
 }
 
+/// Checks that memory is on in a thread.
+///
 /// # Errors
 /// `Off` if memories of the thread are not used.
 pub(super) async fn check_thread_on(c: &mut Conn, thread: ThreadId) -> Result<(), MemoryError> {
@@ -154,6 +158,8 @@ pub(super) async fn check_thread_on(c: &mut Conn, thread: ThreadId) -> Result<()
     }
 }
 
+/// Checks that memory of a scope is on for the actor.
+///
 /// # Errors
 /// `Off` if entries of this scope are not used.
 pub(super) async fn check_on(

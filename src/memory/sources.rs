@@ -22,7 +22,7 @@ pub(super) const SOURCES_MAX: usize = 20;
 pub(super) struct Grounds {
     /// Channels of the sources and of the thread.
     channels: BTreeSet<ChannelId>,
-    /// Channels among them that not everyone can read.
+    /// The channels in `channels` that not everyone can read.
     closed: BTreeSet<ChannelId>,
     /// Channel of the thread.
     home: Option<ChannelId>,
@@ -117,11 +117,11 @@ impl Grounds {
         self.closed.is_empty()
     }
 
-    /// The reach of an entry with the wanted visibility. By default, an entry of a conversation is used only there, and
+    /// The reach of an entry with the requested visibility. By default, an entry of a conversation is used only in its channel, and
     /// all other entries as widely as their sources allow.
     ///
     /// # Errors
-    /// `NotVisibleThere` if not everyone there could read the sources.
+    /// `NotVisibleThere` if not everyone in these conversations could read the sources.
     pub(super) fn reach(
         &self,
         scope: MemoryScope,

@@ -96,7 +96,7 @@ pub(super) fn shown(row: Option<Row>) -> UserFile {
     }
 }
 
-/// USER.md of a requester, if the agent may read it in this conversation; `None` if it is blank or absent.
+/// Returns the USER.md of a requester if the agent can read it in this conversation. Returns `None` if the file is blank or absent.
 pub async fn about(
     c: &mut Conn,
     readers: &Readers,
@@ -107,7 +107,7 @@ pub async fn about(
     else {
         return Ok(None);
     };
-    // Nothing is sent for former members, or for API keys that cannot read chats.
+    // Nothing is returned for former members, or for API keys that cannot read chats.
     let is_alone = shared::is_alone(c, readers).await?;
     let is_read_here = match visibility {
         UserFileVisibility::Direct => is_alone == Some(true),

@@ -1,7 +1,7 @@
-//! Draft of an agent from a description of its purpose.
+//! Drafts an agent from a description of its purpose.
 //!
-//! The model's answer is untrusted data. Only the fields of a draft are read from it, and they are adjusted to the rules
-//! for new agents. Tools, access, trust, and files cannot come from a model.
+//! The model's answer is untrusted data. Only the fields of a draft are read from it, and they are adjusted to the rules for new
+//! agents. Tools, access, trust, and files cannot come from a model.
 
 use std::sync::{Arc, LazyLock};
 
@@ -32,7 +32,7 @@ of others, or \"orchestrator\" if it splits work among other agents}. Write in t
 the handle. Keep names, numbers, and rules. Do not invent facts, tools, files, or rights: the agent reads the conversation \
 that it replies in and nothing else.";
 
-/// Base of the handle if the model did not name the agent.
+/// Base of the handle if the model does not name the agent.
 const UNNAMED: &str = "agent";
 /// Maximum length of the display name in UTF-16 code units.
 const DISPLAY_NAME_UNITS_MAX: usize = 60;
@@ -61,10 +61,10 @@ static SCHEMA: LazyLock<Arc<Value>> = LazyLock::new(|| {
     }))
 });
 
-/// Fields of an agent that is not stored. They can be sent to `POST /v1/agents` unchanged.
+/// Fields of an agent that has not been stored. They can be sent to `POST /v1/agents` unchanged.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, utoipa::ToSchema)]
 pub struct AgentDraft {
-    /// A handle that is not taken in the workspace.
+    /// A handle that is available in the workspace.
     pub name: String,
     pub display_name: Option<String>,
     pub description: Option<String>,
@@ -153,7 +153,8 @@ fn draft_of(object: &Value) -> Option<AgentDraft> {
 }
 
 impl AgentDraft {
-    /// Checks the rules for new agents, except for the name, which is turned into a free handle later.
+    /// Checks whether the draft follows the rules for new agents. The name is not checked; it is turned into an available handle
+    /// later.
     fn fits(&self) -> bool {
         let form = NewAgent {
             name: UNNAMED.to_owned(),
@@ -168,14 +169,14 @@ impl AgentDraft {
     }
 }
 
-/// A string as one line, without control characters and control tokens; blank if the value is not a string.
+/// Returns a string as one line without control characters or control tokens; blank if the value is not a string.
 fn line_of(value: &Value) -> String {
     let text = value.as_str().unwrap_or_default();
     let line = one_line(&text.replace(char::is_control, " "));
     without_control_tokens(&line).into_owned()
 }
 
-/// A string without control characters, except for line breaks and tabs, and without control tokens.
+/// Returns a string without control tokens, and without control characters other than line breaks and tabs.
 fn markdown(value: &Value) -> String {
     let text = without_control_tokens(value.as_str().unwrap_or_default()).replace("\r\n", "\n");
     let kept = text.chars();
@@ -183,7 +184,7 @@ fn markdown(value: &Value) -> String {
     kept.collect::<String>().trim().to_owned()
 }
 
-/// Returns `None` for a name that breaks the rules for display names; people then see the handle.
+/// Returns the display name, or `None` if it breaks the rules for display names; people then see the handle.
 fn display_name(text: &str) -> Option<String> {
     let text: String = text.chars().filter(|c| !matches!(c, '[' | ']')).collect();
     let name = DisplayName::parse(&cut(&text, DISPLAY_NAME_UNITS_MAX), "display_name");
@@ -205,7 +206,7 @@ fn capabilities(value: Option<&Value>) -> Vec<String> {
     tags
 }
 
-/// The beginning of a text, at most this many UTF-16 code units.
+/// Returns the beginning of `text`, at most `units_max` UTF-16 code units.
 fn cut(text: &str, units_max: usize) -> String {
     let mut units = 0;
     let fitting = text.chars().take_while(|c| {

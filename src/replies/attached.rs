@@ -1,4 +1,4 @@
-//! Text files of the trigger message that are sent to the model.
+//! Text files of the trigger message that are included in the prompt.
 
 use futures::StreamExt;
 
@@ -9,10 +9,10 @@ use crate::{
     storage::Blob,
 };
 
-/// Maximum size of all text files in one prompt.
+/// Maximum total size in bytes of the text files in one prompt.
 pub const TEXT_BYTES_MAX: i64 = 32 * 1024;
 
-/// A text file that is small enough to be sent.
+/// A text file that is small enough to be included.
 #[derive(Debug, Clone)]
 pub struct ReadableFile {
     /// Position among the attachments, starting at 0.
@@ -21,8 +21,7 @@ pub struct ReadableFile {
     size_bytes: u64,
 }
 
-/// Text files that fit into `TEXT_BYTES_MAX` together, in the order of the attachments. A file that does
-/// not fit is skipped.
+/// Selects text files that fit into `TEXT_BYTES_MAX` together, in the order of the attachments. A file that does not fit is skipped.
 pub async fn readable(
     c: &mut Conn,
     attachments: &[Attachment],

@@ -28,10 +28,10 @@ const BLOCK_SHARE: u64 = 10;
 /// Maximum size of USER.md in tokens; it also gets at most 1/`ABOUT_SHARE` of the window.
 const ABOUT_TOKENS_MAX: u64 = 1_000;
 const ABOUT_SHARE: u64 = 20;
-/// Maximum size of MEMORY.md in tokens, and maximum number of memories, if messages had to be dropped.
+/// Maximum size of MEMORY.md in tokens, and maximum number of memories, if messages have to be dropped.
 const NOTES_TOKENS_KEPT: u64 = 500;
 const MEMORIES_KEPT: usize = 3;
-/// Number of tokens of a message's label.
+/// Estimated number of tokens of a message's label.
 const LABEL_TOKENS: u64 = 8;
 /// Length, in characters, of the note that replaces the middle of a message.
 const NOTE_CHARS: usize = 50;
@@ -42,7 +42,7 @@ pub struct Budget {
     pub window: Window,
     /// Output limit of the agent.
     pub output_tokens_max: u32,
-    /// Number of tokens of tool definitions and earlier rounds, which are sent in addition to the context; corrected for the model.
+    /// Number of tokens in tool definitions and earlier rounds, which are sent in addition to the context; corrected for the model.
     pub taken: u64,
 }
 
@@ -55,7 +55,7 @@ impl Budget {
             .min(window / 2)
     }
 
-    /// Returns the maximum number of tokens of the prompt.
+    /// Returns the maximum size of the prompt in tokens.
     pub fn room(&self) -> u64 {
         (self.window.tokens - self.reserve()).saturating_sub(self.taken)
     }
@@ -65,7 +65,7 @@ impl Budget {
 #[derive(Debug, Clone, PartialEq)]
 pub struct Fit {
     pub prompt: Prompt,
-    /// Number of tokens of the prompt, corrected for the model.
+    /// Size of the prompt in tokens, corrected for the model.
     pub tokens: u64,
     /// Output limit to send.
     pub output_limit: u32,
@@ -112,8 +112,8 @@ impl TooLarge {
     }
 }
 
-/// Cuts one more part around the messages: old memories first, then USER.md, MEMORY.md, and the workspace context. Returns
-/// false if nothing is left to cut.
+/// Cuts one more part around the messages: memories beyond `MEMORIES_KEPT` first, then USER.md, MEMORY.md, and the workspace context.
+/// Returns false if nothing is left to cut.
 fn cut_surroundings(context: &mut Context, window: &Window) -> bool {
     if context.memories.len() + context.old_messages.len() > MEMORIES_KEPT {
         context.memories.truncate(MEMORIES_KEPT);
@@ -126,7 +126,7 @@ fn cut_surroundings(context: &mut Context, window: &Window) -> bool {
         || context.workspace.take().is_some()
 }
 
-/// Leaves out one more part of a context without messages; returns false if only parts that are never cut are left.
+/// Leaves out one more part of a context that has no messages left to drop. Returns false if only parts that are never cut are left.
 fn leave_out_rest(context: &mut Context) -> bool {
     context.summary.take().is_some()
         || context.background_summary.take().is_some()
@@ -195,7 +195,7 @@ fn is_asked(source: &Source) -> bool {
     )
 }
 
-/// Number of newest messages that fit into half of the room.
+/// Number of the most recent messages that fit into half of the room; at least 1.
 pub fn kept(context: &Context, budget: &Budget) -> usize {
     let mut left = budget.window.estimate_for(budget.room() / 2);
     let newest = context.history.iter().rev();
@@ -208,7 +208,7 @@ pub fn kept(context: &Context, budget: &Budget) -> usize {
     kept.count().max(1)
 }
 
-/// Removes the middle of messages and files above `tokens_max`.
+/// Removes the middle of messages and files that are longer than `tokens_max`.
 fn shorten(context: &mut Context, tokens_max: u64) {
     let mut texts: Vec<&mut String> = Vec::new();
     let messages = context.background.iter_mut().chain(&mut context.history);
@@ -226,8 +226,7 @@ fn shorten(context: &mut Context, tokens_max: u64) {
     }
 }
 
-/// Limits the workspace context, the files, and the memories to their caps. Keeps the beginnings of texts, and the best
-/// memories.
+/// Limits the workspace context, the files, and the memories to their caps. Keeps the beginnings of files, and the best memories.
 fn cap_blocks(context: &mut Context, window: &Window) {
     let cap = |tokens: u64| window.estimate_for(tokens.min(window.tokens / BLOCK_SHARE));
     if let Some(workspace) = &mut context.workspace {
@@ -259,7 +258,7 @@ fn cap_blocks(context: &mut Context, window: &Window) {
     });
 }
 
-/// Limits the summaries; returns whether one of them changed.
+/// Limits the summaries. Returns true if the limit of any of them changed.
 fn shorten_summaries(context: &mut Context, tokens_max: u64) -> bool {
     let mut is_changed = false;
     let summaries = context.summary.iter_mut();
@@ -270,7 +269,7 @@ fn shorten_summaries(context: &mut Context, tokens_max: u64) -> bool {
     is_changed
 }
 
-/// Keeps the beginning of MEMORY.md; returns whether the text was cut.
+/// Keeps only the beginning of MEMORY.md. Returns true if the text was cut.
 fn cut_notes(context: &mut Context, tokens_max: u64) -> bool {
     let Some(notes) = &mut context.notes else {
         return false;
@@ -282,7 +281,7 @@ fn cut_notes(context: &mut Context, tokens_max: u64) -> bool {
     is_cut
 }
 
-/// Keeps the beginning of a text; returns whether the text was cut.
+/// Keeps only the beginning of `text`. Returns true if it was cut.
 fn cut_text(text: &mut String, tokens_max: u64) -> bool {
     let Some(kept) = chars_within(text, tokens_max) else {
         return false;
@@ -293,7 +292,7 @@ fn cut_text(text: &mut String, tokens_max: u64) -> bool {
     true
 }
 
-/// Returns the number of characters of a text that fit into `tokens_max`; `None` if the whole text fits.
+/// Returns the number of characters of `text` that fit into `tokens_max`; `None` if the whole text fits.
 fn chars_within(text: &str, tokens_max: u64) -> Option<usize> {
     let tokens = estimate_tokens(text);
     if tokens <= tokens_max {
@@ -304,7 +303,7 @@ fn chars_within(text: &str, tokens_max: u64) -> Option<usize> {
     Some(usize::try_from(share).unwrap_or(chars))
 }
 
-/// Replaces the middle of a text with a note so that it fits into `tokens_max`; `None` if the whole text fits.
+/// Replaces the middle of `text` with a note so that it fits into `tokens_max`; `None` if the whole text fits.
 pub fn without_middle(text: &str, tokens_max: u64) -> Option<String> {
     let kept = chars_within(text, tokens_max)?.saturating_sub(NOTE_CHARS);
     let chars = text.chars().count();
@@ -317,7 +316,7 @@ pub fn without_middle(text: &str, tokens_max: u64) -> Option<String> {
     ))
 }
 
-/// Number of oldest messages to drop so that at least `excess` tokens are saved; at least 1.
+/// Returns how many of the oldest messages must be dropped to save at least `excess` tokens; at least 1.
 fn count_to_drop(context: &Context, prompt: &Prompt, window: &Window, excess: u64) -> usize {
     let sizes: HashMap<MessageId, u64> = prompt
         .parts

@@ -64,7 +64,7 @@ pub struct Loaded {
     pub memories: Recalled,
     pub strategy: Strategy,
     pub preset: ReplyPreset,
-    /// `None` if the agent does not adapt to the requester.
+    /// Adaptation to the requester; `None` if the agent does not adapt.
     pub adapting: Option<Adapting>,
     pub view: View,
     /// The context contains the messages before this sequence number: that of the trigger message, or of the start of a chain link or
@@ -93,7 +93,7 @@ struct Trigger {
 }
 
 impl Trigger {
-    /// Creates a trigger from a prompt that replaces the trigger message, with the API key that wrote the prompt.
+    /// Creates a trigger from a prompt that replaces the trigger message, including the API key that was used to write the prompt.
     async fn of_prompt(c: &mut Conn, task: &Task, content: String) -> Result<Self, DbError> {
         Ok(Self {
             // No message has this ID.
@@ -109,7 +109,7 @@ impl Trigger {
     }
 }
 
-/// Position of a reply among others of its tree.
+/// Position of a reply among the others in its tree.
 #[derive(Default)]
 struct Order {
     step: Option<ChainStep>,
@@ -119,13 +119,13 @@ struct Order {
 }
 
 impl Order {
-    /// Checks whether the reply reads the messages before its own start instead of those before its trigger message.
+    /// Checks whether the reply reads the messages before its own start, not those before its trigger message.
     fn is_own(&self) -> bool {
         self.step.is_some() || self.turn.is_some() || self.in_run
     }
 }
 
-/// The turn of a collaboration that a task performs, if any.
+/// Returns the collaboration turn that a task performs, if any.
 async fn asked_turn(
     c: &mut Conn,
     task: &Task,
@@ -148,7 +148,7 @@ async fn asked_turn(
     }))
 }
 
-/// Loads the context of a task; `None` if the trigger message is missing or deleted. `c` must be a snapshot of the database.
+/// Loads the context of a task. Returns `None` if the trigger message is missing or deleted. `c` must be a snapshot of the database.
 pub async fn load(
     c: &mut Conn,
     task: &Task,
@@ -204,7 +204,7 @@ pub async fn load(
     ))
 }
 
-/// Loads the context of a task of a schedule, whose prompt replaces the trigger message. `None` if its heartbeat no longer has a
+/// Loads the context of a scheduled task, whose prompt replaces the trigger message. Returns `None` if its heartbeat no longer has a
 /// prompt, or if its requester was erased.
 async fn load_scheduled(
     c: &mut Conn,
@@ -236,7 +236,7 @@ async fn load_scheduled(
     Ok(Some(loaded))
 }
 
-/// Loads the context of a delegated task; `None` if its brief was removed.
+/// Loads the context of a delegated task. Returns `None` if its brief was removed.
 async fn load_delegated(
     c: &mut Conn,
     task: &Task,
@@ -284,8 +284,8 @@ async fn load_delegated(
     Ok(Some(loaded))
 }
 
-/// Loads the context of an agent in a step of a run; `None` if its prompt or the run was removed. If the task is a reply, the thread
-/// of the run comes first.
+/// Loads the context of an agent in a step of a run. Returns `None` if its prompt or the run was removed. If the task is a reply, the
+/// context begins with the thread of the run.
 async fn load_step(
     c: &mut Conn,
     task: &Task,
@@ -372,7 +372,7 @@ async fn load_alone(
     })
 }
 
-/// Loads the context of the reply to a message that the requester would post now. `c` must be a snapshot of the database.
+/// Loads the context of the reply to a message that the requester might post now. `c` must be a snapshot of the database.
 pub async fn load_next(
     c: &mut Conn,
     place: &ReplyPlace,
@@ -409,14 +409,14 @@ pub async fn load_next(
     Ok(loaded)
 }
 
-/// Messages of a conversation that are sent, and what replaces older ones.
+/// Messages of a conversation that the prompt contains, and the summary that replaces older ones.
 struct SentMessages {
     view: View,
-    /// Oldest first, with those of expanded segments.
+    /// Messages, oldest first, including those of expanded segments.
     rows: Vec<Row>,
     summary: Option<Summary>,
     left_out: Vec<LeftOut>,
-    /// First message after the older ones; `None` if there are no older ones.
+    /// Sequence number at which the older messages end; `None` if there are no older messages.
     older_end: Option<i64>,
 }
 
@@ -432,7 +432,7 @@ impl SentMessages {
         let view = View::find(c, conversation, trigger_seq, agent, strategy).await?;
         let mut rows = before(c, conversation, trigger_seq, view.sent).await?;
         if !order.is_own() {
-            // Links and turns read all messages before their sequence number in order.
+            // Chain links and collaboration turns read all messages before their sequence number in order.
             rows.extend(later_replies(c, conversation, trigger_seq, agent).await?);
         }
         let rows = oldest_first(rows, &view);
@@ -460,7 +460,7 @@ impl SentMessages {
         })
     }
 
-    /// Number of older messages that no summary replaces.
+    /// Returns the number of older messages that no summary replaces.
     fn older(&self) -> u64 {
         let older = self.left_out.iter().find(|left| {
             matches!(
@@ -471,7 +471,7 @@ impl SentMessages {
         older.map_or(0, |left| u64::try_from(left.count).unwrap_or_default())
     }
 
-    /// Sequence number of the first message, or of the trigger message if there is none.
+    /// Returns the sequence number of the first message, or that of the trigger message if there is none.
     fn first_seq(&self, trigger_seq: i64) -> i64 {
         let first = self.rows.iter().map(|row| row.seq).min();
         first.unwrap_or(trigger_seq)
@@ -515,7 +515,7 @@ fn memory_scopes(agent: &Resolved) -> Option<&MemoryScopes> {
     memory.and_then(|memory| memory.scopes.as_ref())
 }
 
-/// Texts of a context that are not from its conversation.
+/// Parts of a context that do not come from its conversation.
 struct Surroundings {
     system: System,
     preset: ReplyPreset,
@@ -566,16 +566,16 @@ impl Surroundings {
     }
 }
 
-/// Texts that come before the messages of a conversation.
+/// Parts of a context that come before the messages of a conversation.
 struct Beginning {
     setting: Setting,
     origin: Origin,
-    /// The first message of the thread, unless it is among the later ones.
+    /// The first message of the thread, unless it is already among the messages that follow.
     root: Option<HistoryMessage>,
 }
 
 impl Beginning {
-    /// `first_seq` is the sequence number of the first message that is sent.
+    /// `first_seq` is the sequence number of the first conversation message in the prompt.
     async fn load(
         c: &mut Conn,
         target: TaskTarget,
@@ -607,7 +607,7 @@ fn history_before(rows: Vec<Row>, trigger: &Trigger, order: &Order) -> Vec<Histo
     rows.map(Row::history_message).collect()
 }
 
-/// Loads the context of a message, with the messages before it.
+/// Loads the context of the reply to a message, including the messages before it.
 async fn load_before(
     c: &mut Conn,
     of: &ReplyPlace,
@@ -711,7 +711,7 @@ async fn adapting(
     Adapting::find(c, &key, of.target.channel, &agent.profile).await
 }
 
-/// Finds the reply style of the reply to a message.
+/// Finds the preset for the reply to a message.
 pub(super) async fn preset(
     c: &mut Conn,
     of: &ReplyPlace,
@@ -724,7 +724,7 @@ pub(super) async fn preset(
     ReplyPreset::find(c, of.workspace, conversation, agent, &mode, message).await
 }
 
-/// Loads the best matches among messages that are not sent otherwise, with the text around their first match.
+/// Loads the best matches among messages that the prompt does not contain otherwise, each as a passage around its first match.
 async fn old_messages(
     c: &mut Conn,
     conversation: Conversation,
@@ -750,8 +750,8 @@ async fn old_messages(
     Ok(old.take(OLD_MESSAGES_MAX).collect())
 }
 
-/// Adds the messages that follow short old messages with these sequence numbers, because an answer often lacks the words of its
-/// question. A message and the ones added to it share the space of one passage.
+/// Adds the messages that follow short old messages, because an answer often lacks the words of its question. Each old message is
+/// given with its sequence number. A message and the ones added to it share the space of one passage.
 async fn with_next(
     c: &mut Conn,
     conversation: Conversation,
@@ -813,11 +813,11 @@ const OLD_READ_MAX: usize = 12;
 const NEXT_MESSAGES_MAX: usize = 2;
 /// Maximum size of an old message in the prompt, including the messages that are added to it.
 const OLD_MESSAGE_CHARS_MAX: usize = 300;
-/// Number of newest messages whose authors count as participants.
+/// Number of the most recent messages whose authors count as participants.
 const PARTICIPANTS_AMONG: i64 = 1_000;
 
-/// Returns the setting of a conversation without its participants, and the thread's first message; `None` for a thread that a
-/// schedule's reply will start.
+/// Returns the setting of a conversation without its participants, and the ID of the thread's first message. The ID is `None` for a
+/// thread that a scheduled reply will start.
 async fn setting(
     c: &mut Conn,
     target: TaskTarget,
@@ -861,8 +861,8 @@ struct ParticipantRow {
     handle: Option<String>,
 }
 
-/// Lists the authors of the conversation up to the trigger message, except for the invoked agent. Returns the most recent
-/// authors, in the order of their first message.
+/// Lists the authors of recent messages up to the trigger message, except for the invoked agent. If there are too many, those who
+/// joined most recently are returned. They are sorted by their first message.
 async fn participants(
     c: &mut Conn,
     of: &ReplyPlace,
@@ -899,7 +899,7 @@ async fn participants(
     Ok(rows.collect())
 }
 
-/// Finds the thread's first message if it was posted before `seq` and was not deleted.
+/// Finds the thread's first message if it was posted before `seq` and has not been deleted.
 async fn root_before(
     c: &mut Conn,
     root: Option<MessageId>,
@@ -917,8 +917,7 @@ async fn root_before(
     Ok(found.map(Row::history_message))
 }
 
-/// Lists finished replies of an agent to earlier messages, which are placed before the trigger message even if they were
-/// posted later.
+/// Lists an agent's finished replies to earlier messages. They are placed before the trigger message even if they were posted later.
 async fn later_replies(
     c: &mut Conn,
     conversation: Conversation,
@@ -942,7 +941,7 @@ async fn later_replies(
         .await
 }
 
-/// Sorts messages, and drops the oldest ones that the view does not select.
+/// Sorts messages oldest first, and drops the oldest ones that the view does not select.
 fn oldest_first(mut rows: Vec<Row>, view: &View) -> Vec<Row> {
     rows.sort_by_key(Row::order);
     let surplus = match view.start {
@@ -972,9 +971,9 @@ struct Origin {
     background: Vec<HistoryMessage>,
     /// `seq` of the first message in `background`.
     first_seq: i64,
-    /// Number of messages of the thread before `background` that are in no summary.
+    /// Number of messages of the thread before `background` that no summary covers.
     left_out: u64,
-    /// Summary of those messages before `background` that it covers.
+    /// Summary of messages before `background`.
     summary: Option<Summary>,
 }
 
@@ -1047,8 +1046,8 @@ async fn origin(c: &mut Conn, fork: ForkId, strategy: Strategy) -> Result<Origin
     Ok(origin)
 }
 
-/// Lists messages before the trigger message that are not sent, grouped by reason; those of `expanded` segments are sent. The cost does not depend on the length
-/// of the thread.
+/// Lists messages before the trigger message that the prompt does not contain, grouped by reason. Messages of `expanded` segments are
+/// in the prompt, so they are not listed. The cost does not depend on the length of the thread.
 async fn left_out(
     c: &mut Conn,
     conversation: Conversation,
@@ -1122,8 +1121,8 @@ async fn left_out(
     Ok(reasons)
 }
 
-/// Lists messages between the oldest one sent and the trigger message that do not belong to the history, each with the reason,
-/// newest first.
+/// Lists messages between the oldest one in the prompt and the trigger message that do not belong to the history, each with the
+/// reason, newest first.
 async fn passed_over(
     c: &mut Conn,
     conversation: Conversation,

@@ -35,12 +35,11 @@ pub struct CompactionOutlook {
     /// The task that is summarizing messages of the conversation.
     pub task_id: Option<TaskId>,
     pub last_compacted_at: Option<Timestamp>,
-    /// Number of unsummarized messages at which the older ones are summarized before a reply; null if compaction is
-    /// turned off.
+    /// Number of unsummarized messages at which the older ones are summarized before a reply. Null if compaction is turned off.
     pub threshold: Option<usize>,
 }
 
-/// A loaded context that is not fitted into a window yet.
+/// A loaded context that has not been fitted into a window yet.
 pub struct Next {
     loaded: Loaded,
     outlook: CompactionOutlook,
@@ -93,7 +92,7 @@ impl Next {
         })
     }
 
-    /// Functions that would be offered to the model.
+    /// Returns the functions that would be offered to the model.
     ///
     /// # Errors
     /// Only database errors.
@@ -125,7 +124,7 @@ impl Next {
         offer: &Offer,
     ) -> Result<(Manifest, CompactionOutlook), TooLarge> {
         if provider.is_offline() {
-            // The built-in responder replies without the prompt, so memories and old messages are not sent.
+            // The built-in responder replies without the prompt, so memories and old messages are not part of it.
             self.loaded.memories = Recalled::default();
             self.loaded.context.memories.clear();
             self.loaded.context.old_messages.clear();

@@ -1,4 +1,4 @@
-//! A loaded context, fitted into the window of a model.
+//! A loaded context that has been fitted into the window of a model.
 
 use std::collections::HashSet;
 
@@ -11,12 +11,12 @@ use super::{
 };
 use crate::{db::now, ids::MessageId};
 
-/// Minimum number of messages for a pass that runs because of the prompt's size.
+/// Minimum number of messages that a pass must be able to summarize to run because of the prompt's size.
 const SIZE_MESSAGES_MIN: usize = 12;
 /// Maximum size of a thread's summary in a fork, in tokens.
 const BACKGROUND_SUMMARY_TOKENS_MAX: u64 = 900;
 
-/// A context that fits, with its prompt.
+/// A context that fits into the window, with its prompt.
 pub(super) struct Fitted {
     pub context: Context,
     pub budget: Budget,
@@ -26,10 +26,10 @@ pub(super) struct Fitted {
 }
 
 impl Fitted {
-    /// Fits a context, which may already be shortened, into the budget.
+    /// Fits a context, which may already have been shortened, into the budget.
     ///
     /// # Errors
-    /// `TooLarge` if the system prompt, the requester, and the trigger message exceed the room.
+    /// `TooLarge` if the system prompt, the requester, and the trigger message do not fit.
     pub(super) fn of(
         loaded: &Loaded,
         mut context: Context,
@@ -57,13 +57,13 @@ impl Fitted {
         })
     }
 
-    /// Checks whether messages were dropped, or the prompt is longer than the strategy allows.
+    /// Checks whether messages were dropped or the prompt is longer than the strategy allows.
     pub(super) fn is_long(&self) -> bool {
         !self.fit.dropped.is_empty() || self.fit.tokens > self.strategy.prompt_tokens_max()
     }
 
-    /// Returns the number of newest messages that a pass keeps if the prompt is long; `None` if too few other messages
-    /// remain.
+    /// Returns the number of most recent messages that a pass should keep if the prompt is long. Returns `None` if no pass is due:
+    /// compaction is off, the prompt is not long, or too few older messages remain.
     pub(super) fn kept_by_size(&self) -> Option<usize> {
         let keep = budget::kept(&self.context, &self.budget);
         let is_due = self.strategy.is_on()

@@ -65,7 +65,7 @@ impl Row {
         }
     }
 
-    /// Returns the content of the message with its attachments as one text.
+    /// Returns the content of the message and its attachments as one string.
     pub(super) fn shown(&self) -> String {
         let mut text = self.content.clone();
         for file in told(self.attachments.0.clone()) {
@@ -120,8 +120,8 @@ macro_rules! row_sql {
     };
 }
 
-/// Condition for messages that belong to the history: not deleted, not a notice, not streaming, and only the newest
-/// version of a resolution.
+/// Condition for messages that belong to the history: not deleted, not a notice, not streaming, and not a superseded resolution
+/// message.
 macro_rules! said {
     () => {
         " and m.deleted_at is null and m.kind <> 'notice' and m.state <> 'streaming' and (m.kind <> 'resolution' or not exists \
@@ -129,7 +129,7 @@ macro_rules! said {
     };
 }
 
-/// Lists the newest messages in a conversation before a sequence number, newest first.
+/// Lists the most recent messages in a conversation before a sequence number, newest first.
 pub(super) async fn before(
     c: &mut Conn,
     conversation: Conversation,
@@ -158,7 +158,7 @@ pub(super) struct SeqRange {
     pub to: i64,
 }
 
-/// Lists the messages of a range, oldest first, at most `count_max`.
+/// Lists up to `count_max` messages in a range, oldest first.
 pub(super) async fn between(
     c: &mut Conn,
     conversation: Conversation,
@@ -181,7 +181,7 @@ pub(super) async fn between(
     .await
 }
 
-/// Lists the newest messages after a sequence number, newest first.
+/// Lists the most recent messages in a conversation after a sequence number, newest first.
 pub(super) async fn after(
     c: &mut Conn,
     conversation: Conversation,
@@ -203,7 +203,7 @@ pub(super) async fn after(
     .await
 }
 
-/// Counts messages between two sequence numbers, up to `count_max`.
+/// Counts messages between two sequence numbers (exclusive), up to `count_max`.
 pub(super) async fn count_between(
     c: &mut Conn,
     conversation: Conversation,
@@ -247,10 +247,10 @@ pub(super) async fn list(
         .await
 }
 
-/// Maximum number of messages read for a list of IDs.
+/// Maximum number of cited messages that are read.
 const FOUND_MAX: i64 = 500;
 
-/// Reads the newest messages that a task's last prompt cites, oldest first.
+/// Reads the most recent messages that are cited in a task's latest prompt, oldest first.
 pub(super) async fn cited_by_prompt(c: &mut Conn, task: TaskId) -> Result<Vec<Row>, DbError> {
     let sources = prompt_sources(c, task.0).await?;
     let messages = sources

@@ -2,11 +2,11 @@
 
 use super::lines::{AI_SUFFIX, clean_name};
 
-/// Maximum number of characters of a label: name, handle, and suffix.
+/// Maximum number of characters in a label, including the name, handle, and suffix.
 const LABEL_CHARS_MAX: usize = 160;
 
-/// Removes the labels of agents that a model echoes at the start of its reply (`[Vibe (AI)]: `, `[Coder]: `), however
-/// the reply is split into chunks. Holds back only text that may still turn into such a label.
+/// Removes agent labels that a model echoes at the start of its reply (`[Vibe (AI)]: `, `[Coder]: `), however the reply is split into
+/// chunks. Holds back only text that may still turn into such a label.
 #[derive(Debug, Clone)]
 pub(super) struct LabelStripper {
     /// Names of the conversation's agents in lowercase.
@@ -16,12 +16,12 @@ pub(super) struct LabelStripper {
 
 #[derive(Debug, Clone)]
 enum Stripping {
-    /// All text so far, which may still turn out to be a label: leading whitespace, and the text after it. They are
-    /// stored separately so that a reply that starts with endless whitespace is not rescanned for each chunk.
+    /// Text held back because it may still turn out to be a label: the leading whitespace, and the text after it. The two are stored
+    /// separately so that a reply that starts with endless whitespace is not rescanned for each chunk.
     Held {
         blank: String,
         text: String,
-        /// True after a label was removed; the whitespace after the label is then removed as well.
+        /// True after a label has been removed; the whitespace after the label is then removed as well.
         follows_label: bool,
     },
     Through,
@@ -38,7 +38,7 @@ impl Stripping {
 }
 
 enum Label {
-    /// Number of bytes of a complete label.
+    /// Length of a complete label in bytes.
     Found(usize),
     Possible,
     None,
@@ -56,7 +56,7 @@ impl LabelStripper {
         }
     }
 
-    /// Adds a chunk and returns the text that can be shown now; may be empty.
+    /// Adds a chunk, and returns the text that can be shown now, which may be empty.
     pub(super) fn push(&mut self, piece: &str) -> String {
         let Stripping::Held {
             blank,
@@ -103,7 +103,7 @@ impl LabelStripper {
     }
 }
 
-/// Checks whether `text` begins with the label of an agent.
+/// Checks whether `text` begins with an agent's label, or may do so once more text arrives.
 fn label(text: &str, agents: &[String]) -> Label {
     let Some(inner) = text.strip_prefix('[') else {
         return Label::None;
@@ -125,7 +125,7 @@ fn label(text: &str, agents: &[String]) -> Label {
     }
 }
 
-/// Checks for `NAME (AI)` of any agent, or the name of an agent in `agents`; a handle may follow the name.
+/// Returns true for any name with the suffix ` (AI)`, and for the name of an agent in `agents`. A handle may follow the name.
 fn is_agent(inner: &str, agents: &[String]) -> bool {
     let inner = inner.to_lowercase();
     let suffix = AI_SUFFIX.to_lowercase();

@@ -59,7 +59,7 @@ text_enum! {
         Streaming = "streaming",
         /// Resolution messages replaced by a newer version.
         Superseded = "superseded",
-        /// The window had no room for the messages.
+        /// The context window had no room for the messages.
         ContextBudget = "context_budget",
         /// Left out after the provider reported that the context was too large.
         ContextTooLarge = "context_too_large",
@@ -79,7 +79,7 @@ pub struct LeftOut {
 }
 
 impl LeftOut {
-    /// Messages left out for one reason, oldest first.
+    /// Records the messages that were left out for one reason. `ids` must be sorted from oldest to newest.
     pub fn of(reason: LeftOutReason, ids: &[MessageId]) -> Self {
         Self {
             reason,
@@ -99,17 +99,17 @@ pub struct Manifest {
     pub preset: Option<UsedPreset>,
     pub prompt: Prompt,
     pub left_out: Vec<LeftOut>,
-    /// Memory entries that matched, and those in the prompt.
+    /// Number of memory entries that matched, and the entries chosen for the prompt.
     pub memories: Recalled,
     /// Old messages in the prompt.
     pub old_messages: Vec<OldMessageFacts>,
-    /// People besides the requester named in lines that the server wrote.
+    /// People, other than the requester, who are named in lines that the server wrote.
     pub named: Vec<UserId>,
-    /// Context window, whose correction applies to the estimates in `prompt`.
+    /// Context window. The token estimates in `prompt` have not been corrected for it yet.
     pub window: Window,
     /// Number of tokens reserved for the reply.
     pub reserve: u64,
-    /// Definitions of tools, and the earlier rounds of the task.
+    /// Tool definitions, and the earlier rounds of the task.
     pub rounds: Vec<RoundPart>,
 }
 
@@ -129,10 +129,10 @@ pub struct RoundPart {
     pub is_gone: bool,
 }
 
-/// Origin of a text of an earlier round.
+/// Origin of a text from an earlier round.
 #[derive(Debug, Clone)]
 pub enum TextOrigin {
-    /// The text was stored with its action and its sources.
+    /// The text is already stored with its action and its sources.
     Stored,
     /// The text will be stored with the record of the prompt, and cites these sources.
     New(Vec<SourceId>),
@@ -161,7 +161,7 @@ impl RoundPart {
 }
 
 impl Manifest {
-    /// Estimated number of tokens of the prompt and the rounds after it.
+    /// Estimated number of tokens in the prompt and the rounds after it.
     pub fn tokens(&self) -> u64 {
         let rounds = self.rounds.iter().map(|part| part.tokens);
         self.prompt.tokens() + rounds.sum::<u64>()
@@ -220,14 +220,14 @@ impl Manifest {
 struct Facts {
     model: String,
     attempt: i64,
-    /// Named `asked_by` in records of earlier versions.
+    /// Named `asked_by` in records written by earlier versions.
     #[serde(alias = "asked_by")]
     requested_by: Requester,
     #[serde(default)]
     preset: Option<UsedPreset>,
     left_out: Vec<LeftOut>,
     context_window: u64,
-    /// `None` in records of earlier versions.
+    /// `None` in records written by earlier versions.
     #[serde(default)]
     window_source: Option<WindowSource>,
     reserve: u64,
@@ -247,7 +247,7 @@ pub struct OldMessageFacts {
     /// Number of words in common with the question.
     pub matched: i64,
     pub posted_at: Timestamp,
-    /// Time of the prompt.
+    /// Time at which the prompt was built.
     pub used_at: Timestamp,
 }
 
@@ -259,7 +259,7 @@ pub struct MemoryFacts {
     /// Number of words in common with the question.
     pub matched: i64,
     pub created_at: Timestamp,
-    /// Time of the prompt.
+    /// Time at which the prompt was built.
     pub used_at: Timestamp,
 }
 
@@ -284,7 +284,7 @@ impl Facts {
 /// Block of a prompt to which a part belongs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Block {
-    /// A part of the system prompt, or the whole system prompt in records of earlier versions.
+    /// A part of the system prompt, or the whole system prompt in records written by earlier versions.
     System(SystemPartName),
     Conversation,
     ForkHeader,
@@ -297,7 +297,7 @@ pub enum Block {
     About,
     /// A memory entry, or the first line of the block.
     Memories,
-    /// The line that replaces the messages before the first one.
+    /// The line that replaces earlier messages.
     LeftOut,
     /// Messages, and the lines with their dates.
     Messages,
@@ -307,7 +307,7 @@ pub enum Block {
     Trigger,
     /// Brief from another agent or a run.
     Brief,
-    /// Definitions of the tools that are offered.
+    /// Definitions of the tools offered to the model.
     Tools,
     /// Text that the agent wrote before its tool calls.
     Round,
@@ -337,7 +337,7 @@ impl Block {
         Self::Call,
         Self::Result,
     ];
-    /// Name of the whole system prompt in records of earlier versions.
+    /// Name of the whole system prompt in records written by earlier versions.
     const WHOLE_SYSTEM: &str = "system";
 
     /// Value of the column `context_parts.name`.
@@ -382,18 +382,19 @@ const SYSTEM_ROLE: &str = "system";
 struct NewPart<'a> {
     block: Block,
     source: Option<SourceId>,
-    /// `None` for `system`.
+    /// `None` for the system prompt.
     role: Option<Role>,
     tokens: u64,
     text: &'a str,
     cites: Vec<SourceId>,
     only_user: Option<UserId>,
-    /// True if the text was already removed.
+    /// True if the text has already been removed.
     is_gone: bool,
 }
 
 impl NewPart<'_> {
-    /// Equal texts of different sources have different hashes. `None` for a removed text.
+    /// Hash of the source and the text, so that equal texts from different sources have different hashes. `None` if the text has been
+    /// removed.
     fn hash(&self) -> Option<String> {
         if self.is_gone {
             return None;
@@ -412,10 +413,10 @@ impl NewPart<'_> {
     }
 }
 
-/// Parts of a prompt, with those of the system prompt first.
+/// Returns the parts of a prompt. The parts of the system prompt come first.
 fn parts_of<'a>(prompt: &'a Prompt, requester: UserId, named: &[UserId]) -> Vec<NewPart<'a>> {
     let system = prompt.system.parts.iter().map(|part| {
-        // The sentences reveal the agent's adaptation to the requester.
+        // Adaptation sentences reveal how the agent has adapted to the requester.
         let only_user = (part.name == SystemPartName::Adaptation).then_some(requester);
         let source = only_user.map(SourceId::User);
         NewPart {
@@ -450,7 +451,7 @@ fn parts_of<'a>(prompt: &'a Prompt, requester: UserId, named: &[UserId]) -> Vec<
     system.chain(parts).collect()
 }
 
-/// Block of a part, and the object whose text the part contains.
+/// Returns the block of a part, and the object whose text the part contains.
 fn place_of(source: &Source, requester: UserId) -> (Block, Option<SourceId>) {
     let message = |id: &MessageId| Some(SourceId::Message(*id));
     match source {
@@ -473,7 +474,7 @@ fn place_of(source: &Source, requester: UserId) -> (Block, Option<SourceId>) {
     }
 }
 
-/// Everything that a part cites: the object whose text it contains, and the objects that the text names.
+/// Returns everything that a part cites: the object whose text it contains, and the objects that the text names.
 fn cites_of(
     of: &Source,
     source: Option<SourceId>,
@@ -500,7 +501,8 @@ fn cites_of(
     cites
 }
 
-/// Parts of earlier rounds. A stored text that was removed after it was read stays removed, because its citations were deleted.
+/// Returns the parts of earlier rounds. A stored text that has been removed since it was read is not stored again, because its
+/// citations have been deleted.
 async fn parts_of_rounds<'a>(
     c: &mut Conn,
     workspace: WorkspaceId,
@@ -520,10 +522,11 @@ async fn parts_of_rounds<'a>(
     Ok(parts)
 }
 
-/// Interval at which the reuse of a text is recorded, so that a reply does not rewrite the row of every message in its prompt.
+/// Minimum interval between two recorded uses of a text, so that a reply does not rewrite the row of every text in its prompt.
 const REUSE_NOTED_EVERY: Duration = Duration::from_hours(1);
 
-/// Stores the prompt of a call and replaces that of the previous attempt. The number of statements does not depend on its length.
+/// Stores the prompt of a call, replacing the prompt of the previous attempt. The parts are stored with a fixed number of statements,
+/// however long the prompt is.
 pub async fn save(
     c: &mut Conn,
     workspace: WorkspaceId,
@@ -532,7 +535,7 @@ pub async fn save(
     attempt: &AttemptRecord,
 ) -> Result<(), DbError> {
     let mut attempts = attempts_of(c, task).await?;
-    // An earlier call has no recorded end if its worker was lost.
+    // An earlier call has no end time if its worker was lost.
     if let Some(last) = attempts.last_mut().filter(|last| last.ended_at.is_none()) {
         last.ended_at = Some(attempt.started_at);
         last.outcome = AttemptOutcome::Retry;
@@ -577,7 +580,7 @@ pub async fn save(
     remove_deleted(c, workspace, task).await
 }
 
-/// Makes the part that contains a brief cite the brief's sources.
+/// Adds the sources of a brief to the citations of the part that contains it.
 async fn cite_brief(c: &mut Conn, task: TaskId, brief: Uuid) -> Result<(), DbError> {
     let part: Option<(Uuid,)> = c
         .q("select text_id from context_parts where task_id = $1 and name = $2 limit 1")
@@ -649,8 +652,8 @@ async fn put_parts(
     rows::insert_citations(c, citations.into_iter().collect()).await
 }
 
-/// Removes texts whose messages, files, or people were deleted, or whose memory entries were forgotten, between reading and
-/// storing.
+/// Removes texts whose messages or USER.md files were deleted, or whose memory entries were forgotten, after they were read for the
+/// prompt and before the prompt was stored.
 async fn remove_deleted(c: &mut Conn, workspace: WorkspaceId, task: TaskId) -> Result<(), DbError> {
     let (mut messages, mut memories, mut people) = (Vec::new(), Vec::new(), Vec::new());
     for (kind, id) in rows::prompt_sources(c, task.0).await? {
@@ -686,7 +689,7 @@ pub struct Sent {
     pub preset: Option<UsedPreset>,
     pub left_out: Vec<LeftOut>,
     pub context_window: u64,
-    /// `None` in records of earlier versions.
+    /// `None` in records written by earlier versions.
     pub window_source: Option<WindowSource>,
     pub reserve: u64,
     /// Number of memory entries that matched, by scope.
@@ -699,7 +702,7 @@ pub struct Sent {
 }
 
 impl Sent {
-    /// Returns the prompt of a call that will not be made, in the form in which `find` would return it to the requester.
+    /// Returns the prompt of a call that will not be made, in the form in which `find` would return it for the requester.
     pub fn preview(manifest: &Manifest) -> Self {
         let facts = Facts::of(manifest);
         let requester = manifest.requested_by.id;
@@ -761,11 +764,11 @@ pub struct SentPart {
     /// Message that the part shows, and its author.
     pub message: Option<(MessageId, Author)>,
     pub memory: Option<MemoryId>,
-    /// Old message that the part is a passage of.
+    /// Old message from which the part contains a passage.
     pub old_message: Option<MessageId>,
     /// Action whose arguments or result the part contains.
     pub action: Option<ActionId>,
-    /// The only person to whom the text is shown, with the current name.
+    /// The only person to whom the text is shown, with their current name.
     pub only_user: Option<(UserId, String)>,
     pub role: Role,
     pub tokens: u64,
@@ -860,7 +863,7 @@ impl Row {
     }
 }
 
-/// Finds the prompt of a task; `None` before the first model call.
+/// Finds the latest prompt of a task. Returns `None` before the first model call.
 pub async fn find(c: &mut Conn, task: TaskId) -> Result<Option<Sent>, DbError> {
     let row: Option<(Json<Facts>, Json<Vec<AttemptRecord>>)> = c
         .q("select manifest, attempts from task_contexts where task_id = $1")
@@ -899,8 +902,8 @@ pub async fn find(c: &mut Conn, task: TaskId) -> Result<Option<Sent>, DbError> {
     }))
 }
 
-/// Removes a requester from the record of their task and replaces their ID with `alias`. `derived::changed` removes
-/// their texts and texts that contain their name.
+/// Anonymizes the requester in the record of their task: replaces their ID with `alias`, and their name with `nobody`.
+/// `derived::changed` removes their texts and texts that contain their name.
 pub async fn forget_requester(
     c: &mut Conn,
     task: TaskId,
@@ -946,10 +949,10 @@ macro_rules! expired_texts {
     };
 }
 
-/// Deletes texts that no task has used for `retention`, except for texts that wait for a person's decision and outputs of active
-/// runs, a few per transaction. Returns the number of deleted texts.
+/// Deletes texts that no task has used for `retention`, in small transactions. Texts that are needed for a person's decision and
+/// outputs of active runs are kept. Returns the number of deleted texts.
 pub async fn remove_expired(db: &Db, retention: Duration) -> Result<u64, DbError> {
-    // Reuse is recorded with this delay.
+    // The last recorded use of a text may be too old by this interval.
     let before = now() - retention - REUSE_NOTED_EVERY;
     let workspaces: Vec<(WorkspaceId,)> = db
         .read()
@@ -991,7 +994,7 @@ pub async fn remove_expired(db: &Db, retention: Duration) -> Result<u64, DbError
         }
     }
     if all > 0 {
-        // The texts are in the write-ahead log too.
+        // The texts are still in the write-ahead log.
         db.scrub().await?;
     }
     Ok(all)
@@ -1003,7 +1006,7 @@ struct OldPrompt {
     parts: Vec<Part>,
 }
 
-/// Record of earlier versions: one JSON object with the texts.
+/// Record written by an earlier version: one JSON object that includes the texts.
 #[derive(Deserialize)]
 struct OldManifest {
     #[serde(flatten)]
@@ -1016,8 +1019,8 @@ struct OldManifest {
 /// Maximum number of records converted per transaction.
 const CONVERTED_AT_ONCE: i64 = 20;
 
-/// Converts records of earlier versions into rows, before anything else uses the database. An interrupted conversion starts over and
-/// skips converted records.
+/// Converts records written by earlier versions into rows before anything else uses the database. After an interruption, the
+/// conversion starts over and skips records that have already been converted.
 pub async fn convert_old(db: &Db) -> Result<(), DbError> {
     let done: Option<(String,)> = db
         .read()

@@ -22,7 +22,7 @@ use crate::{
     time::Timestamp,
 };
 
-/// Maximum number of messages that are read, and of people's messages among them.
+/// Maximum number of messages read, and maximum number of quotable messages from people among them.
 const READ_MAX: usize = 200;
 const QUOTABLE_MAX: usize = 50;
 /// Maximum number of characters read from a message.
@@ -33,14 +33,14 @@ const TITLE_CHARS_MAX: usize = 200;
 pub(super) const THANKS: &str = "👍";
 /// Name of an author whose account was deleted.
 const DELETED: &str = "Deleted account";
-/// Beginning of the answer to a run's step.
+/// Beginning of the answer for a step of a run.
 const WITHOUT_MODEL: &str = "Written without a model:";
-/// Maximum length of such an answer in characters.
+/// Maximum number of characters quoted in such an answer.
 const EXTRACT_CHARS_MAX: usize = 1_500;
-/// Reply after a panic of the responder.
+/// Reply if the responder panics.
 const UNREADABLE: &str = "I could not read this conversation. The server's log contains the cause.";
 
-/// Response of the agent.
+/// Response of the built-in responder.
 #[derive(Debug, Clone)]
 pub(super) enum Offline {
     React,
@@ -78,7 +78,7 @@ pub(super) async fn prepare(
     }
     let conversation = target.conversation();
     let mut newest = context::newest(c, conversation, loaded.trigger_seq, READ_MAX).await?;
-    // A link of a chain reads the message to which it replies, but does not quote that message.
+    // For a link of a chain, the messages include the trigger message, which must not be quoted.
     newest.retain(|message| message.message_id != ask.message_id);
     let reading = read(task, loaded, newest);
     let question = Question {
@@ -144,7 +144,7 @@ async fn search(
     Ok(composed.map_or_else(unreadable, |composed| reply(composed, source)))
 }
 
-/// Quotes the values in a step's prompt. The instructions in the prompt are not part of the material to read.
+/// Quotes the values that were inserted into a step's prompt, but not the prompt's instructions.
 fn extract(prompt: &str, task: &Task) -> String {
     let options = task.input.0.options.clone();
     let options = options.and_then(|options| serde_json::from_value::<StepOptions>(options).ok());
@@ -172,7 +172,7 @@ async fn settings_url(c: &mut Conn, task: &Task) -> Result<String, DbError> {
     Ok(format!("/{slug}/settings/model"))
 }
 
-/// Runs slow work in a blocking thread; `None` if the work panics.
+/// Runs slow work on a blocking thread. Returns `None` if the work panics.
 async fn apart<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> Option<T> {
     let done = tokio::task::spawn_blocking(work).await;
     done.inspect_err(|e| tracing::error!(error = %e, "the built-in responder panicked"))
@@ -201,7 +201,7 @@ fn excerpt(found: &shared::Excerpt) -> Excerpt {
     }
 }
 
-/// Returns the position of a person, adding them if they are new.
+/// Returns the position of a person in `material`, and adds the person if they are new.
 fn person_of(material: &mut Material, name: &str, handle: &str) -> usize {
     let mut known = material.people.iter();
     let known = known.position(|person| person.name == name && person.handle == handle);
@@ -223,7 +223,7 @@ fn add(material: &mut Material, author: usize, text: &str, posted_at: Timestamp)
     });
 }
 
-/// The reply with its sources numbered from 1.
+/// Builds the reply, with its sources numbered from 1.
 fn reply(found: Composed, source: impl Fn(Source) -> Option<MessageSource>) -> Offline {
     let cited = found.sources.iter().enumerate();
     let sources = cited.filter_map(|(n, at)| {
@@ -238,7 +238,7 @@ fn reply(found: Composed, source: impl Fn(Source) -> Option<MessageSource>) -> O
     }
 }
 
-/// Checks whether an agent has replied in the conversation, so that no further introduction is needed.
+/// Checks whether an agent has already replied to another message in the conversation; if so, the reply needs no introduction.
 async fn has_replied(c: &mut Conn, place: Place, task: &Task) -> Result<bool, DbError> {
     c.q("select exists (select 1 from messages where conversation_id = $1 and author_type = 'agent' and state = 'complete' \
          and deleted_at is null and kind = 'text' and parent_id <> $2)")
@@ -248,8 +248,7 @@ async fn has_replied(c: &mut Conn, place: Place, task: &Task) -> Result<bool, Db
         .await
 }
 
-/// Collects the messages by people that can be quoted, except for those addressed to agents. `newest` is sorted from newest
-/// to oldest.
+/// Collects quotable messages from people, but not messages addressed to agents. `newest` is sorted from newest to oldest.
 fn read(task: &Task, loaded: &Loaded, newest: Vec<HistoryMessage>) -> Reading {
     let context = &loaded.context;
     let mut material = Material::default();

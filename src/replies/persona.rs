@@ -1,4 +1,4 @@
-//! Drafts, from the steps of a persona, the text that agents receive.
+//! Drafts the text of a persona that agents receive, based on the persona's steps.
 
 use crate::{
     agents::personas::{COMPRESSED_BYTES_MAX, Persona},
@@ -55,7 +55,7 @@ fn read(answer: &str) -> Option<String> {
         .then(|| text.to_owned())
 }
 
-/// Formats the steps as Markdown, without blank ones.
+/// Formats the steps as Markdown, leaving out blank ones.
 fn notes(persona: &Persona) -> String {
     let mut text = format!("# Name\n{}\n", persona.name);
     for (_, title, section) in persona.content.sections() {

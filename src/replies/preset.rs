@@ -1,4 +1,4 @@
-//! Selects the reply style: the preset whose add-ons are sent, and its origin.
+//! Selects the reply style: the preset whose add-ons become part of the system prompt, and its origin.
 
 use std::cmp::Reverse;
 
@@ -30,14 +30,14 @@ pub struct UsedPreset {
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ReplyPreset {
     pub used: Option<UsedPreset>,
-    /// Add-ons of the preset as one text; may be empty.
+    /// Joined text of the preset's add-ons; may be empty.
     pub text: String,
-    /// Choice to store in the conversation with the reply; `None` leaves it unchanged.
+    /// Choice to store in the conversation with the reply. `None` if the stored choice does not change.
     pub stored: Option<StoredPreset>,
 }
 
 impl ReplyPreset {
-    /// Finds the preset of the reply to a message. `mode` is the mode of the conversation with the agent.
+    /// Finds the preset for the reply to a message. `mode` is the mode of the conversation with the agent.
     pub async fn find(
         c: &mut Conn,
         workspace: WorkspaceId,
@@ -82,8 +82,8 @@ struct Choice<'a> {
 }
 
 impl Choice<'_> {
-    /// Chooses by the first of these that applies: a person's choice, the agent's preset or `none`, the rules (with `auto`), and the
-    /// mode default.
+    /// Uses the first of these that applies: a person's choice, the agent's preset or `none`, the rules (with `auto`), and the mode
+    /// default.
     fn make(&self) -> ReplyPreset {
         let known = |id: &&str| self.content.preset(id).is_some();
         let stored = self.stored.preset.as_deref().filter(known);
@@ -113,7 +113,7 @@ impl Choice<'_> {
 
     fn with(&self, chosen: Option<(&str, ChosenBy)>, stored: Option<StoredPreset>) -> ReplyPreset {
         let text = chosen.and_then(|(id, _)| self.content.text_of(id));
-        // Most replies change nothing.
+        // Most replies do not change the stored choice.
         let stored = stored.filter(|stored| stored != self.stored);
         ReplyPreset {
             used: chosen.map(|(id, chosen_by)| UsedPreset {
@@ -139,9 +139,9 @@ impl Choice<'_> {
         self.stored.turns + 1
     }
 
-    /// Checks whether rules and mode default are evaluated in this turn. They are evaluated in turns 1, 1 + n, 1 + 2n, and
-    /// so on, whenever the stored choice is no longer valid, and in the turn after one in which an evaluated reply was not
-    /// completed.
+    /// Checks whether the rules and the mode default are evaluated in this turn. They are evaluated in turns 1, 1 + n, 1 + 2n, and so
+    /// on, where n is `review_every_n_turns`, and whenever the stored choice is no longer valid. If a reply for which they were
+    /// evaluated does not complete, they are evaluated again for the next reply.
     fn is_due(&self) -> bool {
         let every = self.content.routing.review_every_n_turns.max(1);
         let reviewed_from = 1 + self.stored.turns / every * every;
@@ -160,7 +160,7 @@ impl Choice<'_> {
         !(is_valid && is_reviewed)
     }
 
-    /// Finds the matching rule with the highest priority; if several have the same priority, the first one.
+    /// Finds the matching rule with the highest priority, or the first one if several have the same priority.
     fn matching_rule(&self) -> Option<&PresetRule> {
         let length = self.question.encode_utf16().count();
         let words = format!(" {} ", folded(self.question));
@@ -171,7 +171,8 @@ impl Choice<'_> {
     }
 }
 
-/// Checks whether all conditions of a rule hold. `words` contains the folded words of the message, each between spaces.
+/// Checks whether all conditions of a rule are met. `words` contains the folded words of the message, with a space before and after
+/// each word.
 fn is_match(rule: &PresetRule, length: usize, words: &str) -> bool {
     let is_within = |limit: Option<u32>, holds: fn(usize, usize) -> bool| {
         let limit = limit.map(|limit| usize::try_from(limit).unwrap_or(usize::MAX));
@@ -192,7 +193,7 @@ mod tests {
 
     use super::*;
 
-    /// Presets `a` to `d`, a rule for `plan`, and a default for one mode.
+    /// Prompt profiles with presets `a` to `d`, the given rules, and mode defaults for `direct`, `direct:vibe`, and `thread:`.
     fn content(rules: &Value) -> PromptContent {
         let preset = |id: &str| json!({"id": id, "name": id, "description": "", "addons": [id]});
         let addon = |id: &str| json!({"id": id, "text": format!("Text of {id}.\n")});
@@ -351,7 +352,7 @@ mod tests {
         }
     }
 
-    /// Returns the turns, among 20, in which rules are evaluated.
+    /// Returns the turns in which rules are evaluated, out of 20 attempts to reply.
     fn evaluated(every: i64, completes: impl Fn(i64) -> bool) -> Vec<i64> {
         let mut content = content(&plan_rule());
         content.routing.review_every_n_turns = every;
@@ -383,7 +384,7 @@ mod tests {
     fn rules_are_evaluated_in_the_turns_1_and_1_plus_n_and_1_plus_2n() {
         assert_eq!(evaluated(6, |_| true), [1, 7, 13, 19]);
         assert_eq!(evaluated(1, |_| true), (1..=20).collect::<Vec<_>>());
-        // A failed turn is evaluated again.
+        // Rules are evaluated again after a failed turn.
         assert_eq!(evaluated(6, |attempt| attempt != 1), [1, 1, 7, 13, 19]);
     }
 

@@ -1,6 +1,6 @@
 //! The prompt sent to a model: instructions, history, and trigger message rendered as alternating turns.
 //!
-//! This module is pure: the history is selected elsewhere (deleted messages, notices, and streaming replies are never passed in). The
+//! This module is pure: the history is selected elsewhere, and never contains deleted messages, notices, or streaming replies. The
 //! rendering prevents people from impersonating others: every line of user text that resembles a generated line is prefixed with `\`.
 //!
 //! ```text
@@ -34,7 +34,7 @@ use crate::{
     time::Timestamp,
 };
 
-/// Maximum number of messages before the trigger message.
+/// Maximum number of messages in a prompt before the trigger message.
 pub const HISTORY_MAX: usize = 50;
 /// Number of messages before the trigger message that remain after the first "context too large" error.
 pub const SHRUNK_HISTORY_MAX: usize = 20;
@@ -42,13 +42,13 @@ pub const SHRUNK_HISTORY_MAX: usize = 20;
 pub const FORK_QUOTE_CHARS_MAX: usize = 200;
 /// Maximum number of people and agents named in the conversation block.
 pub const PARTICIPANTS_MAX: usize = 20;
-/// Token count up to which the newest messages are kept after an overflow, unless that is more than half of the window.
+/// Token count up to which the most recent messages are kept after an overflow, unless that is more than half of the window.
 const TAIL_TOKENS_MIN: u64 = 2_000;
 /// Maximum number of characters of the thread's first message if it precedes the window, and of the forked message after
 /// the header.
 const ROOT_CHARS_MAX: usize = 500 * 4;
 const FORKED_CHARS_MAX: usize = 2_000 * 4;
-/// Maximum number of characters of the requester's original message in a brief.
+/// Maximum number of characters of the original request in a brief.
 const REQUEST_CHARS_MAX: usize = 2_000;
 /// Maximum number of characters of a title in the conversation block.
 const TITLE_CHARS_MAX: usize = 120;
@@ -57,7 +57,7 @@ const TITLE_CHARS_MAX: usize = 120;
 pub const DONE_LINE: &str = "DONE";
 
 const CUT_OFF: &str = "[cut off]";
-/// Reply to a heartbeat that has nothing to report; it is not posted.
+/// Reply to a heartbeat if there is nothing to report; it is not posted.
 pub const NOTHING: &str = "NOTHING";
 
 /// Author of a message; `name` is the display name.
@@ -104,7 +104,7 @@ pub struct Attached {
     pub size_bytes: i64,
 }
 
-/// A text file of the trigger message whose content is sent.
+/// A text file of the trigger message whose content is included in the prompt.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TextFile {
     /// Position among the attachments of the trigger message.
@@ -126,24 +126,24 @@ pub struct Setting {
     /// `None` for direct messages.
     pub channel: Option<String>,
     pub thread_title: Option<String>,
-    /// Root message of the thread; its deletion also removes the conversation block from records.
+    /// Root message of the thread. If it is deleted, the conversation block is also removed from records of prompts.
     pub root_id: Option<MessageId>,
     pub is_fork: bool,
     /// Title that a person gave the fork; not one derived from a message.
     pub fork_title: Option<String>,
-    /// At most `PARTICIPANTS_MAX`, in the order of their first message, so that the block rarely changes.
+    /// At most `PARTICIPANTS_MAX`, in the order of their first messages, so that the block rarely changes.
     pub participants: Vec<Participant>,
 }
 
-/// Reason why messages before the history are not sent.
+/// Reason why messages before the history are not in the prompt.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Gap {
     LeftOut,
-    /// The messages are in no segment yet.
+    /// The messages do not belong to a segment yet.
     NotSummarized,
 }
 
-/// One message of the history.
+/// A history message.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct HistoryMessage {
     pub message_id: MessageId,
@@ -171,7 +171,7 @@ pub struct AskedTurn {
 }
 
 impl AskedTurn {
-    /// Sentences about the turn, placed between the line about the requester and the goal.
+    /// Returns sentences about the turn, which are appended to the line about the requester.
     fn text(&self) -> String {
         let others: Vec<String> = self.others.iter().map(|name| clean_name(name)).collect();
         let Turn { turn, turns_max } = self.turn;
@@ -206,12 +206,12 @@ impl BriefSender {
     }
 }
 
-/// Work from another agent or a run, which is sent in place of the trigger message.
+/// Work from another agent or a run, which replaces the trigger message in the prompt.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Delegated {
     pub from: BriefSender,
     pub brief: TaskBrief,
-    /// Stored text of the brief.
+    /// ID of the brief's stored text.
     pub text_id: Uuid,
     /// The person's original request, of which the work is a part.
     pub request: String,
@@ -224,7 +224,7 @@ pub struct Ask {
     pub message_id: MessageId,
     pub content: String,
     pub attachments: Vec<Attached>,
-    /// Texts of the attachments that are sent, in order.
+    /// Texts of the attachments that are included in the prompt, in order.
     pub files: Vec<TextFile>,
     pub requester: Requester,
     /// Set for a link of a chain; `content` is then the link's part of the message.
@@ -260,18 +260,18 @@ pub struct Context {
     pub setting: Setting,
     /// The thread's first message, if it precedes the window.
     pub root: Option<HistoryMessage>,
-    /// Number of thread messages before `background` that are in no summary, including the first one.
+    /// Number of thread messages before `background` that are not part of any summary, including the thread's first message.
     pub background_left_out: u64,
-    /// Replaces older messages of the thread that are not in `background`.
+    /// Summary that replaces older messages of the thread that are not in `background`.
     pub background_summary: Option<Summary>,
     /// Thread messages up to the forked message, if the fork's agent can see them; oldest first.
     pub background: Vec<HistoryMessage>,
     pub fork_header: Option<ForkHeader>,
-    /// Number of messages of the conversation before `history`, including the thread's first one.
+    /// Number of messages in the conversation before `history` that are not in the prompt, including the thread's first message.
     pub left_out: u64,
-    /// Reason why these messages are not sent.
+    /// Reason why the messages before `history` are not in the prompt.
     pub gap: Gap,
-    /// Replaces older messages that are not in `history`.
+    /// Summary that replaces older messages that are not in `history`.
     pub summary: Option<Summary>,
     pub history: Vec<HistoryMessage>,
     /// The workspace context.
@@ -280,19 +280,19 @@ pub struct Context {
     pub notes: Option<Notes>,
     /// USER.md of the requester.
     pub about: Option<About>,
-    /// Entries of memory, best first.
+    /// Memory entries, best match first.
     pub memories: Vec<Memory>,
-    /// Messages before the window that match the question, best first.
+    /// Messages before the window that match the question, best match first.
     pub old_messages: Vec<OldMessage>,
     pub ask: Ask,
 }
 
-/// An old message, of which only a passage is sent.
+/// An old message of which only a passage is included in the prompt.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct OldMessage {
     pub message: HistoryMessage,
     pub text: String,
-    /// Number of words that the passage shares with the question; 0 for a message that is sent because it follows a matching one.
+    /// Number of words that the passage shares with the question; 0 for a message that is included because it follows a matching one.
     pub matched: i64,
 }
 
@@ -351,7 +351,8 @@ impl Context {
         }
     }
 
-    /// Limits the size of the summaries, and removes memories that the summaries already contain.
+    /// Limits the size of the summaries, removes memories that the summaries already contain, and limits the number of the remaining
+    /// ones.
     pub fn limit_summaries(&mut self, tokens_max: impl Fn(Summarized) -> u64) {
         let summaries = self.summary.iter_mut().chain(&mut self.background_summary);
         for summary in summaries {
@@ -365,7 +366,7 @@ impl Context {
         self.memories.truncate(USED_MAX);
     }
 
-    /// Texts of the messages that are sent.
+    /// Returns the texts of the messages in the prompt.
     fn sent(&self) -> Vec<&str> {
         let messages = self.background.iter().chain(&self.history);
         messages.map(|message| &*message.content).collect()
@@ -436,7 +437,7 @@ pub enum Source {
     Brief {
         /// The trigger message, which is quoted in the brief.
         message_id: MessageId,
-        /// Stored text of the brief; the sources of that text are also the sources of this part.
+        /// ID of the brief's stored text. The sources of that text are also the sources of this part.
         #[serde(skip)]
         text_id: Uuid,
     },
@@ -452,7 +453,7 @@ pub enum Source {
         #[serde(skip)]
         segments: BTreeSet<SegmentState>,
     },
-    /// The line in place of earlier messages.
+    /// The line that replaces earlier messages.
     LeftOut,
     /// The workspace context.
     Workspace {
@@ -493,12 +494,12 @@ pub struct Prompt {
 }
 
 impl Prompt {
-    /// Turns as sent: adjacent parts of the same role are joined by a blank line.
+    /// Returns the turns in the form in which they are sent: adjacent parts with the same role are joined by a blank line.
     pub fn turns(&self) -> Vec<ChatMessage> {
         joined(self.parts.iter().map(|part| (part.role, &*part.text)))
     }
 
-    /// Names of the agents whose messages are shown.
+    /// Returns the names of the agents whose messages are in the prompt.
     pub fn agents(&self) -> Vec<&str> {
         let mut names: Vec<&str> = Vec::new();
         for part in &self.parts {
@@ -520,7 +521,7 @@ impl Prompt {
     }
 }
 
-/// Builds turns from texts: adjacent texts of the same role are joined by a blank line.
+/// Builds turns from texts: adjacent texts with the same role are joined by a blank line.
 pub fn joined<'a>(texts: impl Iterator<Item = (Role, &'a str)>) -> Vec<ChatMessage> {
     let mut turns: Vec<ChatMessage> = Vec::new();
     for (role, text) in texts {
@@ -535,8 +536,8 @@ pub fn joined<'a>(texts: impl Iterator<Item = (Role, &'a str)>) -> Vec<ChatMessa
     turns
 }
 
-/// Renders the prompt for one reply. Its turns alternate, starting and ending with the user. Nothing before the history
-/// depends on the question, so consecutive requests have the same beginning.
+/// Renders the prompt for one reply. User and assistant turns alternate; the first and the last turn are user turns. Nothing before
+/// the history depends on the question, so consecutive requests have the same beginning.
 pub fn render(context: &Context) -> Prompt {
     let labels = Labels::of(context);
     let mut blocks = Blocks {
@@ -606,7 +607,7 @@ pub fn render(context: &Context) -> Prompt {
     }
 }
 
-/// Parts of a prompt that is being rendered.
+/// The parts of a prompt while it is being rendered.
 struct Blocks<'a> {
     labels: &'a Labels,
     agent: AgentId,
@@ -684,7 +685,7 @@ impl Blocks<'_> {
             && message.kind != HistoryKind::Result
     }
 
-    /// True while only the conversation block has been rendered.
+    /// Returns true while only the conversation block has been rendered.
     fn has_no_message(&self) -> bool {
         self.parts
             .iter()
@@ -767,7 +768,7 @@ impl Blocks<'_> {
     }
 }
 
-/// End of the line about the requester: the schedule, the step of a chain, and the turn of a collaboration.
+/// Returns the end of the line about the requester: the schedule, the step of a chain, and the turn of a collaboration.
 fn end_of_heading(ask: &Ask) -> String {
     let step = ask.step.map_or_else(String::new, |step| {
         format!(" This is step {} of {}.", step.step, step.steps)
@@ -792,7 +793,7 @@ fn end_of_heading(ask: &Ask) -> String {
     format!("{end}{step}{turn}")
 }
 
-/// The message of the requester, with a line for each file.
+/// Returns the requester's message, followed by a line for each file.
 fn asked_text(ask: &Ask) -> String {
     let sent: HashSet<usize> = ask.files.iter().map(|file| file.position).collect();
     let lines = ask.attachments.iter().enumerate();
@@ -806,7 +807,7 @@ fn asked_text(ask: &Ask) -> String {
     with_lines(escape_lines(&ask.content), lines)
 }
 
-/// The parts of a brief, separated by blank lines.
+/// Returns the parts of a brief, separated by blank lines.
 fn brief_text(delegated: &Delegated) -> String {
     let brief = &delegated.brief;
     let mut parts = vec![escape_brief(brief.message.trim())];
@@ -919,7 +920,7 @@ impl Labels {
         (is_agent, folded(&author.shown_name(), usize::MAX))
     }
 
-    /// ` @HANDLE` if the author shares a name with someone else, otherwise empty.
+    /// Returns ` @HANDLE` if the author shares a name with someone else; otherwise, an empty string.
     fn handle(&self, author: &Author, handle: Option<&str>) -> String {
         match handle {
             Some(handle) if self.shared.contains(&Self::key(author)) => format!(" @{handle}"),
@@ -927,7 +928,7 @@ impl Labels {
         }
     }
 
-    /// Label of a message: `[NAME]: ` or a variant of it.
+    /// Returns the label of a message: `[NAME]: ` or a variant of it.
     fn label(&self, message: &HistoryMessage) -> String {
         let name = message.author.shown_name();
         let handle = self.handle(&message.author, message.handle.as_deref());
@@ -939,7 +940,7 @@ impl Labels {
         format!("[{name}{handle}{suffix}]: ")
     }
 
-    /// The labeled text of a message with its files.
+    /// Returns the labeled text of a message, followed by a line for each file.
     fn text(&self, message: &HistoryMessage, chars_max: usize) -> String {
         let content = without_long_middle(&message.content, chars_max);
         let content = with_cut_off_mark(&escape_lines(&content), message.kind);
@@ -1013,7 +1014,7 @@ fn with_lines(mut text: String, lines: impl Iterator<Item = String>) -> String {
     text
 }
 
-/// The line for a file, without its text.
+/// Returns the line that names a file and its size, without the file's text.
 pub(crate) fn attached_line(file: &Attached) -> String {
     format!("[{ATTACHED}: {}]", attached_text(file))
 }
@@ -1032,7 +1033,7 @@ fn attached_text(file: &Attached) -> String {
     format!("{}, {n} {unit}", file_name(&file.name))
 }
 
-/// Marks a text as cut off: on the same line, or on a new line if the last line is code.
+/// Marks the text of an interrupted reply as cut off: on the same line, or on a new line if the text ends inside a code block.
 fn with_cut_off_mark(text: &str, kind: HistoryKind) -> String {
     if kind != HistoryKind::CutOff {
         return text.to_owned();
@@ -1049,7 +1050,7 @@ fn with_cut_off_mark(text: &str, kind: HistoryKind) -> String {
     }
 }
 
-/// Beginning of a forked message, as quoted in the header; the second value is false if the quote is shortened.
+/// Returns the beginning of a forked message, as quoted in the header. The second value is false if the quote was shortened.
 pub(super) fn fork_quote(content: &str) -> (String, bool) {
     let quote = one_line(content);
     let mut quoted: String = quote.chars().take(FORK_QUOTE_CHARS_MAX).collect();
@@ -1077,7 +1078,7 @@ fn fork_header_text(header: &ForkHeader) -> String {
 }
 
 impl Context {
-    /// Replaces the messages of the context; removed messages are added to the numbers of omitted messages.
+    /// Returns the context with other messages. Removed messages are added to the counts of omitted messages.
     fn with_messages(&self, background: Vec<HistoryMessage>, history: Vec<HistoryMessage>) -> Self {
         let gone = |before: &[HistoryMessage], after: &[HistoryMessage]| {
             u64::try_from(before.len().saturating_sub(after.len())).unwrap_or_default()
@@ -1102,8 +1103,8 @@ impl Context {
     }
 }
 
-/// Returns the context with only its last `SHRUNK_HISTORY_MAX` messages and the IDs of the removed ones, oldest
-/// first. `None` if nothing would change.
+/// Returns the context with only its last `SHRUNK_HISTORY_MAX` messages, and the IDs of the removed messages, oldest first. Returns
+/// `None` if nothing would change.
 pub fn shrunk(context: &Context) -> Option<(Context, Vec<MessageId>)> {
     let gone = (context.background.len() + context.history.len())
         .checked_sub(SHRUNK_HISTORY_MAX)
@@ -1124,9 +1125,9 @@ pub fn shrunk(context: &Context) -> Option<(Context, Vec<MessageId>)> {
     ))
 }
 
-/// Number of newest messages to keep if the context was too large even with `SHRUNK_HISTORY_MAX` messages. The messages to keep have
-/// at most half the size of those messages (or `TAIL_TOKENS_MIN`, if that is more) and never more than half of the window. At least
-/// one message is kept.
+/// Returns the number of most recent messages to keep if the context was too large even with `SHRUNK_HISTORY_MAX` messages. The
+/// messages to keep have at most half the total size of those messages (or `TAIL_TOKENS_MIN`, if that is more), but never more than
+/// half the size of the window. At least one message is kept.
 pub fn kept_after_overflow(context: &Context, window_tokens: u64) -> usize {
     let newest = context.history.iter().rev().take(SHRUNK_HISTORY_MAX);
     let sizes: Vec<u64> = newest

@@ -40,7 +40,7 @@ pub struct Requester {
     pub handle: Option<String>,
 }
 
-/// Name, role, and handle of a requester, who may have left the workspace.
+/// Finds the name, role, and handle of a requester, who may have left the workspace.
 pub async fn find_requester(
     c: &mut Conn,
     workspace: WorkspaceId,

@@ -22,11 +22,11 @@ use crate::{
 const KEEPS_PLACE_MAX: Duration = Duration::from_secs(15);
 /// Maximum number of times that a prompt is fitted again after an error revealed more about the window.
 const REFITS_MAX: u32 = 3;
-/// Interval after which a task that waits for a budget is tried again, unless a call that ends wakes it earlier.
+/// Interval after which a task that waits for a budget is tried again, unless the end of another call wakes it earlier.
 const BUDGET_EVERY: Duration = Duration::from_secs(15);
 /// Remaining wait for a budget below which another try is not worthwhile.
 const BUDGET_REST: Duration = Duration::from_secs(1);
-/// Maximum fraction by which a delay is extended, so that tasks that failed together are not retried together.
+/// Maximum fraction by which a delay is extended, so that tasks that failed at the same time are not retried at the same time.
 const JITTER: f64 = 0.25;
 
 /// Cause of a failed attempt.
@@ -41,7 +41,7 @@ pub enum Failure {
     OverBudget(OverBudget),
     /// The `usd_max` of a delegation does not allow the call, so it was not made.
     OverDelegation {
-        /// True if only reservations of running calls prevent the call.
+        /// True if the call is prevented only by reservations of running calls.
         can_wait: bool,
         at: Timestamp,
     },
@@ -67,7 +67,7 @@ impl From<CallError> for Failure {
     }
 }
 
-/// Retry history of a task; stored with it.
+/// Retry history of a task, which is stored with the task.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct RetryCounts {
@@ -81,25 +81,25 @@ pub struct RetryCounts {
     pub model_changed: bool,
     pub shrunk: bool,
     pub summarised: bool,
-    /// Time when the current wait for a budget began.
+    /// Start of the current wait for a budget.
     pub budget_since: Option<Timestamp>,
-    /// Number of lost workers, which the queue counts; kept here only so that updates preserve it.
+    /// Number of lost workers. The queue counts them; the number is kept here only so that updates preserve it.
     pub lost: u32,
-    /// Total time of rounds of tool calls, in milliseconds.
+    /// Total run time of rounds, in milliseconds.
     pub ran_ms: u64,
-    /// Functions that requests of the task still offer; fewer after the server rejected some.
+    /// Functions that requests of the task still offer; fewer after the server has rejected some.
     pub offered: Offered,
     /// Agent to which the reply announced a delegation without making one.
     pub announced: Option<AgentId>,
 }
 
-/// Functions that requests of a task offer.
+/// Functions that the requests of a task offer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Offered {
     #[default]
     All,
-    /// Only functions of this server, without those of registered servers.
+    /// Only built-in functions, not functions of registered servers.
     BuiltIn,
     None,
 }
@@ -124,7 +124,7 @@ impl Default for RetryPolicy {
     }
 }
 
-/// Changes to the prompt of the failed attempt that would make a difference.
+/// Changes to the request that could help after a failed attempt.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Attempt {
     /// True if the error revealed more about the window, so that the same context is now fitted differently.
@@ -133,7 +133,7 @@ pub struct Attempt {
     pub can_shrink: bool,
     /// True if older messages can be compacted.
     pub can_summarise: bool,
-    /// Functions to offer instead, if the failed request offered others.
+    /// Smaller set of functions to offer, if the failed request offered any.
     pub fewer_functions: Option<Offered>,
 }
 
@@ -206,7 +206,7 @@ pub enum Step {
     Refit,
     /// Repeats the call with the model that is chosen from the server's new list.
     ChangeModel,
-    /// Repeats the call with `prompt::shrunk`.
+    /// Repeats the call with the context that `prompt::shrunk` returns.
     Shrink,
     /// Compacts older messages, then repeats the call.
     Summarise,
@@ -226,7 +226,7 @@ pub fn next_step(
 ) -> (Step, RetryCounts) {
     let counts = match failure {
         Failure::OverBudget(_) | Failure::OverDelegation { .. } => counts,
-        // A call was made, so another wait for a budget is a new one.
+        // A call was made, so the next wait for a budget starts over.
         _ => RetryCounts {
             budget_since: None,
             ..counts
@@ -254,7 +254,7 @@ pub fn next_step(
                 ..counts
             },
         ),
-        // The call for the summary was already retried.
+        // The call for the summary has already been retried.
         Failure::Summary(_) => fail(failure.code()),
         Failure::Model(ModelError::ToolsRefused(_)) => match attempt.fewer_functions {
             Some(offered) => (Step::OfferLess, RetryCounts { offered, ..counts }),
@@ -271,8 +271,8 @@ pub fn next_step(
     }
 }
 
-/// Waits for the reservations of running calls, at most `budgets::WAIT_MAX`. If usage alone exceeds the budget, the task fails
-/// immediately.
+/// Waits until running calls release their reservations, at most `budgets::WAIT_MAX`. If usage alone exceeds the budget, the task
+/// fails immediately.
 fn over_budget(counts: RetryCounts, can_wait: bool, at: Timestamp) -> (Step, RetryCounts) {
     let since = counts.budget_since.unwrap_or(at);
     let left = budgets::WAIT_MAX.saturating_sub(at.since(since));
@@ -315,7 +315,8 @@ fn unavailable(counts: RetryCounts, policy: &RetryPolicy) -> (Step, RetryCounts)
     }
 }
 
-/// Without `Retry-After`, uses the delays for an unavailable model and repeats the last one.
+/// Waits as long as `Retry-After` requires. Without `Retry-After`, uses the delays for an unavailable model, and then repeats the
+/// last one.
 fn rate_limited(
     counts: RetryCounts,
     policy: &RetryPolicy,
@@ -344,7 +345,7 @@ fn rate_limited(
     (wait(delay, WaitReason::RateLimited), counts)
 }
 
-/// Returns the step to the next smaller prompt; `None` if all have been tried or would not change the prompt.
+/// Returns the step to the next smaller prompt. Returns `None` if all steps have been tried or would not change the prompt.
 fn smaller(counts: RetryCounts, attempt: Attempt) -> Option<(Step, RetryCounts)> {
     if attempt.can_refit && counts.refits < REFITS_MAX {
         Some((
@@ -389,7 +390,7 @@ mod tests {
     };
     const SHORT: Attempt = LONG;
 
-    /// Descriptions of the steps when the same failure is repeated until the task fails.
+    /// Describes the steps that are taken if the same failure is repeated until the task fails.
     fn steps(failure: &Failure, attempt: Attempt) -> Vec<String> {
         let policy = RetryPolicy::default();
         let mut counts = RetryCounts::default();

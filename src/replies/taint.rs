@@ -21,13 +21,13 @@ use crate::{
 struct Found {
     messages: Vec<MessageId>,
     files: Vec<MessageId>,
-    /// People whose names or texts the prompt contains.
+    /// People whose names or messages the prompt contains.
     people: Vec<UserId>,
     taints: Vec<ActionSource>,
 }
 
 impl Found {
-    /// System text, MEMORY.md, and USER.md do not taint a task.
+    /// Collects the origins of the parts of a prompt. The system prompt, MEMORY.md, and USER.md do not taint a task.
     fn of(manifest: &Manifest, conversation: Uuid) -> Self {
         let requester = manifest.requested_by.id;
         let mut found = Self::default();
@@ -57,7 +57,7 @@ impl Found {
                 Source::Workspace { .. } => {
                     found.add(TaintKind::Memory, Uuid::nil(), "the workspace context");
                 }
-                // An entry that only the requester sees has only the requester's own sources.
+                // An entry that is shown only to the requester has only the requester's own sources.
                 Source::Memory {
                     memory_id,
                     only_user_id,
@@ -99,7 +99,7 @@ pub async fn record(c: &mut Conn, task: &Task, manifest: &Manifest) -> Result<()
     taint::add_people(c, task.id, requester, found.people).await
 }
 
-/// Adds the authors of the titles and of the description that a prompt contains.
+/// Adds the origins of the titles and of the fork's description that a prompt contains.
 async fn add_titles(c: &mut Conn, task: &Task, found: &mut Found) -> Result<(), DbError> {
     let title: Option<(Uuid,)> = c
         .q("select id from threads where id = $1 and title is not null")

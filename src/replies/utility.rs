@@ -23,7 +23,7 @@ use super::budget;
 const OUTPUT_TOKENS_MAX: u32 = 1_200;
 const ANSWER_BYTES_MAX: usize = 256 * 1024;
 const TIME_MAX: Duration = Duration::from_mins(1);
-/// Maximum number of requests until an answer can be parsed.
+/// Maximum number of requests made to get an answer that can be parsed.
 const READ_MAX: usize = 2;
 
 /// Calls small models.
@@ -52,7 +52,7 @@ impl UtilityModel {
         }
     }
 
-    /// Returns the maximum size of the text after these instructions, in estimated tokens.
+    /// Returns the maximum size of the text that can follow the instructions in `system`, in estimated tokens.
     pub fn room(&self, system: &str) -> u64 {
         let half = self.window.estimate_for(self.window.tokens / 2);
         half.saturating_sub(estimate_tokens(&self.system(system)))
@@ -62,9 +62,9 @@ impl UtilityModel {
 /// Urgency of a call, which determines how it is retried.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Patience {
-    /// A reply waits for the call: one retry.
+    /// A reply or a person waits for the call, so it is retried only once.
     ReplyWaits,
-    /// Retries like a reply.
+    /// Nobody waits for the call, so it is retried as often as a reply.
     Background,
 }
 
@@ -84,7 +84,7 @@ pub struct UtilityCall {
 }
 
 impl UtilityCall {
-    /// A call of a task in the background.
+    /// Creates a call for a task that runs in the background.
     pub fn for_task(task: &Task, purpose: Purpose, system: &str, text: String) -> Self {
         Self {
             workspace: task.workspace_id,
@@ -104,7 +104,7 @@ impl UtilityCall {
         }
     }
 
-    /// A call whose answer a person waits for.
+    /// Creates a call whose answer a person is waiting for.
     pub fn for_person(workspace: WorkspaceId, user: UserId, system: &str, text: String) -> Self {
         Self {
             workspace,
@@ -124,7 +124,7 @@ impl UtilityCall {
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct AnswerLimits {
     pub output_tokens_max: u32,
-    /// `None` for the default of the provider.
+    /// `None` for the provider's default.
     pub temperature: Option<f64>,
 }
 
@@ -141,7 +141,7 @@ impl Default for AnswerLimits {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Answer<T> {
     Read(T),
-    /// No answer could be parsed; contains the text of the last one.
+    /// No answer could be parsed. Contains the text of the last one.
     Unread(String),
 }
 
@@ -170,7 +170,7 @@ impl Utility {
         })
     }
 
-    /// Calls the model until `read` accepts its answer, at most twice; temporary failures are retried.
+    /// Calls the model until `read` accepts its answer, at most twice. Temporary failures are retried.
     ///
     /// # Errors
     /// `Ok(Err(_))` if the model fails or a budget does not allow the call; `Err` if the database fails.

@@ -52,9 +52,9 @@ pub struct ContextPlace<'a> {
     /// Channel of the conversation; `None` to include only what everyone can read.
     pub channel: Option<ChannelId>,
     pub thread: Option<ThreadId>,
-    /// Requester, or reader of the preview.
+    /// Requester, or the person who reads the preview.
     pub reader: UserId,
-    /// Memory scopes from the agent's profile, which can turn some of them off.
+    /// Memory scopes from the agent's profile, which may turn some scopes off.
     pub scopes: Option<&'a MemoryScopes>,
 }
 
@@ -72,7 +72,7 @@ struct Section {
     lines: Vec<Line>,
 }
 
-/// Facts about a workspace, in the order of the prompt. No section is empty.
+/// Facts about a workspace, in the order in which the prompt contains them. No section is empty.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct WorkspaceContext {
     sections: Vec<Section>,
@@ -80,11 +80,11 @@ pub struct WorkspaceContext {
     tokens_max: u64,
 }
 
-/// The context as it is sent.
+/// The context as it appears in the prompt.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RenderedContext {
     pub text: String,
-    /// Estimated tokens of each part that fits.
+    /// Estimated number of tokens of each part that fits.
     pub parts: Vec<(ContextPart, u64)>,
     pub cites: Vec<SourceId>,
 }
@@ -95,8 +95,8 @@ impl WorkspaceContext {
         self.tokens_max = window.estimate_for(TOKENS_MAX.min(window.tokens / WINDOW_SHARE));
     }
 
-    /// Renders the parts that fit: lines are dropped from the end, and the text is cut within its last line. `None` if
-    /// nothing fits.
+    /// Renders the parts that fit. Lines are dropped from the end, and text written by admins is cut within its last line. Returns
+    /// `None` if nothing fits.
     pub fn render(&self) -> Option<RenderedContext> {
         let mut rendered = RenderedContext {
             text: WORKSPACE.to_owned(),
@@ -135,7 +135,7 @@ impl WorkspaceContext {
     }
 }
 
-/// Beginning of a text, with at most `tokens_max` tokens.
+/// Returns the beginning of a text, with at most `tokens_max` tokens.
 fn beginning(text: &str, tokens_max: u64) -> String {
     let ends: Vec<usize> = text
         .char_indices()
@@ -146,7 +146,7 @@ fn beginning(text: &str, tokens_max: u64) -> String {
     text[..end].trim_end().to_owned()
 }
 
-/// Loads the parts that the workspace's policy allows; `None` if the context is turned off or empty.
+/// Loads the parts that the workspace's policy allows. Returns `None` if the context is turned off or empty.
 pub async fn load(
     c: &mut Conn,
     place: &ContextPlace<'_>,
@@ -208,7 +208,7 @@ async fn load_section(
     })
 }
 
-/// The newest decisions, as `- DATE HEADLINE (#CHANNEL)`. Decisions whose message was deleted are left out.
+/// Lists the most recent decisions, as `- DATE HEADLINE (#CHANNEL)`. Decisions whose message was deleted are left out.
 async fn decisions(c: &mut Conn, place: &ContextPlace<'_>) -> Result<Vec<Line>, DbError> {
     let rows: Vec<(String, Timestamp, Option<String>, MessageId)> = c
         .q(concat!(
@@ -246,7 +246,7 @@ struct Item {
     message_id: MessageId,
 }
 
-/// Open action items, ordered by due date, as `- OWNER: TEXT (due DATE)`.
+/// Lists open action items, ordered by due date, as `- OWNER: TEXT (due DATE)`.
 async fn action_items(c: &mut Conn, place: &ContextPlace<'_>) -> Result<Vec<Line>, DbError> {
     let rows: Vec<Item> = c
         .q(concat!(
@@ -279,7 +279,7 @@ async fn action_items(c: &mut Conn, place: &ContextPlace<'_>) -> Result<Vec<Line
     Ok(lines.collect())
 }
 
-/// Members in the order in which they joined, as `- NAME @HANDLE, ROLE`.
+/// Lists members in the order in which they joined, as `- NAME @HANDLE, ROLE`.
 async fn members(c: &mut Conn, place: &ContextPlace<'_>) -> Result<Vec<Line>, DbError> {
     let rows: Vec<(UserId, String, String, Role)> = c
         .q("select m.user_id, u.name, m.handle, m.role from members m join users u on u.id = m.user_id \
@@ -295,7 +295,7 @@ async fn members(c: &mut Conn, place: &ContextPlace<'_>) -> Result<Vec<Line>, Db
     Ok(lines.collect())
 }
 
-/// Published memory entries, as `- DATE TEXT`.
+/// Lists published memory entries, as `- DATE TEXT`.
 async fn facts(c: &mut Conn, place: &ContextPlace<'_>) -> Result<Vec<Line>, DbError> {
     let is_off_for_agent = place
         .scopes

@@ -12,7 +12,7 @@ use crate::{
     time::Timestamp,
 };
 
-/// A person in a workspace, with the ID of the session or key.
+/// A person in a workspace, with the ID of the session or API key that is being used.
 #[derive(Debug, Clone, Copy)]
 pub struct Access {
     pub workspace: Uuid,
@@ -33,9 +33,9 @@ macro_rules! is_in_use {
     };
 }
 
-/// Checks which accesses are valid: the person is a member, and the session or key is valid at `at` and was marked as used since
-/// `since`. Returns the positions of the valid ones in the list, their roles, and whether members can write agents, in no particular
-/// order.
+/// Finds the valid entries of `accesses`: the person must be a member, and the session or key must be valid at `at` and marked as
+/// used since `since`. Returns their positions in the list, the people's roles, and whether members can write agents, in no
+/// particular order.
 pub async fn list_valid<T: FromAnyRow>(
     c: &mut Conn,
     accesses: impl Iterator<Item = Access>,

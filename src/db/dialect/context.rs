@@ -59,8 +59,8 @@ fn optional_hexadecimal<S: serde::Serializer>(id: &Option<Uuid>, s: S) -> Result
     }
 }
 
-/// Inserts texts; for an existing one, only updates `last_used_at` if it is before `unused_since`. Hashes are unique
-/// within `rows`.
+/// Inserts texts. For a text that is already stored, only updates `last_used_at`, and only if it is before `unused_since`. Hashes are
+/// unique within `rows`.
 pub async fn insert_texts(
     c: &mut Conn,
     workspace: Uuid,

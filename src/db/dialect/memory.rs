@@ -157,15 +157,15 @@ macro_rules! is_read_here {
     };
 }
 
-/// Score of the word `w` of an entry for the word `q` of a question (BM25). Without the cast, `PostgreSQL` would use
-/// arbitrary-precision arithmetic.
+/// BM25 score of the word `w` of an entry for the query word `q`. Without the cast, `PostgreSQL` would use arbitrary-precision
+/// arithmetic.
 macro_rules! word_score {
     () => {
         "q.weight * w.count * 2.2 / (w.count + 1.2 * (0.25 + 0.75 * (w.words / cast(12 as double precision))))"
     };
 }
 
-/// Query that ranks entries. It reads the words `q` of the question from JSON only once, and selects entries before it computes their
+/// Statement that ranks entries. It reads the query words `q` from JSON only once, and selects entries before it computes their
 /// scores, because most entries contain only one common word.
 macro_rules! rank_sql {
     ($words:literal) => {
@@ -215,7 +215,7 @@ pub async fn rank_entries<T: FromAnyRow>(
     place.bind(q).bind(limit).all().await
 }
 
-/// Published entries with this `key` that everyone who can read the channel of `place` can read, most used first.
+/// Published entries with this `key` that everyone who can read the channel of `place` can read, most frequently used first.
 pub async fn published_entries<T: FromAnyRow>(
     c: &mut Conn,
     place: &Use,

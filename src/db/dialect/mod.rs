@@ -12,8 +12,8 @@ use uuid::Uuid;
 use super::{conn::Conn, engine::Engine, error::DbError};
 use crate::time::Timestamp;
 
-/// Concatenates the start of a statement, a subquery for the elements of the JSON array bound to `$n`, and the end. The
-/// expressions in parentheses convert `value` on `SQLite` and on `PostgreSQL`.
+/// Concatenates the start of a statement, a subquery for the elements of the JSON array bound to `$n`, and the end. The two
+/// expressions in parentheses convert `value`: the first one on `SQLite`, the second one on `PostgreSQL`.
 ///
 /// The start ends with `in`, as in `where m.seq in`.
 #[macro_export]
@@ -68,7 +68,7 @@ macro_rules! sql_with_ids {
     };
 }
 
-/// Like `sql_with_list!`, for an array of texts.
+/// Like `sql_with_list!`, for an array of strings.
 #[macro_export]
 macro_rules! sql_with_texts {
     ($c:expr, $begin:expr, $n:literal, $end:expr) => {
@@ -81,11 +81,11 @@ pub fn hexadecimal_ids(ids: impl IntoIterator<Item = Uuid>) -> Json<Vec<String>>
     Json(ids.into_iter().map(|id| id.simple().to_string()).collect())
 }
 
-/// Locks `workspace` against changes by other transactions until this one ends.
+/// Locks `workspace` against changes by other transactions until the current transaction ends.
 ///
-/// `SQLite` has only one writer anyway. On `PostgreSQL`, this locks the counter row of the workspace, so that until this
-/// transaction commits, no other node can change data that it reads afterward. The batches of a workspace begin with this
-/// lock; transactions that lock several workspaces do so in the order of their IDs.
+/// `SQLite` has only one writer anyway. On `PostgreSQL`, this locks the counter row of the workspace. Until the current transaction
+/// commits, no other node can change the data that it reads after this call. The batches of a workspace begin with this lock;
+/// transactions that lock several workspaces do so in the order of their IDs.
 pub async fn lock_workspace(c: &mut Conn, workspace: Uuid) -> Result<(), DbError> {
     match c.engine() {
         Engine::Sqlite => Ok(()),
@@ -93,7 +93,7 @@ pub async fn lock_workspace(c: &mut Conn, workspace: Uuid) -> Result<(), DbError
     }
 }
 
-/// Blocks changes to this account's row by other transactions until this one ends.
+/// Locks the row of an account against changes by other transactions until the current transaction ends.
 ///
 /// `SQLite` has only one writer anyway.
 pub async fn lock_account(c: &mut Conn, user: Uuid) -> Result<(), DbError> {
@@ -106,7 +106,7 @@ pub async fn lock_account(c: &mut Conn, user: Uuid) -> Result<(), DbError> {
     Ok(())
 }
 
-/// Locks the chunks of an upload until the transaction ends; returns their number.
+/// Locks the chunks of an upload until the transaction ends, and returns the number of chunks.
 ///
 /// `SQLite` has only one writer anyway.
 pub async fn lock_chunks(c: &mut Conn, upload: Uuid) -> Result<u64, DbError> {
@@ -138,7 +138,7 @@ pub async fn clock(c: &mut Conn) -> Result<Timestamp, DbError> {
     }
 }
 
-/// Stores handles of a kind for these sources of a task. They are numbered in order, starting after `newest`.
+/// Stores handles of one kind for these sources of a task, numbered in the order of `sources`, starting with `newest + 1`.
 pub async fn insert_handles(
     c: &mut Conn,
     task: Uuid,

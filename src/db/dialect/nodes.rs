@@ -12,7 +12,7 @@ pub struct PresentUser {
     pub user: Uuid,
 }
 
-/// Pairs of IDs to bind.
+/// Workspace and user IDs, as pairs of hexadecimal strings to bind.
 fn as_json(present: &[PresentUser]) -> Json<Vec<[String; 2]>> {
     let text = |id: Uuid| id.simple().to_string();
     let pairs = present.iter();
@@ -20,7 +20,7 @@ fn as_json(present: &[PresentUser]) -> Json<Vec<[String; 2]>> {
     Json(pairs.collect())
 }
 
-/// Stores which people have a socket on a node.
+/// Stores that these people have a socket on a node.
 pub async fn insert_presence(
     c: &mut Conn,
     node: Uuid,

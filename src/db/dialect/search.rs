@@ -288,8 +288,7 @@ pub struct Scope {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Texts {
     All,
-    /// Messages that an agent can cite: those by people, and resolution messages. Other texts by agents are not
-    /// sources.
+    /// Messages that an agent can cite: messages by people, and resolution messages. Other messages by agents are not sources.
     Sources,
 }
 
@@ -369,7 +368,7 @@ struct IndexRange {
     below: i64,
 }
 
-/// Rows of the messages in the scope; `None` if the workspace has none.
+/// Index rows of the messages in the scope; `None` if the index has no messages of the workspace.
 async fn index_range(c: &mut Conn, scope: &Scope) -> Result<Option<IndexRange>, DbError> {
     if c.engine() == Engine::Postgres {
         return Ok(Some(IndexRange {
@@ -443,14 +442,14 @@ pub struct ConversationScope {
     pub has_most: bool,
 }
 
-/// A conversation with at least this many of the newest `MOST_OF` sequence numbers, which also count events, probably contains most
-/// of the workspace's messages.
+/// A conversation that has at least this many of the newest `MOST_OF` sequence numbers probably contains most of the workspace's
+/// messages. Not every sequence number belongs to a message, because events also use them.
 const MOST: i64 = 1_000;
 const MOST_OF: i64 = 4_000;
 
-/// Checks whether a conversation contains most of the messages before `below`. FTS5 reads the conversation's list of documents for
-/// each word; if the list is long, this takes longer than looking up the conversation of each message with the word. Always false on
-/// `PostgreSQL`, which looks up each document anyway.
+/// Checks whether a conversation probably contains most of the messages before `below`. For each word, FTS5 reads the list of all
+/// documents in the conversation. If the list is long, this takes longer than looking up the conversation of each message that
+/// contains the word. Returns false on `PostgreSQL`, which looks up each document anyway.
 pub async fn has_most(c: &mut Conn, conversation: Uuid, below: i64) -> Result<bool, DbError> {
     if c.engine() == Engine::Postgres {
         return Ok(false);

@@ -24,13 +24,13 @@ const LANGUAGE_BYTES_MAX: usize = 4_096;
 /// Tone of a message.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Tone {
-    /// −1 to 1, with three decimals.
+    /// −1 to 1, rounded to three decimals.
     pub score: f64,
-    /// 0 to 1, with three decimals.
+    /// 0 to 1, rounded to three decimals.
     pub intensity: f64,
     /// Number of entries that count as negative.
     pub negative_words: usize,
-    /// True if the person does not understand something.
+    /// True if the person seems not to understand something.
     pub is_confused: bool,
 }
 
@@ -87,7 +87,7 @@ struct ToneLexicon {
     negations: HashSet<String>,
     boosters: HashSet<String>,
     dampeners: HashSet<String>,
-    /// Phrases by their first word.
+    /// Phrases that express confusion, by their first word.
     confusion: HashMap<String, Vec<Vec<String>>>,
 }
 
@@ -180,7 +180,7 @@ impl ToneLexicon {
         Ok(())
     }
 
-    /// Length and valence of the longest entry at the beginning, and whether it contains a negation.
+    /// Returns the length and valence of the longest entry at the beginning of `words`, and whether it contains a negation.
     fn entry_at(&self, words: &[&str]) -> Option<(usize, f64, bool)> {
         let word = *words.first()?;
         let mut entries = self.entries.get(word).into_iter().flatten();
@@ -198,7 +198,7 @@ impl ToneLexicon {
             .find_map(|end| self.prefixes.get(&word[..end]).copied())
     }
 
-    /// Returns the valences of the entries in a text, modified by the words before them.
+    /// Returns the valences of the entries in `words`, modified by the words before each entry.
     fn valences(&self, words: &[&str]) -> Vec<f64> {
         let mut found = Vec::new();
         // Words that belong to a phrase do not modify later entries.
@@ -242,7 +242,7 @@ impl ToneLexicon {
     }
 }
 
-/// Finds the word list for a text; `None` for languages without one. A short text without function words, such as "Perfect!",
+/// Finds the word list for the language of `text`; `None` if there is none. A short text without function words, such as "Perfect!",
 /// gets the word list that contains most of its words.
 fn lexicon_of(text: &str, words: &[&str]) -> Option<&'static ToneLexicon> {
     let mut end = text.len().min(LANGUAGE_BYTES_MAX);
@@ -282,7 +282,7 @@ pub fn tone(text: &str) -> Tone {
     }
 }
 
-/// Lists the phrases of a text with which people say that they do not understand.
+/// Lists the phrases in `text` that express confusion.
 pub fn confusion_keywords(text: &str) -> Vec<String> {
     let folded = folded(text);
     let words: Vec<&str> = folded.split_whitespace().collect();
@@ -347,7 +347,7 @@ mod tests {
         }
         assert_eq!((languages.len(), all), (4, 120));
         assert!(right * 10 >= all * 8, "{right} of {all}");
-        // A classifier that always returns "neutral" must do much worse.
+        // A classifier that always returns "neutral" must perform much worse.
         assert!(right > 2 * neutral, "{right} and {neutral}");
     }
 

@@ -28,7 +28,7 @@ const CONFUSED_WORDS_MIN: usize = 3;
 #[derive(Debug, Clone)]
 pub struct Adapting {
     allowed: Allowed,
-    /// Sentences for the system prompt; may be empty.
+    /// Sentences for the system prompt; can be empty.
     pub text: String,
 }
 
@@ -70,7 +70,7 @@ impl Adapting {
     }
 }
 
-/// End of a reply.
+/// Way in which a reply ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ReplyEnd {
     Completed,
@@ -110,7 +110,7 @@ pub struct NotedQuestion {
     end: ReplyEnd,
 }
 
-/// Options of a `utility` task that has a model rate the tone of its parent's question.
+/// Options of a `utility` task, in which a model rates the tone of the question that the parent task answered.
 #[derive(Debug, Clone, Copy, Serialize, Deserialize)]
 pub(super) struct ToneOptions {
     pub(super) state_id: Uuid,
@@ -125,7 +125,7 @@ pub(super) struct ReflectOptions {
     pub(super) prompt: PromptName,
 }
 
-/// Conversation of a task to queue, and the task that causes it to be queued.
+/// Conversation of a task that is to be queued, and the task that causes it.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct TaskOrigin {
     pub(super) target: TaskTarget,
@@ -224,7 +224,7 @@ pub(super) async fn asked_at(c: &mut Conn, task: &Task) -> Result<Option<Timesta
     Ok(row.map(|row| row.0))
 }
 
-/// Adds a score, and returns the adaptation event that it causes. A message causes none if a newer one was scored first.
+/// Adds a score, and returns the adaptation event that it causes. Returns `None` if a newer message was scored first.
 async fn score(
     c: &mut Conn,
     key: &StateKey,
@@ -244,8 +244,8 @@ async fn score(
     Ok(event)
 }
 
-/// Adds a score to the recent ones, in the order of the messages, and returns whether it is the newest. A message that is
-/// replied to again is not scored again.
+/// Adds a score to the recent ones, in the order of the messages, and returns true if it is the newest. A message that is replied to
+/// again is not scored again.
 fn add(
     state: &mut StoredState,
     settings: &SentimentSettings,
@@ -376,7 +376,7 @@ mod tests {
         let settings = settings(json!({"enabled": true, "history_window": 3}));
         let mut state = state();
         let at = |n: u64| Timestamp::EPOCH + Duration::from_secs(n);
-        // The reply to the second message ends last; then the first message is scored again after its score was dropped.
+        // The reply to the second message ends last; then the first message is scored again after its score has been dropped.
         for (n, is_newest) in [
             (1, true),
             (3, true),

@@ -61,6 +61,8 @@ async fn find_place<'a>(
     Ok((access, key))
 }
 
+/// Finds the agent with this ID, or the main agent.
+///
 /// # Errors
 /// `NotFound` for an agent that the actor cannot see.
 async fn find_agent(
@@ -72,7 +74,7 @@ async fn find_agent(
     Ok(agent.summary.id)
 }
 
-/// Returns the caller's state; a neutral one if there is none.
+/// Returns the caller's state, or a neutral one if there is none.
 ///
 /// # Errors
 /// An error from the access checks.
@@ -120,7 +122,7 @@ pub async fn delete(
     Ok(())
 }
 
-/// Deletes all states of the caller in the workspace; returns their number.
+/// Deletes all states of the caller in the workspace, and returns their number.
 ///
 /// # Errors
 /// An error from `Actor::require`.
@@ -130,7 +132,7 @@ pub async fn delete_all(c: &mut Conn, actor: &Actor<'_>) -> Result<u64, Adaptati
     Ok(state::delete_all(c, actor.workspace, actor.user).await?)
 }
 
-/// Cursor after a state. Cursors hold 63-bit numbers, so the lower half of the ID is split in two.
+/// Returns the cursor after a state. Cursors hold 63-bit numbers, so the lower half of the ID is split in two.
 fn cursor_at(id: Uuid) -> String {
     let (high, low) = id.as_u64_pair();
     let number = |part: u64| i64::try_from(part).unwrap_or_default();
@@ -138,6 +140,8 @@ fn cursor_at(id: Uuid) -> String {
     cursor::write(CURSOR, &place)
 }
 
+/// Parses a cursor; `None` if there is none.
+///
 /// # Errors
 /// `InvalidCursor`.
 pub fn parse_cursor(text: Option<&str>) -> Result<Option<Uuid>, AdaptationError> {
@@ -152,7 +156,7 @@ pub fn parse_cursor(text: Option<&str>) -> Result<Option<Uuid>, AdaptationError>
     parts.map(Some).ok_or(AdaptationError::InvalidCursor)
 }
 
-/// Lists the caller's states in the workspace, newest first, and the cursor of the next page.
+/// Returns the caller's states in the workspace, newest first, and the cursor of the next page.
 ///
 /// # Errors
 /// An error from `Actor::require`.

@@ -81,8 +81,8 @@ impl ReflectPrompt {
         }
     }
 
-    /// Renders the template. Only the first use of each variable is replaced with labeled data, because the text
-    /// counts toward the person's usage.
+    /// Renders the template. Only the first use of each variable is replaced with labeled data, because the text counts toward the
+    /// person's usage; later uses refer to the first.
     pub(super) fn render(&self, state: &StoredState, recent: &Recent) -> String {
         let mut shown = Vec::new();
         let mut of = |part| match part {
@@ -99,7 +99,7 @@ impl ReflectPrompt {
     }
 }
 
-/// Labeled data in place of a variable.
+/// Returns the labeled data that replaces a variable.
 fn value(name: TemplateVariable, state: &StoredState, recent: &Recent) -> String {
     use TemplateVariable as Name;
     let newest = state.scores.0.last().map(|score| &score.shown);

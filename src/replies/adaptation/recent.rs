@@ -1,4 +1,4 @@
-//! The newest replies of an agent to a person in a conversation.
+//! The most recent replies of an agent to a person in a conversation.
 
 use crate::{
     chat::messages::MessageState,
@@ -13,7 +13,7 @@ use crate::{
 
 use super::state::StateKey;
 
-/// Number of questions, with their replies, that a model reads.
+/// Number of questions that a model reads, together with their replies.
 const RECENT_TURNS: i64 = 5;
 const RECENT_TOKENS_MAX: u64 = 2_000;
 const RECENT_ERRORS: i64 = 3;
@@ -45,14 +45,14 @@ pub(super) struct Recent {
 #[derive(sqlx::FromRow)]
 struct TurnRow {
     question: String,
-    /// `None` if there is no reply, or it was deleted.
+    /// `None` if there is no reply, or if it was deleted.
     reply: Option<String>,
     state: Option<MessageState>,
 }
 
 impl Recent {
-    /// Reads the newest questions of a person to an agent, without deleted messages. `person` and `agent` are the names used as
-    /// labels.
+    /// Loads the person's most recent questions to the agent, with their replies, and the errors of failed replies. Deleted messages
+    /// are left out. `person` and `agent` are the names used as labels.
     pub(super) async fn load(
         c: &mut Conn,
         key: &StateKey,
@@ -115,8 +115,7 @@ pub(super) async fn count_failed(c: &mut Conn, key: &StateKey) -> Result<i64, Db
     .await
 }
 
-/// Renders the newest turns that fit, and the beginning and the end of the first one that does not fit. `turns` are
-/// newest first.
+/// Renders the newest messages that fit, and the beginning and the end of the next older one. `turns` must be sorted newest first.
 fn conversation(turns: &[TurnRow], person: &str, agent: &str) -> String {
     let line = |name: &str, text: &str| {
         let text = without_control_tokens(text);

@@ -111,7 +111,7 @@ fn options_of<T: DeserializeOwned>(task: &Task) -> Option<T> {
     serde_json::from_value(options).ok()
 }
 
-/// Ends a task without a notice. `done` is the model, or the reason for a failure.
+/// Ends a task without a notice. `done` is the name of the model, or the reason for the failure.
 async fn end(c: &mut Conn, lease: &Lease, done: Result<String, FailCode>) -> Result<(), LeaseLost> {
     let end = match done {
         Ok(model) => End::Completed {
@@ -139,7 +139,7 @@ struct ReflectWork {
 }
 
 impl Reflector {
-    /// Chooses the model for a call on behalf of an agent's version.
+    /// Chooses the model for a call on behalf of an agent version.
     async fn model(
         &self,
         lease: &Lease,
@@ -290,7 +290,7 @@ impl ToneWork {
     }
 }
 
-/// Loads the question that a task rates; `None` if the question was deleted or adaptation is no longer allowed.
+/// Loads the question that a task rates; `None` if the question was deleted or if adaptation is no longer allowed.
 async fn tone_work(c: &mut Conn, task: &Task, lease: &Lease) -> Result<Option<ToneWork>, DbError> {
     let reply = match task.parent_task_id {
         Some(reply) => queue::find_task(c, reply).await?,
@@ -325,7 +325,7 @@ async fn find_agent(c: &mut Conn, lease: &Lease) -> Result<Option<Resolved>, DbE
     profiles::find_resolved(c, target.agent, target.agent_version).await
 }
 
-/// Loads a reflection; `None` if adaptation is no longer allowed or the state was deleted.
+/// Loads a reflection; `None` if adaptation is no longer allowed or if the state was deleted.
 async fn reflecting(
     c: &mut Conn,
     task: &Task,
@@ -358,7 +358,7 @@ async fn reflecting(
     }))
 }
 
-/// Checks whether the message that caused a reflection was deleted; false for a reflection that the person started.
+/// Checks whether the message that caused a reflection has been deleted; false for a reflection that the person started.
 async fn is_question_deleted(c: &mut Conn, reply: Option<TaskId>) -> Result<bool, DbError> {
     let reply = match reply {
         Some(reply) => queue::find_task(c, reply).await?,
@@ -370,7 +370,7 @@ async fn is_question_deleted(c: &mut Conn, reply: Option<TaskId>) -> Result<bool
     })
 }
 
-/// Checks whether the profile still enables the part to which a prompt belongs.
+/// Checks whether the profile still enables the feature to which a prompt belongs.
 fn is_allowed(prompt: &PromptName, allowed: &Allowed) -> bool {
     match prompt {
         PromptName::Preset(_) => allowed.sentiment.is_some(),
@@ -378,7 +378,7 @@ fn is_allowed(prompt: &PromptName, allowed: &Allowed) -> bool {
     }
 }
 
-/// Parses a tone and clamps its numbers; `None` without a score.
+/// Parses a tone and clamps its numbers; `None` if there is no score.
 fn parse_tone(answer: &str) -> Option<Tone> {
     let found = objects(answer)
         .into_iter()

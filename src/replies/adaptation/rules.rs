@@ -7,18 +7,18 @@ use crate::agents::profiles::{
 
 use super::state::{PromptName, SentimentClass, StoredScore, StoredState};
 
-/// Intensity above which a single negative message is an event.
+/// Intensity above which a single negative message counts as an event.
 const FRUSTRATED_ABOVE: f64 = 0.6;
-/// Intensity above which a single positive message is an event.
+/// Intensity above which a single positive message counts as an event.
 const SATISFIED_ABOVE: f64 = 0.5;
-/// Minimum number of failed replies among the last 10 that is an event.
+/// Minimum number of failed replies among the last 10 that counts as an event.
 const FAILED_MIN: i64 = 2;
 /// Number of neutral messages in a row whose mean length is compared with `DULL_LENGTH`.
 const DULL_MESSAGES: usize = 4;
 /// Mean length in UTF-16 code units below which messages show low engagement.
 const DULL_LENGTH: i64 = 50;
 
-/// Counts the newest consecutive scores of a class.
+/// Counts how many of the newest consecutive scores have this class.
 pub(super) fn streak(scores: &[StoredScore], class: SentimentClass) -> usize {
     let newest_first = scores.iter().rev();
     newest_first
@@ -26,8 +26,8 @@ pub(super) fn streak(scores: &[StoredScore], class: SentimentClass) -> usize {
         .count()
 }
 
-/// Finds the highest-priority adaptation event after the newest score. `failed` is the number of failed replies among the last 10
-/// replies to the person.
+/// Finds the highest-priority adaptation event after a new score. `failed` is the number of failed replies among the last 10 replies
+/// to the person.
 pub(super) fn event(
     scores: &[StoredScore],
     failed: i64,
@@ -115,7 +115,7 @@ pub(super) fn due(
     })
 }
 
-/// Lists the reflections that run at intervals, with their IDs and numbers of turns.
+/// Lists the reflections that run at intervals, each with its ID and interval in turns.
 fn intervals(reflection: &Reflection) -> Vec<(PromptName, &str, u32)> {
     let mut found = Vec::new();
     for metaprompt in &reflection.metaprompts {

@@ -55,7 +55,7 @@ pub struct MessageScore {
     pub at: Timestamp,
 }
 
-/// Score as it is stored.
+/// A score as it is stored.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct StoredScore {
     #[serde(flatten)]
@@ -94,7 +94,7 @@ pub struct StateKey {
 }
 
 impl StateKey {
-    /// The requester and the agent of a task.
+    /// Returns the key for the requester, the agent, and the conversation of a task.
     pub fn of(task: &Task, target: &TaskTarget) -> Self {
         Self {
             workspace: task.workspace_id,
@@ -121,7 +121,7 @@ pub struct StoredState {
     #[sqlx(flatten)]
     pub traits: Traits,
     pub last_event: Option<Json<LastEvent>>,
-    /// Oldest first.
+    /// Scores, oldest first.
     pub scores: Json<Vec<StoredScore>>,
     /// Number of the agent's replies.
     pub turns: i64,
@@ -239,7 +239,7 @@ impl StoredState {
     }
 }
 
-/// Deletes the state of a person with an agent in a conversation; returns whether there was one.
+/// Deletes the state of a person with an agent in a conversation. Returns true if there was one.
 pub(super) async fn delete(
     c: &mut Conn,
     workspace: WorkspaceId,
@@ -258,7 +258,7 @@ pub(super) async fn delete(
     Ok(deleted > 0)
 }
 
-/// Deletes all states of a person in a workspace; returns their number.
+/// Deletes all states of a person in a workspace, and returns their number.
 pub(super) async fn delete_all(
     c: &mut Conn,
     workspace: WorkspaceId,
@@ -271,7 +271,7 @@ pub(super) async fn delete_all(
         .await
 }
 
-/// Lists the states of a person in a workspace that were created before a given one, newest first.
+/// Lists the states of a person in a workspace, newest first, starting after the state `before`.
 pub(super) async fn list(
     c: &mut Conn,
     workspace: WorkspaceId,

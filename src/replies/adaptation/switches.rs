@@ -34,8 +34,9 @@ impl Allowed {
         (own != Self::default()).then_some(own)
     }
 
-    /// Reads the current state of all switches; `None` if one is off. The agent must be active, and its current version must
-    /// allow adaptation as well. The person must be a member who can read the channel.
+    /// Returns the features that are still allowed, or `None` if none is. The workspace and the person must allow adaptation, the
+    /// agent must be active and its current version must have the feature turned on, and the person must be a member who can read the
+    /// channel.
     pub(super) async fn current(
         self,
         c: &mut Conn,

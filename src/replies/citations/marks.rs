@@ -8,7 +8,7 @@ use regex::Regex;
 
 use crate::{chat::plain::MARKDOWN, ids::MessageId};
 
-/// Maximum number of marks that are read; any more are removed.
+/// Maximum number of marks that are read; additional ones are removed.
 const MARKS_MAX: usize = 500;
 
 static MARKS: LazyLock<Option<Regex>> = LazyLock::new(|| {
@@ -21,7 +21,7 @@ static MARKS: LazyLock<Option<Regex>> = LazyLock::new(|| {
 static HANDLES: LazyLock<Option<Regex>> =
     LazyLock::new(|| Regex::new(r"(?i)\b([SF])0*(\d{1,6})\b").ok());
 
-/// A mark in a text.
+/// A mark in the text of a reply.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Mark {
     range: Range<usize>,
@@ -31,7 +31,7 @@ struct Mark {
     sentence: usize,
 }
 
-/// A text, its marks, and the sentences that the marks belong to, without the marks.
+/// The text of a reply, its marks, and the sentences to which the marks belong. The sentences do not contain the marks.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Marked {
     text: String,
@@ -110,14 +110,14 @@ impl Line {
     }
 }
 
-/// Checks whether a text ends with an abbreviation, such as "9 a.m." or "approx.".
+/// Checks whether `text` ends with an abbreviation, such as "9 a.m." or "approx.".
 fn ends_short(text: &str) -> bool {
     let word = text.rsplit(char::is_whitespace).next().unwrap_or_default();
     let stem = word.trim_end_matches('.');
     word.ends_with('.') && (stem.contains('.') || stem.chars().count() <= 3)
 }
 
-/// A line or sentence without the number of its list item or table row.
+/// Returns a line or sentence without the number of its list item or table row.
 fn without_list_number(text: &str) -> &str {
     let start = text.trim_start_matches(|c: char| c.is_whitespace() || "#>*+-|".contains(c));
     let rest = start.trim_start_matches(|c: char| c.is_ascii_digit());
@@ -131,7 +131,7 @@ fn without_list_number(text: &str) -> &str {
     }
 }
 
-/// Code, links, and images of a text, in order.
+/// Returns the ranges of code, links, and images in `text`, in order.
 fn code_spans(text: &str) -> Vec<Range<usize>> {
     let parser = Parser::new_ext(text, MARKDOWN);
     let code = parser.into_offset_iter().filter_map(|(event, range)| {
@@ -158,7 +158,7 @@ fn code_spans(text: &str) -> Vec<Range<usize>> {
 }
 
 impl Marked {
-    /// Finds the marks of a text outside of code, links, and images. Handles after the first `handles_max` are removed.
+    /// Finds the marks in `text` that are outside of code, links, and images. Handles after the first `handles_max` are removed.
     pub(super) fn of(text: String, handles_max: usize) -> Self {
         let mut marked = Self::default();
         let Some(marks) = MARKS.as_ref().filter(|marks| marks.is_match(&text)) else {
@@ -195,7 +195,8 @@ impl Marked {
         marked
     }
 
-    /// Adds a mark in a sentence. Beyond `MARKS_MAX`, its handles are removed, and it belongs to the last sentence.
+    /// Adds a mark in a sentence. If there are already `MARKS_MAX` marks, its handles are removed, and it belongs to the last
+    /// sentence.
     fn add(
         &mut self,
         range: Range<usize>,
@@ -237,7 +238,7 @@ impl Marked {
         self.marks.is_empty()
     }
 
-    /// Distinct handles in the order of the text.
+    /// Returns the distinct handles in order of appearance.
     pub(super) fn handles(&self) -> Vec<&str> {
         let mut handles: Vec<&str> = Vec::new();
         for handle in self.marks.iter().flat_map(|mark| &mark.handles) {
@@ -248,7 +249,7 @@ impl Marked {
         handles
     }
 
-    /// Sentences that have marks, each with its distinct handles.
+    /// Returns the sentences that have marks, each with its distinct handles.
     pub(super) fn sentences(&self) -> Vec<(&str, Vec<&str>)> {
         let texts = self.sentences.iter().map(String::as_str);
         let mut sentences: Vec<(&str, Vec<&str>)> = texts.map(|text| (text, Vec::new())).collect();
@@ -263,9 +264,8 @@ impl Marked {
         sentences
     }
 
-    /// Replaces marks with numbers, in the order of the text. `source` returns the message that a handle cites in a sentence;
-    /// citations without a message are removed. A number that the model wrote is removed if it could be mistaken for a
-    /// citation.
+    /// Replaces marks with numbers, in order of appearance. `source` returns the message that a handle cites in a sentence; citations
+    /// without a message are removed. A number that the model wrote is removed if it could be mistaken for a citation.
     pub(super) fn numbered(&self, source: impl Fn(usize, &str) -> Option<MessageId>) -> Numbered {
         let mut result = Numbered::default();
         let mut cited: Vec<Vec<usize>> = Vec::new();
@@ -296,7 +296,7 @@ impl Marked {
         result
     }
 
-    /// The text with these numbers in place of the marks. Bracketed numbers up to `count` that the model wrote are removed.
+    /// Returns the text with these numbers in place of the marks. Bracketed numbers up to `count` that the model wrote are removed.
     fn written(&self, cited: &[Vec<usize>], count: usize, is_escaped: bool) -> Numbered {
         let mut result = Numbered::default();
         let mut from = 0;
@@ -339,7 +339,7 @@ impl Marked {
     }
 }
 
-/// Handles of a mark in uppercase, without leading zeros.
+/// Returns the handles of a mark in uppercase, without leading zeros.
 fn handles_in(mark: &str, max: usize) -> Vec<String> {
     let mut handles: Vec<String> = Vec::new();
     for found in HANDLES

@@ -31,7 +31,7 @@ use marks::Marked;
 
 /// Minimum percentage of a sentence's content words that its sources must contain.
 const SUPPORT_PERCENT_MIN: usize = 30;
-/// Maximum number of distinct handles in a reply; any more are removed.
+/// Maximum number of distinct handles in a reply; additional ones are removed.
 const HANDLES_MAX: usize = 64;
 /// Maximum number of bytes read from all cited files together.
 const FILE_BYTES_MAX: usize = 1024 * 1024;
@@ -41,13 +41,13 @@ const FILE_BYTES_MAX: usize = 1024 * 1024;
 pub(super) struct CitedText {
     pub(super) text: ReplyText,
     pub(super) sources: Vec<MessageSource>,
-    /// `None` if no citation was removed.
+    /// Number of removed citations; `None` if no citation was removed.
     pub(super) removed: Option<i64>,
     /// Length of the text in UTF-16 code units.
     pub(super) length: i64,
 }
 
-/// A reply whose citations were checked.
+/// A reply whose citations have been checked.
 pub(super) struct Cited {
     /// The text with every supported citation.
     whole: CitedText,
@@ -147,7 +147,7 @@ impl Cited {
         }
     }
 
-    /// The text to store, without sources that were deleted or hidden in the meantime.
+    /// Returns the text to store. If a source has been deleted or hidden in the meantime, the citations of its sentences are removed.
     pub(super) async fn at_end(&self, c: &mut Conn) -> Result<Cow<'_, CitedText>, DbError> {
         let Some(checked) = self
             .checked
@@ -173,7 +173,7 @@ impl Cited {
 }
 
 impl Checked {
-    /// The text with the citations of sentences whose sources all pass.
+    /// Returns the text with the citations of those sentences whose sources all pass.
     fn text(&self, passes: impl Fn(MessageId) -> bool) -> CitedText {
         let numbered = self.marked.numbered(|sentence, handle| {
             let sources = self.supported.get(sentence)?;
@@ -196,7 +196,7 @@ impl Checked {
 struct Found {
     handles: Vec<(String, MessageId, Option<FileId>)>,
     messages: HashMap<MessageId, TaskMessage>,
-    /// Texts of published resolutions, which their messages do not contain in full.
+    /// Texts of published resolutions, which the resolution messages do not contain in full.
     results: HashMap<MessageId, String>,
     files: HashMap<FileId, Stored>,
 }
@@ -226,7 +226,7 @@ impl Found {
         let ids: Vec<MessageId> = found.handles.iter().map(|(_, id, _)| *id).collect();
         let reader = (task.workspace, rights.requester, rights.shared_in);
         let mut messages = task::find_readable(&mut c, reader, &ids).await?;
-        // Messages by agents are not sources.
+        // Messages from agents are not sources.
         messages.retain(TaskMessage::is_source);
         let results = messages.iter();
         let results = results.filter(|message| message.kind == MessageKind::Resolution);
@@ -242,7 +242,7 @@ impl Found {
         self.handles.iter().any(|(_, _, file)| file.is_some())
     }
 
-    /// Texts of the files whose messages can be read, without files that are not text.
+    /// Reads the texts of the files. The text is empty if the file is not text, or if the file's message cannot be read.
     async fn read_files(&self, blobs: &Blobs) -> HashMap<FileId, String> {
         let mut texts = HashMap::new();
         let mut left = FILE_BYTES_MAX;
@@ -310,7 +310,7 @@ impl Found {
         }
     }
 
-    /// Messages that support each sentence, by handle.
+    /// Returns the messages that support each sentence, by handle.
     fn support(
         &self,
         marked: &Marked,
@@ -338,8 +338,8 @@ impl Found {
     }
 }
 
-/// The sources that together support a sentence, which means that they contain enough of its words and all of its
-/// numbers. Sources that contribute nothing are left out.
+/// Returns the sources that together support a sentence, which means that they contain enough of its words and all of its numbers.
+/// Sources that contribute nothing are left out. Returns none if the sentence is not supported.
 fn supporting<'s>(sentence: &str, cited: &[(&'s str, &'s Source)]) -> Vec<(&'s str, &'s Source)> {
     let mut words = keywords(sentence);
     let is_named = |word: &String| cited.iter().any(|(_, source)| source.names.contains(word));
@@ -362,7 +362,7 @@ fn supporting<'s>(sentence: &str, cited: &[(&'s str, &'s Source)]) -> Vec<(&'s s
     if is_supported { supporting } else { Vec::new() }
 }
 
-/// Texts of published resolutions, with the owners and due dates of their action items, by resolution message.
+/// Returns the texts of published resolutions, with the owners and due dates of their action items, by resolution message.
 async fn results_of(
     c: &mut Conn,
     messages: &[MessageId],

@@ -24,14 +24,15 @@ use super::{
 
 pub(super) const ITEM_CHARS_MAX: usize = 240;
 const GIST_CHARS_MAX: usize = 240;
-/// Maximum size of the gist of an answer that is not JSON.
+/// Maximum size, in characters, of the gist of an answer that is not JSON.
 const PROSE_CHARS_MAX: usize = 1_000;
 const SOURCES_MAX: usize = 20;
 const ITEMS_OF_KIND_MAX: usize = 12;
 const SEGMENT_TOKENS_MAX: u64 = 450;
 /// Minimum length, in characters, of a word that identifies its message.
 const TELLING_WORD_CHARS: usize = 4;
-/// Percentages of an item's words: the minimum in its source, and the maximum in a sentence of the agent's instructions.
+/// Percentages of an item's words: the minimum that must occur in its source, and the minimum in one sentence of the agent's
+/// instructions for the item to count as a repetition of the sentence.
 const SOURCE_SHARE: usize = 50;
 const SYSTEM_SHARE: usize = 80;
 /// Minimum percentage of the words of an agent's statement that must occur in a memory entry that the agent knew for the statement to
@@ -53,11 +54,11 @@ static REFERENCES: LazyLock<Option<Regex>> = LazyLock::new(|| {
 pub(super) struct Source<'a> {
     lines: &'a [SourceLine],
     people: &'a [SegmentPerson],
-    /// Memory texts that agents knew when they wrote these messages.
+    /// Words of memory texts that agents knew when they wrote a message, with the position of the message.
     recalled: Vec<(usize, HashSet<String>)>,
     language: Language,
     words: Vec<HashSet<String>>,
-    /// Words that occur in only one message, with its position.
+    /// Words that occur in only one message, each with the position of that message.
     telling: HashMap<String, usize>,
     lower: Vec<String>,
 }
@@ -72,7 +73,7 @@ pub(super) struct Checked {
 }
 
 impl Checked {
-    /// Drops items and counts them.
+    /// Drops items and counts them by kind.
     pub(super) fn leave_out(&mut self, is_dropped: impl Fn(&Item) -> bool) {
         for item in self.items.extract_if(.., |item| is_dropped(item)) {
             *self.left_out.entry(item.kind.to_string()).or_default() += 1;
@@ -81,7 +82,7 @@ impl Checked {
 }
 
 impl<'a> Source<'a> {
-    /// Indexes the messages; `recalled` contains memory texts that an agent knew when it wrote the message at a position.
+    /// Indexes the messages. `recalled` contains memory texts that an agent knew when it wrote the message at the given position.
     pub(super) fn new(
         lines: &'a [SourceLine],
         people: &'a [SegmentPerson],
@@ -118,7 +119,7 @@ impl<'a> Source<'a> {
         content_words(text, self.language).into_iter().collect()
     }
 
-    /// Finds the message with the most of these words, if it has enough of them.
+    /// Finds the message that contains the most words of the text, if it contains enough of them.
     fn nearest(&self, text: &str) -> Option<usize> {
         let words = self.content_words(text);
         let shared = |at: usize| self.words[at].intersection(&words).count();
@@ -172,7 +173,7 @@ impl<'a> Source<'a> {
     }
 
     /// Finds the messages that state a sentence: the named ones, otherwise the nearest one. Adds messages that are the only ones to
-    /// contain one of the sentence's words. Empty if the named or nearest messages do not support the sentence.
+    /// contain one of the sentence's words. Returns an empty list if the named or nearest messages do not support the sentence.
     pub(super) fn supporting(&self, text: &str, named: Vec<usize>) -> Vec<usize> {
         let mut sources = named;
         sources.sort_unstable();
@@ -220,7 +221,7 @@ impl<'a> Source<'a> {
         })
     }
 
-    /// Checks whether all sources are messages in which agents repeat their own memory.
+    /// Checks whether all sources are messages from agents, and at least one of them repeats its agent's memory.
     fn is_echo(&self, item: &Item, words: &HashSet<String>) -> bool {
         let is_repeated = |at: &usize| {
             self.lines[*at].person.is_none()
@@ -253,7 +254,7 @@ impl<'a> Source<'a> {
         shortened(kept.map(String::as_str), PROSE_CHARS_MAX)
     }
 
-    /// Checks a draft, adds resolutions and references, and limits the result.
+    /// Checks a draft, adds resolutions and references, and drops items beyond the limits per kind and for tokens.
     pub(super) fn check(&self, draft: &RawDraft, system: &str, tokens_max: Option<u64>) -> Checked {
         let mut left_out: BTreeMap<String, i64> = BTreeMap::new();
         let mut drop = |kind: MemoryKind| *left_out.entry(kind.to_string()).or_default() += 1;
@@ -324,7 +325,7 @@ impl<'a> Source<'a> {
             .collect()
     }
 
-    /// Checks that an item has content words and repeats neither the instructions nor an agent's memory.
+    /// Checks whether an item has content words and repeats neither the instructions nor an agent's memory.
     fn is_news(&self, raw: &RawItem, item: &Item, instructions: &[HashSet<String>]) -> bool {
         let words = self.content_words(&raw.text);
         let is_instruction = instructions.iter().any(|sentence| {
@@ -333,7 +334,7 @@ impl<'a> Source<'a> {
         !words.is_empty() && !is_instruction && !self.is_echo(item, &words)
     }
 
-    /// Returns the headlines of published resolutions.
+    /// Returns the headlines of published resolutions as items.
     fn resolutions(&self) -> Vec<Item> {
         let published = self
             .lines
@@ -354,7 +355,7 @@ impl<'a> Source<'a> {
         items.collect()
     }
 
-    /// Returns URLs, paths, identifiers, code spans, and numbers with units.
+    /// Returns URLs, paths, identifiers, code spans, and numbers with units as items.
     fn references(&self) -> Vec<Item> {
         let mut items: Vec<Item> = Vec::new();
         for (at, line) in self.lines.iter().enumerate() {
@@ -382,8 +383,7 @@ impl<'a> Source<'a> {
             }
             for text in found {
                 let is_new = !items.iter().any(|item| item.text == text);
-                // A part can be recognized as a secret although its line was not, such as the code span in `` `Barrel*Red19`/x
-                // ``.
+                // A part can be recognized as a secret even if its line is not, such as the code span in `` `Barrel*Red19`/x ``.
                 if is_new
                     && !text.trim().is_empty()
                     && text.chars().count() <= ITEM_CHARS_MAX
@@ -404,7 +404,7 @@ impl<'a> Source<'a> {
     }
 }
 
-/// Checks for each text whether it is only small talk, such as a greeting or thanks.
+/// Checks for each text whether it is nothing but small talk, such as a greeting or thanks.
 fn chatter<'t>(texts: impl Iterator<Item = &'t str>) -> Vec<bool> {
     let lines: Vec<Line> = texts
         .map(|text| Line {
@@ -424,7 +424,7 @@ fn chatter<'t>(texts: impl Iterator<Item = &'t str>) -> Vec<bool> {
         .collect()
 }
 
-/// Returns the position of a handle: `m3` is 2.
+/// Returns the position that a handle stands for, such as 2 for `m3`.
 pub(super) fn position(handle: &str, prefix: char) -> Option<usize> {
     let number = handle.trim().trim_start_matches('[').trim_end_matches(']');
     number
@@ -463,7 +463,7 @@ fn plain_words(text: &str) -> impl Iterator<Item = &str> {
     })
 }
 
-/// Checks whether a text contains a word or phrase, both in lowercase.
+/// Checks whether `text` contains a word or phrase. Both must be in lowercase.
 pub(super) fn has_word(text: &str, word: &str) -> bool {
     let is_part = |c: Option<char>| c.is_some_and(char::is_alphanumeric);
     text.match_indices(word).any(|(at, found)| {
@@ -472,8 +472,8 @@ pub(super) fn has_word(text: &str, word: &str) -> bool {
     })
 }
 
-/// Checks whether a text contains a value as a whole, both in lowercase: `200` is not in `4,200`, and `web-2` is not in
-/// `web-21`, nor `2` in `web-2`.
+/// Checks whether `text` contains a value as a whole: `200` is not in `4,200`, `web-2` is not in `web-21`, and `2` is not in `web-2`.
+/// Both must be in lowercase.
 fn has_value(text: &str, value: &str) -> bool {
     let is_part = |c: Option<char>| c.is_some_and(char::is_alphanumeric);
     let joins = |c: Option<char>| c.is_some_and(|c| ".,:/-_@".contains(c));
@@ -493,12 +493,12 @@ fn has_value(text: &str, value: &str) -> bool {
     })
 }
 
-/// Checks whether a text states a value as a whole, in any case.
+/// Checks whether `text` contains a value as a whole, ignoring case.
 pub(super) fn states(text: &str, value: &str) -> bool {
     has_value(&text.to_lowercase(), &value.to_lowercase())
 }
 
-/// Joins the first sentences that fit into a line.
+/// Joins the first sentences that fit into `chars_max` characters.
 pub(super) fn shortened<'t>(sentences: impl Iterator<Item = &'t str>, chars_max: usize) -> String {
     let mut text = String::new();
     for sentence in sentences {

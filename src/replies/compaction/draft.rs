@@ -21,7 +21,7 @@ say it, such as [\"m3\"], \"about\": the person it is about, such as \"p1\", or 
 says how the assistant should treat them}]}. Note only what will matter later: no greetings, no jokes, nothing that was \
 taken back. If something was corrected, note only the correction.";
 const ITEMS_MAX: usize = 60;
-/// Estimated tokens of a label.
+/// Estimated number of tokens of a label.
 pub(super) const LABEL_TOKENS: u64 = 16;
 
 static SCHEMA: LazyLock<Arc<Value>> = LazyLock::new(|| {
@@ -55,7 +55,7 @@ pub(super) fn schema() -> JsonSchema {
     }
 }
 
-/// Renders the labeled messages of a segment; long ones lose their middle so that all fit into `tokens_max`.
+/// Renders the labeled messages of a segment. Long messages lose their middle so that all of them fit into `tokens_max`.
 pub(super) fn request(lines: &[SourceLine], tokens_max: u64) -> String {
     let total: u64 = lines
         .iter()
@@ -94,7 +94,7 @@ pub(super) struct RawItem {
 pub(super) struct RawDraft {
     pub gist: String,
     pub items: Vec<RawItem>,
-    /// True if the gist needs no check, because it consists of quotes, or is an answer without JSON that was already
+    /// True if the gist needs no check, because it consists of quotes, or because it is an answer without JSON that has already been
     /// checked.
     pub is_prose: bool,
 }

@@ -17,13 +17,13 @@ pub const KINDS: [MemoryKind; 8] = [
     MemoryKind::Reference,
 ];
 
-/// Returns the rank of a kind; entries with a lower rank are kept first.
+/// Returns the rank of a kind; entries whose kind has a lower rank are kept first.
 pub fn rank(kind: MemoryKind) -> usize {
     let known = KINDS.iter().position(|known| *known == kind);
     known.unwrap_or(KINDS.len())
 }
 
-/// Returns the kind with this name; `Fact` for unknown names.
+/// Returns the kind with this name, or `Fact` for an unknown name.
 pub fn kind_of(name: &str) -> MemoryKind {
     let known = KINDS.iter().find(|kind| kind.as_str() == name);
     known.copied().unwrap_or(MemoryKind::Fact)
@@ -35,7 +35,7 @@ pub struct Item {
     pub kind: MemoryKind,
     pub text: String,
     pub sources: Vec<usize>,
-    /// Position of the person whom the sentence is about.
+    /// Position of the person that the sentence is about.
     pub about: Option<usize>,
     /// True if the person states how agents should treat them.
     pub for_agent: bool,
@@ -48,7 +48,7 @@ pub struct SegmentPerson {
     pub name: String,
 }
 
-/// A message in the form that the checks and the extractor read.
+/// A message in the form that the checks and the extractor use.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SourceLine {
     /// Position among the people of the segment; `None` for an agent.

@@ -1,15 +1,14 @@
-//! Compaction: older messages of a conversation become segments with entries; code renders the summary in prompts from
-//! them.
+//! Compaction: older messages of a conversation become segments with entries; code renders the summary in prompts from them.
 //!
 //! ```text
-//! messages in no segment ── parts of 12–48 ──> one call each ── checks ──> segment and entries, in one transaction
+//! messages without a segment ── parts of 12–48 ──> one call each ── checks ──> segment and entries, in one transaction
 //! segments that begin before the window ── render ──> block `summary`            no model rewrites a summary
 //! ```
 //!
 //! `catch_up` uses the entries and the same checks to summarize unread messages for people.
 //!
-//! After a pass, a model compares the new entries with older ones. Without a model, the extractor makes the entries. If a
-//! message changes, its segment and the entries are not sent until the segment is rebuilt (`agents::segments`).
+//! After a pass, a model compares the new entries with older ones. Without a model, the extractor makes the entries. If a message
+//! changes, prompts do not contain its segment or the segment's entries until the segment is rebuilt (`agents::segments`).
 
 pub mod catch_up;
 mod check;

@@ -16,28 +16,29 @@ use super::{
     item::{SegmentPerson, SourceLine},
 };
 
-/// Minimum number of content words of a message that is kept, and of a decision or a task with its context. Shorter ones are
-/// rarely clear without their conversation: for 2,000 labeled messages (`scripts/bench-facts.py`), 1 of 10 entries was worth
-/// keeping without this limit, and 3 of 4 with it.
+/// Minimum number of content words in a message that is kept, and in a decision or a task with its context. Shorter ones are rarely
+/// clear without their conversation: for 2,000 labeled messages (`scripts/bench-facts.py`), 1 of 10 entries was worth keeping without
+/// this limit, and 3 of 4 with it.
 const MESSAGE_WORDS_MIN: usize = 8;
 const RESULT_WORDS_MIN: usize = 10;
-/// Minimum number of content words of a decision that its author calls a decision.
+/// Minimum number of content words in a decision that its author calls a decision.
 const DECISION_WORDS_MIN: usize = 4;
 /// Minimum number of words between quotation marks that count as a quotation and not as a name.
 const QUOTED_WORDS_MIN: usize = 3;
-/// Minimum number of content words, besides values, that a message has in common with an earlier one whose value it changes.
+/// Minimum number of content words, besides values, that a message must have in common with an earlier one in order to change its
+/// value.
 const SHARED_WORDS_MIN: usize = 2;
 /// Limits for short messages in the gist: minimum number of content words besides values, maximum size of a message, and
 /// maximum size of the gist.
 const SUBJECT_WORDS_MIN: usize = 2;
 const SHORT_CHARS_MAX: usize = 160;
 const GIST_CHARS_MAX: usize = 600;
-/// Maximum number of texts with a value of the same kind that may contain a word if that word alone identifies the subject: the value
-/// and its correction.
+/// Maximum number of texts with a value of the same kind that can contain a word if that word alone is to identify the subject: the
+/// value and its correction.
 const SUBJECT_TEXTS_MAX: usize = 2;
 /// Minimum length, in letters, of a word that counts as equal to a longer word that starts with it.
 const PART_LETTERS_MIN: usize = 5;
-/// Maximum number of characters read from a message.
+/// Maximum number of characters that are read from a message.
 const LINE_CHARS_MAX: usize = 8_000;
 
 /// Converts messages for the extractor.
@@ -157,7 +158,7 @@ fn gist(
     shortened(sentences.iter().map(String::as_str), GIST_CHARS_MAX)
 }
 
-/// Returns the values that people state, by line; `None` for lines by agents and for doubtful lines.
+/// Returns the values that people state, by line; `None` for lines from agents and for doubtful lines.
 pub(super) fn claims(reading: &Reading, lines: &[SourceLine]) -> Vec<Option<Claim>> {
     let claims = lines.iter().enumerate().map(|(at, line)| {
         let is_clear = line.person.is_some() && !is_doubtful(reading, at);
@@ -218,7 +219,7 @@ fn results(reading: &Reading, lines: &[SourceLine]) -> Vec<Quote> {
     quotes
 }
 
-/// Returns the message if it states a value, a decision, a correction, or a commitment.
+/// Returns the message if it states a value, a decision, a correction, a commitment, or a request.
 fn quote(reading: &Reading, at: usize, line: &SourceLine) -> Option<Quote> {
     let text = shortened(
         plain_sentences(&line.text).iter().map(String::as_str),
@@ -265,8 +266,7 @@ fn is_doubtful(reading: &Reading, line: usize) -> bool {
     is_guess(reading, line) || reading.acts(line).contains(&Act::Question)
 }
 
-/// Checks whether a text quotes others; quotations can contain instructions for models, claims of other programs, or
-/// passwords.
+/// Checks whether `text` quotes others. Quotations can contain instructions for models, claims of other programs, or passwords.
 fn has_quotation(text: &str) -> bool {
     let is_mark = |c: char| "\"“”„«»".contains(c);
     let quoted = text.split(is_mark).skip(1).step_by(2);
@@ -276,7 +276,7 @@ fn has_quotation(text: &str) -> bool {
         .any(|words| words.split_whitespace().count() >= QUOTED_WORDS_MIN)
 }
 
-/// Checks for a value other than a link or a bare number.
+/// Checks whether there is a value other than a link or a bare number.
 fn has_value(values: &[Value]) -> bool {
     values.iter().any(|value| match value.kind {
         ValueKind::Link => false,
@@ -285,12 +285,14 @@ fn has_value(values: &[Value]) -> bool {
     })
 }
 
-/// Checks whether a message after these lines corrects or overrules the value that a text from them states.
+/// Checks whether a later message corrects or overrules the value that `text` states. `lines` contains the positions of the messages
+/// from which `text` was made.
 pub(super) fn is_corrected(reading: &Reading, text: &str, lines: &[usize]) -> bool {
     corrections(reading, text, lines).next().is_some()
 }
 
-/// Checks whether a message after these lines says that it corrects the value that a text from them states.
+/// Checks whether a later message explicitly corrects the value that `text` states. `lines` contains the positions of the messages
+/// from which `text` was made.
 pub(super) fn is_explicitly_corrected(reading: &Reading, text: &str, lines: &[usize]) -> bool {
     corrections(reading, text, lines).any(|value| value.is_explicit)
 }
@@ -308,7 +310,7 @@ fn corrections<'r>(
     })
 }
 
-/// Checks whether a text has two words, besides the value, in common with the line of a corrected value.
+/// Checks whether `text` has two words, besides the value, in common with the line of a corrected value.
 pub(super) fn is_about(reading: &Reading, text: &str, value: &Superseded) -> bool {
     let words = content_words(text, reading.language());
     let shared = reading
@@ -317,7 +319,7 @@ pub(super) fn is_about(reading: &Reading, text: &str, value: &Superseded) -> boo
     shared.collect::<HashSet<&str>>().len() >= SHARED_WORDS_MIN
 }
 
-/// The values of a text, and its other content words, which identify the subject of the values.
+/// The values in a text, and its other content words, which identify the subject of the values.
 pub(super) struct Claim {
     values: Vec<Value>,
     subject: HashSet<String>,
@@ -339,8 +341,8 @@ impl Claim {
         }
     }
 
-    /// Checks whether a later text states a different value for the same subject: the texts have two words in common, or one
-    /// that few texts with such a value contain.
+    /// Checks whether a later text states a different value for the same subject. The subject is the same if the texts have two words
+    /// in common, or one word that occurs in few texts with such a value.
     pub(super) fn is_changed_by(&self, later: &Self, subjects: &Subjects) -> bool {
         let changed: Vec<&Value> = (self.values.iter())
             .filter(|value| {
@@ -389,7 +391,7 @@ fn is_part(one: &str, other: &str) -> bool {
     short == long || short.chars().count() >= PART_LETTERS_MIN && long.starts_with(short)
 }
 
-/// Number of texts that contain a word and a value of a kind and unit.
+/// Number of texts that contain a value of a kind and unit together with a word.
 pub(super) struct Subjects(HashMap<(ValueKind, String, String), usize>);
 
 impl Subjects {
@@ -476,18 +478,18 @@ mod tests {
         let said = [
             "Pump quote: $3,900 plus labor",
             "nice",
-            "doors open at 7:15 pm, the sound check needs that",
+            "outside open at 7:15 pm, the sound check needs that",
             "does the pump cost $4,100?",
             "a sticky note: \"the cctv admin is on 3 May\" and no more",
             "maybe the pump costs $4,200",
-            "doors open at 6:45 pm now",
+            "outside open at 6:45 pm now",
             "+1",
         ];
         let lines = lines_of(&said);
         let reading = Reading::new(&material(&lines, &[]));
         assert_eq!(
             draft(&reading, &lines).gist,
-            "Pump quote: $3,900 plus labor. doors open at 6:45 pm now."
+            "Pump quote: $3,900 plus labor. outside open at 6:45 pm now."
         );
     }
 
@@ -515,7 +517,7 @@ mod tests {
             "The hall rent costs 500 €.",
             "The hall rent costs 500 €, not 700 €."
         ));
-        // One common word is enough if few texts with an amount in this currency contain it.
+        // One word in common is enough if few texts with an amount in this currency contain it.
         assert!(changes(
             "A ticket costs $18.",
             "So the new ticket price is $26."

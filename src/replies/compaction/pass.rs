@@ -60,7 +60,7 @@ const CALLS_AT_ONCE: usize = 4;
 const MESSAGES_READ_MAX: usize = 1_000;
 /// Maximum number of messages in the pass that a reply waits for.
 pub const WAITED_MESSAGES_MAX: i64 = 192;
-/// Maximum number of times that a segment is rebuilt because its messages changed in the meantime.
+/// Maximum number of attempts to make a segment whose messages change in the meantime.
 const REMADE_MAX: usize = 3;
 /// Maximum numbers of older entries, and of their segments, that are compared with corrections.
 pub(super) const COMPARED_MAX: i64 = 200;
@@ -123,7 +123,7 @@ impl PassError {
     }
 }
 
-/// Messages that become one segment, or the segment that is being rebuilt.
+/// Messages that are to become one segment, or the segment that is being rebuilt.
 #[derive(Debug, Clone)]
 struct Part {
     from: i64,
@@ -131,13 +131,13 @@ struct Part {
     replaced: Option<Segment>,
 }
 
-/// The stored segment, `None` if no messages are left, or the error of the model call.
+/// ID of the stored segment, `None` if no messages are left, or the error of the model call.
 type Segmented = Result<Option<CompactionId>, CallError>;
 
 /// Values that all segments of a pass share.
 struct Shared {
     key: Key,
-    /// `None` without a model.
+    /// Model for the pass; `None` if the extractor is used instead.
     model: Option<UtilityModel>,
     system: String,
     /// Memory scopes, some of which the agent may turn off.
@@ -153,7 +153,7 @@ struct Made {
 }
 
 impl Compactor {
-    /// Makes and stores the segments of a pass, at most eight.
+    /// Makes and stores the segments of a pass, at most eight of them.
     ///
     /// # Errors
     /// `Gone` if the task was canceled or assigned to another worker.
@@ -208,7 +208,7 @@ impl Compactor {
         Ok(passed)
     }
 
-    /// Looks up the values that all segments of a pass share. Without parts, no model is chosen.
+    /// Looks up the values that all segments of a pass share. If `is_empty`, there are no segments to make, and no model is chosen.
     async fn shared(&self, pass: &Pass, key: Key, is_empty: bool) -> Result<Shared, LeaseLost> {
         let (lease, target) = (&pass.lease, pass.lease.target);
         let mut c = self.utility.db.read().await?;
@@ -235,7 +235,8 @@ impl Compactor {
         })
     }
 
-    /// Stores the progress of a pass: everything before `upper` is covered, and `last` is the last message of its segments.
+    /// Stores the progress of a pass: all messages before `upper` belong to segments, and `last` is the last message of the segments
+    /// made.
     async fn cover(
         &self,
         pass: &Pass,
@@ -288,7 +289,7 @@ impl Compactor {
         model.await.map(Some)
     }
 
-    /// Makes and stores a segment; starts over if its messages change in the meantime.
+    /// Makes and stores a segment. Starts over if its messages change in the meantime.
     async fn segment(
         &self,
         pass: &Pass,
@@ -395,7 +396,7 @@ impl Compactor {
                 };
             }
             let mut checked = source.check(&raw, &system, tokens_max);
-            // If there is a model, it decides later which entries a decision overrules.
+            // If a model is used, it decides later which entries a decision overrules.
             let is_corrected = if has_model {
                 offline::is_explicitly_corrected
             } else {
@@ -506,8 +507,8 @@ impl Compactor {
     }
 }
 
-/// Returns the parts of a pass, and the seq before which all messages will be in segments afterward; `None` if older messages
-/// remain.
+/// Returns the parts of a pass, and the sequence number before which all messages will belong to segments after the pass. The number
+/// is `None` if older messages remain.
 async fn parts(
     c: &mut Conn,
     conversation: Uuid,
@@ -570,8 +571,8 @@ async fn parts(
     Ok((parts, is_all.then_some(left.unwrap_or(last + 1))))
 }
 
-/// If only a few messages follow the newest segment, leaves them to a later pass, because they may have been posted between the pass
-/// of a lost worker and its repetition. Returns the first of them.
+/// Leaves the messages after the newest segment to a later pass if there are only a few, because they may have been posted between
+/// the pass of a lost worker and its repetition. Returns the first of these messages.
 fn split_off_few(seqs: &mut Vec<i64>, others: &[i64]) -> Option<i64> {
     let newest = others.last();
     let at = seqs.partition_point(|seq| newest.is_some_and(|newest| seq < newest));
@@ -581,7 +582,7 @@ fn split_off_few(seqs: &mut Vec<i64>, others: &[i64]) -> Option<i64> {
         .and_then(|left| left.first().copied())
 }
 
-/// Splits messages into even parts, none of which spans another segment. Both lists are ascending.
+/// Splits messages into parts of equal size, none of which spans another segment. Both lists must be in ascending order.
 fn split(seqs: &[i64], others: &[i64]) -> Vec<Part> {
     let is_between = |a: i64, b: i64| others.iter().any(|other| a < *other && *other < b);
     let runs = seqs.chunk_by(|a, b| !is_between(*a, *b));
@@ -599,7 +600,7 @@ fn split(seqs: &[i64], others: &[i64]) -> Vec<Part> {
     parts.collect()
 }
 
-/// Lists the entries of segments before the given one.
+/// Lists the entries of segments that begin before a sequence number.
 pub(super) async fn older(
     c: &mut Conn,
     conversation: Uuid,
@@ -609,7 +610,7 @@ pub(super) async fn older(
     automatic::list(c, segments.iter().map(|segment| segment.id), COMPARED_MAX).await
 }
 
-/// Lists the memory texts that agents received for their replies among these messages, with the positions of the replies.
+/// Lists the memory texts that agents received for those of these messages that are replies, with the positions of the replies.
 pub(super) async fn recalled(c: &mut Conn, rows: &[Row]) -> Result<Vec<(usize, String)>, DbError> {
     let sql = sql_with_ids!(
         c,
@@ -714,7 +715,7 @@ pub(super) fn is_same(a: &[Row], b: &[Row]) -> bool {
             .all(|(a, b)| a.id == b.id && a.shown() == b.shown())
 }
 
-/// Returns the segment of these messages; `None` if no message is left.
+/// Creates the segment of these messages; `None` if no message is left.
 fn new_segment(pass: &Pass, key: Key, part: &Part, rows: &[Row], made: &Made) -> Option<Segment> {
     let (first, last) = rows.first().zip(rows.last())?;
     let tokens = |count: u64| i64::try_from(count).unwrap_or(i64::MAX);
@@ -761,7 +762,8 @@ fn new_segment(pass: &Pass, key: Key, part: &Part, rows: &[Row], made: &Made) ->
     })
 }
 
-/// Stores a segment with its entries. Returns `None` if the segment to be replaced has changed in the meantime.
+/// Stores a segment with its entries. Returns `None` without storing anything if the segment to be replaced has changed in the
+/// meantime.
 async fn put(
     c: &mut Conn,
     lease: &Lease,

@@ -16,7 +16,7 @@ use crate::{
     tasks::TaskTarget,
 };
 
-/// Maximum number of agents of a conversation whose strategies are compared.
+/// Maximum number of agents in a conversation whose strategies are compared.
 const AGENTS_MAX: i64 = 20;
 const WINDOW: usize = 50;
 const AGGRESSIVE_WINDOW: usize = 20;
@@ -25,7 +25,7 @@ const AGGRESSIVE_WINDOW: usize = 20;
 #[derive(Debug, Clone, Copy)]
 pub struct CompactionSettings {
     pub is_on: bool,
-    /// Minimum time between two automatic passes of a conversation.
+    /// Minimum time between two automatic passes over a conversation.
     pub interval: Duration,
 }
 
@@ -81,7 +81,8 @@ impl StrategyPlace {
 pub struct Strategy(pub Compaction);
 
 impl Strategy {
-    /// Returns the agent's own strategy, or otherwise the workspace's strategy for the mode of the conversation.
+    /// Returns the agent's own strategy, otherwise the workspace's strategy for the mode of the conversation. Returns `Off` if
+    /// compaction is turned off for the server or summaries are turned off for the agent.
     pub async fn of(
         c: &mut Conn,
         settings: CompactionSettings,
@@ -109,8 +110,8 @@ impl Strategy {
         Ok(Self(policy.compaction.of(&mode)))
     }
 
-    /// Returns the strongest strategy among an agent and the others that have replied in the conversation. An agent whose
-    /// strategy is `Off` does not weaken the passes for the others.
+    /// Returns the strongest strategy among this agent and the others that have replied in the conversation. An agent whose strategy
+    /// is `Off` does not weaken the passes for the others.
     pub async fn strongest(
         self,
         c: &mut Conn,
@@ -141,7 +142,7 @@ impl Strategy {
         self.0 != Compaction::Off
     }
 
-    /// Returns the number of newest messages that are always sent.
+    /// Returns the number of the most recent messages that are always included in the prompt.
     pub fn window(self) -> usize {
         match self.0 {
             Compaction::Off | Compaction::Standard => WINDOW,
@@ -149,7 +150,7 @@ impl Strategy {
         }
     }
 
-    /// Returns the maximum size of a summary, in tokens, for a window of this size.
+    /// Returns the maximum size of a summary, in tokens, for a context window of this size.
     pub fn summary_tokens_max(self, window: u64) -> u64 {
         let cap = match self.0 {
             Compaction::Off | Compaction::Standard => 900,

@@ -26,11 +26,11 @@ use super::{
     wait,
 };
 
-/// Maximum interval between two checks.
+/// Maximum interval between checks.
 pub const CHECKED_EVERY_MAX: Duration = Duration::from_mins(1);
 /// Time without a message after which a conversation is quiet.
 const SILENCE: Duration = Duration::from_mins(15);
-/// Minimum number of messages by people, not yet in a segment, for which a pass is queued.
+/// Minimum number of messages from people, not yet part of a segment, for which a pass is queued.
 const PERSON_MESSAGES_MIN: i64 = 6;
 /// Maximum number of messages that are checked at once.
 const MESSAGES_AT_ONCE: i64 = 5_000;
@@ -40,14 +40,14 @@ const MESSAGES_AT_ONCE: i64 = 5_000;
 struct Quiet {
     id: Uuid,
     thread_id: ThreadId,
-    /// Sequence number of its newest message.
+    /// Sequence number of the newest message.
     last_seq: i64,
     posted_at: Timestamp,
     last_compacted_at: Option<Timestamp>,
 }
 
 impl Quiet {
-    /// Returns true if a pass was queued after the conversation became quiet, so that a failed pass is not repeated.
+    /// Returns true if a pass was queued after the conversation became quiet. This prevents a failed pass from being repeated.
     fn is_done(&self) -> bool {
         let quiet_since = self.posted_at + SILENCE;
         self.last_compacted_at.is_some_and(|at| at >= quiet_since)
@@ -97,7 +97,7 @@ pub async fn queue_due(db: &Db, settings: CompactionSettings) -> Result<(), DbEr
     Ok(())
 }
 
-/// Checks the next messages that were posted before a time; `None` if there are none.
+/// Checks the next messages that were posted at or before a time. Returns `None` if there are none.
 async fn check_some(
     db: &Db,
     settings: CompactionSettings,
@@ -155,8 +155,8 @@ async fn check_some(
     }))
 }
 
-/// Lists the conversations that end with one of these messages and are quiet, and in which an agent has replied, people have posted
-/// enough, and memory is on.
+/// Lists the quiet conversations that end with one of these messages. In each, an agent has replied, people have posted enough
+/// messages, and memory is on.
 async fn list_quiet(
     c: &mut Conn,
     workspace: WorkspaceId,

@@ -1,4 +1,4 @@
-//! Segments, as people see and change them.
+//! Segments, in the form in which people see and change them.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -45,7 +45,7 @@ use super::{
 pub struct CompactionItem {
     pub memory_id: MemoryId,
     pub text: String,
-    /// Messages that state it.
+    /// Messages that support the sentence.
     pub sources: Vec<MessageId>,
 }
 
@@ -85,7 +85,7 @@ pub struct CompactionRecord {
     /// Number of sentences that were dropped, by kind.
     #[schema(value_type = Object)]
     pub left_out: BTreeMap<String, i64>,
-    /// `builtin` without a model.
+    /// Model that wrote the sentences; `builtin` if no model was used.
     #[schema(example = "builtin")]
     pub model: String,
     pub task_id: TaskId,
@@ -98,11 +98,11 @@ pub struct CompactionRecord {
 /// Messages that the agent with the latest reply will receive with the next question.
 #[derive(Debug, Clone, Serialize, utoipa::ToSchema)]
 pub struct SentWindow {
-    /// Sequence number of the first message.
+    /// Sequence number of the first of these messages.
     pub from_seq: i64,
     /// Number of older messages that are summarized in segments.
     pub message_count: i64,
-    /// These segments, oldest first.
+    /// IDs of these segments, oldest first.
     pub compaction_ids: Vec<CompactionId>,
 }
 
@@ -152,9 +152,9 @@ impl From<CompactionError> for ApiError {
     }
 }
 
-/// Maximum number of entries of a record; a segment has fewer.
+/// Maximum number of entries in a record; a segment has fewer.
 const RECORD_ENTRIES_MAX: i64 = 200;
-/// Maximum number of records in a list: the newest ones.
+/// Maximum number of records in a list.
 pub const LISTED_MAX: i64 = 500;
 
 /// Returns the records of segments with their entries.
@@ -265,7 +265,7 @@ pub async fn get(
     only(records(c, vec![segment]).await?)
 }
 
-/// Finds the agent that replied last in a conversation, otherwise the default agent, with its version.
+/// Finds the agent that replied last in a conversation, or the default agent if none has replied, with its version.
 pub(super) async fn last_agent(
     c: &mut Conn,
     workspace: WorkspaceId,
@@ -342,12 +342,12 @@ fn only(records: Vec<CompactionRecord>) -> Result<CompactionRecord, CompactionEr
 /// Options of a pass that a person requests.
 #[derive(Debug, Clone, Copy)]
 pub struct ManualPass {
-    /// Number of newest messages that are not compacted.
+    /// Number of the most recent messages that are not compacted.
     pub keep: i64,
     pub max_tokens: Option<u64>,
 }
 
-/// Queues a pass over all but the newest messages.
+/// Queues a pass over all messages except the most recent ones.
 ///
 /// # Errors
 /// `Running`, `Nothing`, or an error from the access checks.
@@ -409,7 +409,7 @@ pub async fn start(
     Ok(task)
 }
 
-/// Makes prompts contain the messages of a segment instead of its summary, or its summary again.
+/// Expands or collapses a segment: prompts contain the messages of an expanded segment instead of its summary.
 ///
 /// # Errors
 /// `NotFound`, or an error from the access checks.
@@ -461,7 +461,7 @@ pub async fn redo(
     task.ok_or(CompactionError::NotFound)
 }
 
-/// Deletes a segment with its automatic entries; its messages are compacted again by the next pass.
+/// Deletes a segment with its automatic entries. The next pass compacts its messages again.
 ///
 /// # Errors
 /// `NotFound`, `NotYours`, or an error from the access checks.

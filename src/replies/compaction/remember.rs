@@ -44,7 +44,7 @@ use super::{
 const NAME: &str = "remember";
 const TITLE: &str = "Remember";
 const SOURCES_MAX: usize = 4;
-/// Number of newest messages that can be sources even if the call does not name them.
+/// Number of the most recent messages that can be sources even if the call does not name them.
 const READ_MAX: usize = 48;
 
 /// Runs `remember`.
@@ -116,7 +116,7 @@ async fn is_on(c: &mut Conn, task: &ToolTask, agent: &Resolved) -> Result<bool, 
 struct Grounds {
     /// Messages of the conversation, oldest first.
     rows: Vec<Row>,
-    /// Memory texts that agents knew when they wrote a message, with its position.
+    /// Memory texts that agents knew when they wrote a message, with the position of the message.
     recalled: Vec<(usize, String)>,
     /// System prompt of the agent.
     system: String,
@@ -125,7 +125,7 @@ struct Grounds {
 }
 
 impl Grounds {
-    /// Loads the newest messages up to the trigger message, and those that the call names, in this conversation.
+    /// Loads the most recent messages up to the trigger message, and those that the call names, in this conversation.
     async fn read(
         c: &mut Conn,
         task: &ToolTask,
@@ -173,7 +173,8 @@ impl Grounds {
         })
     }
 
-    /// Checks a sentence. Returns the sentence with the people's messages that support it.
+    /// Checks a sentence. Returns the sentence with the messages that support it, or `None` if there are none or if any of them is
+    /// not from a person.
     fn check(&self, text: &str, kind: &str) -> Option<(Item, Vec<MessageId>)> {
         let position = |id: &MessageId| self.rows.iter().position(|row| row.id == *id);
         let raw = RawItem {
@@ -196,7 +197,7 @@ impl Grounds {
     }
 }
 
-/// Output of a call whose entry was stored.
+/// Converts the result of storing an entry to the output of the call, or to an error if the entry could not be stored.
 fn output_of(
     stored: Remembering,
     id: MemoryId,

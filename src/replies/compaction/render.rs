@@ -12,17 +12,17 @@ use crate::{
 
 use super::item::rank;
 
-/// Maximum number of letters of a number with its unit.
+/// Maximum number of letters in a reference that counts as a number with a unit.
 const UNIT_LETTERS_MAX: usize = 3;
 
-/// A line of a summary, with the properties that decide whether it is kept.
+/// A line of a summary, with the properties that determine whether it is kept.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SummaryLine {
-    /// `None` for the gist of a segment.
+    /// Kind of the entry; `None` for the gist of a segment.
     pub kind: Option<MemoryKind>,
     /// `YYYY-MM-DD`.
     pub date: String,
-    /// Author of the first source; empty for a gist.
+    /// Author of the first source; empty for the gist of a segment.
     pub name: String,
     pub text: String,
     pub entry: Option<MemoryId>,
@@ -36,7 +36,7 @@ pub fn entry_name(entry: &SegmentEntry) -> String {
 }
 
 impl SummaryLine {
-    /// Returns the line with the topics of a segment.
+    /// Creates the line with the gist of a segment.
     pub fn gist(at: Timestamp, text: String) -> Self {
         Self {
             kind: None,
@@ -67,7 +67,8 @@ impl SummaryLine {
         self.kind.map_or(usize::MAX, rank)
     }
 
-    /// Checks whether this is a reference that is meaningful without the line that contains it. Numbers with units are not.
+    /// Checks whether this is a reference that is meaningful without the line that contains it. Numbers with units are not meaningful
+    /// alone.
     fn is_clear_reference(&self) -> bool {
         let letters = self.text.chars().filter(|c| c.is_alphabetic()).count();
         let is_number = (self.text).starts_with(|c: char| c.is_ascii_digit() || "€$£".contains(c));
@@ -107,20 +108,20 @@ pub struct Summary {
     /// Dates of the first and the last message.
     pub from: String,
     pub to: String,
-    /// Oldest first.
+    /// Lines, oldest first.
     pub lines: Vec<SummaryLine>,
     pub tokens_max: u64,
 }
 
 impl Summary {
-    /// Returns the entries that the summary may contain.
+    /// Returns the entries that the summary can contain.
     pub fn entries(&self) -> impl Iterator<Item = MemoryId> + '_ {
         self.lines.iter().filter_map(|line| line.entry)
     }
 
-    /// Renders the block. If the lines exceed the limit, the most important kinds are kept, and among these the newest
-    /// lines. A reference that a message in `sent` contains keeps its rank. All other references take the remaining room,
-    /// starting with those that no other line contains, except for numbers with units, which are meaningless alone.
+    /// Renders the block. If the lines exceed the limit, the most important kinds are kept, and the newest lines within a kind. A
+    /// reference that a message in `sent` contains keeps its rank. All other references take the remaining room, starting with those
+    /// that no other line contains. Of these, numbers with units are left out, because they are meaningless alone.
     pub fn render(&self, sent: &[&str]) -> RenderedSummary {
         let plural = if self.count == 1 { "" } else { "s" };
         let place = match self.of {
@@ -173,7 +174,7 @@ impl Summary {
     }
 }
 
-/// A summary in the form in which it is sent, and its sources.
+/// A summary as it appears in the prompt, and its sources.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct RenderedSummary {
     pub text: String,
@@ -181,7 +182,7 @@ pub struct RenderedSummary {
     pub segments: BTreeSet<SegmentState>,
 }
 
-/// A segment, and how often its texts had been removed when it was read.
+/// A segment, and the number of times that its texts had been removed when it was read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct SegmentState {
     pub id: CompactionId,

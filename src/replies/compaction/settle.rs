@@ -17,7 +17,7 @@ use super::{
     render::entry_name,
 };
 
-/// Minimum number of common words of an older entry and a newer one that may correct it.
+/// Minimum number of words that an older entry and a newer one must have in common for the newer one to correct it.
 pub(super) const COMMON_WORDS_MIN: usize = 2;
 
 /// Maximum number of messages between a value and a correction that does not name the subject.
@@ -45,12 +45,12 @@ pub(super) struct ShortenedGist {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Gist {
     pub segment: CompactionId,
-    /// Position of the last message of the segment.
+    /// Sequence number of the last message of the segment.
     pub to_seq: i64,
     pub text: String,
 }
 
-/// Finds older entries that these messages correct, each with the new entry that states the corrected value.
+/// Finds older entries that these messages correct, each with the new entry that contains the corrected value.
 pub(super) fn corrected(
     older: &[SegmentEntry],
     new: &[SegmentEntry],
@@ -97,9 +97,9 @@ pub(super) fn corrected(
     settled
 }
 
-/// Finds entries, and sentences of gists, whose value is changed by a later entry or message about the same subject.
+/// Finds entries and sentences of gists whose values a later entry or message about the same subject changes.
 ///
-/// The messages are oldest first, and `seqs` contains their sequence numbers.
+/// The messages must be sorted oldest first, and `seqs` contains their sequence numbers.
 pub(super) fn changed(
     entries: &[SegmentEntry],
     gists: Vec<Gist>,
@@ -152,7 +152,7 @@ pub(super) fn changed(
     settled
 }
 
-/// Checks whether a message soon after an entry's source corrects its value without naming its subject: "no, 14:30".
+/// Checks whether a message soon after an entry's source corrects the entry's value without naming its subject, such as "no, 14:30".
 fn is_edited(reading: &Reading, entry: &SegmentEntry, seqs: &[i64]) -> bool {
     let source = (entry.said_seq).and_then(|said| seqs.iter().position(|seq| *seq == said));
     let edits = reading.superseded().iter();

@@ -18,7 +18,7 @@ use super::settle::ShortenedGist;
 /// Number of segments that a search for uncovered messages reads at a time.
 const SEGMENTS_PER_READ: i64 = 256;
 
-/// Lists segments with text that contain a message at or after this sequence number, oldest first.
+/// Lists segments that contain a message at or after this sequence number, oldest first. Blank segments are left out.
 pub async fn list_since(
     c: &mut Conn,
     conversation: Uuid,
@@ -33,7 +33,7 @@ pub async fn list_since(
     .await
 }
 
-/// Lists segments with text that begin before a sequence number, newest first.
+/// Lists segments that begin before a sequence number, newest first. Blank segments are left out.
 pub async fn list_before(
     c: &mut Conn,
     conversation: Uuid,
@@ -50,15 +50,18 @@ pub async fn list_before(
     .await
 }
 
-/// Lists the segments of a conversation in creation order.
+/// Lists the most recent segments of a conversation in creation order.
 pub async fn list(c: &mut Conn, conversation: Uuid, limit: i64) -> Result<Vec<Segment>, DbError> {
-    c.q(segment_sql!(
-        "where k.conversation_id = $1 order by k.id limit $2"
-    ))
-    .bind(conversation)
-    .bind(limit)
-    .all()
-    .await
+    let mut newest: Vec<Segment> = c
+        .q(segment_sql!(
+            "where k.conversation_id = $1 order by k.id desc limit $2"
+        ))
+        .bind(conversation)
+        .bind(limit)
+        .all()
+        .await?;
+    newest.reverse();
+    Ok(newest)
 }
 
 /// Lists the segments that a task has made.
@@ -94,7 +97,7 @@ pub async fn has_segments(c: &mut Conn, conversation: Uuid) -> Result<bool, DbEr
         .await
 }
 
-/// Returns the time of the newest pass that made a segment.
+/// Returns the time at which the newest pass that made a segment was completed.
 pub async fn last_compacted_at(
     c: &mut Conn,
     conversation: Uuid,
@@ -105,7 +108,7 @@ pub async fn last_compacted_at(
         .await
 }
 
-/// Returns the sequence number of the first message that the agent receives.
+/// Returns the sequence number of the first message that the agent receives, if it is stored.
 pub async fn window_start(
     c: &mut Conn,
     conversation: Uuid,
@@ -138,7 +141,7 @@ pub async fn insert_conversation(c: &mut Conn, key: Key) -> Result<(), DbError> 
     presets::insert_conversation(c, key.workspace, key.thread, key.fork).await
 }
 
-/// Counts a reply of the agent, and stores the start of its window.
+/// Adds a reply to the agent's counter, and stores the start of the agent's window.
 pub async fn note_reply(
     c: &mut Conn,
     key: Key,
@@ -193,12 +196,12 @@ pub async fn move_starts(
     Ok(())
 }
 
-/// Counts messages before a sequence number that are in segments.
+/// Counts the messages before a sequence number that belong to segments.
 pub async fn count_covered(c: &mut Conn, conversation: Uuid, seq: i64) -> Result<i64, DbError> {
     count(c, conversation, seq, Counted::Covered).await
 }
 
-/// Counts messages before a sequence number for which the summary of their segment is sent.
+/// Counts the messages before a sequence number that are represented by a summary of their segment in prompts.
 pub async fn count_summarized(c: &mut Conn, conversation: Uuid, seq: i64) -> Result<i64, DbError> {
     count(c, conversation, seq, Counted::Summarized).await
 }
@@ -239,7 +242,7 @@ async fn count(
     Ok(whole + part)
 }
 
-/// Returns the sequence number of the `n`th newest eligible message before a sequence number; `None` if there are fewer.
+/// Returns the sequence number of the `n`th newest eligible message before a sequence number; `None` if there are fewer than `n`.
 pub async fn nth_newest(
     c: &mut Conn,
     conversation: Uuid,
@@ -260,8 +263,8 @@ pub async fn nth_newest(
     Ok(row.map(|row| row.0))
 }
 
-/// Condition for messages `m` of the conversation with this ID that are in no segment. Segments do not overlap, so only the
-/// newest one that begins before a message can contain it.
+/// Condition for messages `m` of the conversation with this ID that do not belong to a segment. Segments do not overlap, so only the
+/// newest one that begins at or before a message can contain it.
 macro_rules! is_uncovered {
     ($id:literal) => {
         concat!(
@@ -275,8 +278,8 @@ macro_rules! is_uncovered {
 }
 pub(super) use is_uncovered;
 
-/// Lists the newest eligible messages before a sequence number that are in no segment, newest first. Skips segments without reading
-/// their messages, because a long conversation has many of them.
+/// Lists the newest eligible messages before a sequence number that do not belong to a segment, newest first. Skips segments without
+/// reading their messages, because a long conversation has many of them.
 pub async fn uncovered(
     c: &mut Conn,
     conversation: Uuid,
@@ -341,8 +344,8 @@ pub async fn newest_between(
     Ok(rows.into_iter().map(|row| row.0).collect())
 }
 
-/// Records that all messages before a sequence number are in segments, so that they are not searched again. Changes nothing if a
-/// message is not in a segment.
+/// Records that all messages before a sequence number belong to segments, so that they are not searched again. Changes nothing if any
+/// of them does not belong to a segment.
 pub async fn set_covered(c: &mut Conn, conversation: Uuid, before_seq: i64) -> Result<(), DbError> {
     if !uncovered(c, conversation, before_seq, 1).await?.is_empty() {
         return Ok(());
@@ -355,7 +358,7 @@ pub async fn set_covered(c: &mut Conn, conversation: Uuid, before_seq: i64) -> R
     Ok(())
 }
 
-/// Records the start of an automatic pass, unless another one started after `before`.
+/// Records the start of an automatic pass. Returns false without recording it if another one started after `before`.
 pub async fn claim_interval(
     c: &mut Conn,
     conversation: Uuid,
@@ -410,7 +413,7 @@ pub async fn put(c: &mut Conn, segment: &Segment) -> Result<(), DbError> {
     Ok(())
 }
 
-/// Shortens the gist of a segment, unless it has changed since it was read.
+/// Shortens the gist of a segment, unless the gist has changed since it was read.
 pub(super) async fn shorten_gist(c: &mut Conn, gist: &ShortenedGist) -> Result<(), DbError> {
     c.q("update compactions set gist = $3, version = version + 1 where id = $1 and gist = $2")
         .bind(gist.segment)
@@ -429,7 +432,7 @@ pub async fn delete(c: &mut Conn, segment: &Segment) -> Result<(), DbError> {
     uncover(c, segment.conversation_id).await
 }
 
-/// Removes the record that all messages before a sequence number are in segments.
+/// Removes the record that all messages before a sequence number belong to segments.
 async fn uncover(c: &mut Conn, conversation: Uuid) -> Result<(), DbError> {
     c.q("update conversations set covered_to_seq = null where id = $1")
         .bind(conversation)

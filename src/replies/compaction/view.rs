@@ -22,19 +22,20 @@ use super::{
     window::{self, STEP},
 };
 
-/// Maximum number of segments in a summary, of entries in it, and of segments whose messages are sent. The newest ones are used.
+/// Maximum number of segments in a summary, of entries in it, and of segments whose messages are included in the prompt. The newest
+/// ones are used.
 const SEGMENTS_MAX: i64 = 200;
 const ENTRIES_MAX: i64 = 4_000;
 const EXPANDED_MAX: usize = 8;
 
-/// The part of a conversation that is sent to an agent.
+/// The part of a conversation that an agent's prompt contains.
 #[derive(Debug, Clone)]
 pub struct View {
-    /// First message that is sent; `None` if the newest `sent` messages are sent.
+    /// Sequence number of the first message in the prompt; `None` if the prompt contains the `sent` most recent messages.
     pub start: Option<i64>,
-    /// Number of newest messages that are sent.
+    /// Number of the most recent messages in the prompt.
     pub sent: usize,
-    /// Maximum number of messages that are sent if there is no `start`.
+    /// Maximum number of messages in the prompt if there is no `start`.
     pub sent_max: usize,
     /// True if a pass has to run first.
     pub is_due: bool,
@@ -42,12 +43,12 @@ pub struct View {
 }
 
 impl View {
-    /// Start of the agent's next window; `None` if messages before this one are in no segment yet.
+    /// Start of the agent's next window; `None` if messages before `start` do not all belong to segments yet.
     pub fn next_start(&self) -> Option<i64> {
         self.start.filter(|_| !self.is_due)
     }
 
-    /// Selects the messages before the trigger message that are sent.
+    /// Selects the messages before the trigger message that the prompt contains.
     pub async fn find(
         c: &mut Conn,
         conversation: Conversation,
@@ -89,7 +90,7 @@ impl View {
     }
 }
 
-/// Checks whether any of the messages that a pass before a reply would process is in no segment. Older messages are left
+/// Checks whether any of the messages that a pass before a reply would process does not belong to a segment. Older messages are left
 /// to background passes.
 async fn has_gap(c: &mut Conn, conversation: Uuid, start: i64) -> Result<bool, DbError> {
     let uncovered = store::uncovered(c, conversation, start, 1).await?;
@@ -107,7 +108,7 @@ struct SegmentDates {
     to: Timestamp,
 }
 
-/// Dates of the segments that start in a range.
+/// Returns the dates of the segments that start in a range.
 async fn dates_of(
     c: &mut Conn,
     conversation: Uuid,
@@ -128,7 +129,7 @@ async fn dates_of(
         .collect())
 }
 
-/// Gists and entries of segments.
+/// Returns the gists and entries of segments as lines.
 async fn lines_of(
     c: &mut Conn,
     summarized: &[Segment],
@@ -160,8 +161,8 @@ async fn lines_of(
     Ok(lines)
 }
 
-/// Returns the summary of the messages before a sequence number, and the messages of expanded segments, which are sent instead of
-/// their summaries.
+/// Returns the summary of the messages before a sequence number, and the messages of expanded segments, which are included in the
+/// prompt instead of their summaries.
 pub(in crate::replies) async fn summary(
     c: &mut Conn,
     conversation: Conversation,

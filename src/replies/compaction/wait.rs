@@ -34,7 +34,7 @@ use crate::replies::utility::Patience;
 
 /// Maximum time that a reply waits for a pass.
 const WAIT_MAX: Duration = Duration::from_secs(20);
-/// Interval at which a reply checks whether the pass of another worker has ended.
+/// Interval at which a reply checks whether a pass in another worker has ended.
 const CHECKED_EVERY: Duration = Duration::from_millis(100);
 /// Delays before a failed pass is repeated. After the last one, the next trigger starts another pass.
 const DELAYS: [Duration; 3] = [
@@ -48,14 +48,14 @@ const ROUNDS_MAX: usize = 100;
 /// Result of waiting for a pass.
 #[derive(Debug, Clone)]
 pub enum Waited {
-    /// A pass has run, possibly only in part.
+    /// A pass has run, possibly without processing all messages.
     Ready,
     /// No pass can run now.
     Skipped,
     Failed(CallError),
 }
 
-/// Next step of a reply that needs a pass of its conversation.
+/// Next step of a reply that needs a pass over its conversation.
 enum Turn {
     Run(Box<Pass>),
     Wait(TaskId),
@@ -117,7 +117,7 @@ impl Compactor {
         Ok(self.end(lease, last, None).await?)
     }
 
-    /// Ends a task that had nothing to do.
+    /// Ends a task that has nothing to do.
     async fn finish(&self, lease: Lease) -> Result<(), LeaseLost> {
         let db = self.utility.db.clone();
         db.write(lease.workspace.0, async move |c: &mut Conn| {
@@ -127,7 +127,7 @@ impl Compactor {
         .await
     }
 
-    /// Ends a task. Requeues it if it failed, a segment has to be rebuilt, or `retry_in` is set.
+    /// Ends a task, or requeues it if its pass failed and can be retried, if a segment has to be rebuilt, or if `retry_in` is set.
     async fn end(
         &self,
         lease: Lease,
@@ -220,7 +220,7 @@ impl Compactor {
         }
     }
 
-    /// Runs a pass for a reply, and requeues it if messages remain.
+    /// Runs a pass for a reply, and requeues it if work remains.
     async fn run_until(
         &self,
         pass: &Pass,
@@ -320,9 +320,9 @@ impl Compactor {
         store::claim_interval(c, key.id(), at, at - self.settings.interval).await
     }
 
-    /// Queues an automatic pass after a reply if enough messages before the newest ones are in no segment. The agent of
-    /// the conversation that receives the fewest messages determines which ones count as newest. Must be called in the
-    /// transaction that completes the reply.
+    /// Queues an automatic pass after a reply if enough messages, not counting the newest ones, do not belong to a segment yet. The
+    /// number of newest messages is the window of the agent in this conversation that receives the fewest messages. Must be called in
+    /// the transaction that completes the reply.
     ///
     /// # Errors
     /// Only database errors.
@@ -371,7 +371,7 @@ impl Turn {
     }
 }
 
-/// Returns the duration of a lease that is not renewed, for a pass in the worker of a reply.
+/// Returns the duration of the lease for a pass in the worker of a reply. That lease is not renewed.
 fn lease_length() -> Duration {
     WAIT_MAX + Duration::from_secs(10)
 }

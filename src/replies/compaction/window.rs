@@ -7,11 +7,11 @@ pub const STEP: usize = 24;
 /// The window of a prompt.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Window {
-    /// Number of newest messages that are sent.
+    /// Number of the most recent messages in the window.
     pub sent: usize,
-    /// True if too many messages are in no segment, so that a pass has to run before the reply.
+    /// True if too many messages do not belong to a segment, so that a pass has to run before the reply.
     pub is_due: bool,
-    /// True if the window has moved; all messages before it must then be in segments.
+    /// True if the window has moved; all messages before it must then belong to segments.
     pub is_new: bool,
 }
 

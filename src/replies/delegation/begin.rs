@@ -34,7 +34,7 @@ use crate::{
     },
 };
 
-/// A call whose facts were looked up in the messages that its task has read.
+/// A call of `delegate`, with the sources of its facts among the messages that the calling task has read.
 #[derive(Debug, Clone)]
 pub(in crate::replies) struct Prepared {
     delegation: Result<Delegation, ToolFault>,
@@ -42,7 +42,7 @@ pub(in crate::replies) struct Prepared {
     sources: Vec<Vec<MessageId>>,
 }
 
-/// Reads the arguments of a call, and finds the sources of its facts.
+/// Parses the arguments of a call, and finds the sources of its facts.
 pub(in crate::replies) async fn prepare(
     db: &Db,
     task: TaskId,
@@ -57,7 +57,7 @@ pub(in crate::replies) async fn prepare(
     if !facts.is_empty() {
         let rows = history::cited_by_prompt(&mut db.read().await?, task).await?;
         let found = tokio::task::spawn_blocking(move || sources_of(&rows, &facts)).await;
-        // Without sources, the facts are sent as not verified.
+        // Without sources, the facts are passed on as unverified.
         sources = found.unwrap_or_default();
     }
     Ok(Prepared {
@@ -79,7 +79,7 @@ pub(in crate::replies) async fn known_numbers(
     guard::known_numbers(db, task, &texts.join("\n")).await
 }
 
-/// A call in the form that the loop guard compares; `None` if its arguments cannot be parsed.
+/// Returns a call in the form that the loop guard compares; `None` if its arguments cannot be parsed.
 pub(in crate::replies) async fn noted(
     c: &mut Conn,
     caller: &Task,
@@ -108,8 +108,8 @@ fn refusal(code: ToolErrorCode, text: impl Into<String>) -> CallError {
     ToolFault::new(code, text).into()
 }
 
-/// Starts the delegated task of a call that the holder of this lease has started, or ends the call with the reason for its
-/// rejection.
+/// Starts the delegated task of a call, or ends the call with the reason for its rejection. The holder of the lease must have started
+/// the call.
 pub(in crate::replies) async fn begin(
     c: &mut Conn,
     lease: &Lease,
@@ -183,8 +183,10 @@ async fn start(
     Ok(())
 }
 
+/// Checks the limits on delegations.
+///
 /// # Errors
-/// `too_many_calls` for a limit of the round, the task, or the tree; `rate_limited` if the queue is full.
+/// `too_many_calls` if a limit of the round, the task, or the tree is reached; `rate_limited` if the queue is full.
 async fn check_limits(
     c: &mut Conn,
     caller: &Task,
@@ -269,7 +271,7 @@ async fn target_of(
     }
 }
 
-/// The brief, and the sources that it cites in addition to the caller's prompt. A fact is left out if the readers of the
+/// Returns the brief, and the sources that it cites in addition to the caller's prompt. A fact is left out if the readers of the
 /// conversation can read none of its sources.
 async fn brief_of(
     c: &mut Conn,
@@ -309,7 +311,7 @@ async fn brief_of(
     Ok((brief, cites))
 }
 
-/// Replaces the caller's source handles with those of the task that receives the brief.
+/// Replaces the caller's source handles in the brief with those of the delegated task.
 async fn with_handles(
     c: &mut Conn,
     caller: TaskId,

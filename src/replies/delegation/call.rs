@@ -1,4 +1,4 @@
-//! Arguments of a call of `delegate`.
+//! Arguments of a call to `delegate`.
 
 use serde_json::{Map, Value, json};
 
@@ -7,7 +7,7 @@ use crate::{
     tools::arguments::{Arguments, ListLimits},
 };
 
-/// Maximum length of a handle, with `@`.
+/// Maximum length of a handle, including `@`.
 const AGENT_CHARS_MAX: usize = 65;
 const MESSAGE_CHARS_MAX: usize = 4_000;
 const FACTS_MAX: usize = 20;
@@ -41,6 +41,8 @@ fn owned(texts: Vec<&str>) -> Vec<String> {
 }
 
 impl Delegation {
+    /// Parses the arguments of a call.
+    ///
     /// # Errors
     /// `bad_arguments`.
     pub(super) fn parse(arguments: &Map<String, Value>) -> Result<Self, ToolFault> {
@@ -71,7 +73,7 @@ impl Delegation {
 }
 
 impl Delegation {
-    /// Text of all arguments except the agent.
+    /// Returns the text of all arguments except the agent.
     pub(super) fn text(&self) -> String {
         let texts = std::iter::once(&self.message).chain(&self.facts);
         let texts = texts.chain(&self.constraints).chain(&self.output);
@@ -79,7 +81,7 @@ impl Delegation {
     }
 }
 
-/// JSON schema of the arguments.
+/// Returns the JSON schema of the arguments.
 pub(super) fn parameters() -> Value {
     let texts = |count: usize, chars: usize, description: &str| {
         json!({

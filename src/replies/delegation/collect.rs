@@ -17,7 +17,7 @@ use crate::{
     tools::{handles, taint},
 };
 
-/// Stores the results of the delegations among a round's actions, all of which have ended. The caller must hold the lease.
+/// Stores the results of a round's delegations, all of which must have ended. The caller must hold the lease.
 pub(in crate::replies) async fn collect(
     c: &mut Conn,
     lease: &Lease,
@@ -72,7 +72,7 @@ async fn end(
     Ok(Ending::done())
 }
 
-/// Error code of the action, and the text of the result, for a task without an answer.
+/// Returns the error code of the action and the text of the result for a task without an answer.
 fn failure(child: &Task) -> (ToolErrorCode, String) {
     let failed = |code: &str, message: &str| json!({"error": {"code": code, "message": message}});
     let (code, error) = match (&child.error, child.status) {
@@ -92,7 +92,7 @@ fn failure(child: &Task) -> (ToolErrorCode, String) {
     (code, error.to_string())
 }
 
-/// Handle and display name of a task's agent.
+/// Returns the handle and display name of a task's agent.
 async fn agent_of(c: &mut Conn, task: &Task) -> Result<(String, String), DbError> {
     let agent = match task.agent_id.zip(task.agent_version) {
         Some((agent, version)) => profiles::find_resolved(c, agent, version).await?,

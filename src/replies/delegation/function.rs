@@ -1,4 +1,4 @@
-//! The function `delegate`, whose description lists the agents that it can call.
+//! The function `delegate`, whose description lists the agents to which the caller can delegate.
 
 use futures::{FutureExt, future::BoxFuture};
 
@@ -18,7 +18,7 @@ use crate::{
 };
 
 const TITLE: &str = "Ask an agent";
-/// Maximum number of agents in the description.
+/// Maximum number of agents in the function's description.
 const LISTED_MAX: usize = 20;
 /// Maximum length of an agent's description in the list.
 const DESCRIPTION_CHARS_MAX: usize = 200;
@@ -29,7 +29,7 @@ pub struct DelegationTool {
     pub db: Db,
 }
 
-/// The `delegate` tool of a profile.
+/// Finds the `delegate` tool of a profile.
 pub(super) fn tool_of(tools: &[Tool]) -> Option<&ProfileTool> {
     tools.iter().find_map(|tool| match tool {
         Tool::Delegate(tool) => Some(tool),
@@ -86,7 +86,7 @@ fn description(tool: &ProfileTool, agents: &[ListedAgent]) -> String {
     parts.join("\n")
 }
 
-/// Agents to which a task can delegate, those named in the profile first.
+/// Lists the agents to which a task can delegate; those named in the profile come first.
 async fn list_askable(
     db: &Db,
     task: &ToolTask,
@@ -105,7 +105,7 @@ async fn list_askable(
     Ok(agents)
 }
 
-/// Finds the agent to which a text claims to delegate.
+/// Finds the agent to which `text` announces a delegation.
 pub(in crate::replies) async fn announced_agent(
     db: &Db,
     task: &ToolTask,
@@ -170,7 +170,7 @@ impl ToolRunner for DelegationTool {
         .boxed()
     }
 
-    /// Never runs: a delegation continues as a task of its own.
+    /// Always fails, because a delegation continues as a separate task.
     fn run<'a>(&'a self, _call: Call<'a>) -> BoxFuture<'a, Result<ToolOutput, CallError>> {
         let fault = ToolFault::of(ToolErrorCode::NotAllowed);
         std::future::ready(Err(fault.into())).boxed()

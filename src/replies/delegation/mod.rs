@@ -21,7 +21,7 @@ pub(super) use function::announced_agent;
 
 use crate::tasks::actions::Action;
 
-/// Key that identifies a call's task among the children of the caller.
+/// Returns the key that identifies a call's task among the children of the caller.
 fn child_key(action: &Action) -> String {
     format!("{}.{}", action.round, action.call)
 }

@@ -1,4 +1,4 @@
-//! The stored prompt of a reply, as the person who replays it can see it.
+//! The stored prompt of a reply, limited to what the person who replays it can see.
 
 use crate::{
     agents::{
@@ -22,11 +22,11 @@ use crate::{
 text_enum! {
     /// Reason why a reply is not written again.
     pub enum SkipReason {
-        /// Its prompt is no longer kept.
+        /// The prompt of the reply is no longer kept.
         Expired = "expired",
-        /// The reply or a message of its prompt was deleted.
+        /// The reply or its trigger message was deleted, or the stored prompt changed during the replay.
         Deleted = "deleted",
-        /// The person can no longer read its conversation.
+        /// The person can no longer read the conversation of the reply.
         NotReadable = "not_readable",
     }
 }
@@ -35,17 +35,17 @@ text_enum! {
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 struct KeptPrompt {
     turns: Vec<ChatMessage>,
-    /// Adaptation sentences of the person who replays the prompt.
+    /// Adaptation sentences for the person who replays the prompt.
     adaptation: String,
-    /// Names of the agents whose messages are shown.
+    /// Names of the agents whose messages are in the prompt.
     agents: Vec<String>,
     /// True if parts were left out because they belong to other people.
     is_partial: bool,
 }
 
 impl KeptPrompt {
-    /// Keeps the parts of a prompt that `reader` can see. Rounds of calls and system text are left out, except for adaptation
-    /// sentences.
+    /// Keeps the parts of a prompt that `reader` can see. The system prompt, tool definitions, and rounds are left out, except for
+    /// the adaptation sentences.
     ///
     /// # Errors
     /// `Expired` or `Deleted` if the rest is not a usable prompt.
@@ -155,7 +155,7 @@ impl Case {
         }))
     }
 
-    /// Checks whether the stored prompt is unchanged.
+    /// Checks whether both cases have the same stored prompt.
     pub(super) fn is_same_prompt(&self, other: &Self) -> bool {
         self.kept == other.kept
     }
@@ -172,12 +172,12 @@ impl Case {
         &self.kept.turns
     }
 
-    /// Names of other agents in the prompt.
+    /// Returns the names of the agents whose messages are in the prompt.
     pub(super) fn agents(&self) -> impl Iterator<Item = &str> {
         self.kept.agents.iter().map(String::as_str)
     }
 
-    /// Estimated size of the prompt.
+    /// Estimated size of the prompt in tokens.
     pub(super) fn tokens(&self) -> u64 {
         let turns = self.kept.turns.iter();
         self.system.tokens()
@@ -186,7 +186,7 @@ impl Case {
                 .sum::<u64>()
     }
 
-    /// The reply's task, in the form that function definitions need.
+    /// Returns the reply's task in the form that is needed for function definitions.
     pub(super) fn tool_task(&self, agent: &Resolved, requester: UserId) -> ToolTask {
         ToolTask {
             workspace: self.workspace,

@@ -135,8 +135,8 @@ impl Replayer {
         }
     }
 
-    /// Ends a child with its answer, unless the stored prompt of the reply has changed since the
-    /// case was sent.
+    /// Ends a child and stores its answer. If the stored prompt of the reply has changed since the case was sent, the case is skipped
+    /// instead.
     async fn end(
         &self,
         lease: Lease,

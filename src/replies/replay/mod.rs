@@ -1,12 +1,12 @@
-//! Replays: the newest replies of an agent, written again with a draft of its profile, for the person who tries out the draft.
+//! Replays: the most recent replies of an agent, written again with a draft of its profile, for the person who tries out the draft.
 //!
 //! ```text
 //! start ─► root with the draft ─► child for each reply ─► stored prompt, system text of the draft ─► one call ─► answer
 //!            └─ parked until the last child has ended ◄──────────────── one transaction ends child and answer ◄──┘
 //! ```
 //!
-//! Nothing is posted, streamed, or remembered, and no tool runs: a case ends with the first call. Only those parts of a reply's
-//! prompt that the person could read are sent, and texts of messages are read from the messages themselves.
+//! Nothing is posted, streamed, or remembered, and no tool runs: a case ends after the first model call. Only the parts of a reply's
+//! prompt that the person can read are sent, and the text of the original reply is read from its message.
 
 mod case;
 mod handler;
@@ -20,7 +20,7 @@ use serde::{Deserialize, Serialize};
 pub use case::{Case, SkipReason};
 pub use replayer::{ReplayEstimate, Replayer};
 
-/// A call of a tool that was not run.
+/// A tool call that was not run.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct WouldCall {
     /// Name of the function.
@@ -30,7 +30,7 @@ pub struct WouldCall {
     pub arguments: serde_json::Value,
 }
 
-/// Response to a case, as it is stored.
+/// A model's response to a case, as it is stored.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(crate) struct CaseAnswer {
     pub(crate) text: String,

@@ -18,7 +18,7 @@ pub struct ReplayBefore {
     /// Null if the reply has since been deleted.
     pub text: Option<String>,
     pub model: Option<String>,
-    /// Total number of tokens of all calls for the reply.
+    /// Total number of tokens used by all model calls for the reply.
     pub tokens: i64,
     /// Run time of the reply's task in milliseconds; 0 if unknown.
     pub ms: i64,
@@ -27,12 +27,12 @@ pub struct ReplayBefore {
 /// A reply that was written with the draft.
 #[derive(Debug, Clone, Serialize, utoipa::ToSchema)]
 pub struct ReplayAfter {
-    /// Text of the reply, or the text before a call. Null after an error, or if a message of the prompt has since been deleted.
+    /// Text of the reply, or the text before a tool call. Null after an error, or if a message of the prompt has since been deleted.
     pub text: Option<String>,
-    /// The first call of a tool, which was not run.
+    /// The first tool call, which was not run.
     pub would_call: Option<WouldCall>,
     pub model: Option<String>,
-    /// Total number of tokens of all calls for the case.
+    /// Total number of tokens used by all model calls for the case.
     pub tokens: i64,
     /// Run time of the case in milliseconds.
     pub ms: i64,
@@ -63,7 +63,7 @@ pub struct SkippedReply {
     pub reason: SkipReason,
 }
 
-/// Newest replies of an agent, compared with replies of a draft.
+/// The most recent replies of an agent, compared with replies written with a draft.
 #[derive(Debug, Clone, Default, Serialize, utoipa::ToSchema)]
 pub struct Replay {
     /// Newest reply first.
@@ -89,7 +89,7 @@ struct Row {
     error: Option<Json<TaskError>>,
 }
 
-/// Model name and total number of tokens.
+/// Returns the model name and the total number of tokens.
 fn used(usage: Option<&Json<TokenUsage>>) -> (Option<String>, i64) {
     let Some(Json(usage)) = usage else {
         return (None, 0);
@@ -148,7 +148,7 @@ impl Row {
 /// Returns the workspace of one of the caller's replays.
 ///
 /// # Errors
-/// `TaskNotFound` for another person's replay or one that has expired, or any error of `Actor::require`.
+/// `TaskNotFound` for another person's replay or one that has expired, or any error from `Actor::require`.
 pub async fn own_replay(
     c: &mut Conn,
     caller: &Caller,
@@ -170,7 +170,7 @@ pub async fn own_replay(
     Ok(workspace)
 }
 
-/// Returns one of the caller's replays, without replies in conversations that the caller can no longer read.
+/// Returns one of the caller's replays. Replies in conversations that the caller can no longer read are listed as skipped.
 ///
 /// # Errors
 /// Same as `own_replay`.

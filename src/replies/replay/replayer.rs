@@ -54,16 +54,16 @@ pub struct Replayer {
 pub struct ReplayEstimate {
     /// Number of replies that would be written again.
     pub cases: usize,
-    /// Number of model calls.
+    /// Number of model calls, without replies whose prompts do not fit into the window.
     pub calls: usize,
-    /// Estimated size of all prompts.
+    /// Estimated total size of all prompts, in tokens.
     pub input_tokens: u64,
-    /// Amount in US dollars that the calls reserve in budgets: 1.5 times the prompts plus the output limits. Null if the price is
-    /// unknown or the policy hides costs from the caller.
+    /// Amount in US dollars that the calls reserve in budgets: 1.5 times the size of the prompts, plus the output limits. Null if the
+    /// price is unknown or the policy hides costs from the caller.
     pub cost_usd_max: Option<f64>,
 }
 
-/// A request and its estimates.
+/// A request and its size estimates.
 pub(super) struct CaseRequest {
     request: ChatRequest,
     prompt_tokens: u64,
@@ -94,7 +94,7 @@ impl Received {
         }
     }
 
-    /// The answer, without agent labels that the model repeated.
+    /// Converts the response into an answer, without agent labels that the model repeated.
     fn answer(self, agent: &Resolved, case: &Case) -> CaseAnswer {
         let names = [&*agent.shown_name, &*agent.name];
         let mut stripper = LabelStripper::new(case.agents().chain(names));
@@ -114,7 +114,7 @@ impl Received {
     }
 }
 
-/// Checks whether the same call can succeed later.
+/// Checks whether the same call might succeed later.
 fn may_pass(failure: &Failure) -> bool {
     matches!(
         failure,
@@ -127,7 +127,7 @@ fn may_pass(failure: &Failure) -> bool {
     )
 }
 
-/// Delay that a server requested, up to `RATE_LIMIT_MAX`.
+/// Returns the delay that a server requested, up to `RATE_LIMIT_MAX`.
 fn wait_of(failure: &Failure) -> Duration {
     match failure {
         Failure::Model(ModelError::RateLimited {
@@ -138,7 +138,7 @@ fn wait_of(failure: &Failure) -> Duration {
 }
 
 impl Replayer {
-    /// Estimates calls for these cases.
+    /// Estimates the calls for these cases.
     ///
     /// # Errors
     /// Only database errors.
@@ -170,7 +170,7 @@ impl Replayer {
         })
     }
 
-    /// Builds the request of a case: the stored prompt with system text, model, parameters, and functions of the profile.
+    /// Builds the request of a case: the stored prompt with the system text, model, parameters, and functions of the profile.
     pub(super) async fn request(
         &self,
         case: &Case,
@@ -210,7 +210,7 @@ impl Replayer {
         })
     }
 
-    /// Calls the model for a case; temporary failures are retried. The call counts toward the person's budget, not the agent's.
+    /// Calls the model for a case. Temporary failures are retried. The call counts toward the person's budget, not the agent's.
     pub(super) async fn ask(
         &self,
         task: &Task,
@@ -225,7 +225,7 @@ impl Replayer {
                 workspace: task.workspace_id,
                 task: Some(CallTask {
                     id: task.id,
-                    // If a worker is lost, the call is closed together with its own task.
+                    // The root is the task itself, so that the call is closed together with it if the worker is lost.
                     root: task.id,
                     attempt: task.attempt,
                     round: 1,

@@ -27,7 +27,7 @@ pub struct NewReplay {
 /// Loads the cases and the profile of a replay without starting it. `c` must be a snapshot of the database.
 ///
 /// # Errors
-/// Those of `resolve_trial`.
+/// Any error from `resolve_trial`.
 pub async fn plan(
     c: &mut Conn,
     actor: &Actor<'_>,
@@ -48,7 +48,7 @@ pub async fn plan(
 /// transaction.
 ///
 /// # Errors
-/// Those of `resolve_trial`.
+/// Any error from `resolve_trial`.
 pub async fn choose(
     c: &mut Conn,
     actor: &Actor<'_>,
@@ -60,11 +60,11 @@ pub async fn choose(
     Ok(replies.into_iter().map(|reply| reply.id).collect())
 }
 
-/// Queues a replay of those replies in `chosen` that still exist: its root, and a child for each reply. Each child checks again
-/// whether the reply can be read.
+/// Queues a replay: a root, and a child for each reply in `chosen` that still exists. Each child checks again whether the reply can
+/// be read.
 ///
 /// # Errors
-/// `ReplayActive`, `NothingToReplay`, or those of `resolve_trial`.
+/// `ReplayActive`, `NothingToReplay`, or any error from `resolve_trial`.
 pub async fn start(
     c: &mut Conn,
     actor: &Actor<'_>,
@@ -83,7 +83,7 @@ pub async fn start(
         let reply = queue::find_reply(c, *reply, agent.agent, actor.user).await?;
         placed.extend(reply.and_then(|reply| Some((reply.id, reply.target()?))));
     }
-    // Every task needs a conversation, so the root uses that of the first case.
+    // Every task needs a conversation, so the root uses the conversation of the first case.
     let (_, first) = *placed.first().ok_or(AgentError::NothingToReplay)?;
     let root = insert(c, actor, &agent, first, None).await?;
     store::insert(c, &root, &agent).await?;
@@ -101,7 +101,7 @@ pub async fn start(
 /// Position of a child in its tree.
 struct ChildPlace {
     parent: TaskId,
-    /// Key that is unique among the children.
+    /// Key that is unique among the children of a root.
     key: String,
 }
 

@@ -1,4 +1,4 @@
-//! Rows of replays: the draft, the cases, and their answers.
+//! Rows of replays: drafts, cases, and answers.
 
 use std::time::Duration;
 
@@ -67,7 +67,7 @@ pub(super) async fn insert_case(
     Ok(())
 }
 
-/// Finds the reply that a child writes again, and the draft; `None` if the replay was deleted.
+/// Finds the reply that a child writes again, and the draft. Returns `None` if the replay was deleted.
 pub(super) async fn find_case(
     c: &mut Conn,
     child: TaskId,
@@ -131,7 +131,7 @@ pub(super) async fn put_answer(
     Ok(())
 }
 
-/// Statements that delete replays with their texts.
+/// Statements that delete replays and the texts of their answers.
 macro_rules! delete_sql {
     ($condition:literal) => {
         [

@@ -21,9 +21,9 @@ use super::handler::ReplyHandler;
 pub(super) struct Beginning {
     pub(super) agent: Resolved,
     pub(super) counts: serde_json::Value,
-    /// False if the requester no longer has the rights that the task needs.
+    /// False if the requester no longer has the permissions that the task needs.
     pub(super) can_go_on: bool,
-    /// `None` if the trigger message was deleted.
+    /// `None` if the trigger message was deleted or the task cannot continue.
     pub(super) loaded: Option<Loaded>,
     pub(super) offline: Option<Offline>,
     pub(super) is_allowed: bool,
@@ -66,8 +66,9 @@ impl Beginning {
     }
 }
 
-/// Checks the requester's rights again for a task that another task started, a task that has started others, and a chain link or
-/// collaboration turn after its first round. The requester must be able to invoke the agent and to post in the conversation.
+/// Checks again whether the requester can invoke the agent, and can post in the conversation (or, for a task of a run, can act in the
+/// run). This applies to a task that another task started, a task that has started others, and a chain link or collaboration turn
+/// after its first round. Other tasks can always continue.
 async fn can_go_on(c: &mut Conn, task: &Task) -> Result<bool, DbError> {
     let is_child = task.kind == TaskKind::Delegate || task.run_id.is_some();
     let is_in_line = Turn::of(task).is_some() || task.input.0.chain.is_some();
@@ -96,7 +97,7 @@ impl ReplyHandler {
         let settings = self.compactor.settings;
         let mut c = self.db.snapshot().await?;
         if is_offline {
-            // The built-in responder also waits for other threads, which `Conn::run` does not allow.
+            // The built-in responder also waits for blocking threads, which `Conn::run` does not allow.
             let read = Beginning::read(&mut c, task, lease, is_offline, settings).await;
             drop(c);
             return read;

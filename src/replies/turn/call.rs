@@ -28,10 +28,10 @@ use crate::{
 
 use super::{handler::ReplyHandler, reply::Reply};
 
-/// Maximum number of calls in a response that are kept; the limit per round rejects most of them.
+/// Maximum number of tool calls kept from one response. The limit per round still rejects most of them.
 const CALLS_KEPT_MAX: usize = 40;
 
-/// A complete reply, or text and calls of a round.
+/// A complete reply, or the text and tool calls of a round.
 pub(super) struct Answer {
     /// Text of all rounds.
     pub(super) text: String,
@@ -51,7 +51,7 @@ pub(super) struct Extras {
     pub(super) turns: Vec<ChatMessage>,
     /// Texts of the earlier rounds.
     pub(super) text: String,
-    /// Estimated tokens of tools and turns.
+    /// Estimated number of tokens of the tool definitions and turns.
     pub(super) tokens: u64,
 }
 
@@ -62,7 +62,7 @@ impl Extras {
     }
 }
 
-/// Adds a piece of a call to the calls of a response. Arguments are collected until they are too large to be accepted.
+/// Adds a piece of a tool call to the calls of a response. Arguments are collected until they are too large to be accepted.
 fn add(calls: &mut Vec<ToolCall>, piece: ToolCallPiece) {
     if let Some(head) = piece.begins
         && calls.len() < CALLS_KEPT_MAX
@@ -80,7 +80,7 @@ fn add(calls: &mut Vec<ToolCall>, piece: ToolCallPiece) {
     }
 }
 
-/// A model call whose prompt fits.
+/// A model call whose prompt fits into the window.
 #[derive(Clone, Copy)]
 pub(super) struct PreparedCall<'a> {
     pub(super) manifest: &'a Manifest,
@@ -103,7 +103,7 @@ impl PreparedCall<'_> {
                 .chain(extras.turns.iter().cloned())
                 .collect(),
             tools: extras.tools.clone(),
-            // Without tools, earlier rounds are sent as plain text.
+            // The provider must not repeat the call without tools, because earlier rounds are then sent as plain text.
             tools_required: true,
             tool_choice: extras.choice.clone(),
             max_output_tokens: Some(self.output_limit),
@@ -145,7 +145,7 @@ pub(super) struct Failed {
     pub(super) text: String,
 }
 
-/// Reserves the budgets of a call and inserts its row, unless a limit of its tree forbids the call.
+/// Reserves the budgets of a call and inserts its row, unless a limit of the task's tree or delegation forbids the call.
 async fn reserve(c: &mut Conn, task: &Task, row: &CallRow) -> Result<Result<(), Failure>, DbError> {
     if queue::is_used_up(c, task.root_task_id).await? {
         return Ok(Err(Failure::TreeLimit));
@@ -162,7 +162,7 @@ async fn reserve(c: &mut Conn, task: &Task, row: &CallRow) -> Result<Result<(), 
     Ok(row.insert(c).await?.map_err(Failure::OverBudget))
 }
 
-/// Result of a stream; `earlier` is the text of earlier rounds.
+/// Returns the result of a stream. `earlier` is the text of earlier rounds.
 fn outcome_of(
     received: Result<Option<StopReason>, Failure>,
     reply: Reply<'_>,
@@ -198,8 +198,8 @@ fn outcome_of(
 }
 
 impl ReplyHandler {
-    /// Reserves the budget and stores the manifest, then calls the model once and streams the reply. After tool calls, the model
-    /// call is left open.
+    /// Reserves the budget and stores the manifest, then calls the model once and streams the reply. If the response contains tool
+    /// calls, the model call stays open until its end is stored with the round.
     pub(super) async fn call(
         &self,
         task: &Task,
@@ -260,7 +260,7 @@ impl ReplyHandler {
         Ok(outcome)
     }
 
-    /// Sends the request of a stored call and streams the reply.
+    /// Sends the request of a stored call, and streams the reply.
     async fn stream(
         &self,
         task: &Task,
@@ -295,7 +295,7 @@ impl ReplyHandler {
         let received = self
             .receive(&mut reply, stream, &mut calls, started, extras)
             .await?;
-        // After tool calls, the texts of earlier rounds can be the whole reply.
+        // After earlier tool calls, the texts of earlier rounds can be the whole reply, so an empty response is not an error.
         let received = match received {
             Err(Failure::Model(ModelError::Empty)) if !extras.text.trim().is_empty() => {
                 Ok(Some(StopReason::Complete))
@@ -304,7 +304,7 @@ impl ReplyHandler {
         };
         if received.is_ok() {
             reply.end().await?;
-            // Calls can take a long time, so the text before them is sent completely first.
+            // Tool calls can take a long time, so the text before them is flushed first.
             if !calls.is_empty() {
                 reply.flush();
             }
@@ -312,7 +312,7 @@ impl ReplyHandler {
         Ok(outcome_of(received, reply, calls, &extras.text))
     }
 
-    /// Adds the pieces of the stream to the reply until the stream ends. Returns the reason that the model sent for its end.
+    /// Adds the pieces of the stream to the reply until the stream ends. Returns the stop reason that the model sent.
     async fn receive(
         &self,
         reply: &mut Reply<'_>,
@@ -352,7 +352,7 @@ impl ReplyHandler {
                     }
                     add(calls, piece);
                 }
-                // A model that only reasons may send such deltas without a pause, so the deadline is checked here too. Calls are
+                // A model that is only reasoning may send such deltas without a pause, so the deadline is checked here too. Calls are
                 // ignored if no tools were offered.
                 Ok(Some(Ok(Delta::Alive | Delta::ToolCall(_)))) => {
                     if Instant::now() >= patience.min(deadline) {

@@ -37,7 +37,7 @@ use super::{call::Answer, handler::ReplyHandler, scheduled};
 
 /// Maximum size of an answer to another agent in UTF-8 bytes.
 const ANSWER_BYTES_MAX: usize = 32 * 1024;
-/// Maximum number of earlier retries whose leftovers are removed.
+/// Maximum number of earlier tasks in a series of retries whose leftovers are removed.
 const RETRY_CHAIN_MAX: usize = 20;
 
 /// A reply whose text is complete.
@@ -67,7 +67,7 @@ struct Completion {
     cited: Cited,
     truncated: bool,
     is_done: bool,
-    /// Start of the agent's next window; `None` if messages before it are in no segment yet.
+    /// Start of the agent's next window; `None` if messages before it do not belong to a segment yet.
     start: Option<i64>,
     preset: Option<presets::StoredPreset>,
     strategy: Strategy,
@@ -78,7 +78,7 @@ struct Completion {
 }
 
 impl Completion {
-    /// Stores the reply and ends the task. Returns false if the requester of a schedule can no longer post the reply.
+    /// Stores the reply and ends the task. Returns false if the owner of a schedule can no longer post the reply.
     async fn store(&self, c: &mut Conn) -> Result<bool, LeaseLost> {
         let lease = self.lease;
         let task = queue::lock_lease(c, &lease).await?;
@@ -102,7 +102,7 @@ impl Completion {
         Ok(true)
     }
 
-    /// Completes the row of the reply, or posts the reply of a schedule.
+    /// Completes the row of the reply, or posts the reply of a scheduled task.
     async fn finish_reply(
         &self,
         c: &mut Conn,
@@ -184,11 +184,11 @@ impl Completion {
     }
 }
 
-/// Scores the question of a reply if the agent adapts to the requester.
+/// Scores the question that a reply answers, if the agent adapts to the requester.
 pub(super) fn noted(loaded: &Loaded, task: &Task, end: ReplyEnd) -> Option<NotedQuestion> {
     let adapting = loaded.adapting.as_ref()?;
     if loaded.context.ask.turn.is_some() {
-        // The goal of a collaboration is not a question to one agent.
+        // The goal of a collaboration is not a question to a single agent.
         return None;
     }
     Some(adapting.note(&task.input.0.prompt, end))
@@ -220,7 +220,8 @@ async fn remove_superseded(
 }
 
 impl ReplyHandler {
-    /// Ends reply and task in one transaction, and removes the leftovers of the task that this one retries.
+    /// Ends the reply and its task in one transaction. If the task is a retry, also removes the leftovers of the tasks that it
+    /// retries.
     pub(super) async fn complete(
         &self,
         lease: Lease,

@@ -33,7 +33,7 @@ use crate::{
 
 use super::{call::Failed, handler::ReplyHandler, reply::save_partial_reply, scheduled};
 
-/// Cause of a failed task, for its notice.
+/// Cause of a task's failure, used to write the notice.
 struct FailCause {
     code: FailCode,
     /// Error of the last attempt; `None` if the model was not called.
@@ -61,7 +61,7 @@ impl FailCause {
         }
     }
 
-    /// Text of the notice.
+    /// Returns the text of the notice.
     async fn message(&self, c: &mut Conn, lease: &Lease) -> Result<String, DbError> {
         let name = profiles::shown_name(c, lease.target.agent).await?;
         Ok(match (self.wait, self.too_large, &self.over) {
@@ -77,7 +77,7 @@ impl FailCause {
     }
 }
 
-/// The budget that is exceeded by a call, or by the summary that the call needs.
+/// Returns the budget that is exceeded by a call, or by the summary that the call needs.
 fn over_budget(failure: &Failure) -> Option<&OverBudget> {
     match failure {
         Failure::OverBudget(over) => Some(over),
@@ -96,8 +96,8 @@ async fn insert_notice(
     lease: &Lease,
     message: &str,
 ) -> Result<Option<MessageId>, DbError> {
-    // A failure does not start a thread, because the schedule shows it. The caller of a delegated task receives the
-    // failure as a result, and the notice about a run names the failed step.
+    // A failed scheduled task does not start a thread, because the schedule shows the failure. The caller of a delegated task
+    // receives the failure as a result, and the notice about a run names the failed step.
     let is_shown_elsewhere =
         task.starts_thread() || task.kind == TaskKind::Delegate || task.run_id.is_some();
     if is_shown_elsewhere {
@@ -109,7 +109,7 @@ async fn insert_notice(
 }
 
 impl ReplyHandler {
-    /// Ends a failed attempt when another one follows immediately; returns its number.
+    /// Ends a failed attempt that is followed immediately by another one. Returns the number of the next attempt.
     pub(super) async fn next_attempt(
         &self,
         lease: Lease,
@@ -209,14 +209,14 @@ impl ReplyHandler {
         too_large: Option<TooLarge>,
     ) -> Result<(), LeaseLost> {
         let cause = FailCause::of(code, failed.as_ref().map(|f| &f.failure), too_large);
-        // Computed outside the transaction, because other writers would have to wait.
+        // The text is computed outside the transaction, because other writers would have to wait.
         let text = failed
             .map(|failed| failed.text)
             .filter(|text| !text.is_empty())
             .map(messages::ReplyText::of);
         self.hub.close_stream(lease.workspace, lease.run());
         let noted = self.noted_failure(&lease).await.unwrap_or_else(|e| {
-            // Recording the failure itself is more important.
+            // Recording the failure is more important than the score.
             tracing::warn!(error = %e, "the question of a failed reply could not be scored");
             None
         });
@@ -259,13 +259,13 @@ impl ReplyHandler {
         Ok(())
     }
 
-    /// Scores the question of a failed reply, possibly before its context was loaded.
+    /// Scores the question that a failed reply should have answered. Works even if the reply failed before its context was loaded.
     async fn noted_failure(&self, lease: &Lease) -> Result<Option<NotedQuestion>, DbError> {
         let target = lease.target;
         let mut c = self.db.read().await?;
         let task = queue::find_task(&mut c, lease.task).await?;
         let agent = profiles::find_resolved(&mut c, target.agent, target.agent_version).await?;
-        // Only questions of people are scored.
+        // Only questions from people are scored.
         let task = task.filter(|task| {
             task.kind == TaskKind::Reply && Turn::of(task).is_none() && task.run_id.is_none()
         });

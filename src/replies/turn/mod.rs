@@ -108,7 +108,7 @@ impl ReplyHandler {
         Box::pin(reply.write()).await
     }
 
-    /// Cancels a task whose trigger message was just deleted, so there is nothing to reply to.
+    /// Cancels a task whose trigger message has been deleted, so there is nothing to reply to.
     async fn cancel(&self, task: &Task, lease: Lease) -> Result<(), LeaseLost> {
         let (id, audience) = (task.id, lease.audience);
         self.db

@@ -1,4 +1,4 @@
-//! A reply during streaming: its row, its deltas, and its checkpoints.
+//! A reply while it is being streamed: its row, its deltas, and its checkpoints.
 
 use std::{
     sync::{
@@ -28,7 +28,7 @@ use crate::{
 
 use super::handler::ReplyHandler;
 
-/// Minimum interval between deltas of a task.
+/// Minimum interval between two deltas of a task.
 const DELTA_EVERY: Duration = Duration::from_millis(50);
 /// Interval and text size after which the row of a streaming reply is updated. Each checkpoint stores the full text,
 /// so the required size grows with the reply: in total, checkpoints write at most `1 + CHECKPOINT_FRACTION` times the
@@ -59,7 +59,7 @@ pub(super) struct Reply<'a> {
     pub(super) text: String,
     /// Text of earlier rounds that is added before the first text of this call.
     before: String,
-    /// Start of this call's text in `text`; `None` before its first text.
+    /// Start of this call's text in `text`; `None` before the first text of this call.
     own_start: Option<usize>,
     opened: bool,
     /// True if nothing is shown before the reply is complete, because the transaction that completes the task stores
@@ -107,12 +107,12 @@ impl<'a> Reply<'a> {
         }
     }
 
-    /// Identifies this run in the hub.
+    /// Identifies this execution of the task in the hub.
     fn run(&self) -> TaskRun {
         self.lease.run()
     }
 
-    /// Appends a chunk of the reply; the first text creates the row of the reply.
+    /// Appends a chunk of the reply. The first text creates the row of the reply.
     pub(super) async fn push(&mut self, piece: &str) -> Result<(), Abort> {
         let shown = match &mut self.stripper {
             Some(stripper) => stripper.push(piece),
@@ -189,7 +189,7 @@ impl<'a> Reply<'a> {
         self.flush_at = Instant::now() + DELTA_EVERY;
     }
 
-    /// Opens the row of the reply: a new one, or that of an earlier attempt.
+    /// Returns the row of the reply: the row of an earlier attempt if there is one, otherwise a new row.
     async fn open(&self) -> Result<MessageId, Abort> {
         let lease = self.lease;
         let (agent, version) = (self.agent.agent, self.agent.version);
@@ -235,7 +235,7 @@ impl<'a> Reply<'a> {
         Ok(message)
     }
 
-    /// Text of this call, without that of earlier rounds.
+    /// Returns the text of this call, without the texts of earlier rounds.
     pub(super) fn own_text(&self) -> &str {
         self.own_start.map_or("", |start| &self.text[start..])
     }
@@ -244,12 +244,12 @@ impl<'a> Reply<'a> {
         !self.is_held_back && self.text.len() > self.saved_bytes
     }
 
-    /// Time of the next checkpoint for unsaved text.
+    /// Returns the time of the next checkpoint for unsaved text.
     pub(super) fn save_at(&self) -> Instant {
         self.saved_at + CHECKPOINT_EVERY
     }
 
-    /// Updates the row without an event, to limit the loss if the process dies.
+    /// Updates the row without an event, to limit the loss of text if the process dies.
     pub(super) fn save(&mut self) {
         self.saved_at = Instant::now();
         if self.saving.swap(true, Ordering::Relaxed) {

@@ -1,4 +1,4 @@
-//! A reply after its context was loaded: model calls, rounds of tool calls, and failures, until its task ends or waits.
+//! A reply after its context has been loaded: model calls, rounds of tool calls, and failures, until its task ends or waits.
 
 use futures::FutureExt;
 use tokio_util::sync::CancellationToken;
@@ -34,7 +34,7 @@ use super::{
     scheduled,
 };
 
-/// Reply of the built-in responder, which was written without a prompt.
+/// Reply that the built-in responder wrote without a prompt.
 pub(super) struct ReadyReply {
     pub(super) text: String,
     pub(super) sources: Vec<MessageSource>,
@@ -54,17 +54,17 @@ pub(super) struct LoadedReply<'a> {
     pub(super) model: String,
 }
 
-/// A reply during its model calls.
+/// A reply whose model calls are in progress.
 struct RunningReply<'a> {
     reply: LoadedReply<'a>,
     requests: Requests,
     rounds: Rounds,
     clock: RunClock,
-    /// Summary of a collaborator that has ended its turn.
+    /// Summary of a collaborator that has ended the work.
     done: Option<String>,
-    /// True if a pass was made after an overflow.
+    /// True if a pass has been made after an overflow.
     has_compacted: bool,
-    /// True if the size of the prompt was checked against the strategy.
+    /// True if the size of the prompt has been checked against the strategy.
     has_checked_size: bool,
 }
 
@@ -72,7 +72,7 @@ struct RunningReply<'a> {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Next {
     Call,
-    /// The task has ended, waits, or was parked.
+    /// The task has ended, waits, or has been parked.
     Stop,
 }
 
@@ -95,7 +95,7 @@ impl LoadedReply<'_> {
         }
     }
 
-    /// Functions for the next model call. A ready reply needs none.
+    /// Returns the functions for the next model call. A ready reply needs none.
     async fn requests(&self) -> Result<Requests, DbError> {
         let model = self.ready.is_none().then_some(self.model.as_str());
         self.handler
@@ -110,7 +110,7 @@ impl LoadedReply<'_> {
             .await
     }
 
-    /// Options of a pass.
+    /// Returns the options for a pass.
     fn pass_options(&self) -> PassOptions {
         let memory = self.agent.profile.memory.as_ref();
         PassOptions {
@@ -123,7 +123,7 @@ impl LoadedReply<'_> {
         }
     }
 
-    /// Waits for a pass over all but the newest `keep` messages, and loads the context again. Returns the reason if the messages
+    /// Waits for a pass over all but the most recent `keep` messages, and loads the context again. Returns the reason if the messages
     /// could not be summarized.
     async fn compact(
         &mut self,
@@ -152,15 +152,15 @@ impl LoadedReply<'_> {
                 async move { context::load(c, &task, &agent, settings).await }.boxed()
             });
         let again = read.await?;
-        // If the trigger message was deleted in the meantime, the task was canceled.
+        // If the trigger message has been deleted in the meantime, the task has been canceled.
         let files = std::mem::take(&mut self.loaded.context.ask.files);
         self.loaded = again.ok_or(Abort::Stopped)?;
         self.loaded.context.ask.files = files;
         Ok(failure.map(|failure| Failure::Summary(Box::new(failure))))
     }
 
-    /// Determines which changes to the prompt would make a difference after an overflow. This is expensive, because the entire
-    /// history is fitted again.
+    /// Determines which changes to the prompt could help after an overflow. This is expensive, because the entire history is fitted
+    /// again.
     async fn remedies(&self, failure: &Failure, fitted: &Fitted) -> Attempt {
         let Fitted {
             context,
@@ -288,7 +288,7 @@ impl<'a> RunningReply<'a> {
         Ok(())
     }
 
-    /// Makes one pass after an overflow. Returns the reason if its messages could not be summarized.
+    /// Makes a single pass after an overflow. Returns the reason if the messages could not be summarized.
     async fn compact_after_overflow(&mut self, window: Window) -> Result<Option<Failed>, Abort> {
         let reply = &mut self.reply;
         if !reply.counts.summarised || std::mem::replace(&mut self.has_compacted, true) {
@@ -303,7 +303,7 @@ impl<'a> RunningReply<'a> {
         }))
     }
 
-    /// Checks once whether the prompt is too long for the strategy. Returns true after a pass.
+    /// Checks once whether the prompt is too long for the strategy. Returns true if a pass was made.
     async fn compact_by_size(&mut self, fitted: &Fitted) -> Result<bool, Abort> {
         let is_checked = !fitted.is_long() || self.reply.ready.is_some() || self.done.is_some();
         if is_checked || std::mem::replace(&mut self.has_checked_size, true) {
@@ -316,7 +316,7 @@ impl<'a> RunningReply<'a> {
         Ok(true)
     }
 
-    /// Checks whether a collaborator can end its turn with a call.
+    /// Checks whether a collaborator can end the work by calling `done`.
     fn has_done(&self) -> bool {
         self.requests.offer.find(done::NAME).is_some()
     }
@@ -373,7 +373,7 @@ impl<'a> RunningReply<'a> {
         Ok(true)
     }
 
-    /// Calls the model, unless a collaborator has ended its turn.
+    /// Calls the model. If a collaborator has ended the work, returns its reply without a call.
     async fn answer(
         &self,
         manifest: &Manifest,
@@ -405,7 +405,7 @@ impl<'a> RunningReply<'a> {
         }
     }
 
-    /// Runs the calls in an answer, or ends the task with its text.
+    /// Runs the calls in an answer. Without calls, ends the task with the text of the answer.
     async fn take_answer(&mut self, manifest: Manifest, answer: Answer) -> Result<Next, Abort> {
         let LoadedReply {
             handler,
@@ -448,7 +448,7 @@ impl<'a> RunningReply<'a> {
         } = &mut self.reply;
         let handler = *handler;
         counts.ran_ms = self.clock.ran_ms();
-        // A call was made, so another wait for a budget is a new one.
+        // A call was made, so the next wait for a budget starts over.
         counts.budget_since = None;
         let stored = handler
             .store_round(*lease, &self.requests, answer, *counts)
@@ -499,7 +499,7 @@ impl<'a> RunningReply<'a> {
         handler.complete(*lease, task, reply).await
     }
 
-    /// Waits, tries again, or fails the task after a failed call.
+    /// Handles a failed call: waits, tries again, or fails the task.
     async fn take_failure(&mut self, failed: Failed, fitted: &Fitted) -> Result<Next, Abort> {
         let attempt = match &failed.failure {
             Failure::Model(ModelError::ToolsRefused(_)) => Attempt {
@@ -554,7 +554,8 @@ impl<'a> RunningReply<'a> {
     }
 }
 
-/// Removes `DONE_LINE` from the end of a turn; returns false if the turn does not end with it. A turn is never left without text.
+/// Removes `DONE_LINE` from the end of a turn. Returns false if the turn does not end with that line. A turn is never left without
+/// text.
 fn remove_done_line(text: &mut String) -> bool {
     let Some((before, last)) = text.trim_end().rsplit_once('\n') else {
         return text.trim() == DONE_LINE;
@@ -569,7 +570,7 @@ fn remove_done_line(text: &mut String) -> bool {
     true
 }
 
-/// Functions to offer after the server rejected these; `None` if none were offered.
+/// Returns the functions to offer after the server rejected these, or `None` if no functions were offered.
 fn fewer_functions(offer: &Offer) -> Option<Offered> {
     if offer.functions().any(|function| function.tool().is_some()) {
         Some(Offered::BuiltIn)
@@ -578,7 +579,7 @@ fn fewer_functions(offer: &Offer) -> Option<Offered> {
     }
 }
 
-/// Returns the context, shortened if there were overflows, and the messages left out.
+/// Returns the context, shortened if an overflow has occurred, and the messages that were left out.
 fn shortened(loaded: &Loaded, counts: RetryCounts) -> (Context, Vec<LeftOut>) {
     let mut left_out = loaded.left_out.clone();
     let shorter = match (

@@ -1,4 +1,4 @@
-//! Ends a schedule's task: posts its reply as a whole, or reports nothing.
+//! Ends a scheduled task: posts its reply as a whole, or reports nothing.
 
 use crate::{
     chat::{
@@ -29,7 +29,8 @@ pub(super) fn has_nothing_to_report(task: &Task, reply: &str) -> bool {
     is_heartbeat(task) && reply.trim() == NOTHING
 }
 
-/// Checks whether a reply can be posted now. The reply of a schedule can be posted only if its requester can post in the channel.
+/// Checks whether a reply can be posted now. The reply of a scheduled task can be posted only if its requester can post in the
+/// channel.
 pub(super) async fn may_post(c: &mut Conn, task: &Task) -> Result<bool, LeaseLost> {
     if task.kind != TaskKind::Schedule {
         return match task.reply_message_id {
@@ -78,7 +79,7 @@ pub(super) async fn fail_tree(
 }
 
 impl ReplyHandler {
-    /// Completes a heartbeat without a message.
+    /// Completes a heartbeat without posting a message.
     pub(super) async fn report_nothing(&self, lease: Lease) -> Result<(), LeaseLost> {
         let model = self.provider.name().to_owned();
         self.db

@@ -58,8 +58,8 @@ impl Candidate {
     }
 }
 
-/// Selects the most important sentences, preferring newer ones of the same importance. Returns them in the order of their
-/// messages, and the number of the others. `messages` contains the message at each position.
+/// Selects the most important sentences, preferring newer ones of the same importance. Returns them in the order of their messages,
+/// and the number of sentences that were not selected. `messages` contains the message at each position.
 pub(super) fn choose(
     candidates: Vec<Candidate>,
     messages: &[MessageId],
@@ -90,7 +90,7 @@ pub(super) fn checked(source: &Source<'_>, reading: &Reading, items: &[RawItem])
         .collect()
 }
 
-/// Everything from which lines are made without a model.
+/// Everything that is needed to make lines without a model.
 pub(super) struct Material {
     rows: Vec<Row>,
     /// Ranges of segments with entries.
@@ -137,8 +137,7 @@ impl Material {
         })
     }
 
-    /// Returns the lines, and the number of sentences for which there was no room. Processes all messages, so it must run in a
-    /// blocking thread.
+    /// Returns the lines, and the number of sentences that did not fit. Processes all messages, so it must run in a blocking thread.
     pub(super) fn lines(&self) -> (Vec<CatchUpLine>, i64) {
         let messages: Vec<MessageId> = self.rows.iter().map(|row| row.id).collect();
         let at: HashMap<MessageId, usize> = (messages.iter().enumerate())
@@ -162,8 +161,8 @@ impl Material {
         results.filter(|result| !result.text.is_empty()).collect()
     }
 
-    /// Returns the entries all of whose sources are in the range. Omits references, which are meaningless alone, and
-    /// preferences, which are meant for agents.
+    /// Returns the entries whose sources are all in the range. Omits references, which are meaningless alone, and preferences, which
+    /// are meant for agents.
     fn remembered(&self, at: &HashMap<MessageId, usize>) -> Vec<Candidate> {
         let is_told = |entry: &&SegmentEntry| {
             !matches!(entry.kind, MemoryKind::Reference | MemoryKind::Preference)
@@ -189,7 +188,7 @@ impl Material {
         entries.collect()
     }
 
-    /// Returns sentences of those messages that are in no segment.
+    /// Returns sentences from messages that are neither part of a segment nor a published resolution.
     fn extracted(&self) -> Vec<Candidate> {
         let is_covered = |row: &Row| {
             let mut covered = self.covered.iter();
@@ -215,8 +214,8 @@ impl Material {
     }
 }
 
-/// Returns decisions, tasks, and values in the form in which they are remembered, then whatever else the extractor finds in
-/// other messages. If nothing is found, returns the headline of the resolution that the extractor would draft.
+/// Returns decisions, tasks, and values as they would be stored as entries, then whatever else the extractor finds in other messages.
+/// If nothing is found, returns the headline of the resolution that the extractor would draft.
 fn sentences_of(reading: &Reading, lines: &[SourceLine]) -> Vec<RawItem> {
     let mut items = offline::draft(reading, lines).items;
     let outline = reading.outline();
@@ -241,7 +240,7 @@ fn sentences_of(reading: &Reading, lines: &[SourceLine]) -> Vec<RawItem> {
     items
 }
 
-/// An item with the handles of its messages. If there are no handles, the check searches for the message.
+/// Creates an item with the handles of its messages. If there are no handles, the check searches for the message.
 fn raw(kind: MemoryKind, text: String, sources: &[usize]) -> RawItem {
     RawItem {
         text,

@@ -29,20 +29,20 @@ const LINES_MAX: usize = 12;
 pub struct CatchUpLine {
     /// At most 240 characters.
     pub text: String,
-    /// Messages that state it, oldest first.
+    /// Messages that support the sentence, oldest first.
     pub sources: Vec<MessageId>,
 }
 
 /// Parts of the range that are not covered by the lines.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, utoipa::ToSchema)]
 pub struct CatchUpLeftOut {
-    /// Number of sentences for which there was no room in 12 lines.
+    /// Number of sentences that did not fit into 12 lines.
     pub lines: i64,
     /// Number of older messages that were not read, at most 10,000.
     pub messages: i64,
 }
 
-/// Summary of the messages after a message, for one person.
+/// Summary of the messages after a given message, for one person.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, utoipa::ToSchema)]
 pub struct CatchUp {
     /// `seq` of the first message that was read; null if there is none.
@@ -51,7 +51,7 @@ pub struct CatchUp {
     pub to_seq: Option<i64>,
     /// Number of messages in this range, at most 500.
     pub count: i64,
-    /// At most 12, oldest first.
+    /// Lines, at most 12, oldest first.
     pub lines: Vec<CatchUpLine>,
     /// `builtin`, or the model that wrote the lines.
     #[schema(example = "builtin")]

@@ -9,14 +9,14 @@ use crate::{
     replies::history::{self, Row, SeqRange},
 };
 
-/// Maximum number of messages that are read: the newest ones.
+/// Maximum number of messages that are read; older ones are only counted.
 const MESSAGES_MAX: usize = 500;
 /// Number at which the count of older messages stops.
 const COUNTED_MAX: i64 = 10_000;
 
-/// Messages of a thread after a sequence number.
+/// Messages of a thread that follow a sequence number.
 pub(super) struct Range {
-    /// Oldest first.
+    /// Messages, oldest first.
     pub rows: Vec<Row>,
     /// Number of older messages after that sequence number, which are not in `rows`.
     pub older: i64,

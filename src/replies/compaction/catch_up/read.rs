@@ -1,4 +1,4 @@
-//! Reads a catch-up.
+//! Returns the catch-up of a thread.
 
 use crate::{
     auth::Caller,
@@ -10,8 +10,8 @@ use crate::{
 
 use super::{CatchUp, CatchUpLeftOut, built_in::Material, range::Range, store};
 
-/// Returns the lines that a model wrote for the caller if they are current, otherwise lines without a model. `since` defaults to the
-/// caller's read marker.
+/// Returns the lines that a model wrote for the caller if they are current, otherwise lines that are made without a model. `since`
+/// defaults to the caller's read marker.
 ///
 /// # Errors
 /// `ThreadNotFound`, or an error from `reading`.

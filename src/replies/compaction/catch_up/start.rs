@@ -17,7 +17,7 @@ use crate::{
 
 use super::range::Range;
 
-/// Minimum number of messages; reading fewer takes less time than waiting for a summary.
+/// Minimum number of messages to summarize; reading fewer takes less time than waiting for a summary.
 const MESSAGES_MIN: usize = 20;
 
 /// Options of a `catch_up` task.
@@ -71,6 +71,8 @@ impl From<CatchUpError> for ApiError {
     }
 }
 
+/// Checks that the caller can have a model summarize the thread.
+///
 /// # Errors
 /// `ThreadNotFound`, or an error from `reading`.
 async fn enter<'a>(
@@ -80,7 +82,7 @@ async fn enter<'a>(
 ) -> Result<ThreadAccess<'a>, ChatError> {
     let access = access::thread(c, caller, thread).await?.reading()?;
     let actor = &access.channel_access.actor;
-    // An API key that can only read must not cause costs.
+    // A read-only API key must not cause costs.
     if actor.key.is_some() {
         actor.require(Scope::AgentsUse)?;
     }

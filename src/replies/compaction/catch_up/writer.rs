@@ -1,4 +1,4 @@
-//! Runs the tasks of catch-ups: one call of the utility model per task, whose sentences are checked against the messages.
+//! Runs `catch_up` tasks: the utility model writes sentences, which are checked against the messages.
 
 use std::{
     collections::HashSet,
@@ -103,7 +103,7 @@ impl Handler for CatchUpWriter {
     }
 }
 
-/// Ends a task without a notice. `done` is the model, or the reason for a failure.
+/// Ends a task without a notice. `done` is the name of the model, or the reason for the failure.
 async fn end(c: &mut Conn, lease: &Lease, done: Result<String, FailCode>) -> Result<(), DbError> {
     let end = match done {
         Ok(model) => End::Completed {
@@ -141,13 +141,13 @@ fn message_of(code: FailCode) -> &'static str {
 /// Checked lines of a model's answer.
 struct Made {
     lines: Vec<CatchUpLine>,
-    /// Number of sentences for which there was no room.
+    /// Number of sentences that did not fit.
     left: i64,
-    /// Number of oldest messages that did not fit into the model's window.
+    /// Number of the oldest messages, which did not fit into the model's window.
     skipped: usize,
 }
 
-/// Returns the position from which the newest messages fit into `tokens_max`; at least one is kept.
+/// Returns the position of the first of the newest messages that fit into `tokens_max` together. At least one message is kept.
 fn first_that_fits(lines: &[SourceLine], tokens_max: u64) -> usize {
     let mut room = tokens_max;
     let newest = lines.iter().rev().take_while(|line| {
@@ -172,7 +172,7 @@ fn cites_of(rows: &[Row]) -> Vec<SourceId> {
 }
 
 impl CatchUpWriter {
-    /// Ends a task without lines.
+    /// Ends a task without storing lines.
     async fn finish(&self, lease: Lease, done: Result<String, FailCode>) -> Result<(), LeaseLost> {
         let db = self.utility.db.clone();
         db.write(lease.workspace.0, async move |c: &mut Conn| {
@@ -288,7 +288,7 @@ impl CatchUpWriter {
         }))
     }
 
-    /// Stores the lines and ends the task; returns false, without changes, if a message has changed.
+    /// Stores the lines and ends the task. Returns false without changing anything if a message has changed.
     async fn store(
         &self,
         lease: Lease,
