@@ -1,4 +1,4 @@
-//! Cost of lists, filters, and mentions with many agents, and of inheritance for a task.
+//! Cost of lists, filters, and mentions with many agents, and of inheritance when a task loads its agent.
 
 use std::time::Instant;
 
@@ -20,7 +20,7 @@ const MAKERS: usize = 32;
 const ROUNDS: usize = 9;
 const READS: usize = 60;
 const ASKS: usize = 20;
-/// Every hundredth agent has the rare metadata pair, so that its filter returns one page or less.
+/// Interval between agents with the rare metadata value; the agent after each of them is inactive.
 const EVERY: usize = 100;
 
 /// Server with a given number of agents, and a signed-in member.
@@ -81,9 +81,9 @@ impl DatabaseUrl {
     /// Median time from a mention to the model request, in ms.
     async fn ask(&mut self, name: &str) -> anyhow::Result<f64> {
         let mut took = Vec::new();
-        // A new socket: one that does not read during the list requests would be disconnected.
+        // Opens a new socket, because one that does not read during the list requests would be disconnected.
         let mut ws = self.team.socket(1).await?;
-        // A new thread: in a long one, messages are also summarized, with requests of their own.
+        // Creates a new thread, because messages of a long one are also summarized, with extra model requests.
         let thread = self.team.thread().await?;
         for _ in 0..ASKS {
             took.push(ask_for(&mut self.http, &thread, &mut self.model, &mut ws, name).await?);
@@ -148,7 +148,7 @@ pub(crate) async fn run() -> anyhow::Result<()> {
     levels(&mut few).await
 }
 
-/// Compares an agent without a base to one with three levels of inheritance.
+/// Compares an agent without a base to one that inherits through three levels.
 async fn levels(place: &mut DatabaseUrl) -> anyhow::Result<()> {
     let mut base = None;
     for name in ["level-one", "level-two", "level-three"] {

@@ -1,5 +1,5 @@
-//! Time from an approval until the call leaves, compared with the time from the mention to the model request; without other
-//! parked tasks, and with 1,000.
+//! Time from an approval to the request that the approved call sends, compared with the time from a mention to the model request;
+//! measured without other parked tasks, and with 1,000.
 
 use std::time::Instant;
 
@@ -19,7 +19,7 @@ const WORKSPACES: usize = 8;
 const THREADS: usize = 5;
 const PARKED_IN_THREAD: usize = 25;
 const ROUNDS: usize = 10;
-/// Measured questions in a thread.
+/// Number of questions measured per thread.
 const QUESTIONS: usize = 30;
 const AGENT: &str = "fetcher";
 
@@ -28,7 +28,7 @@ const AGENT: &str = "fetcher";
 struct Found {
     /// Time from the mention to the model request in ms.
     mentions: Vec<f64>,
-    /// Time from the approval to the request for the page in ms.
+    /// Time from the approval to the request for the web page in ms.
     approvals: Vec<f64>,
 }
 
@@ -38,14 +38,14 @@ type Values = fn(&Found) -> &[f64];
 /// A task that waits for an approval.
 struct Parked {
     task: String,
-    /// Path of the action that waits.
+    /// Path of the action that needs the approval.
     action: String,
     arguments_hash: Value,
     /// Time from the mention to the model request in ms.
     from_mention_ms: f64,
 }
 
-/// Server with workspaces in which an agent needs an approval for each page that it reads.
+/// Server with workspaces whose agent needs an approval for each web page that it reads.
 struct Setup {
     _server: Server,
     model: Model,
@@ -54,7 +54,7 @@ struct Setup {
 }
 
 impl Setup {
-    /// Starts a server with `threads` threads of parked tasks in each workspace.
+    /// Starts a server with `threads` threads that contain parked tasks in each workspace.
     async fn with(threads: usize) -> anyhow::Result<Self> {
         let mut model = Model::start().await?;
         let page = model.page();
@@ -66,7 +66,7 @@ impl Setup {
         settings.extend([
             ("SIGNUP", "open"),
             ("WEB_ALLOW", "127.0.0.1"),
-            // Passes would call the model, too.
+            // Compaction passes would also call the model.
             ("COMPACTION", "off"),
         ]);
         let server = Server::start(&settings).await?;
@@ -84,7 +84,7 @@ impl Setup {
         })
     }
 
-    /// Asks in a new thread, and approves each call.
+    /// Asks questions in a new thread and approves each call.
     async fn measure(&mut self) -> anyhow::Result<Found> {
         let mut found = Found::default();
         let mut conversation = Conversation::start(&self.team).await?;
@@ -149,7 +149,7 @@ async fn waiting(conversation: &mut Conversation, task: &str) -> anyhow::Result<
     }
 }
 
-/// Approves the call of a parked task, and waits for its end; returns the time to the request for the page in ms.
+/// Approves the call of a parked task and waits until the task ends; returns the time to the request for the web page in ms.
 async fn approve(
     conversation: &mut Conversation,
     model: &mut Model,
@@ -185,7 +185,7 @@ pub(crate) async fn run() -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Percentiles of both servers: the 50th and the 99th of each.
+/// 50th and 99th percentiles of both servers.
 fn percentiles(found: &[Found; 2], values: Values) -> Vec<f64> {
     let both = found.iter();
     both.flat_map(|found| [0.5, 0.99].map(|p| percentile(values(found), p)))

@@ -1,4 +1,5 @@
-//! Posts and pages of one workspace while another one is attacked, as in the tests of availability: a row for each attack.
+//! Posts and page reads of one workspace while another one is attacked, with the attacks of the availability tests: one row per
+//! attack.
 
 use std::{
     net::IpAddr,
@@ -34,18 +35,18 @@ use crate::{
 
 /// Lowest priority of a thread on Linux.
 const NICE_MAX: i32 = 19;
-/// Rounds of the other workspace before and during each attack: a post, and the page that contains it.
+/// Rounds of the other workspace before each attack, and during it; a round is a post and a read of the page that contains it.
 const QUIET_ROUNDS: usize = 100;
 const ROUNDS: usize = 200;
 const ROUND_EVERY: Duration = Duration::from_millis(20);
 const ROUNDS_PER_HEALTH: usize = 10;
-/// A slow server gets fewer rounds.
+/// Maximum time for the rounds of an attack; a slow server completes fewer of them.
 const MEASURED_WITHIN: Duration = Duration::from_secs(15);
-/// Requests that take longer count as failed.
+/// Timeout of a request; slower requests count as failed.
 const REQUEST_WITHIN: Duration = Duration::from_secs(10);
 /// Time for an attack to begin, and for the server to recover from it.
 const SETTLE: Duration = Duration::from_secs(2);
-/// Time after which a client that reads nothing reconnects.
+/// Time after which a client that does not read reconnects.
 const HELD: Duration = Duration::from_secs(3);
 
 const MEMBERS: usize = 5;
@@ -53,9 +54,9 @@ const CROWD: Size = Size {
     members: 100,
     channels: 300,
 };
-/// Messages that are unread for everyone, found by every search, and deleted.
+/// Number of messages that are unread for everyone, that every search finds, and that the attacks delete.
 const UNREAD: usize = 20_000;
-/// Messages of the large page, which the log also contains.
+/// Number of messages on the large page; the event log contains them, too.
 const LARGE: usize = 100;
 const LARGE_BYTES: usize = 32 * 1024;
 const CHILDREN: usize = 300;
@@ -284,7 +285,7 @@ impl Arena {
         Ok(())
     }
 
-    /// Repeats the steps of a client. All clients of `Pages` are the same person.
+    /// Repeats a client's steps. All clients of `Pages` act as the same person.
     async fn repeat(self: Arc<Self>, attack: Attack, n: usize) {
         let person = if matches!(attack, Attack::Pages) {
             1
@@ -297,7 +298,7 @@ impl Arena {
                 continue;
             };
             while self.step(attack, n, &mut http).await.is_ok() {}
-            // The server refused something; a client tries again soon.
+            // The server rejected a request; the client retries shortly.
             sleep(Duration::from_millis(20)).await;
         }
     }
@@ -379,14 +380,16 @@ impl Bystander {
     }
 }
 
-/// Runtime of the attacking clients and the model server, which would use the processors of other machines: its threads get
-/// time that the server and the measured client leave.
+/// Runtime of the attacking clients and the model server. In reality, these run on other machines, so their threads only get CPU time
+/// that the server and the measured client do not use.
 fn attackers() -> std::io::Result<Runtime> {
     tokio::runtime::Builder::new_multi_thread()
         .enable_all()
         .on_thread_start(|| {
             // Without the right to change priorities, the attackers compete with the measured client.
-            drop(setpriority_process(None, NICE_MAX));
+            if let Err(error) = setpriority_process(None, NICE_MAX) {
+                eprintln!("attackers run at normal priority: {error}");
+            }
         })
         .build()
 }

@@ -1,7 +1,7 @@
-//! Baseline for fan-out: a program that only writes the same frame to every socket, with the WebSocket library that the
-//! server uses, a read buffer of 4 KiB, and one flush per wake-up of a socket task.
+//! Baseline for fan-out: a program that only writes the same frame to every socket. It uses the server's WebSocket library, a read
+//! buffer of 4 KiB, and one flush per wake-up of a socket task.
 //!
-//! The first connection is for control: one line with the frame, then lines with the number of times to send it.
+//! The first connection is the control connection: one line with the frame, then lines with the number of times to send it.
 
 use std::sync::{Arc, Mutex, PoisonError};
 

@@ -1,4 +1,4 @@
-//! Cheap clients, because they share the machine with the measured server.
+//! Clients that use little CPU time, because they share the machine with the measured server.
 
 use std::{
     sync::{
@@ -189,7 +189,7 @@ impl Team {
         })
     }
 
-    /// The same people on another node.
+    /// Returns the same people as clients of another node.
     pub(crate) fn at(&self, host: &str) -> Self {
         Self {
             host: host.to_owned(),
@@ -227,7 +227,7 @@ impl Team {
     }
 }
 
-/// A new thread in #general, with a connection and a socket of the first member.
+/// A new thread in #general, with the first member's connection and socket.
 pub(crate) struct Conversation {
     pub(crate) http: Http,
     /// ID of the thread.
@@ -248,7 +248,7 @@ impl Conversation {
         })
     }
 
-    /// Opens a new socket: one that sends nothing for 50 s is closed.
+    /// Opens a new socket, because the server closes one that sends nothing for 50 s.
     pub(crate) async fn reconnect(&mut self, team: &Team) -> anyhow::Result<()> {
         self.ws = team.socket(0).await?;
         Ok(())
@@ -348,7 +348,7 @@ pub(crate) async fn next_text(ws: &mut Ws) -> anyhow::Result<String> {
     }
 }
 
-/// Next frame of a task that has not failed.
+/// Returns the next frame of a task; fails if the task has failed.
 async fn next_of_task(ws: &mut Ws, task: &str) -> anyhow::Result<String> {
     loop {
         let frame = tokio::time::timeout(Duration::from_secs(20), next_text(ws)).await;
@@ -403,7 +403,7 @@ impl Counter {
         }
     }
 
-    /// Waits until all expected frames were received.
+    /// Waits until all expected frames have been received.
     pub(crate) async fn wait(&self) -> anyhow::Result<()> {
         let all = async {
             while self.seen.load(Ordering::SeqCst) < self.target.load(Ordering::SeqCst) {

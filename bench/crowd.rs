@@ -1,5 +1,4 @@
-//! A workspace with 10,000 members and 1,000 channels, compared with a small one: common requests, and a stalled
-//! reader.
+//! A workspace with 10,000 members and 1,000 channels, compared with a small one: common requests, and a socket that stops reading.
 
 use std::{
     sync::Arc,
@@ -105,7 +104,7 @@ impl Workspace {
         Ok(ms(started.elapsed()) / float(TIMES))
     }
 
-    /// Adds a person with an invite, which also joins #general and #random.
+    /// Adds a person, who joins #general and #random, with an invite; returns the time in ms.
     async fn join(&mut self, n: usize) -> anyhow::Result<f64> {
         let invite = self
             .http
@@ -209,7 +208,7 @@ fn print(found: &[Found; 2]) {
     ));
 }
 
-/// Measures posts that 50 sockets read, with and without a stalled reader.
+/// Measures posts that 50 sockets receive, with and without a socket that stops reading.
 async fn slow_reader(workspace: &mut Workspace) -> anyhow::Result<()> {
     let mut sockets = Vec::new();
     for _ in 0..WATCHERS {
@@ -224,7 +223,7 @@ async fn slow_reader(workspace: &mut Workspace) -> anyhow::Result<()> {
         } else {
             None
         };
-        // Frames beyond the socket buffers of the system wait in the server.
+        // Large messages fill the socket buffers of the system, so that further frames wait in the server.
         let content = "x".repeat(20_000);
         let path = format!("/v1/threads/{}/messages", workspace.thread);
         for _ in 0..POSTS {
@@ -238,7 +237,7 @@ async fn slow_reader(workspace: &mut Workspace) -> anyhow::Result<()> {
             took[usize::from(with_slow)].push(ms(started.elapsed()));
         }
         if let Some(mut slow) = slow {
-            // Reads the rest, unless the server closed the socket.
+            // Reads the remaining frames, unless the server has closed the socket.
             let rest = async { while let Some(Ok(_)) = slow.next().await {} };
             drop(tokio::time::timeout(Duration::from_secs(2), rest).await);
         }
@@ -279,8 +278,8 @@ async fn read_everything(workspace: &mut Workspace) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Inserts members, and channels with threads, directly into the database. The existing members are in every channel, the
-/// new ones in #general, #random, and two more.
+/// Inserts members, and channels with threads, directly into the database. The existing members join every channel; the new ones join
+/// #general, #random, and two more.
 pub(crate) async fn fill(db: &Db, workspace: WorkspaceId, size: Size) -> anyhow::Result<()> {
     let mut c = db.read().await?;
     let team: Vec<(UserId,)> = c

@@ -1,5 +1,5 @@
-//! Throughput of the database engine alone for the rows of a message, without a server; also used to fill a database
-//! quickly.
+//! Throughput of the database engine alone for the rows of a message, without a server. Other benchmarks also use it to fill a
+//! database quickly.
 
 use std::sync::Arc;
 
@@ -121,8 +121,8 @@ impl Engine {
         Ok(())
     }
 
-    /// Adds messages with these texts to the thread of the template in one transaction, without events, client IDs, and search
-    /// documents, but with `seq` numbers.
+    /// Adds messages with these texts to the thread of the template in one transaction. They have `seq` numbers, but no events,
+    /// client IDs, or search documents.
     pub(crate) async fn fill_with(&self, texts: Vec<String>) -> anyhow::Result<()> {
         let pattern = Arc::clone(&self.pattern);
         self.db
@@ -151,7 +151,7 @@ impl Engine {
     }
 }
 
-/// Reserves `n` numbers; returns the last one.
+/// Reserves `n` `seq` numbers; returns the last one.
 async fn reserve(c: &mut Conn, p: &Pattern, n: usize) -> Result<i64, DbError> {
     c.q("update workspaces set seq = seq + $2 where id = $1 returning seq")
         .bind(p.workspace_id)
@@ -236,7 +236,7 @@ async fn fill_some(c: &mut Conn, p: &Pattern, texts: &[String]) -> Result<(), Db
     count(c, p, rows, last).await
 }
 
-/// SQL text for a number of rows: one for full statements, one for the rest. Cached, because statements must be static.
+/// Returns the SQL text that inserts a number of rows. Cached, because statements must be static.
 fn fill_sql(rows: usize) -> &'static str {
     static TEXTS: std::sync::Mutex<std::collections::BTreeMap<usize, &'static str>> =
         std::sync::Mutex::new(std::collections::BTreeMap::new());

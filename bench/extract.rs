@@ -1,4 +1,4 @@
-//! Offline draft of a result from 1,000 and from 10,000 messages: the time must grow linearly.
+//! Offline draft of a resolution from 1,000 and from 10,000 messages: the time must grow linearly.
 
 use std::time::Instant;
 
@@ -10,7 +10,7 @@ use crate::report::{Table, median, ms, ratio, say};
 const SHORT: u32 = 1_000;
 const LONG: u32 = 10_000;
 const ROUNDS: usize = 10;
-/// Messages in rotation, each padded to about eighty words.
+/// Messages that are repeated in this order, each padded to about eighty words.
 const SAID: [&str; 12] = [
     "We agreed to ship the importer on Friday.",
     "Actually Monday, not Friday.",

@@ -1,8 +1,9 @@
 //! Server CPU per delivered frame, and memory per socket, compared with the bare broadcaster.
 //!
-//! Hub only: both programs get the same frames over a control connection. Real posts: the cost of storing is measured
-//! with the same posts on a second server without sockets, and subtracted. A burst of posts becomes several commits,
-//! and so several wake-ups of each socket; sent directly to the hub, it is one.
+//! Hub only: both programs get the same frames over a control connection.
+//!
+//! Real posts: the cost of storing is measured with the same posts on a second server without sockets, and subtracted. A burst of
+//! posts becomes several commits, and therefore several wake-ups of each socket; a burst sent directly to the hub causes only one.
 
 use std::time::Duration;
 
@@ -54,7 +55,7 @@ impl Ours {
         })
     }
 
-    /// Posts `each` messages concurrently, `times` times, each time waiting for all deliveries; returns the CPU time.
+    /// Posts `each` messages concurrently, `times` times, and waits for all deliveries each time; returns the CPU time.
     async fn round(&mut self, times: usize, each: usize) -> anyhow::Result<Duration> {
         let path = format!("/v1/threads/{}/messages", self.thread);
         let body = json!({"content": CONTENT}).to_string();
@@ -80,7 +81,7 @@ struct Told {
     process: Process,
     control: TcpStream,
     crowd: Crowd,
-    /// Database, if the program is our server.
+    /// Database of the program, if it is our server.
     _scratch: Option<Scratch>,
 }
 
@@ -134,7 +135,7 @@ impl Told {
     }
 }
 
-/// Frame of a posted message.
+/// Posts a message and returns its frame.
 async fn sample(ours: &mut Ours) -> anyhow::Result<String> {
     ours.round(1, 1).await?;
     let mut ws = ours.team.silent(0).await?;
@@ -218,7 +219,7 @@ pub(crate) async fn memory() -> anyhow::Result<()> {
             }
             open.push(team.socket(n).await?);
         }
-        // Lets the work after the hello finish, but ends before the first heartbeat.
+        // Long enough for the work after the hello to finish, but shorter than the first heartbeat interval.
         tokio::time::sleep(Duration::from_millis(500)).await;
         a.push((server.process.resident_kib() - before) / float(MORE));
         drop(open);

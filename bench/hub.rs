@@ -58,7 +58,7 @@ pub(crate) fn main() -> anyhow::Result<()> {
                     mentioned: Vec::new(),
                     ends_stream: None,
                     workspace: workspace.parse::<WorkspaceId>()?,
-                    // Higher than any number in the log.
+                    // Higher than any `seq` in the log.
                     seq: 1_000_000,
                     ts: Timestamp::EPOCH,
                     audience: Audience::Public(ChannelId::new()),

@@ -5,9 +5,9 @@
 //! cargo bench --bench speed -- send  only benchmarks with `send` in their name
 //! ```
 //!
-//! The server runs in its own process; this process runs the clients and, for agents, the model server. Rounds of the
-//! server and the baseline alternate, and medians and ratios are printed. Nothing is asserted: the results depend on
-//! the load of the machine and are interpreted by people (`docs/performance.md`).
+//! The server runs in its own process; this process runs the clients and, for agents, the model server. Rounds of the server and the
+//! baseline alternate, and medians and ratios are printed. Nothing is asserted: the results depend on the load of the machine, so
+//! people interpret them (`docs/performance.md`).
 
 mod agents;
 mod approvals;
@@ -68,7 +68,8 @@ fn main() -> ExitCode {
     }
 }
 
-/// Runs the benchmarks with `filter` in their name, and only the parts with `part` in theirs where they have named parts.
+/// Runs the benchmarks with `filter` in their names. Of benchmarks with named parts, it runs only the parts with `part` in their
+/// names.
 fn run(filter: &str, part: &str) -> anyhow::Result<()> {
     let chosen: Vec<&str> = BENCHES
         .iter()

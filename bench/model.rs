@@ -23,7 +23,7 @@ use tokio::{
     task::JoinSet,
 };
 
-/// Model for summaries: its calls are answered at once, and not reported.
+/// Model for summaries; its calls are answered at once and are not reported.
 const UTILITY_MODEL: &str = "bench-utility";
 
 static BEGINNING: LazyLock<Instant> = LazyLock::new(Instant::now);
@@ -36,16 +36,16 @@ pub(crate) fn stamp() -> u128 {
 /// Timing and content of responses.
 #[derive(Clone)]
 pub(crate) struct Plan {
-    /// Number of waiting requests at which responses start.
+    /// Number of waiting requests that starts the responses.
     pub(crate) together: usize,
-    /// Delay of each response after the previous one.
+    /// Additional delay of each response, compared with the previous one.
     pub(crate) stagger: Duration,
     pub(crate) pieces: usize,
     pub(crate) every: Duration,
-    /// Text of each chunk; by default, the time when it was sent.
+    /// Text of each chunk; if `None`, the time when the chunk was sent.
     pub(crate) text: Option<String>,
-    /// Function, and arguments of each of its calls: requests that offer the function and have no result get them instead of the
-    /// text.
+    /// Name of a function, and the arguments of each call. Sent instead of the text if the request offers the function and contains
+    /// no function result.
     pub(crate) calls: Option<(&'static str, Vec<Value>)>,
     /// Responses never end.
     pub(crate) is_endless: bool,
@@ -65,7 +65,7 @@ impl Plan {
     }
 }
 
-/// Requests that contain a text.
+/// Kept requests, which contain `text`.
 #[derive(Default)]
 struct Kept {
     text: String,
@@ -80,7 +80,7 @@ struct Shared {
     asked: mpsc::Sender<Instant>,
     answered: mpsc::Sender<Instant>,
     fetched: mpsc::Sender<Instant>,
-    /// Time when the newest call was sent.
+    /// Time when the newest function call was sent.
     called: Mutex<Option<Instant>>,
     waiting: watch::Sender<usize>,
     number: AtomicUsize,
@@ -121,7 +121,7 @@ impl Model {
             .with_state(Arc::clone(&shared));
         let listener = TcpListener::bind("127.0.0.1:0").await?;
         let listener = axum::serve::ListenerExt::tap_io(listener, |tcp| {
-            // Without this, chunks would be delayed.
+            // Without this option, chunks would be delayed.
             drop(tcp.set_nodelay(true));
         });
         let url = format!(
@@ -151,7 +151,7 @@ impl Model {
         ]
     }
 
-    /// URL of a web page on this server.
+    /// URL of a web page on this model server.
     pub(crate) fn page(&self) -> String {
         format!("{}/page", self.url)
     }
@@ -166,12 +166,12 @@ impl Model {
         self.shared.number.store(0, Ordering::SeqCst);
     }
 
-    /// Time of the next request.
+    /// Waits for the next request; returns the time of its arrival.
     pub(crate) async fn asked(&mut self) -> anyhow::Result<Instant> {
         next(&mut self.asked).await
     }
 
-    /// Time of the end of the next text.
+    /// Waits for the end of the next text; returns its time.
     pub(crate) async fn answered(&mut self) -> anyhow::Result<Instant> {
         next(&mut self.answered).await
     }
@@ -182,12 +182,12 @@ impl Model {
         while self.answered.try_recv().is_ok() {}
     }
 
-    /// Time of the next request for the page.
+    /// Waits for the next request for the page; returns the time of its arrival.
     pub(crate) async fn fetched(&mut self) -> anyhow::Result<Instant> {
         next(&mut self.fetched).await
     }
 
-    /// Time when the newest answer with a call had been sent.
+    /// Returns the time when the newest function call was sent.
     pub(crate) fn called(&self) -> anyhow::Result<Instant> {
         let called = *self
             .shared
@@ -197,12 +197,12 @@ impl Model {
         called.context("the model has called no function")
     }
 
-    /// Number of requests whose time was not used.
+    /// Returns the number of requests whose times have not been read.
     pub(crate) fn unused(&self) -> usize {
         self.asked.len()
     }
 
-    /// Keeps the bodies of further requests that contain a text.
+    /// Keeps the bodies of future requests that contain a text.
     pub(crate) fn keep(&self, text: &str) {
         let kept = Kept {
             text: text.to_owned(),
@@ -211,7 +211,7 @@ impl Model {
         *self.kept() = Some(kept);
     }
 
-    /// Takes the bodies that were kept so far, oldest first.
+    /// Removes and returns the bodies that were kept so far, oldest first.
     pub(crate) fn take_kept(&self) -> Vec<Bytes> {
         let mut kept = self.kept();
         let kept = kept.as_mut().map(|kept| &mut kept.requests);
@@ -249,7 +249,7 @@ fn event(value: &Value) -> String {
     format!("data: {value}\n\n")
 }
 
-/// Checks whether a request offers a function and has no result of a call.
+/// Checks whether a request offers a function and contains no function result.
 fn can_call(request: &[u8], name: &str) -> bool {
     let request: Value = serde_json::from_slice(request).unwrap_or_default();
     let mut tools = request["tools"].as_array().into_iter().flatten();
@@ -314,7 +314,7 @@ async fn complete(State(shared): State<Arc<Shared>>, body: Bytes) -> Response {
     shared.waiting.send_modify(|n| *n += 1);
     let (together, stagger) = (plan.together, plan.stagger);
     let begin = async move {
-        // Fails only if the server ends.
+        // Fails only if the model server ends.
         drop(waiting.wait_for(|n| *n >= together).await);
         tokio::time::sleep(stagger * u32::try_from(number).unwrap_or_default()).await;
     };

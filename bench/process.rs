@@ -32,11 +32,11 @@ pub(crate) fn engine() -> &'static str {
 /// `sysconf(_SC_CLK_TCK)` on every Linux that Rust runs on.
 const TICK: Duration = Duration::from_millis(10);
 
-/// Number of the first time in `/proc/PID/stat` after the name: user and system time of the process, then of its
+/// Index of the first CPU time in `/proc/PID/stat` after the name. The times are user and system time of the process, then of its
 /// children that have ended.
 const FIRST_TIME: usize = 11;
 
-/// Fields of `/proc/PID/stat` after the name; empty if there is no such process.
+/// Returns the fields of `/proc/PID/stat` after the name; empty if the process does not exist.
 pub(crate) fn stat(pid: u32) -> Vec<String> {
     let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
     // The name can contain spaces; the numbers follow the last parenthesis.
@@ -148,7 +148,7 @@ impl Scratch {
         Self::on(std::env::var(POSTGRES_URL).ok()).await
     }
 
-    /// Creates a database on a `PostgreSQL` server, or a `SQLite` file.
+    /// Creates a database on a `PostgreSQL` server, or in a `SQLite` file if there is no server.
     pub(crate) async fn on(server: Option<String>) -> anyhow::Result<Self> {
         let id = Uuid::now_v7().simple();
         let dir = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("speed-{id}"));
@@ -175,7 +175,7 @@ impl Scratch {
         &self.url
     }
 
-    /// Starts a server on this database, with a data directory of its own.
+    /// Starts a server on this database, with its own data directory.
     pub(crate) fn node(&self, name: &str, settings: &[(&str, &str)]) -> anyhow::Result<Process> {
         let data = self.dir.join(name);
         std::fs::create_dir_all(&data)?;
@@ -209,19 +209,19 @@ impl Scratch {
 
 impl Drop for Scratch {
     fn drop(&mut self) {
-        // Leftovers stay in the build directory; databases are deleted with their server.
+        // If this fails, files are left in the build directory; databases are deleted with their server.
         drop(std::fs::remove_dir_all(&self.dir));
     }
 }
 
-/// The server with an empty database.
+/// A server on a new database.
 pub(crate) struct Server {
     pub(crate) process: Process,
     pub(crate) scratch: Scratch,
 }
 
 impl Server {
-    /// Starts a server with additional settings, named without the prefix.
+    /// Starts a server with additional settings, whose names omit the prefix.
     pub(crate) async fn start(settings: &[(&str, &str)]) -> anyhow::Result<Self> {
         Self::run(Command::new(env!("CARGO_BIN_EXE_openvibe")), settings).await
     }

@@ -24,12 +24,12 @@ const SIZE: Size = Size {
     members: 100,
     channels: 1_000,
 };
-/// Messages of one thread, in addition to those of the channels.
+/// Number of messages in one thread, in addition to those in the channels.
 const MESSAGES: usize = 900_000;
 const READERS: usize = 4;
 const ROUNDS: usize = 5;
 const POSTS: usize = 200;
-/// Load during the posts. Every message contains a word that starts with one of the searched prefixes.
+/// Load during the posts. Every message contains words that start with the searched prefixes.
 const LOADS: [(&str, &[&str]); 3] = [
     ("nobody else", &[]),
     (
@@ -49,13 +49,13 @@ struct Found {
     posts: Vec<f64>,
     /// 99th percentile of each round in ms.
     p99: Vec<f64>,
-    /// Reads of each round, per second.
+    /// Number of reads per second, one value per round.
     reads: Vec<f64>,
     /// Number of reads that were rejected because the slow lane was full, or that exceeded its deadline.
     rejected: usize,
 }
 
-/// Number of reads of one person in a round.
+/// Number of one person's reads in a round.
 #[derive(Default)]
 struct Reads {
     answered: usize,

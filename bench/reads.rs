@@ -86,7 +86,7 @@ pub(crate) async fn run() -> anyhow::Result<()> {
                 found.post.push(ms(started.elapsed()) / float(ASKS));
             }
             let mut asks = Vec::new();
-            // A new socket: one that sends nothing for 50 s is closed.
+            // Opens a new socket, because the server closes one that sends nothing for 50 s.
             let mut ws = team.socket(1).await?;
             for _ in 0..ASKS {
                 asks.push(ask(&mut http, thread, &mut model, &mut ws).await?);
@@ -127,7 +127,7 @@ pub(crate) async fn run() -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Loads the context of the newest task of each thread, in this process.
+/// Loads the context of each thread's newest task in this process, without the server.
 async fn contexts(
     place: &DatabaseUrl,
     threads: &[String],

@@ -40,7 +40,7 @@ impl Table {
     }
 }
 
-/// Percentile of the values, for `p` from 0 to 1; 0 without values.
+/// Returns the percentile of the values for `p` from 0 to 1; 0 if there are no values.
 pub(crate) fn percentile(values: &[f64], p: f64) -> f64 {
     let mut sorted = values.to_vec();
     sorted.sort_by(f64::total_cmp);

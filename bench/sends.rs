@@ -1,4 +1,5 @@
-//! Throughput of acknowledged messages, compared with the engine alone: at best, and with one transaction per message.
+//! Throughput of acknowledged messages, compared with the engine alone: with large transactions, which is the maximum, and with one
+//! transaction per message.
 
 use std::time::{Duration, Instant};
 
@@ -77,7 +78,7 @@ where
     Ok(try_join_all(senders).await?.into_iter().sum())
 }
 
-/// Creates a thread in a private channel of the nth member, so that the socket of a sender only gets its own messages.
+/// Creates a thread in a private channel of the nth member, so that a sender's socket receives only the sender's own messages.
 async fn private_thread(team: &Team, n: usize) -> anyhow::Result<String> {
     let mut http = team.http(n).await?;
     let form = json!({"private": true, "name": format!("private-{n}")});
@@ -133,7 +134,7 @@ pub(crate) async fn run() -> anyhow::Result<()> {
                 .map(|(ws, thread)| send(ws, thread));
             found.time(&server, sum(all)).await?;
         }
-        // Sixteen people online who receive every message.
+        // Sixteen people who are online and receive every message.
         let sockets = try_join_all((0..16).map(|n| team.socket(n))).await?;
         let crowd = Crowd::read(sockets, "{");
         let mut https = try_join_all((0..16).map(|n| team.http(n))).await?;

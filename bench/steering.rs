@@ -26,11 +26,11 @@ const FACTS: usize = 20;
 const THREADS: usize = 100;
 /// Number of messages in a thread before its first question.
 const MESSAGES: usize = 50;
-/// Measured questions to each agent in a thread.
+/// Number of questions measured per agent and thread.
 const QUESTIONS: usize = 10;
 const MESSAGE: &str =
     "The importer reads the files of the night, and writes one row for each crate into the table.";
-/// Neutral and longer than 50 characters, so that no reflection follows.
+/// Neutral, and longer than 50 characters, so that it does not cause a reflection.
 const QUESTION: &str = "which parts of the importer are done, which are open, and who works on each of them this week?";
 const ABOUT: &str = "We bring fruit from the harbor to shops in the town, each morning before six, by boat and by bike. ";
 const PERSONA: &str = "You are a calm engineer: you name the risk first, then the next step. ";
@@ -42,7 +42,7 @@ const CONTEXT_PARTS: usize = 5;
 const METAPROMPT: &str = "check-in";
 /// Answer of the model to a reflection.
 const TRAITS: &str = r#"{"mood":"patient","user_skill":"novice","task_complexity":"complex"}"#;
-/// Sentences for these traits.
+/// Sentences of the system prompt for these values.
 const ADAPTATION: &str =
     "Go one step at a time. Explain terms, and give a small example. Split the answer into parts.";
 
@@ -67,7 +67,7 @@ impl Agent {
 /// Measurements of one agent, with one value per question.
 #[derive(Default)]
 struct Found {
-    /// Each task, and the time when the model had its request.
+    /// Tasks, each with the time when the model server received its request.
     arrivals: Vec<(TaskId, Timestamp)>,
     /// Time from the claim to the model request in ms.
     claims: Vec<f64>,
@@ -80,7 +80,7 @@ struct Found {
 /// One question.
 struct Measurement {
     task: TaskId,
-    /// Time when the model had the request.
+    /// Time when the model server received the request.
     arrived_at: Timestamp,
     /// Time from the post to the model request in ms.
     from_post_ms: f64,
@@ -106,7 +106,7 @@ struct Workspace {
     policy: String,
     /// ID of the agent `steered`.
     steered: String,
-    /// The workspace context as it is sent.
+    /// The workspace context as it is sent to the model.
     context: String,
 }
 
@@ -138,7 +138,7 @@ impl Workspace {
         }
         let form = json!({"agent_id": self.steered, "preset": PRESET});
         self.http.put(&format!("{path}/preset"), &form).await?;
-        // A new socket: one that does not read during the posts would be disconnected.
+        // Opens a new socket, because one that does not read during the posts would be disconnected.
         let mut ws = self.team.socket(0).await?;
         self.model.answer(Plan {
             text: Some(TRAITS.to_owned()),
@@ -208,7 +208,7 @@ async fn make_agents(http: &mut Http) -> anyhow::Result<String> {
     text(&http.post("/v1/agents", &form).await?, "/id")
 }
 
-/// Fills all parts of the workspace context and allows adaptation; returns the context as it is sent.
+/// Fills all parts of the workspace context and allows adaptation; returns the context as it is sent to the model.
 async fn fill_context(http: &mut Http, team: &Team) -> anyhow::Result<String> {
     for n in 0..DECISIONS {
         decide(http, team, n).await?;
@@ -230,7 +230,7 @@ async fn fill_context(http: &mut Http, team: &Team) -> anyhow::Result<String> {
     text(&context, "/text")
 }
 
-/// Publishes the resolution of a fork in #general, with its action items.
+/// Publishes a fork's resolution in #general, with its action items.
 async fn decide(http: &mut Http, team: &Team, n: usize) -> anyhow::Result<()> {
     let path = format!("/v1/channels/{}/threads", team.general);
     let form = json!({"content": "Friday or Monday?"});
@@ -295,7 +295,7 @@ fn check_parts(request: &[u8], agent: Agent, context: &str) -> anyhow::Result<()
 pub(crate) async fn run() -> anyhow::Result<()> {
     let model = Model::start().await?;
     let mut settings = model.settings();
-    // Passes would call the model, too.
+    // Compaction passes would also call the model.
     settings.push(("COMPACTION", "off"));
     let server = Server::start(&settings).await?;
     let mut workspace = Workspace::make(model, &server.process.address).await?;
@@ -318,7 +318,7 @@ pub(crate) async fn run() -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Reads the times of the claims from the database, because the API rounds them to milliseconds.
+/// Reads the claim times from the database, because the API rounds them to milliseconds.
 async fn read_claims(place: &DatabaseUrl, found: &mut [Found]) -> anyhow::Result<()> {
     let db = Db::open(place, Arc::new(|_| {})).await?;
     let mut c = db.read().await?;

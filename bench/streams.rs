@@ -1,4 +1,4 @@
-//! Streamed replies: latency of tokens to watchers, and bytes per reply.
+//! Streamed replies: latency from a token to its watchers, and bytes per reply.
 
 use std::{
     sync::Arc,
@@ -26,7 +26,7 @@ pub(crate) const TOKEN_EVERY: Duration = Duration::from_millis(40);
 #[derive(Default)]
 pub(crate) struct Seen {
     pub(crate) first: Vec<f64>,
-    /// Latency of the oldest token in each later delta.
+    /// Latency of the oldest token in each delta after the first.
     pub(crate) later: Vec<f64>,
 }
 
@@ -112,7 +112,7 @@ async fn latency() -> anyhow::Result<()> {
                 let path = format!("/v1/threads/{thread}/messages");
                 http.post(&path, &json!({"content": "@vibe go on"})).await?;
             }
-            // Watchers finish in any order, so the next round assigns new ones.
+            // Watchers finish in any order, so the sockets are assigned again for the next round.
             while let Some(watched) = watching.join_next().await {
                 let (ws, seen) = watched??;
                 deltas += seen.first.len() + seen.later.len();

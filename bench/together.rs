@@ -1,5 +1,5 @@
-//! Agents that work together, compared with a plain reply: waits between links, delegated tasks, and steps of runs,
-//! Stop, and CPU time.
+//! Agents that work together, compared with a plain reply: waits between links, delegated tasks, and steps of runs; the time to stop
+//! work; and CPU time.
 
 use std::{sync::Arc, time::Instant};
 
@@ -19,17 +19,17 @@ use crate::{
 };
 
 const ROUNDS: usize = 10;
-/// Measured questions in a thread.
+/// Number of questions measured per thread.
 const QUESTIONS: usize = 30;
 const STEPS: usize = 4;
 const STOPS: usize = 30;
-/// Tasks of which the CPU time is measured, for each kind in a round.
+/// Number of tasks of each kind whose CPU time is measured in a round.
 const TASKS: usize = 60;
 const LINKS: usize = 5;
-/// Parts of a text whose checks a root task delegates, one task each. They differ because the loop guard counts equal
+/// Parts of a text; a root task delegates a check of each part as one task. They differ, because the loop guard counts equal
 /// delegations as repetitions.
 const PARTS: [&str; 5] = ["title", "dates", "names", "sources", "tone"];
-/// Branches of the run that is stopped, and tasks that each of them delegates.
+/// Number of branches of the run that is stopped, and number of tasks that each of them delegates.
 const BRANCHES: usize = 5;
 const LEAVES: usize = 3;
 /// Maximum number of tasks of a tree that run concurrently.
@@ -38,7 +38,7 @@ const WRITER: &str = "scribe";
 const CHECKER: &str = "checker";
 const LEAD: &str = "lead";
 
-/// Measurements of waits, with one value per question.
+/// Measured waits, one value per question.
 #[derive(Default)]
 struct Waits {
     /// Time from the mention to the model request in ms.
@@ -50,7 +50,7 @@ struct Waits {
     replies: Vec<TaskId>,
     /// Root tasks of runs.
     runs: Vec<TaskId>,
-    /// Time from the end of a step's task to the next task in ms.
+    /// Time from the end of a step until the task of the next step is queued, in ms.
     steps: Vec<f64>,
     /// Time from the post to the claim of the task in ms.
     claims: Vec<f64>,
@@ -94,13 +94,13 @@ impl Waits {
 /// Measurements in ms, with one value per round.
 #[derive(Default)]
 struct Stops {
-    /// Stop of a reply.
+    /// Times to stop a single reply.
     one: Vec<f64>,
-    /// Stop of a tree.
+    /// Times to stop a tree.
     all: Vec<f64>,
 }
 
-/// CPU time for a task in ms, with one value per round.
+/// CPU time per task in ms, one value per round.
 #[derive(Default)]
 struct Cpu {
     replies: Vec<f64>,
@@ -112,9 +112,9 @@ struct Workspace {
     server: Server,
     team: Team,
     model: Model,
-    /// Path of a workflow whose agents run in sequence.
+    /// Path of a workflow whose agents run one after another.
     line: String,
-    /// Path of a workflow with agents in branches, which delegate.
+    /// Path of a workflow whose agents run in branches and delegate.
     tree: String,
 }
 
@@ -129,7 +129,7 @@ async fn completed(conversation: &mut Conversation, task: &str) -> anyhow::Resul
     }
 }
 
-/// Time of a Stop in ms.
+/// Stops a task or its tree; returns the time in ms.
 async fn stop(http: &mut Http, task: &str, scope: &str) -> anyhow::Result<f64> {
     let path = format!("/v1/tasks/{task}/cancel");
     let started = Instant::now();
@@ -161,7 +161,7 @@ impl Workspace {
     async fn make() -> anyhow::Result<Self> {
         let model = Model::start().await?;
         let mut settings = model.settings();
-        // Passes would call the model, too.
+        // Compaction passes would also call the model.
         settings.push(("COMPACTION", "off"));
         let server = Server::start(&settings).await?;
         let team = Team::make(&server.process.address, 1).await?;
@@ -174,7 +174,7 @@ impl Workspace {
         let step = |n| json!({"id": format!("s{n}"), "kind": "agent", "prompt": "Write it."});
         let steps: Vec<Value> = (0..STEPS).map(step).collect();
         let line = workflow(&mut http, &json!({"name": "line", "steps": steps})).await?;
-        // The loop guard counts equal delegations of an agent as repetitions.
+        // Each branch has its own agent, because the loop guard counts equal delegations of one agent as repetitions.
         let (mut agents, mut branches) = (Vec::new(), Vec::new());
         for n in 0..BRANCHES {
             let id = agent(&mut http, &format!("editor-{n}"), delegate.clone()).await?;
@@ -256,7 +256,7 @@ impl Workspace {
         Ok(ms(asked.saturating_duration_since(ended)))
     }
 
-    /// Runs the workflow with steps in a line; returns the root task.
+    /// Runs the workflow with sequential steps; returns the root task.
     async fn run(&mut self, conversation: &mut Conversation) -> anyhow::Result<TaskId> {
         let root = start(&self.team, &mut conversation.http, &self.line).await?;
         for _ in 0..STEPS {
@@ -298,7 +298,7 @@ impl Workspace {
         Ok((one, all))
     }
 
-    /// CPU time for a task in ms: of plain replies, of chains, and of delegations.
+    /// CPU time per task in ms: for plain replies, for chains, and for delegations.
     async fn cpu(&mut self) -> anyhow::Result<[f64; 3]> {
         self.model.answer(Plan::short());
         let used = self.server.process.cpu();
@@ -333,7 +333,7 @@ impl Workspace {
     }
 }
 
-/// A message with a chain of agents.
+/// Returns a message that mentions a chain of agents.
 fn chain_of(links: usize) -> String {
     let agents = [WRITER, CHECKER].into_iter().cycle().take(links);
     let links: Vec<String> = agents.map(|agent| format!("@{agent} go on")).collect();

@@ -1,4 +1,4 @@
-//! Tone of the longest message by the word list, compared with building its search document: at most twice the time.
+//! Scoring the tone of the longest message with the word list, compared with building its search document: at most twice the time.
 
 use std::{hint::black_box, time::Instant};
 

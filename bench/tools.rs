@@ -1,5 +1,5 @@
-//! Searches by agents: from the end of the call to the next model request, compared with `GET /v1/search` with the same
-//! words, in a small workspace and in one with 10⁵ messages.
+//! Searches by agents: time from the end of the call to the next model request, compared with `GET /v1/search` for the same words, in
+//! a small workspace and in one with 10⁵ messages.
 
 use std::{sync::Arc, time::Instant};
 
@@ -22,12 +22,12 @@ use crate::{
     words::Words,
 };
 
-/// Number of messages: of a search that costs little, and of a large workspace.
+/// Number of messages in a workspace where a search is cheap, and in a large one.
 const SIZES: [usize; 2] = [1_000, 100_000];
-/// Number of channels, with a thread each, that contain the messages.
+/// Number of channels, each with one thread, that contain the messages.
 const TOPICS: usize = 10;
 const ROUNDS: usize = 10;
-/// Measured questions in a thread.
+/// Number of questions measured per thread.
 const QUESTIONS: usize = 30;
 /// Number of commits in the comparison.
 const COMMITS: usize = 2;
@@ -48,14 +48,14 @@ struct Found {
     writes: Vec<f64>,
 }
 
-/// Computes a figure for a percentile.
+/// Computes the value to report for a percentile.
 type Figure = fn(&Found, f64) -> f64;
 
 struct Workspace {
     team: Team,
     model: Model,
     words: Words,
-    /// A thread in each channel.
+    /// Threads, one per channel.
     threads: Vec<String>,
 }
 
@@ -100,7 +100,7 @@ impl Workspace {
             let mut conversation = Conversation::start(&self.team).await?;
             for n in 0..QUESTIONS {
                 let query = self.words.query();
-                // The second one reads cached pages, so the two alternate.
+                // Whichever runs second reads cached pages, so the order alternates.
                 let (searched, (task, took)) = if n % 2 == 0 {
                     let searched = search(&mut conversation.http, &query).await?;
                     (searched, self.ask(&mut conversation, &query).await?)
@@ -167,9 +167,10 @@ pub(crate) async fn index_all(place: &DatabaseUrl) -> anyhow::Result<()> {
     .await?;
     index::bring_up_to_date(&db).await?;
     if db.engine() == DatabaseEngine::Postgres {
-        // Updates the statistics, as autovacuum does within a minute. It skips tables without changes: with the
-        // statistics of an empty table, plans read the whole table, and PostgreSQL keeps these plans while the
-        // measured questions fill the tables of tasks.
+        // Updates the statistics, as autovacuum does within a minute.
+        //
+        // Without this, autovacuum skips tables that do not change. With the statistics of an empty table, PostgreSQL chooses plans
+        // that read the whole table, and it keeps these plans while the measured questions fill the task tables.
         db.write(Uuid::nil(), async |c: &mut Conn| {
             c.q("analyze messages, search_index").run().await
         })
@@ -189,7 +190,7 @@ pub(crate) async fn run() -> anyhow::Result<()> {
 
     let model = Model::start().await?;
     let mut settings = model.settings();
-    // Passes would call the model, too.
+    // Compaction passes would also call the model.
     settings.push(("COMPACTION", "off"));
     let server = Server::start(&settings).await?;
     let mut workspace = Workspace::make(model, &server.process.address).await?;

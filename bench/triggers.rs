@@ -1,4 +1,4 @@
-//! Cost of workflows and schedules: posts beside workflows of other channels, slots of schedules, and idle servers
+//! Cost of workflows and schedules: posts in a workspace with workflows for another channel, slots of schedules, and idle servers
 //! with schedules.
 
 use std::{
@@ -25,28 +25,28 @@ use crate::{
 /// Maximum number of workflows in a workspace.
 const WORKFLOWS: usize = 100;
 const ROUNDS: usize = 15;
-/// Posts of a round.
+/// Number of posts per round.
 const POSTS: usize = 300;
 const FEW: usize = 10;
 const MANY: usize = 1_000;
-/// Limits of schedules.
+/// Maximum number of schedules in a workspace, and per person.
 const OF_WORKSPACE: usize = 100;
 const OF_PERSON: usize = 20;
 const PEOPLE: usize = OF_WORKSPACE / OF_PERSON;
-/// Times at which all schedules are due, of few and of many.
+/// Number of rounds in which all schedules are due: with few schedules, and with many.
 const FEW_ROUNDS: u32 = 30;
 const MANY_ROUNDS: u32 = 3;
 /// Time over which slots of many schedules are spread.
 const SPREAD: Duration = Duration::from_mins(1);
-/// Time until the first slot, so that no job comes too late.
+/// Time until the first slot, so that all slots are set before the job looks for due ones.
 const LEAD: Duration = Duration::from_secs(2);
-/// Shift of the first slot against the pass of the job from round to round.
+/// Offset added to the first slot in each round, so that it falls on different points of the job's interval.
 const SHIFT: Duration = Duration::from_millis(137);
 const POLL: Duration = Duration::from_millis(500);
 const FIRED_WITHIN: Duration = Duration::from_mins(5);
 const IDLE: Duration = Duration::from_mins(1);
 
-/// A server whose workflows wait for messages of another channel.
+/// A server with workflows that are triggered by messages in another channel.
 struct Place {
     server: Server,
     team: Team,
@@ -70,7 +70,7 @@ impl Place {
         Ok(Self { server, team, http })
     }
 
-    /// CPU time for a post in ms.
+    /// Returns the CPU time per post in ms.
     async fn post(&mut self) -> anyhow::Result<f64> {
         let path = format!("/v1/threads/{}/messages", self.team.thread().await?);
         let form = json!({"content": "The importer reads the files of the night."});
@@ -86,7 +86,7 @@ impl Place {
 struct Clock {
     server: Server,
     _model: Model,
-    /// A second connection to the database of the server.
+    /// A second connection to the server's database.
     db: Db,
     schedules: Vec<ScheduleId>,
 }
@@ -95,7 +95,7 @@ impl Clock {
     async fn with(schedules: usize) -> anyhow::Result<Self> {
         let model = Model::start().await?;
         let mut settings = model.settings();
-        // Passes would call the model, too.
+        // Compaction passes would also call the model.
         settings.extend([("SIGNUP", "open"), ("COMPACTION", "off")]);
         let server = Server::start(&settings).await?;
         let mut made = Vec::new();
@@ -137,9 +137,9 @@ impl Clock {
         ended.context("the slots did not fire in time")?
     }
 
-    /// Waits until all slots of a round have fired, and their tasks have ended; returns the lateness in ms.
+    /// Waits until all slots of a round have fired and their tasks have ended; returns the lateness of the slots in ms.
     async fn until_ended(&self, first: Timestamp) -> anyhow::Result<Vec<f64>> {
-        // Slots have whole milliseconds.
+        // Stored slots are rounded to milliseconds, so one can be slightly earlier than `first`.
         let from = first - Duration::from_millis(1);
         loop {
             tokio::time::sleep(POLL).await;
@@ -161,7 +161,7 @@ impl Clock {
     }
 }
 
-/// Creates schedules of a member, with slots in some months.
+/// Creates schedules for a member; their regular slots are some months away.
 async fn make_schedules(
     team: &Team,
     person: usize,

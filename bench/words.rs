@@ -12,14 +12,14 @@ const FUNCTION_WORDS: [&str; 16] = [
 ];
 /// Number of different content words.
 const VOCABULARY: usize = 20_000;
-/// A word's frequency is inversely proportional to its rank plus this: the most common content word is in 10 % of the messages,
-/// the thousandth in 0.1 %.
+/// A word's frequency is inversely proportional to its rank plus this offset: the most common content word is in 10 % of the
+/// messages, the thousandth in 0.1 %.
 const OFFSET: f64 = 10.0;
 const CONSONANTS: &[u8; 15] = b"bdfgklmnprstvwz";
 const VOWELS: &[u8; 5] = b"aeiou";
 const SYLLABLES: usize = CONSONANTS.len() * VOWELS.len();
 const SYLLABLES_IN_WORD: u32 = 3;
-/// Has no common factor with the number of words that can be spelled, so all ranks have different words.
+/// Has no common factor with the number of words that can be spelled, so that every rank has a different word.
 const STEP: usize = 181_081;
 
 pub(crate) struct Words {

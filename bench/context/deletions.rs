@@ -1,5 +1,4 @@
-//! Deletions in a thread in which an agent replied 5,000 times, compared with a thread of people, and posts during
-//! them.
+//! Deletions in a thread with 5,000 replies of an agent, compared with a thread without an agent, and posts during the deletions.
 
 use std::time::{Duration, Instant};
 
@@ -21,13 +20,13 @@ const REPLIES_PER_SOCKET: usize = 100;
 const ROUNDS: usize = 5;
 /// Deletions per round in a thread, one after another.
 const DELETIONS: usize = 40;
-/// Posts per round; deletions begin together with some of them.
+/// Posts per round; some of them start together with a deletion.
 const POSTS: usize = 400;
 const POSTS_PER_DELETION: usize = 10;
 const BESIDE: usize = POSTS / POSTS_PER_DELETION;
-/// Messages that are deleted in a thread.
+/// Number of messages deleted per thread.
 const DELETED: usize = (ROUNDS + 1) * (DELETIONS + BESIDE);
-/// Time without a model request after which the passes of deletions have ended.
+/// Time without a model request after which the compaction passes for deletions are considered finished.
 const IDLE: Duration = Duration::from_secs(1);
 const IDLE_WITHIN: Duration = Duration::from_mins(2);
 
@@ -60,7 +59,7 @@ impl Thread {
     }
 }
 
-/// A statement of which memories are made.
+/// A statement from which memory entries are made.
 fn statement(n: usize) -> String {
     format!("We agreed that crate {n} leaves the harbor on Friday.")
 }
@@ -73,7 +72,7 @@ async fn delete(http: &mut Http, message: &str) -> anyhow::Result<f64> {
     Ok(ms(started.elapsed()))
 }
 
-/// Posts messages; with some of them, a deletion begins. Returns the times of the posts in ms.
+/// Posts messages, and starts a deletion together with every tenth one. Returns the times of the posts in ms.
 async fn posts(
     (poster, thread): (&mut Http, &str),
     deleter: &mut Http,
@@ -106,7 +105,7 @@ async fn posts(
     Ok(try_join(posting, deleting).await?.0)
 }
 
-/// Waits until the model receives no requests.
+/// Waits until the model server has not received a request for `IDLE`.
 async fn idle(model: &mut Model) -> anyhow::Result<()> {
     let started = Instant::now();
     while started.elapsed() < IDLE_WITHIN {
@@ -122,7 +121,7 @@ async fn idle(model: &mut Model) -> anyhow::Result<()> {
 pub(super) async fn run() -> anyhow::Result<()> {
     let mut model = Model::start().await?;
     let mut settings = model.settings();
-    // The messages of months are posted within minutes.
+    // Passes must not wait for each other, because messages that would take months are posted within minutes.
     settings.push(("COMPACTION_INTERVAL", "0s"));
     let server = Server::start(&settings).await?;
     let team = Team::make(&server.process.address, 2).await?;

@@ -1,5 +1,5 @@
-//! Context and memory of agents: deletions in a long conversation, size of the record of prompts, retrieval, and the common
-//! beginning of consecutive requests.
+//! Context and memory of agents: deletions in a long conversation, size of the prompt records, retrieval, and the prefix that
+//! consecutive requests have in common.
 
 mod deletions;
 mod prefix;
@@ -11,10 +11,10 @@ use serde_json::{Value, json};
 use crate::client::{Http, text};
 
 const AGENT: &str = "scribe";
-/// Text in the system text of the agent's requests, but not in requests for summaries.
+/// Text in the system prompt of the agent's replies, but not in requests for summaries.
 const INSTRUCTIONS: &str = "You keep the minutes of the harbor.";
 
-/// Names of all parts.
+/// Names of all parts of this benchmark.
 const PARTS: &[&str] = &["prefix", "record", "retrieval", "deletions"];
 
 /// Measures the parts with `filter` in their name.

@@ -1,5 +1,5 @@
-//! Share of a request with which the next one begins, in a thread with a question every ten messages: with summaries, and
-//! with the newest 50 messages.
+//! Share of a request that the next request repeats as its prefix, in a thread with a question every ten messages: with summaries,
+//! and with the newest 50 messages.
 
 use std::time::{Duration, Instant};
 
@@ -15,7 +15,7 @@ use crate::{
     words::Words,
 };
 
-/// Agent of every new workspace, whose instructions are longer than those of `AGENT`.
+/// Agent that every new workspace has; its instructions are longer than those of `AGENT`.
 const DEFAULT_AGENT: &str = "vibe";
 const MESSAGES: usize = 700;
 const MESSAGES_PER_QUESTION: usize = 10;
@@ -32,11 +32,11 @@ struct Request {
     summarized: Option<usize>,
 }
 
-/// Shares of requests with which the next one begins.
+/// Shares of requests that the next request repeats as its prefix.
 #[derive(Default)]
 struct Shares {
     all: Vec<f64>,
-    /// Prefixes of requests whose windows begin with the same message.
+    /// Shares for pairs of requests whose windows begin with the same message.
     same_window: Vec<f64>,
 }
 
@@ -52,7 +52,7 @@ impl Requests {
         make_agent(&mut http).await?;
         let id = agent_id(&mut http, agent).await?;
         let mut conversation = Conversation::start(&team).await?;
-        // Text in the system text of the agent's replies, but not in requests for summaries.
+        // Text in the system prompt of the agent's replies, but not in requests for summaries.
         model.keep(&format!("(@{agent}), taking part"));
         let mut words = Words::new();
         for n in 1..=MESSAGES {
@@ -106,7 +106,7 @@ impl Request {
         })
     }
 
-    /// Share of this request with which a later one begins.
+    /// Returns the share of this request that a later one repeats as its prefix.
     fn share_in(&self, later: &Self) -> f64 {
         let pairs = self.messages.bytes().zip(later.messages.bytes());
         let common = pairs.take_while(|(a, b)| a == b).count();
@@ -115,7 +115,7 @@ impl Request {
 }
 
 impl Conversation {
-    /// Waits until no pass is queued or running.
+    /// Waits until no compaction pass is queued or running.
     async fn summarized(&mut self, agent: &str) -> anyhow::Result<()> {
         let path = format!("/v1/threads/{}/context?agent_id={agent}", self.thread);
         let started = Instant::now();

@@ -1,4 +1,4 @@
-//! Size of the records of prompts, compared with the bytes of the requests.
+//! Size of the prompt records, compared with the size of the requests.
 
 use std::sync::Arc;
 
@@ -21,7 +21,7 @@ const MESSAGES: usize = 50;
 const MESSAGE_BYTES: usize = 1_000;
 const KIB: f64 = 1024.0;
 
-/// Tables of the records; the first has the texts.
+/// Tables of the prompt records; the first one contains the texts.
 const TABLES: [&str; 4] = [
     "context_texts",
     "context_parts",
@@ -43,7 +43,7 @@ fn message(words: &mut Words) -> String {
 pub(super) async fn run() -> anyhow::Result<()> {
     let model = Model::start().await?;
     let mut settings = model.settings();
-    // Each request has the newest messages.
+    // With compaction, requests would not contain all of the newest messages.
     settings.push(("COMPACTION", "off"));
     let server = Server::start(&settings).await?;
     let team = Team::make(&server.process.address, 1).await?;

@@ -1,4 +1,4 @@
-//! Retrieval of memories and old messages for a reply, compared with `GET /v1/search` for the same words.
+//! Retrieval of memory entries and old messages for a reply, compared with `GET /v1/search` for the same words.
 
 use std::{
     collections::{BTreeMap, HashSet},
@@ -33,7 +33,7 @@ const MESSAGES_PER_TRANSACTION: usize = 5_000;
 /// Maximum numbers of entries in a workspace and in a conversation.
 const ENTRIES: usize = 50_000;
 const ENTRIES_PER_THREAD: usize = 2_000;
-/// Number of unmeasured questions at the start, and of measured ones.
+/// Number of unmeasured questions at the start, and number of measured ones.
 const WARM_UP: usize = 30;
 const QUESTIONS: usize = 300;
 
@@ -43,7 +43,7 @@ struct Found {
     /// Times in ms.
     recalls: Vec<f64>,
     searches: Vec<f64>,
-    /// Number of questions for which there are entries, and old messages.
+    /// Number of questions for which entries were found, and number for which old messages were found.
     entries: usize,
     messages: usize,
 }
@@ -105,7 +105,7 @@ pub(super) async fn run() -> anyhow::Result<()> {
     for _ in 0..ENTRIES / ENTRIES_PER_THREAD {
         threads.push(team.thread().await?.parse()?);
     }
-    // The previous message of the requester, whose words are searched for, too. It has none.
+    // Recall also searches for the words of the requester's previous message, so this one has none.
     let path = format!("/v1/threads/{thread}/messages");
     http.send("POST", &path, r#"{"content":"+1"}"#)
         .await?
@@ -143,9 +143,9 @@ pub(super) async fn run() -> anyhow::Result<()> {
             found = Found::default();
         }
         let question = words.message();
-        // Each question reads a snapshot of its own, as a reply does.
+        // Each question reads its own snapshot, as a reply does.
         let mut c = db.snapshot().await?;
-        // The second one reads cached pages, so the two alternate.
+        // Whichever runs second reads cached pages, so the order alternates.
         let (searched, recalled) = if n % 2 == 0 {
             let searched = search(&mut http, &question).await?;
             (searched, place.recall(&mut c, &question, &mut found).await?)

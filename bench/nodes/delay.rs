@@ -1,5 +1,4 @@
-//! Additional delay of a message on the other node at a moderate rate, compared with a bare message over the same
-//! bus.
+//! Additional delay of a message that arrives on the other node at a moderate rate, compared with a bare message over the same bus.
 
 use std::time::{Duration, Instant};
 
@@ -22,16 +21,16 @@ use crate::{
 const ROUNDS: usize = 3;
 const POSTS: usize = 150;
 const BARE_MESSAGES: usize = 100;
-/// Interval between posts: 50 per second.
+/// Interval between posts, for a rate of 50 per second.
 const EVERY: Duration = Duration::from_millis(20);
 const CHANNEL: &str = "bench";
 
-/// Sender and receiver of bare messages, on two connections.
+/// Sender and receiver of bare messages, each with its own connection.
 enum BareBus {
     Nats {
         sender: async_nats::Client,
         received: async_nats::Subscriber,
-        // Keeps the connection of `received`.
+        // Keeps the connection of `received` open.
         _receiver: Box<async_nats::Client>,
     },
     Notify {
@@ -94,7 +93,7 @@ impl MachineTime {
     fn now() -> anyhow::Result<Self> {
         let stat = std::fs::read_to_string("/proc/stat")?;
         let line = stat.lines().next().unwrap_or_default();
-        // User, nice, system, idle, waiting for disks, …
+        // Fields: user, nice, system, idle, waiting for disks, …
         let times = line.split_whitespace().skip(1).take(8);
         let times: Vec<u64> = times.filter_map(|time| time.parse().ok()).collect();
         Ok(Self {

@@ -1,4 +1,4 @@
-//! CPU per delivery to 1,000 sockets, on one node and on two.
+//! CPU time per delivery to 1,000 sockets, on one node and on two.
 
 use std::time::Duration;
 
@@ -16,7 +16,7 @@ use crate::{
 const SOCKETS: usize = 1000;
 const MEMBERS: usize = 20;
 const ROUNDS: usize = 5;
-/// Posts per round, if they are posted one at a time, and in bursts.
+/// Posts per round: when posted one at a time, and when posted in bursts.
 const POSTS: [usize; 2] = [160, 320];
 
 /// Nodes that share the sockets and the posts.
@@ -46,7 +46,7 @@ impl Sharing {
         })
     }
 
-    /// Posts messages, `at_once` of them at a time, each time waiting for all deliveries.
+    /// Posts messages in groups of `at_once`, and waits for all deliveries after each group.
     async fn round(&mut self, posts: usize, at_once: usize) -> anyhow::Result<Used> {
         let body = json!({"content": CONTENT}).to_string();
         let before = self.group.used();
@@ -61,7 +61,7 @@ impl Sharing {
                 reply.json()?;
             }
             self.crowd.counter.wait().await?;
-            // Single posts alternate between the nodes.
+            // Rotates the posters, so that single posts alternate between the nodes.
             self.posters.rotate_left(at_once % BURST);
         }
         Ok(self.group.used() - before)
@@ -73,7 +73,7 @@ impl Sharing {
 struct Costs {
     /// µs per delivery.
     total: Vec<f64>,
-    /// Shares of the nodes, the bus, and the database.
+    /// CPU time per delivery of the nodes, the bus, and the database.
     shares: [Vec<f64>; 3],
 }
 

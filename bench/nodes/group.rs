@@ -43,7 +43,7 @@ impl Group {
         Self::on(Scratch::new().await?, bus, &vec![settings; count]).await
     }
 
-    /// Starts one node on a database with each of these settings. Returns when the nodes know of each other.
+    /// Starts one node on a database for each of these settings. Returns when the nodes know each other.
     pub(super) async fn on(
         scratch: Scratch,
         bus: Bus,
@@ -82,7 +82,7 @@ impl Group {
         self.nats.as_ref().map(|nats| nats.url.as_str())
     }
 
-    /// CPU time so far of the nodes that run, and of their bus and database server.
+    /// CPU time so far of the running nodes, the bus, and the database server.
     pub(super) fn used(&self) -> Used {
         Used {
             nodes: self.nodes.iter().map(Process::cpu).sum(),

@@ -13,9 +13,9 @@ use crate::{
 
 const ROOMS: usize = 1000;
 const OPENED_AT_ONCE: usize = 16;
-/// Time after which the work of starting and opening has ended.
+/// Time after which the work of starting the node and opening the rooms has ended.
 const CALM_AFTER: Duration = Duration::from_secs(5);
-/// Interval of the heartbeats of a socket, so that each socket has one while it is measured.
+/// Heartbeat interval of a socket. Measuring for this long includes one heartbeat per socket.
 const HEARTBEAT: Duration = Duration::from_secs(20);
 
 /// CPU time per second.

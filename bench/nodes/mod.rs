@@ -13,8 +13,7 @@
 //!
 //! `make bench ONLY="nodes idle" ENGINE=postgres` measures one of them.
 //!
-//! CPU time includes the nodes, the bus, and the database server; the machine is too small to measure scaling by wall
-//! time.
+//! CPU time includes the nodes, the bus, and the database server. The machine is too small to measure scaling by elapsed time.
 
 mod delay;
 mod fanout;
@@ -38,7 +37,7 @@ use crate::{
     report::say,
 };
 
-/// Names of all parts.
+/// Names of all parts of this benchmark.
 const PARTS: &[&str] = &[
     "fanout", "sends", "delay", "streams", "takeover", "idle", "restart",
 ];
@@ -69,7 +68,7 @@ pub(crate) async fn run(filter: &str) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Times at which a socket receives its next `count` messages.
+/// Waits for the next `count` messages of a socket; returns their arrival times.
 async fn arrivals(ws: &mut Ws, count: usize) -> anyhow::Result<Vec<Instant>> {
     let mut times = Vec::with_capacity(count);
     while times.len() < count {

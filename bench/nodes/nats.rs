@@ -22,7 +22,7 @@ pub(super) struct NatsServer {
 }
 
 impl NatsServer {
-    /// Starts Debian's server, without `JetStream`.
+    /// Starts the NATS server that Debian packages, without `JetStream`.
     pub(super) async fn start() -> anyhow::Result<Self> {
         let program = PROGRAMS.into_iter().find(|path| Path::new(path).exists());
         let program = program.context("no nats-server: run scripts/ensure-test-tools.sh")?;
@@ -36,7 +36,7 @@ impl NatsServer {
             .stderr(Stdio::null())
             .spawn()?;
         let ports = dir.join(format!("nats-server_{}.ports", child.id()));
-        // Stops the process if it does not start.
+        // Created before the server is ready, so that an error below also stops the process.
         let mut server = Self {
             child,
             dir,

@@ -1,4 +1,4 @@
-//! The `PostgreSQL` server: its CPU time, and one that can be restarted.
+//! The `PostgreSQL` server: CPU time of a running one, and a separate one that can be restarted.
 
 use std::{
     path::{Path, PathBuf},
@@ -12,7 +12,7 @@ use uuid::Uuid;
 
 use crate::process::{self, Scratch};
 
-/// Directory of Debian's server programs, by version.
+/// Directory that contains Debian's server programs by version.
 const VERSIONS: &str = "/usr/lib/postgresql";
 /// User that runs the server if the benchmark runs as root, which `PostgreSQL` rejects.
 const UNPRIVILEGED: &str = "postgres";
@@ -21,18 +21,18 @@ const RETRY_EVERY: Duration = Duration::from_millis(10);
 
 /// A running server.
 pub(super) struct DatabaseServer {
-    /// Process ID of the parent of all its processes.
+    /// Process ID of the postmaster, the parent of all server processes.
     postmaster: u32,
 }
 
 impl DatabaseServer {
-    /// The server of a database, which has to be on this machine.
+    /// Finds the server of a database, which must be on this machine.
     pub(super) async fn of(scratch: &Scratch) -> anyhow::Result<Self> {
         let mut c = PgConnection::connect(scratch.url()).await?;
         let own: i32 = sqlx::query_scalar("select pg_backend_pid()")
             .fetch_one(&mut c)
             .await?;
-        // The fields are the state and the parent.
+        // The first two fields are the state and the parent's ID.
         let stat = process::stat(u32::try_from(own)?);
         let postmaster = stat.get(1).context("PostgreSQL is on another machine")?;
         Ok(Self {
@@ -40,7 +40,7 @@ impl DatabaseServer {
         })
     }
 
-    /// CPU time of all its processes so far, including those that have ended.
+    /// CPU time so far of all server processes, including those that have ended.
     pub(super) fn cpu(&self) -> Duration {
         let parent = self.postmaster;
         let children = std::fs::read_to_string(format!("/proc/{parent}/task/{parent}/children"));
@@ -52,7 +52,7 @@ impl DatabaseServer {
     }
 }
 
-/// A server of its own, which can be stopped and started again.
+/// A separate server, which can be stopped and started again.
 pub(super) struct OwnServer {
     programs: PathBuf,
     dir: PathBuf,
@@ -62,7 +62,7 @@ pub(super) struct OwnServer {
 impl OwnServer {
     pub(super) async fn start() -> anyhow::Result<Self> {
         let name = format!("openvibe-bench-{}", Uuid::now_v7().simple());
-        // The user of the server may not have access to the build directory.
+        // The user that runs the server may not have access to the build directory.
         let dir = std::env::temp_dir().join(name);
         std::fs::create_dir_all(&dir)?;
         let mut server = Self {
@@ -96,7 +96,7 @@ impl OwnServer {
         )
     }
 
-    /// Command with a server program, as a user who may run it.
+    /// Returns a command that runs a server program as a user that is allowed to run it.
     fn command(&self, program: &str) -> Command {
         let mut command = Command::new("setpriv");
         if is_root() {
@@ -163,7 +163,7 @@ impl OwnServer {
 
 impl Drop for OwnServer {
     fn drop(&mut self) {
-        // At worst, files are left in the temporary directory.
+        // If this fails, files are left in the temporary directory.
         drop(self.stop());
         drop(std::fs::remove_dir_all(&self.dir));
     }
@@ -183,7 +183,7 @@ fn newest_programs() -> anyhow::Result<PathBuf> {
     Ok(Path::new(VERSIONS).join(newest.to_string()).join("bin"))
 }
 
-/// Runs a command that has to succeed.
+/// Runs a command; fails if the command fails.
 fn finish(command: &mut Command) -> anyhow::Result<()> {
     let status = command.status()?;
     anyhow::ensure!(status.success(), "{command:?} failed: {status}");

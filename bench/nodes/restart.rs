@@ -19,16 +19,16 @@ use crate::{
 };
 
 const ROUNDS: usize = 3;
-/// The nodes log each lost connection as a warning.
+/// Settings that suppress warnings, because the nodes log one for each lost connection.
 const QUIET: &[(&str, &str)] = &[("LOG", "error")];
-/// Time without a database.
+/// Time for which the database is stopped.
 const DOWN: Duration = Duration::from_secs(2);
 /// Time between a write and the next stop.
 const UP: Duration = Duration::from_secs(2);
 const RETRY_EVERY: Duration = Duration::from_millis(50);
 const WRITES_WITHIN: Duration = Duration::from_mins(1);
 
-/// Sends a message until a node has stored it; returns the time.
+/// Resends a message until a node has stored it; returns the time.
 async fn write(team: &Team, path: &str) -> Instant {
     let client_id = Uuid::now_v7().simple().to_string();
     let body = json!({"content": CONTENT, "client_id": client_id}).to_string();

@@ -17,9 +17,9 @@ use crate::{
 const SENDERS: usize = 64;
 const MEMBERS: usize = 16;
 const ROUNDS: usize = 4;
-/// Writers of the bare engine, as many as a node has, each in its own workspace.
+/// Number of writers of the bare engine, the same as on a node; each writes to its own workspace.
 const WRITERS: usize = 4;
-/// Messages of each writer in a round.
+/// Number of messages per writer and round.
 const MESSAGES: usize = 400;
 const CHANNEL: &str = "bench";
 

@@ -18,19 +18,19 @@ use crate::{
 const ROUNDS: usize = 3;
 const MEMBERS: usize = 10;
 const TOKENS: usize = 50;
-/// Delay of each stream after the previous one.
+/// Additional delay of each stream, compared with the previous one.
 const STAGGER: Duration = Duration::from_millis(10);
 
-/// Measurements with the watchers on one node.
+/// Measurements with all watchers on one node.
 #[derive(Default)]
 struct Watched {
-    /// CPU-µs per delta, and per token, of each round.
+    /// CPU time in µs per delta, and per token, one value per round.
     per_delta: Vec<f64>,
     per_token: Vec<f64>,
     seen: Seen,
 }
 
-/// Two nodes, of which the first one runs the replies.
+/// Two nodes; the first one runs the replies.
 struct Streaming {
     group: Group,
     model: Model,
@@ -42,9 +42,9 @@ impl Streaming {
     async fn start(bus: Bus) -> anyhow::Result<Self> {
         let model = Model::start().await?;
         let mut settings = model.settings();
-        // Passes would call the model, too.
+        // Compaction passes would also call the model.
         settings.push(("COMPACTION", "off"));
-        // The other node gets the smallest number of workers, so that it hardly ever claims a task.
+        // The other node has the minimum number of workers, so that it rarely claims a task.
         let mut of_other = settings.clone();
         of_other.push(("WORKERS", "1"));
         let group = Group::on(Scratch::new().await?, bus, &[&settings, &of_other]).await?;
@@ -58,7 +58,7 @@ impl Streaming {
         })
     }
 
-    /// Runs all streams once, watched on the nth node. The CPU time begins when the model has all requests.
+    /// Runs all streams once, with watchers on the nth node. CPU time is counted from when the model server has all requests.
     async fn round(&mut self, node: usize) -> anyhow::Result<Watched> {
         self.model.forget();
         self.model.answer(Plan {

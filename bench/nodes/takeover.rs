@@ -1,4 +1,4 @@
-//! A node is killed, and its 5,000 sockets resume on the other one, which keeps delivering to its own sockets.
+//! A node is killed, and its 5,000 sockets resume on the other one, which continues to deliver to its own sockets.
 
 use std::{
     sync::Arc,
@@ -31,18 +31,18 @@ const MEMBERS: usize = 50;
 const OPENED_AT_ONCE: usize = 32;
 /// Events that each socket missed.
 const MISSED: usize = 10;
-/// Sockets that resume one after another, for comparison.
+/// Number of sockets that resume one after another, for comparison.
 const ALONE: usize = 200;
 /// Sockets of another workspace on the surviving node, and the interval between its posts.
 const WATCHERS: usize = 50;
 const POST_EVERY: Duration = Duration::from_millis(50);
-/// Duration of the posts on the survivor before the node is killed.
+/// Duration of the posts on the surviving node before the other one is killed.
 const QUIET: Duration = Duration::from_secs(6);
 const RETRY_EVERY: Duration = Duration::from_millis(100);
 const RESUMES_WITHIN: Duration = Duration::from_mins(1);
 
-/// Posts in a workspace whose people are all on the survivor. They have a thread of their own, so that their arrivals
-/// are not recorded late because this process resumes thousands of sockets.
+/// Posts in a workspace whose members are all connected to the surviving node. They run in their own thread: otherwise, arrivals
+/// would be recorded late while this process resumes thousands of sockets.
 struct Traffic {
     thread: JoinHandle<anyhow::Result<Vec<Post>>>,
     stop: watch::Sender<bool>,
@@ -65,7 +65,7 @@ impl Traffic {
                 .build()?
                 .block_on(post_until(team, opened, stopped))
         });
-        // Without a message, the thread has failed, which `finish` reports.
+        // If the channel closes without a message, the thread has failed, and `finish` reports why.
         drop(is_open.await);
         Ok(Self { thread, stop })
     }
@@ -142,7 +142,7 @@ struct Resumed {
     failures: Vec<String>,
 }
 
-/// Resumes until it succeeds.
+/// Retries until the socket has resumed; fails after `RESUMES_WITHIN`.
 async fn resume(
     team: Arc<Team>,
     member: usize,
@@ -175,7 +175,7 @@ async fn resume_once(team: &Team, member: usize, hello: &Value) -> anyhow::Resul
     Ok(ws)
 }
 
-/// Hello of a client that missed events: the position that a new socket has, less `MISSED`.
+/// Hello of a client that missed events: its `since` is the position of a new socket minus `MISSED`.
 async fn hello_of_lost(team: &Team) -> anyhow::Result<Value> {
     let frames = read_hello(&mut team.silent(0).await?, &json!({})).await?;
     let ready: Value = serde_json::from_str(frames.first().context("no frame")?)?;
@@ -183,7 +183,7 @@ async fn hello_of_lost(team: &Team) -> anyhow::Result<Value> {
     Ok(json!({"since": seq - i64::try_from(MISSED)?, "epoch": ready["epoch"]}))
 }
 
-/// CPU time per socket in ms, with its parts.
+/// Formats the CPU time per socket in ms, with the shares of nodes, bus, and database.
 fn cost(used: Used, sockets: usize) -> String {
     let each = |time: Duration| ms(time) / float(sockets);
     let [total, nodes, bus, database] =
@@ -197,7 +197,7 @@ pub(super) async fn run() -> anyhow::Result<()> {
     let lost = Team::make(group.host(0), MEMBERS).await?;
     let survivor = Arc::new(lost.at(group.host(1)));
     let other = Team::numbered(group.host(1), MEMBERS, WATCHERS).await?;
-    // The survivor already has the room open.
+    // Keeps the room open on the survivor before the sockets resume there.
     let _open = survivor.socket(0).await?;
     let messages = format!("/v1/threads/{}/messages", survivor.thread().await?);
     let mut http = survivor.http(0).await?;
@@ -207,7 +207,7 @@ pub(super) async fn run() -> anyhow::Result<()> {
     let hello = Arc::new(hello_of_lost(&survivor).await?);
 
     let mut alone = Vec::new();
-    // The sockets stay open, so that no presence changes.
+    // Keeps the sockets open, so that presence does not change.
     let mut single = Vec::new();
     let before = group.used();
     for n in 0..ALONE {
