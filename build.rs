@@ -115,7 +115,7 @@ fn install_packages(tools: &Tools, web: &Path) {
     fs::write(stamp, wanted).expect("npm ci created node_modules");
 }
 
-/// Node and npm, from `.tools` (see `scripts/ensure-node.sh`) or else from the system.
+/// Node and npm: from `.tools` (see `scripts/ensure-node.sh`) if available, otherwise from the system.
 struct Tools {
     path: std::ffi::OsString,
 }
@@ -142,14 +142,14 @@ impl Tools {
     }
 
     fn command(&self, program: &str) -> Command {
-        // `Command` resolves a bare name in the PATH that is set for the child.
+        // `Command` looks up a program name in the PATH that is set for the child.
         let mut command = Command::new(program);
         command.env("PATH", &self.path);
         command
     }
 }
 
-/// Checks the Node version (such as `v20.19.4`) against the requirement of Vite 8, as in scripts/ensure-node.sh.
+/// Checks the Node version (such as `v20.19.4`) against the requirement of Vite 8; the same check is in scripts/ensure-node.sh.
 fn node_fits(text: &str) -> bool {
     let mut parts = text
         .trim_start_matches('v')
@@ -270,7 +270,7 @@ fn include(file: &Path) -> String {
     )
 }
 
-/// FNV-1a, 64 bit: distinguishes versions of a file; does not need to be secure.
+/// 64-bit FNV-1a hash. It distinguishes versions of a file and does not need to be secure.
 fn fnv1a(bytes: &[u8]) -> u64 {
     bytes.iter().fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
         (hash ^ u64::from(*byte)).wrapping_mul(0x0000_0100_0000_01b3)

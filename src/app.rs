@@ -291,7 +291,7 @@ struct HandlerParts<'a> {
 }
 
 impl HandlerParts<'_> {
-    /// Handlers of all kinds of queued tasks, each with the model of its workspace.
+    /// Handlers for all kinds of queued tasks. Each uses the model of the task's workspace.
     fn handlers(&self) -> HashMap<TaskKind, Arc<dyn Handler>> {
         let replies = self.replies();
         let reflector = self.reflector();
@@ -417,7 +417,7 @@ impl HandlerParts<'_> {
         })
     }
 
-    /// Handler of `utility` tasks, which are conditions if they belong to runs.
+    /// Handler for `utility` tasks. Tasks that belong to runs are conditions; `others` handles the rest.
     fn conditions(&self, others: Arc<dyn Handler>) -> Arc<dyn Handler> {
         let conditions = ConditionHandler {
             utility: self.utility(),
@@ -433,7 +433,7 @@ impl HandlerParts<'_> {
         })
     }
 
-    /// Handler of the roots of runs.
+    /// Handler for the root tasks of runs.
     fn runs(&self) -> Arc<dyn Handler> {
         let runs = RunHandler {
             db: self.calls.db.clone(),
@@ -655,7 +655,7 @@ async fn state(
     })))
 }
 
-/// The worker that runs queued tasks until `draining`.
+/// The worker, which runs queued tasks until `draining` is canceled.
 fn worker(state: &State, draining: CancellationToken) -> Worker {
     let parts = HandlerParts {
         config: &state.config,
@@ -739,7 +739,7 @@ impl App {
         Arc::clone(&self.state.hub)
     }
 
-    /// Changes the interval of polls, for tests of the bus alone. Returns false if the state is already shared.
+    /// Changes the polling interval, for tests of the bus alone. Returns false if the state is already shared.
     pub fn poll_every(&mut self, interval: Duration) -> bool {
         let inner = Arc::get_mut(&mut self.state.0);
         inner
@@ -747,7 +747,7 @@ impl App {
             .is_some()
     }
 
-    /// The bus to other nodes, so that tests can wait for them.
+    /// The bus to other nodes, so that tests can wait for those nodes.
     pub fn bus(&self) -> Arc<Bus> {
         Arc::clone(&self.state.nodes.bus)
     }
@@ -908,7 +908,7 @@ async fn follow_epochs(state: State) {
         metrics::counter!("openvibe_epoch_changes_total").increment(1);
         state.hub.start_over(&epoch.borrow_and_update().id);
         let (hub, drain) = (Arc::clone(&state.hub), state.config.drain);
-        // Another new epoch does not have to wait for this.
+        // Runs in its own task, so that another new epoch does not have to wait for it.
         state.tracker.spawn(async move {
             hub.close_gradually(Close::GoingAway, drain).await;
         });
@@ -958,7 +958,7 @@ async fn prepare(links: &Links, config: &Config, agents: Option<String>) -> Resu
         seeds::set_seeds(c, agents.as_deref()).await?;
         memory::settings::set_server(c, is_remembering).await?;
         if is_alone {
-            // This includes tasks without a worker slot, which only the process that took them can run.
+            // This includes tasks without a worker slot, which only the process that claimed them can run.
             queue::expire_leases(c, None).await?;
         }
         Ok::<_, DbError>(())
@@ -975,7 +975,7 @@ fn default_url(address: SocketAddr) -> String {
     }
 }
 
-/// Waits until this node runs the jobs that only one node runs at a time; `None` at shutdown.
+/// Waits until this node runs the jobs that only one node runs at a time. Returns `None` at shutdown.
 async fn wait_for_jobs(state: &State) -> Option<()> {
     while !state.nodes.node.runs_jobs() {
         let pause = tokio::time::sleep(FIND_JOBS_EVERY);
@@ -1074,7 +1074,7 @@ async fn cleanup(state: &State, retention: Duration) -> Result<(), auth::AuthErr
         .await
 }
 
-/// Removes unreferenced uploads, and occasionally also leftovers of crashes, the first time soon after startup.
+/// Removes unreferenced uploads and, less often, leftovers of crashes. The first round, soon after startup, includes both.
 async fn cleanup_files_loop(state: State) {
     let orphan_after = state.config.upload_orphan_after;
     let every = (orphan_after / 4).clamp(Duration::from_millis(250), TIDY_EVERY_MAX);
@@ -1140,7 +1140,7 @@ async fn announce_edits_forever(state: State) {
     }
 }
 
-/// Ends actions and parked tasks on which nobody can decide anymore, and wakes runs with steps that are due.
+/// Ends actions and parked tasks for which nobody can make a decision anymore, and wakes runs with steps that are due.
 async fn expire_approvals_forever(state: State) {
     loop {
         tokio::select! {

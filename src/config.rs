@@ -72,11 +72,11 @@ pub struct Config {
     pub model_allow: Vec<Exemption>,
     /// Keys for stored secrets: the first one encrypts, and all of them decrypt.
     pub secret_keys: Vec<SecretKey>,
-    /// Tool servers that can be local and use HTTP.
+    /// Tool servers that are allowed even if they are local or use HTTP.
     pub mcp_allow: Vec<Exemption>,
     /// Tool servers that run as processes.
     pub mcp: LocalServers,
-    /// Slugs and IDs of the workspaces that can use these processes. No other workspace can use one of these slugs.
+    /// Slugs and IDs of the workspaces that can use the servers in `mcp`. No other workspace can take one of these slugs.
     pub mcp_workspaces: Vec<String>,
     /// URL of the MCP server that runs agents' code.
     pub sandbox_url: Option<Url>,
@@ -408,7 +408,7 @@ impl Config {
     /// Reads the configuration file and the environment; `listen` is the flag.
     ///
     /// # Errors
-    /// The invalid setting and its valid values.
+    /// The error names the invalid setting and its valid values.
     pub fn load(listen: Option<String>) -> Result<Self, ConfigError> {
         let mut values = from_file()?;
         for name in NAMES {
@@ -582,7 +582,7 @@ fn parse_size(text: &str, bytes_max: u64, limit: &str) -> Result<u64, String> {
     Err(format!("`{text}` is not a size from 1 to {limit}"))
 }
 
-/// The workspaces that are listed in the tables `[mcp.NAME]`.
+/// Returns the workspaces that are listed in the tables `[mcp.NAME]`.
 fn parse_workspaces(json: &str) -> Result<Vec<String>, String> {
     let table: BTreeMap<String, ProcessConfig> =
         serde_json::from_str(json).map_err(|e| e.to_string())?;

@@ -29,7 +29,8 @@ pub fn write(list: &str, place: &[i64]) -> String {
     URL_SAFE_NO_PAD.encode(text)
 }
 
-/// Creates a cursor at an object in a list. Cursors contain 63-bit numbers, so the lower half of the ID is split in two.
+/// Creates a cursor for the position of an object in a list. Cursors contain 63-bit numbers, so the lower half of the ID is split in
+/// two.
 pub fn write_id(list: &str, id: uuid::Uuid) -> String {
     let (high, low) = id.as_u64_pair();
     let number = |part: u64| i64::try_from(part).unwrap_or_default();
@@ -39,10 +40,10 @@ pub fn write_id(list: &str, id: uuid::Uuid) -> String {
     )
 }
 
-/// Parses a cursor at an object in this kind of list.
+/// Parses a cursor for the position of an object in this kind of list.
 ///
 /// # Errors
-/// `None` for any text that `write_id` never returns.
+/// `None` for any string that `write_id` never returns.
 pub fn read_id(list: &str, cursor: &str) -> Option<uuid::Uuid> {
     let [high, upper, lower] = read::<3>(list, cursor)?;
     let (upper, lower) = (u32::try_from(upper).ok()?, u32::try_from(lower).ok()?);
@@ -54,7 +55,7 @@ pub fn read_id(list: &str, cursor: &str) -> Option<uuid::Uuid> {
 /// Parses a cursor of this kind of list.
 ///
 /// # Errors
-/// `None` for any text that `write` never returns.
+/// `None` for any string that `write` never returns.
 pub fn read<const N: usize>(list: &str, cursor: &str) -> Option<[i64; N]> {
     let text = String::from_utf8(URL_SAFE_NO_PAD.decode(cursor).ok()?).ok()?;
     let mut place = [0; N];

@@ -42,7 +42,7 @@ pub struct LowDiskSpace;
 struct Measured {
     at: Option<Instant>,
     is_low: bool,
-    /// True once a disk that cannot be measured was logged, so that the warning is not repeated.
+    /// True if a disk that cannot be measured has been logged, so that the warning is not repeated.
     is_unknown: bool,
 }
 
@@ -55,7 +55,7 @@ pub struct DiskSpace {
     measured: Mutex<Measured>,
 }
 
-/// Smallest free space of the disks with these directories, in bytes.
+/// Minimum free space of the disks that contain these directories, in bytes.
 fn measure(directories: &[PathBuf]) -> io::Result<u64> {
     let mut least = u64::MAX;
     for directory in directories {

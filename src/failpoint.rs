@@ -48,7 +48,7 @@ pub fn reach(name: &str) {
     }
     match &armed.act {
         Act::Die => std::process::abort(),
-        // Blocks this task with everything that it runs concurrently; other tasks continue.
+        // Blocks this task and everything that it runs concurrently; other tasks continue.
         Act::Pause(pause) => tokio::task::block_in_place(|| std::thread::sleep(*pause)),
         Act::Hold(address) => tokio::task::block_in_place(|| {
             if let Ok(mut test) = TcpStream::connect(address) {

@@ -12,10 +12,10 @@ use uuid::Uuid;
 const ALPHABET: &[u8; 32] = b"0123456789abcdefghjkmnpqrstvwxyz";
 const SUFFIX_LEN: usize = 26;
 
-/// Part of a message that only `IdError::OtherKind` contains.
+/// Part of the message of `IdError::OtherKind`, by which `ApiError::malformed_field` recognizes this error.
 pub const OTHER_KIND: &str = "is an ID of another kind";
 
-/// Reason why a text is not an ID of the requested kind.
+/// Reason why a string is not an ID of the requested kind.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum IdError {
     #[error("`{text}` {OTHER_KIND} (`{found}`): expected a `{wanted}_…` ID")]
@@ -86,11 +86,13 @@ macro_rules! ids {
         impl $name {
             pub const PREFIX: &'static str = $prefix;
 
-            /// Creates a new ID; IDs created later by this process sort after it.
+            /// Creates a new ID. IDs that this process creates later sort after it.
             pub fn new() -> Self {
                 Self(Uuid::now_v7())
             }
 
+            /// Parses an ID.
+            ///
             /// # Errors
             /// `IdError::OtherKind` for an ID of another kind, otherwise `IdError::Malformed`.
             pub fn parse(text: &str) -> Result<Self, IdError> {

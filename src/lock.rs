@@ -11,8 +11,8 @@ use std::{
 
 use anyhow::Context;
 
-/// Number of attempts to take a lock, and the time between them. A process that the previous owner is just starting briefly
-/// shares the owner's open files and therefore its locks (flock(2)).
+/// Number of attempts to take a lock, with a pause of `RETRY_AFTER` between them. Several attempts are needed because a process that
+/// the previous owner is starting shares the owner's open files, and therefore its locks, for a moment (flock(2)).
 const ATTEMPTS: u32 = 25;
 const RETRY_AFTER: Duration = Duration::from_millis(20);
 
@@ -48,6 +48,8 @@ fn lock_file(path: &Path, what: &str, setting: &str) -> anyhow::Result<File> {
     Ok(file)
 }
 
+/// Locks a data directory.
+///
 /// # Errors
 /// A message for the operator if another process holds the lock, or if the directory or the lock file cannot be created.
 pub fn lock_directory(dir: &Path) -> anyhow::Result<File> {

@@ -1,4 +1,4 @@
-//! Networks in settings.
+//! IP networks in settings.
 
 use std::net::IpAddr;
 
@@ -12,7 +12,7 @@ impl TrustedProxies {
     /// Parses addresses and networks, such as `10.0.0.0/8` and `fd00::/8`, separated by commas.
     ///
     /// # Errors
-    /// A message with the invalid entry.
+    /// A message that names the invalid entry.
     pub fn parse(text: &str) -> Result<Self, String> {
         let networks = text.split(',').map(|entry| {
             let entry = entry.trim();
@@ -31,7 +31,7 @@ impl TrustedProxies {
     }
 }
 
-/// Converts a network of IPv4 addresses in IPv6 notation (`::ffff:10.0.0.0/104`) to IPv4.
+/// Converts an IPv4 network in IPv6 notation (`::ffff:10.0.0.0/104`) to IPv4.
 fn canonical(network: IpNet) -> IpNet {
     let IpNet::V6(v6) = network else {
         return network;

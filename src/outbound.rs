@@ -29,13 +29,13 @@ impl Exemption {
     /// Parses a list separated by commas.
     ///
     /// # Errors
-    /// A message with the invalid entry.
+    /// A message that names the invalid entry.
     pub fn parse_list(text: &str) -> Result<Vec<Self>, String> {
         let entries = text.split(',').map(str::trim).filter(|t| !t.is_empty());
         entries.map(Self::parse).collect()
     }
 
-    /// The host and port of a URL; `None` without them.
+    /// The host and port of a URL; `None` if it has no host or port.
     pub fn of(url: &Url) -> Option<Self> {
         let target = Target::of(url)?;
         Some(Self::Host {
@@ -100,7 +100,7 @@ fn shares_bits(one: u128, other: u128, width: u8, bits: u8) -> bool {
     (one ^ other).checked_shr(rest).unwrap_or(0) == 0
 }
 
-/// Permission of a workspace to use addresses of this machine and of private networks.
+/// Permission for a workspace to use addresses of this machine and of private networks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LocalAddresses {
     Permitted,
@@ -166,7 +166,7 @@ impl Class {
     }
 }
 
-/// The IPv4 address in a mapped, NAT64, or 6to4 address.
+/// The IPv4 address embedded in a mapped, NAT64, or 6to4 address.
 fn embedded(ip: Ipv6Addr) -> Option<Ipv4Addr> {
     if let Some(v4) = ip.to_ipv4_mapped() {
         return Some(v4);
@@ -178,7 +178,7 @@ fn embedded(ip: Ipv6Addr) -> Option<Ipv4Addr> {
     }
 }
 
-/// Reason why an address may not be used.
+/// Reason why an address cannot be used.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Denied {
     #[error("{0} is the address of this server: use the address of a model server")]
@@ -266,7 +266,7 @@ pub struct Gate {
 pub struct Rules {
     pub exempt: Vec<Exemption>,
     pub own: OwnServer,
-    /// Permitted ports of addresses that are not exempt; `None` permits all.
+    /// Permitted ports of addresses that are not exempt; `None` permits all ports.
     pub ports: Option<&'static [u16]>,
 }
 
@@ -304,7 +304,7 @@ impl Gate {
             .map(|_| ())
     }
 
-    /// Checks a host that is an IP address, to which clients connect without resolving it.
+    /// Checks the host if it is an IP address, to which clients connect without resolving it. Does nothing if it is a name.
     ///
     /// # Errors
     /// `Denied` for a URL with an IP address that is not permitted.
@@ -336,14 +336,14 @@ impl Gate {
         }
     }
 
-    /// Returns the permitted addresses of the host; at least one.
+    /// Resolves the host and returns its permitted addresses. Fails if none is permitted.
     async fn resolved(&self) -> Result<Vec<SocketAddr>, Denied> {
         let looked_up = tokio::net::lookup_host((self.target.host.as_str(), self.target.port));
         let found = timeout(LOOKUP_MAX, looked_up).await;
         self.permitted(found.ok().and_then(Result::ok).map(Iterator::collect))
     }
 
-    /// Returns those of the found addresses that are permitted; at least one.
+    /// Filters the resolved addresses by the access rules. Fails if none is permitted.
     fn permitted(&self, found: Option<Vec<SocketAddr>>) -> Result<Vec<SocketAddr>, Denied> {
         let not_found = || Denied::NotFound(self.target.host.clone());
         let found = found.ok_or_else(not_found)?;

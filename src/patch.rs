@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Deserializer};
 
-/// For a field that can be cleared: absent is `None`, `null` is `Some(None)`.
+/// Deserializes a field that can be cleared: an absent field is `None`, and `null` is `Some(None)`.
 ///
 /// # Errors
 /// If the value has the wrong type.
@@ -12,7 +12,7 @@ pub fn nullable<'de, T: Deserialize<'de>, D: Deserializer<'de>>(
     Option::<T>::deserialize(d).map(Some)
 }
 
-/// For a field that cannot be cleared: absent is `None`, `null` is an error.
+/// Deserializes a field that cannot be cleared: an absent field is `None`, and `null` is an error.
 ///
 /// # Errors
 /// If the value has the wrong type or is `null`.

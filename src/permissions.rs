@@ -32,7 +32,7 @@ pub fn restrict_data(data_dir: &Path, database: &DatabaseUrl) {
     }
 }
 
-/// Does not change a file or directory that belongs to another user.
+/// Removes other users' access to a file or directory, unless it belongs to another user.
 fn restrict(path: &Path) -> io::Result<()> {
     let found = fs::metadata(path)?;
     let mode = found.permissions().mode() & 0o777;

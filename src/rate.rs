@@ -24,9 +24,9 @@ pub fn whole_seconds(wait: Duration) -> u64 {
 
 /// A bucket of permits for each key.
 pub struct Buckets<K> {
-    /// Time in which one permit is refilled.
+    /// Time that it takes to refill one permit.
     every: Duration,
-    /// Time in which an empty bucket is completely refilled.
+    /// Time that it takes to refill an empty bucket completely.
     whole: Duration,
     keys_max: usize,
     /// Time at which each bucket will be full again.
@@ -38,7 +38,7 @@ pub struct Buckets<K> {
 /// A rate limit.
 #[derive(Debug, Clone, Copy)]
 pub struct Rate {
-    /// Time in which one permit is refilled.
+    /// Time that it takes to refill one permit.
     pub every: Duration,
     pub burst: u32,
 }
@@ -65,10 +65,10 @@ impl<K: Hash + Eq> Buckets<K> {
         }
     }
 
-    /// Time at which the bucket will be full if a permit is taken now.
+    /// Returns the time at which the bucket will be full if a permit is taken now.
     ///
     /// # Errors
-    /// If no permit is available: the time until the next one.
+    /// The time until the next permit, if none is available.
     fn next(&self, full_at: Option<Instant>, now: Instant) -> Result<Instant, Duration> {
         let next = full_at.map_or(now, |at| at.max(now)) + self.every;
         match next.checked_duration_since(now + self.whole) {
@@ -80,7 +80,7 @@ impl<K: Hash + Eq> Buckets<K> {
     /// Takes a permit.
     ///
     /// # Errors
-    /// If no permit is available: the time until the next one.
+    /// The time until the next permit, if none is available.
     pub fn take(&self, key: K, now: Instant) -> Result<(), Duration> {
         if let Some(mut full_at) = self.full_at.get_mut(&key) {
             *full_at = self.next(Some(*full_at), now)?;

@@ -30,7 +30,7 @@ use crate::{
 
 const API_CSP: &str = "default-src 'none'; frame-ancestors 'none'";
 
-/// Every route in the `OpenAPI` document.
+/// Returns every route in the `OpenAPI` document.
 fn all() -> OpenApiRouter<State> {
     OpenApiRouter::with_openapi(openapi::empty())
         .merge(routes::health::router())

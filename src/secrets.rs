@@ -1,8 +1,7 @@
-//! Secrets that workspaces store, such as keys of model servers. They are encrypted with a key that is not in the
-//! database.
+//! Secrets that workspaces store, such as keys of model servers. They are encrypted with a key that is not in the database.
 //!
-//! The cipher is `ChaCha20-Poly1305`, with the ID of the owner as associated data, so that a row is useless under
-//! another ID. The key is `OPENVIBE_SECRET_KEY`; without it, and with `SQLite`, it is the file `secret.key` in the data
+//! The cipher is `ChaCha20-Poly1305`, with the ID of the owner as associated data, so that a row is useless under another ID. The key
+//! is `OPENVIBE_SECRET_KEY`. If that is not set and the database is `SQLite`, the key is read from the file `secret.key` in the data
 //! directory, which is created when the first secret is stored. Backups contain sealed secrets, but not the key.
 
 use std::{
@@ -43,7 +42,7 @@ impl std::fmt::Debug for SecretKey {
 }
 
 impl SecretKey {
-    /// Parses `OPENVIBE_SECRET_KEY`: one key in base64, or two separated by a comma; the second one only decrypts.
+    /// Parses `OPENVIBE_SECRET_KEY`: one key in base64, or two separated by a comma. The second key is used only for decryption.
     ///
     /// # Errors
     /// A description that does not contain the value.
@@ -62,7 +61,7 @@ impl SecretKey {
         Some(Self(bytes.try_into().ok()?))
     }
 
-    /// ID of the key, which does not reveal the key.
+    /// ID derived from the key; it does not reveal the key.
     pub fn id(&self) -> String {
         let digest = Sha256::new()
             .chain_update(b"openvibe secret key")
@@ -104,7 +103,7 @@ pub struct Sealed {
 pub struct Keyring {
     /// Keys from `OPENVIBE_SECRET_KEY`; the first one encrypts.
     set: Vec<SecretKey>,
-    /// Path of the key file, with `SQLite`.
+    /// Path of the key file; set only with `SQLite`.
     file: Option<PathBuf>,
     /// Key from the file.
     from_file: Mutex<Option<SecretKey>>,
@@ -163,8 +162,8 @@ impl Keyring {
         keys
     }
 
-    /// Keyed hashes of a text, one for each key, starting with the encrypting key. Someone who has only the database
-    /// cannot use them to confirm a guess. Empty if the server has no key.
+    /// Keyed hashes of a text, one for each key, starting with the encrypting key. Someone who has only the database cannot use them
+    /// to confirm a guess. The list is empty if the server has no key.
     pub fn hashes(&self, text: &str) -> Vec<String> {
         let first = self
             .sealing()
@@ -313,7 +312,7 @@ struct Owned {
     sealed: Sealed,
 }
 
-/// Encrypts secrets again that were not encrypted with the first key of `OPENVIBE_SECRET_KEY`, so that the second one can be removed
+/// Re-encrypts secrets that were not encrypted with the first key of `OPENVIBE_SECRET_KEY`, so that the second key can be removed
 /// from the setting.
 ///
 /// # Errors

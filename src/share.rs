@@ -1,4 +1,4 @@
-//! Pools of amounts that are held for a while, such as bytes or connections, with a total limit and a limit per
+//! Pools of a resource, such as bytes or connections, parts of which are held for a while. A pool has a total limit and a limit per
 //! holder. Also limits the number of concurrent turns per holder.
 
 use std::{
@@ -29,7 +29,8 @@ pub enum Exhausted {
     Share,
 }
 
-/// A pool of amounts. Its memory is bounded by the held amounts, because a holder without a permit is removed.
+/// A pool from which holders acquire amounts. Its memory is bounded by the number of permits, because a holder without a permit is
+/// removed.
 #[derive(Debug)]
 pub struct Pool<K> {
     bounds: PoolBounds,
@@ -109,7 +110,7 @@ impl<K: Hash + Eq + Clone> Permit<K> {
         self.grow_within(more, self.pool.bounds.share)
     }
 
-    /// Increases the amount, with another maximum for the holder.
+    /// Increases the amount, with a different maximum for the holder.
     ///
     /// # Errors
     /// Same as `grow`.
@@ -176,8 +177,8 @@ impl<K: Hash + Eq> Turns<K> {
         Arc::clone(semaphore)
     }
 
-    /// Waits for a turn, which is held until the permit is dropped. Returns `None` immediately if too many requests
-    /// of the holder are waiting.
+    /// Waits for a turn, which is held until the permit is dropped. Returns `None` immediately if too many of the holder's requests
+    /// already hold a turn or wait for one.
     pub async fn take(&self, holder: K) -> Option<OwnedSemaphorePermit> {
         let semaphore = self.of(holder);
         if Arc::strong_count(&semaphore) > self.waiting_max {
@@ -187,7 +188,8 @@ impl<K: Hash + Eq> Turns<K> {
         semaphore.acquire_owned().await.ok()
     }
 
-    /// Waits for a turn for a limited time. Returns `None` when that time is up, or immediately in the same case as `take`.
+    /// Waits for a turn for a limited time. Returns `None` when that time is up, or immediately if `take` would return `None`
+    /// immediately.
     pub async fn take_within(&self, holder: K, within: Duration) -> Option<OwnedSemaphorePermit> {
         let turn = tokio::time::timeout(within, self.take(holder));
         turn.await.ok().flatten()

@@ -1,8 +1,8 @@
-//! Macros for enums that are text in the database, in JSON, and in the API document, and for constant texts, so that
-//! each text is written only once.
+//! Macros for enums that are strings in the database, in JSON, and in the API document, and for constant strings, so that each string
+//! is written only once.
 
-/// Defines an enum with a text for each variant: `text_enum! { pub enum Level { High = "high" } }`. Reading any other
-/// text from the database or from JSON is an error.
+/// Defines an enum with a string for each variant: `text_enum! { pub enum Level { High = "high" } }`. Reading any other string from
+/// the database or from JSON is an error.
 macro_rules! text_enum {
     ($(#[doc = $doc:literal])* $vis:vis enum $name:ident {
         $($(#[doc = $variant_doc:literal])* $variant:ident = $text:literal,)+
@@ -98,7 +98,7 @@ macro_rules! text_enum {
 }
 pub(crate) use text_enum;
 
-/// Defines a type whose only value is a text, in JSON and in the API document: `constant! { pub ListObject = "list" }`.
+/// Defines a type whose only value is a fixed string, in JSON and in the API document: `constant! { pub ListObject = "list" }`.
 macro_rules! constant {
     ($vis:vis $name:ident = $text:literal) => {
         #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -124,7 +124,7 @@ macro_rules! constant {
 }
 pub(crate) use constant;
 
-/// Error: a text that does not belong to any variant of an enum.
+/// Error for a string that does not belong to any variant of an enum.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("unknown value `{text}`: use one of `{}`", known.join("`, `"))]
 pub struct UnknownText {

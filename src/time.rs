@@ -50,8 +50,7 @@ impl Timestamp {
             .then(|| Self(moment.trunc_subsecs(6)))
     }
 
-    /// The time rounded up to a minute, such as `14:35 UTC`; includes the date unless it is on the same day
-    /// as `reader`.
+    /// The time rounded up to a minute, such as `14:35 UTC`. Includes the date unless the time is on the same day as `reader`.
     pub fn to_minute_text(self, reader: Self) -> String {
         let minute = TimeDelta::minutes(1);
         let begun = self.0.duration_trunc(minute).unwrap_or(self.0);
@@ -68,17 +67,17 @@ impl Timestamp {
         at.format(format).to_string()
     }
 
-    /// Whole milliseconds since 1970.
+    /// Whole milliseconds since the Unix epoch.
     pub fn unix_ms(self) -> i64 {
         self.0.timestamp_millis()
     }
 
-    /// Whole seconds since 1970.
+    /// Whole seconds since the Unix epoch.
     pub fn unix_s(self) -> i64 {
         self.0.timestamp()
     }
 
-    /// The point in time as a type of `chrono`.
+    /// The point in time as a `chrono` type.
     pub fn datetime(self) -> DateTime<Utc> {
         self.0
     }
@@ -88,17 +87,17 @@ impl Timestamp {
         self.0.date_naive()
     }
 
-    /// The date in UTC for people, such as `Friday, November 20, 2026`.
+    /// The date in UTC for display, such as `Friday, November 20, 2026`.
     pub fn to_date_text(self) -> String {
         self.0.format("%A, %B %-d, %Y").to_string()
     }
 
-    /// The month in UTC for people, such as `November`.
+    /// The month in UTC for display, such as `November`.
     pub fn to_month_text(self) -> String {
         self.0.format("%B").to_string()
     }
 
-    /// The day in UTC for people, without the year, such as `November 22`.
+    /// The day in UTC for display, without the year, such as `November 22`.
     pub fn to_day_text(self) -> String {
         self.0.format("%B %-d").to_string()
     }

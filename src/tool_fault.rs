@@ -33,7 +33,7 @@ text_enum! {
 #[error("{message}")]
 pub struct ToolFault {
     pub code: ToolErrorCode,
-    /// Cause for the model and for people; never contains a secret.
+    /// Description of the cause for the model and for people. It never contains a secret.
     pub message: String,
     /// True if the call was sent and its outcome is unknown.
     pub may_have_happened: bool,

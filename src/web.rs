@@ -48,7 +48,7 @@ const PARSE_WITHIN: Duration = Duration::from_secs(3);
 const PIECE_BYTES: usize = 4096;
 /// Maximum number of start and end tags.
 const TAGS_MAX: usize = 100_000;
-/// Maximum depth of elements, because the parser searches all open elements when it processes many of the tags.
+/// Maximum depth of elements, because many tags make the parser search all open elements.
 const DEPTH_MAX: usize = 256;
 /// Maximum depth of elements that indent their text, because each level copies its lines.
 const INDENTS_MAX: usize = 32;
@@ -68,7 +68,7 @@ pub struct Page {
     pub text: String,
     /// Start of the part in the text of the page, in UTF-8 bytes.
     pub offset: usize,
-    /// Start of the next part, unless this is the last one.
+    /// Start of the next part; `None` for the last part.
     pub next_offset: Option<usize>,
 }
 
@@ -106,19 +106,19 @@ impl Fetcher {
         }
     }
 
-    /// Reads a page and returns its text from `offset` on, in UTF-8 bytes.
+    /// Reads a page and returns its text, starting at `offset` in UTF-8 bytes.
     ///
     /// # Errors
-    /// `BadArguments` for an invalid URL, `NotAllowed` for a forbidden address, `ToolUnreachable`, `ToolTimeout`,
-    /// `ToolFailed` for a status other than 2xx, `Unreadable` for a page without text.
+    /// `BadArguments` for an invalid URL, `NotAllowed` for a forbidden address, `ToolUnreachable`, `ToolTimeout`, `ToolFailed` for a
+    /// status other than 2xx, `Unreadable` for a page without text.
     pub async fn fetch(&self, url: &str, offset: usize) -> Result<Page, ToolFault> {
         self.fetch_from(url, offset, |_| true).await
     }
 
-    /// Like `fetch`; `permits` checks the host of the URL and of each redirect.
+    /// Like `fetch`, but `permits` also checks the host of the URL and of each redirect.
     ///
     /// # Errors
-    /// As for `fetch`.
+    /// Same as `fetch`.
     pub async fn fetch_from(
         &self,
         url: &str,
@@ -321,8 +321,7 @@ fn text_of_html(html: &str) -> Option<String> {
         rest = after;
         input.push_back(StrTendril::from(piece));
         while !matches!(tokenizer.feed(&input), TokenizerResult::Done) {}
-        // The time limit stops a tag with very many attributes, because the tokenizer compares all of them with each
-        // other.
+        // The time limit is needed for a tag with very many attributes, because the tokenizer compares all of them with each other.
         if tokenizer.sink.is_too_large.get() || Instant::now() > until {
             return None;
         }

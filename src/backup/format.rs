@@ -20,7 +20,7 @@ const FORMAT: &str = "openvibe-backup";
 const FORMAT_VERSION: u32 = 1;
 const MANIFEST: &str = "manifest.json";
 const INDEX: &str = "index.json";
-/// The gzip header exactly as written: it is not covered by any checksum.
+/// The gzip header, which must be exactly as written, because no checksum covers it.
 const GZIP_HEAD: [u8; 10] = [0x1f, 0x8b, 8, 0, 0, 0, 0, 0, 4, 0xff];
 /// Maximum size of an entry, regardless of the size that its header states.
 const ENTRY_BYTES_MAX: u64 = 256 * 1024 * 1024;
@@ -91,7 +91,7 @@ impl Index {
         entries.map(|entry| (entry.name.as_str(), entry.size_bytes))
     }
 
-    /// Returns true if the `nth` entry is unchanged since the backup was created.
+    /// Returns true if the `nth` entry matches the index. The index itself must be the entry after those that it lists.
     pub(super) fn holds(&self, nth: usize, name: &str, bytes: &[u8]) -> bool {
         match self.entries.get(nth) {
             Some(entry) => *entry == entry_of(name, bytes),

@@ -1,12 +1,11 @@
-//! Backups: a consistent snapshot of every table and of the uploads that it refers to, in one file for both engines.
+//! Backups: a consistent snapshot of every table and of the uploads that the tables refer to, in one file for both engines.
 //!
 //! ```text
 //! FILE = gzip of a tar: manifest.json, blobs/HASH/UPLOAD/N, tables/NAME/N.ndjson, …, index.json
 //! ```
 //!
-//! The index is the last entry and lists every other entry with its SHA-256, so that missing or changed data is
-//! detected before a restore changes anything. No entry is larger than a few MiB, so data never has to be in memory
-//! as a whole.
+//! The index is the last entry and lists every other entry with its SHA-256, so that missing or changed data is detected before a
+//! restore changes anything. No entry is larger than a few MiB, so data never has to be in memory as a whole.
 
 mod format;
 mod restore;

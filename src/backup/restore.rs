@@ -42,7 +42,7 @@ struct Staging {
 }
 
 impl Drop for Staging {
-    /// Removes leftovers of a failed restore; there are none after a successful one.
+    /// Removes leftovers of a failed restore. After a successful restore, there are none.
     fn drop(&mut self) {
         if let Some((path, _)) = &self.database {
             drop(fs::remove_file(path));
@@ -216,7 +216,7 @@ fn has_stores(tables: &[Table]) -> bool {
     blobs.any(|table| table.columns.iter().any(|column| column.name == "store"))
 }
 
-/// Stores large uploads in the bucket, each one after its last piece was read.
+/// Stores large uploads in the bucket, each one once its last piece has been read.
 struct BucketTarget {
     bucket: Bucket,
     /// Sizes of the uploads for the bucket, by `HASH/UPLOAD`.

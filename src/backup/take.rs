@@ -145,7 +145,7 @@ struct Pieces<'a> {
 }
 
 impl Pieces<'_> {
-    /// The `n`th piece; `None` if its bytes are missing.
+    /// Reads the `n`th piece. Returns `None` if its bytes are missing.
     async fn read(&mut self, snapshot: &mut Dump, n: u64) -> anyhow::Result<Option<Vec<u8>>> {
         for _ in 0..PLACES_MAX {
             let dump = self.newer.as_mut().unwrap_or(&mut *snapshot);

@@ -17,7 +17,7 @@ use crate::{
     storage::BlobSettings,
 };
 
-/// A directory that is deleted with the test.
+/// A directory that is deleted when the test ends.
 struct Dir(PathBuf);
 
 impl Dir {
@@ -120,7 +120,7 @@ fn sealed(entries: &mut [(String, Vec<u8>)]) {
     if index.0 != "index.json" {
         return;
     }
-    // A changed index may not be an object, or not even JSON.
+    // A changed index is not necessarily an object, or even JSON.
     let Ok(mut told) = serde_json::from_slice::<serde_json::Map<_, _>>(&index.1) else {
         return;
     };

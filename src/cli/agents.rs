@@ -135,7 +135,7 @@ fn read(path: &Path) -> anyhow::Result<String> {
     std::fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))
 }
 
-/// The files of a directory by their relative path; names that start with a dot are skipped.
+/// Reads the files of a directory, keyed by relative path. Skips names that start with a dot.
 fn read_dir(dir: &Path) -> anyhow::Result<BTreeMap<String, String>> {
     let mut files = BTreeMap::new();
     let mut open = vec![(dir.to_owned(), String::new(), 1)];

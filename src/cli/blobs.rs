@@ -24,7 +24,7 @@ pub(super) enum BlobsCommand {
     Move,
 }
 
-/// Formats a size for people.
+/// Formats a size in MiB for display.
 #[expect(clippy::cast_precision_loss, reason = "rounded to a tenth of a MiB")]
 fn mebibytes(bytes: u64) -> String {
     format!("{:.1} MiB", bytes as f64 / f64::from(1 << 20))

@@ -51,7 +51,7 @@ enum Command {
     Backup(BackupCommand),
     /// Restore a backup into an empty data directory or database
     Restore(RestoreCommand),
-    /// List the servers that share the database
+    /// List the nodes, which are the servers that share the database
     Nodes,
     /// Manage uploads on the server's machine, while the server runs
     Blobs {
@@ -231,7 +231,7 @@ fn allow_open_files(config: &Config) {
 async fn serve(config: Config) -> anyhow::Result<()> {
     allow_open_files(&config);
     let app = App::build(config).await?;
-    // Installed before anyone can see that the server is running and stop it.
+    // The signal handlers are installed before anyone can see that the server is running and try to stop it.
     let stop = stop_signal()?;
     if let Some(link) = app.setup_link().await? {
         say(&format!("setup link: {link}"));

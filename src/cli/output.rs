@@ -1,4 +1,4 @@
-//! Lines for the person at the terminal.
+//! Prints lines to the terminal.
 
 use std::io::Write;
 

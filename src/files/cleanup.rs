@@ -95,7 +95,7 @@ async fn release_pictures(db: &Db, before: Timestamp) -> Result<(), DbError> {
     }
 }
 
-/// Returns true if any version of an agent or a persona uses this picture; for an agent, also through a base.
+/// Returns true if any version of an agent or a persona uses this picture. Agents that inherit the picture from a base count as well.
 async fn is_named(c: &mut Conn, id: FileId, workspace: WorkspaceId) -> Result<bool, DbError> {
     let found: Option<(i64,)> = c
         .q("select v.version from agents a join agent_versions v on v.agent_id = a.id where a.workspace_id = $1 \

@@ -1,6 +1,6 @@
 //! Detects the type of a file from its bytes, never from the sender's claims.
 
-/// Number of bytes at the beginning that are examined.
+/// Number of bytes at the beginning of a file that are examined to detect its type.
 pub(super) const HEAD_BYTES: usize = 256 * 1024;
 
 /// Handling of a file by browsers.
@@ -20,7 +20,7 @@ pub struct Kind {
     pub height: Option<i64>,
 }
 
-/// Types that browsers display natively without running any content: detected type and served type.
+/// Types that browsers display natively without running any content, as pairs of the detected type and the served type.
 const SHOWN: &[(&str, &str)] = &[
     ("image/png", "image/png"),
     ("image/jpeg", "image/jpeg"),
@@ -71,7 +71,7 @@ fn content_type(head: &[u8], name: &str) -> String {
     if head.starts_with(b"%PDF-") {
         return "application/pdf".to_owned();
     }
-    // Checked before the magic numbers, some of which consist of letters with which a text may start.
+    // Text is detected before the magic numbers are checked, because some of these consist of letters that a text may start with.
     if is_text(head) {
         let is_markup = reads_like_markup(head) || has_markup_ending(name);
         return if is_markup { MARKUP } else { TEXT }.to_owned();
@@ -107,7 +107,7 @@ fn is_text(head: &[u8]) -> bool {
         .any(|c| c.is_control() && !matches!(c, '\t' | '\n' | '\r' | '\u{c}' | '\u{1b}'))
 }
 
-/// Checks whether a text starts with a tag, as browsers do, or with a line that names an interpreter.
+/// Checks whether a file starts with a tag, as browsers do, or with a line that names an interpreter.
 fn reads_like_markup(head: &[u8]) -> bool {
     let begin = String::from_utf8_lossy(&head[..head.len().min(4096)]);
     let begin = begin.trim_start_matches('\u{feff}').trim_start();
@@ -138,7 +138,7 @@ pub(super) fn is_text_type(content_type: &str) -> bool {
     matches!(content_type, TEXT | MARKUP)
 }
 
-/// Value of the `Content-Type` header: texts are UTF-8, and markup is served as plain text.
+/// Value of the `Content-Type` header: text is declared as UTF-8, and markup is served as plain text.
 pub(super) fn served_type(content_type: &str) -> &str {
     match content_type {
         TEXT | MARKUP => "text/plain; charset=utf-8",

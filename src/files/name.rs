@@ -22,7 +22,7 @@ pub fn clean_name(given: &str) -> String {
     shorten(name)
 }
 
-/// Checks for invisible characters, and for those that change the display order of others.
+/// Checks whether a character is invisible or changes the display order of others.
 fn is_hidden(c: char) -> bool {
     matches!(c,
         '\u{ad}' | '\u{61c}' | '\u{200b}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2060}'..='\u{206f}'

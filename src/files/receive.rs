@@ -49,7 +49,7 @@ pub struct Received {
 /// Forwards one chunk at a time, does not run far ahead of the consumer, and fails if the client is too slow.
 struct BackpressureStream<S> {
     body: S,
-    /// Number of bytes that can be accepted before the consumer takes some.
+    /// Number of bytes that can be accepted before the consumer must take some.
     room: Arc<AtomicI64>,
     rests: bool,
     pace_within: Duration,
@@ -201,8 +201,8 @@ async fn read_parts(
     })
 }
 
-/// Stores a part, and returns its size. If the workspace has no room for it, removes what was stored and reads the part to its
-/// end: a `client_id` may follow, and a resend gets the first file even if the workspace is full.
+/// Stores a part, and returns its size. If the workspace has no room for the part, removes the bytes stored so far but reads the part
+/// to its end, because a `client_id` may follow: a resend gets the first file even if the workspace is full.
 async fn store(
     incoming: Incoming,
     part: &mut Field<'_>,

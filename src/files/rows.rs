@@ -163,7 +163,7 @@ pub async fn insert(
 /// Attaches a user's uploads to a message, in the given order.
 ///
 /// # Errors
-/// `TooMany`, `Twice`, `NotFound` for files of others, `InUse`.
+/// `TooMany`, `Twice`, `NotFound` for files of other users, `InUse`.
 pub async fn attach(
     c: &mut Conn,
     actor: &Actor<'_>,
@@ -287,7 +287,7 @@ pub async fn delete_loose(c: &mut Conn, id: FileId) -> Result<bool, DbError> {
     Ok(true)
 }
 
-/// Removes a user's unattached uploads from a workspace; returns their number.
+/// Removes a user's unattached uploads from a workspace, and returns the number of removed files.
 pub async fn erase_unattached(
     c: &mut Conn,
     workspace: WorkspaceId,

@@ -39,7 +39,7 @@ use crate::{
 
 /// Maximum output tokens of a draft, without hidden reasoning.
 const OUTPUT_TOKENS_MAX: u32 = 1024;
-/// Maximum concurrent calls for the chunks of one fork, because other tasks need the model too.
+/// Maximum number of concurrent calls for the chunks of one fork; limited because other tasks need the model too.
 const CALLS_AT_ONCE: usize = 4;
 
 static SCHEMA: LazyLock<Arc<serde_json::Value>> = LazyLock::new(|| Arc::new(draft::schema()));
@@ -47,7 +47,7 @@ static SCHEMA: LazyLock<Arc<serde_json::Value>> = LazyLock::new(|| Arc::new(draf
 /// The model calls of one task.
 pub(super) struct Calls<'a> {
     pub(super) resolver: &'a Resolver,
-    /// Required text of the workspace, sent first.
+    /// Required text of the workspace, which precedes every request.
     pub(super) required: String,
     pub(super) read: Arc<Read>,
     pub(super) model: String,
@@ -76,7 +76,7 @@ impl From<UnparsableDraft> for Failed {
 }
 
 impl Calls<'_> {
-    /// Runs slow work on a large fork in a blocking thread.
+    /// Runs slow work on a large fork on a blocking thread.
     pub(super) async fn apart<T: Send + 'static>(
         &self,
         work: impl FnOnce(&Read) -> T + Send + 'static,
@@ -170,7 +170,7 @@ impl Calls<'_> {
         let part = |piece: &draft::Piece| {
             let source = match piece.line.and_then(|line| dive.source(line)) {
                 Some((message_id, author)) => Source::Message { message_id, author },
-                // A merge request contains the summaries of all chunks instead of messages.
+                // The request that merges the chunks contains their summaries instead of messages.
                 None if briefs.len() == 1 && self.attempt > 1 => Source::Summary {
                     cites: dive
                         .message_ids

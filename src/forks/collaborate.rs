@@ -113,7 +113,7 @@ impl Goal {
 /// Checks that a person can invoke these agents.
 ///
 /// # Errors
-/// `NoSuchCollaborator`, or any error of `Actor::require`.
+/// `NoSuchCollaborator`, or any error from `Actor::require`.
 pub(super) async fn check_agents(
     c: &mut Conn,
     actor: &Actor<'_>,
@@ -139,12 +139,11 @@ pub struct NewCollaboration<'a> {
     pub requester: UserId,
     /// API key that posted the goal.
     pub api_key: Option<ApiKeyId>,
-    /// Task that waits for the collaboration, and the key of this child.
+    /// Task that waits for the collaboration, and the key of the collaboration among that task's children.
     pub parent: Option<(TaskId, String)>,
 }
 
-/// Queues a collaboration. Returns `None` if the tree of its parent was stopped, or the child already
-/// exists.
+/// Queues a collaboration. Returns `None` if its parent's tree was stopped, or the child already exists.
 ///
 /// # Errors
 /// `NoSuchCollaborator` if the first agent was permanently deleted.
@@ -207,7 +206,7 @@ pub(super) async fn find_started(
     if fork.collaboration.is_none() {
         return Ok(None);
     }
-    // Found through the index by thread, which also contains ended tasks.
+    // Uses the index by thread, which also contains ended tasks.
     let first: Option<(TaskId,)> = c
         .q("select id from tasks where thread_id = $1 and conversation_id = $2 and kind = 'collaborate' order by id limit 1")
         .bind(fork.thread_id)

@@ -92,7 +92,7 @@ struct Model {
     is_offline: bool,
 }
 
-/// Reason why there is no further turn, and the notice about it; a failed turn posts its own notice.
+/// Reason why there is no further turn, and the notice about it. The notice is `None` for a failed turn, which posts its own.
 struct Failure {
     error: TaskError,
     notice: Option<MessageId>,
@@ -157,7 +157,7 @@ impl Work {
         self.draft.as_ref().or(self.turns.last())
     }
 
-    /// Checks whether all turns were used, or whether an agent has ended the work after each agent had a turn.
+    /// Checks whether all turns have been used, or an agent has ended the work and every agent has had a turn.
     fn is_complete(&self) -> bool {
         let is_done = |turn: &Task| turn.output.as_ref().is_some_and(|output| output.0.done);
         let all_had_one = self.turns.len() >= self.plan.agents.len();
@@ -331,7 +331,7 @@ async fn fail(c: &mut Conn, lease: &Lease, failure: Failure) -> Result<(), DbErr
     }
 }
 
-/// Ends the work after its draft.
+/// Ends the collaboration after its draft has completed or failed.
 async fn end(c: &mut Conn, lease: &Lease, draft: &Task, model: &Model) -> Result<(), DbError> {
     if let Some(failure) = failure_of(Some(draft)) {
         return fail(c, lease, failure).await;

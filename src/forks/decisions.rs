@@ -8,6 +8,8 @@ use crate::{cursor, ids::ChannelId};
 
 const QUESTION_UNITS_MAX: usize = 200;
 
+/// Parses the filter of the decision log.
+///
 /// # Errors
 /// `Invalid` if the query is too long.
 pub fn parse_filter(
@@ -30,7 +32,7 @@ pub fn parse_filter(
     Ok(Filter { channel, words })
 }
 
-/// A `like` pattern, with `!` as the escape character, for texts that contain the word.
+/// Returns a `like` pattern that matches texts containing the word, with `!` as the escape character.
 fn pattern(word: &str) -> String {
     let mut pattern = String::with_capacity(word.len() + 2);
     pattern.push('%');
@@ -52,8 +54,7 @@ pub fn cursor_at(published_seq: i64) -> String {
     cursor::write(CURSOR, &[published_seq])
 }
 
-/// Decodes a cursor into the sequence number before which the next page starts; `None` if it is not
-/// a cursor of this list.
+/// Decodes a cursor into the sequence number before which the next page starts. Returns `None` if it is not a cursor of this list.
 pub fn parse_cursor(cursor: Option<&str>) -> Option<i64> {
     let Some(text) = cursor.filter(|text| !text.is_empty()) else {
         return Some(i64::MAX);

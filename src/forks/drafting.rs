@@ -34,7 +34,7 @@ use crate::{
 /// of larger requests.
 const BRIEF_TOKENS_MAX: u64 = 32_000;
 
-/// Earlier messages of the thread get at most 1/`BACKGROUND_SHARE` of a request.
+/// Earlier messages of the thread can use at most 1/`BACKGROUND_SHARE` of a request.
 const BACKGROUND_SHARE: u64 = 4;
 
 /// Request to a model, without the earlier messages of the thread.
@@ -49,8 +49,7 @@ fn request<'a>(task: &'a Task, read: &'a Read) -> DraftRequest<'a> {
 }
 
 impl Resolver {
-    /// Drafts with the model if there is one and its answer is usable; otherwise returns the
-    /// extracted draft.
+    /// Drafts the resolution with the model if there is one and its answer is usable; otherwise returns the extracted draft.
     pub(super) async fn draft(
         &self,
         task: &Task,
@@ -173,7 +172,8 @@ impl Resolver {
         Ok(true)
     }
 
-    /// Maximum request size: half of the context window, but at most `BRIEF_TOKENS_MAX`. Less after a request was too large.
+    /// Maximum request size: half of the context window, but at most `BRIEF_TOKENS_MAX`. The limit is lower after a request that was
+    /// too large.
     async fn brief_tokens_max(&self, model: &str, counts: RetryCounts) -> u64 {
         let part = match (counts.shrunk, counts.summarised) {
             (_, true) => 8,
@@ -257,7 +257,7 @@ impl Calls<'_> {
         Ok(trimmed.await??)
     }
 
-    /// Parses an answer; if it cannot be parsed, the request is repeated once.
+    /// Parses an answer. If it cannot be parsed, repeats the request once.
     async fn parsed(
         &mut self,
         brief: &Brief,
@@ -272,7 +272,7 @@ impl Calls<'_> {
         Ok((answer, raw))
     }
 
-    /// Requests a repair and returns the better of both answers, or the original if the repair fails.
+    /// Requests a repair and returns the better of the two answers, or the original if the repair fails.
     async fn repaired(
         &mut self,
         brief: &Brief,

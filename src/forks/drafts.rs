@@ -121,7 +121,7 @@ pub async fn insert_draft(
     Ok(id)
 }
 
-/// Replaces the content of a draft if it is still at `revision`; returns `false` otherwise.
+/// Replaces the content of a draft if it is still at `revision`. Otherwise returns `false`.
 pub async fn replace_content(
     c: &mut Conn,
     draft: &Resolution,

@@ -26,13 +26,12 @@ use crate::{
 const ANNOUNCE_EVERY: Duration = Duration::from_secs(5);
 const ANNOUNCED_AT_ONCE: i64 = 100;
 
-/// Edits the draft of a fork. If there is no draft, creates one from the published resolution, or an
-/// empty one if `expected` is 0.
+/// Edits the draft of a fork. If there is no draft, creates one from the published resolution, or an empty one if nothing has been
+/// published. `expected` is the current revision of the draft or the published resolution; 0 if there is neither.
 ///
 /// # Errors
-/// `PreconditionRequired`, `Stale` if the draft is no longer at revision `expected`, `DraftGone`,
-/// any error of `ResolutionForm::apply`, or `ChatError`: `ForkNotFound`, `ForkClosed`, or any error
-/// of `writing`.
+/// `PreconditionRequired`, `Stale` if the revision is not `expected`, `DraftGone`, any error from `ResolutionForm::apply`, or
+/// `ChatError`: `ForkNotFound`, `ForkClosed`, or any error from `writing`.
 pub async fn edit(
     c: &mut Conn,
     caller: &Caller,
@@ -110,8 +109,7 @@ pub(super) async fn begin(
     Ok(drafts::insert_draft(c, fork, &new, content).await?)
 }
 
-/// Checks whether the content cites a deleted message: such a draft remains stale even after an
-/// edit.
+/// Checks whether the content cites a deleted message. Such a draft remains stale even after an edit.
 async fn cites_deleted(c: &mut Conn, content: &Content) -> Result<bool, DbError> {
     for source in content.sources().collect::<HashSet<MessageId>>() {
         let deleted: Vec<(MessageId,)> = c

@@ -53,8 +53,7 @@ pub(super) async fn append(
     data: &impl EventData,
     audience: Audience,
 ) -> Result<(), DbError> {
-    // Indexed by the forked message, so that deleting a resolution message can remove its text from
-    // these frames.
+    // The event is indexed by the forked message, so that deleting a resolution message can remove its text from the event.
     let origin: MessageId = c
         .q("select message_id from forks where id = $1")
         .bind(place.fork)

@@ -163,7 +163,7 @@ pub struct ResolutionForm {
 }
 
 impl ResolutionForm {
-    /// Checks everything that needs no database access: lengths and counts.
+    /// Checks everything that does not need database access: lengths and counts.
     ///
     /// # Errors
     /// `Invalid`.

@@ -176,7 +176,7 @@ pub struct ItemPatch {
 /// Returns an item of this workspace if the person can see it.
 ///
 /// # Errors
-/// `ItemNotFound`, or any error of `reading`.
+/// `ItemNotFound`, or any error from `reading`.
 pub async fn visible(
     c: &mut Conn,
     caller: &Caller,
@@ -198,7 +198,7 @@ pub async fn visible(
 /// work continues after the discussion.
 ///
 /// # Errors
-/// `ItemNotFound`, `NoSuchMember`, or any error of `Actor::require`.
+/// `ItemNotFound`, `NoSuchMember`, or any error from `Actor::require`.
 pub async fn change(
     c: &mut Conn,
     caller: &Caller,

@@ -21,7 +21,8 @@ use crate::{
     time::Timestamp,
 };
 
-/// Maximum number of messages of the thread before the forked one, and maximum length of each in characters.
+/// Maximum number of thread messages that are read from before the forked message. Each is shortened to `BACKGROUND_CHARS_MAX`
+/// characters.
 const BACKGROUND_MAX: i64 = 50;
 const BACKGROUND_CHARS_MAX: usize = 1_200;
 /// Maximum number of members whose names are searched for in a fork.
@@ -36,7 +37,7 @@ pub struct ForkMaterial {
     pub message_ids: Vec<MessageId>,
     /// Authors, parallel to `material.lines`.
     pub authors: Vec<Author>,
-    /// Messages of the thread before the forked one, if the fork's context is `thread`; oldest first.
+    /// Messages of the thread that precede the forked message, oldest first. Empty unless the fork's context is `thread`.
     pub background: Vec<BackgroundMessage>,
     /// User IDs, parallel to `material.people`; `None` for former members.
     pub people: Vec<Option<UserId>>,
@@ -44,7 +45,7 @@ pub struct ForkMaterial {
     pub covers_seq: i64,
 }
 
-/// A message of the thread before the forked one.
+/// A message of the thread that precedes the forked message.
 #[derive(Debug, Clone)]
 pub struct BackgroundMessage {
     pub message_id: MessageId,
@@ -53,7 +54,7 @@ pub struct BackgroundMessage {
 }
 
 impl ForkMaterial {
-    /// The newest messages of the thread that fit into `tokens_max`, with labels.
+    /// The newest messages of `background` that fit into `tokens_max`, with their labels, oldest first.
     pub fn background(&self, tokens_max: u64) -> Vec<Background> {
         let mut room = tokens_max;
         let first = self.material.lines.len();
@@ -72,7 +73,7 @@ impl ForkMaterial {
         kept
     }
 
-    /// Message and author of a line, or of a message before the fork.
+    /// Message and author of a line, or of a message that precedes the forked message.
     pub fn source(&self, line: usize) -> Option<(MessageId, Author)> {
         match line.checked_sub(self.material.lines.len()) {
             Some(before) => {
@@ -113,7 +114,7 @@ macro_rules! said_sql {
     };
 }
 
-/// Returns `None` if the fork no longer exists. `c` must be a snapshot of the database.
+/// Reads a fork. Returns `None` if it no longer exists. `c` must be a snapshot of the database.
 pub async fn load(c: &mut Conn, id: ForkId) -> Result<Option<ForkMaterial>, DbError> {
     let fork = match forks::get_fork(c, id).await {
         Ok(fork) => fork,

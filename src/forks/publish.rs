@@ -52,11 +52,11 @@ pub(super) enum Author {
     },
 }
 
-/// Publishes the draft of a fork after applying `form` to it. A fork that is already resolved returns its published resolution.
+/// Publishes the draft of a fork after applying `form` to it. If the fork is already resolved, returns its published resolution.
 ///
 /// # Errors
 /// `NoDraft`, `Stale` if the draft is no longer at revision `expected`, `DraftGone` if it no longer exists, `Invalid` for a blank
-/// headline, any error of `ResolutionForm::apply`, or `ChatError`: `ForkNotFound`, `ForkClosed`, or any error of `writing`.
+/// headline, any error from `ResolutionForm::apply`, or `ChatError`: `ForkNotFound`, `ForkClosed`, or any error from `writing`.
 pub async fn publish(
     c: &mut Conn,
     caller: &Caller,
@@ -186,7 +186,7 @@ pub(super) async fn publish_draft(
     })
 }
 
-/// Marks a resolution as published by its message, and the fork as resolved.
+/// Marks a resolution as published with this message, and the fork as resolved.
 async fn set_published(
     c: &mut Conn,
     fork: ForkId,
@@ -312,8 +312,8 @@ async fn insert_card(
     Ok(card)
 }
 
-/// Users to notify of a resolution: participants of the fork and owners of the resolution's items who can see the message, except the
-/// publisher.
+/// Users to notify of a resolution: the fork's creator, people who posted in the fork, and owners of the resolution's items, if they
+/// can see the message. The publisher is not notified.
 async fn recipients(
     c: &mut Conn,
     fork: &Fork,

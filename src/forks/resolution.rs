@@ -261,7 +261,7 @@ pub async fn find_draft(c: &mut Conn, fork: ForkId) -> Result<Option<Resolution>
     with_items(c, row).await
 }
 
-/// Drafts in active forks in which agents collaborated on a goal of this person, oldest first, at most 50.
+/// Drafts in active forks in which agents collaborated on a goal that this person set, oldest first, at most 50.
 pub async fn list_waiting(
     c: &mut Conn,
     workspace: WorkspaceId,

@@ -52,6 +52,8 @@ impl Options {
     }
 }
 
+/// Trims and checks the guidance.
+///
 /// # Errors
 /// `Invalid` if the guidance is too long.
 pub fn parse_guidance(text: Option<String>) -> Result<Option<String>, ForkError> {
@@ -71,8 +73,7 @@ pub fn parse_guidance(text: Option<String>) -> Result<Option<String>, ForkError>
 /// Queues a resolve task, or returns the one that is already active.
 ///
 /// # Errors
-/// `ForkEmpty`, `DraftEdited`, or `ChatError`: `ForkNotFound`, `ForkClosed`, or any error of
-/// `writing`.
+/// `ForkEmpty`, `DraftEdited`, or `ChatError`: `ForkNotFound`, `ForkClosed`, or any error from `writing`.
 pub async fn resolve(
     c: &mut Conn,
     caller: &Caller,
@@ -135,7 +136,7 @@ pub async fn resolve(
     Ok((forks::get_fork(c, id).await?, task))
 }
 
-/// A task, as a child of `parent`, in which this version of an agent writes a draft.
+/// Task in which this version of an agent writes a draft, as a child of `parent`.
 pub(super) async fn child_draft(
     c: &mut Conn,
     parent: &Task,

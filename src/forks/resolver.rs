@@ -97,8 +97,7 @@ impl Handler for Resolver {
             let Some(task) = task else {
                 return Err(LeaseLost::Gone);
             };
-            // Extract the draft instead of calling the model again. If even the extracted draft
-            // cannot be stored, the task fails.
+            // Extracts the draft instead of calling the model again. If even the extracted draft cannot be stored, the task fails.
             let stored = match self.read(&task).await {
                 Ok(Some(read)) => {
                     let reason = (!self.provider.is_offline()).then_some(FailCode::WorkerLost);
@@ -161,7 +160,7 @@ impl Resolver {
         Ok(())
     }
 
-    /// Reads the whole fork; returns `None` if it no longer exists or the extractor failed.
+    /// Reads the whole fork. Returns `None` if it no longer exists or the extractor failed.
     async fn read(&self, task: &Task) -> Result<Option<Arc<Read>>, Abort> {
         let Some(fork) = task.fork_id else {
             return Ok(None);
@@ -273,8 +272,7 @@ impl Resolver {
 /// The fork's draft at the end of a resolve task.
 struct Stored {
     resolution: Resolution,
-    /// True if this is the task's draft; otherwise, people edited the previous draft in the meantime,
-    /// and it was kept.
+    /// True if the task's draft was stored; false if the previous draft was kept because people edited it in the meantime.
     is_new: bool,
 }
 

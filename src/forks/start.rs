@@ -50,6 +50,8 @@ pub struct StartedFork {
     pub is_new: bool,
 }
 
+/// Trims and checks the description.
+///
 /// # Errors
 /// `Invalid` if the description is too long.
 pub fn parse_description(text: Option<&str>) -> Result<Option<String>, ForkError> {
@@ -67,7 +69,7 @@ pub fn parse_description(text: Option<&str>) -> Result<Option<String>, ForkError
 ///
 /// # Errors
 /// `NotForkable`, `TooManyForks`, `NoModel`, `NoSuchCollaborator`, or `ChatError`: `ThreadNotFound`, `MessageNotFound`,
-/// `NoSuchAgent`, `ClientIdReused`, `QuotaExceeded`, or any error of `writing`.
+/// `NoSuchAgent`, `ClientIdReused`, `QuotaExceeded`, or any error from `writing`.
 pub async fn start_fork(
     c: &mut Conn,
     caller: &Caller,
@@ -323,9 +325,11 @@ pub struct ForkPatch {
     pub context: Option<ForkContext>,
 }
 
+/// Changes a fork.
+///
 /// # Errors
-/// `ChatError`: `ForkNotFound`, `ForkClosed`, `NoSuchAgent`, `Invalid` for `auto_reply` without an
-/// agent, or any error of `writing`.
+/// `ChatError`: `ForkNotFound`, `ForkClosed`, `NoSuchAgent`, `Invalid` for `auto_reply` without an agent, or any error from
+/// `writing`.
 pub async fn change(
     c: &mut Conn,
     caller: &Caller,
@@ -363,7 +367,7 @@ pub async fn change(
 /// returned unchanged.
 ///
 /// # Errors
-/// `ChatError`: `ForkNotFound`, `ForkClosed` if it is resolved, or any error of `writing_closed`.
+/// `ChatError`: `ForkNotFound`, `ForkClosed` if it is resolved, or any error from `writing_closed`.
 pub async fn abandon(
     c: &mut Conn,
     caller: &Caller,
@@ -389,8 +393,8 @@ pub async fn abandon(
     Ok(fork)
 }
 
-/// Cancels the queued and running tasks of a fork that is being closed, except for the task that closes the fork and
-/// the tasks that wait for that one.
+/// Cancels the queued and running tasks of a fork that is being closed. The task that closes the fork is not canceled, nor are its
+/// parent and root tasks, which wait for it.
 pub(super) async fn stop_tasks(
     c: &mut Conn,
     fork: ForkId,
@@ -415,7 +419,7 @@ pub(super) async fn stop_tasks(
 /// returned unchanged.
 ///
 /// # Errors
-/// `TooManyForks`, or `ChatError`: `ForkNotFound`, or any error of `writing_closed`.
+/// `TooManyForks`, or `ChatError`: `ForkNotFound`, or any error from `writing_closed`.
 pub async fn reopen(c: &mut Conn, caller: &Caller, id: ForkId) -> Result<Fork, ForkError> {
     let access = access::fork(c, caller, id).await?.writing_closed()?;
     crate::db::dialect::lock_workspace(c, access.channel_access.actor.workspace.0).await?;

@@ -109,7 +109,7 @@ pub fn take<K: std::hash::Hash + Eq + Clone>(
         .map_err(|exhausted| ApiError::exhausted(exhausted, "bodies"))
 }
 
-/// Reads the body into memory; returns the request and the permit for that memory.
+/// Reads the body into memory. Returns the request and the permit for that memory.
 pub async fn read<K: std::hash::Hash + Eq + Clone>(
     request: Request,
     mut room: Permit<K>,
@@ -176,7 +176,7 @@ impl Stream for Shared {
 
 /// Passes the body to the handler unread, and drains the rest, within limits, when the response is ready.
 pub async fn pass_body(request: Request, next: Next, within: Duration) -> Response {
-    // The client waits for `100 Continue`, which reading the body would send.
+    // If the client waits for `100 Continue`, reading the body would send it.
     let waits = request.headers().contains_key(header::EXPECT);
     let (parts, body) = request.into_parts();
     let is_read = Arc::new(AtomicBool::new(false));

@@ -88,7 +88,7 @@ pub(super) enum ResponseKind {
 struct Sending {
     /// Total time in which the client did not read available bytes.
     waited: Duration,
-    /// Size of the body, or of the part so far if the total size is unknown.
+    /// Size of the body, or of the part that has been produced so far if the total size is unknown.
     bytes: u64,
     kind: ResponseKind,
     /// True once hyper has received the whole body.
@@ -108,7 +108,7 @@ pub(super) struct Exchange {
 #[derive(Debug)]
 struct Inner {
     phase: Phase,
-    /// True if a part of the request body was not read.
+    /// True if part of the request body has not been read.
     has_unread: bool,
 }
 
@@ -165,7 +165,7 @@ impl Exchange {
         }
     }
 
-    /// Must be called when hyper has written everything.
+    /// Ends the response if its body is complete. Must be called whenever hyper has written everything.
     fn flushed(&self) {
         let mut inner = self.inner();
         let kind = match &inner.phase {
@@ -183,7 +183,7 @@ impl Exchange {
         self.sent.notify_waiters();
     }
 
-    /// Deadline for the request head, if one is awaited.
+    /// Deadline for the request head; `None` if the connection is not waiting for one.
     fn head_until(&self) -> Option<Instant> {
         match self.inner().phase {
             Phase::Waiting { until } => Some(until),
@@ -191,8 +191,8 @@ impl Exchange {
         }
     }
 
-    /// Remaining time for the client to read the response, based on its size so far. The time that the server needs
-    /// to produce it does not count.
+    /// Remaining time for the client to read the response, based on the response's size so far. The time that the server needs to
+    /// produce the response does not count.
     fn patience(&self) -> Option<Duration> {
         match &self.inner().phase {
             Phase::Sending(sending) if sending.kind == ResponseKind::Document => {
@@ -218,7 +218,7 @@ impl Exchange {
 /// Response body that tracks its size and end.
 pub(super) struct Outgoing {
     body: Body,
-    /// True if the total size is unknown, so that bytes are counted.
+    /// True if the total size is unknown, in which case the bytes are counted.
     counts: bool,
     exchange: Arc<Exchange>,
 }
@@ -310,8 +310,8 @@ impl Drop for Incomplete {
 pub(super) struct Stream {
     tcp: Metered<TcpStream>,
     exchange: Arc<Exchange>,
-    /// Timer for the deadline of the head. It fires at or before the deadline, and is reset only then, because most requests arrive
-    /// much earlier.
+    /// Timer for the deadline of the request head. It can fire before the deadline, and is reset only then, because most requests
+    /// arrive much earlier.
     idle: Option<Pin<Box<Sleep>>>,
     /// Start of the current stall, and a timer for the next deadline; `None` while the client reads.
     stalled: Option<(Instant, Pin<Box<Sleep>>)>,

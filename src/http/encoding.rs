@@ -1,8 +1,8 @@
-//! Compressed responses: which encodings a client accepts, and gzip for JSON.
+//! Compressed responses: checks which encodings a client accepts, and compresses JSON with gzip.
 //!
-//! Uses flate2 instead of tower-http's layer. If a client rejects every encoding, that layer replaces the status with
-//! 406 even after the request was executed. It also keeps the text and its compressor in memory until a slow client has
-//! read the response. Here the compressed body replaces the original before it is sent, with a content length.
+//! Uses flate2 instead of tower-http's layer. If a client rejects every encoding, that layer replaces the status with 406 even after
+//! the request has been executed. It also keeps the text and its compressor in memory until a slow client has read the response. Here
+//! the compressed body replaces the original before it is sent, with a content length.
 
 use std::io::Write;
 

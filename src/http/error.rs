@@ -65,7 +65,7 @@ pub struct ApiError {
     retry_after_s: Option<u64>,
     /// Current object; set for a stale `If-Match`.
     current: Option<Box<Value>>,
-    /// True if the cause is already logged, or needs no log line.
+    /// True if the cause has already been logged, or does not need to be.
     is_logged: bool,
     /// True if the request lost its database connection.
     has_lost_connection: bool,
@@ -81,9 +81,9 @@ pub struct ErrorBody {
 pub struct ErrorDetail {
     #[serde(rename = "type")]
     pub kind: ErrorKind,
-    /// Specific cause, for programs.
+    /// Specific cause, as a machine-readable code.
     pub code: ErrorCode,
-    /// Cause and remedy, for people.
+    /// Cause and remedy, in human-readable form.
     pub message: String,
     /// Field, parameter, or header that caused the error.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -93,7 +93,7 @@ pub struct ErrorDetail {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     pub retry_after_s: Option<u64>,
-    /// Current object, with 409 for a stale `If-Match`.
+    /// Current object, sent with status 409 for a stale `If-Match`.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false, value_type = Option<Object>)]
     pub current: Option<Value>,
@@ -143,7 +143,7 @@ impl ApiError {
         self
     }
 
-    /// Checks whether the cause is already logged, or needs no log line.
+    /// Checks whether the cause has already been logged, or does not need to be.
     pub fn is_logged(&self) -> bool {
         self.is_logged
     }
@@ -245,7 +245,7 @@ impl ApiError {
         )
     }
 
-    /// Creates an error with status 503: a memory pool is exhausted, in total or by this person or address.
+    /// Creates an error with status 503: a memory pool is exhausted, or this person or address has used up its share of the pool.
     pub fn exhausted(exhausted: Exhausted, limit: &'static str) -> Self {
         let message = match exhausted {
             Exhausted::Total => Self::overloaded().message,
@@ -375,13 +375,13 @@ pub struct OpenAiErrorBody {
 
 #[derive(serde::Serialize, utoipa::ToSchema)]
 pub struct OpenAiErrorDetail {
-    /// Cause and remedy, for people.
+    /// Cause and remedy, in human-readable form.
     pub message: String,
     #[serde(rename = "type")]
     pub kind: OpenAiErrorKind,
     /// Field that caused the error.
     pub param: Option<String>,
-    /// Specific cause, for programs.
+    /// Specific cause, as a machine-readable code.
     pub code: ErrorCode,
 }
 
@@ -491,7 +491,7 @@ impl From<LowDiskSpace> for ApiError {
     }
 }
 
-/// Message for people whose request failed because of a database fault.
+/// Error message for a user whose request failed because of a database fault.
 fn advice(trouble: DatabaseFault) -> &'static str {
     match trouble {
         DatabaseFault::DiskFull => {

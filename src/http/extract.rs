@@ -46,6 +46,8 @@ pub type NoFields = Body<Empty>;
 #[serde(deny_unknown_fields)]
 pub struct Empty {}
 
+/// Parses a JSON body.
+///
 /// # Errors
 /// 400 for invalid JSON or a different structure, 422 for an ID of another kind.
 pub fn parse_json<T: DeserializeOwned>(text: &[u8]) -> Result<T, ApiError> {

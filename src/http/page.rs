@@ -71,6 +71,8 @@ pub struct Page<Id> {
 }
 
 impl<Id: utoipa::ToSchema> PageQuery<Id> {
+    /// Checks the query, and applies the default limit.
+    ///
     /// # Errors
     /// 400 for `after` together with `before`.
     pub fn page(self, default_limit: i64) -> Result<Page<Id>, ApiError> {
@@ -99,7 +101,7 @@ impl<Id: Copy> Page<Id> {
 }
 
 impl<Id: PartialEq + Copy> Page<Id> {
-    /// Cuts the page from a list that is short enough to be loaded completely; `rows` are sorted by creation time.
+    /// Cuts the page out of a list that is short enough to be loaded completely. `rows` must be sorted by creation time.
     ///
     /// # Errors
     /// 404 if the `after` or `before` object is not in the list.
@@ -124,7 +126,7 @@ impl<Id: PartialEq + Copy> Page<Id> {
         let from = self.after.map(place).transpose()?.map_or(0, |i| i + 1);
         let to = self.before.map(place).transpose()?.unwrap_or(rows.len());
         let limit = usize::try_from(self.limit).unwrap_or(usize::MAX);
-        // One row more than the limit, in the requested direction.
+        // Selects one row more than the limit, in the requested direction.
         let (from, to) = if self.before.is_some() {
             (to.saturating_sub(limit + 1), to)
         } else {
@@ -150,8 +152,8 @@ pub struct List<T> {
     pub has_more: bool,
     pub first_id: Option<String>,
     pub last_id: Option<String>,
-    /// Value to send as `cursor` to get the next page; null on the last page. Only in lists that are not sorted by
-    /// creation time.
+    /// Value to send as `cursor` to get the next page; null on the last page. Present only in lists that are not sorted by creation
+    /// time.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<String>)]
     next_cursor: Option<Option<String>>,

@@ -34,7 +34,7 @@ use crate::{
 
 pub use super::connection::Deadlines;
 
-/// Delay after `accept` failed, for example because of too many open files.
+/// Delay before retrying after `accept` fails, for example because too many files are open.
 const ACCEPT_AGAIN_AFTER: Duration = Duration::from_secs(1);
 /// Maximum size of a request head, and of the part of a streamed response that hyper buffers.
 const BUFFER_BYTES: usize = 64 * 1024;
@@ -150,7 +150,7 @@ async fn connection(
         request.extensions_mut().insert(taken.clone());
         answer(router.clone(), Arc::clone(&exchange), request)
     });
-    // The stream enforces the deadline for the head; the deadline starts when the previous response was sent.
+    // The stream enforces the deadline for the head, which starts once the previous response has been sent.
     let connection = http1::Builder::new()
         .header_read_timeout(None)
         .max_buf_size(BUFFER_BYTES)
@@ -174,7 +174,7 @@ async fn answer(
     exchange: Arc<Exchange>,
     request: Request<Incoming>,
 ) -> Result<Response<Outgoing>, Infallible> {
-    // hyper reads the next head before the previous response is sent, so the request waits here.
+    // hyper reads the next head before the previous response has been sent, so the request waits here.
     exchange.begin().await;
     let request = request.map(|body| Body::new(Incomplete::new(body, &exchange)));
     let mut response = router.oneshot(request).await?;

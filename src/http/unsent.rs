@@ -31,8 +31,7 @@ impl Holder {
     }
 }
 
-/// Reservation that is held until the response is sent. In an `Arc`, because it is passed on as a response
-/// extension.
+/// Reservation that is held until the response is sent. It is wrapped in an `Arc` because it is passed on as a response extension.
 pub type Reservation = Arc<Permit<Holder>>;
 
 /// Response extension: the body is embedded in the binary and needs no memory of its own.

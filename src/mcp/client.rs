@@ -1,4 +1,4 @@
-//! Clients of task runs, and the state that all of them share: limits per server, pauses, and processes.
+//! MCP clients for task runs, and the state that all clients share: limits per server, pauses, and processes.
 
 use std::{
     collections::HashMap,
@@ -44,7 +44,7 @@ const FAILURES_KEPT: Duration = Duration::from_mins(5);
 /// Time after which an unused process ends.
 const IDLE_MAX: Duration = Duration::from_mins(5);
 
-/// Server, and version of its settings with which a connection was made.
+/// A server, and the version of its settings with which a connection was made.
 type Key = (ToolId, i64);
 type Connections = Mutex<HashMap<Key, Arc<OnceCell<Arc<Session>>>>>;
 
@@ -53,7 +53,7 @@ pub struct Servers {
     rules: Arc<Rules>,
     states: DashMap<ToolId, Arc<ServerState>>,
     processes: Connections,
-    /// Latest use of each process.
+    /// Time of the latest use of each process.
     used: Mutex<HashMap<Key, Instant>>,
     tracker: TaskTracker,
     shutdown: CancellationToken,
@@ -105,7 +105,7 @@ fn locked<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
 }
 
 impl Servers {
-    /// `exempt` addresses can also be local and use http.
+    /// Creates the shared state. The addresses in `exempt` are allowed even if they are local or use HTTP.
     pub fn new(
         exempt: Vec<Exemption>,
         own: OwnServer,
@@ -139,7 +139,7 @@ impl Servers {
         }
     }
 
-    /// State of a server. States of servers that are no longer used are dropped.
+    /// Returns the state of a server. Drops the states of servers that are no longer used.
     fn state(&self, id: ToolId) -> Arc<ServerState> {
         let now = Instant::now();
         self.states.retain(|known, state| {
@@ -268,7 +268,7 @@ impl Client {
         listed
     }
 
-    /// Calls a function once, within 60 s and until the deadline. Its definition must have been checked.
+    /// Calls a function once, within 60 s and before the deadline. The caller must have checked the function's definition.
     ///
     /// # Errors
     /// `BadArguments` if the arguments are not an object, `NotAllowed` for a forbidden address, `ToolUnreachable`, `ToolTimeout`,

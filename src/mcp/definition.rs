@@ -90,7 +90,7 @@ impl Definition {
         &self.name
     }
 
-    /// The members of the definition, without absent ones.
+    /// The members that the definition contains.
     pub fn value(&self) -> &Value {
         &self.value
     }
@@ -127,7 +127,7 @@ impl Definition {
 pub struct AcceptedFunction {
     /// Name on its server.
     pub name: String,
-    /// Title for people.
+    /// Display title.
     pub title: String,
     pub effect: Effect,
     pub risk: Risk,

@@ -37,12 +37,12 @@ use crate::outbound::{Denied, Gate};
 const CONNECT_WITHIN: Duration = Duration::from_secs(5);
 /// Time limit of a request. It is longer than the time limit of a call, and ends requests whose caller no longer waits.
 const REQUEST_WITHIN: Duration = Duration::from_secs(65);
-/// Maximum size of a message: an event, a response that is one JSON object, or a line of a process. The parsed value can
-/// need more than 30 times as much memory.
+/// Maximum size of a message: an event, a response that is one JSON object, or an output line of a process. The parsed value can need
+/// more than 30 times as much memory.
 pub(super) const MESSAGE_BYTES_MAX: usize = 1 << 20;
-/// Maximum size of all events of a response, or of all lines of a process after a request.
+/// Maximum total size of the events of a response, or of the output lines of a process after a request.
 pub(super) const STREAM_BYTES_MAX: usize = 16 << 20;
-/// Maximum number of events of a response, or of lines of a process after a request.
+/// Maximum number of events of a response, or of output lines of a process after a request.
 pub(super) const MESSAGES_MAX: usize = 1000;
 /// Maximum number of pings in a response; each one is answered with a request.
 const PINGS_MAX: usize = 16;
@@ -83,7 +83,7 @@ impl Causes {
         self.asked.store(true, Ordering::Relaxed);
     }
 
-    /// The latest cause of a failure.
+    /// Removes and returns the latest cause of a failure.
     pub(super) fn take(&self) -> Option<RequestFailure> {
         let mut latest = self.latest.lock().unwrap_or_else(PoisonError::into_inner);
         latest.take()
@@ -121,6 +121,8 @@ pub(super) struct Guarded {
 }
 
 impl Guarded {
+    /// Creates a client for one server.
+    ///
     /// # Errors
     /// A description of the problem, without the credential.
     pub(super) fn new(gate: Gate, auth: &HttpAuth, causes: Causes) -> Result<Self, String> {
@@ -200,7 +202,7 @@ impl Guarded {
         self.fail(RequestFailure::Unreachable(text.into()), fault)
     }
 
-    /// Sends a request and checks its status for a rejected credential.
+    /// Sends a request, and checks whether the status of the response means that the credential was rejected.
     async fn send(
         &self,
         request: reqwest::RequestBuilder,
@@ -252,7 +254,7 @@ impl Guarded {
         }
     }
 
-    /// Reads a response up to the size limit.
+    /// Reads a response. Fails if it exceeds the size limit.
     async fn body(&self, mut response: Response) -> Result<Vec<u8>, Fault> {
         let mut body = Vec::new();
         loop {
@@ -345,7 +347,7 @@ fn normalized(
     }
 }
 
-/// Ends a stream of bytes with an error once an event, or all of them together, become too large.
+/// Ends a stream of bytes with an error once a single event, or all events together, become too large.
 #[derive(Debug)]
 struct EventLimit {
     event_max: usize,
@@ -446,7 +448,7 @@ impl Watched {
         next
     }
 
-    /// Records whether an event is a ping, another request of the server, or the response.
+    /// Records whether an event is a ping, another request from the server, or the response.
     fn note(&mut self, text: &str) {
         let Ok(parts) = serde_json::from_str::<Parts>(text) else {
             return;

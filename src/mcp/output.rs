@@ -4,7 +4,7 @@ use serde_json::Value;
 
 /// Maximum size of a result as text, in UTF-8 bytes.
 const TEXT_BYTES_MAX: usize = 32 * 1024;
-/// Replaces a credential that a server returns.
+/// Text that replaces a credential that a server returned.
 const HIDDEN: &str = "[secret]";
 
 /// Result of a call.
@@ -43,7 +43,7 @@ impl CallOutput {
     }
 }
 
-/// Replaces a credential in a text.
+/// Replaces a credential in a text, and removes control characters other than line breaks and tabs.
 pub(super) fn redacted(text: &str, secret: Option<&str>) -> String {
     let text: String = text
         .chars()
@@ -55,7 +55,7 @@ pub(super) fn redacted(text: &str, secret: Option<&str>) -> String {
     }
 }
 
-/// Replaces a credential, including its JSON-escaped form in a text.
+/// Replaces a credential in a text, also in its JSON-escaped forms.
 fn hide(text: &str, secret: &str) -> String {
     if secret.is_empty() {
         return text.to_owned();
@@ -67,7 +67,7 @@ fn hide(text: &str, secret: &str) -> String {
         .replace(secret, HIDDEN)
 }
 
-/// Replaces a credential in all texts of a value, and in the names of its members.
+/// Replaces a credential in all strings of a JSON value, and in the names of its members.
 pub(super) fn redact(value: &mut Value, secret: &str) {
     match value {
         Value::String(text) => *text = hide(text, secret),

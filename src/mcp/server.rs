@@ -1,4 +1,4 @@
-//! Servers, as described by the registry, and the reasons why one cannot be used.
+//! Servers, as described by the registry, and the reasons why a server cannot be used.
 
 use std::sync::Arc;
 
@@ -50,7 +50,7 @@ pub struct ServerConfig {
     /// Version, which changes with the settings and the credential; a connection is used for only
     /// one version.
     pub version: i64,
-    /// Title for people and error messages.
+    /// Display title, which is also used in error messages.
     pub title: String,
     pub endpoint: Endpoint,
 }

@@ -35,14 +35,15 @@ use crate::{
     tool_fault::{ToolErrorCode, ToolFault},
 };
 
-/// Maximum number of functions that are read from a server, and maximum total size of their definitions as JSON.
+/// Maximum number of functions that are read from a server. `DEFINITIONS_BYTES_MAX` limits the total size of their definitions as
+/// JSON.
 const FUNCTIONS_MAX: usize = 256;
 const DEFINITIONS_BYTES_MAX: usize = 4 << 20;
 const PAGES_MAX: usize = 20;
 /// Maximum length of a server's error message in a result.
 const MESSAGE_CHARS_MAX: usize = 2000;
 
-/// Rejects all requests of a server except pings, and records that there was one.
+/// Rejects all requests from a server except pings, and records that there was one.
 struct Handler {
     causes: Causes,
 }
@@ -75,7 +76,7 @@ impl Service<RoleClient> for Handler {
     }
 }
 
-/// A pending request, which is canceled at the server when nobody waits for its response anymore.
+/// A pending request. When nobody waits for its response anymore, the server is asked to cancel it.
 struct Pending {
     peer: Peer<RoleClient>,
     id: Option<RequestId>,
@@ -104,11 +105,13 @@ pub(super) struct Session {
     title: String,
     secret: Option<String>,
     process: Option<Running>,
-    /// True if the functions were listed on this connection.
+    /// True if the functions have been listed on this connection.
     is_listed: AtomicBool,
 }
 
 impl Session {
+    /// Connects to a server.
+    ///
     /// # Errors
     /// `ServerFault`, with the cause.
     pub(super) async fn connect(

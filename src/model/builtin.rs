@@ -1,4 +1,4 @@
-//! The provider without a model: streams the reply that the caller has prepared, or else quotes the user's earlier turns.
+//! The provider without a model: streams the reply that the caller has prepared, or else quotes the user's earlier messages.
 //!
 //! It is deterministic, never fails, and reports no usage (the caller estimates it, as for any server that reports none).
 
@@ -75,7 +75,7 @@ impl Provider for Builtin {
         true
     }
 
-    /// False, because replies are sentences.
+    /// Returns false, because replies are sentences, not JSON.
     fn takes_json(&self, _model: &str) -> bool {
         false
     }
@@ -90,7 +90,7 @@ impl Provider for Builtin {
     }
 }
 
-/// Streams a text word by word, so that people see it being written.
+/// Streams text word by word, so that people see it being written.
 fn stream(text: &str) -> DeltaStream {
     let pieces: Vec<String> = text.split_inclusive(' ').map(str::to_owned).collect();
     let count = u32::try_from(pieces.len()).unwrap_or(u32::MAX).max(1);
@@ -106,7 +106,7 @@ fn stream(text: &str) -> DeltaStream {
     stream.boxed()
 }
 
-/// Answers the last paragraph of the last turn with quotations from the user's earlier text.
+/// Answers the last paragraph of the user's last message with quotations from the user's earlier text.
 fn answer(turns: &[ChatMessage]) -> String {
     let mut said: Vec<&str> = Vec::new();
     let mut chars = CHARS_MAX;

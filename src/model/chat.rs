@@ -114,9 +114,9 @@ pub struct ChatRequest {
     pub reasoning_effort: Option<ReasoningEffort>,
     /// Tools; allowed only if `Provider::takes_tools` is true for the model.
     pub tools: Vec<FunctionTool>,
-    /// Tool choice; ignored without tools.
+    /// Tool choice; ignored if there are no tools.
     pub tool_choice: ToolChoice,
-    /// False to allow at most one call per response; `None` for the default of the server.
+    /// False to allow at most one call per response; `None` for the server's default.
     pub parallel_tool_calls: Option<bool>,
     /// True if the call must fail when the server rejects tools, instead of being repeated without them.
     pub tools_required: bool,
@@ -124,7 +124,7 @@ pub struct ChatRequest {
     pub place: Place,
 }
 
-/// A slot for one of the concurrent calls to a server, which is released when all clones are dropped.
+/// A slot for a concurrent call to a server. It is released when all clones are dropped.
 #[derive(Clone, Default)]
 pub struct Place(Option<Arc<dyn std::any::Any + Send + Sync>>);
 
@@ -133,7 +133,7 @@ impl Place {
         Self(Some(Arc::new(taken)))
     }
 
-    /// The value from which the slot was created.
+    /// Returns the value from which the slot was created, if its type is `T`.
     pub fn get<T: std::any::Any>(&self) -> Option<&T> {
         self.0.as_deref()?.downcast_ref()
     }
@@ -240,7 +240,7 @@ pub enum Delta {
     Text(String),
     /// Part of a tool call; only for requests with tools, and for at most `openai::CALLS_MAX` calls.
     ToolCall(ToolCallPiece),
-    /// Chunk without content, such as reasoning or a comment, which shows that the model is still working.
+    /// Chunk without content, such as reasoning or a comment. It shows that the model is still working.
     Alive,
     Usage(Usage),
     /// End of the response. Sent once; only `Usage` can follow. A stream that ends without this is incomplete.
@@ -278,7 +278,7 @@ pub enum ModelError {
     /// Any other 4xx status.
     #[error("the provider rejected the request: {0}")]
     BadRequest(String),
-    /// Status 400 or 404 with the name of the model in the error. The model list was requested again.
+    /// Status 400 or 404 with the name of the model in the error. The model list has been requested again.
     #[error("the provider rejected the request: {0}")]
     ModelMissing(String),
     /// Any other 4xx status, or 500, whose error names a function or mentions tools. Only for requests with
@@ -300,10 +300,10 @@ pub type DeltaStream = Pin<Box<dyn Stream<Item = Result<Delta, ModelError>> + Se
 
 /// Source of model responses. Dropping the future or the stream ends the call to the server.
 pub trait Provider: Send + Sync {
-    /// Name for people and logs: `builtin`, or the host of the base URL.
+    /// Display name, also used in logs: `builtin`, or the host of the base URL.
     fn name(&self) -> &str;
 
-    /// True if this provider has no language model.
+    /// Returns true if this provider has no language model.
     fn is_offline(&self) -> bool {
         false
     }
@@ -312,8 +312,8 @@ pub trait Provider: Send + Sync {
     /// has it; otherwise the default of the provider.
     fn choose_model<'a>(&'a self, wanted: Option<&'a str>) -> BoxFuture<'a, String>;
 
-    /// The model that replies for an agent that requests `wanted`; `None` without a language model. Uses the server's
-    /// cached model list, regardless of its age. Without a list, the server is asked, with the same delays as after
+    /// The model that replies for an agent that requests `wanted`; `None` if there is no language model. Uses the server's cached
+    /// model list, regardless of its age. If there is no list, it is requested from the server, with the same delays as after
     /// failures, and concurrent callers wait for that request.
     fn effective_model<'a>(&'a self, wanted: Option<&'a str>) -> BoxFuture<'a, Option<String>>;
 
@@ -332,8 +332,10 @@ pub trait Provider: Send + Sync {
     /// Checks whether the server's list of models contains `model`.
     fn lists_model<'a>(&'a self, model: &'a str) -> BoxFuture<'a, bool>;
 
-    /// Context window of `model`: from the model table; otherwise `OPENVIBE_CONTEXT_WINDOW`; otherwise as reported by the
-    /// server; otherwise assumed. An error from the server can lower it.
+    /// Context window of `model`: from the model table; if it is not in the table, `OPENVIBE_CONTEXT_WINDOW`; otherwise the window
+    /// that the server reports; otherwise an assumed one. For an open-weight model in the built-in table, the setting or the reported
+    /// window is used if it is smaller. A smaller window stated in an error from the server overrides all of these; any stated window
+    /// replaces an assumed one.
     fn window<'a>(&'a self, model: &'a str) -> BoxFuture<'a, Window>;
 
     /// Waits for a slot for a concurrent call to the server. A request without a slot is sent anyway.
@@ -341,10 +343,11 @@ pub trait Provider: Send + Sync {
         std::future::ready(Place::default()).boxed()
     }
 
-    /// Checks whether `model` supports tools; true for unknown models.
+    /// Checks whether `model` supports tools. A model that is not in the table is assumed to support them unless it has rejected
+    /// them.
     fn takes_tools(&self, model: &str) -> bool;
 
-    /// Checks whether `model` supports JSON formats of responses; true for unknown models.
+    /// Checks whether `model` supports JSON response formats; true for unknown models.
     fn takes_json(&self, model: &str) -> bool;
 
     /// Cost of a call in US dollars, if the model table has prices.
@@ -353,7 +356,7 @@ pub trait Provider: Send + Sync {
     fn stream(&self, request: ChatRequest) -> BoxFuture<'_, Result<DeltaStream, ModelError>>;
 }
 
-/// Storage for facts about models that their servers revealed: refused fields, context windows, token counts.
+/// Storage for facts about models that their servers revealed: rejected fields, context windows, token counts.
 pub trait FactStore: Send + Sync {
     /// Models of `server` with their facts as JSON. Empty if they cannot be read.
     fn load<'a>(&'a self, server: &'a str) -> BoxFuture<'a, Vec<(String, String)>>;

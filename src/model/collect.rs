@@ -39,7 +39,7 @@ pub enum CollectError {
 /// Collects the response to `request` within `limits`.
 ///
 /// # Errors
-/// Errors of the stream, `ModelError::Empty` for a blank response, `ModelError::Broken` for one without an end, or
+/// Errors from the stream, `ModelError::Empty` for a blank response, `ModelError::Broken` for a response without an end, or
 /// `CollectError::Timeout`.
 pub async fn collect(
     provider: &dyn Provider,
@@ -94,7 +94,7 @@ async fn read(
             }
             Delta::Usage(counted) => usage = Some(counted),
             Delta::Stop(reason) => stopped = Some(reason),
-            // Collected requests never offer tools.
+            // Requests whose response is collected never offer tools.
             Delta::Alive | Delta::ToolCall(_) => {}
         }
     }

@@ -6,9 +6,8 @@ use serde_json::{Map, Value};
 const TRIES_MAX: usize = 48;
 const DEPTH_MAX: usize = 24;
 
-/// Returns the top-level objects in a text, in order. Objects that `serde_json` rejects are parsed
-/// leniently: trailing commas, comments, line breaks and quotes inside strings, unquoted names, and
-/// a missing end are accepted.
+/// Returns the top-level objects in `text`, in order. Objects that `serde_json` rejects are parsed leniently: trailing commas,
+/// comments, line breaks and quotes inside strings, unquoted names, and a missing end are accepted.
 pub fn objects(text: &str) -> Vec<Value> {
     let mut found = Vec::new();
     let mut at = 0;

@@ -99,6 +99,8 @@ impl Connector {
         &self.table
     }
 
+    /// Creates a client of the given model server.
+    ///
     /// # Errors
     /// `SetupError::ApiKey` for a key that is not a valid header value, `SetupError::Client` if TLS is not available.
     pub fn connect(&self, connection: Connection) -> Result<Arc<dyn Provider>, SetupError> {
@@ -115,12 +117,12 @@ impl Connector {
     }
 }
 
-/// Parses the settings into a connector and the configured server: the one at the base URL, otherwise Anthropic or `OpenAI`,
-/// depending on which key is set, otherwise none. Clients store facts about models in `store`. Vendor keys are sent only to their
-/// vendor; a custom base URL gets only `api_key`.
+/// Parses the settings, and returns a connector and the configured server: the one at the base URL if it is set; otherwise Anthropic
+/// or `OpenAI`, depending on which key is set; otherwise none. Clients store facts about models in `store`. Vendor keys are sent only
+/// to their vendor; a custom base URL gets only `api_key`.
 ///
 /// # Errors
-/// `SetupError`, with the setting to change.
+/// `SetupError`, which names the setting to change.
 pub fn from_settings(
     settings: ModelSettings,
     store: Arc<dyn FactStore>,

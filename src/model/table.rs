@@ -64,15 +64,15 @@ pub enum TokenLimitField {
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Model {
-    /// Name of the vendor in the table; without one, the entry applies wherever the model runs.
+    /// Name of the vendor in the table. If it is not set, the entry applies to the model on any server.
     #[serde(default)]
     pub provider: Option<String>,
-    /// Maximum number of tokens in prompt and response together.
+    /// Maximum number of tokens in the prompt and response together.
     pub context_window: u64,
-    /// Price in US dollars per million tokens.
+    /// Price of input in US dollars per million tokens.
     #[serde(default)]
     pub input_usd: Option<f64>,
-    /// Price in US dollars per million tokens.
+    /// Price of output in US dollars per million tokens.
     #[serde(default)]
     pub output_usd: Option<f64>,
     /// True if the model supports a JSON schema for responses; otherwise no schema is sent, and requests that require JSON
@@ -81,7 +81,7 @@ pub struct Model {
     pub json_schema: bool,
     #[serde(default)]
     pub tools: bool,
-    /// Tokens for hidden reasoning, in addition to those of a short answer.
+    /// Tokens reserved for hidden reasoning, in addition to those of a short answer.
     #[serde(default)]
     pub reasoning_tokens: u32,
     /// Supported values of `reasoning_effort`; others are not sent.
@@ -179,8 +179,8 @@ impl Table {
             .find_map(|name| self.models.get(name))
     }
 
-    /// Checks whether the window of `model` depends on the host: the built-in entry of an open-weight model states the
-    /// largest one.
+    /// Checks whether the window of `model` depends on the host. It does for open-weight models, whose built-in entry states the
+    /// largest possible window.
     pub fn has_host_window(&self, model: &Model) -> bool {
         model.provider.is_none() && !self.is_custom
     }
@@ -191,7 +191,7 @@ impl Table {
             .is_some_and(|entry| entry.provider.as_deref() == Some(vendor) && !entry.embeddings)
     }
 
-    /// Cost of a call at `vendor` in US dollars (`None` for an endpoint that is not in the table).
+    /// Cost of a call in US dollars. `vendor` is `None` for an endpoint that is not in the table.
     pub fn cost_usd(&self, vendor: Option<&str>, model: &str, usage: Usage) -> Option<f64> {
         let entry = self.model(model)?;
         if entry.provider.is_some() && entry.provider.as_deref() != vendor {
@@ -207,7 +207,7 @@ impl Table {
     }
 }
 
-/// Removes the suffix of `name-20250929`, `name-2025-09-29`, and `name-latest`.
+/// Removes a date or `-latest` from the end of a name, as in `name-20250929`, `name-2025-09-29`, and `name-latest`.
 fn undated(name: &str) -> &str {
     let name = name.strip_suffix("-latest").unwrap_or(name);
     let is_date = |end: &str| {

@@ -1,7 +1,7 @@
-//! Token estimates for texts without a tokenizer.
+//! Token estimates that do not need a tokenizer.
 
-/// Estimates the tokens of a text from its characters, rounded up: 4 characters of the Latin script per token, 2 of other
-/// alphabets, and 1 of scripts without spaces and of symbols.
+/// Estimates the number of tokens in `text` from its characters, rounded up: 4 characters per token in the Latin script, 2 in other
+/// alphabets, and 1 for symbols and in scripts without spaces.
 pub fn estimate_tokens(text: &str) -> u64 {
     text.chars().map(quarters).sum::<u64>().div_ceil(4)
 }
@@ -20,7 +20,7 @@ fn quarters(c: char) -> u64 {
     }
 }
 
-/// A number with commas between groups of three digits, as in texts for people.
+/// Formats a number with commas between groups of three digits, for display.
 pub fn grouped(number: u64) -> String {
     let digits = number.to_string();
     let mut shown = String::with_capacity(digits.len() * 4 / 3);

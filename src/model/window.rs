@@ -15,26 +15,26 @@ pub enum WindowSource {
     Setting,
     /// The server's description of its models.
     Provider,
-    /// An error message of the server about a prompt that was too large.
+    /// An error message from the server about a prompt that was too large.
     Error,
-    /// Nothing is known: 32,000 tokens.
+    /// No source is available; 32,000 tokens are assumed.
     Assumed,
 }
 
 /// Context window of a model.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Window {
-    /// Maximum number of tokens in prompt and response together.
+    /// Maximum number of tokens in the prompt and response together.
     pub tokens: u64,
     pub source: WindowSource,
-    /// Tokens that hidden reasoning uses in addition to a short answer; 0 without hidden reasoning.
+    /// Tokens that hidden reasoning uses in addition to a short answer; 0 if the model has no hidden reasoning.
     pub reasoning_tokens: u32,
-    /// Mean ratio of reported to estimated tokens in the model's last calls.
+    /// Mean ratio of reported to estimated tokens in the model's most recent calls.
     pub correction: f64,
 }
 
 impl Window {
-    /// Number of tokens that this model will probably report for an estimate.
+    /// Number of tokens that this model will probably report for a prompt with this estimate.
     #[expect(
         clippy::cast_precision_loss,
         clippy::cast_possible_truncation,
@@ -61,7 +61,7 @@ impl Window {
         (self.source != WindowSource::Assumed).then_some(self.tokens)
     }
 
-    /// Output limit to send with a prompt of `prompt_tokens`, so that both fit.
+    /// Output limit to send with a prompt of `prompt_tokens`, so that the prompt and the response fit into the window.
     pub fn output_limit(&self, output_tokens_max: u32, prompt_tokens: u64) -> u32 {
         let rest = self.tokens.saturating_sub(prompt_tokens).max(1);
         output_tokens_max.min(u32::try_from(rest).unwrap_or(u32::MAX))

@@ -22,11 +22,11 @@ pub(super) struct Figures {
     pub(super) sockets: usize,
     pub(super) tasks: usize,
     pub(super) queued_writes: usize,
-    /// Mean delay of recent messages from other nodes in milliseconds; `None` if there were none.
+    /// Mean delay of recent messages from other nodes in milliseconds; `None` if none have been received.
     pub(super) bus_delay_ms: Option<f64>,
     /// Time at which events last had to be read from the log because the bus did not deliver them.
     pub(super) last_gap_at: Option<Timestamp>,
-    /// Difference between the clocks of this machine and the database, in milliseconds.
+    /// Clock of this machine minus the database clock, in milliseconds.
     pub(super) clock_skew_ms: i64,
     pub(super) epoch: String,
 }
@@ -80,7 +80,7 @@ impl Measured {
             .unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Mean delay of recent messages from other nodes in milliseconds.
+    /// Mean delay of recent messages from other nodes in milliseconds; `None` if none have been received.
     #[expect(clippy::cast_precision_loss, reason = "precise enough for people")]
     pub(super) fn bus_delay_ms(&self) -> Option<f64> {
         let delay_us = self.bus_delay_us.load(Ordering::Relaxed);

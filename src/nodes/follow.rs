@@ -1,4 +1,4 @@
-//! Reads from the log what rooms have not received: the first position of a room, and all events after a gap.
+//! Reads the log for rooms: the position at which a room starts, and all events after a gap.
 
 use std::time::{Duration, Instant};
 
@@ -17,7 +17,7 @@ use crate::{
 
 /// Maximum number of workspaces whose positions are read in one statement.
 const ROOMS_AT_ONCE: usize = 1000;
-/// Maximum number of rooms that read the log at the same time.
+/// Maximum number of rooms for which the log is read at the same time.
 const READS_AT_ONCE: usize = 4;
 /// Maximum number and total size of the events in one read.
 const PAGE: PageMax = PageMax {
@@ -65,7 +65,7 @@ async fn catch_up(links: &Links) {
     }
 }
 
-/// Sets the first positions of rooms. The rooms are subscribed first, so that no event is missed in between.
+/// Sets the first positions of rooms. Subscribes to the rooms first, so that no event is missed in between.
 async fn open(links: &Links, rooms: &[WorkspaceId]) -> Result<(), DbError> {
     links.bus.subscribe(rooms).await;
     let mut c = links.db.read().await?;

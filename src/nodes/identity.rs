@@ -21,7 +21,7 @@ pub enum IdentityError {
     Damaged { path: String },
 }
 
-/// Reads the ID, or creates one at the first start. The lock on the data directory makes it unique.
+/// Reads the ID, or creates one at the first start. The lock on the data directory ensures that no other process uses the ID.
 pub(super) fn read_or_create(data_dir: &Path) -> Result<NodeId, IdentityError> {
     let path = data_dir.join(FILE);
     let name = || path.display().to_string();

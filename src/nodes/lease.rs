@@ -22,10 +22,10 @@ use crate::{
     tasks::queue,
 };
 
-/// Interval of presence updates, and of attempts to connect again.
+/// Interval between presence updates, and between attempts to reconnect.
 const TICK: Duration = Duration::from_secs(1);
 const RENEW_EVERY: Duration = Duration::from_secs(5);
-/// Maximum time of one tick, so that a stuck connection is detected.
+/// Maximum duration of one tick, so that a stuck connection is detected.
 const TICK_WITHIN: Duration = Duration::from_secs(4);
 /// Time without the database after which a node reports that it is not ready.
 const CUT_OFF_AFTER: Duration = Duration::from_secs(5);
@@ -45,14 +45,14 @@ pub enum JoinError {
 /// Reason why a node has to stop.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LeaseEnd {
-    /// A program version that does not support several nodes took over the database while it was unreachable.
+    /// While this node could not reach the database, a program version that does not support several nodes took it over.
     TakenOver,
     /// Another process uses the ID of this node.
     Replaced,
 }
 
 impl LeaseEnd {
-    /// The reason as a sentence for the operator.
+    /// Describes the reason for the operator.
     pub fn text(self, data_dir: &std::path::Path) -> String {
         match self {
             Self::TakenOver => "an OpenVibe server that does not share the database took it over while it was unreachable".to_owned(),
@@ -68,11 +68,11 @@ impl LeaseEnd {
 pub struct Lease {
     /// Connection of the session; `None` while reconnecting.
     c: Option<Conn>,
-    /// True if presence changes may be missing from the rows.
+    /// True if presence changes may be missing from the presence rows.
     is_incomplete: bool,
 }
 
-/// Opens the session: takes the shared lock, and makes commits of leases and presence return before they are on disk.
+/// Opens the session: takes the shared lock, and lets commits of leases and presence return before they are on disk.
 async fn open_session(db: &Db) -> Result<Option<Conn>, DbError> {
     let mut c = db.own_session().await?;
     let is_shared: bool = c
@@ -229,7 +229,7 @@ async fn delete_presence(c: &mut Conn, node: &Node) -> Result<(), DbError> {
     Ok(())
 }
 
-/// Renews the lease and the claim to the jobs.
+/// Renews the lease, and claims the jobs or renews the claim to them.
 async fn renew(links: &Links, c: &mut Conn) -> Result<Renewed, DbError> {
     let asked = Instant::now();
     let node = &links.node;
@@ -273,7 +273,7 @@ fn rejoin(links: &Links) {
     links.hub.mark_all_stale();
 }
 
-/// Reads which other nodes are alive, before this one starts. Returns true if there are none.
+/// Reads which other nodes are alive before this one starts. Returns true if there are none.
 ///
 /// # Errors
 /// Only database errors.
@@ -287,7 +287,7 @@ pub async fn find_peers(links: &Links) -> Result<bool, DbError> {
     Ok(is_alone)
 }
 
-/// Deletes the rows of a node that has stopped, and releases its jobs.
+/// Deletes the row and presence of this node, which has stopped, and releases its jobs.
 ///
 /// # Errors
 /// Only database errors.

@@ -16,15 +16,15 @@ pub struct Links {
     pub queue: Arc<Queue>,
     pub bus: Arc<Bus>,
     pub revocations: Arc<RevocationFeed>,
-    /// Time over which sockets are closed.
+    /// Period over which sockets are closed.
     pub drain: Duration,
-    /// Interval of polls; changed by tests.
+    /// Interval between polls; tests change it.
     pub poll_every: Duration,
     pub tracker: TaskTracker,
 }
 
 impl Links {
-    /// Identity of the log; cursors of other epochs are invalid.
+    /// ID of the current epoch of the log; cursors of other epochs are invalid.
     pub fn epoch(&self) -> String {
         self.db.epoch().borrow().id.clone()
     }

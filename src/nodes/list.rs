@@ -31,19 +31,19 @@ pub struct ListedNode {
     pub tasks: usize,
     /// Number of writes that wait for the database.
     pub queued_writes: usize,
-    /// Mean delay of recent messages from other nodes in milliseconds; null if there were none.
+    /// Mean delay of recent messages from other nodes in milliseconds; null if none have been received.
     pub bus_delay_ms: Option<f64>,
     /// Time at which events last had to be read from the database because the bus did not deliver
     /// them.
     pub last_gap_at: Option<Timestamp>,
-    /// Difference between the clocks of the node's machine and the database, in milliseconds.
+    /// Clock of the node's machine minus the database clock, in milliseconds.
     pub clock_skew_ms: i64,
-    /// Settings that differ from those of the node that responds, by name.
+    /// Names of the settings that differ from those of the node that responds.
     pub differing_settings: Vec<String>,
     pub epoch: String,
 }
 
-/// All nodes, sorted by name; on `SQLite`, only this process.
+/// Lists all nodes, sorted by name; on `SQLite`, only this process.
 ///
 /// # Errors
 /// Only database errors.
@@ -72,7 +72,7 @@ pub async fn list(links: &Links) -> Result<Vec<ListedNode>, DbError> {
     list_stored(&mut links.db.read().await?, Some(node)).await
 }
 
-/// The stored nodes, sorted by name. Their settings are compared with those of `own`.
+/// Lists the stored nodes, sorted by name. Their settings are compared with those of `own`.
 ///
 /// # Errors
 /// Only database errors.

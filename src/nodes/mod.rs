@@ -3,12 +3,12 @@
 //! ```text
 //! commit ─► hub ─► sockets of this node
 //!        └► bus ─► NOTIFY or NATS ─► bus of another node ─► hub ─► its sockets
-//!                                    poll, every second ──► hub: reads what is missing from the log
+//!                                    poll, every second ──► hub: reads missing events from the log
 //! ```
 //!
-//! The database contains everything; messages on the bus are only hints. `identity` provides the ID of this process, `row`
-//! contains the SQL for the rows of all nodes, `lease` keeps this node alive, `follow` reads events that the bus did not
-//! deliver, and `poll` detects everything else that the bus lost.
+//! The database contains everything; messages on the bus are only hints. `identity` provides the ID of this process, `row` contains
+//! the SQL for the rows of all nodes, `lease` keeps this node alive, `follow` reads events that the bus did not deliver, and `poll`
+//! detects everything else that the bus lost.
 
 pub mod bus;
 mod figures;

@@ -7,9 +7,9 @@ text_enum! {
     pub enum Mode {
         /// There is one node.
         Local = "local",
-        /// Over LISTEN and NOTIFY of `PostgreSQL`.
+        /// Over `PostgreSQL`'s LISTEN and NOTIFY.
         Notify = "notify",
-        /// Over core NATS, or LISTEN and NOTIFY while it is unavailable.
+        /// Over core NATS, or over LISTEN and NOTIFY while NATS is unavailable.
         Nats = "nats",
     }
 }

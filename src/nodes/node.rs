@@ -27,10 +27,10 @@ pub struct Node {
     pub incarnation: Uuid,
     pub mode: Mode,
     pub started_at: Timestamp,
-    /// Hashes of the settings that all nodes need to share.
+    /// Hashes of the settings that must be the same on all nodes.
     pub(super) settings: Hashes,
     state: watch::Sender<NodeState>,
-    /// End of the lease for background jobs, by this process's clock.
+    /// End of the lease for background jobs, according to this process's clock.
     jobs_until: Mutex<Option<Instant>>,
     /// True if the database has not responded for 5 s.
     is_cut_off: AtomicBool,
@@ -76,7 +76,8 @@ impl Node {
         self.state.send_replace(state);
     }
 
-    /// Checks whether this node runs the jobs that only one node runs at a time. A single node always does.
+    /// Checks whether this node runs the jobs that only one node runs at a time. On `SQLite`, where there is only one node, it always
+    /// does.
     pub fn runs_jobs(&self) -> bool {
         let until = *self
             .jobs_until

@@ -1,4 +1,5 @@
-//! Detects changes that the bus did not deliver, every second: events, ended tasks, revoked access, other nodes, and a new epoch.
+//! Detects changes that the bus did not deliver by polling every second: events, ended tasks, revoked access, other nodes, and a new
+//! epoch.
 
 use std::time::{Duration, Instant};
 
@@ -14,7 +15,7 @@ use crate::{
 
 /// Interval of polls.
 pub const POLL_EVERY: Duration = Duration::from_secs(1);
-/// Minimum interval between polls that other nodes request.
+/// Minimum interval between polls that messages from other nodes trigger.
 const CALLED_EVERY: Duration = Duration::from_millis(100);
 /// Delay of a tick above which messages may have been missed.
 const LATE: Duration = Duration::from_secs(2);

@@ -1,5 +1,5 @@
-//! Rows of the nodes. Leases are set and compared with the clock of the database, so that a node with a wrong clock cannot take
-//! over the work of others.
+//! Rows of the nodes. Leases are set and compared using the database clock, so that a node with a wrong clock cannot take over the
+//! work of others.
 
 use std::time::Duration;
 
@@ -13,9 +13,9 @@ use crate::{
     time::Timestamp,
 };
 
-/// Time without renewal after which a node is lost.
+/// Time without renewal after which a node counts as lost.
 pub(super) const LEASE: Duration = Duration::from_secs(15);
-/// Time for which a lost node is listed.
+/// Time for which a lost node remains in the list.
 const LOST_FOR: Duration = Duration::from_hours(24);
 /// Name of the row that a node claims for all jobs that only one node runs at a time.
 const JOBS: &str = "background";
@@ -44,7 +44,7 @@ pub struct LiveNode {
     pub state: NodeState,
 }
 
-/// Stores this process as a node, in place of an earlier one with the same ID. Returns the time of the database.
+/// Stores this process as a node, in place of an earlier one with the same ID. Returns the database time.
 pub(super) async fn insert(
     c: &mut Conn,
     node: &Node,
@@ -115,7 +115,7 @@ pub(super) async fn renew(c: &mut Conn, node: &Node, figures: Figures) -> Result
     })
 }
 
-/// Claims the jobs that only one node runs at a time, or renews the claim. Returns true if this node has them.
+/// Claims the jobs that only one node runs at a time, or renews the claim. Returns true if this node holds the claim.
 pub(super) async fn claim_jobs(c: &mut Conn, node: NodeId, at: Timestamp) -> Result<bool, DbError> {
     let claimed = c
         .q("insert into jobs (name, due_at, node_id, lease_until) values ($1, $3, $2, $4) on conflict (name) do update \
@@ -170,7 +170,7 @@ pub(super) async fn delete_lost(c: &mut Conn, at: Timestamp) -> Result<(), DbErr
     Ok(())
 }
 
-/// Other nodes whose lease is valid, oldest ID first.
+/// Lists the nodes whose lease is valid, except `but`, oldest ID first.
 pub(super) async fn list_live(c: &mut Conn, but: Option<NodeId>) -> Result<Vec<LiveNode>, DbError> {
     let at = dialect::clock(c).await?;
     c.q("select id, name, mode, state from nodes where lease_until >= $1 and ($2 is null or id <> $2) order by id limit 100")
@@ -180,7 +180,7 @@ pub(super) async fn list_live(c: &mut Conn, but: Option<NodeId>) -> Result<Vec<L
         .await
 }
 
-/// All nodes, by name.
+/// Lists all nodes, sorted by name.
 pub(super) async fn list_all(c: &mut Conn) -> Result<Vec<NodeRow>, DbError> {
     c.q("select id, name, incarnation, version, mode, state, started_at, lease_until, settings, figures \
          from nodes order by name, id limit 100")

@@ -1,4 +1,4 @@
-//! Settings that all nodes need to share, compared by hash, so that no row contains a secret.
+//! Settings that must be the same on all nodes. They are compared by hash, so that no row contains a secret.
 
 use std::collections::BTreeMap;
 
@@ -6,7 +6,7 @@ use sha2::{Digest, Sha256};
 
 use crate::{config::Config, secrets::SecretKey};
 
-/// Hash by name of the setting.
+/// Hash of each setting, by the setting's name.
 pub(super) type Hashes = BTreeMap<String, String>;
 
 fn hash(value: &str) -> String {

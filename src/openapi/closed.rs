@@ -62,7 +62,7 @@ fn name(schema: &RefOr<Schema>) -> Option<&str> {
     }
 }
 
-/// Name of a variant: that of the schema next to its tag.
+/// Name of a variant, which is the name of the schema next to its tag.
 fn variant(schema: &RefOr<Schema>) -> Option<String> {
     match schema {
         RefOr::T(Schema::AllOf(all)) => all.items.iter().find_map(name).map(str::to_owned),
@@ -77,7 +77,8 @@ fn is_closed(object: &Object) -> bool {
     )
 }
 
-/// All objects that match the schema, with all of their fields; `None` if it also matches other types.
+/// Returns the objects that match the schema, one per variant, each with all of its fields. Returns `None` if the schema also matches
+/// other types.
 fn shapes(schema: &RefOr<Schema>, given: &Schemas) -> Option<Vec<Object>> {
     let schema = match schema {
         RefOr::Ref(_) => return shapes(given.get(name(schema)?)?, given),
@@ -112,7 +113,7 @@ fn shapes_of_all(all: &AllOf, given: &Schemas) -> Option<Vec<Object>> {
     Some(whole)
 }
 
-/// Merges the fields of both objects; those of `right` take precedence.
+/// Merges two objects; the fields of `right` take precedence.
 fn join(left: &Object, right: &Object) -> Object {
     let mut both = left.clone();
     both.properties.extend(right.properties.clone());

@@ -8,7 +8,7 @@ const DEPTH_MAX: usize = 5;
 /// Part of an example ID after the prefix.
 const ID: &str = "01k5t3h8xze4bs4p8v2m9qwd7a";
 
-/// Example value for a field name, for schemas that allow any text or number.
+/// Example value for a field name, for schemas that allow any string or number.
 fn by_name(name: &str) -> Option<Value> {
     Some(match name {
         "name" => json!("Ada"),

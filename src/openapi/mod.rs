@@ -24,7 +24,7 @@ use self::examples::Examples;
 use crate::auth::{Role, Scope};
 use crate::http::error::{ErrorBody, OpenAiErrorBody, is_openai};
 
-/// The document without routes. Tags are in reading order for newcomers.
+/// The document without routes. Tags are in the order in which newcomers should read them.
 #[derive(utoipa::OpenApi)]
 #[openapi(
     info(
@@ -141,14 +141,15 @@ fn add_security_schemes(components: &mut Components) {
     );
 }
 
-/// Access that the `security` attribute of a handler states: the lowest role of a session, and the scopes that a key
-/// needs (all of them).
+/// Access that the `security` attribute of a handler states: the lowest role of a session, and the scopes, all of which a key needs.
 struct Access {
     role: Option<Role>,
     scopes: Option<Vec<Scope>>,
 }
 
 impl Access {
+    /// Reads the access from the `security` attribute.
+    ///
     /// # Panics
     /// If the handler has no such attribute, or one with an unknown role or scope; a test builds the whole document.
     fn of(method: &str, path: &str, operation: &Operation) -> Self {
@@ -172,7 +173,7 @@ impl Access {
         access
     }
 
-    /// Describes the access for people.
+    /// Describes the access in words.
     fn describe(&self) -> String {
         let mut text = match self.role {
             None if self.scopes.is_some() => "**Access:** no sessions".to_owned(),

@@ -1,4 +1,4 @@
-//! Descriptions and examples of parameters, from their types, and the header that selects the workspace.
+//! Descriptions of parameters, taken from their types, and the header that selects the workspace.
 
 use utoipa::openapi::{
     Ref, RefOr, Required, Schema,
@@ -7,7 +7,7 @@ use utoipa::openapi::{
 
 use super::Schemas;
 
-/// Describes a parameter with the description of its type, unless the handler describes it.
+/// Gives a parameter the description of its type, unless the handler describes it.
 fn describe(parameter: &mut Parameter, schemas: &Schemas) {
     if parameter.description.as_ref().is_none_or(String::is_empty)
         && let Some(schema) = &parameter.schema
@@ -27,8 +27,7 @@ fn description(schema: &RefOr<Schema>, schemas: &Schemas) -> Option<String> {
     }
 }
 
-/// Checks whether a route has no object in its path and therefore acts in the workspace of the header or
-/// key.
+/// Checks whether a route has no object ID in its path and therefore acts in the workspace that the header or key selects.
 fn is_collection(path: &str, operation: &Operation) -> bool {
     path.starts_with("/v1/")
         && !super::is_public(operation)

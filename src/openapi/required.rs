@@ -1,9 +1,8 @@
-//! Marks response fields that are always present as required. The server omits only fields with `skip_serializing_if`; other
-//! fields without a value are null. The derive of `ToSchema` makes every `Option` optional, because it may be omitted in a
-//! request.
+//! Marks response fields that are always present as required. The server omits only fields with `skip_serializing_if`; other fields
+//! without a value are null. `ToSchema`'s derive macro makes every `Option` optional, because it may be omitted in a request.
 //!
-//! A field that is omitted instead of null has `#[schema(nullable = false)]`; `next_cursor` is present only in some lists, and
-//! null on their last page. The fuzzer (`tests/fuzz`) checks that responses have all required fields.
+//! A field that is omitted instead of null has `#[schema(nullable = false)]`; `next_cursor` is present only in some lists, and null
+//! on their last page. The fuzzer (`tests/fuzz`) checks that responses have all required fields.
 
 use std::collections::BTreeSet;
 
@@ -19,7 +18,7 @@ use super::{Schemas, operations, walk::for_each_part};
 /// Schema of the frames that clients send, to which no operation refers.
 const CLIENT_FRAME: &str = "ClientFrame";
 
-/// Makes the nullable fields of all schemas required, except those of schemas that requests use.
+/// Makes nullable fields required in all schemas except those that requests use.
 pub(super) fn require(schemas: &mut Schemas, paths: &mut Paths) {
     let of_requests = of_requests(schemas, paths);
     for (name, schema) in schemas {

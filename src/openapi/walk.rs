@@ -5,7 +5,7 @@ use utoipa::openapi::{
     schema::{AdditionalProperties, ArrayItems},
 };
 
-/// Calls `visit` for each schema that is directly inside another.
+/// Calls `visit` for each schema that is directly inside `schema`.
 pub(super) fn for_each_part(schema: &mut Schema, mut visit: impl FnMut(&mut RefOr<Schema>)) {
     match schema {
         Schema::Object(object) => {

@@ -43,9 +43,9 @@ use crate::{
 const MESSAGES_AT_ONCE: usize = 20;
 /// Maximum number of other rows changed per transaction.
 const ROWS_AT_ONCE: usize = 100;
-/// Maximum number of rows that a statement searches.
+/// Maximum number of rows that a statement scans.
 const ROWS_SCANNED_MAX: i64 = 1000;
-/// Maximum number of agents that a statement searches, because their versions have long texts.
+/// Maximum number of agents that a statement scans, because their versions have long texts.
 const AGENTS_SCANNED_MAX: i64 = 10;
 /// Maximum number of files whose bytes are deleted at once.
 const FILES_AT_ONCE: i64 = 100;
@@ -65,7 +65,7 @@ struct Erasure {
 }
 
 impl Erasure {
-    /// SQL `like` pattern that matches texts containing the user's ID.
+    /// SQL `like` pattern that matches text containing the user's ID.
     fn pattern(&self) -> String {
         format!("%{}%", self.user_id)
     }
@@ -331,7 +331,8 @@ impl Eraser {
         .await
     }
 
-    /// Erases tasks that the user requested, the user's guidance for drafts, and the user's data in model contexts.
+    /// Stops tasks that the user requested, and erases their inputs, such as guidance for drafts. Erases the user's data in model
+    /// contexts, and deletes the user's catch-ups, replays, and stored responses.
     async fn erase_tasks(&self, e: &Erasure) -> Result<(), ChatError> {
         let search = Search {
             sql: "select id, id, requested_by = $4 from tasks where workspace_id = $1 and id > $2 order by id limit $3",
@@ -370,7 +371,7 @@ impl Eraser {
         self.each(e, search, |q| q.bind(e.user_id), take).await
     }
 
-    /// Replaces the user as approver and source of actions, and deletes the permissions that they gave.
+    /// Replaces the user as approver and source of actions, and in approval rules. Deletes grants for the user's tasks.
     async fn erase_actions(&self, e: &Erasure) -> Result<(), ChatError> {
         let search = Search {
             sql: "select a.id, a.id, CAST(a.sources AS TEXT) like $5 \
@@ -437,7 +438,8 @@ impl Eraser {
         }
     }
 
-    /// Replaces the user with the alias in agents' access lists. Removing the only user from a list would open the agent to everyone.
+    /// Replaces the user with the alias in agents, their versions, and their access lists. If the only user were removed from an
+    /// access list instead, the agent would be open to everyone.
     async fn erase_agents(&self, e: &Erasure) -> Result<(), ChatError> {
         let search = Search {
             sql: "select id, id, coalesce(created_by = $4, FALSE) or CAST(profile AS TEXT) like $5 \
@@ -458,7 +460,7 @@ impl Eraser {
         .await
     }
 
-    /// Erases names and texts from retained events.
+    /// Erases the user's name and texts from retained events.
     async fn erase_log(&self, e: &Erasure) -> Result<(), ChatError> {
         let search = Search {
             sql: "select seq, seq, frame like $4 from events where workspace_id = $1 and seq > $2 order by seq limit $3",
@@ -562,7 +564,7 @@ struct Search<K> {
     /// Selects the key, an ID, and whether the row concerns the user, for at most `$3` rows of workspace `$1` after key
     /// `$2`.
     sql: &'static str,
-    /// Key before the first one.
+    /// Key after which the search starts.
     after: K,
     rows_max: i64,
     /// Maximum number of rows changed per transaction.
@@ -842,7 +844,7 @@ async fn scrub_record(
     Ok(())
 }
 
-/// Rows of user `$2` in workspace `$1` that are deleted at the end.
+/// Statements that delete rows of user `$2` in workspace `$1` at the end.
 const DELETED_AT_END: [&str; 9] = [
     "delete from message_mentions where target_id = $2 and channel_id in (select id from channels where workspace_id = $1)",
     "delete from reads where user_id = $2 and channel_id in (select id from channels where workspace_id = $1)",
@@ -854,7 +856,7 @@ const DELETED_AT_END: [&str; 9] = [
     "delete from client_ids where workspace_id = $1 and user_id = $2",
     "delete from invites where workspace_id = $1 and (created_by = $2 or email = (select email from users where id = $2))",
 ];
-/// Rows of user `$2` in workspace `$1` that are reassigned to the alias `$3` at the end.
+/// Statements that reassign rows of user `$2` in workspace `$1` to the alias `$3` at the end.
 const RENAMED_AT_END: [&str; 18] = [
     "update files set created_by = $3, client_id = null where workspace_id = $1 and created_by = $2",
     "update channels set created_by = $3 where workspace_id = $1 and created_by = $2",
@@ -876,7 +878,7 @@ const RENAMED_AT_END: [&str; 18] = [
     "update agent_file_versions set changed_by = $3 where owner_id = $1 and changed_by = $2",
 ];
 
-/// Deletes the account if it is not in any other workspace; returns whether it was deleted.
+/// Deletes the account if it is not in any other workspace. Returns true if it was deleted.
 async fn delete_account(c: &mut Conn, user: UserId) -> Result<bool, ChatError> {
     let elsewhere: i64 = c
         .q("select count(*) from members where user_id = $1")

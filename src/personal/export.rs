@@ -34,8 +34,8 @@ use crate::{
 
 /// Number of rows read at once.
 const PAGE: i64 = 200;
-/// Maximum range of sequence numbers scanned by one statement, so that it ends well before its deadline even if most
-/// messages are by others.
+/// Maximum range of sequence numbers scanned by one statement, so that it ends well before its deadline even if most messages are
+/// from others.
 const SCANNED_MAX: i64 = 16_384;
 /// Capacity of the queue to the client, in pieces; reading waits while the queue is full.
 const PIECES_MAX: usize = 4;
@@ -606,7 +606,7 @@ async fn memory(db: &Db, out: &mut Out, who: Subject) -> Result<(), Broken> {
     part(db, out, who, &user_files).await
 }
 
-/// Adaptation, catch-ups, and replays, which only the user sees.
+/// Adaptation states, catch-ups, and replays, which only the user can see.
 async fn written_for_subject(db: &Db, out: &mut Out, who: Subject) -> Result<(), Broken> {
     let adaptation = Part::<Adaptation> {
         name: "adaptation",
@@ -629,7 +629,7 @@ async fn written_for_subject(db: &Db, out: &mut Out, who: Subject) -> Result<(),
         key: |row| row.thread_id.0,
     };
     part(db, out, who, &catch_ups).await?;
-    // Replies in replays may quote others, too.
+    // Replies in replays may quote others, so the user must still be able to read the conversation.
     let replays = Part::<ExportedReplay> {
         name: "replays",
         sql: concat!(
@@ -645,7 +645,7 @@ async fn written_for_subject(db: &Db, out: &mut Out, who: Subject) -> Result<(),
     part(db, out, who, &replays).await
 }
 
-/// Calls of `/v1/responses`, and the audit log.
+/// The user's responses from `/v1/responses`, and the user's entries in the audit log.
 async fn records(db: &Db, out: &mut Out, who: Subject) -> Result<(), Broken> {
     let answers = Part::<Answer> {
         name: "responses",
@@ -664,7 +664,7 @@ async fn records(db: &Db, out: &mut Out, who: Subject) -> Result<(), Broken> {
     part(db, out, who, &entries).await
 }
 
-/// Workflows that the user owns, and runs for the user.
+/// Workflows that the user owns, and runs that were started for the user.
 async fn runs(db: &Db, out: &mut Out, who: Subject) -> Result<(), Broken> {
     let workflows = Part::<ExportedWorkflow> {
         name: "workflows",

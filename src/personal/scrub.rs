@@ -4,11 +4,11 @@ use serde_json::{Map, Value};
 
 use crate::ids::UserId;
 
-/// Replaces the user's name.
+/// Name that replaces the user's name.
 pub(super) const NOBODY: &str = "Deleted account";
 
-/// Removes names, addresses, and the user's texts from a log frame. IDs are kept: clients that replay the frame need
-/// them, and they no longer refer to any data.
+/// Removes the user's names, addresses, and texts from a log frame. IDs are kept: clients that replay the frame need them, and they
+/// no longer refer to any data.
 pub(super) fn frame(value: &mut Value, user: &str) {
     match value {
         Value::Object(object) => {
@@ -71,7 +71,7 @@ fn replace(object: &mut Map<String, Value>, field: &str, with: Value) {
     }
 }
 
-/// Replaces the user's ID everywhere.
+/// Replaces the user's ID with the alias everywhere.
 pub(super) fn rename(value: &mut Value, user: UserId, alias: UserId) {
     let (from, to) = (user.to_string(), alias.to_string());
     each_text(value, &|text| {
@@ -81,7 +81,7 @@ pub(super) fn rename(value: &mut Value, user: UserId, alias: UserId) {
     });
 }
 
-/// Clears every text that equals one of `words`.
+/// Clears every string that equals one of `words`.
 pub(super) fn forget(value: &mut Value, words: &[String]) {
     each_text(value, &|text| {
         if words.iter().any(|word| word == text) {

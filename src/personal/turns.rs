@@ -1,4 +1,4 @@
-//! Limits on concurrent exports and erasures, which outlive the requests that start them.
+//! Limits on concurrent exports and erasures, which can outlive the requests that start them.
 
 use std::{sync::Arc, time::Duration};
 
@@ -33,7 +33,7 @@ impl Default for PersonalTurns {
 }
 
 impl PersonalTurns {
-    /// Begins an export for its requester.
+    /// Acquires a permit for an export by `requester`.
     ///
     /// # Errors
     /// The limit that the export would exceed.
@@ -41,7 +41,7 @@ impl PersonalTurns {
         self.exports.take(requester, 1)
     }
 
-    /// Waits until no other erasure of the workspace is running. Returns `None` after the maximum wait, or immediately if too many
+    /// Waits until no other erasure in the workspace is running. Returns `None` after the maximum wait, or immediately if too many
     /// are waiting.
     pub async fn erase(&self, workspace: WorkspaceId) -> Option<OwnedSemaphorePermit> {
         self.erasures.take_within(workspace, ERASURE_WITHIN).await

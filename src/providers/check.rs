@@ -27,7 +27,7 @@ const WITHIN: Duration = Duration::from_secs(30);
 const REPLY_BYTES_MAX: usize = 1000;
 /// Output limit, which is enough for the word and for short hidden reasoning.
 const OUTPUT_TOKENS_MAX: u32 = 1_000;
-/// Lifetime of a test result for the server configured by environment variables; shorter if the test failed.
+/// Time for which a test result for the server configured by environment variables is used; shorter if the test failed.
 const FRESH: Duration = Duration::from_mins(10);
 const FAILURE_FRESH: Duration = Duration::from_secs(30);
 
@@ -178,7 +178,7 @@ fn status_of(error: &CollectError) -> ModelStatus {
         return ModelStatus::Unreachable;
     };
     match error {
-        // Counts as a reply, because some models return only reasoning for a one-word reply.
+        // An empty response counts as a reply, because some models return only reasoning for a one-word reply.
         ModelError::Empty => ModelStatus::Ok,
         ModelError::Auth(_) => ModelStatus::AuthFailed,
         ModelError::ContextTooLarge | ModelError::ModelMissing(_) => ModelStatus::NoModel,

@@ -104,6 +104,8 @@ impl Clients {
 }
 
 impl Providers {
+    /// Creates the client of the server configured by environment variables, if there is one.
+    ///
     /// # Errors
     /// If the server configured by environment variables cannot be used; the error names the setting to change.
     pub fn new(setup: Setup) -> Result<Self, SetupError> {
@@ -210,7 +212,7 @@ impl Providers {
         Gate::new(&self.rules, local, url)
     }
 
-    /// Forgets the client of a workspace, so that a client with old settings is not kept in memory.
+    /// Drops the client of a workspace, so that a client with old settings is not kept in memory.
     pub(super) fn forget(&self, workspace: WorkspaceId) {
         let mut clients = self.clients.lock().unwrap_or_else(PoisonError::into_inner);
         clients.of.remove(&workspace);

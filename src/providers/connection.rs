@@ -43,7 +43,7 @@ pub struct ModelConnection {
     pub provider: Option<ProviderKind>,
     /// Base URL; null if no server is connected.
     pub base_url: Option<String>,
-    /// Model that every agent uses; null if agents choose.
+    /// Model that every agent uses; null if agents choose their own.
     pub model: Option<String>,
     /// Model for summaries; null for the server's default.
     pub utility_model: Option<String>,
@@ -66,7 +66,7 @@ pub struct ModelForm {
     pub provider: ProviderKind,
     /// `http` or `https` URL, usually ending in `/v1`. Required for `other`; defaults to the vendor's URL for the other providers.
     pub base_url: Option<String>,
-    /// Model that every agent uses; by default, agents choose.
+    /// Model that every agent uses; by default, agents choose their own.
     pub model: Option<String>,
     /// Model for summaries.
     pub utility_model: Option<String>,
@@ -83,7 +83,7 @@ pub struct ModelForm {
 #[derive(Debug, Clone)]
 pub(super) struct Checked {
     pub status: ModelStatus,
-    /// Cause, unless the status is `Ok`.
+    /// Cause of the failure, unless the status is `Ok`.
     pub cause: String,
     pub at: Timestamp,
 }

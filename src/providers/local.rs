@@ -1,4 +1,4 @@
-//! Finds model servers on the usual ports of this machine.
+//! Finds model servers on the default ports of this machine.
 
 use std::time::Duration;
 
@@ -24,8 +24,8 @@ pub struct LocalServer {
 }
 
 impl Providers {
-    /// Model servers that respond on the usual ports of this machine. Empty if a server is already connected, or if
-    /// the workspace may not use local addresses.
+    /// Lists model servers that respond on the default ports of this machine. The list is empty if a server is already connected, or
+    /// if the workspace may not use local addresses.
     ///
     /// # Errors
     /// If the settings cannot be read.

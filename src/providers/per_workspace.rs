@@ -14,7 +14,7 @@ use crate::{
     },
 };
 
-/// Runs each task with the provider that its workspace has at that time.
+/// Runs each task with the provider that its workspace has when the task starts.
 pub struct PerWorkspace<H> {
     providers: Arc<Providers>,
     handler: H,
@@ -22,7 +22,7 @@ pub struct PerWorkspace<H> {
 }
 
 impl<H: Handler + Clone> PerWorkspace<H> {
-    /// `set` replaces the provider of a handler.
+    /// Wraps `handler`. `set` replaces the provider of a handler.
     pub fn new(
         providers: &Arc<Providers>,
         handler: H,

@@ -124,7 +124,7 @@ impl Providers {
         }
     }
 
-    /// The settings that are stored for a workspace.
+    /// Returns the settings that are stored for a workspace.
     async fn shown(
         &self,
         c: &mut Conn,

@@ -55,7 +55,7 @@ impl Stored {
         local(self.has_older)
     }
 
-    /// The row with the server's URL, if a server is connected.
+    /// Returns the row with the server's URL, or `None` if no server is connected.
     pub(super) fn connected(self) -> Option<(Self, Url)> {
         let base_url = Url::parse(self.base_url.as_deref()?).ok()?;
         Some((self, base_url))
@@ -71,7 +71,7 @@ fn local(has_older: bool) -> LocalAddresses {
 }
 
 impl Stored {
-    /// Stores the row as the next version; returns false if the stored version has changed.
+    /// Stores the row as the next version. Returns false if the stored version has changed.
     pub(super) async fn replace(
         &self,
         c: &mut Conn,

@@ -12,7 +12,7 @@ use crate::ids::{MessageId, NodeId, TaskId, UserId, WorkspaceId};
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
 pub enum BusMessage {
-    /// Events were committed. Repaired by the poll if lost.
+    /// Events were committed. If this message is lost, the poll detects the events.
     Log {
         workspace: WorkspaceId,
         first: i64,
@@ -30,7 +30,7 @@ pub enum BusMessage {
     },
     /// A part of a reply that is being streamed.
     Delta(RemoteDelta),
-    /// Request for the whole text of a reply so far.
+    /// Request for the text of a reply from its beginning.
     Want {
         workspace: WorkspaceId,
         task: TaskId,
@@ -57,7 +57,7 @@ pub enum BusMessage {
     /// Heartbeat of a node.
     Node {
         state: NodeState,
-        /// Milliseconds since 1970, to measure the delay of the bus.
+        /// Time of sending, in milliseconds since the Unix epoch; used to measure bus latency.
         sent_at_ms: i64,
     },
 }
@@ -72,7 +72,7 @@ impl BusMessage {
             | Self::User { workspace, .. }
             | Self::Presence { workspace, .. } => Some(*workspace),
             Self::Delta(delta) => Some(delta.workspace),
-            // The node that runs a task may have no socket of the workspace.
+            // The node that runs a task may have no sockets in the workspace, so all nodes receive these messages.
             Self::Stop { .. } | Self::Wake | Self::Revoke | Self::Node { .. } => None,
         }
     }

@@ -8,7 +8,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use crate::ids::UserId;
 
-/// Maximum number of sockets of one person that catch up at the same time; any more wait.
+/// Maximum number of sockets of one person that catch up at the same time; additional ones wait.
 const CATCH_UPS_PER_USER: usize = 4;
 
 /// Maximum number of sockets that read missed events at the same time. Sending the events to a slow client does not count.
@@ -39,7 +39,7 @@ pub struct CatchUpPermit {
 }
 
 impl CatchUps {
-    /// Waits for a permit. Safe to drop while it waits.
+    /// Waits for a permit. The future can be dropped while it waits.
     pub async fn acquire(&self, user: UserId) -> CatchUpPermit {
         let share = Arc::clone(
             &self
@@ -58,7 +58,7 @@ impl CatchUps {
         permit
     }
 
-    /// Waits until the socket may read missed events. Safe to drop while it waits.
+    /// Waits until the socket may read missed events. The future can be dropped while it waits.
     pub async fn turn(&self) -> Option<OwnedSemaphorePermit> {
         // Fails only if the semaphore is closed, which never happens.
         Arc::clone(&self.reads).acquire_owned().await.ok()
@@ -68,7 +68,7 @@ impl CatchUps {
 impl Drop for CatchUpPermit {
     fn drop(&mut self) {
         drop((self.permit.take(), self.share.take()));
-        // If the map holds the only reference, nobody holds or awaits a permit.
+        // If only the map refers to the semaphore, nobody holds or awaits a permit.
         self.all
             .of_people
             .remove_if(&self.user, |_, share| Arc::strong_count(share) == 1);

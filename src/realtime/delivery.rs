@@ -15,7 +15,7 @@ text_enum! {
 text_enum! {
     /// Format of the deltas of a streaming reply.
     pub enum DeltaFormat {
-        /// Objects.
+        /// JSON objects.
         Full = "full",
         /// Arrays of stream number, offset, and text, after an object that announces the stream
         /// number.
@@ -43,6 +43,6 @@ impl Default for Delivery {
 #[derive(Debug, Clone, Copy)]
 pub enum Followed<'a> {
     All,
-    /// Joined channels, and these.
+    /// Joined channels, and the given ones.
     JoinedAnd(&'a [ChannelId]),
 }

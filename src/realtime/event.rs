@@ -61,7 +61,7 @@ crate::text_enum::text_enum! {
 }
 
 impl EventType {
-    /// Checks whether the event is about an agent or a workflow, so that API keys without a scope for agents do not receive it.
+    /// Checks whether the event is about an agent or a workflow; API keys without a scope for agents do not receive such events.
     pub fn is_of_agent(self) -> bool {
         is_type_of_agent(self.as_str())
     }
@@ -107,7 +107,7 @@ pub(super) fn ends_stream(kind: &str) -> bool {
 #[derive(Serialize, ToSchema)]
 pub(super) struct Frame<'a> {
     pub r#type: EventType,
-    /// Number of the event in its workspace, without gaps.
+    /// Number of the event in its workspace; there are no gaps.
     pub seq: i64,
     #[schema(value_type = Timestamp)]
     pub ts: String,

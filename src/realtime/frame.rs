@@ -13,7 +13,7 @@ use crate::{
 };
 
 text_enum! {
-    /// Presence of a member: online with at least one socket.
+    /// Presence of a member, who is online as long as at least one socket is open.
     pub enum PresenceStatus {
         Online = "online",
         Offline = "offline",
@@ -28,7 +28,7 @@ pub enum LiveFrame<'a> {
     #[serde(rename = "task.delta")]
     #[schema(title = "TaskDelta")]
     TaskDelta {
-        /// Number of the stream in later deltas; only with `deltas: compact`.
+        /// Number that identifies the stream in later deltas; present only with `deltas: compact`.
         #[serde(skip_serializing_if = "Option::is_none")]
         #[schema(nullable = false)]
         stream: Option<u64>,
@@ -61,8 +61,8 @@ pub enum LiveFrame<'a> {
     ChannelActivity { channel_id: ChannelId, seq: i64 },
 }
 
-/// Appends text to a reply; only with `deltas: compact`. A delta with offset 0, or the response to `subscribe`, has announced the
-/// stream number.
+/// Appends text to a reply; used only with `deltas: compact`. A delta with offset 0, or the response to `subscribe`, has announced
+/// the stream number.
 #[derive(Debug, Serialize)]
 pub struct CompactDelta<'a>(
     /// Number of the stream in this connection.

@@ -75,7 +75,7 @@ impl AgentVisibility {
     }
 }
 
-/// Membership change of an event, applied before the event is delivered.
+/// Membership change that an event makes; it is applied before the event is delivered.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
 pub enum MembershipChange {
@@ -165,7 +165,7 @@ impl NewEvent {
         self
     }
 
-    /// Restricts the event to these recipients, if any are given.
+    /// Restricts the event to these recipients if `only` is set.
     #[must_use]
     pub fn only_to(mut self, only: Option<Recipients>) -> Self {
         self.only = only;
@@ -176,7 +176,7 @@ impl NewEvent {
         self
     }
 
-    /// Also sends the event to these people if they have not joined its public channel.
+    /// Also sends the event to these people, even if they have not joined its public channel.
     #[must_use]
     pub fn mentioning(mut self, mut users: Vec<UserId>) -> Self {
         users.sort_unstable();
@@ -200,7 +200,7 @@ fn to_raw(data: &impl Serialize) -> Result<Box<RawValue>, DbError> {
     serde_json::value::to_raw_value(data).map_err(|e| DbError::Sql(sqlx::Error::Encode(e.into())))
 }
 
-/// A committed event on its way to the sockets of this process, or of other nodes.
+/// A committed event on its way to the sockets of this process or of other nodes.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Envelope {
     pub workspace: WorkspaceId,
@@ -236,8 +236,7 @@ mod frame_text {
     }
 }
 
-/// Reserves the next `n` sequence numbers of the workspace and returns the first. The row stays
-/// locked until the commit.
+/// Reserves the next `n` sequence numbers of the workspace and returns the first. The workspace row stays locked until the commit.
 pub async fn reserve(c: &mut Conn, workspace: WorkspaceId, n: usize) -> Result<i64, DbError> {
     let n = i64::try_from(n).unwrap_or(1);
     c.reserve_seq(workspace.0, n).await
@@ -312,7 +311,7 @@ pub async fn append_one(
     Ok(seq)
 }
 
-/// The newest sequence number, and the newest one that was pruned.
+/// Returns the newest sequence number and the newest pruned one.
 pub async fn head(c: &mut Conn, workspace: WorkspaceId) -> Result<(i64, i64), DbError> {
     c.q("select seq, pruned_seq from workspaces where id = $1")
         .bind(workspace)
@@ -320,7 +319,7 @@ pub async fn head(c: &mut Conn, workspace: WorkspaceId) -> Result<(i64, i64), Db
         .await
 }
 
-/// The newest sequence numbers of workspaces.
+/// Returns the newest sequence number of each workspace.
 pub async fn heads(
     c: &mut Conn,
     workspaces: &[WorkspaceId],
@@ -345,7 +344,7 @@ pub struct Position {
     pub ts: Option<Timestamp>,
 }
 
-/// The newest positions of workspaces.
+/// Returns the newest position of each workspace.
 pub async fn positions(
     c: &mut Conn,
     workspaces: &[WorkspaceId],
@@ -376,7 +375,7 @@ pub enum Continuation {
     Through(i64),
     /// Events after the position were pruned.
     Pruned,
-    /// The event at this position does not exist, because the database was replaced with an older or different one.
+    /// The log does not contain the event at this position, because the database was replaced with an older or different one.
     Lost,
 }
 
@@ -396,7 +395,7 @@ pub async fn continuation(
     let Some((head, pruned, ts)) = found else {
         return Ok(Continuation::Lost);
     };
-    // Times on the bus and in frames have a precision of milliseconds.
+    // Times on the bus and in frames have millisecond precision.
     let is_other = position.seq > pruned
         && position
             .ts
@@ -428,8 +427,8 @@ pub struct LogReader<'a> {
     pub followed: Followed<'a>,
 }
 
-/// Events after `after` and up to `until` that a reader can currently see, oldest first, as pairs of sequence number and frame; at
-/// least one if there is any. Frames beyond the page are not read, only their sizes.
+/// Returns the events after `after` and up to `until` that a reader can currently see, oldest first, as pairs of sequence number and
+/// frame. Returns at least one event if there is any. For events beyond the page, only the size of the frame is read.
 pub async fn visible_after(
     c: &mut Conn,
     workspace: WorkspaceId,

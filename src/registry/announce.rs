@@ -23,7 +23,7 @@ text_enum! {
     }
 }
 
-/// A change to a tool. Omits texts written by people, settings, and definitions, because they can be large.
+/// A change to a tool. Texts written by people, settings, and definitions are omitted because they can be large.
 #[derive(Serialize, utoipa::ToSchema)]
 pub struct ToolEvent {
     pub tool_id: ToolId,

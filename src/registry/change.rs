@@ -35,6 +35,8 @@ pub(super) async fn locked(
     Ok(tool)
 }
 
+/// Returns a tool of the workspace.
+///
 /// # Errors
 /// `NotFound`.
 pub(super) async fn stored(
@@ -58,7 +60,7 @@ pub(super) async fn audit(
     auth::record_audit(c, actor, action, tool.id.to_string(), data).await
 }
 
-/// Creates a tool. The address must have been checked. Its functions are not read yet.
+/// Creates a tool. The caller must have checked its address. Its functions are not read yet.
 ///
 /// # Errors
 /// `Invalid`, `NameTaken`, `TooMany`, `ChannelNotFound`, or an error from `Actor::require`.
@@ -109,7 +111,7 @@ pub async fn create_tool(
     Ok(tool)
 }
 
-/// Changes a tool. A new address must have been checked.
+/// Changes a tool. The caller must have checked a new address.
 ///
 /// # Errors
 /// `NotFound`, `Stale`, `Invalid`, `ChannelNotFound`, or an error from `Actor::require`.
@@ -134,7 +136,7 @@ pub async fn patch_tool(
         Some(wanted) => channels(c, actor, wanted, &known).await?,
         None => before.channel_ids.clone(),
     };
-    // The stored secret must not be sent to another server.
+    // The stored secret must not be sent to a different server.
     if origin_of(config.as_ref()) != origin_of(before.config.as_ref()) {
         secrets::delete(c, &id.to_string()).await?;
     }
@@ -185,8 +187,8 @@ pub async fn delete_tool(
     Ok(())
 }
 
-/// Stores the sealed secret of a server, replacing an earlier one. The `expected` version ensures that the secret is sent
-/// only to the server that the admin has seen.
+/// Stores the sealed secret of a server, replacing any earlier one. The `expected` version ensures that the secret is sent only to
+/// the server that the admin has seen.
 ///
 /// # Errors
 /// `NotFound`, `Stale`, `Invalid` for a function, or an error from `Actor::require`.
@@ -227,8 +229,7 @@ pub async fn delete_secret(c: &mut Conn, actor: &Actor<'_>, id: ToolId) -> Resul
     Ok(())
 }
 
-/// Increments the version, so that existing connections are not used again and the list is read again before the next
-/// call.
+/// Increments the version, so that existing connections are not reused, and the list is read again before the next call.
 async fn count_change(c: &mut Conn, id: ToolId) -> Result<(), DbError> {
     c.q("update tools set version = version + 1, listed_at = null, updated_at = $2 where id = $1")
         .bind(id)
@@ -238,7 +239,7 @@ async fn count_change(c: &mut Conn, id: ToolId) -> Result<(), DbError> {
     Ok(())
 }
 
-/// Checks the channels of a form; those in `known` were already checked.
+/// Checks the channels in a request, except those in `known`, which have already been checked.
 async fn channels(
     c: &mut Conn,
     actor: &Actor<'_>,
@@ -286,7 +287,7 @@ pub async fn find_hidden_channel(
     Ok(None)
 }
 
-/// Names of the agents that use a tool.
+/// Returns the names of the agents that use a tool.
 async fn list_users(
     c: &mut Conn,
     workspace: WorkspaceId,

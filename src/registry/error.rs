@@ -151,7 +151,7 @@ impl From<ToolError> for ApiError {
                 make(StatusCode::UNPROCESSABLE_ENTITY, code).param("config.url")
             }
             E::Unreachable(_) => {
-                // The cause is the other server, so there is nothing to log.
+                // The cause lies with the other server, so there is nothing to log.
                 make(StatusCode::SERVICE_UNAVAILABLE, ErrorCode::ToolUnreachable).logged()
             }
             E::Secret(SecretError::KeyMissing) => {

@@ -32,7 +32,7 @@ pub struct ToolForm {
     pub kind: RegisteredToolKind,
     /// `[a-z0-9][a-z0-9_-]{0,23}`, unique in the workspace; it cannot be changed.
     pub name: String,
-    /// Title for people, 1 to 80 characters; defaults to the name.
+    /// Display title, 1 to 80 characters; defaults to the name.
     pub title: Option<String>,
     /// True if the tool is turned on; true by default.
     pub enabled: Option<bool>,
@@ -72,7 +72,7 @@ pub struct ToolPatch {
 #[derive(Clone, Deserialize, utoipa::ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct SecretForm {
-    /// The secret: ASCII text in one line, at most 8 KiB.
+    /// The secret: a single line of ASCII text, at most 8 KiB.
     pub value: String,
 }
 
@@ -85,7 +85,7 @@ pub struct AcceptanceForm {
     pub effect: Effect,
     /// Required approval; at least `approve` for a destructive function.
     pub risk: Risk,
-    /// Title for people, 1 to 80 characters; defaults to the server's title.
+    /// Display title, 1 to 80 characters; defaults to the server's title.
     pub title: Option<String>,
 }
 
@@ -101,6 +101,8 @@ pub fn is_tool_name(name: &str) -> bool {
         && !name.starts_with(['_', '-'])
 }
 
+/// Checks that a tool can have this name.
+///
 /// # Errors
 /// `Invalid`.
 pub(super) fn check_name(name: &str) -> Result<(), ToolError> {
@@ -113,12 +115,16 @@ pub(super) fn check_name(name: &str) -> Result<(), ToolError> {
     Err(invalid(&problem, "name"))
 }
 
+/// Parses a display title.
+///
 /// # Errors
 /// `Auth` with the violated rule.
 pub(super) fn parse_title(title: &str) -> Result<String, ToolError> {
     Ok(DisplayName::parse(title, "title")?.0)
 }
 
+/// Checks the number of channels.
+///
 /// # Errors
 /// `Invalid`.
 pub(super) fn check_channels(channels: Option<&[ChannelId]>) -> Result<(), ToolError> {
@@ -189,6 +195,8 @@ fn parse_remote(mut remote: RemoteConfig) -> Result<RemoteConfig, ToolError> {
     Ok(remote)
 }
 
+/// Parses the URL of a server.
+///
 /// # Errors
 /// `Invalid` for schemes other than http and https, and for a user name or password, which would be visible.
 pub(super) fn parse_url(text: &str) -> Result<Url, ToolError> {
@@ -209,6 +217,8 @@ pub(super) fn parse_url(text: &str) -> Result<Url, ToolError> {
     Ok(url)
 }
 
+/// Parses the name of the header for the secret.
+///
 /// # Errors
 /// `Invalid`.
 pub(super) fn parse_header(text: &str) -> Result<HeaderName, ToolError> {
@@ -239,6 +249,8 @@ fn check_function(function: &FunctionConfig) -> Result<(), ToolError> {
     Ok(())
 }
 
+/// Returns the trimmed secret.
+///
 /// # Errors
 /// `Invalid`.
 pub(super) fn parse_secret(form: &SecretForm) -> Result<String, ToolError> {

@@ -16,7 +16,7 @@ use crate::{
     mcp::{Definition, Effect, Risk, ServerConfig, ServerFault},
 };
 
-/// Maximum number of accepted functions of a server.
+/// Maximum number of accepted functions per server.
 const ACCEPTED_MAX: usize = 64;
 /// Maximum total size of a server's listed definitions, and of its accepted ones, as JSON.
 const DEFINITIONS_BYTES_MAX: usize = 512 * 1024;
@@ -25,7 +25,7 @@ fn bytes_of(definition: &Value) -> usize {
     serde_json::to_vec(definition).map_or(0, |json| json.len())
 }
 
-/// Returns as many of the first definitions as fit within the size limit.
+/// Returns the first definitions, as many as fit within the size limit.
 fn within_limit(listed: &[Definition]) -> &[Definition] {
     let mut bytes = 0;
     let fitting = listed.iter().take_while(|definition| {
@@ -72,8 +72,8 @@ pub(super) async fn store_outcome(
     Ok(true)
 }
 
-/// Stores the functions that a server lists, and returns whether any of them changed. A changed hash withdraws a function,
-/// because only the accepted definition can be offered. Functions that are no longer listed are kept if they were accepted.
+/// Stores the functions that a server lists. Returns true if any of them changed. A changed hash withdraws a function, because only
+/// the accepted definition can be offered. Functions that are no longer listed are kept if they were accepted.
 async fn store_list(c: &mut Conn, tool: ToolId, listed: &[Definition]) -> Result<bool, DbError> {
     let listed = within_limit(listed);
     c.q("update tools set status = $2, listed_at = $3 where id = $1")
@@ -129,7 +129,7 @@ async fn store_list(c: &mut Conn, tool: ToolId, listed: &[Definition]) -> Result
     Ok(has_changed)
 }
 
-/// The stored status of a tool, if the version of its settings is still the given one.
+/// Returns the stored status of a tool, or `None` if the version of its settings has changed.
 async fn status_of(
     c: &mut Conn,
     tool: ToolId,
@@ -144,11 +144,11 @@ async fn status_of(
     Ok(found.map(|(status,)| status))
 }
 
-/// Accepts the definition with this hash; an earlier acceptance is replaced.
+/// Accepts the definition with this hash, replacing any earlier acceptance.
 ///
 /// # Errors
-/// `NotFound`, `FunctionNotFound`, `DefinitionChanged`, `RiskTooLow`, `TooManyFunctions`, `DefinitionsTooLarge`, or an error
-/// from `Actor::require`.
+/// `NotFound`, `FunctionNotFound`, `DefinitionChanged`, `RiskTooLow`, `TooManyFunctions`, `DefinitionsTooLarge`, or an error from
+/// `Actor::require`.
 pub async fn accept_function(
     c: &mut Conn,
     actor: &Actor<'_>,

@@ -1,10 +1,8 @@
-//! The registry: tools that admins have connected for the workspace, and the functions of these tools that agents can
-//! use.
+//! The registry: tools that admins have connected to the workspace, and the functions of these tools that agents can use.
 //!
-//! A server can change the meaning of a function at any time, so a function is offered only in the form that an admin
-//! accepted: its definition is stored with a hash, and a different hash withdraws the function until an admin accepts
-//! the change. Lists older than a minute are read again before a call. `mcp` makes the connections; `tools` decides
-//! which calls are allowed.
+//! A server can change the meaning of a function at any time, so a function is offered only in the form that an admin accepted: its
+//! definition is stored with a hash, and a different hash withdraws the function until an admin accepts the change. Lists older than
+//! a minute are read again before a call. `mcp` makes the connections; `tools` decides which calls are allowed.
 
 mod announce;
 mod change;

@@ -48,7 +48,7 @@ impl OutwardCalls {
         }
     }
 
-    /// Returns the time to wait if there is no call left.
+    /// Counts a call. Returns the time to wait if there is no call left.
     fn take(&self, workspace: WorkspaceId, now: Instant) -> Result<(), Duration> {
         match &self.0 {
             Some(buckets) => buckets.take(workspace, now),

@@ -46,7 +46,7 @@ pub struct Setup {
     /// Processes that the operator configured.
     pub local: LocalServers,
     pub pages: Fetcher,
-    /// Address of the code runner; `None` if the operator configured none.
+    /// Address of the code runner; `None` if the operator has not configured one.
     pub runner: Option<CodeRunner>,
     /// True if rate limits apply.
     pub has_rate_limits: bool,
@@ -109,7 +109,7 @@ impl Registry {
         self.servers.client()
     }
 
-    /// Returns the tool as people see it; its status shows if its secret cannot be decrypted.
+    /// Prepares a tool for display: its status indicates if its secret cannot be decrypted.
     pub fn shown(&self, mut tool: RegisteredTool) -> RegisteredTool {
         if self.secret_of(&tool).is_err() {
             tool.status = ToolStatus::SecretUnreadable;
@@ -120,7 +120,7 @@ impl Registry {
     /// Seals a secret for a tool.
     ///
     /// # Errors
-    /// `Invalid`; `Secret` if there is no key to seal with.
+    /// `Invalid` for an invalid secret, `Secret` if there is no key to seal with.
     pub fn seal(&self, id: ToolId, form: &SecretForm) -> Result<Sealed, ToolError> {
         let secret = form::parse_secret(form)?;
         Ok(self.keyring.seal(&id.to_string(), &secret)?)
@@ -203,7 +203,8 @@ impl Registry {
     /// Returns the current connection settings of a tool's server.
     ///
     /// # Errors
-    /// `Secret` if the stored secret cannot be decrypted, `Invalid` for a tool that is not a server or cannot be used.
+    /// `Secret` if the stored secret cannot be decrypted, `Invalid` for a tool that is not a server, `Unreachable` for a process that
+    /// is not configured for the workspace.
     async fn server(&self, c: &mut Conn, tool: &RegisteredTool) -> Result<ServerConfig, ToolError> {
         let endpoint = match &tool.config {
             Some(ToolConfig::Remote(remote)) => {
@@ -276,7 +277,7 @@ impl Registry {
         }
     }
 
-    /// Reads the list again before a call.
+    /// Reads the list of functions again before a call.
     async fn read_list(&self, client: &Client, server: &ServerConfig) -> Result<(), ToolError> {
         let outcome = Arc::new(client.list(server).await);
         let (listed, server) = (Arc::clone(&outcome), server.clone());
@@ -311,7 +312,7 @@ impl Registry {
             }
             let read = self.read_list(client, &server).await;
             read.map_err(fault_of)?;
-            // Both are read again, because the call must not use an address or a secret that was replaced in the
+            // The tool and the server are read again, because the call must not use an address or a secret that was replaced in the
             // meantime.
             (tool, server) = self.usable(call).await?;
         }
@@ -338,8 +339,7 @@ impl Registry {
         }
     }
 
-    /// Prepares a call with `prepare`, then calls the function once. The call is counted before `prepare`, which can also send
-    /// requests.
+    /// Prepares the call and then calls the function once. The call is counted before `prepare`, which can also send requests.
     ///
     /// # Errors
     /// `RateLimited`, or an error from `prepare` or `Client::call`.
@@ -386,7 +386,7 @@ impl Registry {
     }
 }
 
-/// Servers that can be used in a channel, with the functions that are offered.
+/// Lists the servers that can be used in a channel, with the functions that are offered.
 ///
 /// # Errors
 /// Only database errors.
@@ -417,9 +417,9 @@ pub struct FunctionRef<'a> {
     /// Channel of the conversation.
     pub channel: ChannelId,
     pub tool: ToolId,
-    /// Name on its server.
+    /// Name of the function on its server.
     pub function: &'a str,
-    /// The definition that was offered to the model and then approved.
+    /// Hash of the definition that was offered to the model and then approved.
     pub definition_hash: &'a str,
     /// Effect at the time of the decision. If an admin has made the function stricter since then, the call is not sent.
     pub effect: Effect,

@@ -23,7 +23,7 @@ pub(super) const TOOLS_MAX: i64 = 50;
 
 text_enum! {
     pub enum RegisteredToolKind {
-        /// A Model Context Protocol server.
+        /// A server that supports the Model Context Protocol.
         Mcp = "mcp",
         /// A function that the client of `/v1/responses` runs.
         Function = "function",
@@ -48,7 +48,7 @@ text_enum! {
         New = "new",
         /// Offered to agents.
         Accepted = "accepted",
-        /// The server changed the definition; the function is not offered until an admin accepts the change.
+        /// The server changed the definition. The function is not offered until an admin accepts the change.
         Changed = "changed",
         /// Accepted, but no longer listed by the server.
         Removed = "removed",
@@ -75,7 +75,7 @@ pub struct RemoteConfig {
     pub url: String,
     #[serde(default = "no_auth")]
     pub auth: AuthKind,
-    /// Name of the header, with `auth: header`.
+    /// Name of the header; only with `auth: header`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub header: Option<String>,
 }
@@ -139,24 +139,26 @@ pub struct Acceptance {
 #[derive(Debug, Clone, PartialEq, Serialize, utoipa::ToSchema)]
 pub struct RegisteredFunction {
     pub name: String,
-    /// Title for people.
+    /// Display title.
     pub title: String,
     pub state: FunctionState,
-    /// Accepted effect, or the one that the server's annotations suggest; the stricter one for a changed function.
+    /// Accepted effect; if the function has not been accepted, the effect that the server's annotations suggest. For a changed
+    /// function, the stricter of the two.
     pub effect: Effect,
-    /// Accepted risk, or the one that the server's annotations suggest; the stricter one for a changed function.
+    /// Accepted risk; if the function has not been accepted, the risk that the server's annotations suggest. For a changed function,
+    /// the stricter of the two.
     pub risk: Risk,
     /// The latest definition: `name`, `title`, `description`, `inputSchema`, `outputSchema`, `annotations`.
     #[schema(value_type = Object)]
     pub definition: Value,
     /// SHA-256 of the RFC 8785 form of the latest definition, in hexadecimal.
     pub definition_hash: String,
-    /// Null if the function was never accepted, or was withdrawn.
+    /// Null if the function has never been accepted, or if its acceptance was withdrawn.
     pub accepted: Option<Acceptance>,
 }
 
 impl RegisteredFunction {
-    /// The function as it is offered; `None` unless its state is `accepted`.
+    /// Returns the function as it is offered; `None` unless its state is `accepted`.
     pub(super) fn offered(&self) -> Option<AcceptedFunction> {
         let accepted = self.accepted.as_ref()?;
         (self.state == FunctionState::Accepted).then(|| AcceptedFunction {
@@ -179,9 +181,9 @@ pub struct RegisteredTool {
     #[schema(inline)]
     pub object: RegisteredToolObject,
     pub kind: RegisteredToolKind,
-    /// Label of its functions for agents, unique in the workspace: `[a-z0-9][a-z0-9_-]{0,23}`.
+    /// Label for agents, unique in the workspace: `[a-z0-9][a-z0-9_-]{0,23}`.
     pub name: String,
-    /// Title for people.
+    /// Display title.
     pub title: String,
     pub enabled: bool,
     /// Settings; returned only with `agents:admin`.
@@ -250,8 +252,8 @@ impl FunctionRow {
     }
 }
 
-/// Title for people: the accepted title, otherwise the server's if it can be shown as a name, otherwise the
-/// function's name.
+/// Returns the display title: the accepted title; otherwise the server's title if it can be shown as a name; otherwise the function's
+/// name.
 fn title_of(accepted: Option<String>, definition: &Value, name: &str) -> String {
     let titled = |value: &Value| DisplayName::parse(value.as_str()?, "title").ok();
     let titled = |value: &Value| titled(value).map(|title| title.0);
@@ -326,7 +328,7 @@ macro_rules! tool_sql {
     };
 }
 
-/// Lists the tools in a range of a workspace, in order of creation.
+/// Lists the tools of a workspace in a range of IDs, in order of creation.
 ///
 /// # Errors
 /// Only database errors.
@@ -358,7 +360,7 @@ pub async fn list_tools(
     complete(c, rows).await
 }
 
-/// Removes data that only admins may see: the settings, and channels that this person cannot see.
+/// Removes data that this person may not see: the settings, which only admins may see, and channels that the person cannot see.
 ///
 /// # Errors
 /// Only database errors.
@@ -385,7 +387,7 @@ pub async fn hide_settings(
     Ok(tools)
 }
 
-/// Returns `None` for a tool of another workspace.
+/// Finds a tool; returns `None` if it belongs to another workspace.
 ///
 /// # Errors
 /// Only database errors.
@@ -403,7 +405,7 @@ pub async fn find_tool(
     Ok(complete(c, rows).await?.pop())
 }
 
-/// Adds the functions and the sealed secrets of tools.
+/// Loads the functions and the sealed secrets of tools.
 async fn complete(c: &mut Conn, rows: Vec<Row>) -> Result<Vec<RegisteredTool>, DbError> {
     let sql = sql_with_ids!(
         c,
@@ -474,7 +476,7 @@ struct OfferedRow {
     accepted_hash: String,
 }
 
-/// Offered functions of these servers, grouped by server and sorted by name.
+/// Lists the offered functions of these servers, grouped by server and sorted by name.
 pub(super) async fn list_offered_functions(
     c: &mut Conn,
     servers: &[EnabledServer],
@@ -515,7 +517,7 @@ pub struct ChangedTool {
     pub changed_functions: i64,
 }
 
-/// Servers with functions whose change an admin has to accept, in order of creation.
+/// Lists servers with changed functions that an admin has to accept again, in order of creation.
 ///
 /// # Errors
 /// Only database errors.
@@ -549,6 +551,8 @@ pub async fn is_changed(c: &mut Conn, tool: ToolId, accepted_hash: &str) -> Resu
     .await
 }
 
+/// Returns the workspace of a tool.
+///
 /// # Errors
 /// Only database errors.
 pub async fn workspace_of(c: &mut Conn, id: ToolId) -> Result<Option<WorkspaceId>, DbError> {
@@ -560,7 +564,7 @@ pub async fn workspace_of(c: &mut Conn, id: ToolId) -> Result<Option<WorkspaceId
     Ok(row.map(|(workspace,)| workspace))
 }
 
-/// Kind and name of the tool with this ID, if the workspace has one.
+/// Returns the kind and name of the tool with this ID, if the workspace has one.
 ///
 /// # Errors
 /// Only database errors.
@@ -579,7 +583,7 @@ pub async fn find_named(
         .await
 }
 
-/// Settings of the client function with this ID, unless an admin turned the function off.
+/// Returns the settings of the client function with this ID, unless an admin has turned the function off.
 ///
 /// # Errors
 /// Only database errors.
@@ -618,7 +622,7 @@ struct UsableRow {
     name: Option<String>,
 }
 
-/// All tools of a workspace, without their settings and definitions.
+/// Lists all tools of a workspace, without their settings or definitions.
 ///
 /// # Errors
 /// Only database errors.

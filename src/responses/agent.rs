@@ -65,7 +65,7 @@ pub(super) async fn load(
     })
 }
 
-/// The tools of a profile. Registered functions have their current definition; those that were deleted or turned off are
+/// Returns the tools of a profile. Registered functions get their current definitions; functions that were deleted or turned off are
 /// left out.
 async fn tools_of(
     c: &mut Conn,

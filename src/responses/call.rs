@@ -55,13 +55,13 @@ pub enum Delivery {
 pub enum Progress {
     /// The model accepted the request; sent at most once.
     Connected,
-    /// Only sent for streams.
+    /// An event of the response; sent only if the client requested a stream.
     Event(Box<ResponseStreamEvent>),
-    /// Always sent last.
+    /// The end of the call; always sent last.
     Ended(Box<Ended>),
 }
 
-/// The end of a call, after it was recorded.
+/// The end of a call, after it has been recorded.
 #[derive(Debug)]
 pub struct Ended {
     /// The response; partial if the call failed.
@@ -78,14 +78,14 @@ pub struct Call {
 }
 
 impl Call {
-    /// Returns `None` after the end.
+    /// Returns the next progress of the call, or `None` after the end.
     pub async fn next(&mut self) -> Option<Progress> {
         self.progress.recv().await
     }
 }
 
 impl Response {
-    /// The response object of a failed call.
+    /// Returns the response object for a failed call.
     #[must_use]
     pub fn failed(self, error: &ResponseError) -> Self {
         Self {
@@ -288,7 +288,7 @@ impl Job {
         }
     }
 
-    /// Chooses a model from the server's new list, unless the client named the model; returns true if the model has changed.
+    /// Chooses a model from the server's new list, unless the client named the model. Returns true if the model has changed.
     async fn change_model(&mut self) -> bool {
         let Wish::Agent(wanted) = &self.plan.wish else {
             return false;
@@ -301,7 +301,7 @@ impl Job {
         is_other
     }
 
-    /// Error for a server that lacks the model or claims to.
+    /// Returns the error for a server that lacks the model or claims to lack it.
     async fn missing(&self, detail: &str) -> ResponseError {
         let model = &self.plan.request.model;
         let is_named = matches!(self.plan.wish, Wish::Client);
@@ -334,8 +334,8 @@ impl Job {
         ResponseError::Refused(text, param)
     }
 
-    /// Drops the older half of the conversation, or more if the error revealed a smaller window; returns true if anything
-    /// was dropped.
+    /// Drops the older half of the conversation, or more if the error revealed a smaller window. Returns true if anything was
+    /// dropped.
     async fn shorten(&mut self) -> bool {
         let request = &self.plan.request;
         let window = self.service.provider.window(&request.model).await;
@@ -412,7 +412,7 @@ impl Job {
         Ok(Answered { reason, usage })
     }
 
-    /// Waits for a slot at the model server and for the budget of a call, and stores the call. Also returns the output limit.
+    /// Waits for a slot at the model server and for room in the budgets, and stores the call. Also returns the output limit.
     async fn reserve(&self) -> Result<(OpenCall, Place, u32), ResponseError> {
         let service = &self.service;
         let until = Instant::now() + budgets::WAIT_MAX;
@@ -453,8 +453,8 @@ impl Job {
         }
     }
 
-    /// Output limit of the request, of the agent, or otherwise the default for agents. Without a limit, no budget could be
-    /// reserved.
+    /// Returns the output limit of the request or the agent, or the default for agents if neither sets a limit. Without a limit, no
+    /// budget could be reserved.
     async fn output_tokens_max(&self) -> u32 {
         let request = &self.plan.request;
         if let Some(limit) = request.max_output_tokens {
@@ -468,7 +468,7 @@ impl Job {
         }
     }
 
-    /// Ends the running model call and returns its usage; zero if no call is running.
+    /// Ends the running model call and returns its usage, which is zero if no call is running.
     async fn end_call(&mut self, has_failed: bool) -> Result<TokenUsage, ResponseError> {
         let Some(open) = self.open.take() else {
             return Ok(TokenUsage::none(&self.plan.request.model));
@@ -479,7 +479,7 @@ impl Job {
         Ok(open.end().await?)
     }
 
-    /// Completes the output items, and stores the response and its task before notifying the client, so that the
+    /// Completes the output items, and stores the response and its task before the client learns that the call has ended, so that the
     /// response can be continued immediately.
     async fn complete(
         &mut self,

@@ -18,6 +18,8 @@ pub(super) struct Previous {
     pub link: Link,
 }
 
+/// Finds the response that a request continues.
+///
 /// # Errors
 /// `PreviousNotFound`, also for another user's or an expired response; `Invalid` for an invalid ID.
 pub(super) async fn find_previous(
@@ -42,8 +44,8 @@ pub(super) struct Before {
     pub is_cut: bool,
 }
 
-/// Loads a conversation, newest first, until about `bytes_max` bytes have been read. The conversation starts
-/// after the latest deleted or expired response in the chain.
+/// Loads the items of a conversation, starting with the most recent response, until about `bytes_max` bytes have been read. The
+/// conversation starts after the latest deleted or expired response in the chain.
 pub(super) async fn read_before(
     c: &mut Conn,
     actor: &Actor<'_>,
@@ -73,7 +75,7 @@ pub(super) async fn read_before(
     Ok(Before { items, is_cut })
 }
 
-/// The model's output in a response.
+/// Returns the model's output in a response.
 fn said(response: &serde_json::Value) -> Result<Vec<Item>, ResponseError> {
     let output = response["output"].as_array().map(Vec::as_slice);
     read_items(output.unwrap_or_default(), "previous_response_id")

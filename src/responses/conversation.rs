@@ -131,13 +131,13 @@ impl Conversation {
         }
     }
 
-    /// Estimated number of tokens.
+    /// Returns the estimated number of tokens.
     pub(super) fn tokens(&self) -> u64 {
         self.turns.iter().map(turn_tokens).sum()
     }
 
-    /// Drops the oldest turns until at most `tokens_max` tokens are left; the last turn is always kept. Calls are
-    /// dropped together with their results.
+    /// Drops the oldest turns until at most `tokens_max` tokens are left. The last turn is always kept. Calls are dropped together
+    /// with their results.
     pub(super) fn shorten(&mut self, tokens_max: u64) {
         let mut tokens = self.tokens();
         let mut from = 0;
@@ -171,7 +171,7 @@ fn turn_tokens(turn: &ChatMessage) -> u64 {
     estimate_tokens(&turn.content) + calls.sum::<u64>() + results.sum::<u64>()
 }
 
-/// Estimated number of tokens of a request without its conversation.
+/// Returns the estimated number of tokens of a request without its conversation.
 pub(super) fn fixed_tokens(request: &ChatRequest) -> u64 {
     let format = request.required_format.as_ref();
     estimate_tokens(&request.system)
@@ -179,7 +179,7 @@ pub(super) fn fixed_tokens(request: &ChatRequest) -> u64 {
         + format.map_or(0, RequiredFormat::prompt_tokens)
 }
 
-/// Estimated number of tokens for function definitions in the prompt.
+/// Returns the estimated number of tokens that function definitions need in the prompt.
 fn tool_tokens(functions: &[FunctionTool]) -> u64 {
     functions
         .iter()
@@ -192,11 +192,11 @@ fn tool_tokens(functions: &[FunctionTool]) -> u64 {
         .sum()
 }
 
-/// Number of tokens in a window that a prompt can use; the rest is reserved for the reply.
+/// Returns the number of tokens in a window that a prompt can use. The rest is reserved for the reply.
 pub(super) fn prompt_tokens_max(window: u64, output_tokens_max: Option<u32>) -> u64 {
     let quarter = (window / 4).min(RESERVE_TOKENS_MAX);
     let reserve = output_tokens_max.map_or(quarter, u64::from).max(quarter);
-    // If the limit is as large as the window, half of the window is left for the prompt.
+    // At least half of the window is left for the prompt, even if the limit is as large as the window.
     window - reserve.min(window / 2)
 }
 
@@ -226,7 +226,7 @@ mod tests {
         }
     }
 
-    /// Each turn as `u` or `a`, the IDs of its results, its text, and the IDs of its calls.
+    /// Renders each turn as `u` or `a`, the IDs of its results, its text, and the IDs of its calls.
     fn shown(conversation: &Conversation) -> Vec<String> {
         let turn = |turn: &ChatMessage| {
             let role = if turn.role == Role::User { "u" } else { "a" };

@@ -1,4 +1,4 @@
-//! A response during streaming: turns chunks from the model into output items and events.
+//! A response while it is being streamed: turns chunks from the model into output items and events.
 //!
 //! Events are numbered when they are sent, so their `sequence_number` is 0 here.
 
@@ -18,14 +18,14 @@ use crate::model::{CallHead, ToolCallPiece};
 #[derive(Debug, Default)]
 pub(super) struct Draft {
     items: Vec<OutputItem>,
-    /// The last item is the message that is currently being written.
+    /// True if the last item is a message that is still being written.
     is_speaking: bool,
     /// Positions of the model's calls in the list of items.
     calls: Vec<usize>,
 }
 
 impl Draft {
-    /// True if no events have been generated yet.
+    /// Returns true if no output has been generated yet.
     pub(super) fn is_empty(&self) -> bool {
         self.items.is_empty()
     }
@@ -77,7 +77,7 @@ impl Draft {
         events
     }
 
-    /// Adds a chunk of a call. The start of a call ends the current message.
+    /// Adds a chunk of a function call. The start of a call ends the current message.
     pub(super) fn call(&mut self, piece: ToolCallPiece) -> Vec<Event> {
         let mut events = Vec::new();
         if let Some(head) = piece.begins {
@@ -102,7 +102,7 @@ impl Draft {
         events
     }
 
-    /// Ends the response: all open items get this status.
+    /// Ends the response. All open items get this status.
     pub(super) fn end(&mut self, status: OutputStatus) -> Vec<Event> {
         let mut events = self.end_message(status);
         for at in std::mem::take(&mut self.calls) {
@@ -173,7 +173,7 @@ impl Draft {
         })
     }
 
-    /// All text written by the model, for estimates.
+    /// Returns all text that the model has written.
     pub(super) fn text(&self) -> String {
         let mut all = String::new();
         for item in &self.items {
@@ -210,7 +210,7 @@ fn message() -> OutputMessage {
     }
 }
 
-/// A text part without text; its annotations and probabilities remain empty.
+/// Returns a text part without text. Its annotations and probabilities remain empty.
 fn text_part() -> OutputTextContent {
     OutputTextContent {
         logprobs: Some(Vec::new()),

@@ -10,10 +10,10 @@ use crate::{
 
 #[derive(Debug, thiserror::Error)]
 pub enum ResponseError {
-    /// An invalid value; contains the message and the field.
+    /// An invalid value. Contains the message and the field.
     #[error("{0}")]
     Invalid(String, String),
-    /// A feature of the `OpenAI` API that this server does not support; contains the message and the field.
+    /// A feature of the `OpenAI` API that this server does not support. Contains the message and the field.
     #[error("{0}")]
     Unsupported(String, String),
     #[error("the response `{0}` does not exist, has expired, or belongs to someone else")]
@@ -36,7 +36,7 @@ pub enum ResponseError {
         window.map_or_else(String::new, |tokens| format!(" ({} tokens)", grouped(tokens)))
     )]
     ContextTooLarge { window: Option<u64> },
-    /// A field of chat completions whose value has no effect here.
+    /// A field of chat completions whose value is not supported. Contains the field.
     #[error("this value of `{0}` is not supported: omit it")]
     UnsupportedParameter(String),
     #[error(
@@ -57,7 +57,7 @@ pub enum ResponseError {
     Model(ModelError),
     #[error("the model did not reply in time: try again, or send a smaller request")]
     Timeout,
-    /// The model server rejected the request; contains the field that its message mentions.
+    /// The model server rejected the request. Contains the field that its message mentions.
     #[error("{0}")]
     Refused(String, &'static str),
     /// A budget does not allow the call.
@@ -65,7 +65,7 @@ pub enum ResponseError {
     OverBudget(OverBudget),
     #[error("the server is shutting down: try again in a moment")]
     Stopping,
-    /// The client disconnected, so this is never sent.
+    /// The client disconnected, so this error is never sent.
     #[error("the client disconnected")]
     Gone,
     #[error("the call failed unexpectedly and was logged: try again")]
@@ -85,7 +85,7 @@ impl ResponseError {
         Self::Unsupported(message.into(), param.into())
     }
 
-    /// Delay that the provider requests.
+    /// Returns the delay after which the client should retry, if the error is temporary.
     pub fn retry_after(&self) -> Option<Duration> {
         match self {
             Self::Busy | Self::PersonShareUsed(_) | Self::WorkspaceShareUsed(_) => {
@@ -99,7 +99,7 @@ impl ResponseError {
         }
     }
 
-    /// The error code for the task that records the call.
+    /// Returns the error code for the task that records the call.
     pub(super) fn task_code(&self) -> FailCode {
         match self {
             Self::Model(e) => match e {
@@ -122,7 +122,7 @@ impl ResponseError {
 }
 
 impl ResponseError {
-    /// Message that is safe to show to anyone: without provider addresses, keys, or database details.
+    /// Returns a message that is safe to show to anyone: it contains no provider addresses, keys, or database details.
     pub fn public_text(&self) -> String {
         match self {
             Self::Model(e) => match e {

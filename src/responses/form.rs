@@ -20,7 +20,7 @@ const OUTPUT_TOKENS_MAX: u32 = 1_000_000;
 /// Maximum size of instructions in UTF-8 bytes, as for agents.
 const INSTRUCTIONS_BYTES_MAX: usize = 256 * 1024;
 const LABEL_UNITS_MAX: usize = 512;
-/// Values of `include` that are accepted without effect: they apply to item types that are never returned.
+/// Values of `include` that are accepted without effect, because they apply to item types that are never returned.
 const INCLUDES: [&str; 7] = [
     "reasoning.encrypted_content",
     "file_search_call.results",
@@ -46,7 +46,7 @@ fn text_or_items() -> Schema {
     let items = ArrayBuilder::new().items(ObjectBuilder::new().schema_type(Type::Object));
     either(
         items,
-        "A text, or a list of items: messages (`role`, `content`), `function_call`, `function_call_output`; `reasoning` is \
+        "A string, or a list of items: messages (`role`, `content`), `function_call`, `function_call_output`; `reasoning` is \
          ignored. Images and files are rejected.",
     )
 }
@@ -69,13 +69,12 @@ text_enum! {
     }
 }
 
-/// A request of the Responses API. Fields that are marked as accepted have no effect; all other unsupported values are
-/// rejected.
+/// A request of the Responses API. Fields that are marked as accepted have no effect. All other unsupported values are rejected.
 #[derive(Debug, Clone, Default, Deserialize, utoipa::ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct CreateResponse {
-    /// A text, or a list of items: messages (`role`, `content`), `function_call`, `function_call_output`; `reasoning`
-    /// is ignored. Images and files are rejected.
+    /// A string, or a list of items: messages (`role`, `content`), `function_call`, `function_call_output`; `reasoning` is ignored.
+    /// Images and files are rejected.
     #[schema(schema_with = text_or_items)]
     pub input: Option<Value>,
     /// A model, or `agent:NAME`. Overrides the agent's model; without either, the server's default is used.
@@ -103,8 +102,8 @@ pub struct CreateResponse {
     pub stream_options: Option<Value>,
     /// True to store the response, so that it can be retrieved and continued. The default is true, unless the agent disables storage.
     pub store: Option<bool>,
-    /// The response to continue: its conversation comes first, and its agent and version reply again unless the
-    /// request sets another agent.
+    /// The response to continue. Its conversation comes first, and its agent and version reply again unless the request names another
+    /// agent.
     pub previous_response_id: Option<String>,
     /// At most 16 pairs; keys and values of at most 512 characters.
     pub metadata: Option<BTreeMap<String, String>>,
@@ -198,7 +197,7 @@ impl CreateResponse {
         })
     }
 
-    /// Validates each value by itself; `input` and `tools` are parsed later.
+    /// Validates each value by itself. `input` and `tools` are parsed later.
     ///
     /// # Errors
     /// `Invalid` or `Unsupported` with the field.

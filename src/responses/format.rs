@@ -29,7 +29,7 @@ pub enum TextFormat {
 }
 
 impl TextFormat {
-    /// The format that the model must follow; `None` for text.
+    /// Returns the format that the model must follow, or `None` for plain text.
     pub(super) fn required(&self) -> Option<RequiredFormat> {
         match self.clone() {
             Self::Text => None,

@@ -42,7 +42,7 @@ pub enum InputContent {
     InputText {
         text: String,
     },
-    /// Text of a message of the assistant.
+    /// Text of an assistant message.
     OutputText {
         text: String,
         /// Always empty.
@@ -54,8 +54,7 @@ pub enum InputContent {
     },
 }
 
-/// A message, a function call, or its output. Its ID consists of the response's ID and the
-/// position.
+/// A message, a function call, or the output of a function call. The item's ID consists of the response's ID and the item's position.
 #[derive(Debug, Clone, Serialize, utoipa::ToSchema)]
 #[serde(tag = "type", rename_all = "snake_case")]
 pub enum InputItem {
@@ -87,7 +86,7 @@ pub enum InputItem {
 }
 
 impl InputItem {
-    /// `position` is the position of the item in the request.
+    /// `position` is the item's position in the request.
     fn new(item: Item, response: ResponseId, position: usize) -> Self {
         let id = |prefix: &str| format!("{prefix}_{}{position:04x}", response.0.simple());
         match item {
@@ -142,12 +141,12 @@ impl InputItem {
 #[derive(Debug)]
 pub struct ItemPage {
     pub limit: i64,
-    /// ID of the item before the range.
+    /// ID of the item after which the page starts.
     pub after: Option<String>,
     pub order: ItemOrder,
 }
 
-/// Lists the items that the request of a stored response sent, without those of earlier responses.
+/// Lists the input items of the request that created a stored response, without the items of earlier responses.
 ///
 /// # Errors
 /// Same as `store::get`, and `ItemNotFound`.

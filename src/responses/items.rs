@@ -44,7 +44,7 @@ impl Item {
     }
 }
 
-/// Parses the `input` of a request: a text or a list of items.
+/// Parses the `input` of a request: a string or a list of items.
 ///
 /// # Errors
 /// `Invalid` or `Unsupported` with the path, such as `input[2].content[0]`.
@@ -75,7 +75,7 @@ pub(super) fn read_input(input: &Value) -> Result<Vec<Item>, ResponseError> {
     Ok(items)
 }
 
-/// Parses the items of a request or of a stored response; reasoning items are skipped.
+/// Parses the items of a request or of a stored response. Reasoning items are skipped.
 pub(super) fn read_items(list: &[Value], param: &str) -> Result<Vec<Item>, ResponseError> {
     let mut items = Vec::with_capacity(list.len());
     for (n, value) in list.iter().enumerate() {
@@ -88,7 +88,7 @@ pub(super) fn read_items(list: &[Value], param: &str) -> Result<Vec<Item>, Respo
     Ok(items)
 }
 
-/// Returns `None` for an item that is not sent to the model.
+/// Parses an item. Returns `None` for an item that is not sent to the model.
 fn read_item(object: &Object, param: &str) -> Result<Option<Item>, ResponseError> {
     let kind = match object.get("type") {
         Some(Value::String(kind)) => kind.as_str(),
@@ -149,7 +149,7 @@ pub(super) fn text(object: &Object, field: &str, param: &str) -> Result<String, 
     })
 }
 
-/// Parses a required string that is not empty.
+/// Parses a required, non-empty string.
 pub(super) fn named(object: &Object, field: &str, param: &str) -> Result<String, ResponseError> {
     let found = text(object, field, param)?;
     if found.is_empty() {

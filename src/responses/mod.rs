@@ -1,5 +1,5 @@
-//! `/v1/responses` and `/v1/chat/completions`: access to the agents of a workspace, and to its model, for any client
-//! of the `OpenAI` API.
+//! `/v1/responses` and `/v1/chat/completions`: access to the agents of a workspace, and to its model, for any client of the `OpenAI`
+//! API.
 //!
 //! ```text
 //! form, completions ─► parsed ─┐
@@ -7,9 +7,9 @@
 //!                                                                                      └─► completions: chunks
 //! ```
 //!
-//! Calls bypass the task queue: the client waits for the response, and a call is not retried if the process dies. Its
-//! row and its task are written together at the end, so a crash before that leaves only the rows of its model calls. A
-//! call ends if its client disconnects.
+//! Calls bypass the task queue: the client waits for the response, and a call is not retried if the process dies. The response and
+//! the task of a call are stored together at the end, so a crash before that leaves only the rows of its model calls. A call ends if
+//! its client disconnects.
 
 mod agent;
 mod call;
@@ -55,7 +55,8 @@ pub struct ResponsesService {
     pub calls: CallLog,
     /// Permits for concurrent calls in this process.
     pub slots: Arc<CallSlots>,
-    /// Delays before retrying an unavailable model (`OPENVIBE_RETRY_DELAYS`); long delays are not used.
+    /// Delays before retrying an unavailable model (`OPENVIBE_RETRY_DELAYS`). Delays that are too long for a waiting client are not
+    /// used.
     pub retry_delays: Vec<Duration>,
     /// Time to wait for the first or next chunk of a reply.
     pub task_timeout: Duration,
@@ -66,7 +67,7 @@ pub struct ResponsesService {
 }
 
 impl ResponsesService {
-    /// The same service with another provider; both share the limits of concurrent calls.
+    /// Returns the same service with another provider. Both share the limit of concurrent calls.
     #[must_use]
     pub fn with_provider(&self, provider: Arc<dyn Provider>) -> Arc<Self> {
         Arc::new(Self {

@@ -12,7 +12,7 @@ use crate::{
     time::Timestamp,
 };
 
-/// Number of agents read per query.
+/// Maximum number of agents read per query.
 const AGENTS_AT_ONCE: i64 = 1_000;
 
 constant! { pub ModelObject = "model" }
@@ -20,13 +20,13 @@ constant! { pub ModelObject = "model" }
 /// A model of the Models API.
 #[derive(Debug, Clone, Serialize, utoipa::ToSchema)]
 pub struct Model {
-    /// ID: `agent:NAME`, or the provider's name of a model.
+    /// ID: `agent:NAME`, or the provider's name for a model.
     pub id: String,
     #[schema(inline)]
     pub object: ModelObject,
-    /// Creation time, in seconds since 1970; 0 for a provider's model.
+    /// Creation time, in seconds since the Unix epoch; 0 for a provider's model.
     pub created: i64,
-    /// `openvibe` for an agent, otherwise the provider.
+    /// `openvibe` for an agent; otherwise, the provider.
     #[schema(example = "openvibe")]
     pub owned_by: String,
     /// True if every agent uses this model, regardless of its profile (`OPENVIBE_MODEL`, or the model in the
@@ -92,7 +92,7 @@ pub async fn list_models(
     Ok(models)
 }
 
-/// Finds one model of the list.
+/// Finds a model in the list.
 ///
 /// # Errors
 /// `ModelNotFound`, or an error from `Actor::require`.

@@ -71,7 +71,7 @@ pub(super) enum OutputItem {
     FunctionCall {
         /// ID of the item: `fc_…`.
         id: String,
-        /// Return it in the `function_call_output`.
+        /// ID of the call, to be returned in the `function_call_output`.
         call_id: String,
         name: String,
         /// Arguments as JSON, as written by the model; may be invalid.
@@ -160,9 +160,9 @@ pub struct Response {
     pub id: ResponseId,
     #[schema(inline)]
     pub object: ResponseObject,
-    /// Creation time, in seconds since 1970.
+    /// Creation time, in seconds since the Unix epoch.
     pub created_at: i64,
-    /// Seconds since 1970; null unless the response is completed.
+    /// Seconds since the Unix epoch; null unless the response is completed.
     pub completed_at: Option<i64>,
     pub status: Status,
     /// Always false.
@@ -202,6 +202,6 @@ pub struct Response {
     pub user: Option<String>,
     /// Null if no agent was used.
     pub agent_id: Option<AgentId>,
-    /// The agent version that replied; continuations keep it.
+    /// The agent version that replied. Responses that continue this one use the same version.
     pub agent_version: Option<i64>,
 }

@@ -34,13 +34,13 @@ const DAY: Duration = Duration::from_hours(24);
 /// Prefix of a model name that refers to an agent.
 pub(super) const AGENT_PREFIX: &str = "agent:";
 
-/// Source of a call's choice of model.
+/// Origin of the choice of a call's model.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Wish {
-    /// The client named it.
+    /// The client named the model.
     Client,
-    /// The agent's profile; contains the model that it sets, or `None` for the default model. Another model can be substituted if the
-    /// server no longer has this one.
+    /// The agent's profile. Contains the model that the profile sets, or `None` for the default model. Another model can be
+    /// substituted if the server no longer has this one.
     Agent(Option<String>),
 }
 
@@ -79,7 +79,7 @@ fn named_agent(form: &CreateResponse) -> Result<Option<(&str, &'static str)>, Re
     }
 }
 
-/// Chooses the agent and version that reply: the requested agent, or otherwise the agent of the previous response. The
+/// Chooses the agent and version that reply: the requested agent, or the agent of the previous response if no agent is requested. The
 /// version is kept if the agent is unchanged.
 async fn choose_agent(
     c: &mut Conn,
@@ -114,7 +114,7 @@ async fn choose_agent(
     ))
 }
 
-/// Retention of the response; `None` disables storage.
+/// Returns how long the response is kept. `None` disables storage.
 fn kept(
     form: &CreateResponse,
     asked: Option<&RequestedAgent>,
@@ -142,7 +142,7 @@ fn kept(
     Ok((wanted && days > 0).then(|| DAY * days))
 }
 
-/// System prompt: the text required by the workspace, the instructions of the agent or the request, and the system
+/// Builds the system prompt from the text that the workspace requires, the instructions of the agent or the request, and the system
 /// messages in the conversation.
 fn system(
     form: &CreateResponse,
@@ -177,8 +177,8 @@ impl ResponsesService {
     /// Plans the call for a request.
     ///
     /// # Errors
-    /// `Invalid` and `Unsupported` with the field, `PreviousNotFound`, `AgentNotFound`, `BareModelOff`, `StoreRequired`,
-    /// `ContextTooLarge`, or an error from `Actor::require`.
+    /// `Invalid` or `Unsupported` with the field, `ModelNotFound`, `PreviousNotFound`, `AgentNotFound`, `BareModelOff`,
+    /// `StoreRequired`, `ContextTooLarge`, or an error from `Actor::require`.
     pub async fn plan(
         &self,
         member: &WorkspaceCaller,
@@ -187,7 +187,7 @@ impl ResponsesService {
         self.plan_parsed(member, form, Parsed::of(form)).await
     }
 
-    /// Plans the call for a request whose parts are already parsed. Parse errors are returned after errors about access.
+    /// Plans the call for a request whose parts have already been parsed. Access errors take precedence over parse errors.
     pub(super) async fn plan_parsed(
         &self,
         member: &WorkspaceCaller,
@@ -350,7 +350,7 @@ impl ResponsesService {
                 );
                 return Err(ResponseError::unsupported("tools", text));
             }
-            // The agent's own functions are dropped rather than rejecting the request.
+            // The agent's own functions are dropped, so that the request is not rejected because of them.
             offered = offer(&[], own, may_call);
         }
         let (choice, shown_choice) =
@@ -391,8 +391,8 @@ impl ResponsesService {
         })
     }
 
-    /// Adds as much of the conversation to the request as fits into the model's window; returns the estimated number of
-    /// tokens of the whole prompt.
+    /// Adds as much of the conversation to the request as fits into the model's window. Returns the estimated number of tokens of the
+    /// whole prompt.
     async fn fit(
         &self,
         request: &mut ChatRequest,

@@ -1,4 +1,4 @@
-//! Permits for concurrent calls, with shares per workspace and per user.
+//! Permits for concurrent calls, with limits per workspace and per user.
 
 use std::{
     collections::HashMap,
@@ -25,7 +25,7 @@ struct Taken {
     users: HashMap<UserId, usize>,
 }
 
-/// A running call; dropping it releases its permit.
+/// Permit of a running call, which is released when dropped.
 pub struct CallPermit {
     slots: Arc<CallSlots>,
     workspace: WorkspaceId,
@@ -44,8 +44,8 @@ impl CallSlots {
         self.taken.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Acquires a permit. One user can hold at most a quarter of all permits, and one workspace at most three quarters, unless it is
-    /// the only one on this server.
+    /// Acquires a permit. One user can hold at most a quarter of all permits. One workspace can hold at most three quarters, unless
+    /// it is the only workspace on this server.
     ///
     /// # Errors
     /// `PersonShareUsed` or `WorkspaceShareUsed`; `Busy` if all permits are taken.
@@ -106,7 +106,7 @@ impl Drop for CallPermit {
 mod tests {
     use super::*;
 
-    /// Acquires permits until one is refused; returns the number of permits and the error.
+    /// Acquires permits until one is refused. Returns the number of acquired permits and the error.
     fn fill(
         slots: &Arc<CallSlots>,
         workspace: WorkspaceId,

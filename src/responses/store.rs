@@ -17,7 +17,7 @@ use crate::{
 /// Maximum number of responses deleted in one cleanup round.
 const TIDY_ROWS_MAX: i64 = 500;
 
-/// Row of a response to insert.
+/// Row of a response that will be inserted.
 pub(super) struct NewRow {
     pub id: ResponseId,
     pub previous: Option<ResponseId>,
@@ -25,7 +25,7 @@ pub(super) struct NewRow {
     pub response: Value,
     /// Size that counts toward the storage quota.
     pub counted_bytes: i64,
-    /// Retention of the response.
+    /// Time for which the response is kept.
     pub kept: Duration,
 }
 
@@ -46,7 +46,7 @@ pub(super) async fn record(
         Err(refused) => return Ok(Err(refused)),
     }
     let at = now();
-    // The limit was checked before the call; a model's answer is always stored in full.
+    // The limit was checked before the call. A model's answer is always stored in full.
     quota::count_response_bytes(c, call.workspace, row.counted_bytes).await?;
     c.q("insert into responses (id, workspace_id, user_id, previous_id, agent_id, agent_version, task_id, input, response, created_at, expires_at, \
          counted_bytes) values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)")
@@ -67,7 +67,8 @@ pub(super) async fn record(
     Ok(Ok(()))
 }
 
-/// Size that a response and its input count toward the storage quota; only the size of the input if there is no response yet.
+/// Returns the size that a response and its input count toward the storage quota, or only the size of the input if there is no
+/// response yet.
 pub(super) fn counted_bytes(input: &[Item], response: Option<&Value>) -> i64 {
     let input = serde_json::to_vec(input).map_or(0, |json| json.len());
     let response = response.map_or(0, |response| response.to_string().len());
@@ -125,7 +126,7 @@ pub(super) struct Link {
     pub response: Json<Value>,
 }
 
-/// The actor's own response in the actor's workspace; `None` if it has expired.
+/// Finds one of the actor's own responses in the actor's workspace. Returns `None` if it does not exist or has expired.
 pub(super) async fn find_link(
     c: &mut Conn,
     actor: &Actor<'_>,
@@ -151,7 +152,7 @@ struct Kept {
     expires_at: Timestamp,
 }
 
-/// A response created by the caller.
+/// Finds a response that the caller created.
 async fn find_own(
     c: &mut Conn,
     caller: &Caller,
@@ -188,7 +189,7 @@ pub async fn get(c: &mut Conn, caller: &Caller, reference: &str) -> Result<Value
     Ok(find_own(c, caller, reference).await?.1.response.0)
 }
 
-/// Returns the items that the request of a stored response sent, and the response's ID.
+/// Returns the ID of a stored response, and the input items of the request that created it.
 ///
 /// # Errors
 /// Same as `get`.
@@ -215,8 +216,8 @@ pub struct DeletedResponse {
     pub deleted: bool,
 }
 
-/// Deletes a stored response and its input. Responses that continue it are kept; their conversation then starts after
-/// the deleted one.
+/// Deletes a stored response and its input. Responses that continue it are kept; their conversation then starts after the deleted
+/// response.
 ///
 /// # Errors
 /// Same as `get`.

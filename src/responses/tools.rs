@@ -10,7 +10,7 @@ use crate::{
 
 const TOOLS_MAX: usize = 128;
 const NAME_BYTES_MAX: usize = 64;
-/// Tool types that agent profiles accept; only functions can be called, and the client runs them.
+/// Tool types that agent profiles accept. Only functions can be called, and the client runs them.
 const KINDS: [&str; 6] = [
     "function",
     "mcp",
@@ -38,7 +38,7 @@ impl Tool {
         self.kind == "function"
     }
 
-    /// The function definition for the model; `None` for kinds that cannot be called.
+    /// Returns the function definition for the model, or `None` for kinds that cannot be called.
     fn function(&self) -> Option<FunctionTool> {
         let name = self.name.clone().filter(|_| self.kind == "function")?;
         let found = |field: &str| self.value.get(field).filter(|value| !value.is_null());
@@ -107,7 +107,7 @@ pub(super) fn read_tool(value: &Value, param: &str) -> Result<Tool, ResponseErro
     })
 }
 
-/// Checks a tool that is only listed, with the rules of agent profiles.
+/// Validates a tool that is only listed in the response, by the rules for agent profiles.
 fn read_other(value: &Value, param: &str) -> Result<Value, ResponseError> {
     let tool: ProfileTool = serde_json::from_value(value.clone())
         .map_err(|e| ResponseError::invalid(param, e.to_string()))?;
@@ -134,7 +134,7 @@ fn name(object: &Map<String, Value>, field: &str, param: &str) -> Result<String,
     Err(ResponseError::invalid(format!("{param}.{field}"), text))
 }
 
-/// Builds the function with every field that clients expect; unset fields are null.
+/// Builds the function with every field that clients expect. Unset fields are null.
 fn read_function(object: &Map<String, Value>, param: &str) -> Result<Value, ResponseError> {
     let mut function = json!({"type": "function", "name": object.get("name"), "description": null, "parameters": null, "strict": null});
     for (field, value) in object {
@@ -173,9 +173,9 @@ pub(super) struct Offer {
     pub shown: Vec<Value>,
 }
 
-/// Combines the agent's functions and the request's tools; the request overrides an agent's tool of the same name.
-/// Tools that cannot be called are never offered to the model, and are listed only if the request included them.
-/// Functions are not offered if the workspace forbids them.
+/// Combines the agent's functions with the request's tools. A tool in the request overrides the agent's tool of the same name. Tools
+/// that cannot be called are never offered to the model, and are listed only if the request included them. Functions are not offered
+/// if the workspace forbids them.
 pub(super) fn offer(agent: &[Tool], request: &[Tool], may_call_functions: bool) -> Offer {
     let own = agent.iter().filter(|tool| {
         tool.kind == "function"
@@ -190,10 +190,11 @@ pub(super) fn offer(agent: &[Tool], request: &[Tool], may_call_functions: bool) 
     }
 }
 
-/// Parses the `tool_choice` of a request; also returns the value that the response shows.
+/// Parses the `tool_choice` of a request. Also returns the value that the response shows.
 ///
 /// # Errors
-/// `Invalid` if there is nothing to call, `Unsupported` for tools other than functions.
+/// `Invalid` for an unknown value, a function that is not offered, or `required` without functions; `Unsupported` for tools other
+/// than functions.
 pub(super) fn read_choice(
     value: Option<&Value>,
     offered: &[FunctionTool],

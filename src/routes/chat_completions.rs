@@ -31,10 +31,10 @@ pub fn router() -> OpenApiRouter<State> {
 
 /// Create a chat completion from an agent or the model, compatible with clients of the `OpenAI` Chat Completions API
 ///
-/// Like `/v1/responses`, but stores nothing. With `stream`, the response is an event stream of `chat.completion.chunk`
-/// objects that ends with `[DONE]`, or with an object that has an `error`. If the client disconnects, the model call is
-/// canceled. Fields that are not listed here are accepted if their values have no effect (`n: 1`, null), and otherwise
-/// rejected with `unsupported_parameter`.
+/// Like `/v1/responses`, but stores nothing. With `stream`, the response is an event stream of `chat.completion.chunk` objects that
+/// ends with `[DONE]`, or with an object that has an `error`. If the client disconnects, the model call is canceled. Fields that are
+/// not listed here are accepted only if their values have no effect (`n: 1`, null); other values are rejected with
+/// `unsupported_parameter`.
 #[utoipa::path(post, path = "/v1/chat/completions", tag = "responses",
     security(("session" = ["member"]), ("key" = ["agents:use"])),
     request_body(content = CreateChatCompletion,
@@ -81,7 +81,7 @@ struct ChunkWriter {
 }
 
 impl ChunkWriter {
-    /// Returns the data of the next event; `None` after the end.
+    /// Returns the data of the next event, or `None` after the end.
     async fn next(&mut self) -> Option<String> {
         loop {
             if let Some(data) = self.ready.pop_front() {

@@ -46,7 +46,7 @@ struct UploadForm {
     /// The bytes, with a `filename`; at most 25 MiB by default.
     #[schema(value_type = String, format = Binary)]
     file: Vec<u8>,
-    /// A resend with the same ID returns 200 with the first file.
+    /// ID chosen by the client. An upload that repeats an ID returns the first file with status 200.
     client_id: Option<String>,
 }
 
@@ -80,7 +80,7 @@ async fn upload(
     let received = files::receive(&state.blobs, permit, content_type, body, bounds).await?;
     let client_id = post::parse_client_id(received.client_id.clone())?;
     let tracker = state.tracker.clone();
-    // Runs in its own task, so that bytes and row are stored together even if the client disconnects.
+    // The file is stored in its own task, so that its bytes and its row are stored together even if the client disconnects.
     let storing = async move { store(&state, caller, workspace, received, client_id).await };
     let storing = tracker.spawn(storing.in_current_span());
     let (status, file) = storing.await.map_err(|_| ApiError::internal())??;
@@ -141,7 +141,7 @@ async fn store(
     }
 }
 
-/// Responds to an upload for which the workspace has no space left: a resend returns the first file, any other upload an error.
+/// Responds to an upload that the workspace has no space left for. A resend returns the first file; any other upload fails.
 async fn find_first(
     state: &State,
     caller: &Caller,
@@ -228,7 +228,7 @@ async fn metadata(
 
 /// Delete your own upload that is not attached to a message yet
 ///
-/// Allowed only for its uploader, before it is attached to a message.
+/// Only the uploader can delete a file, and only before it is attached to a message.
 #[utoipa::path(delete, path = "/v1/files/{id}", tag = "files",
     security(("session" = ["member"]), ("key" = ["chat:write"])),
     params(("id" = FileId, Path)),
@@ -378,7 +378,7 @@ fn describe(response: &mut Response, stored: &Stored, delivery: Delivery, tag: &
     set(response, header::CONTENT_DISPOSITION, &disposition);
 }
 
-/// `inline` or `attachment`, with the name in both forms that clients support (RFC 6266).
+/// Returns `inline` or `attachment`, with the name in both forms that clients support (RFC 6266).
 fn disposition(delivery: Delivery, name: &str) -> String {
     use std::fmt::Write;
     let kind = match delivery {

@@ -63,8 +63,8 @@ fn tagged(status: StatusCode, entry: &Entry) -> Response {
     (status, [(header::ETAG, etag)], Json(entry)).into_response()
 }
 
-/// Requires the key scope for reading entries of this memory scope. If no memory scope is given, any key scope that allows reading
-/// entries is enough.
+/// Requires the key scope for reading entries of this memory scope. If no memory scope is specified, any key scope that allows
+/// reading entries is enough.
 fn require_reading(actor: &Actor<'_>, scope: Option<MemoryScope>) -> Result<(), AuthError> {
     match scope {
         Some(MemoryScope::Agent) => actor.require(Scope::AgentsRead),
@@ -73,7 +73,7 @@ fn require_reading(actor: &Actor<'_>, scope: Option<MemoryScope>) -> Result<(), 
     }
 }
 
-/// The caller in the workspace of an entry.
+/// Returns the caller as a member of the entry's workspace.
 async fn member_of(
     c: &mut Conn,
     caller: Caller,
@@ -83,7 +83,7 @@ async fn member_of(
     Ok(WorkspaceCaller { caller, workspace })
 }
 
-/// An entry of another workspace is reported as absent.
+/// Reports an entry of another workspace as absent.
 fn hide(error: MemoryError) -> MemoryError {
     match error {
         MemoryError::Auth(AuthError::WorkspaceNotFound) => MemoryError::NotFound,
@@ -107,10 +107,10 @@ struct MemoriesQuery {
     #[param(inline)]
     about: Option<Me>,
     thread_id: Option<ThreadId>,
-    /// `active` and `stale` ones if omitted.
+    /// Only entries with this status; `active` and `stale` entries if omitted.
     #[param(inline)]
     status: Option<MemoryStatus>,
-    /// Words that an entry contains, in any form.
+    /// Only entries that contain these words, in any form.
     q: Option<String>,
     /// 1 to 100; 20 by default.
     #[param(inline)]
@@ -156,8 +156,8 @@ struct MemoryForm {
     /// 1 to 1,000 characters; must not contain passwords, keys, or card numbers.
     text: String,
     kind: MemoryKind,
-    /// Defaults to `conversation` with `thread_id`, otherwise to `user`. `persona` and `agent` require `agent_id`. Entries of the
-    /// scopes `user` and `persona` belong to the caller.
+    /// Defaults to `conversation` if `thread_id` is set, otherwise to `user`. `persona` and `agent` require `agent_id`. Entries of
+    /// the scopes `user` and `persona` belong to the caller.
     #[serde(default, deserialize_with = "present")]
     #[schema(nullable = false)]
     scope: Option<MemoryScope>,
@@ -167,7 +167,7 @@ struct MemoryForm {
     #[serde(default, deserialize_with = "present")]
     #[schema(nullable = false)]
     thread_id: Option<ThreadId>,
-    /// Messages that the caller can read: the entry becomes stale when one is edited, and is forgotten when the last one is
+    /// Messages that the caller can read. The entry becomes stale when one of them is edited, and is forgotten when the last one is
     /// deleted.
     #[serde(default)]
     #[schema(max_items = 20)]
@@ -176,7 +176,7 @@ struct MemoryForm {
     #[serde(default, deserialize_with = "present")]
     #[schema(nullable = false)]
     visibility: Option<Visibility>,
-    /// A repeated ID returns the first entry with status 200.
+    /// ID chosen by the client. A request that repeats an ID returns the first entry with status 200.
     client_id: Option<String>,
 }
 
@@ -266,8 +266,8 @@ struct MemoryChange {
 
 /// Change a memory entry
 ///
-/// Allowed for anyone who can post in the conversation (scope `conversation`), for the person (`user` and `persona`), for callers
-/// with `agents:write` (`agent`), or for admins (`organization`).
+/// Allowed for anyone who can post in the conversation (scope `conversation`), for the person to whom the entry belongs (`user` and
+/// `persona`), for callers with `agents:write` (`agent`), or for admins (`organization`).
 #[utoipa::path(patch, path = "/v1/memories/{id}", tag = "memory",
     security(("session" = ["viewer"]), ("key" = ["chat:write"])),
     params(("id" = MemoryId, Path), ("If-Match" = inline(Option<IfMatch>), Header)),
@@ -313,8 +313,8 @@ struct Forgotten {
 
 /// Forget a memory entry
 ///
-/// Removes its text from memory, the index, and the records of prompts, together with copies that were published from it. Anyone
-/// who can change the entry can do this, and so can the person whom it is about.
+/// Removes its text from memory, the index, and the records of prompts, together with copies that were published from it. Anyone who
+/// can change the entry can forget it, and so can the person whom it is about.
 #[utoipa::path(delete, path = "/v1/memories/{id}", tag = "memory",
     security(("session" = ["viewer"]), ("key" = ["chat:write"])),
     params(("id" = MemoryId, Path), ("If-Match" = inline(Option<IfMatch>), Header)), responses((status = 200, body = Forgotten)))]
@@ -354,7 +354,7 @@ struct ForgetQuery {
     user_id: Option<String>,
     /// Forgets all entries of the thread and its forks.
     thread_id: Option<ThreadId>,
-    /// Forgets all entries of the scope `agent`, except for files.
+    /// Forgets all entries of the scope `agent`. The agent's files are kept.
     agent_id: Option<AgentId>,
 }
 
@@ -364,7 +364,7 @@ struct ForgottenAll {
     deleted: i64,
 }
 
-/// Forget everything about the caller, in a thread, or of an agent
+/// Forget all memory entries of a person, a thread, or an agent
 ///
 /// Requires exactly one parameter. For `agent_id`, keys need `agents:write` instead.
 #[utoipa::path(delete, path = "/v1/memories", tag = "memory",

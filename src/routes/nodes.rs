@@ -36,7 +36,7 @@ struct NodeList {
 
 /// List the nodes that share the database, by name
 ///
-/// Only for admins of the oldest workspace, which belongs to the operator. All others get 404.
+/// Only admins of the oldest workspace, which belongs to the operator, can use this route. Everyone else gets 404.
 #[utoipa::path(get, path = "/v1/nodes", tag = "admin",
     security(("session" = ["admin"]), ("key" = ["workspace:admin"])),
     responses((status = 200, body = NodeList)))]

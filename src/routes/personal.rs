@@ -45,10 +45,10 @@ impl From<&State> for Eraser {
 
 /// Export everything that the workspace stores about a user
 ///
-/// `profile`, `membership`, and the lists `channels`, `messages`, `reactions`, `files`, `api_keys` (without secrets), `sessions`
-/// (only your own), `tasks`, `model_calls`, `action_items`, `memories`, `user_files`, `adaptation` (only your own), `responses`,
-/// `audit_log`. Tasks of the kinds `reflect` and `utility` are likewise included only in your own export. An interrupted export is
-/// not valid JSON.
+/// The export contains `profile`, `membership`, and the lists `channels`, `messages`, `reactions`, `files`, `api_keys` (without
+/// secrets), `sessions` (only your own), `tasks`, `model_calls`, `action_items`, `memories`, `user_files`, `adaptation` (only your
+/// own), `responses`, and `audit_log`. Tasks of the kinds `reflect` and `utility` are likewise included only in your own export. An
+/// interrupted export is not valid JSON.
 ///
 /// Exporting another person's data requires the admin role.
 #[utoipa::path(get, path = "/v1/members/{user_id}/export", tag = "admin",
@@ -137,7 +137,7 @@ async fn erase_member(
     let turn = state.personal.erase(caller.workspace).await;
     let turn = turn.ok_or_else(ApiError::overloaded)?;
     let tracker = state.tracker.clone();
-    // Runs in its own task, so that it continues if the client disconnects.
+    // The erasure runs in its own task, so that it continues if the client disconnects.
     let erasing = async move {
         let _turn = turn;
         let begun = caller

@@ -32,14 +32,14 @@ pub fn router() -> OpenApiRouter<State> {
         .routes(routes!(accept_tool_function, withdraw_tool_function))
 }
 
-/// The caller in the workspace of a tool.
+/// Returns the caller as a member of the tool's workspace.
 async fn member_of(c: &mut Conn, caller: Caller, id: ToolId) -> Result<WorkspaceCaller, ToolError> {
     let workspace = registry::workspace_of(c, id).await?;
     let workspace = workspace.ok_or(ToolError::NotFound)?;
     Ok(WorkspaceCaller { caller, workspace })
 }
 
-/// A tool of another workspace is reported as absent.
+/// Reports a tool of another workspace as absent.
 fn hide(error: ToolError) -> ToolError {
     match error {
         ToolError::Auth(AuthError::WorkspaceNotFound) => ToolError::NotFound,
@@ -47,7 +47,7 @@ fn hide(error: ToolError) -> ToolError {
     }
 }
 
-/// Prepares tools for a response; removes their configuration if the actor is not allowed to see it.
+/// Prepares tools for a response. Removes their configuration if the actor is not allowed to see it.
 async fn shown(
     state: &State,
     c: &mut Conn,
@@ -212,7 +212,7 @@ async fn put_tool_secret(
 ) -> Result<StatusCode, ApiError> {
     let mut c = state.db.read().await?;
     let member = member_of(&mut c, caller, id).await?;
-    // Checked before the secret is sealed, which can create the key file.
+    // Access is checked before the secret is sealed, because sealing can create the key file.
     let actor = member.enter(&mut c).await.map_err(|e| hide(e.into()))?;
     actor.require(Scope::AgentsAdmin)?;
     drop(c);
@@ -271,7 +271,7 @@ struct FunctionPath {
 
 /// Accept a function as it is defined now, so that agents can use it
 ///
-/// If the definition no longer has this hash, the response is 409 with the current tool.
+/// If the definition no longer has the given hash, the response is 409 with the current tool.
 #[utoipa::path(put, path = "/v1/tools/{id}/functions/{name}", tag = "agents",
     security(("session" = ["admin"]), ("key" = ["agents:admin"])),
     params(("id" = ToolId, Path), ("name" = String, Path, description = "Name of the function on its server")),

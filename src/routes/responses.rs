@@ -1,5 +1,4 @@
-//! HTTP routes of `/v1/responses` and `/v1/models`. Their errors have the shape of the `OpenAI` API; see
-//! `http::error`.
+//! HTTP routes for `/v1/responses` and `/v1/models`. Their errors have the shape of the `OpenAI` API; see `http::error`.
 
 use std::{convert::Infallible, time::Duration};
 
@@ -92,10 +91,10 @@ pub(super) async fn ended(mut call: Call) -> Result<Response, ResponseError> {
     Err(ResponseError::Broken)
 }
 
-/// Waits for at most `HEAD_WITHIN` until the model accepts the request, so that a refusal becomes an error status.
+/// Waits for at most `HEAD_WITHIN` until the model accepts the request, so that a rejection becomes an HTTP error status.
 pub(super) async fn accepted(mut call: Call) -> Result<Call, ResponseError> {
     match tokio::time::timeout(HEAD_WITHIN, call.next()).await {
-        // The call can only have failed, because the model had not accepted the request yet.
+        // The call ended before the model accepted the request, so it must have failed.
         Ok(Some(Progress::Ended(ended))) => Err(ended.error.unwrap_or(ResponseError::Broken)),
         Ok(None) => Err(ResponseError::Broken),
         Ok(Some(_)) | Err(_) => Ok(call),
@@ -132,7 +131,7 @@ struct Writer {
 }
 
 impl Writer {
-    /// Returns the next event, without its number; `None` after the end.
+    /// Returns the next event, without its number. Returns `None` after the end.
     async fn next(&mut self) -> Option<Value> {
         let whole = |kind, response: &Response| json!({"type": kind, "response": response});
         loop {
@@ -231,7 +230,7 @@ struct ItemQuery {
 
 /// List the input of a stored response of your own
 ///
-/// Contains the items of its own request, not those of the responses that it continues.
+/// Contains the items of the response's own request, not the items of responses that it continues.
 #[utoipa::path(get, path = "/v1/responses/{id}/input_items", tag = "responses",
     security(("session" = ["member"]), ("key" = ["agents:use"])),
     params(("id" = String, Path, description = "ID of a response: `resp_…`"), ItemQuery),

@@ -41,7 +41,7 @@ pub fn router() -> OpenApiRouter<State> {
         .routes(routes!(run_schedule))
 }
 
-/// The caller in the workspace of a schedule.
+/// Returns the caller as a member of the schedule's workspace.
 async fn member_of(
     state: &State,
     caller: Caller,
@@ -52,7 +52,7 @@ async fn member_of(
     Ok(WorkspaceCaller { caller, workspace })
 }
 
-/// A schedule of another workspace is reported as absent.
+/// Reports a schedule of another workspace as absent.
 fn hide(error: ScheduleError) -> ScheduleError {
     match error {
         ScheduleError::Auth(AuthError::WorkspaceNotFound) => ScheduleError::NotFound,
@@ -76,7 +76,7 @@ async fn list_schedules(
     Ok(Json(page.cut(rows, |schedule| schedule.id)?))
 }
 
-/// Create a schedule, which runs for the caller
+/// Create a schedule that runs for the caller
 #[utoipa::path(post, path = "/v1/schedules", tag = "schedules",
     security(("session" = ["member"]), ("key" = ["chat:write", "agents:use"])),
     request_body(content = ScheduleForm,
@@ -104,7 +104,7 @@ async fn create_schedule(
 #[derive(Deserialize, utoipa::ToSchema)]
 #[serde(deny_unknown_fields)]
 struct SchedulePreviewForm {
-    /// Cron expression with five fields, in local time of `timezone`.
+    /// Cron expression with five fields, in the local time of `timezone`.
     cron: String,
     /// IANA name of the time zone.
     timezone: String,
@@ -116,7 +116,7 @@ struct SchedulePreview {
     next: Vec<PreviewedSlot>,
 }
 
-/// List the next five times of a cron expression; stores nothing
+/// List the next five times of a cron expression; nothing is stored
 #[utoipa::path(post, path = "/v1/schedules/preview", tag = "schedules",
     security(("session" = ["member"]), ("key" = ["agents:use"])),
     request_body(content = SchedulePreviewForm, example = json!({"cron": "30 9 * * MON-FRI", "timezone": "Europe/Berlin"})),
@@ -155,7 +155,7 @@ async fn get_schedule(
 
 /// Change, pause, or resume a schedule
 ///
-/// Allowed for the owner. Admins can pause any schedule, and resume one that an admin paused.
+/// Allowed for the owner. Admins can pause any schedule, and can resume a schedule that an admin has paused.
 #[utoipa::path(patch, path = "/v1/schedules/{id}", tag = "schedules",
     security(("session" = ["member"]), ("key" = ["chat:write"])),
     params(("id" = ScheduleId, Path), ("If-Match" = inline(Option<IfMatch>), Header)),
@@ -250,7 +250,7 @@ async fn list_slots(
 #[derive(Debug, Default, Deserialize, utoipa::ToSchema)]
 #[serde(deny_unknown_fields)]
 struct ScheduleRunForm {
-    /// A repeated ID returns the first task with status 200.
+    /// ID chosen by the client. A request that repeats an ID returns the first task with status 200.
     #[serde(default)]
     client_id: Option<String>,
 }
@@ -283,7 +283,7 @@ async fn run_schedule(
     Ok((status, Json(ScheduleRun { task: run.task })))
 }
 
-/// A task of a schedule that a person started manually.
+/// The task that was started when a person ran a schedule manually.
 #[derive(Serialize, utoipa::ToSchema)]
 struct ScheduleRun {
     task: Task,

@@ -58,7 +58,7 @@ struct ActionsQuery {
     /// Only actions in this state.
     #[param(inline)]
     state: Option<ActionState>,
-    /// `true` returns only actions that the caller can decide.
+    /// `true` returns only actions of tasks that the caller requested.
     mine: Option<bool>,
     /// 1 to 100; 20 by default.
     #[param(inline)]
@@ -72,7 +72,7 @@ struct ActionsQuery {
 struct ApproveForm {
     /// `arguments_hash` of the action that the caller reviewed.
     arguments_hash: String,
-    /// `hour` allows further calls of the function in this conversation without approval for an hour.
+    /// `hour` allows further calls of the function in this conversation for an hour without approval.
     #[serde(default, rename = "for")]
     term: Option<ApprovalTerm>,
 }
@@ -106,7 +106,7 @@ struct WaitingSeen {
     tools: Vec<ChangedTool>,
     /// For admins: budgets that have reached their warning threshold.
     budgets: Vec<UsageBudget>,
-    /// Paused schedules and workflows: the caller's own if they failed, and, for admins, those whose owner is gone.
+    /// Paused schedules and workflows: the caller's own if they failed, and, for admins, those whose owner has left.
     paused: Vec<PausedItem>,
     /// Number of actions and drafts that wait for the caller.
     count: usize,
@@ -114,7 +114,7 @@ struct WaitingSeen {
 
 /// List the actions in conversations that the caller can see, newest first
 ///
-/// Arguments and results are null unless the caller is the requester, can decide the action, or is an admin.
+/// Arguments and results are null unless the caller is the requester, can approve or reject the action, or is an admin.
 #[utoipa::path(get, path = "/v1/actions", tag = "actions",
     security(("session" = ["viewer"]), ("key" = ["chat:read"])),
     params(ActionsQuery), responses((status = 200, body = List<ActionObject>)))]
@@ -184,7 +184,7 @@ async fn get_action(
 
 /// Approve an action
 ///
-/// Grants every approval that the caller can give; the action starts once it has all required approvals.
+/// Gives every approval that the caller can give. The action starts once it has all required approvals.
 #[utoipa::path(post, path = "/v1/actions/{id}/approve", tag = "actions",
     security(("session" = ["member"])),
     params(("id" = ActionId, Path)),
@@ -207,7 +207,7 @@ async fn approve_action(
 
 /// Deny an action
 ///
-/// Everyone who can approve it can deny it. The agent continues without it.
+/// Everyone who can approve an action can deny it. The agent continues without the action.
 #[utoipa::path(post, path = "/v1/actions/{id}/deny", tag = "actions",
     security(("session" = ["member"])),
     params(("id" = ActionId, Path)),
@@ -250,7 +250,8 @@ async fn settle_action(
     ))
 }
 
-/// List the items that wait for the caller: actions to decide, drafts to review, active permissions, and warnings for admins
+/// List the items that wait for the caller: actions to approve or settle, drafts to review, active permissions, and warnings for
+/// admins
 #[utoipa::path(get, path = "/v1/waiting", tag = "actions",
     security(("session" = ["viewer"]), ("key" = ["chat:read"])),
     responses((status = 200, body = WaitingSeen)))]

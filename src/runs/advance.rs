@@ -35,7 +35,7 @@ use crate::{
     },
 };
 
-/// Runs the roots of runs.
+/// Runs the root tasks of runs.
 #[derive(Clone)]
 pub struct RunHandler {
     pub db: Db,
@@ -53,7 +53,7 @@ impl RunHandler {
     }
 }
 
-/// Reason why a transaction stored nothing.
+/// Reason why a transaction did not store anything.
 enum NotAdvanced {
     Lost(LeaseLost),
     /// The transaction needs the result of this search.
@@ -130,7 +130,7 @@ async fn find(search: PatternSearch) -> Result<bool, Abort> {
 async fn advance(c: &mut Conn, lease: &Lease, around: Surroundings) -> Result<(), NotAdvanced> {
     let root = queue::lock_lease(c, lease).await?;
     let Some(mut work) = Work::load(c, &root, lease.audience, around).await? else {
-        // The run was deleted.
+        // The run has been deleted.
         queue::cancel(c, root.id, lease.audience).await?;
         return Ok(());
     };
@@ -171,7 +171,8 @@ async fn advance(c: &mut Conn, lease: &Lease, around: Surroundings) -> Result<()
 }
 
 impl Work {
-    /// Reason why the run cannot continue: its requester no longer has the required rights, or its tree has reached a limit.
+    /// Returns the reason why the run cannot continue: its requester no longer has the required permissions, or its tree has reached
+    /// a limit.
     async fn obstacle(&self, c: &mut Conn) -> Result<Option<(FailCode, String)>, DbError> {
         if !access::requester_can_run(c, &self.root).await? {
             let text = format!(
@@ -213,7 +214,7 @@ impl Work {
         Ok(())
     }
 
-    /// Makes moves until the run waits or ends.
+    /// Makes moves until the run waits or ends, or needs the result of a pattern search.
     async fn move_on(&mut self, c: &mut Conn) -> Result<Option<RunEnd>, DbError> {
         loop {
             let plan = plan(&self.content.steps, &self.positions());
@@ -256,7 +257,7 @@ impl Work {
         Ok(())
     }
 
-    /// Starts a step; `Err` if the step failed immediately.
+    /// Starts a step. Returns the fault if the step failed immediately.
     async fn start(&mut self, c: &mut Conn, id: &str) -> Result<Result<(), Fault>, DbError> {
         let Some(step) = self.step(id) else {
             return Ok(Err("the workflow does not have this step".to_owned()));
@@ -274,7 +275,7 @@ impl Work {
         }
     }
 
-    /// Notice about the step that stopped the run.
+    /// Returns the text of the notice about the step that stopped the run.
     async fn failure_of(&self, c: &mut Conn, id: &str) -> Result<String, DbError> {
         let steps = flat(&self.content.steps);
         let at = steps.iter().position(|step| step.id == id).unwrap_or(0);
@@ -291,7 +292,7 @@ impl Work {
         ))
     }
 
-    /// Ends the run as failed, with one notice in its thread, and cancels all active tasks of its tree.
+    /// Ends the run as failed, posts one notice in its thread, and cancels all active tasks of its tree.
     async fn fail(
         &mut self,
         c: &mut Conn,
@@ -323,7 +324,7 @@ impl Work {
         run::announce_run(c, EventType::RunUpdated, self.run.id).await
     }
 
-    /// Counts the end of the run for the schedule that started it.
+    /// Records the end of the run for the schedule that started it.
     async fn tell_schedule(&self, c: &mut Conn, has_failed: bool) -> Result<(), DbError> {
         let cause = &self.run.cause;
         let id = cause

@@ -38,7 +38,7 @@ pub struct RunWish {
 pub struct ManualRun {
     pub run: WorkflowRun,
     pub task: Task,
-    /// False for a resend, for which nothing was changed.
+    /// False for a resend, which does not change anything.
     pub is_new: bool,
 }
 
@@ -46,10 +46,11 @@ fn invalid(text: &str, param: &str) -> RunsError {
     WorkflowError::Invalid(text.to_owned(), param.to_owned()).into()
 }
 
-/// Starts a run for the caller, with its root task; a resend returns the first one.
+/// Starts a run, with its root task, for the caller. A resend returns the first run.
 ///
 /// # Errors
-/// `NotFound`, `Paused`, `TooManyRuns`, `Invalid`, `ClientIdReused`, `ThreadNotFound`, `ChannelNotFound`, or any error of `writing`.
+/// `NotFound`, `Paused`, `TooManyRuns`, `Invalid`, `ClientIdReused`, `ThreadNotFound`, `ChannelNotFound`, or any error from
+/// `writing`.
 pub async fn start_by_person(
     c: &mut Conn,
     caller: &Caller,
@@ -142,7 +143,7 @@ async fn stored(c: &mut Conn, id: RunId) -> Result<(WorkflowRun, Task), RunsErro
 /// Locks the workspace of a run, and returns the run. The caller needs these scopes, and must be the run's requester, the workflow's
 /// owner, or an admin.
 ///
-/// An action on another person's run is recorded.
+/// An action on another person's run is recorded in the audit log.
 async fn locked(
     c: &mut Conn,
     caller: &Caller,
@@ -173,7 +174,7 @@ async fn locked(
     Ok(run)
 }
 
-/// The actor as a reader of runs.
+/// Returns the actor as a reader of runs.
 pub fn reader_of(actor: &Actor<'_>) -> RunReader {
     RunReader {
         user: actor.user,
@@ -181,10 +182,10 @@ pub fn reader_of(actor: &Actor<'_>) -> RunReader {
     }
 }
 
-/// Cancels a run and its tasks; a run that has ended is not changed.
+/// Cancels a run and its tasks. A run that has ended is not changed.
 ///
 /// # Errors
-/// `RunNotFound`, `NotYourRun`, or any error of `Actor::require`.
+/// `RunNotFound`, `NotYourRun`, or any error from `Actor::require`.
 pub async fn cancel_run(
     c: &mut Conn,
     caller: &Caller,
@@ -211,7 +212,7 @@ pub async fn cancel_run(
 /// as the one that started it.
 ///
 /// # Errors
-/// `RunNotFound`, `NotYourRun`, `NotFailed`, or any error of `check_active` or `Actor::require`.
+/// `RunNotFound`, `NotYourRun`, `NotFailed`, or any error from `check_active` or `Actor::require`.
 pub async fn resume_run(c: &mut Conn, caller: &Caller, id: RunId) -> Result<(), RunsError> {
     let scopes = [Scope::ChatWrite, Scope::AgentsUse];
     let run = locked(c, caller, id, AuditAction::RunResumed, &scopes).await?;
@@ -226,7 +227,7 @@ pub async fn resume_run(c: &mut Conn, caller: &Caller, id: RunId) -> Result<(), 
     Ok(run::announce_run(c, EventType::RunUpdated, id).await?)
 }
 
-/// Makes the failed step pending again. If it is a `parallel` step, it continues to run, and the steps of its branches that did not
+/// Makes the failed step pending again. A `parallel` step continues to run instead, and the steps of its branches that did not
 /// complete become pending.
 async fn reset(c: &mut Conn, run: &WorkflowRun) -> Result<(), DbError> {
     let content = workflows::find_content(c, run.workflow_id, run.workflow_version).await?;
@@ -246,7 +247,7 @@ async fn reset(c: &mut Conn, run: &WorkflowRun) -> Result<(), DbError> {
         let is_failed = failed.is_some_and(|failed| failed.id == step.id);
         let inside = failed.into_iter().flat_map(Step::branches);
         let is_inside = inside.flatten().any(|inner| {
-            // A step whose failure does not stop the run counts as passed.
+            // A step whose failure does not stop the run counts as completed.
             inner.id == step.id
                 && (inner.on_error == OnError::Stop || step.state == StepState::Cancelled)
         });
@@ -270,7 +271,8 @@ async fn reset(c: &mut Conn, run: &WorkflowRun) -> Result<(), DbError> {
     Ok(())
 }
 
-/// Checks whether the task for which a step waited has failed or was stopped with its run. Forks are not stopped with the run.
+/// Checks whether the task for which a step waited has failed or been canceled, or the step waited for an approval. Forks are not
+/// stopped with the run.
 async fn has_stopped(c: &mut Conn, step: &RunStep) -> Result<bool, DbError> {
     if step.fork_id.is_some() {
         return Ok(false);
@@ -284,7 +286,7 @@ async fn has_stopped(c: &mut Conn, step: &RunStep) -> Result<bool, DbError> {
     Ok(is_stopped || step.action_id.is_some())
 }
 
-/// Deletes runs that ended before the retention time. Their tasks and messages are kept.
+/// Deletes runs that ended longer than `retention` ago. Their tasks and messages are kept.
 ///
 /// # Errors
 /// Only database errors.

@@ -1,4 +1,4 @@
-//! Conditions that a model answers with yes or no.
+//! Conditions for which a model answers a yes-or-no question.
 
 use std::sync::Arc;
 
@@ -32,9 +32,9 @@ pub struct ConditionHandler {
     pub utility: Utility,
 }
 
-/// End of a condition's task.
+/// Result of a condition's task.
 enum Decision {
-    /// A model answered; contains the answer and the model's name.
+    /// A model answered. Contains the answer and the name of the model.
     Answered(&'static str, String),
     Failed(FailCode),
     /// The text of the condition was removed.
@@ -130,13 +130,13 @@ impl ConditionHandler {
     }
 }
 
-/// Parses an answer that must be exactly yes or no.
+/// Parses an answer that must be yes or no. Case, whitespace, and final periods are ignored.
 fn yes_or_no(answer: &str) -> Option<&'static str> {
     let word = answer.trim().trim_end_matches('.').to_lowercase();
     [YES, NO].into_iter().find(|known| *known == word)
 }
 
-/// Passes tasks of runs to one handler, and all other tasks to another.
+/// Passes tasks of runs to one handler and all other tasks to another.
 pub struct ByRun {
     pub db: Db,
     pub of_runs: Arc<dyn Handler>,

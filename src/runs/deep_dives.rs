@@ -29,10 +29,10 @@ use crate::{
     },
 };
 
-/// Time in seconds after which a run checks a fork again if a person has requested a draft for it.
+/// Time in seconds after which a run checks a fork again if a person has requested a draft of its resolution.
 const LOOK_AGAIN_S: u32 = 60;
 
-/// Maximum number of messages that are searched for the one at which a fork starts.
+/// Maximum number of messages that are searched for the message at which a fork starts.
 const ORIGINS_MAX: i64 = 1_000;
 
 /// Error of a fork: a database error, or a fault of the step.
@@ -63,8 +63,8 @@ impl From<DbError> for ForkFault {
 }
 
 impl Work {
-    /// Opens a fork about a goal. A single agent answers the goal; several agents collaborate on it. Without a model, only people
-    /// take part.
+    /// Opens a fork with a goal. A single agent answers the goal; several agents collaborate on it. Without a model, only people take
+    /// part.
     pub(super) async fn start_fork(
         &mut self,
         c: &mut Conn,
@@ -152,8 +152,8 @@ impl Work {
         Ok((fork.id, task))
     }
 
-    /// The message at which a fork starts: the newest one of the run, otherwise the one that started the run, otherwise the newest
-    /// one of the thread. Reads only the thread's newest messages.
+    /// Finds the message at which a fork starts: the most recent message of the run. If there is none, it is the message that started
+    /// the run, or else the most recent message of the thread. Only the thread's most recent messages are searched.
     async fn origin(&self, c: &mut Conn) -> Result<Option<MessageId>, DbError> {
         let row: Option<(MessageId,)> = c
             .q("select m.id from (select n.id, n.seq, n.metadata from messages n where n.conversation_id = $1 \
@@ -168,7 +168,7 @@ impl Work {
         Ok(row.map(|(message,)| message))
     }
 
-    /// Makes an agent answer the goal of a fork.
+    /// Starts a task in which an agent answers the goal of a fork.
     async fn ask(
         &self,
         c: &mut Conn,
@@ -202,7 +202,7 @@ impl Work {
         Ok(())
     }
 
-    /// Starts a collaboration on the goal of a fork, with a draft at the end. The run waits for it.
+    /// Starts a collaboration on the goal of a fork, with a draft of the resolution at the end. The run waits for the collaboration.
     async fn collaborate(
         &self,
         c: &mut Conn,
@@ -231,7 +231,8 @@ impl Work {
         Ok(Some(task.id))
     }
 
-    /// Checks a fork: completes its step with the resolution, or drafts one at the configured time.
+    /// Checks a fork. Completes its step with the published resolution, drafts a resolution at the configured time, or fails the
+    /// step.
     pub(super) async fn settle_fork(
         &mut self,
         c: &mut Conn,
@@ -293,8 +294,8 @@ impl Work {
         self.complete(c, &step.id, output, None).await
     }
 
-    /// Drafts the resolution once, after the time configured in the step. `task` is the collaboration, or the task that writes the
-    /// draft.
+    /// Drafts the resolution once, after the time configured in the step. `task` is either the collaboration or the task that writes
+    /// the draft.
     async fn close(
         &mut self,
         c: &mut Conn,
@@ -350,10 +351,10 @@ impl Work {
     }
 }
 
-/// Deadlines of a step's fork.
+/// Deadlines of the fork that a step has opened.
 #[derive(Debug, Clone, Copy)]
 struct ForkTimes {
-    /// Time at which a draft is written; `None` if people decide.
+    /// Time at which a draft is written; `None` if people decide when.
     closes: Option<Timestamp>,
     /// Time at which the step fails.
     ends: Timestamp,

@@ -28,7 +28,7 @@ pub(super) struct Output {
     pub text: String,
 }
 
-/// Shortens a text to the maximum size of a message.
+/// Shortens a text to the maximum size of an output.
 pub(super) fn cut(mut text: String) -> String {
     if text.len() > OUTPUT_BYTES_MAX {
         text.truncate(text.floor_char_boundary(OUTPUT_BYTES_MAX));
@@ -36,8 +36,8 @@ pub(super) fn cut(mut text: String) -> String {
     text
 }
 
-/// Stores a text of a run, which can contain anything that the run has read: the requester's input, the message that started the run,
-/// earlier outputs, and `messages`.
+/// Stores a text of a run. The text can contain anything that the run has read, so it cites all of it: the requester's input, the
+/// message that started the run, earlier outputs, and `messages`.
 pub(super) async fn store(
     c: &mut Conn,
     run: &WorkflowRun,
@@ -73,7 +73,7 @@ impl From<DbError> for PostFault {
     }
 }
 
-/// Posts a message of a run, in its thread or as the first one of a new thread.
+/// Posts a message of a run, in the run's thread or as the first message of a new thread.
 pub(super) async fn post(
     c: &mut Conn,
     run: &mut WorkflowRun,
@@ -120,7 +120,7 @@ pub(super) async fn post(
     Ok(message)
 }
 
-/// Metadata of a message that an agent posts for a run.
+/// Returns the metadata of a message that an agent posts for a run.
 pub(super) fn metadata(run: RunId, agent: AgentId, version: i64) -> MessageMetadata {
     MessageMetadata {
         agent_id: Some(agent),

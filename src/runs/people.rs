@@ -34,14 +34,14 @@ use crate::{
 
 /// Maximum number of due steps that are processed in one round.
 const DUE_AT_ONCE: i64 = 100;
-/// Name of the action of a step that asks for approval.
+/// Function name of the action that asks for an approval.
 const APPROVAL: &str = "approval";
-/// Name of the action that posts a message in a channel other than the run's.
+/// Function name of the action that posts a message in a channel other than the run's.
 const POST_ELSEWHERE: &str = "post_elsewhere";
 /// Time limit in seconds for a decision about a message to another channel.
 const POST_TIMEOUT_S: u32 = 86_400;
 
-/// A request for an approval.
+/// A request for approval.
 struct Question {
     name: &'static str,
     title: String,
@@ -56,7 +56,7 @@ pub(super) fn after(from: Timestamp, seconds: u32) -> Timestamp {
 }
 
 impl Work {
-    /// Starts a thread with this text if the run has none.
+    /// Starts a thread with this text if the run does not have a thread yet.
     pub(super) async fn ensure_thread(
         &mut self,
         c: &mut Conn,
@@ -72,7 +72,7 @@ impl Work {
         Ok(posted.map(|_| ()))
     }
 
-    /// Posts a message of the default agent.
+    /// Posts a message as the default agent.
     pub(super) async fn post(
         &mut self,
         c: &mut Conn,
@@ -111,8 +111,8 @@ impl Work {
         .await
     }
 
-    /// Checks that somebody can decide, and starts a thread for the approval if the run has none. The message that starts the thread
-    /// does not contain values of variables, because only some people can see the approval.
+    /// Checks that somebody can approve, and starts a thread for the approval if the run does not have one. The message that starts
+    /// the thread does not contain values of variables, because only some people can see the approval.
     async fn prepare_to_ask(
         &mut self,
         c: &mut Conn,
@@ -219,7 +219,7 @@ impl Work {
         Ok(id)
     }
 
-    /// Applies the decision about an approval step. If a step without `else` is denied, the run is canceled.
+    /// Applies the decision on an approval step. If the step is not approved and has no `else`, the run is canceled.
     pub(super) async fn settle_approval(
         &mut self,
         c: &mut Conn,
@@ -247,7 +247,7 @@ impl Work {
         }
     }
 
-    /// Posts a message in another channel after its approval.
+    /// Posts a message in another channel once it has been approved.
     pub(super) async fn settle_post(
         &mut self,
         c: &mut Conn,
@@ -291,7 +291,7 @@ pub(super) async fn find_action(c: &mut Conn, open: &RunStep) -> Result<Option<A
     }
 }
 
-/// Wakes runs with steps that are due.
+/// Wakes runs that have steps that are due.
 ///
 /// # Errors
 /// Only database errors.

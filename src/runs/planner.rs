@@ -1,4 +1,4 @@
-//! Plans the next moves of a run, only from its steps and their states.
+//! Plans the next moves of a run solely from its steps and their states.
 
 use std::collections::HashMap;
 
@@ -27,20 +27,19 @@ impl Position {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum RunEnd {
     Completed,
-    /// A step failed.
+    /// A step failed. Contains its ID.
     Failed(String),
-    /// People denied a step.
+    /// A step was canceled because its approval was not granted. Contains its ID.
     Cancelled(String),
 }
 
-/// Moves that follow from the states. Each move changes the state of its step, so that it is made
-/// only once.
+/// Next moves that follow from the states. Each move changes the state of its step, so that it is made only once.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Plan {
     pub start: Vec<String>,
     /// Steps that a jump skips.
     pub skip: Vec<String>,
-    /// Active steps in parallel with a failed one.
+    /// Active steps that run in parallel with a failed step.
     pub cancel: Vec<String>,
     /// `parallel` steps whose branches have ended, each with the step that failed, if any.
     pub finish: Vec<(String, Option<String>)>,
@@ -55,7 +54,7 @@ enum Progress {
     Cancelled(String),
 }
 
-/// Plans the next moves of a run. An ended run has none.
+/// Plans the next moves of a run. A run that has ended has no next moves.
 pub(super) fn plan(steps: &[Step], positions: &HashMap<String, Position>) -> Plan {
     let mut plan = Plan::default();
     let progress = walk(steps, positions, &mut plan);
@@ -106,7 +105,7 @@ fn walk(list: &[Step], positions: &HashMap<String, Position>, plan: &mut Plan) -
     Progress::Done
 }
 
-/// Index of the step that a jump leads to: a later one, or the end of the list.
+/// Returns the index to which a jump leads: the index of a later step, or the end of the list.
 fn target(list: &[Step], from: usize, jump: &str) -> usize {
     if jump == END {
         return list.len();
@@ -116,7 +115,7 @@ fn target(list: &[Step], from: usize, jump: &str) -> usize {
     named.next().map_or(list.len(), |(n, _)| n)
 }
 
-/// Moves inside a `parallel` step. A failed branch ends the others.
+/// Plans the moves inside a `parallel` step. A failed branch ends the other branches.
 fn branch_out(step: &Step, positions: &HashMap<String, Position>, plan: &mut Plan) {
     let StepWork::Parallel(parallel) = &step.work else {
         return;
@@ -273,7 +272,7 @@ mod tests {
         assert_eq!(plan(&list, &positions).finish, [("p".to_owned(), None)]);
     }
 
-    /// Steps with forward jumps, some of them in branches.
+    /// Generates lists of steps with forward jumps, some of them in branches.
     fn lists() -> impl Strategy<Value = Vec<Step>> {
         proptest::collection::vec((0..4_u8, 0..10_usize, 0..10_usize, any::<bool>()), 1..10)
             .prop_map(|shapes| {
@@ -315,7 +314,7 @@ mod tests {
     }
 
     proptest! {
-        /// Regardless of the results of steps, each one starts at most once, and the run ends.
+        /// Regardless of the results of steps, each step starts at most once, and the run ends.
         #[test]
         fn every_run_ends_and_starts_each_step_at_most_once(
             list in lists(),

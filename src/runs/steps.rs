@@ -25,7 +25,7 @@ use crate::{
     },
 };
 
-/// Answers of conditions.
+/// Answers to conditions.
 pub(super) const YES: &str = "yes";
 pub(super) const NO: &str = "no";
 
@@ -33,9 +33,9 @@ pub(super) const NO: &str = "no";
 struct StepTask {
     kind: TaskKind,
     agent: (AgentId, i64),
-    /// The newest message before the step, and the sequence number of the first event that the task does not read.
+    /// The newest message before the step, and the sequence number of the first event that the task must not read.
     reads: Option<(MessageId, i64)>,
-    /// Text from the workflow with the values of its variables.
+    /// Text from the workflow, with variables replaced by their values.
     prompt: String,
     options: Option<serde_json::Value>,
 }
@@ -74,7 +74,7 @@ impl Work {
         self.complete(c, &step.id, output, jump).await
     }
 
-    /// Answer of a completed task; `None` if the answer was removed.
+    /// Returns the answer of a completed task, or `None` if the answer was removed.
     async fn answer_of(&self, c: &mut Conn, task: &Task) -> Result<Option<Output>, DbError> {
         if task.kind != TaskKind::Reply {
             let found = briefs::find_answer(c, task.id).await?;
@@ -92,7 +92,7 @@ impl Work {
         Ok(Some(output))
     }
 
-    /// Stops the tasks of a step that runs in parallel with a failed one.
+    /// Stops the task of a step that runs in parallel with a failed step, and cancels the step's open approval.
     pub(super) async fn withdraw(&self, c: &mut Conn, id: &str) -> Result<(), DbError> {
         let Some(open) = self.run.step(id).cloned() else {
             return Ok(());
@@ -120,7 +120,7 @@ impl Work {
         Ok(())
     }
 
-    /// Inserts the task of a step; `Err` if the run was stopped in the meantime.
+    /// Inserts the task of a step. Returns the fault if the run was stopped in the meantime.
     async fn insert_task(
         &mut self,
         c: &mut Conn,
@@ -272,7 +272,7 @@ fn jump_of(condition: &ConditionStep, is_true: bool) -> String {
     }
 }
 
-/// The newest message of a thread's main line that is not a notice, and the sequence number of the newest event in the
+/// Finds the newest message of a thread's main line that is not a notice, and the sequence number of the newest event in the
 /// workspace.
 async fn newest_message(c: &mut Conn, thread: Uuid) -> Result<Option<(MessageId, i64)>, DbError> {
     c.q("select m.id, w.seq from messages m join workspaces w on w.id = m.workspace_id \

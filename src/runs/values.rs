@@ -73,7 +73,7 @@ impl Values {
         &self.listed
     }
 
-    /// Replaces the variables of a text. The variable of a step without output is replaced with an empty text.
+    /// Replaces the variables in a text. The variable of a step without output becomes an empty string.
     pub(super) fn render(&self, text: &str, outputs: &HashMap<String, String>) -> Rendered {
         render(text, |variable| match variable {
             Variable::Input => &self.input,
@@ -106,7 +106,7 @@ fn uses(steps: &[Step], wanted: Variable<'_>) -> bool {
         .any(|text| variables(text).is_ok_and(|found| found.contains(&wanted)))
 }
 
-/// Text and author of a message; both are empty if it was deleted.
+/// Text of a message, and the name of its author if a person wrote it. Both are empty if the message was deleted.
 async fn message_of(c: &mut Conn, id: MessageId) -> Result<(String, String), DbError> {
     let row: Option<(String, Option<String>)> = c
         .q("select m.content, u.name from messages m left join users u on m.author_type = 'human' and u.id = m.author_id \
@@ -119,7 +119,8 @@ async fn message_of(c: &mut Conn, id: MessageId) -> Result<(String, String), DbE
     }))
 }
 
-/// End of the last completed run among the `RUNS_READ_MAX` runs of the workflow before this one, but not more than a week ago.
+/// Completion time of the last completed run among the `RUNS_READ_MAX` runs of the workflow before this one, or the time a week ago
+/// if that is later.
 async fn since(c: &mut Conn, run: &WorkflowRun) -> Result<Timestamp, DbError> {
     let last: Option<Timestamp> = c
         .q(
@@ -135,7 +136,7 @@ async fn since(c: &mut Conn, run: &WorkflowRun) -> Result<Timestamp, DbError> {
     Ok(last.map_or(oldest, |last| last.max(oldest)))
 }
 
-/// A listed text, and the message to which it links.
+/// A listed decision or action item, and the message to which it links.
 #[derive(sqlx::FromRow)]
 struct Listed {
     text: String,
@@ -158,7 +159,7 @@ impl Listed {
         let link = format!("/{}/c/{channel}/t/{}{anchor}", self.slug, self.thread_id);
         let detail =
             (self.detail.as_deref()).map_or_else(String::new, |detail| format!(" ({detail})"));
-        // A bracket would end the link.
+        // A bracket would end the text of the link.
         let text = self.text.replace(['[', ']', '\n'], " ");
         format!("- [{text}]({link}){detail}")
     }

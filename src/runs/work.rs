@@ -119,17 +119,17 @@ impl Work {
             .collect()
     }
 
-    /// Replaces the variables of a text.
+    /// Replaces the variables in a text.
     pub(super) fn render(&self, text: &str) -> String {
         self.render_prompt(text).text
     }
 
-    /// Replaces the variables of a prompt.
+    /// Replaces the variables in a prompt.
     pub(super) fn render_prompt(&self, text: &str) -> Rendered {
         self.values.render(text, &self.outputs())
     }
 
-    /// Stores a text, which can contain everything that the run has read, including the text of `message`.
+    /// Stores an output, which can contain everything that the run has read, including the text of `message`.
     pub(super) async fn store(
         &self,
         c: &mut Conn,
@@ -179,7 +179,7 @@ impl Work {
         .await
     }
 
-    /// Completes a step with an output, and with the jump that follows from it.
+    /// Completes a step with an output and, if the step leads to a jump, its target.
     pub(super) async fn complete(
         &mut self,
         c: &mut Conn,
@@ -230,8 +230,8 @@ impl Work {
         self.end(c, id, StepState::Failed, Some(fault.into())).await
     }
 
-    /// Returns an agent of the workflow, or the default agent for `None`, with the version that the run uses. `Err` if the agent is
-    /// turned off or the requester cannot invoke it.
+    /// Returns an agent of the workflow, or the default agent if `agent` is `None`, with the version that the run uses. Returns the
+    /// reason as a `Fault` if the agent is turned off or the requester cannot invoke it.
     pub(super) async fn agent(
         &self,
         c: &mut Conn,

@@ -29,10 +29,10 @@ use crate::{
     workflows::{WorkflowError, find_workflow},
 };
 
-/// Maximum number of schedules of a person in a workspace.
+/// Maximum number of schedules per person in a workspace.
 const PERSON_MAX: i64 = 20;
 
-/// Checks that the caller can post in a channel or thread, and returns both.
+/// Checks that the caller can post in the channel or thread of a delivery. Returns both IDs; both are `None` if there is no delivery.
 async fn place(
     c: &mut Conn,
     member: &WorkspaceCaller,
@@ -87,7 +87,7 @@ async fn target(
     })
 }
 
-/// Checks that a target that posts has a channel.
+/// Checks that a channel is set if the target posts messages.
 async fn check_place(
     c: &mut Conn,
     actor: &Actor<'_>,
@@ -132,9 +132,9 @@ pub struct CreatedSchedule {
 }
 
 /// # Errors
-/// `Invalid`, `Malformed`, `Cron`, `UnknownZone`, `TooFrequent`, `NeverRuns`, `TooMany`, `TooManyOwn`, an error of the place, the
-/// agent, or the workflow, `ChatError::ClientIdReused`, or an error from `Actor::require`; `NotFound` for a resend after the schedule
-/// was deleted.
+/// `Invalid`, `Malformed`, `Cron`, `UnknownZone`, `TooFrequent`, `NeverRuns`, `TooMany`, `TooManyOwn`, an error about the location,
+/// the agent, or the workflow, `ChatError::ClientIdReused`, or an error from `Actor::require`; `NotFound` for a resend after the
+/// schedule was deleted.
 pub async fn create(
     c: &mut Conn,
     member: &WorkspaceCaller,
@@ -192,7 +192,7 @@ pub async fn create(
     })
 }
 
-/// Finds a schedule that the caller can see, in the locked workspace.
+/// Locks the workspace, and finds a schedule that the caller can change: their own, or any that they can see if they are an admin.
 async fn locked(
     c: &mut Conn,
     actor: &Actor<'_>,
@@ -212,10 +212,10 @@ async fn locked(
     Ok(row)
 }
 
-/// Changes a schedule. If its times change, they apply from the next slot onward.
+/// Changes a schedule. If its times change, the next slot is calculated again.
 ///
 /// # Errors
-/// `NotFound`, `NotYours`, `PausedByAdmin`, `NotAllowed`, `Stale`, or any error of `create`.
+/// `NotFound`, `NotYours`, `PausedByAdmin`, `NotAllowed`, `Stale`, or any error from `create`.
 pub async fn patch(
     c: &mut Conn,
     member: &WorkspaceCaller,

@@ -1,18 +1,18 @@
-//! Cron expressions of five fields: minutes, hours, days of the month, months, and days of the week.
+//! Cron expressions with five fields: minutes, hours, days of the month, months, and days of the week.
 //!
-//! A field is `*` or a list of numbers, English names of three letters, ranges, and steps (`*/n`, `a-b/n`). Nothing else is accepted.
+//! A field is `*` or a list of numbers, three-letter English names, ranges, and steps (`*/n`, `a-b/n`). Nothing else is accepted.
 
 use chrono::{Datelike, Days, Months, NaiveDate, NaiveDateTime, Timelike};
 
 /// Maximum length of an expression in bytes.
 const CRON_BYTES_MAX: usize = 200;
-/// Number of days that are searched; an expression without a match in five years counts as never matching.
+/// Number of days that are searched. An expression that matches no time within five years counts as never matching.
 const SEARCHED_DAYS_MAX: usize = 5 * 366;
 const MONTHS: [&str; 12] = [
     "jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec",
 ];
 const WEEKDAYS: [&str; 7] = ["sun", "mon", "tue", "wed", "thu", "fri", "sat"];
-/// Value of Sunday at the end of a range.
+/// Second value for Sunday, so that a range can end on a Sunday.
 const LAST_SUNDAY: u32 = 7;
 
 /// Values of a field: bit `n` is set if `n` matches.
@@ -54,7 +54,7 @@ struct Field {
     name: &'static str,
     min: u32,
     max: u32,
-    /// Names of the values from `min`.
+    /// Names of the values, starting at `min`.
     names: &'static [&'static str],
 }
 
@@ -205,7 +205,7 @@ impl Cron {
         }
     }
 
-    /// First matching time of a day, at or after this hour and minute.
+    /// First matching time of a day, at or after the given hour and minute.
     fn time_from(&self, hour: u32, minute: u32) -> Option<(u32, u32)> {
         (hour..24).filter(|h| has(self.hours, *h)).find_map(|h| {
             let from = if h == hour { minute } else { 0 };

@@ -1,4 +1,4 @@
-//! Errors of schedules.
+//! Schedule errors.
 
 use super::{cron::CronError, row::Schedule};
 use crate::{
@@ -29,7 +29,7 @@ pub enum ScheduleError {
     StillRunning,
     #[error("the time zone `{0}` is unknown: use an IANA name such as `Europe/Berlin`")]
     UnknownZone(String),
-    /// Contains the minimum interval in minutes.
+    /// The slots are too close together; contains the minimum interval in minutes.
     #[error("some of the next times are less than {0} minutes apart: choose fewer")]
     TooFrequent(i64),
     #[error("this time does not occur within the next five years: choose another one")]

@@ -1,8 +1,8 @@
-//! The job `schedules`: fires the slots that are due, each in one transaction with its task and the next slot of the schedule. A
-//! transaction fires several schedules of a workspace; if one of them fails, each is fired in its own transaction.
+//! The job `schedules` fires due slots. One transaction handles several schedules of a workspace; for each, it stores the slot, its
+//! task, and the next slot. If one of them fails, each is retried in its own transaction.
 //!
-//! All times are compared with the clock of the database. The key of a slot ensures that it exists only once, even if two servers run
-//! the job at the same time.
+//! All times are compared with the database clock. The key of a slot ensures that it exists only once, even if two nodes run the job
+//! at the same time.
 
 use std::time::Duration;
 
@@ -45,7 +45,7 @@ const DUE_MAX: usize = 500;
 const FIRED_TOGETHER: usize = 25;
 /// Maximum number of concurrent transactions.
 const WRITES_AT_ONCE: usize = 4;
-/// Time after which another server takes over from one that died during a pass.
+/// Time after which another node takes over from one that died during a pass.
 const LEASE: Duration = Duration::from_secs(5);
 /// Minimum time between the starts of two passes.
 const PAUSE: Duration = Duration::from_millis(500);
@@ -63,7 +63,7 @@ struct DueSchedule {
     workspace_id: WorkspaceId,
 }
 
-/// Slots that have become due, of which at most the newest one fires.
+/// Due slots of a schedule, of which only the newest can fire.
 #[derive(Debug, PartialEq, Eq)]
 struct Came {
     fires: Option<Timestamp>,
@@ -72,7 +72,7 @@ struct Came {
 }
 
 impl Came {
-    /// `first` is the first slot that has not been handled yet.
+    /// `first` is the first slot that has not been handled yet, and `missed` is the policy for missed slots.
     fn of(slots: &Slots, first: Timestamp, now: Timestamp, missed: MissedPolicy) -> Self {
         let (start, end) = (moment(first), moment(now));
         let later = slots.after(start).take_while(|slot| *slot <= end);
@@ -94,7 +94,7 @@ impl Came {
 /// Fires the schedules that are due, at most 500. Returns true if there may be more.
 ///
 /// # Errors
-/// Only database errors. A schedule that cannot be fired is tried again in the next pass.
+/// Only database errors. A schedule that cannot be fired is retried in the next pass.
 pub async fn fire_due(db: &Db) -> Result<bool, DbError> {
     let mut c = db.read().await?;
     let at = clock(&mut c).await?;
@@ -105,7 +105,7 @@ pub async fn fire_due(db: &Db) -> Result<bool, DbError> {
         .all()
         .await?;
     drop(c);
-    // An idle server does not write anything.
+    // An idle node does not write anything.
     if due.is_empty() || !claim(db, at).await? {
         return Ok(false);
     }
@@ -144,7 +144,8 @@ fn batches(due: Vec<DueSchedule>) -> Vec<Batch> {
     batches
 }
 
-/// Fires schedules together; if that fails, fires them one by one, so that a failing one does not affect the others.
+/// Fires the schedules of a batch in one transaction. If that fails, fires each in its own transaction, so that a failing schedule
+/// does not affect the others.
 async fn fire_batch(db: &Db, batch: Batch) {
     let Err(error) = write_batch(db, batch.clone()).await else {
         return;
@@ -184,7 +185,7 @@ async fn write_batch(db: &Db, batch: Batch) -> Result<(), ScheduleError> {
     written
 }
 
-/// Claims the job. Returns false if another server runs it, or has just run it.
+/// Claims the job. Returns false if another node is running it, or has just run it.
 async fn claim(db: &Db, at: Timestamp) -> Result<bool, DbError> {
     let claimed: u64 = db
         .write(Uuid::nil(), async move |c: &mut Conn| {
@@ -215,8 +216,8 @@ async fn release(db: &Db, due_at: Timestamp) -> Result<(), DbError> {
     .await
 }
 
-/// Stores the due slots of a schedule, with the task of the one that fires, and the next slot. Does nothing if the schedule is no
-/// longer due.
+/// Stores the due slots of a schedule, the task of the slot that fires, and the time of the next slot. Does nothing if the schedule
+/// is no longer due.
 async fn fire(c: &mut Conn, id: ScheduleId, at: Timestamp) -> Result<(), ScheduleError> {
     let row = find_row(c, id).await?;
     let Some(row) = row.filter(|row| row.status == ScheduleStatus::Active) else {
@@ -299,7 +300,7 @@ async fn reason_to_skip(c: &mut Conn, row: &Row) -> Result<Option<SlotReason>, D
     }
 }
 
-/// Reason why a workflow cannot start a run now.
+/// Reason why a run of a workflow cannot start now; `None` if it can.
 async fn reason_not_to_run(
     c: &mut Conn,
     row: &Row,
@@ -324,7 +325,7 @@ async fn is_running(c: &mut Conn, row: &Row) -> Result<bool, DbError> {
     Ok(task.is_some_and(|task| task.is_active()))
 }
 
-/// Checks whether the schedule is a heartbeat without a prompt.
+/// Checks whether the schedule is a heartbeat whose agent has no HEARTBEAT.md, or a blank one.
 async fn is_empty(c: &mut Conn, row: &Row) -> Result<bool, DbError> {
     match row.target() {
         ScheduleTarget::Heartbeat { agent_id } => Ok(heartbeat(c, agent_id).await?.is_none()),
@@ -332,7 +333,7 @@ async fn is_empty(c: &mut Conn, row: &Row) -> Result<bool, DbError> {
     }
 }
 
-/// Queues the task of a slot, or of a manual start by the owner. For a workflow, this is the root of a run.
+/// Queues the task for a slot, or for a manual start by the owner. For a workflow, this is the root task of a run.
 async fn start(c: &mut Conn, row: &Row, id: TaskId) -> Result<Task, ScheduleError> {
     let task = match row.target() {
         ScheduleTarget::Agent { agent_id, prompt } => {
@@ -383,8 +384,8 @@ async fn start_workflow(
     task.ok_or(ScheduleError::NotFound)
 }
 
-/// Queues the task of an agent, or of a heartbeat if there is no prompt. The task runs in the background, because nobody waits for
-/// it. Its reply is posted as a whole, so it does not need a turn in the conversation.
+/// Queues a task for an agent; it is a heartbeat if there is no prompt. The task runs in the background, because nobody waits for it.
+/// Its reply is posted as a whole, so the task does not have to take a turn in the conversation.
 async fn start_agent(
     c: &mut Conn,
     row: &Row,
@@ -432,12 +433,12 @@ pub struct StartedRun {
     pub is_new: bool,
 }
 
-/// Queues a task of a schedule immediately, even if its owner has paused the schedule. For an empty heartbeat, the returned task
-/// has already completed.
+/// Starts a scheduled task immediately, even if the schedule's owner has paused it. For an empty heartbeat, the returned task has
+/// already completed.
 ///
 /// # Errors
-/// `NotFound`, `NotYours`, `PausedByAdmin`, `NotAllowed`, `StillRunning`, `ChatError::ClientIdReused`, or an error of `start_run` or
-/// from `Actor::require`.
+/// `NotFound`, `NotYours`, `PausedByAdmin`, `NotAllowed`, `StillRunning`, `ChatError::ClientIdReused`, or an error from `start_run`
+/// or `Actor::require`.
 pub async fn run_now(
     c: &mut Conn,
     member: &WorkspaceCaller,

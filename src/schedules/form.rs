@@ -87,7 +87,7 @@ pub struct DeliveryForm {
     thread_id: Option<ThreadId>,
 }
 
-/// Error for a schedule without a location for its messages.
+/// Error for a schedule that posts messages but has no channel or thread.
 pub(super) fn no_place() -> ScheduleError {
     let text = "specify where replies are posted: either a channel_id or a thread_id";
     ScheduleError::Invalid(text.to_owned(), "deliver")
@@ -138,7 +138,7 @@ pub struct ScheduleForm {
     /// Handling of missed slots; `run_once` by default.
     #[serde(default)]
     pub missed: Option<MissedPolicy>,
-    /// A repeated ID returns the first schedule with status 200.
+    /// ID chosen by the client. If it was used before, the response has status 200 and contains the schedule that was created first.
     #[serde(default)]
     pub client_id: Option<String>,
 }
@@ -174,7 +174,7 @@ pub struct SchedulePatch {
 }
 
 impl SchedulePatch {
-    /// Checks whether only the status is set.
+    /// Checks whether the patch sets nothing but the status.
     pub(super) fn is_status_only(&self) -> bool {
         let Self {
             name,

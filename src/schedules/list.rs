@@ -1,4 +1,4 @@
-//! Schedules and their slots for the people who can see them: readers of the channel, the owner, and, for schedules without a
+//! Reads schedules and their slots for the people who can see them: readers of the channel, the owner, and, for schedules without a
 //! channel, admins.
 
 use std::time::Duration;
@@ -19,13 +19,13 @@ use crate::{
 /// A past slot.
 #[derive(Debug, Serialize, sqlx::FromRow, utoipa::ToSchema)]
 pub struct ScheduleSlot {
-    /// Time of the slot; for `missed`, of the first one.
+    /// Time of the slot. If `state` is `missed`, the time of the first missed slot.
     pub slot_at: Timestamp,
     #[schema(inline)]
     pub state: SlotState,
     pub reason: Option<SlotReason>,
     pub task_id: Option<TaskId>,
-    /// Number of slots; more than 1 only for `missed`, at most 10,000.
+    /// Number of slots, at most 10,000. It is greater than 1 only if `state` is `missed`.
     pub count: i64,
 }
 

@@ -1,11 +1,11 @@
-//! Schedules: prompts for agents and runs of workflows at certain times, on behalf of the person who created them.
+//! Schedules run prompts and workflows at set times on behalf of the people who created them.
 //!
 //! ```text
 //! schedule ─► `slots` (of a `cron` expression in a time zone) ─► `fire`: one transaction per due schedule stores the slot, the task,
 //!                                                                and the next slot ─► task of kind `schedule`, or run ─► `outcome`
 //! ```
 //!
-//! `change` creates and changes schedules, and `list` reads them for people. `replies` runs the task itself.
+//! `change` creates and changes schedules, and `list` returns them to the people who can see them. `replies` runs the task itself.
 
 mod announce;
 mod change;

@@ -1,4 +1,4 @@
-//! Tasks of schedules: their options, the checks before they run, and the effects of their end.
+//! Scheduled tasks: their options, the checks before they run, and the changes to the schedule when they end.
 
 use serde::{Deserialize, Serialize};
 
@@ -17,7 +17,7 @@ use crate::{
     tasks::{Task, TaskKind},
 };
 
-/// Number of failed tasks in a row after which a schedule is paused.
+/// Number of consecutive failures after which a schedule is paused.
 const FAILURES_MAX: i64 = 5;
 
 /// Options of a task of kind `schedule`.
@@ -40,8 +40,8 @@ impl Scheduled {
     }
 }
 
-/// Reason why the owner cannot run the target now. If an API key wrote the target and was deleted, the owner counts as
-/// gone.
+/// Reason why the owner cannot run the target now; `None` if nothing prevents it. If the target was set with an API key that can no
+/// longer invoke agents, for example because it was revoked, the owner counts as gone.
 pub(super) async fn obstacle(c: &mut Conn, row: &Row) -> Result<Option<SlotReason>, DbError> {
     if !owner_can_run(c, row).await? {
         return Ok(Some(SlotReason::OwnerGone));
@@ -89,8 +89,7 @@ async fn owner_can_run(c: &mut Conn, row: &Row) -> Result<bool, DbError> {
     }))
 }
 
-/// Checks whether the requester of a task of a schedule can still invoke its agent, and post in the location of the
-/// reply.
+/// Checks whether the requester of a scheduled task can still invoke its agent, and post in the conversation of the reply.
 pub async fn is_allowed(c: &mut Conn, task: &Task) -> Result<bool, DbError> {
     let can_invoke = match task.agent_id {
         Some(agent) => profiles::is_invocable_by(c, agent, task.requested_by).await?,
@@ -99,7 +98,7 @@ pub async fn is_allowed(c: &mut Conn, task: &Task) -> Result<bool, DbError> {
     Ok(can_invoke && access::requester_can_post(c, task).await?)
 }
 
-/// Pauses an active schedule, and announces it.
+/// Pauses a schedule if it is active, and announces it.
 pub(super) async fn pause(
     c: &mut Conn,
     id: ScheduleId,
@@ -115,7 +114,7 @@ pub(super) async fn pause(
     Ok(())
 }
 
-/// Resets the count of failures in a row after a task of a schedule has completed.
+/// Resets the number of consecutive failures after a scheduled task has completed.
 pub async fn note_completed(c: &mut Conn, task: &Task) -> Result<(), DbError> {
     match Scheduled::of(task) {
         Some(of) => note_end(c, of.schedule_id, false).await,
@@ -123,8 +122,7 @@ pub async fn note_completed(c: &mut Conn, task: &Task) -> Result<(), DbError> {
     }
 }
 
-/// Counts the failure of a task of a schedule. Pauses the schedule if its owner is gone, or after too many failures in a
-/// row.
+/// Counts the failure of a scheduled task. Pauses the schedule if its owner is gone, or after too many consecutive failures.
 pub async fn note_failed(c: &mut Conn, task: &Task) -> Result<(), DbError> {
     match Scheduled::of(task) {
         Some(of) => note_end(c, of.schedule_id, true).await,
@@ -132,7 +130,7 @@ pub async fn note_failed(c: &mut Conn, task: &Task) -> Result<(), DbError> {
     }
 }
 
-/// Counts the end of a task or a run of a schedule, like `note_completed` and `note_failed`.
+/// Updates the number of consecutive failures after a scheduled task or run has ended, like `note_completed` and `note_failed`.
 pub async fn note_end(c: &mut Conn, schedule: ScheduleId, has_failed: bool) -> Result<(), DbError> {
     if !has_failed {
         c.q("update schedules set failures = 0 where id = $1 and failures > 0")

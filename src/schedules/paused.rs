@@ -10,7 +10,7 @@ use crate::{
     ids::{ScheduleId, UserId, WorkflowId},
 };
 
-/// Maximum number of paused schedules, and of workflows, that are listed for one person.
+/// Maximum number of paused schedules, and of paused workflows, that are listed for one person.
 const PAUSED_MAX: i64 = 100;
 
 /// A schedule or a workflow that was paused.
@@ -28,7 +28,8 @@ pub struct PausedItem {
     pub text: String,
 }
 
-/// Row with the name and membership of the owner. `is_by_key` is true if an API key wrote the target of a schedule.
+/// A paused schedule or workflow, with the name and membership of its owner. `is_by_key` is true if the target of a schedule was set
+/// with an API key.
 #[derive(sqlx::FromRow)]
 struct PausedRow {
     id: Uuid,

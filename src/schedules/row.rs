@@ -12,10 +12,10 @@ use crate::{
     time::Timestamp,
 };
 
-/// Minimum interval between slots in minutes, for heartbeats and for all other targets.
+/// Minimum interval between slots in minutes. Heartbeats have a longer one, which is the second constant.
 pub(super) const APART_MINUTES_MIN: i64 = 5;
 const HEARTBEAT_APART_MINUTES_MIN: i64 = 15;
-/// Maximum number of schedules of a workspace.
+/// Maximum number of schedules per workspace.
 pub(super) const WORKSPACE_MAX: i64 = 100;
 
 constant! { pub ScheduleObject = "schedule" }
@@ -23,13 +23,13 @@ constant! { pub ScheduleObject = "schedule" }
 text_enum! {
     /// Handling of slots that were due while the server was down.
     pub enum MissedPolicy {
-        /// The newest one fires if it is less than an hour old.
+        /// Fires the newest missed slot if it is less than an hour old.
         RunOnce = "run_once",
         Skip = "skip",
     }
 }
 
-/// Agent that runs, and its prompt; or a workflow, and its input.
+/// Target of a schedule: an agent with a prompt, a workflow with an input, or an agent's heartbeat.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, utoipa::ToSchema)]
 #[serde(tag = "type", rename_all = "snake_case")]
 pub enum ScheduleTarget {
@@ -150,7 +150,7 @@ text_enum! {
     }
 }
 
-/// The newest past slot.
+/// The most recent past slot.
 #[derive(Debug, Clone, Serialize, utoipa::ToSchema)]
 pub struct LastSlot {
     pub at: Timestamp,
@@ -159,7 +159,7 @@ pub struct LastSlot {
     pub task_id: Option<TaskId>,
 }
 
-/// Runs an agent or a workflow at the times of a cron expression, for its owner.
+/// A schedule runs an agent or a workflow for its owner at the times of a cron expression.
 #[derive(Debug, Clone, Serialize, utoipa::ToSchema)]
 pub struct Schedule {
     pub id: ScheduleId,
@@ -201,7 +201,7 @@ pub(super) struct Row {
     pub paused_reason: Option<PausedReason>,
     pub owner_id: UserId,
     pub owner_name: Option<String>,
-    /// API key that wrote the target.
+    /// API key with which the target was set.
     pub api_key_id: Option<ApiKeyId>,
     pub next_run_at: Option<Timestamp>,
     pub last_task_id: Option<TaskId>,
@@ -211,7 +211,7 @@ pub(super) struct Row {
     pub slot_task_id: Option<TaskId>,
 }
 
-/// Selects the columns of a `Row` from schedules as `s`; the argument continues the statement.
+/// Statement that selects the columns of a `Row` from `schedules` as `s`; the argument is appended to it.
 macro_rules! schedule_sql {
     ($tail:expr) => {
         concat!(

@@ -1,8 +1,9 @@
 //! Slots of a schedule: the times of a cron expression in a time zone.
 //!
-//! Slots are local times. The slot of a local time is the first instant at which the clock in the time zone shows this time or a
-//! later one. For a time that occurs twice, this is its first occurrence; for a time that is skipped, it is the first instant after
-//! the gap. If the hour field is `*`, slots are all instants whose local time matches.
+//! Unless the hour field is `*`, the expression matches local times, and the slot of a local time is the first instant at which the
+//! clock in the time zone shows this time or a later one. A time that occurs twice has its slot at the first occurrence; a time that
+//! is skipped has its slot at the first instant after the gap. If the hour field is `*`, every instant whose local time matches is a
+//! slot.
 
 use chrono::{
     DateTime, NaiveDate, NaiveDateTime, Offset, TimeDelta, TimeZone, Utc, offset::MappedLocalTime,
@@ -12,10 +13,10 @@ use chrono_tz::Tz;
 use super::{cron::Cron, error::ScheduleError, row::APART_MINUTES_MIN};
 use crate::time::Timestamp;
 
-/// Maximum number of future slots whose intervals are checked, and the number of years within which these slots must be.
+/// Maximum number of future slots whose intervals are checked, and the number of years after which later slots are ignored.
 const CHECKED_SLOTS: usize = 1_000;
 const CHECKED_YEARS: i64 = 50;
-/// Upper bound, in seconds, for the difference between any offset and UTC.
+/// Upper bound for the UTC offset of any time zone, in seconds.
 const OFFSET_MAX: i64 = 16 * 3_600;
 /// Time within which an offset is assumed to change at most once.
 const NEAR: TimeDelta = TimeDelta::days(2);
@@ -35,7 +36,7 @@ pub struct PreviewedSlot {
     pub local: String,
 }
 
-/// Converts a time for the calculation of slots.
+/// Converts a timestamp to the type with which slots are calculated.
 pub(super) fn moment(at: Timestamp) -> DateTime<Utc> {
     DateTime::from_timestamp_millis(at.unix_ms()).unwrap_or_default()
 }
@@ -44,7 +45,7 @@ fn instant(seconds: i64) -> DateTime<Utc> {
     DateTime::from_timestamp(seconds, 0).unwrap_or_default()
 }
 
-/// Finds the first instant after `low` at which `is_past` is true; it must be true at `high`.
+/// Finds the first instant after `low` at which `is_past` returns true. `is_past` must return true at `high`.
 fn first_instant(
     mut low: i64,
     mut high: i64,
@@ -116,7 +117,7 @@ impl Slots {
         }
     }
 
-    /// Like `next`, for stored times.
+    /// Like `next`, but for a `Timestamp`.
     pub fn next_after(&self, time: Timestamp) -> Option<Timestamp> {
         self.next(moment(time)).and_then(Timestamp::within_years)
     }
@@ -146,7 +147,7 @@ impl Slots {
     /// Checks the intervals between the next slots.
     ///
     /// # Errors
-    /// `NeverRuns`, or `TooFrequent` if two of them are less than `apart_minutes` apart.
+    /// `NeverRuns`, or `TooFrequent` if two consecutive slots are less than `apart_minutes` apart.
     pub fn check(&self, now: DateTime<Utc>, apart_minutes: i64) -> Result<(), ScheduleError> {
         let mut before: Option<DateTime<Utc>> = None;
         let end = now + TimeDelta::days(CHECKED_YEARS * 365);
@@ -200,7 +201,7 @@ mod tests {
         local.unwrap().and_utc()
     }
 
-    /// Slots between two times, as texts.
+    /// Slots between two times, as strings.
     fn between(cron: &str, zone: &str, from: &str, to: &str) -> Vec<String> {
         let slots = slots(cron, zone);
         let found = slots
@@ -268,7 +269,7 @@ mod tests {
                 "2027-04-30 12:00",
                 &["2027-04-29 22:00"],
             ),
-            // Several skipped times and the first time after them are a single slot.
+            // Several skipped times and the first time after the gap share a single slot.
             (
                 "0,15,30,45 2,3 * * *",
                 "Europe/Berlin",

@@ -26,7 +26,7 @@ pub(super) const FRAME_BYTES_MAX: usize = 64 * 1024;
 pub(super) const CLOSE_WITHIN: Duration = Duration::from_mins(1);
 /// Maximum wait for the close frame during shutdown.
 pub(super) const CLOSE_AT_SHUTDOWN_WITHIN: Duration = Duration::from_secs(1);
-/// A client that reads no bytes for this long is disconnected with close code 4008. Checked in steps.
+/// Time after which a client that reads no bytes is disconnected with close code 4008. It is checked in `STALL_CHECKS` steps.
 pub(super) const STALL_MAX: Duration = Duration::from_secs(10);
 pub(super) const STALL_CHECKS: u32 = 10;
 /// Maximum wait for the other sockets of the same person to catch up.

@@ -32,8 +32,7 @@ text_enum! {
     }
 }
 
-/// The first frame of a client. To resume, the frame contains the `epoch` and the cursor of the last
-/// connection.
+/// First frame that a client sends. To resume, the client sets `epoch` and `since` to the values from its previous connection.
 #[derive(Deserialize, utoipa::ToSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Hello {
@@ -44,7 +43,7 @@ pub(super) struct Hello {
     workspace_id: Option<WorkspaceId>,
     pub(super) epoch: Option<String>,
     pub(super) since: Option<i64>,
-    /// Channels whose traffic is sent; `all` by default.
+    /// Channels whose traffic the client receives; `all` by default.
     scope: Option<EventScope>,
     /// With `scope: joined`, channels that are open from the start, as if the client had sent
     /// `subscribe`.
@@ -65,7 +64,7 @@ impl Hello {
     }
 
     /// # Errors
-    /// If the frame is not a valid hello for this protocol.
+    /// Returns an error if the frame is not a valid hello for this protocol.
     fn check(&self) -> Result<(), ApiError> {
         if !matches!(self.r#type.parse(), Ok(HelloType::Hello)) {
             return Err(ApiError::invalid(

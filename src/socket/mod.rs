@@ -89,7 +89,7 @@ fn refuse(ws: WebSocketUpgrade, state: State, permit: SocketPermit) -> Response 
     })
 }
 
-// Futures of code that runs rarely are boxed, so that an idle socket does not hold memory for them.
+// Futures of rarely executed code are boxed, so that an idle socket does not hold memory for them.
 async fn serve(mut ws: WebSocket, state: State, opening: Opening, caller: Caller) {
     let Opening {
         headers,
@@ -188,7 +188,7 @@ async fn close(ws: &mut WebSocket, code: u16, shutdown: &CancellationToken) {
 enum Event {
     /// Closing was requested, with this close code.
     Closed(u16),
-    /// The access of the socket may have ended.
+    /// The socket may have lost its access.
     Doubted,
     /// The batch contains frames to write.
     Queued,
@@ -211,7 +211,7 @@ impl Connection {
             let event = poll_fn(|cx| self.poll_event(cx, &mut batch)).await;
             let done = match event {
                 Event::Closed(code) => Err(code),
-                // Without the database, the access is unknown, so the client has to reconnect.
+                // If the database is unavailable, the access cannot be checked, so the client has to reconnect.
                 Event::Doubted => Box::pin(self.check_access())
                     .await
                     .map_err(ResumeError::close_code),
@@ -261,8 +261,8 @@ impl Connection {
         )
     }
 
-    /// Next event to handle. After a wake-up, the queue is polled first, because it is the usual cause and
-    /// polling the network is slower. After that, both alternate.
+    /// Next event to handle. After a wake-up, the queue is polled first: queued frames are the usual cause, and polling the network
+    /// is slower. After that, the queue and the network take turns.
     fn poll_event(&mut self, cx: &mut Context<'_>, batch: &mut Vec<Outgoing>) -> Poll<Event> {
         if self.socket.has_request() {
             return self.poll_request(cx);

@@ -1,4 +1,4 @@
-//! Handles requests of a client over its socket.
+//! Handles requests that a client sends over its socket.
 
 use std::sync::Arc;
 

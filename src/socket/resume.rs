@@ -1,7 +1,7 @@
-//! Frames that a socket receives before it is live: `ready`, missed events, and `live`.
+//! Frames that a client receives before its socket is live: `ready`, missed events, and `live`.
 //!
-//! No database connection is held during a write to the client: each page is read and the connection is returned
-//! before the page is sent.
+//! No database connection is held during a write to the client: each page is read and the connection is returned before the page is
+//! sent.
 
 use std::time::Duration;
 
@@ -24,14 +24,14 @@ use super::{
     hello::Hello,
 };
 
-/// Maximum time that a socket waits until the room of its workspace has a position in the log.
+/// Maximum time that a socket waits for the room of its workspace to get a position in the log.
 const ROOM_OPENS_WITHIN: Duration = Duration::from_secs(15);
 /// Maximum number and total size of the events in one page of the log; a single larger event is
 /// still sent.
 const PAGE_EVENTS_MAX: i64 = 256;
 const PAGE_BYTES_MAX: i64 = 1024 * 1024;
-/// Maximum sequence numbers scanned per page, visible or not, so that a person who can see few events causes no more
-/// load than others.
+/// Maximum number of sequence numbers scanned per page, including those of events that the person cannot see, so that a person who
+/// can see few events causes no more load than others.
 const PAGE_SCANNED_MAX: i64 = 4096;
 
 /// Reason why a socket could not catch up.
@@ -42,7 +42,7 @@ pub(super) enum ResumeError {
 }
 
 impl ResumeError {
-    /// Close code for the error; if the database failed, the code makes the client reconnect.
+    /// Close code for the error. If the database failed, the code makes the client reconnect.
     pub(super) fn close_code(self) -> u16 {
         match self {
             Self::Closed(code) => code,
@@ -211,7 +211,7 @@ impl Connection {
         }
     }
 
-    /// Waits for a turn to read the log; the turn is not held while data is sent to the client.
+    /// Waits for a turn to read the log. The turn is not held while data is sent to the client.
     async fn read_turn(&mut self) -> Result<Option<OwnedSemaphorePermit>, ResumeError> {
         let catch_ups = self.state.hub.catch_ups.clone();
         tokio::select! {

@@ -1,4 +1,4 @@
-//! The live events of a workspace: a WebSocket, and the same events page by page.
+//! Endpoints for the live events of a workspace: a WebSocket, and a list of the same events in pages.
 
 use axum::{
     Json,
@@ -84,10 +84,10 @@ async fn open_socket(
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 struct EventsQuery {
-    /// Only events after this sequence number.
+    /// Returns only events after this sequence number.
     #[param(value_type = Option<i64>, minimum = 0)]
     after: Option<String>,
-    /// 1 to 100.
+    /// Page size, 1 to 100.
     #[param(inline)]
     limit: Option<Limit>,
 }
@@ -97,7 +97,7 @@ struct EventsQuery {
 struct Events {
     #[schema(inline)]
     object: ListObject,
-    /// Frames, as on the WebSocket.
+    /// Events in the same format as on the WebSocket.
     #[schema(value_type = Vec<ServerEvent>)]
     data: Vec<Box<RawValue>>,
     has_more: bool,

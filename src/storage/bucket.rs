@@ -36,7 +36,7 @@ pub struct BucketUrl {
 
 impl BucketUrl {
     /// # Errors
-    /// If the text is not a URL of this form.
+    /// Returns an error if the text is not a URL of this form.
     pub fn parse(text: &str) -> Result<Self, String> {
         let invalid = || format!("`{text}` is not a URL such as s3://bucket/prefix");
         let rest = text.trim().strip_prefix("s3://").ok_or_else(invalid)?;
@@ -94,7 +94,7 @@ pub enum BucketError {
     Io(#[from] io::Error),
 }
 
-/// Failed check of a bucket.
+/// Error if the write test in a bucket fails.
 #[derive(Debug, thiserror::Error)]
 #[error("cannot write to {0}: {1}: check the bucket and the AWS_* variables")]
 pub struct NotWritable(pub BucketUrl, pub BucketError);
@@ -168,7 +168,7 @@ impl Bucket {
     /// Prepares the client without connecting.
     ///
     /// # Errors
-    /// If a variable is invalid.
+    /// Returns an error if a variable is invalid.
     pub fn new(url: BucketUrl, variables: &AwsVariables) -> Result<Self, BucketError> {
         Self::bounded(url, variables, Bounds::default())
     }
@@ -232,7 +232,7 @@ impl Bucket {
         ended.unwrap_or(Err(BucketError::TimedOut(limit)))
     }
 
-    /// Like `within`, after waiting for a transfer slot.
+    /// Like `within`, but waits for a transfer slot first. The wait counts toward the time limit.
     async fn in_turn<T>(
         &self,
         act: impl Future<Output = Result<T, BucketError>>,
@@ -244,10 +244,10 @@ impl Bucket {
         .await
     }
 
-    /// Stores and deletes an object.
+    /// Checks that the bucket is writable by storing and deleting an object.
     ///
     /// # Errors
-    /// If the object cannot be stored.
+    /// Returns an error if the object cannot be stored.
     pub async fn check_writable(&self) -> Result<(), BucketError> {
         let probe = self.path(PROBE);
         let stored = async { Ok(self.store.put(&probe, PutPayload::new()).await?) };
@@ -258,10 +258,10 @@ impl Bucket {
         Ok(())
     }
 
-    /// Stores a file of this size. An incomplete upload leaves no object.
+    /// Stores a file of the given size. An incomplete upload leaves no object.
     ///
     /// # Errors
-    /// If the bucket does not store the file within the limits, or if the file cannot be read.
+    /// Returns an error if the bucket does not store the file within the limits, or if the file cannot be read.
     pub async fn put_file(
         &self,
         key: &str,
@@ -315,10 +315,10 @@ impl Bucket {
         self.within(complete).await
     }
 
-    /// Reads a range of an object; `None` if the object does not exist.
+    /// Reads a range of an object. Returns `None` if the object does not exist.
     ///
     /// # Errors
-    /// If the bucket does not return the range within the limits.
+    /// Returns an error if the bucket does not return the range within the limits.
     pub async fn get(&self, key: &str, range: Range<u64>) -> Result<Option<Bytes>, BucketError> {
         let key = self.path(key);
         let get = async {
@@ -341,7 +341,7 @@ impl Bucket {
     /// Deletes an object, if it exists.
     ///
     /// # Errors
-    /// If the bucket does not delete the object within the limits.
+    /// Returns an error if the bucket does not delete the object within the limits.
     pub async fn delete(&self, key: &str) -> Result<(), BucketError> {
         let key = self.path(key);
         let delete = async {
@@ -353,7 +353,7 @@ impl Bucket {
         self.within(delete).await
     }
 
-    /// All objects below the prefix, in the order of their keys. Pages are read as they are needed.
+    /// All objects below the prefix, ordered by key. Pages are read as needed.
     pub fn list(&self) -> BoxStream<'static, Result<StoredObject, BucketError>> {
         let this = self.clone();
         let prefix = self.url.prefix.clone();

@@ -38,10 +38,10 @@ fn existing<T>(result: io::Result<T>) -> io::Result<Option<T>> {
     }
 }
 
-/// Opens the file of a blob; `None` if it does not exist.
+/// Opens the file of a blob. Returns `None` if it does not exist.
 ///
 /// # Errors
-/// If it cannot be opened.
+/// Returns an error if the file cannot be opened.
 pub fn open(dir: &Path, blob: &Blob) -> io::Result<Option<std::fs::File>> {
     let path = path_of(dir, &blob.hash, blob.upload_id);
     match existing(std::fs::File::open(path))? {
@@ -53,7 +53,7 @@ pub fn open(dir: &Path, blob: &Blob) -> io::Result<Option<std::fs::File>> {
 /// Moves a complete file to the location of its upload, durably.
 ///
 /// # Errors
-/// If it cannot be moved.
+/// Returns an error if the file cannot be moved.
 pub fn publish(dir: &Path, from: &Path, hash: &str, upload: Uuid) -> io::Result<()> {
     let to = path_of(dir, hash, upload);
     let parent = to.parent().unwrap_or(dir);
@@ -69,7 +69,7 @@ pub fn publish(dir: &Path, from: &Path, hash: &str, upload: Uuid) -> io::Result<
 /// with the same hash. Only this row can have used that file, because each later upload has its own.
 ///
 /// # Errors
-/// If it cannot be deleted.
+/// Returns an error if the file cannot be deleted.
 pub fn remove(dir: &Path, blob: &Blob) -> io::Result<()> {
     if !remove_upload(dir, &blob.hash, blob.upload_id)? {
         existing(std::fs::remove_file(earlier_path_of(dir, &blob.hash)))?;
@@ -77,19 +77,19 @@ pub fn remove(dir: &Path, blob: &Blob) -> io::Result<()> {
     Ok(())
 }
 
-/// Deletes the file of an upload to which no row has ever referred; returns false if the file does not exist.
+/// Deletes the file of an upload to which no row has ever referred. Returns false if the file does not exist.
 ///
 /// # Errors
-/// If it cannot be deleted.
+/// Returns an error if the file cannot be deleted.
 pub fn remove_upload(dir: &Path, hash: &str, upload: Uuid) -> io::Result<bool> {
     let removed = existing(std::fs::remove_file(path_of(dir, hash, upload)))?;
     Ok(removed.is_some())
 }
 
-/// Lists the files of all blobs; the list is empty if the directory does not exist.
+/// Lists the files of all blobs. The list is empty if the directory does not exist.
 ///
 /// # Errors
-/// If the directory cannot be read.
+/// Returns an error if the directory cannot be read.
 pub fn list(dir: &Path) -> io::Result<Vec<StoredFile>> {
     let mut found = Vec::new();
     let Some(folders) = existing(std::fs::read_dir(dir))? else {
@@ -106,7 +106,7 @@ pub fn list(dir: &Path) -> io::Result<Vec<StoredFile>> {
             let Some((hash, upload_id)) = name.to_str().and_then(parse_name) else {
                 continue;
             };
-            // The file may have been deleted since.
+            // The file may have been deleted in the meantime.
             if let Some(about) = existing(entry.metadata())? {
                 found.push(StoredFile {
                     path: entry.path(),
@@ -120,11 +120,11 @@ pub fn list(dir: &Path) -> io::Result<Vec<StoredFile>> {
     Ok(found)
 }
 
-/// Lists the files in a directory of incomplete files, with their modification times; the list is empty if the directory does not
+/// Lists the files in a directory of incomplete files, with their modification times. The list is empty if the directory does not
 /// exist.
 ///
 /// # Errors
-/// If the directory cannot be read.
+/// Returns an error if the directory cannot be read.
 pub fn list_incomplete(dir: &Path) -> io::Result<Vec<(PathBuf, SystemTime)>> {
     let mut found = Vec::new();
     let Some(entries) = existing(std::fs::read_dir(dir))? else {
@@ -142,7 +142,7 @@ pub fn list_incomplete(dir: &Path) -> io::Result<Vec<(PathBuf, SystemTime)>> {
 /// Deletes a listed file, unless it was deleted in the meantime.
 ///
 /// # Errors
-/// If it cannot be deleted.
+/// Returns an error if the file cannot be deleted.
 pub fn remove_listed(path: &Path) -> io::Result<()> {
     existing(std::fs::remove_file(path))?;
     Ok(())
@@ -159,7 +159,7 @@ fn parse_name(name: &str) -> Option<(&str, Option<Uuid>)> {
 /// Makes the entries of a directory durable across a power failure.
 ///
 /// # Errors
-/// If it cannot be synced.
+/// Returns an error if the directory cannot be synced.
 pub fn sync(dir: &Path) -> io::Result<()> {
     std::fs::File::open(dir)?.sync_all()
 }

@@ -1,8 +1,7 @@
-//! Stores of blobs outside the database: a directory and an S3 bucket. Does not access rows.
+//! Stores of blobs outside the database: a directory and an S3 bucket. This module does not access database rows.
 //!
-//! Every upload has its own location, even if the same bytes are also stored elsewhere, and no location is used
-//! twice. Therefore the process that removed the row for a location can delete the bytes there without a lock
-//! against other processes.
+//! Every upload has its own location, even if the same bytes are also stored elsewhere, and no location is used twice. Therefore the
+//! process that removed the row for a location can delete the bytes there without a lock against other processes.
 
 mod bucket;
 pub mod directory;
@@ -15,7 +14,7 @@ use uuid::Uuid;
 
 use crate::text_enum::text_enum;
 
-/// Maximum size of blobs that are never stored in the bucket.
+/// Size, in bytes, up to which blobs are never stored in the bucket.
 pub const LOCAL_BYTES_MAX: u64 = 64 * 1024;
 /// Key in `meta` for the URL of the bucket that contains the objects, which is still needed after the setting is removed.
 pub const BUCKET_META_KEY: &str = "blobs_url";
@@ -25,7 +24,7 @@ text_enum! {
     pub enum BlobStore {
         /// Rows of `blob_chunks` on `PostgreSQL`.
         Db = "db",
-        /// A file of the data directory, beside a `SQLite` database.
+        /// A file in the data directory, next to a `SQLite` database.
         File = "file",
         /// An object in the bucket of `OPENVIBE_BLOBS_URL`.
         S3 = "s3",
@@ -53,7 +52,7 @@ impl Blob {
     }
 }
 
-/// Returns true for a SHA-256 in lowercase hexadecimal digits.
+/// Checks whether a string is a SHA-256 hash in lowercase hexadecimal digits.
 pub fn is_hash(text: &str) -> bool {
     text.len() == 64 && text.bytes().all(|b| matches!(b, b'0'..=b'9' | b'a'..=b'f'))
 }
@@ -68,10 +67,10 @@ pub struct BlobSettings {
 }
 
 impl BlobSettings {
-    /// Opens the bucket of new blobs, if there is one.
+    /// Opens the bucket for new blobs, if one is configured.
     ///
     /// # Errors
-    /// If the bucket is not writable.
+    /// Returns an error if the bucket is not writable.
     pub async fn open_bucket(&self) -> Result<Option<Bucket>, NotWritable> {
         let Some(url) = &self.bucket else {
             return Ok(None);
@@ -82,10 +81,11 @@ impl BlobSettings {
         Ok(Some(bucket))
     }
 
-    /// Returns the bucket of stored blobs; `known` is its URL, stored while the setting was still present.
+    /// Returns the bucket that contains the stored blobs, for a server whose setting has been removed. `known` is the bucket's URL,
+    /// which was stored while the setting was still present.
     ///
     /// # Errors
-    /// If the URL is not known, or a variable is invalid.
+    /// Returns an error if the URL is not known, or a variable is invalid.
     pub fn known_bucket(&self, known: Option<&str>) -> Result<Bucket, BucketError> {
         let url = known.and_then(|url| BucketUrl::parse(url).ok());
         let unset = || {

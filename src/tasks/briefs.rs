@@ -1,5 +1,5 @@
-//! Briefs and answers of delegated tasks and of tasks of runs. They are stored as context texts, so that they are removed with a
-//! deleted source, after the retention time, and by an erasure.
+//! Briefs and answers of delegated tasks and of tasks of runs. They are stored as context texts, so that they are removed when a
+//! source is deleted, after the retention time, and by an erasure.
 
 use uuid::Uuid;
 
@@ -109,8 +109,7 @@ pub async fn find_answer(c: &mut Conn, task: TaskId) -> Result<Option<(Uuid, Str
         .await
 }
 
-/// Adds the briefs and answers of delegated tasks and of tasks of runs. The caller must have checked that the reader may see
-/// them.
+/// Adds the briefs and answers to delegated tasks and to tasks of runs. The caller must have checked that the reader may see them.
 pub async fn show(c: &mut Conn, tasks: &mut [Task]) -> Result<(), DbError> {
     let has_brief = |task: &&mut Task| task.kind == TaskKind::Delegate || task.step_id.is_some();
     for task in tasks.iter_mut().filter(has_brief) {

@@ -63,7 +63,7 @@ text_enum! {
         Resolve = "resolve",
         /// Call to `/v1/responses` or `/v1/chat/completions`.
         Response = "response",
-        /// Reply that is written again with a draft.
+        /// Reply that is written again to test a draft of the agent.
         Replay = "replay",
         /// Other work of a small model, such as the text of a persona.
         Utility = "utility",
@@ -98,7 +98,7 @@ pub struct CallTask {
 #[derive(Debug, Clone)]
 pub struct NewCall {
     pub workspace: WorkspaceId,
-    /// `None` for the test of a connection, the text of a persona, and the draft of an agent.
+    /// `None` for a connection test, the text of a persona, and an agent draft.
     pub task: Option<CallTask>,
     pub purpose: Purpose,
     pub user: UserId,
@@ -106,7 +106,7 @@ pub struct NewCall {
     pub model: String,
     /// Estimated size of the prompt.
     pub prompt_tokens: u64,
-    /// Output limit that is sent.
+    /// Output limit of the request, in tokens.
     pub output_tokens_max: u32,
 }
 
@@ -129,7 +129,7 @@ impl CallError {
     }
 }
 
-/// Stores calls.
+/// Stores model calls.
 #[derive(Clone)]
 pub struct CallLog {
     pub db: Db,
@@ -138,12 +138,12 @@ pub struct CallLog {
 }
 
 impl CallLog {
-    /// Reserves the budget of a call, stores the call, and returns it; must be called before the request is sent. If only
-    /// reservations of running calls prevent the call, tries again for `wait_max`.
+    /// Reserves the budget for a call, stores the call, and returns it. Must be called before the request is sent. If only
+    /// reservations of running calls prevent the call, retries for up to `wait_max`.
     ///
     /// # Errors
-    /// `Ok(Err(_))` if a budget does not allow the call, `Err` if the row cannot be stored. In both cases, the request must not
-    /// be sent.
+    /// `Ok(Err(_))` if a budget does not allow the call, `Err` if the row cannot be stored. In both cases, the request must not be
+    /// sent.
     pub async fn begin(
         &self,
         provider: &Arc<dyn Provider>,
@@ -202,12 +202,12 @@ impl CallRow {
         Amounts::reserved(call.prompt_tokens, call.output_tokens_max, self.price)
     }
 
-    /// Billionths of a US dollar that the call reserves; 0 without a known price.
+    /// Billionths of a US dollar that the call reserves; 0 if the model has no known price.
     pub fn reserved_nano_usd(&self) -> i64 {
         self.reserved().nano_usd.unwrap_or_default()
     }
 
-    /// Reserves the budget of the call and inserts its row; does neither if a budget does not allow the call.
+    /// Reserves the budget for the call and inserts its row. Does neither if a budget does not allow the call.
     pub async fn insert(&self, c: &mut Conn) -> Result<Result<(), OverBudget>, DbError> {
         let call = &self.call;
         let at = now();
@@ -275,7 +275,7 @@ enum Request {
 #[derive(Default)]
 struct Received {
     request: Request,
-    /// Text whose tokens are not estimated yet.
+    /// Text whose tokens have not been estimated yet.
     text: String,
     output_tokens: u64,
     usage: Option<Usage>,
@@ -334,7 +334,7 @@ fn lock(received: &Mutex<Received>) -> MutexGuard<'_, Received> {
     received.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// A call whose row is stored. Dropping it ends the row in the background.
+/// A call whose row is stored. Dropping it closes the row in the background.
 pub struct OpenCall {
     log: CallLog,
     provider: Arc<dyn Provider>,
@@ -369,7 +369,7 @@ impl OpenCall {
     /// Sends the request.
     ///
     /// # Errors
-    /// As for `Provider::stream`.
+    /// Same as `Provider::stream`.
     pub async fn stream(&self, request: ChatRequest) -> Result<DeltaStream, ModelError> {
         self.sent();
         let opened = self.provider.stream(request).await;
@@ -409,7 +409,7 @@ impl OpenCall {
     /// Closes the row, and returns the usage of this call.
     ///
     /// # Errors
-    /// If the end cannot be stored; the row is closed later.
+    /// Returns an error if the end cannot be stored. The row is then closed later.
     pub async fn end(mut self) -> Result<TokenUsage, DbError> {
         self.has_ended = true;
         let end = self.ended();
@@ -477,7 +477,7 @@ impl Drop for OpenCall {
     }
 }
 
-/// Checks whether the provider did no work for the request.
+/// Checks whether an error means that the provider did no work for the request.
 fn is_refusal(error: &ModelError) -> bool {
     match error {
         ModelError::Broken(_) | ModelError::Empty => false,
@@ -516,7 +516,7 @@ impl Stream for Watched {
 /// Collects the response to `request` within `limits`, and ends the call.
 ///
 /// # Errors
-/// `Ok(Err(_))` as for `model::collect`; `Err` if the end could not be stored.
+/// `Ok(Err(_))` under the same conditions as `model::collect`; `Err` if the end cannot be stored.
 pub async fn collect(
     call: OpenCall,
     request: ChatRequest,
@@ -549,7 +549,7 @@ impl EndedCall {
     /// closed.
     pub async fn store(&self, c: &mut Conn) -> Result<(), DbError> {
         let (call, usage) = (&self.call, &self.usage);
-        // The workspace is locked before the row of the call, in the same order as by a reservation.
+        // The workspace is locked before the row of the call, in the same order as in a reservation.
         dialect::lock_workspace(c, call.workspace.0).await?;
         // The person may have been erased since the call began.
         let ended: Option<(UserId, Timestamp, i64, Option<i64>)> = c
@@ -606,9 +606,9 @@ struct CallUsage {
     estimated: bool,
 }
 
-/// Total usage of a task's ended calls; `None` without usage. `model` is the model of the newest call. Everyone in the
-/// conversation can see the usage, so the tokens of the adaptation sentences, which would reveal them, are excluded together with
-/// their cost.
+/// Total usage of a task's ended calls; `None` without usage. `model` is the model of the newest call. Everyone in the conversation
+/// can see the usage, so it does not include the tokens and the cost of the adaptation sentences, which would reveal that the prompt
+/// contained such sentences.
 pub async fn token_usage_of(c: &mut Conn, task: TaskId) -> Result<Option<TokenUsage>, DbError> {
     let calls: Vec<CallUsage> = c
         .q("select case when purpose = $2 and input > h.tokens then input - h.tokens else input end as input, output, model, \
@@ -653,7 +653,7 @@ pub async fn running_model(c: &mut Conn, task: TaskId) -> Result<Option<String>,
     Ok(row.map(|row| row.0))
 }
 
-/// Models of the calls of tasks that are running, by task.
+/// Models of running calls, by task.
 pub async fn running_models(
     c: &mut Conn,
     tasks: &[TaskId],
@@ -704,7 +704,7 @@ macro_rules! lost_sql {
 }
 
 impl LostCall {
-    /// Ends the call with estimated usage, from its prompt and the saved text of its reply.
+    /// Ends the call with usage that is estimated from its prompt and the saved text of its reply.
     async fn close(self, c: &mut Conn) -> Result<(), DbError> {
         let saved: Option<(String,)> = match (self.task_id, self.purpose) {
             (Some(task), Purpose::Reply) => {
@@ -757,7 +757,7 @@ impl LostCall {
     }
 }
 
-/// Closes the calls of a task and of the tasks that it started as lost, after the task's worker was lost.
+/// Closes the open calls of a task and of the tasks that it started, with the outcome `Lost`, after the task's worker was lost.
 pub async fn close_lost(c: &mut Conn, root: TaskId) -> Result<(), DbError> {
     let lost: Vec<LostCall> = c
         .q(lost_sql!("root_task_id = $1 order by id limit $2"))

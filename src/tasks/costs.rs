@@ -41,7 +41,7 @@ impl CostVisibility {
     }
 }
 
-/// Returns the rule of a workspace.
+/// Returns a workspace's rule for the visibility of costs.
 pub async fn find(c: &mut Conn, workspace: WorkspaceId) -> Result<CostVisibility, DbError> {
     let row: Option<(CostVisibility,)> = c
         .q("select show_costs from workspace_policies where workspace_id = $1")

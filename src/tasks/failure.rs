@@ -49,7 +49,7 @@ text_enum! {
     }
 }
 
-/// Text that is added to the notice about a failed link of a chain; names the agents of the later links, which were canceled.
+/// Text that is added to the notice about a failed link of a chain. It names the agents of the later links, which were canceled.
 pub fn not_asked_text(failed: &str, later: &[String]) -> String {
     let were = if later.len() == 1 { "was" } else { "were" };
     let later = later.join(", ");
@@ -58,8 +58,7 @@ pub fn not_asked_text(failed: &str, later: &[String]) -> String {
     )
 }
 
-/// Notice posted in the conversation of the trigger message; states which agent failed to reply, and what to
-/// do.
+/// Notice posted in the conversation of the trigger message. It states which agent failed to reply, and what to do.
 pub fn notice_text(agent_display_name: &str, code: FailCode) -> String {
     let name = agent_display_name;
     match code {
@@ -127,7 +126,8 @@ pub fn loop_notice(agents: &[String], calls: Option<i64>) -> String {
     format!("{names} {were} repeating {themselves}, so {they} stopped{after}.")
 }
 
-/// Notice about a provider that requested a longer wait than a task allows; states the duration and the time at which it ends.
+/// Notice about a provider that requested a longer wait than a task allows. It states the duration and the time at which the wait
+/// ends.
 pub fn wait_notice(agent_display_name: &str, wait: Duration, at: Timestamp) -> String {
     if wait > NAMED_WAIT_MAX {
         return notice_text(agent_display_name, FailCode::RateLimited);

@@ -32,11 +32,12 @@ text_enum! {
         Reflect = "reflect",
         /// Other work of a small model, such as the tone of a message; visible only to the requester.
         Utility = "utility",
-        /// A summary of new messages in a thread, only for the requester.
+        /// A summary of new messages in a thread; visible only to the requester.
         CatchUp = "catch_up",
-        /// Replies of an agent, written again with a draft, only for the requester; each reply is a child.
+        /// Replies of an agent that are written again with a draft of the agent; visible only to the requester. Each reply is a child
+        /// task.
         Replay = "replay",
-        /// Run of an agent in a slot of a schedule.
+        /// Work of an agent at a time set by a schedule.
         Schedule = "schedule",
         /// Call to `/v1/responses` or `/v1/chat/completions`, recorded after it has ended; it is never queued.
         Response = "response",
@@ -79,7 +80,7 @@ impl TaskKind {
 text_enum! {
     /// Order in which queued tasks run.
     pub enum Lane {
-        /// Work that somebody waits for; one task per agent and conversation.
+        /// Work that somebody waits for. At most one reply per agent runs in a conversation.
         Foreground = "foreground",
         /// Work that takes no turn in a conversation and runs when nothing else is due.
         Background = "background",
@@ -97,13 +98,13 @@ text_enum! {
 }
 
 text_enum! {
-    /// Reason why a task waits for its next attempt.
+    /// Reason why a task is waiting.
     pub enum WaitReason {
         RateLimited = "rate_limited",
         Unavailable = "unavailable",
         /// Running calls have reserved the rest of a budget.
         Budget = "budget",
-        /// People must decide about actions of the task; `retry_at` is null.
+        /// People must approve or deny actions of the task; `retry_at` is null.
         Approval = "approval",
         /// The previous link of the chain has not completed; `retry_at` is null.
         Chain = "chain",
@@ -153,7 +154,7 @@ pub struct TaskBrief {
 /// Options of a task that runs a step of a run.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StepOptions {
-    /// Byte ranges of the brief's message that are values of variables. The rest are instructions of the workflow.
+    /// Byte ranges of the brief's message that contain values of variables. The rest are instructions of the workflow.
     pub contents: Vec<Range<usize>>,
 }
 
@@ -176,7 +177,7 @@ pub struct TaskInput {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false, value_type = Option<Object>)]
     pub options: Option<serde_json::Value>,
-    /// Brief of a `delegate`, for those who can see it. Not in events and lists.
+    /// Brief of a `delegate`, included only for readers who can see it. Omitted in events and lists.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     pub brief: Option<TaskBrief>,
@@ -213,7 +214,7 @@ pub struct TaskOutput {
     /// True if the answer of a `delegate` was cut off at its limit; omitted if false.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub truncated: bool,
-    /// Answer of a `delegate`, for those who can see it. Not in events and lists.
+    /// Answer of a `delegate`, included only for readers who can see it. Omitted in events and lists.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     pub answer: Option<String>,
@@ -233,7 +234,7 @@ pub struct TokenUsage {
     pub model: String,
     /// Costs in US dollars, if the model table has prices and the policy shows costs to the reader.
     pub cost_usd: Option<f64>,
-    /// True if some of the counts are estimates because the provider sent none.
+    /// True if some of the counts are estimates because the provider did not report them.
     pub estimated: bool,
 }
 
@@ -253,7 +254,7 @@ impl TokenUsage {
 #[derive(Debug, Clone, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct TaskError {
     pub code: FailCode,
-    /// Description for people: the cause, and what to do.
+    /// Human-readable description: the cause, and what to do.
     pub message: String,
 }
 
@@ -268,7 +269,7 @@ pub struct TaskTarget {
 }
 
 impl TaskTarget {
-    /// Target of a queued task. A run has no agent, and a run and its steps need no channel; missing IDs are nil.
+    /// Target of a queued task. Missing IDs are nil, because a run has no agent, and a run and its steps need no channel.
     pub(super) fn of_queued(
         agent: Option<(AgentId, i64)>,
         channel: Option<ChannelId>,
@@ -293,7 +294,7 @@ impl TaskTarget {
     }
 }
 
-/// Work requested from an agent, or only from a model.
+/// A unit of work for an agent, or for a model without an agent.
 #[derive(Debug, Clone, Serialize, sqlx::FromRow, utoipa::ToSchema)]
 pub struct Task {
     pub id: TaskId,
@@ -313,7 +314,8 @@ pub struct Task {
     pub agent_version: Option<i64>,
     /// Null for a `response`, which has no conversation, and for a run without one.
     pub channel_id: Option<ChannelId>,
-    /// Also null for a `schedule`, and for tasks to which it delegates, until its reply starts a thread.
+    /// Null if the task has no conversation. Also null for a `schedule` or a `workflow` that starts a thread, and for the tasks below
+    /// it, until its first message is posted.
     pub thread_id: Option<ThreadId>,
     pub fork_id: Option<ForkId>,
     pub trigger_message_id: Option<MessageId>,
@@ -356,7 +358,8 @@ pub struct Task {
 
 impl Task {
     /// Returns `None` for a `response`, which is never queued, and for a task without an agent or a conversation. The thread that a
-    /// `schedule` starts has the UUID of the task. Tasks that it delegates before the thread exists belong to that thread as well.
+    /// `schedule` starts has the UUID of the task. Tasks to which it delegates before the thread exists belong to that thread as
+    /// well.
     pub fn target(&self) -> Option<TaskTarget> {
         Some(TaskTarget {
             agent: self.agent_id?,

@@ -13,7 +13,7 @@ use crate::{
 
 /// Maximum number of tasks of a conversation that are added up.
 const TASKS_MAX: i64 = 10_000;
-/// Maximum rows of a response, highest usage first. The total includes all rows.
+/// Maximum number of rows in a response. The total includes all rows.
 const ROWS_MAX: i64 = 1000;
 
 /// A task that has ended.
@@ -39,7 +39,7 @@ impl Ended {
         }
     }
 
-    /// Key of the usage row of a month.
+    /// Key that identifies the usage row within a month.
     fn row(&self) -> (WorkspaceId, UserId, Option<AgentId>, &str) {
         (self.workspace, self.requested_by, self.agent, &self.model)
     }
@@ -125,7 +125,7 @@ pub async fn raise(c: &mut Conn, spent: &Spent<'_>) -> Result<(), DbError> {
     Ok(())
 }
 
-/// A task or a model call has ended. Sent after the commit, so that each one is measured exactly once.
+/// Commit signal: a task or a model call has ended. Because it is sent only after the commit, each one is measured exactly once.
 pub enum Counted {
     Task(TaskKind, TaskStatus),
     Tokens { input: u64, output: u64 },
@@ -230,9 +230,9 @@ pub struct Filter {
     Debug, Clone, Copy, Default, PartialEq, sqlx::FromRow, serde::Serialize, utoipa::ToSchema,
 )]
 pub struct Sums {
-    /// Ended tasks.
+    /// Number of tasks that have ended.
     pub tasks: i64,
-    /// Failed tasks, which are included in `tasks`.
+    /// Number of failed tasks, which are included in `tasks`.
     pub failed: i64,
     pub input_tokens: i64,
     pub output_tokens: i64,
@@ -292,7 +292,7 @@ macro_rules! of_tasks_sql {
     };
 }
 
-/// Sums by key: months in chronological order, other keys by highest usage.
+/// Sums by key. Months are in chronological order, other keys in descending order of usage.
 pub async fn list(
     c: &mut Conn,
     workspace: WorkspaceId,
@@ -383,7 +383,7 @@ pub struct TaskUsage {
     queued_at: Timestamp,
 }
 
-/// Usage of tasks, oldest first, without personal ones of other people.
+/// Usage of tasks, oldest first, except for personal tasks of other people.
 pub async fn of_tasks(
     c: &mut Conn,
     reader: UserId,
@@ -492,7 +492,7 @@ pub async fn knows(c: &mut Conn, workspace: WorkspaceId, user: UserId) -> Result
     Ok(row.is_some())
 }
 
-/// Reassigns the usage of a person to the alias that replaces them.
+/// Reassigns the usage of a person to the alias that replaces the person.
 pub async fn reassign(
     c: &mut Conn,
     workspace: WorkspaceId,

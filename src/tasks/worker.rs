@@ -25,7 +25,7 @@ use crate::{
 
 /// Interval at which the queue is polled, in case a wake-up was missed.
 const POLL: Duration = Duration::from_secs(1);
-/// Number of lease renewals, and of checks for expired leases, per lease length.
+/// Number of checks for expired leases, and of lease renewals, per lease length.
 const REAPED_IN_A_LEASE: u32 = 5;
 const RENEWED_IN_A_LEASE: u32 = 3;
 
@@ -67,7 +67,7 @@ impl From<LeaseLost> for Abort {
 }
 
 pub struct Worker {
-    /// ID of the node, so that a restart can free its tasks.
+    /// ID of the node, by which its tasks are found and freed after a restart.
     pub id: Uuid,
     pub db: Db,
     pub queue: Arc<Queue>,
@@ -92,7 +92,7 @@ fn span_of(lease: &Lease, kind: TaskKind) -> tracing::Span {
 }
 
 impl Worker {
-    /// Runs until shutdown.
+    /// Runs until the node shuts down or drains.
     pub async fn run(self) {
         let id = self.id;
         let slots = Arc::new(Semaphore::new(self.slots));
@@ -110,7 +110,7 @@ impl Worker {
         }
     }
 
-    /// Fills the free slots. Returns how long to wait before the next attempt.
+    /// Fills the free slots with due tasks. Returns how long to wait before the next attempt.
     async fn claim_what_is_due(self: &Arc<Self>, worker: Uuid, slots: &Arc<Semaphore>) -> Duration {
         loop {
             let free = slots.available_permits();
@@ -137,7 +137,7 @@ impl Worker {
         }
     }
 
-    /// Claims some tasks; returns whether there were any.
+    /// Claims some of the due tasks. Returns whether any were claimed.
     async fn claim_some(
         self: &Arc<Self>,
         worker: Uuid,
@@ -253,7 +253,7 @@ impl Worker {
         }
     }
 
-    /// Requeues tasks whose lease has expired; ends those that were lost too often.
+    /// Requeues tasks whose lease has expired, and ends those that were lost too often.
     async fn reap(&self) -> Result<(), LeaseLost> {
         let mut c = self.db.read().await?;
         let lost = queue::lost(&mut c).await?;
@@ -300,7 +300,7 @@ impl Worker {
                 metrics::counter!("openvibe_task_leases_lost_total").increment(1);
                 Ok(())
             }
-            // Its worker has returned, or the task was ended in the meantime.
+            // The task's worker has returned, or the task was ended in the meantime.
             Err(LeaseLost::Gone) => Ok(()),
             Err(e) => Err(e),
         }

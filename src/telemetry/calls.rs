@@ -149,8 +149,8 @@ impl Call {
         }
     }
 
-    /// Reason why a call was dropped. Callers start their timers slightly earlier than this one, so a tolerance of
-    /// one twentieth applies.
+    /// Reason why a call was dropped. Callers start their timers slightly earlier than this type does, so a tolerance of one
+    /// twentieth applies.
     fn given_up(&self) -> &'static str {
         let is_over = |waited: Duration, max: Duration| waited + max / 20 >= max;
         if is_over(self.heard.elapsed(), self.timeouts.silence_max)

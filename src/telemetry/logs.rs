@@ -1,8 +1,8 @@
-//! Log output: text for people, or one flat JSON object per line for collectors.
+//! Log output: human-readable text, or one flat JSON object per line for collectors.
 //!
-//! A line contains the fields of its event and of the enclosing spans: `request.id`, `user.id`, and `workspace.id` of a
-//! request, `task.id` and `agent.id` of a task. Every request creates spans, but few are logged, so their fields are
-//! stored already formatted, and combined only when a line is written.
+//! A line contains the fields of its event and of the enclosing spans: `request.id`, `user.id`, and `workspace.id` of a request,
+//! `task.id` and `agent.id` of a task. Every request creates spans, but few of them appear in a log line, so their fields are stored
+//! already formatted, and combined only when a line is written.
 
 use std::{
     fmt::{self, Write as _},
@@ -35,7 +35,7 @@ pub enum Shape {
     Json,
 }
 
-/// Starts logging to standard error; `filter` has the syntax of `tracing`.
+/// Starts logging to standard error; `filter` uses the filter syntax of `tracing`.
 pub fn start(filter: &str, shape: Shape) {
     let parsed = EnvFilter::try_new(filter);
     let is_wrong = parsed.is_err();

@@ -1,8 +1,8 @@
 //! Metrics and logs for administrators (docs/operations.md).
 //!
-//! `table` lists all metrics; `requests` records those of HTTP, `calls` those of models, `process` those of the
-//! operating system, and `logs` defines the log format. Rare events are counted where they occur with the macros of
-//! `metrics`; frequent ones (each message or frame) have a handle here that is looked up once.
+//! `table` lists all metrics. `requests` records HTTP metrics, `calls` records model metrics, and `process` records operating-system
+//! metrics; `logs` defines the log format. Rare events are counted where they occur with the macros of `metrics`; frequent ones (each
+//! message or frame) have a handle here that is looked up once.
 
 mod calls;
 pub mod logs;
@@ -45,11 +45,10 @@ pub fn ms(took: Duration) -> u64 {
     u64::try_from(took.as_millis()).unwrap_or(u64::MAX)
 }
 
-/// Recorder of this process's metrics. Several servers in one process share it; the first caller installs it while
-/// the others wait.
+/// Recorder of this process's metrics. Several servers in one process share it. The first caller installs it while the others wait.
 ///
 /// # Errors
-/// If another recorder is already installed in this process.
+/// Returns an error if another recorder is already installed in this process.
 pub fn recorder() -> Result<PrometheusHandle, String> {
     static HANDLE: OnceLock<Result<PrometheusHandle, String>> = OnceLock::new();
     HANDLE.get_or_init(install).clone()
@@ -57,7 +56,7 @@ pub fn recorder() -> Result<PrometheusHandle, String> {
 
 /// Installs the recorder before a handle is created, because an earlier handle would never record anything.
 fn ready() {
-    // An error is returned to callers of `recorder` that need the metrics.
+    // The error can be ignored, because `recorder` returns it to callers that need the metrics.
     drop(recorder());
 }
 

@@ -14,7 +14,7 @@ static STARTED: LazyLock<f64> = LazyLock::new(|| {
     since.unwrap_or_default().as_secs_f64()
 });
 
-/// Records the start time of the process; called first.
+/// Records the start time of the process. Must be called first.
 pub fn note_start() {
     LazyLock::force(&STARTED);
 }

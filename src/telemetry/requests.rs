@@ -18,7 +18,7 @@ struct Figures {
     method: &'static str,
     route: String,
     seconds: Histogram,
-    /// Counters by status; each route returns only a few.
+    /// Counters by status; a route returns only a few different ones.
     answers: RwLock<Vec<(u16, Counter)>>,
 }
 

@@ -1,4 +1,5 @@
-//! Delegations that a reply announces but does not make: "I'll ask Coder." Phrases are data: `seeds/delegation-cues.yaml`.
+//! Detects delegations that a reply announces but does not make, such as "I'll ask Coder." The phrases are listed in
+//! `seeds/delegation-cues.yaml`.
 
 use std::{collections::HashMap, sync::LazyLock};
 
@@ -89,7 +90,7 @@ fn words(text: &str) -> Vec<String> {
     folded(text).split_whitespace().map(str::to_owned).collect()
 }
 
-/// A sentence without code and quotations.
+/// Returns a sentence without code or quotations.
 fn without_quotes(sentence: &str) -> String {
     let mut out = String::with_capacity(sentence.len());
     let mut end = None;

@@ -1,4 +1,4 @@
-//! People's decisions about actions, and the consequences of a missing decision.
+//! People's decisions on actions, and the consequences of a missing decision.
 //!
 //! ```text
 //! waiting ─ approve ─► approved (all needs) ─► the task is woken when its last action is decided
@@ -46,11 +46,12 @@ use crate::{
 
 /// Maximum length of a note in characters.
 const NOTE_CHARS_MAX: usize = 500;
-/// Maximum number of actions in a person's list of actions to decide or settle.
+/// Maximum number of actions in the list of those that a person can approve, deny, or settle.
 const OPEN_MAX: i64 = 100;
 /// Maximum number of actions or tasks of each kind that one periodic check ends.
 const EXPIRED_AT_ONCE: i64 = 100;
-/// Time after which a running action of an ended task is settled without a result; longer than a call and its grace period.
+/// Time since its start after which a running action of an ended task is ended without a result; longer than a call and its grace
+/// period.
 const ORPHANED_AFTER: Duration = Duration::from_secs(90);
 
 text_enum! {
@@ -125,11 +126,11 @@ impl<'a> Access<'a> {
             NeededPerson::User => need.user_id == Some(self.actor.user),
             NeededPerson::AnyMember => self.can_post,
         };
-        // Once the first term has passed, admins can approve in place of anyone.
+        // Once the first approval period has passed, admins can approve in place of anyone.
         is_asked || (self.action.is_extended && self.is_admin())
     }
 
-    /// Checks whether this person can see arguments and result.
+    /// Checks whether this person can see the arguments and the result.
     fn sees_texts(&self) -> bool {
         let is_decider = self.action.needs.iter().any(|need| {
             need.by == Some(self.actor.user)
@@ -205,8 +206,8 @@ async fn enter<'a>(
     Ok(Access::of(action, found.ok_or(ToolsError::ActionNotFound)?))
 }
 
-/// Checks access to the conversations of actions, once for each, in the given order. Actions in conversations that the caller
-/// can no longer read are skipped.
+/// Checks access to the conversations of actions, once per conversation. Keeps the order of the actions, and skips actions in
+/// conversations that the caller can no longer read.
 async fn enter_all<'a>(
     c: &mut Conn,
     caller: &'a Caller,
@@ -229,7 +230,7 @@ async fn enter_all<'a>(
 }
 
 /// # Errors
-/// `ActionNotFound`, or any error of `Actor::require`.
+/// `ActionNotFound`, or any error from `Actor::require`.
 pub async fn get(c: &mut Conn, caller: &Caller, id: ActionId) -> Result<ActionObject, ToolsError> {
     let access = enter(c, caller, id).await?;
     Ok(access.object(c).await?)
@@ -248,7 +249,7 @@ pub async fn objects(
     Ok(objects_of(c, &entered).await?)
 }
 
-/// Actions of a task whose texts the caller may see.
+/// IDs of a task's actions whose texts the caller may see.
 ///
 /// # Errors
 /// Only database errors.
@@ -263,7 +264,7 @@ pub async fn list_readable(
     Ok(readable.map(|access| access.action.id).collect())
 }
 
-/// Approves an action: gives every approval that this person can give.
+/// Approves an action by giving every approval that this person can give.
 ///
 /// # Errors
 /// `SessionRequired` for an API key, `ActionNotFound`, `AlreadyDecided`, `ActionExpired`, `ArgumentsChanged`, `NotYourApproval`,
@@ -326,10 +327,10 @@ pub async fn approve(
     conclude(c, caller, &access).await
 }
 
-/// Denies an action. Allowed for everyone who can approve it.
+/// Denies an action. Everyone who can approve an action can deny it.
 ///
 /// # Errors
-/// As for `approve`.
+/// Same as `approve`.
 pub async fn deny(
     c: &mut Conn,
     caller: &Caller,
@@ -378,8 +379,8 @@ pub async fn deny(
 /// Settles an action whose outcome the server could not determine.
 ///
 /// # Errors
-/// `SessionRequired`, `ActionNotFound`, `AlreadyDecided`, `NotYourApproval` except for the requester, and for admins once the
-/// requester can no longer read the conversation.
+/// `SessionRequired`, `ActionNotFound`, `AlreadyDecided`. `NotYourApproval` unless the caller is the requester, or an admin after the
+/// requester has lost access to the conversation.
 pub async fn settle(
     c: &mut Conn,
     caller: &Caller,
@@ -403,7 +404,7 @@ pub async fn settle(
         Settlement::DidNotHappen => ActionState::Failed,
     };
     if !actions::settle(c, id, to).await? {
-        // The person clicked twice: functions never return this text, so it is from the first click.
+        // The person clicked twice: functions never return this text, so it was stored after the first click.
         let object = access.object(c).await?;
         let is_repeated =
             object.state == to && object.result.as_deref() == Some(settlement.as_str());
@@ -433,8 +434,8 @@ async fn reread(c: &mut Conn, id: ActionId) -> Result<Action, ToolsError> {
     action.ok_or(ToolsError::ActionNotFound)
 }
 
-/// Finds an action for a decision, under the lock of its workspace. A term that has passed is applied even if the periodic check
-/// has not processed it yet.
+/// Locks the workspace, and finds an action on which a person wants to decide. If its approval period has passed, that takes effect
+/// even if the periodic check has not processed the action yet.
 async fn enter_to_decide<'a>(
     c: &mut Conn,
     caller: &'a Caller,
@@ -480,13 +481,13 @@ async fn conclude(
 /// Actions that wait for a person, and that person's active permissions.
 #[derive(Debug)]
 pub struct Waiting {
-    /// Actions to decide or to settle, oldest first.
+    /// Actions that the person can approve, deny, or settle, oldest first.
     pub actions: Vec<ActionObject>,
     /// The person's own permissions that have not expired.
     pub grants: Vec<GrantObject>,
 }
 
-/// Actions that the caller can decide or settle, and the caller's active permissions.
+/// Actions that the caller can approve, deny, or settle, and the caller's active permissions.
 ///
 /// # Errors
 /// Only database errors.
@@ -533,8 +534,8 @@ pub async fn revoke(c: &mut Conn, caller: &Caller, id: GrantId) -> Result<(), To
     Ok(())
 }
 
-/// Ends the term of a waiting action if it has passed: after the first term, admins get a second one; after that, the action
-/// expires.
+/// Ends the approval period of a waiting action if it has passed. After the first period, a second one begins in which admins can
+/// decide as well; after the second one, the action expires.
 async fn expire_one(c: &mut Conn, id: ActionId, audience: Audience) -> Result<(), DbError> {
     let Some(action) = actions::find(c, id).await? else {
         return Ok(());
@@ -557,17 +558,18 @@ async fn expire_one(c: &mut Conn, id: ActionId, audience: Audience) -> Result<()
     Ok(())
 }
 
-/// Wakes the task of an action that was decided, and announces the run that waited for it.
+/// Wakes the task of an action whose state has changed, and announces the run that the task belongs to.
 async fn wake(c: &mut Conn, action: &Action, audience: Audience) -> Result<(), DbError> {
     queue::wake(c, action.task_id, audience).await?;
     run::announce_run_of(c, action.task_id).await
 }
 
-/// Ends everything that nobody can decide anymore: terms that have passed, actions whose arguments were removed, actions whose
-/// worker was lost after their task had ended, and tasks that wait for a person who has left.
+/// Ends everything that can no longer be decided or completed: approval periods that have passed, actions whose arguments were
+/// removed, running actions of ended tasks whose worker was lost, and parked tasks whose requester has lost access to the
+/// conversation.
 ///
 /// # Errors
-/// If the database cannot be read. Other failures are logged, and retried the next time.
+/// Returns an error if the database cannot be read. Other failures are logged, and retried in the next check.
 pub async fn end_due(db: &Db, hub: &Arc<Hub>) -> Result<(), DbError> {
     let mut c = db.read().await?;
     let due = actions::list_expired(&mut c, EXPIRED_AT_ONCE).await?;

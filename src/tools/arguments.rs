@@ -62,8 +62,7 @@ impl<'a> Arguments<'a> {
             .ok_or_else(|| bad(format!("`{name}` is missing")))
     }
 
-    /// A list of at most `max` texts. A single text with commas is also accepted, because some
-    /// models send one.
+    /// A list of at most `max` strings. A single string with commas is also accepted, because some models send one.
     pub fn texts(&self, name: &str, max: usize) -> Result<Vec<&'a str>, ToolFault> {
         let texts: Vec<&str> = match self.get(name) {
             None => Vec::new(),
@@ -80,7 +79,7 @@ impl<'a> Arguments<'a> {
         Ok(texts.into_iter().map(str::trim).collect())
     }
 
-    /// A list of sentences. A single text is also accepted, because some models send one.
+    /// A list of sentences. A single string is also accepted, because some models send one.
     pub fn sentences(&self, name: &str, limits: ListLimits) -> Result<Vec<&'a str>, ToolFault> {
         let sentences: Option<Vec<&str>> = match self.get(name) {
             None => Some(Vec::new()),
@@ -133,7 +132,7 @@ impl<'a> Arguments<'a> {
             .transpose()
     }
 
-    /// A day, as its start in UTC.
+    /// A date, as the start of the day in UTC.
     pub fn day(&self, name: &str) -> Result<Option<Timestamp>, ToolFault> {
         self.text(name)?
             .map(|text| {

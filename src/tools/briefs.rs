@@ -12,9 +12,8 @@ pub struct BriefReader {
     pub is_admin: bool,
 }
 
-/// Checks whether a reader of a tree can see its briefs and answers. Everyone can until a task of the tree calls an
-/// outward function; then only its requester, admins, and people who have decided about its actions or are named as their
-/// approvers can.
+/// Checks whether a reader of a tree can see its briefs and answers. Everyone can until a task of the tree calls an outward function.
+/// After that, only its requester, admins, and people who have approved or denied its actions or are named as their approvers can.
 pub async fn are_visible(c: &mut Conn, root: TaskId, reader: BriefReader) -> Result<bool, DbError> {
     if reader.is_admin {
         return Ok(true);

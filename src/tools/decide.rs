@@ -15,7 +15,7 @@ use super::function::{Reach, ToolFunction};
 /// Default time limit for a decision in seconds, if no rule sets another one.
 pub const TIMEOUT_S_DEFAULT: u32 = 86_400;
 
-/// Permissions of the workspace and the agent.
+/// Trust level and rules of the workspace, and lists and rules of the agent.
 #[derive(Debug, Clone, Copy)]
 pub struct Rules<'a> {
     pub level: TrustLevel,
@@ -38,7 +38,7 @@ pub enum Seen {
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Decision {
-    /// The function is not offered, and calls of it are rejected.
+    /// The function is not offered, and calls to it are rejected.
     NotOffered,
     /// The call runs without an approval.
     Granted,
@@ -79,7 +79,7 @@ pub fn is_offered(function: &ToolFunction, level: TrustLevel) -> bool {
     }
 }
 
-/// Decides about a call.
+/// Decides whether a call is offered, granted, or needs an approval.
 pub fn decide(function: &ToolFunction, rules: &Rules<'_>, seen: Seen) -> Decision {
     if !is_offered(function, rules.level) {
         return Decision::NotOffered;

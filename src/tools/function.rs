@@ -1,4 +1,4 @@
-//! Functions that agents can call: the facts for decisions, and the definitions for models.
+//! Functions that agents can call: the facts on which decisions depend, and the definitions for models.
 
 use serde_json::Value;
 
@@ -28,12 +28,12 @@ pub struct ServerFunction {
     pub name: String,
 }
 
-/// A function, with everything on which a decision about it depends.
+/// A function, with everything that decisions on its calls depend on.
 #[derive(Debug, Clone)]
 pub struct ToolFunction {
     /// Name in rules and lists, such as `search` or `mcp:LABEL.NAME`.
     pub action: String,
-    /// Name for people.
+    /// Display name.
     pub title: String,
     /// Kind of the profile tool that provides the function; `None` for functions that any tool
     /// provides.

@@ -17,14 +17,14 @@ use crate::{
 
 /// Time for which a permission is valid.
 const HOLDS_FOR: Duration = Duration::from_hours(1);
-/// Maximum number of calls, including the approved action's own call.
+/// Maximum number of calls per permission, including the approved action's own call.
 const USES_MAX: i64 = 20;
 /// Maximum number of permissions in a list.
 const LISTED_MAX: i64 = 100;
 
 constant! { pub GrantConstant = "grant" }
 
-/// A permission, in the form in which clients see it.
+/// A permission to call a function without an approval for an hour.
 #[derive(Debug, Clone, Serialize, utoipa::ToSchema)]
 #[schema(as = Grant)]
 pub struct GrantObject {
@@ -99,7 +99,7 @@ impl From<Grant> for GrantObject {
     }
 }
 
-/// Stores the permission that the requester gives with an approval; the approved action's own call is its first use.
+/// Stores the permission that the requester gives with an approval. The approved action's own call is its first use.
 pub async fn insert(c: &mut Conn, action: &Action) -> Result<Option<GrantId>, DbError> {
     let (Some(agent), Some(thread)) = (action.agent_id, action.thread_id) else {
         return Ok(None);
@@ -178,7 +178,7 @@ pub async fn find_usable(
     Ok(grants.into_iter().find(covers).map(|grant| grant.id))
 }
 
-/// Counts a call. Returns whether the permission was still valid.
+/// Counts a call that uses a permission. Returns whether the permission was still valid.
 pub async fn use_once(c: &mut Conn, id: Uuid) -> Result<bool, DbError> {
     let used = c
         .q("update grants set uses = uses + 1 where id = $1 and uses < $2 and expires_at > $3")

@@ -1,8 +1,9 @@
-//! The loop guard: a score for each tree of tasks, without a model. The score rises when agents repeat themselves, and falls to 0
-//! with any other event. The values were tuned on agents that delegate in circles and on runs without repetition.
+//! The loop guard: a score for each tree of tasks, computed without a model. The score rises when agents repeat themselves. It falls
+//! to 0 with any other event, except that an answer after a rejected delegation leaves it unchanged. The values were tuned on agents
+//! that delegate in circles and on runs without repetition.
 //!
-//! Two texts count as the same if they have the same set of words. Numbers that agents count up themselves are ignored; numbers
-//! that belong to the task are not.
+//! Two texts count as the same if they have the same set of words. Numbers that agents increment themselves are ignored; numbers that
+//! belong to the task are not.
 
 use std::collections::BTreeSet;
 
@@ -18,7 +19,7 @@ use crate::{
     },
 };
 
-/// Minimum number of words in an answer that counts as an answer.
+/// Minimum number of words for a text to count as a real answer to a delegation.
 const ANSWER_WORDS_MIN: i64 = 3;
 
 /// A delegation of a round.
@@ -105,7 +106,7 @@ impl Words {
     }
 }
 
-/// Hash of a target, because a model can write any text there.
+/// Hash of the target of a delegation. Only the hash is stored, because a model can write any text as the target.
 fn target_hash(target: &str) -> String {
     hex::encode(Sha256::digest(folded(target)))
 }
@@ -264,11 +265,11 @@ async fn has_refusal(c: &mut Conn, task: TaskId) -> Result<bool, DbError> {
         .await
 }
 
-/// Numbers that belong to the work of a tree, and that agents do not count up themselves.
+/// Numbers that belong to the work of a tree, as opposed to numbers that agents increment themselves.
 #[derive(Debug, Default)]
 pub struct KnownNumbers(BTreeSet<String>);
 
-/// Finds the numbers of a text that belong to the work of its tree, because they occur in one of these texts:
+/// Finds the numbers in `text` that belong to the work of the task's tree, because they also occur in one of the following texts:
 ///
 /// - the prompts of the task, of the root of its tree, or of a step of its run, except for briefs by agents
 /// - the trigger messages of these tasks
@@ -303,7 +304,7 @@ pub async fn known_numbers(db: &Db, task: TaskId, text: &str) -> Result<KnownNum
     Ok(KnownNumbers(found.unwrap_or_default()))
 }
 
-/// Returns those of `numbers` that occur in the texts.
+/// Filters `numbers` by whether they occur in the texts.
 fn numbers_in(texts: &[(String,)], mut numbers: BTreeSet<String>) -> BTreeSet<String> {
     let mut known = BTreeSet::new();
     for (text,) in texts {

@@ -55,7 +55,7 @@ impl Handled {
     }
 }
 
-/// Assigns handles to the distinct sources of a result; sources that already have a handle keep it. The caller must hold the task's
+/// Assigns handles to the distinct sources of a result. Sources that already have a handle keep it. The caller must hold the task's
 /// lease.
 pub async fn assign(
     c: &mut Conn,

@@ -26,7 +26,7 @@ pub fn sha256(text: &str) -> String {
     hex::encode(Sha256::digest(text))
 }
 
-/// Canonical text of a value without large integers.
+/// Canonical JSON (RFC 8785). The value must not contain integers beyond 2^53 - 1; see `has_exact_integers`.
 pub fn canonical_text(value: &Value) -> String {
     // Fails only for numbers that JSON cannot represent.
     serde_jcs::to_string(value).unwrap_or_default()
@@ -40,7 +40,7 @@ pub fn parse_arguments(text: &str) -> Result<(Map<String, Value>, String), BadAr
     if text.len() > ARGUMENTS_BYTES_MAX {
         return Err(BadArguments::TooLarge);
     }
-    // Some models send an empty text for a function without arguments.
+    // Some models send an empty string for a function without arguments.
     let text = if text.trim().is_empty() { "{}" } else { text };
     let Ok(Value::Object(arguments)) = serde_json::from_str(text) else {
         return Err(BadArguments::NotAnObject);
@@ -74,7 +74,7 @@ fn has_exact_integers(value: &Value) -> bool {
     }
 }
 
-/// A call, in the form that its approver sees.
+/// The data of a call to which an approval is bound, in addition to the arguments.
 #[derive(Debug, Clone, Copy)]
 pub struct HashedCall<'a> {
     pub task: TaskId,
@@ -98,7 +98,7 @@ pub fn arguments_hash(call: &HashedCall<'_>, arguments: &str) -> String {
     })))
 }
 
-/// Hash that identical calls have in common, including those of a retried task.
+/// Hash that is the same for identical calls, including those of a retried task.
 pub fn call_hash(tool: Option<ToolId>, function: &str, arguments: &str) -> String {
     sha256(&canonical_text(&json!({
         "tool": tool,

@@ -6,8 +6,8 @@
 //!                                                          └────────────────────────────────────────┘
 //! ```
 //!
-//! Code and rows decide what runs, so even a model that obeys every injected instruction is harmless. The loop itself
-//! is in `replies::turn`.
+//! Code and database rows determine what runs, so even a model that obeys every injected instruction is harmless. The loop itself is
+//! in `replies::turn`.
 
 pub mod announced;
 pub mod approvals;

@@ -21,9 +21,9 @@ pub enum Handled {
 /// Part of a result.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Piece {
-    /// Text of the server.
+    /// Text written by the server.
     Own(String),
-    /// Text of people, pages, or tools; it cannot imitate lines of the server.
+    /// Text from people, pages, or tools. It is escaped so that it cannot imitate lines written by the server.
     Data(String),
     /// The handle of an object, such as `S1`.
     Handle(Handled),
@@ -56,7 +56,7 @@ impl ToolOutput {
         self.pieces.push(Piece::Handle(of));
     }
 
-    /// Objects that need a handle, in the order of their first use.
+    /// Objects that need a handle, in order of first use.
     pub fn handled(&self) -> Vec<Handled> {
         let mut all = Vec::new();
         for piece in &self.pieces {
@@ -69,7 +69,7 @@ impl ToolOutput {
         all
     }
 
-    /// The text of the result; `escape` is applied to text that is not from this server.
+    /// The text of the result. `escape` is applied to text that is not from this server.
     pub fn text(
         &self,
         handle: impl Fn(Handled) -> String,
@@ -111,7 +111,7 @@ pub fn failure_text(code: ToolErrorCode, detail: &str) -> String {
     }
 }
 
-/// A text as one line.
+/// Converts a text to a single line.
 pub fn one_line(text: &str) -> String {
     text.split_whitespace().collect::<Vec<_>>().join(" ")
 }

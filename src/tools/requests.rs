@@ -1,4 +1,5 @@
-//! Calls of a round as actions: each is decided in the transaction that stores it, and again when it starts.
+//! Turns the calls of a round into actions. The decision on each call is made in the transaction that stores it, and checked again
+//! when the call starts.
 
 use std::collections::HashMap;
 
@@ -39,7 +40,7 @@ use crate::{
 /// Maximum number of calls in a round, and in a task.
 pub const CALLS_IN_ROUND_MAX: usize = 8;
 pub const CALLS_MAX: i64 = 40;
-/// Maximum number of identical calls of a task that run; any more fail.
+/// Maximum number of identical calls of a task that run. Additional ones fail.
 const EQUAL_CALLS_MAX: i64 = 2;
 /// Maximum length of a function's name, and of the ID of a call.
 const NAME_CHARS_MAX: usize = 64;
@@ -48,10 +49,10 @@ const PARKED_MAX: i64 = 200;
 /// Maximum time between the approval of a call, or the wake-up of its task, and its start.
 const STARTS_WITHIN: std::time::Duration = std::time::Duration::from_mins(10);
 
-/// Maximum number of times that a read is started again after its worker was lost.
+/// Maximum number of times that a read is started, including restarts after its worker was lost.
 const READ_RUNS_MAX: i64 = 3;
 
-/// Settings for the decisions about a task's calls.
+/// Data for the decisions on a task's calls.
 #[derive(Clone)]
 pub struct Requests {
     pub toolbox: Toolbox,
@@ -124,7 +125,7 @@ impl Parsed {
     }
 }
 
-/// Facts that the decisions about all calls of a round depend on.
+/// Facts on which the decisions on all calls of a round depend.
 struct RoundFacts {
     policy: policy::Policy,
     /// Sources that taint the task.
@@ -155,7 +156,7 @@ fn stored_name(name: &str) -> String {
     kept.take(NAME_CHARS_MAX).collect()
 }
 
-/// Result of the check before a start.
+/// Result of an attempt to start an action.
 pub enum Start {
     Started,
     /// The action can no longer start, and has ended.
@@ -165,7 +166,7 @@ pub enum Start {
 }
 
 impl Requests {
-    /// Stores the calls of a round, with a decision about each. The caller must hold the lease and have stored the prompt.
+    /// Stores the calls of a round, with a decision on each. The caller must hold the lease and have stored the prompt.
     ///
     /// # Errors
     /// Only database errors.
@@ -195,7 +196,7 @@ impl Requests {
         Ok(())
     }
 
-    /// Decides about a call, unless a limit or missing rights rule it out.
+    /// Makes the first decision on a call. The call fails if it exceeds a limit or the task has no rights.
     async fn first_decision(
         &self,
         c: &mut Conn,
@@ -289,7 +290,7 @@ impl Requests {
         actions::announce(c, id, EventType::ActionRequested, self.audience).await
     }
 
-    /// Stores the reason why a call failed, if it has a text.
+    /// Stores the message of a failed call as its result, unless the message is empty.
     async fn store_fault(
         &self,
         c: &mut Conn,
@@ -303,8 +304,8 @@ impl Requests {
         Ok(())
     }
 
-    /// Starts up to `count` of the first reads of a round that the policy permits. Must run in the transaction that decided about
-    /// them, so that policy and definitions are unchanged. The caller must hold the lease.
+    /// Starts the first `count` reads of a round that the policy permits. Must run in the transaction that made the decisions on
+    /// them, so that the policy and the definitions are unchanged. The caller must hold the lease.
     ///
     /// # Errors
     /// Only database errors.
@@ -336,7 +337,7 @@ impl Requests {
         Ok(())
     }
 
-    /// Decides about a call that is neither a repetition nor beyond a limit.
+    /// Makes the decision on a call that has not been repeated too often and is within the limits.
     async fn begin(
         &self,
         c: &mut Conn,
@@ -416,7 +417,7 @@ impl Requests {
         decide::decide(function, &rules, seen)
     }
 
-    /// Checks that every approval can be given, by a person who can read the conversation and is not a viewer.
+    /// Checks whether every approval can be given by someone who can read the conversation and is not a viewer.
     async fn has_approvers(&self, c: &mut Conn, question: &Question) -> Result<bool, DbError> {
         let ToolTask {
             workspace,
@@ -499,8 +500,9 @@ impl Requests {
         Ok(Start::Started)
     }
 
-    /// Takes over a running action of a lost worker. A read that the policy permits runs again, at most `READ_RUNS_MAX` times, after
-    /// everything on which the decision depends is checked again. A write gets the state `unknown`. The caller must hold the lease.
+    /// Takes over a running action of a lost worker. A read that the policy permits runs again, unless it has already been started
+    /// `READ_RUNS_MAX` times, after everything on which the decision depends is checked again. A write gets the state `unknown`. The
+    /// caller must hold the lease.
     ///
     /// # Errors
     /// Only database errors.
@@ -530,7 +532,7 @@ impl Requests {
         Ok(())
     }
 
-    /// Reason why an approved action must not start.
+    /// Reason why an approved action must not start; `None` if it can start.
     async fn obstacle(
         &self,
         c: &mut Conn,
@@ -609,7 +611,7 @@ fn approved_arguments(action: &Action, text: &str) -> Option<Map<String, Value>>
     (hash::arguments_hash(&hashed, text) == action.arguments_hash).then_some(arguments)
 }
 
-/// Checks whether the approval by a person or a grant is too old for a start.
+/// Checks whether the approval by a person or a grant is too old for the action to start.
 fn is_too_late(action: &Action) -> bool {
     let is_fresh = || {
         action
@@ -619,7 +621,7 @@ fn is_too_late(action: &Action) -> bool {
     action.granted_by != Some(GrantedBy::Policy) && !is_fresh()
 }
 
-/// Uses the grant that permits an action, if there is one; returns false if the grant is no longer valid.
+/// Uses the grant that permits an action, if there is one. Returns false if the grant is no longer valid.
 async fn has_grant(c: &mut Conn, action: &Action) -> Result<bool, DbError> {
     if action.granted_by != Some(GrantedBy::Grant) {
         return Ok(true);
@@ -633,7 +635,7 @@ async fn has_grant(c: &mut Conn, action: &Action) -> Result<bool, DbError> {
 /// Current rights of the people who approved an action.
 struct Approvers {
     requester: UserId,
-    /// Roles of those who can still read the conversation.
+    /// Roles of the approvers who can still read the conversation.
     roles: HashMap<UserId, Role>,
     /// True if admins can approve in place of anyone.
     is_extended: bool,

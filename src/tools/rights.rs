@@ -35,7 +35,7 @@ pub async fn find(c: &mut Conn, task: &ToolTask) -> Result<Option<Rights>, DbErr
     }))
 }
 
-/// Error for a call without rights.
+/// Error for a call by a task that has no rights.
 pub fn refusal() -> ToolFault {
     ToolFault::new(
         ToolErrorCode::NotAllowed,

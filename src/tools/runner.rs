@@ -44,7 +44,7 @@ pub struct ToolTask {
 /// A call that was allowed to start.
 #[derive(Debug)]
 pub struct Call<'a> {
-    /// ID of the action; the same if the call runs again after a crash.
+    /// ID of the action. It stays the same if the call runs again after a crash.
     pub action: ActionId,
     pub task: &'a ToolTask,
     pub function: &'a ToolFunction,
@@ -64,7 +64,7 @@ pub struct ToolRun<'a> {
     pub action: ActionId,
     pub name: &'a str,
     pub arguments: Map<String, Value>,
-    /// As in `Call`.
+    /// Same as in `Call`.
     pub redirects: Option<&'a [String]>,
     pub deadline: Instant,
 }
@@ -86,7 +86,7 @@ pub enum CallError {
         /// Origins of an error message that is not from this server; they taint the task.
         taints: Vec<ActionSource>,
     },
-    /// The database failed. A read has failed; a write has an unknown result.
+    /// The database failed. For a read, the call has failed; for a write, the result is unknown.
     Db(DbError),
 }
 
@@ -119,10 +119,10 @@ pub trait ToolRunner: Send + Sync {
         None
     }
 
-    /// Runs a call once. Dropping the future of a read ends the read.
+    /// Runs a call once. Dropping the future of a read aborts the read.
     fn run<'a>(&'a self, call: Call<'a>) -> BoxFuture<'a, Result<ToolOutput, CallError>>;
 
-    /// A runner for one run of a task, with its own connections; `None` if runs share this one.
+    /// A runner for one run of a task, with its own connections; `None` if all runs share this runner.
     fn for_run(&self) -> Option<Arc<dyn ToolRunner>> {
         None
     }
@@ -186,7 +186,7 @@ impl Toolbox {
         }
     }
 
-    /// Functions that an agent can call in a task. Of functions with the same name, the first one is used.
+    /// Functions that an agent can call in a task. If several functions have the same name, the first one is used.
     ///
     /// # Errors
     /// Only database errors.
@@ -226,7 +226,7 @@ impl Toolbox {
     /// Runs a call of an offered function once.
     ///
     /// # Errors
-    /// As for `ToolRunner::run`.
+    /// Same as `ToolRunner::run`.
     pub async fn run(
         &self,
         task: &ToolTask,

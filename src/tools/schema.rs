@@ -10,7 +10,7 @@ fn bad(text: String) -> ToolFault {
     ToolFault::new(ToolErrorCode::BadArguments, text)
 }
 
-/// Checks a type of JSON schema. An unknown type matches everything.
+/// Checks whether a value has a JSON Schema type. An unknown type matches every value.
 fn has_type(value: &Value, name: &str) -> bool {
     match name {
         "string" => value.is_string(),

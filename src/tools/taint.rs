@@ -90,7 +90,7 @@ pub async fn add_people(
     Ok(())
 }
 
-/// Adds the requester as a source for text that was posted with an API key and not typed.
+/// Adds the requester as a source for text that was posted with an API key rather than typed.
 pub async fn add_key(c: &mut Conn, task: TaskId, requester: UserId) -> Result<(), DbError> {
     c.q("insert into task_taints (task_id, kind, source_id, label) select $1, $2, u.id, u.name from users u where u.id = $3 \
          on conflict do nothing")
@@ -111,8 +111,8 @@ pub fn title_source(conversation: Uuid, label: &str) -> ActionSource {
     }
 }
 
-/// Adds the taint of messages. A person's message adds its author, except for the requester in a browser. An agent's reply adds
-/// everything that its task had seen. A resolution that a person published counts as that person's message.
+/// Adds the taint of messages. A person's message adds its author, except for messages that the requester posted in a browser. An
+/// agent's reply adds everything that its task had seen. A resolution that a person published counts as that person's message.
 pub async fn add_messages(
     c: &mut Conn,
     task: TaskId,
@@ -167,7 +167,7 @@ pub async fn add_messages(
     Ok(())
 }
 
-/// Adds the files of messages whose content is sent.
+/// Adds the files of messages as sources. The messages must be those whose file contents are in the prompt.
 pub async fn add_files(
     c: &mut Conn,
     task: TaskId,

@@ -15,7 +15,7 @@ use crate::{
     realtime::EventType,
 };
 
-/// Returns the workflow in the locked workspace, for its owner and admins.
+/// Locks the workspace, and returns the workflow. The actor must be its owner or an admin.
 async fn locked(
     c: &mut Conn,
     actor: &Actor<'_>,
@@ -102,7 +102,7 @@ struct Wanted {
 /// Replaces a workflow except for its status. Omitted fields are reset to their defaults.
 ///
 /// # Errors
-/// `NotFound`, `NotYours`, `Stale`, or as for `create_workflow`.
+/// `NotFound`, `NotYours`, `Stale`, or any error from `create_workflow`.
 pub async fn put_workflow(
     c: &mut Conn,
     actor: &Actor<'_>,
@@ -123,7 +123,7 @@ pub async fn put_workflow(
 }
 
 /// # Errors
-/// As for `put_workflow`.
+/// Same as `put_workflow`.
 pub async fn patch_workflow(
     c: &mut Conn,
     actor: &Actor<'_>,
@@ -152,10 +152,10 @@ pub async fn patch_workflow(
     store(c, actor, &workflow, wanted).await
 }
 
-/// Restores the content of an earlier version as a new one; name, owner, and status are unchanged.
+/// Restores the content of an earlier version as a new one. The name, owner, and status are unchanged.
 ///
 /// # Errors
-/// `VersionNotFound`, or as for `put_workflow`.
+/// `VersionNotFound`, or any error from `put_workflow`.
 pub async fn rollback_workflow(
     c: &mut Conn,
     actor: &Actor<'_>,
@@ -196,7 +196,7 @@ pub async fn archive_workflow(
     store(c, actor, &workflow, wanted).await
 }
 
-/// Stores a change as a new version; does nothing if there are no changes and no summary was given. The workspace must be locked.
+/// Stores a change as a new version. Does nothing if nothing has changed and no summary was given. The workspace must be locked.
 async fn store(
     c: &mut Conn,
     actor: &Actor<'_>,

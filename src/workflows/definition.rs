@@ -10,7 +10,7 @@ use crate::{
     text_enum::text_enum,
 };
 
-/// Target of a jump to the end of a list.
+/// Target of a jump to the end of a list of steps.
 pub const END: &str = "end";
 /// Maximum size of a compiled pattern in bytes.
 const PATTERN_BYTES_MAX: usize = 1 << 20;
@@ -19,7 +19,7 @@ text_enum! {
     /// Status of a workflow.
     pub enum WorkflowStatus {
         Active = "active",
-        /// The workflow starts no runs.
+        /// The workflow does not start runs.
         Paused = "paused",
         Archived = "archived",
     }
@@ -48,7 +48,7 @@ text_enum! {
     }
 }
 
-/// Messages of a channel that start a run.
+/// Messages in a channel that start a run.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct OnMessage {
@@ -58,8 +58,8 @@ pub struct OnMessage {
     /// True if only the first message of a thread starts a run.
     #[serde(default)]
     pub new_threads_only: bool,
-    /// Words, any of which must occur as a whole word; at most 10, of 1 to 60 characters. If empty, every message
-    /// starts a run.
+    /// At most 10 words of 1 to 60 characters. A message starts a run if it contains any of them as a whole word; if there are no
+    /// words, every message does.
     #[serde(default)]
     pub words: Vec<String>,
 }
@@ -75,7 +75,7 @@ text_enum! {
         Agent = "agent",
         /// People and agents work in a fork.
         Fork = "fork",
-        /// People decide.
+        /// The run asks people for an approval.
         Approval = "approval",
         Condition = "condition",
         /// Several lists of steps run at the same time.
@@ -86,7 +86,7 @@ text_enum! {
 }
 
 impl StepKind {
-    /// Name for people, as in the editor.
+    /// Display name, as in the editor.
     pub fn shown(self) -> &'static str {
         match self {
             Self::Agent => "Ask an agent",
@@ -125,7 +125,7 @@ text_enum! {
         Equals = "equals",
         /// The regular expression `with` matches a part of the value.
         Matches = "matches",
-        /// A model answers `with`, a yes-or-no question, about the value.
+        /// A model answers the yes-or-no question `with` about the value.
         ModelSays = "model_says",
     }
 }
@@ -306,7 +306,7 @@ impl WorkflowContent {
     }
 }
 
-/// Checks the form of the ID of a step: `[a-z][a-z0-9_]{0,31}`.
+/// Checks the format of a step ID: `[a-z][a-z0-9_]{0,31}`.
 pub fn is_step_id(text: &str) -> bool {
     text.len() <= 32
         && text.starts_with(|c: char| c.is_ascii_lowercase())
@@ -318,7 +318,7 @@ pub fn is_step_id(text: &str) -> bool {
 /// Compiles the pattern of a condition, which runs in linear time.
 ///
 /// # Errors
-/// If the pattern is invalid or too large.
+/// Returns an error if the pattern is invalid or too large.
 pub fn pattern(with: &str) -> Result<Regex, regex::Error> {
     RegexBuilder::new(with)
         .size_limit(PATTERN_BYTES_MAX)

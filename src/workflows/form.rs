@@ -28,7 +28,7 @@ const STEPS_MAX: usize = 30;
 const TITLE_UNITS_MAX: usize = 80;
 const PROMPT_BYTES_MAX: usize = 8 * 1024;
 const CONTENT_BYTES_MAX: usize = 32 * 1024;
-/// Maximum length of goals and of texts of approvals.
+/// Maximum length of goals and approval texts.
 const TEXT_UNITS_MAX: usize = 4_000;
 const WITH_UNITS_MAX: usize = 500;
 const BRANCHES: std::ops::RangeInclusive<usize> = 2..=5;
@@ -42,7 +42,7 @@ const CLOSE_AFTER_S_MIN: u32 = 300;
 /// Default timeout of an approval in seconds: one day.
 const TIMEOUT_S_DEFAULT: u32 = 86_400;
 
-/// A step in a request: the fields of its `kind`.
+/// A step in a request. In addition to the common fields, it can contain only the fields of its `kind`.
 #[derive(Debug, Clone, Default, Deserialize, utoipa::ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct StepForm {
@@ -71,7 +71,7 @@ pub struct StepForm {
     /// `fork`: goal of 1 to 4,000 characters.
     #[serde(default)]
     pub goal: Option<String>,
-    /// `fork`: maximum number of turns of a collaboration, 2 to 8 (default).
+    /// `fork`: maximum number of turns of a collaboration, 2 to 8; 8 by default.
     #[serde(default)]
     pub turns_max: Option<i64>,
     /// `fork`: time in seconds after which the resolution is drafted, 300 to 604,800.
@@ -80,7 +80,7 @@ pub struct StepForm {
     /// `fork`: publisher of the resolution; `person` by default.
     #[serde(default)]
     pub publish: Option<ForkPublisher>,
-    /// `fork`: time in seconds after which the step fails, 60 to 604,800 (default).
+    /// `fork`: time in seconds after which the step fails, 60 to 604,800; 604,800 by default.
     #[serde(default)]
     pub wait_s: Option<u32>,
     /// `approval`: text of 1 to 4,000 characters.
@@ -107,7 +107,8 @@ pub struct StepForm {
     /// `condition`: next step if the condition holds: a later step, or `end`.
     #[serde(default)]
     pub then: Option<String>,
-    /// `condition`, `approval`: next step otherwise: a later step, or `end`.
+    /// `condition`, `approval`: next step if the condition does not hold, or if the approval is denied or expires: a later step, or
+    /// `end`. For an `approval`, null cancels the run.
     #[serde(default, rename = "else")]
     pub otherwise: Option<String>,
     /// `parallel`: 2 to 5 lists of 1 to 6 steps of the kinds `agent`, `condition`, and `output`.
@@ -274,7 +275,8 @@ fn check_name(name: &str) -> Result<(), WorkflowError> {
     Ok(handles::check(name, "name")?)
 }
 
-/// Checks everything except for individual steps.
+/// Checks the description, the agents, and the trigger words, and that steps use only the workflow's agents. `parse_steps` checks
+/// everything else about steps.
 fn check(content: &WorkflowContent) -> Result<(), WorkflowError> {
     if units(&content.description) > DESCRIPTION_UNITS_MAX {
         let rule = format!("the description can have at most {DESCRIPTION_UNITS_MAX} characters");
@@ -597,7 +599,7 @@ impl StepParser<'_> {
         self.invalid(field, format!("`{field}` is missing"))
     }
 
-    /// Checks a text, whose variables must be available to the step.
+    /// Checks a text. Its variables must be available to the step.
     fn template(
         &self,
         field: &str,

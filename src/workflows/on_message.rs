@@ -111,7 +111,7 @@ impl FoldedText {
         Self { text, starts }
     }
 
-    /// Checks whether the text contains a word as a whole.
+    /// Checks whether the text contains a string as a whole word.
     fn has_word(&self, word: &str) -> bool {
         let word = folded(word.trim());
         let is_end = |rest: &str| !rest.starts_with(char::is_alphanumeric);

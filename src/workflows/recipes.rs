@@ -1,4 +1,4 @@
-//! Recipes: `seeds/workflow-recipes.yaml`. A recipe is not a workflow; it can be posted to create one.
+//! Workflow recipes, which are read from `seeds/workflow-recipes.yaml`. A recipe is not a workflow, but can be posted to create one.
 
 use std::sync::LazyLock;
 

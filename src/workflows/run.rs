@@ -95,10 +95,10 @@ pub struct RunStep {
     pub task_id: Option<TaskId>,
     pub fork_id: Option<ForkId>,
     pub action_id: Option<ActionId>,
-    /// Output of the step. Null in events, after it was removed, for a message in a channel that you cannot read, and for an agent's
-    /// answer if you cannot see its tool results.
+    /// Output of the step. Null in events and after the output was removed. Also null for a message in a channel that you cannot
+    /// read, and for an agent's answer if you cannot see its tool results.
     pub output: Option<String>,
-    /// Cause of a failure, for people.
+    /// Human-readable cause of a failure.
     pub error: Option<String>,
     pub started_at: Option<Timestamp>,
     pub ended_at: Option<Timestamp>,
@@ -132,13 +132,13 @@ pub struct WorkflowRun {
     pub root_task_id: TaskId,
     /// Steps in the workflow's order; those of branches follow their `parallel` step.
     pub steps: Vec<RunStep>,
-    /// Cause of a failure, for people.
+    /// Human-readable cause of a failure.
     pub error: Option<String>,
     pub created_at: Timestamp,
     pub completed_at: Option<Timestamp>,
     #[serde(skip)]
     pub workspace_id: WorkspaceId,
-    /// The message that started the run, or another message that the run takes its texts from.
+    /// The message that started the run, or another message from which the run takes the text and the author.
     #[serde(skip)]
     pub message_id: Option<MessageId>,
     /// Versions of the workflow's agents.
@@ -171,7 +171,7 @@ impl WorkflowRun {
         self
     }
 
-    /// The agent in the version of the run.
+    /// Returns an agent with the version that the run uses.
     pub fn agent(&self, id: AgentId) -> Option<(AgentId, i64)> {
         self.agents.get(&id).map(|version| (id, *version))
     }
@@ -346,7 +346,7 @@ pub async fn find_visible_run(
     }
 }
 
-/// Removes the texts of messages in channels, other than the run's, that the reader cannot read.
+/// Removes the texts of messages that the run posted in other channels, if the reader cannot read those channels.
 ///
 /// # Errors
 /// Only database errors.
@@ -434,7 +434,7 @@ pub async fn list_runs(
     Ok(runs)
 }
 
-/// Name of the workflow of a run; `None` once the run was removed.
+/// Name of the workflow of a run; `None` if the run has been removed.
 ///
 /// # Errors
 /// Only database errors.
@@ -538,7 +538,7 @@ pub async fn check_active(c: &mut Conn, workflow: &Workflow) -> Result<(), Workf
 /// Checks whether a run can start.
 ///
 /// # Errors
-/// Any error of `check_active`, or `Invalid` if a step posts and there is no channel.
+/// Any error from `check_active`, or `Invalid` if a step posts and there is no channel.
 pub async fn check_start(
     c: &mut Conn,
     workflow: &Workflow,
@@ -559,7 +559,7 @@ pub async fn check_start(
 /// post in the channel.
 ///
 /// # Errors
-/// Any error of `check_start`.
+/// Any error from `check_start`.
 pub async fn start_run(
     c: &mut Conn,
     workflow: &Workflow,
@@ -655,7 +655,7 @@ pub async fn store_step(c: &mut Conn, run: RunId, step: &RunStep) -> Result<(), 
     Ok(())
 }
 
-/// Wakes the run that waits for a fork that was resolved or abandoned.
+/// Wakes the run that was waiting for a fork, after the fork was resolved or abandoned.
 ///
 /// # Errors
 /// Only database errors.

@@ -1,5 +1,5 @@
-//! Variables in texts of workflows: `{{input}}` is replaced with a value. There are no expressions, and values are not searched
-//! for further variables.
+//! Variables in the texts of workflows. For example, `{{input}}` is replaced with the input of the run. There are no expressions, and
+//! values are not searched for further variables.
 
 use std::ops::Range;
 
@@ -21,9 +21,9 @@ pub enum Variable<'a> {
     /// Display name of the message's author.
     Author,
     Date,
-    /// Decisions since the last run.
+    /// Decisions since the last completed run, or in the last seven days if that is shorter.
     Decisions,
-    /// Open action items since the last run.
+    /// Open action items since the last completed run, or from the last seven days if that is shorter.
     ActionItems,
     /// Output of an earlier step.
     Output(&'a str),
@@ -45,7 +45,7 @@ impl<'a> Variable<'a> {
         }
     }
 
-    /// Checks whether the value is content that somebody wrote, and not a name or a date.
+    /// Checks whether the value is content that somebody wrote, rather than a name or a date.
     fn is_content(self) -> bool {
         !matches!(self, Self::Author | Self::Date)
     }

@@ -28,12 +28,12 @@ pub struct Workflow {
     pub name: String,
     #[serde(flatten)]
     pub content: WorkflowContent,
-    /// Messages and schedules start runs for this person.
+    /// Owner of the workflow. Runs that messages start are on behalf of the owner.
     pub owner_id: UserId,
     pub status: WorkflowStatus,
     /// Reason for the pause; set if the server paused the workflow.
     pub paused_reason: Option<PausedReason>,
-    /// Number of messages that started no run, because the limit per minute was reached or the run could not start, for example
+    /// Number of messages that did not start a run, because the limit per minute was reached or the run could not start, for example
     /// because too many runs were active.
     pub dropped: i64,
     pub version: i64,
@@ -160,7 +160,7 @@ pub(super) async fn list_triggered(
     Ok(rows.into_iter().map(|(id, on)| (id, on.0)).collect())
 }
 
-/// Returns `None` for a workflow of another workspace.
+/// Returns `None` if the workflow does not exist or belongs to another workspace.
 ///
 /// # Errors
 /// Only database errors.

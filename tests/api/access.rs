@@ -13,7 +13,7 @@ async fn fresh(t: &Team, name: &str) -> Value {
     t.ada.agent(name).await
 }
 
-/// Asserts that the default agent's status and version are unchanged.
+/// Asserts that the request was rejected because of the default agent, and that the agent's version is unchanged.
 async fn refused_as_default(t: &Team, reply: crate::support::Reply, what: &str) {
     let vibe = fresh(t, "vibe").await;
     assert_eq!(reply.refused(403), "default_agent", "{what}");
@@ -399,7 +399,7 @@ async fn server_files_are_accessible_only_to_its_own_user() {
     }
     assert!(files > 0, "nothing was looked at");
     server.kill().await;
-    // Permissions as set by earlier versions.
+    // File permissions that earlier versions set.
     let data = place.dir.join("data");
     let older = ["", "blobs", "openvibe.db", "openvibe.db-wal"].map(|name| data.join(name));
     let older: Vec<_> = older.iter().filter(|path| path.exists()).collect();

@@ -18,7 +18,7 @@ const GREAT: &str = "this is great";
 const PLAIN: &str = "what is the plan for the harbor";
 const STEP: &str = "Go one step at a time.";
 
-/// A team with the agent `sage`, which has these fields and can adapt to Ada, and the agent's path.
+/// Returns a team whose agent `sage` has these fields and can adapt to Ada, and the agent's path.
 async fn adapting(settings: &[(&str, &str)], fields: Value) -> (Team, String) {
     let t = team_with(settings).await;
     allow(&t, true).await;
@@ -65,7 +65,7 @@ async fn state(who: &Person, sage: &str, thread: &str) -> Value {
     who.get(&at(sage, thread)).await.is(200)
 }
 
-/// `mood user_skill task_complexity`
+/// Formats the values of a state as `mood user_skill task_complexity`.
 fn traits(state: &Value) -> String {
     let fields = ["/mood", "/user_skill", "/task_complexity"];
     fields.map(|field| text(state, field)).join(" ")
@@ -97,7 +97,7 @@ async fn ended(who: &Person, thread: &str) -> Vec<Value> {
     }
 }
 
-/// The system text of a reply.
+/// System prompt of a reply.
 async fn system(who: &Person, task: &str) -> String {
     text(&who.task_context(task).await, "/system/text")
 }
@@ -226,7 +226,7 @@ async fn the_tokens_of_a_hidden_adaptation_are_not_shown() {
     let hidden = t.bo.task_context(&next).await;
     let hidden = list(&hidden, "/system/parts").pop().unwrap();
     assert!(number(&hidden, "/tokens") > 0, "{hidden}");
-    // The model server reports the same number for every reply.
+    // Token usage that the model server reports; the same for every reply.
     let difference = shown(&begun).await - shown(&next).await;
     assert_eq!(difference, number(&hidden, "/tokens"));
 }
@@ -409,10 +409,10 @@ async fn a_reflection_changes_the_system_text_from_the_next_turn_on() {
     let asked = t.model().asked("sage", 2).await;
     assert!(!asked[0].instructions().contains(sentences));
     assert!(asked[1].instructions().ends_with(sentences));
-    // Nothing posts a notice: the thread has only questions and replies.
+    // No notice was posted: the thread contains only questions and replies.
     assert_eq!(t.ada.messages(&thread).await.len(), 5);
 
-    // Another person is treated as before, and so is Ada elsewhere.
+    // Replies to another person do not change, and neither do replies to Ada in other threads.
     let theirs = said(&t.bo, &thread, PLAIN).await;
     let other = t.ada.thread(&t.general, "Elsewhere").await;
     let elsewhere = said(&t.ada, &other, PLAIN).await;
@@ -458,7 +458,7 @@ async fn only_known_values_of_an_answer_count() {
     reflected(&t, &sage, &thread, &mixed).await;
     let next = said(&t.ada, &thread, PLAIN).await;
     assert_eq!(system(&t.ada, &next).await, format!("{before}\n\n{STEP}"));
-    // Values that an answer omits are unchanged.
+    // Values that the model's answer omits are unchanged.
     reflected(&t, &sage, &thread, &json!({"task_complexity": "complex"})).await;
     let now = state(&t.ada, &sage, &thread).await;
     assert_eq!(traits(&now), "patient intermediate complex");
@@ -504,7 +504,7 @@ async fn only_the_person_sees_a_state_and_its_tasks() {
     assert!(received(&t.bo.events().await));
     assert!(!shown(&t.ada, "/v1/audit-log").await);
 
-    // A reflection that an admin requests is about the admin, not about other people.
+    // When an admin requests a reflection, it is about the admin, not about other people.
     let theirs = state(&t.ada, &sage, &thread).await;
     assert_eq!(classes(&theirs), [""; 0]);
     assert_eq!(t.ada.every(STATES).await, Vec::<Value>::new());
@@ -681,7 +681,7 @@ async fn at_most_one_reflection_follows_a_reply() {
     t.model()
         .script("reflection", std::iter::repeat_n(answer(&json!({})), 9));
     let thread = t.ada.thread(&t.general, "Root").await;
-    // After a reflection on an event, no reflection follows in the next turn.
+    // A turn with an adaptation event postpones the periodic reflection.
     for (words, wanted) in [
         (TERRIBLE, vec!["The person seems frustrated"]),
         (TERRIBLE, vec!["The person seems frustrated"]),
@@ -1003,7 +1003,7 @@ async fn a_child_inherits_or_replaces_each_setting_as_a_whole() {
         ),
         (&Value::Null, &json!(3))
     );
-    // An empty object turns it off, regardless of the base.
+    // An empty object turns adaptation off, regardless of the base.
     let off = json!({"reflection": {}, "sentiment": {"enabled": false}});
     t.ada.patch(&owl, off).await.is(200);
     assert_eq!(adapts().await, false);

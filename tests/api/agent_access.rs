@@ -49,7 +49,7 @@ struct Call {
     method: Method,
     path: String,
     body: Value,
-    /// The required scope.
+    /// Scope that the route requires.
     scope: &'static str,
 }
 
@@ -422,7 +422,7 @@ async fn a_status_change_requires_more_than_write_access() {
     .is(200);
 }
 
-/// Entries for the members Bo and Cy in an agent's access lists.
+/// Access lists of an agent, and whether they allow the members Bo and Cy.
 fn cases(t: &Team, cy: &Person) -> Vec<(Value, bool, bool)> {
     let both = |allowed: &[&str], denied: &[&str]| json!({"allowed_subjects": allowed, "denied_subjects": denied});
     vec![
@@ -441,7 +441,7 @@ fn cases(t: &Team, cy: &Person) -> Vec<(Value, bool, bool)> {
     ]
 }
 
-/// Checks that the user sees the agent everywhere or nowhere.
+/// Returns whether the user sees the agent, after checking that every view agrees.
 async fn sees(person: &Person, agent: &str) -> bool {
     let found = person.get(&path(agent)).await;
     let sees = found.status == 200;
@@ -472,7 +472,7 @@ async fn sees(person: &Person, agent: &str) -> bool {
     sees
 }
 
-/// Checks that the user can invoke the agent in every way or in none.
+/// Returns whether the user can invoke the agent, after checking that every way to invoke it agrees.
 async fn uses(t: &Team, person: &Person, agent: &str) -> bool {
     let thread = person.thread(&t.general, "Root").await;
     let root = text(&person.messages(&thread).await[0], "/id");
@@ -813,7 +813,7 @@ async fn users_who_lose_access_to_an_agent_receive_only_an_archived_event() {
         .patch(&path(&agent), json!({"description": "Quiet"}))
         .await
         .is(200);
-    // Everyone received the events that Ada received.
+    // Once Ada has received the last change, the server has also sent all earlier events.
     let told = ada
         .through("the last change", |e| {
             e["data"]["agent"]["description"] == "Quiet"

@@ -1,4 +1,4 @@
-//! `openvibe agents import|export` with agent files, against a running server.
+//! `openvibe agents import|export` with agent files and a running server.
 
 use std::{
     fs,
@@ -8,7 +8,7 @@ use std::{
 
 use crate::support::{Person, Team, list, team, text};
 
-/// A temporary directory, removed at the end.
+/// A temporary directory, removed on drop.
 struct Files(PathBuf);
 
 impl Files {
@@ -35,7 +35,7 @@ impl Drop for Files {
     }
 }
 
-/// Runs the command with this person's API key.
+/// Runs the command with an API key of this person.
 async fn run(person: &Person, scopes: &[&str], dir: &Path, arguments: &[&str]) -> Output {
     let (robot, _) = person.make_key(scopes).await;
     let mut command = Command::new(env!("CARGO_BIN_EXE_openvibe"));

@@ -14,7 +14,7 @@ async fn draft(person: &Person) -> Reply {
     person.post(DRAFT, described()).await
 }
 
-/// An answer of the model.
+/// Answer of the model with a draft.
 fn answer() -> Value {
     json!({
         "name": "release-notes", "display_name": "Release notes", "description": "Drafts release notes.",
@@ -218,7 +218,7 @@ async fn a_person_drafts_ten_agents_an_hour() {
         draft(&t.bo).await.is(200);
         draft(&robot).await.is(200);
     }
-    // Requests that are rejected before the model is called do not count.
+    // Requests that are rejected before the model is called do not count toward the limit.
     t.bo.post(DRAFT, json!({"description": ""}))
         .await
         .refused(422);

@@ -419,7 +419,7 @@ async fn only_safe_relative_paths_are_accepted() {
         assert_eq!(read(&t.ada, &sage, good).await["content"], good);
     }
     let long = "x".repeat(201);
-    // HTTP clients resolve `..` between slashes, but not if the slash is encoded as `%2F`.
+    // Clients resolve `..` as a path segment, but not if its slash is encoded as `%2F`.
     for bad in [
         "%2e%2e%2Fx",
         "..%2FSOUL.md",
@@ -641,7 +641,7 @@ async fn own_instruction_files_are_part_of_the_version() {
     assert_eq!(t.ada.get(&old).await.ok()["content"], "First orders.");
     let none = format!("{sage}/files/AGENTS.md?version=1");
     t.ada.get(&none).await.refused(404);
-    // Other changes, a copy, and a rollback keep these files.
+    // Other changes, copies, and rollbacks keep these files.
     t.ada
         .patch(&sage, json!({"description": "Knows"}))
         .await

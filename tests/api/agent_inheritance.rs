@@ -264,13 +264,13 @@ async fn a_fourth_level_is_rejected_when_the_base_changes() {
         code_of(&t.ada, &alone, json!({"base_profile_id": c})).await,
         "inheritance_too_deep"
     );
-    // With one level of children, the limit is one level lower.
+    // If the agent has one level of children, the maximum depth of its base is one level lower.
     make(&t.ada, "child", Some(&alone), json!({})).await;
     assert_eq!(
         code_of(&t.ada, &alone, json!({"base_profile_id": b})).await,
         "inheritance_too_deep"
     );
-    // With two levels of children, no base is allowed.
+    // If the agent has two levels of children, it cannot have a base that has one itself.
     assert_eq!(
         code_of(&t.ada, &a, json!({"base_profile_id": alone})).await,
         "inheritance_too_deep"
@@ -290,7 +290,7 @@ async fn levels_are_counted_even_if_a_change_leaves_the_children_unchanged() {
     .await;
     let c = make(&t.ada, "c", Some(&b), json!({})).await;
     let a = make(&t.ada, "a", None, json!({"instructions": "First."})).await;
-    // The text of `b` and therefore of `c` is unchanged, but there is one more level above them.
+    // The text of `b`, and therefore of `c`, is unchanged, but `c` now has one more level above it.
     change(
         &t.ada,
         &b,
@@ -310,7 +310,7 @@ async fn an_agents_ancestry_is_reported_as_it_is_now() {
     let t = team().await;
     let base = make(&t.ada, "base", None, json!({})).await;
     let child = make(&t.ada, "child", Some(&base), json!({"description": "Mine"})).await;
-    // The child has its own description, so nothing in it changes.
+    // The child overrides the description, so the change does not affect it.
     change(
         &t.ada,
         &base,
@@ -971,7 +971,7 @@ async fn users_who_lose_access_to_a_child_through_its_base_are_notified() {
     assert_eq!(heard, [of("base"), of("child")]);
 }
 
-/// Waits until the newest version of each agent contains the base's text.
+/// Waits until each agent's instructions contain the base's text.
 async fn all_follow(t: &Team, agents: &[String], text: &str) {
     let follows = async {
         for agent in agents {
@@ -997,7 +997,7 @@ async fn an_invoked_child_follows_its_base_at_once_and_others_in_the_background(
     }
     let grandchild = make(&t.ada, "grandchild", Some(&children[44]), json!({})).await;
     change(&t.ada, &base, json!({"instructions": "You are Tide."})).await;
-    // The last child and its own child are invoked immediately afterwards.
+    // The last child and its own child are invoked before the background job can reach them.
     ask(&t, "@child-44 hi").await;
     let heard = told(&t, "tide", 1).await;
     assert!(heard.starts_with("You are Tide."), "{heard}");
@@ -1291,7 +1291,7 @@ async fn a_full_workspace_counts_tools_and_gives_back_what_a_deleted_agent_took(
         }
     }
     assert_eq!(refused.as_deref(), Some("quota_exceeded"));
-    // Turning the agent off, deleting a file, and deleting the agent are still possible.
+    // Turning off an agent, deleting a file, and deleting an agent are still possible.
     t.ada
         .patch(&path(&large), json!({"status": "inactive"}))
         .await
@@ -1317,7 +1317,7 @@ async fn a_base_change_is_rejected_if_its_children_would_exceed_the_quota() {
     for n in 0..25 {
         children.push(make(&t.ada, &format!("child-{n}"), Some(&base), json!({})).await);
     }
-    // 25 versions of 40 KB each, and the same again after one change.
+    // The change adds 25 versions of 40 KB each, and another such change would add the same again.
     let long = |start: &str| json!({"instructions": format!("{start}{}", " word".repeat(8000))});
     let before = stored_bytes(&t.ada).await;
     change(&t.ada, &base, long("Mind the tide.")).await;
@@ -1386,7 +1386,7 @@ async fn a_large_agent_is_announced_without_its_long_texts_when_its_base_changes
             ("small".to_owned(), Some(small.as_str())),
         ]
     );
-    // The event contains all fields of the list, so clients learn about the new version.
+    // The event contains all fields that a list contains, so clients learn about the new version.
     let listed = t.bo.every("/v1/agents").await;
     let listed = listed.into_iter().find(|agent| agent["id"] == large);
     let mut listed = listed.unwrap();
@@ -1397,7 +1397,7 @@ async fn a_large_agent_is_announced_without_its_long_texts_when_its_base_changes
     assert_eq!(announced[1]["version"], 2);
     let whole = t.bo.get(&path(&large)).await.ok();
     assert_eq!(text(&whole, "/instructions"), long);
-    // A direct change is announced in full.
+    // A direct change sends an event with all fields.
     change(&t.ada, &large, json!({"description": "Grown"})).await;
     let event = socket.of("agent.updated").await;
     assert_eq!(text(&event, "/data/agent/instructions"), long);

@@ -50,7 +50,7 @@ fn segments(preview: &Value) -> Vec<String> {
         .collect()
 }
 
-/// Fields that an agent keeps in another workspace.
+/// Fields that an agent keeps when it is imported into another workspace.
 fn luggage() -> Value {
     json!({
         "display_name": "Sage", "description": "Knows", "avatar": {"emoji": "🌿"}, "identity": "- Name: Sage\n- Emoji: 🌿\n",
@@ -552,7 +552,7 @@ async fn a_preview_shows_the_agents_prompt() {
     let started = t.ada.start(&t.general, "@sage hi").await;
     t.ada.completed(&text(&started, "/tasks/0/id")).await;
     let request = t.model().asked_once("base").await;
-    // The server's preamble comes first.
+    // The system prompt begins with the server's preamble.
     let system = text(&request.body, "/messages/0/content");
     assert!(system.ends_with(&format!("\n\n{}", text(&shown, "/system"))));
 }
@@ -897,7 +897,7 @@ async fn a_thread_of_a_permanently_deleted_agent_continues_with_the_default() {
         t.ada.messages(&thread).await,
         t.ada.messages_in(&fork).await,
     ] {
-        // The conversation was rebound when the agent was deleted, so nothing changes with the next message.
+        // The conversation was rebound when the agent was deleted, so the next message does not cause a notice.
         assert!(
             messages.iter().all(|m| m["kind"] != "notice"),
             "{messages:?}"

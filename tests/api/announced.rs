@@ -1,5 +1,5 @@
-//! Delegations that replies announce: each one is made, and texts that only sound like an announcement cause no
-//! further round.
+//! Replies that announce a delegation without making it: each announced delegation is made, and texts that only resemble an
+//! announcement do not cause another round.
 
 use futures::future::join_all;
 use serde::Deserialize;
@@ -21,7 +21,7 @@ struct Corpus {
     others: Vec<String>,
 }
 
-/// Replies with the text of its case. When reminded of the announcement, it delegates and then ends its reply.
+/// Replies with the text of the request's case. When reminded of its announcement, it delegates and then ends the reply.
 fn lead(texts: &[String], request: &Request) -> Answer {
     let case = case_of(request);
     if !request.rounds().is_empty() {
@@ -33,7 +33,7 @@ fn lead(texts: &[String], request: &Request) -> Answer {
     Answer::text(&texts[case])
 }
 
-/// Asks in a new thread. Returns the thread.
+/// Asks a question in a new thread; returns the thread.
 async fn ask(t: &Team, case: usize) -> String {
     let content = format!("@lead {CASE}{case}: go on.");
     let started = t.bo.start(&t.general, &content).await;

@@ -1,4 +1,4 @@
-//! Approval rules of agents and workspaces: the actions and people that they can name, and people who have left.
+//! Approval rules of agents and workspaces: the actions and people that rules can name, and people who have left.
 
 use serde_json::{Value, json};
 
@@ -31,7 +31,7 @@ async fn ask(t: &Team) -> String {
     t.bo.ask(&thread, "@sage find it").await
 }
 
-/// The errors of the actions of a completed task.
+/// Errors of a completed task's actions.
 async fn errors(person: &Person, task: &str) -> Vec<Value> {
     let task = person.completed(task).await;
     let found = actions(person, &task).await;

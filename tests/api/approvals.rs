@@ -1,4 +1,4 @@
-//! Actions that wait for people: cards, decisions, expiry, permissions for an hour, and parked tasks.
+//! Actions that wait for people: approval cards, decisions, expiry, permissions for an hour, and parked tasks.
 
 use openvibe::{
     db::Conn,
@@ -16,7 +16,7 @@ fn search(query: &str) -> (&'static str, Value) {
     ("search_messages", json!({"query": query}))
 }
 
-/// An agent whose searches need the requester's approval, and a task of Bo that is parked until then.
+/// An agent whose searches need the requester's approval, and Bo's task that is parked until he decides.
 struct Parked {
     t: Team,
     thread: String,
@@ -337,7 +337,7 @@ async fn waiting_actions_are_listed_for_those_who_decide() {
 async fn budgets_that_have_reached_their_warning_wait_for_admins() {
     let p = parked().await;
     let budget = |period: &str, limit: i64| json!({"scope": "workspace", "period": period, "limit_tokens": limit});
-    // One call has used 18 tokens.
+    // The task's model call used 18 tokens.
     let list = json!({"data": [budget("month", 20), budget("day", 1_000_000)]});
     p.t.ada.put("/v1/budgets", list).await.is(200);
     let seen = p.t.ada.get("/v1/waiting").await.ok();
@@ -639,7 +639,7 @@ async fn approvals_that_were_stored_as_json_are_kept() {
 
 #[tokio::test]
 async fn an_approval_is_spent_at_most_once_whenever_the_process_dies() {
-    // A read that a person approved does not run again, because nobody approved a second one.
+    // A read that was interrupted is not repeated, because its approval is used up.
     for (failpoint, state) in [
         ("action_start:1", "done"),
         ("action_started:1", "failed"),
@@ -660,7 +660,7 @@ async fn an_approval_is_spent_at_most_once_whenever_the_process_dies() {
         let (server, ada) = p.start(&[("FAILPOINT", failpoint)]).await;
         let path = format!("/v1/actions/{}", id(&action));
         let form = json!({"arguments_hash": action["arguments_hash"]});
-        // The process can die before it responds.
+        // The process can crash before it responds.
         drop(ada.try_post(&format!("{path}/approve"), form).await);
         server.exited().await;
         let (server, ada) = p.start(&[]).await;

@@ -147,7 +147,7 @@ fn is_regenerated(row: &str) -> bool {
         .any(|key| row.contains(key))
 }
 
-/// Every row of every table in the engine's text format, except for values that a restore regenerates.
+/// All rows of all tables in the engine's text format, except for values that a restore regenerates.
 async fn rows_of(place: &TestDatabase) -> BTreeMap<String, Vec<String>> {
     let mut all = BTreeMap::new();
     if let Some(url) = &place.postgres {
@@ -158,7 +158,7 @@ async fn rows_of(place: &TestDatabase) -> BTreeMap<String, Vec<String>> {
                 .await
                 .unwrap();
         for table in tables.into_iter().filter(|table| is_compared(table)) {
-            // A restore does not know when a chunk was uploaded.
+            // A backup does not contain the upload time of a chunk.
             let row = match table.as_str() {
                 "blob_chunks" => "(t.upload_id, t.n, t.bytes)",
                 _ => "t",
@@ -208,12 +208,12 @@ fn url_of(place: &TestDatabase) -> db::DatabaseUrl {
     }
 }
 
-/// Comparable across engines: values by kind, and JSON regardless of key order.
+/// All rows in a format that is comparable across engines: values by kind, and JSON regardless of key order.
 async fn values_of(place: &TestDatabase) -> BTreeMap<String, Vec<String>> {
     let mut dump = Dump::open(&url_of(place)).await.unwrap();
     let mut all = BTreeMap::new();
     for mut table in dump.tables().await.unwrap() {
-        // Each engine has its own place for uploads.
+        // Each engine stores uploads in a different place.
         table
             .columns
             .retain(|column| (table.name.as_str(), column.name.as_str()) != ("blobs", "store"));
@@ -378,7 +378,7 @@ async fn a_task_that_was_running_runs_again_after_a_restore() {
 async fn a_backup_moves_data_between_engines() {
     let mut f = filled_in(TestDatabase::on_disk()).await;
     if TestDatabase::new().await.postgres.is_none() {
-        // Only one engine is available.
+        // Without PostgreSQL, only one engine is available.
         return;
     }
     let file = f.back_up().await;
@@ -416,7 +416,7 @@ async fn a_backup_moves_data_between_engines() {
     assert_eq!((served.status, served.text.len()), (200, 1_800_000));
 }
 
-/// Content of a compressed file; an error if it is damaged.
+/// Decompresses a file; returns an error if it is damaged.
 fn unpacked(bytes: &[u8]) -> std::io::Result<Vec<u8>> {
     let mut content = Vec::new();
     flate2::read::GzDecoder::new(bytes).read_to_end(&mut content)?;
@@ -476,7 +476,7 @@ async fn an_incomplete_file_is_rejected_and_changes_nothing() {
         let at = whole.len() * n / 20;
         let mut bytes = whole.clone();
         bytes[at] ^= 0x10;
-        // In compressed data, a changed byte can turn a reference into one to an equal text.
+        // In compressed data, a changed byte can make a back-reference point to another copy of the same text.
         if unpacked(&bytes).is_ok_and(|same| same == content) {
             continue;
         }
@@ -544,7 +544,7 @@ async fn a_database_that_contains_data_is_not_overwritten() {
     let refused = complaint(&f.restore_to(&f.place, &file).await);
     assert!(refused.contains("empty"), "{refused}");
     assert_eq!(rows_of(&f.place).await, before);
-    // A migrated database without data counts as empty.
+    // A database that was migrated but contains no data counts as empty.
     if f.place.postgres.is_some() {
         let other = TestDatabase::new().await;
         assert!(run(&other, &f.model, &["migrate"]).await.status.success());
@@ -566,7 +566,7 @@ async fn an_existing_file_is_replaced_only_on_request() {
     let output = run(&f.place, &f.model, &["backup", name, "--force"]).await;
     assert!(said(&output).starts_with("backed up "), "{output:?}");
     assert!(!f.place.dir.join("kept.ovb.tmp").exists());
-    // Standard output receives the same backup.
+    // The same backup can be written to standard output.
     let output = run(&f.place, &f.model, &["backup", "-"]).await;
     let piped = f.place.dir.join("piped.ovb");
     std::fs::write(&piped, &output.stdout).unwrap();
@@ -669,7 +669,7 @@ const OLD_DATA: &[(&str, i64)] = &[
     ("select max(last_claim) from workspaces", 4),
 ];
 
-/// A backup of the sample workspace, made by version 0.1 on `SQLite`.
+/// Restores a backup of the sample workspace that version 0.1 made on `SQLite`.
 #[tokio::test]
 async fn a_backup_of_version_0_1_is_converted() {
     let (place, model) = (TestDatabase::new().await, ModelServer::start().await);
@@ -736,7 +736,7 @@ async fn a_restore_can_leave_out_sessions_and_keys() {
     let ada = f.ada.at(&server.base);
     ada.get("/v1/auth/me").await.refused(401);
     key.at(&server.base).get("/v1/auth/me").await.refused(401);
-    // The password is the one in the backup.
+    // The backup contains the password.
     ada.log_in().await.get("/v1/auth/me").await.is(200);
     server.kill().await;
 }

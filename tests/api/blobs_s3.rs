@@ -16,7 +16,7 @@ use crate::support::{
 const KIB: usize = 1024;
 const MIB: usize = 1024 * KIB;
 
-/// A text of this size without repetitions, which differs from that of every other name.
+/// Returns a text of this size without repetitions, different for each name.
 fn words(name: &str, bytes: usize) -> String {
     let mut all = String::with_capacity(bytes + 32);
     for n in 0.. {
@@ -58,7 +58,7 @@ async fn attach(person: &Person, channel: &str, file: &Value) {
         .is(201);
 }
 
-/// The stores of all blobs, in order.
+/// Stores of all blobs, sorted.
 async fn stores(place: &TestDatabase) -> Vec<String> {
     place.texts("select store from blobs order by store").await
 }
@@ -71,7 +71,7 @@ fn local_store(place: &TestDatabase) -> &'static str {
     }
 }
 
-/// Number of files below the data directory's uploads.
+/// Number of files in the data directory's upload folder.
 fn files_on_disk(place: &TestDatabase) -> usize {
     let mut count = 0;
     let mut folders = vec![place.dir.join("data/blobs")];
@@ -117,7 +117,7 @@ async fn uploads_above_64_kib_are_stored_in_s3_and_served_from_there() {
     let place = &t.app.place;
     let small = words("small", 64 * KIB);
     let large = words("large", 64 * KIB + 1);
-    // More than two parts of a multipart upload.
+    // Large enough for more than two parts of a multipart upload.
     let huge = words("huge", 11 * MIB);
     let local = local_store(place);
     let small_file = upload(&t.ada, &small).await;
@@ -279,7 +279,7 @@ async fn an_unreachable_s3_fails_uploads_and_downloads_with_503_and_stores_nothi
         t.ada.get(&text(&file, "/url")).await.refused(503),
         "unavailable"
     );
-    // A download that had begun ends with an error, not as if it were complete.
+    // A download that was already running ends with an error, so that it does not look complete.
     let rest = async {
         while let Some(bytes) = begun.chunk().await? {
             drop(bytes);
@@ -290,7 +290,7 @@ async fn an_unreachable_s3_fails_uploads_and_downloads_with_503_and_stores_nothi
     assert_eq!(t.app.place.count("blobs").await, 1);
     assert_eq!(t.app.place.count("files").await, 1);
     assert_eq!(files_on_disk(&t.app.place), on_disk);
-    // Small uploads, and messages, need no S3.
+    // Small uploads and messages do not need S3.
     let small = upload(&t.ada, "small").await;
     has(&t.ada, &small, "small").await;
     t.ada.thread(&t.general, "Works").await;
@@ -325,7 +325,7 @@ async fn uploads_move_to_s3_and_back_while_they_are_used() {
             .map_or("", |(_, url)| *url);
         t.app.restart(&[("BLOBS_URL", url)]).await;
         let ada = t.ada.at(&t.app.base);
-        // Changing the settings alone moves nothing.
+        // Changing the settings alone does not move files.
         let stored = place
             .texts("select b.store from files f join blobs b on b.hash = f.hash")
             .await;
@@ -493,7 +493,7 @@ async fn startup_fails_with_the_cause_if_the_bucket_is_not_writable() {
     );
 }
 
-/// Waits until a session of this database waits for a lock.
+/// Waits until a session of this database is blocked by a lock.
 async fn until_blocked(c: &mut PgConnection) {
     let wait = async {
         let sql = "select exists (select 1 from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock')";
@@ -527,7 +527,7 @@ async fn a_cleanup_keeps_chunks_whose_row_another_node_is_about_to_commit() {
             .await
             .unwrap();
     }
-    // A slow node is in the transaction that refers to its chunks.
+    // Another node has not yet committed the row that refers to its chunks.
     let mut tx = node.begin().await.unwrap();
     sqlx::query("select n from blob_chunks where upload_id = $1 for update")
         .bind(old)

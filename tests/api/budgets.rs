@@ -61,13 +61,13 @@ async fn reserved(place: &TestDatabase) -> i64 {
     rows[0]
 }
 
-/// Tokens of the workspace in this month.
+/// Tokens that the workspace used this month.
 async fn tokens(admin: &Person) -> i64 {
     let used = admin.get("/v1/usage").await.ok();
     number(&used, "/total/input_tokens") + number(&used, "/total/output_tokens")
 }
 
-/// A program of Ada's that calls a small model.
+/// A program that uses an API key of Ada.
 async fn program(t: &Team) -> Person {
     t.ada.make_key(&["chat:read", "agents:use"]).await.0
 }
@@ -279,9 +279,9 @@ async fn a_reply_without_budget_fails_at_once_with_a_notice() {
     t.bo.completed(&task).await;
 }
 
-/// Lets these programs make 25 concurrent calls within a budget for 10.
+/// Lets these programs make 25 concurrent calls with a budget for 10 of them.
 async fn assert_no_overshoot(t: &Team, programs: &[Person]) {
-    // Each call reserves more than the 1,000 tokens that it uses, and less than 1,100.
+    // Each call uses 1,000 tokens and reserves between 1,000 and 1,100.
     set(&t.ada, json!([monthly(11_000)])).await;
     let gate = Gate::new();
     let answer = || {
@@ -728,7 +728,7 @@ async fn a_preview_estimates_what_a_reply_would_reserve() {
     let estimate = t.ada.get(&path).await.ok()["estimate"].clone();
     let input = number(&estimate, "/input_tokens");
     assert!(input > 0);
-    // 1.5 times the input, and the default output limit, at a dollar for 1,000 tokens.
+    // 1.5 times the input plus the default output limit, at a dollar per 1,000 tokens.
     #[expect(clippy::cast_precision_loss, reason = "a few thousand tokens")]
     let expected = (input + (input + 1) / 2 + 4_096) as f64 / 1_000.0;
     let cost = estimate["cost_usd_max"].as_f64().unwrap();

@@ -8,7 +8,7 @@ async fn offline() -> Team {
     team_with(&[("MODEL_BASE_URL", ""), ("MODEL_API_KEY", "")]).await
 }
 
-/// Posts a question and returns the reply.
+/// Posts a question and returns the reply to it.
 async fn reply_to(who: &Person, thread: &str, question: &str) -> Value {
     let task = who.ask(thread, question).await;
     let done = who.completed(&task).await;
@@ -118,7 +118,7 @@ async fn thanks_get_a_reaction_and_no_message() {
                 && event["data"]["message"]["reactions"] == expected
         })
         .await;
-    // A person's reaction is added to the agent's; removing it keeps the agent's.
+    // If a person adds the same reaction as the agent and removes it, the agent's reaction remains.
     let path = format!("/v1/messages/{message}/reactions/👍");
     t.bo.put(&path, json!({})).await.is(200);
     t.bo.delete(&path).await.is(200);
@@ -207,13 +207,13 @@ async fn answers_come_from_what_everyone_in_the_conversation_can_read() {
     let there = t.ada.thread(&secret, "Agenda").await;
     let found = answer(&t.bo, &there, "@vibe who is the merger partner?").await;
     assert!(found.contains("Contoso"), "{found}");
-    // Nothing from it is quoted in another private channel with other people.
+    // In another private channel with other people, nothing from this one is quoted.
     let cy = t.app.join(&t.ada, "Cy", "member").await;
     let other = t.ada.private_channel("hiring", &[&cy]).await;
     let there = t.ada.thread(&other, "Agenda").await;
     let absent = answer(&t.ada, &there, "@vibe who is the merger partner?").await;
     assert!(absent.starts_with(nothing), "{absent}");
-    // A direct channel with the agent alone has one reader, who can read the private channel.
+    // A direct channel with an agent has only one human reader, who can read the private channel.
     let vibe = id(&t.ada.agent("vibe").await);
     let direct =
         t.bo.post("/v1/direct", json!({"agent_id": vibe}))

@@ -13,7 +13,7 @@ fn newest(thread: &str) -> String {
     format!("/v1/threads/{thread}/messages")
 }
 
-/// The newest page of a short thread. Panics if it is not what the server reads from the database.
+/// Returns the newest page of a short thread. Panics if it differs from the page that the server reads from the database.
 async fn page(reader: &Person, thread: &str) -> Vec<Value> {
     let stored = reader.get(&format!("{}?limit=49", newest(thread))).await;
     let (stored, mut read) = (stored.ok(), Value::Null);
@@ -146,7 +146,7 @@ async fn a_page_shows_the_current_names_of_people_and_agents() {
     t.ada.delete(&gone).await.ok();
     names(["Boris", "Ada", "Sage of Rust"]).await;
 
-    // In this workspace, no event announces a former member's new name.
+    // The workspace receives no event about a former member's new name.
     let member = format!("/v1/members/{}", t.bo.id);
     t.ada.delete(&member).await.ok();
     names(["Boris", "Ada", "Sage of Rust"]).await;
@@ -219,7 +219,7 @@ async fn a_page_shows_the_saved_text_of_a_streaming_reply() {
     t.model().script("vibe", [answer.end()]);
     let thread = t.ada.thread(&t.general, "Root").await;
     let task = t.ada.ask(&thread, "@vibe hi").await;
-    // The text is saved without an event.
+    // The server saves the text of a streaming reply without an event.
     within("the text to be saved", async {
         loop {
             let page = t.bo.get(&newest(&thread)).await.ok();

@@ -171,7 +171,7 @@ async fn a_catch_up_written_by_a_model_is_only_for_its_requester() {
     );
     let own = caught_up(&t.bo, &thread).await;
     assert_eq!(own["by"], task["token_usage"]["model"]);
-    // The messages do not contain the price.
+    // The model's sentence about the price is omitted, because the messages do not contain it.
     assert_eq!(
         texts(&own),
         [

@@ -468,7 +468,7 @@ async fn deleting_the_message_cancels_all_links() {
     }
 }
 
-/// A chain in a private channel of Ada and Bo, whose first link is held.
+/// Posts a chain in a private channel of Ada and Bo; its first link does not finish until the gate opens.
 async fn held_in_private(t: &Team, gate: &Gate) -> (String, String, Vec<String>) {
     t.model()
         .script("coder", [Answer::text("The draft.").held(gate)]);
@@ -555,7 +555,7 @@ async fn waiting_links_do_not_count_toward_the_limit_of_the_queue() {
     let thread = t.bo.thread(&t.general, "Root").await;
     let (_, first) = post(&t.bo, &thread, "@coder a → @reviewer b → @tester c").await;
     gate.reached().await;
-    // Waits for Coder's turn.
+    // Its first link waits until Coder has replied to the previous message.
     let (_, second) = post(&t.bo, &thread, "@coder d → @reviewer e").await;
     let third = t.bo.ask(&thread, "@coder f").await;
     let full = post(&t.bo, &thread, "@coder g → @reviewer h").await.1;
@@ -579,8 +579,8 @@ async fn a_chain_works_without_a_model() {
     assert_eq!(statuses(&t.bo, &links).await, ["completed", "completed"]);
 }
 
-/// Posts chains until the server ends at a failpoint, repeats the last one after a restart, and checks that each link
-/// exists and replied once. Returns false if the server ended before it could get a post.
+/// Posts chains until the server crashes at a failpoint, repeats the last post after a restart, and checks that each link exists and
+/// has replied once. Returns `false` if the server crashed during startup, before it could receive a post.
 async fn crash(p: &Prepared, failpoint: &str) -> bool {
     let server = TestProcess::try_start(&p.place, &p.model, &[("FAILPOINT", failpoint)]).await;
     let path = format!("/v1/threads/{}/messages", p.thread);

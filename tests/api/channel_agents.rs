@@ -242,7 +242,7 @@ async fn nothing_happens_for_an_author_who_cannot_invoke_the_agent() {
         let notices = messages.iter().filter(|m| m["kind"] == "notice").count();
         assert_eq!(notices, 0);
     }
-    // The mode can be changed even if the user cannot invoke the agent.
+    // Users can change the mode even if they cannot invoke the agent.
     let form = json!({"agent_id": sage["id"], "mode": "off"});
     try_set(&t.bo, &t.general, form).await.is(200);
 }
@@ -317,7 +317,7 @@ async fn at_the_limit_one_notice_a_day_replaces_the_replies() {
 /// Messages per mode in the test below; `OPENVIBE_TEST_POSTS` sets another number.
 const POSTS: usize = 300;
 const DAILY_MAX: usize = 10;
-/// Every tenth message is a mention, whose reply is not limited.
+/// One of this many messages is a mention; replies to mentions are not limited.
 const MENTIONED: usize = 10;
 
 fn posts() -> usize {
@@ -345,7 +345,7 @@ impl Post {
     }
 }
 
-/// Counts of the effects of posts in a channel.
+/// Numbers of tasks, replies, and notices that posts in a channel caused.
 #[derive(Debug, Default)]
 struct Crowd {
     tasks: HashMap<Post, usize>,

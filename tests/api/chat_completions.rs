@@ -8,7 +8,7 @@ use crate::support::{
 
 const PATH: &str = "/v1/chat/completions";
 
-/// An API key of Bo with only the right to use agents.
+/// An API key of Bo that can only use agents.
 async fn program(team: &Team) -> Person {
     team.bo.make_key(&["agents:use"]).await.0
 }
@@ -72,7 +72,7 @@ async fn stream(who: &Person, mut body: Value) -> Vec<Value> {
     chunks
 }
 
-/// Deltas of the chunks that have a choice.
+/// Deltas of all chunks that contain a choice.
 fn deltas(chunks: &[Value]) -> Vec<Value> {
     chunks
         .iter()
@@ -85,7 +85,7 @@ fn weather() -> Value {
         "parameters": {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"], "additionalProperties": false}}})
 }
 
-/// A reply of the model with two calls of `weather` in chunks.
+/// A reply of the model in chunks, with two calls of `weather`.
 fn two_calls() -> Answer {
     let piece = |calls: Value| {
         format!(
@@ -643,7 +643,7 @@ async fn the_input_of_a_stored_response_is_listed_page_by_page() {
             input("user", "And?"),
         ]
     );
-    // The last item comes first by default.
+    // By default, the newest item comes first.
     let page = program.get(&format!("{path}?limit=2")).await.is(200);
     assert_eq!(page["data"], json!([items[5], items[4]]));
     assert_eq!(page["has_more"], true);

@@ -262,7 +262,7 @@ async fn neither_replies_of_agents_nor_the_question_are_sources() {
     for other in ["50 euros", "what does", "[S2]"] {
         assert!(!results[0].contains(other), "{}", results[0]);
     }
-    // Threads are read completely, but an agent's statement in one is not cited.
+    // A thread that the agent reads contains agents' messages, but those are not cited.
     assert!(results[1].contains("[S4] sage"), "{}", results[1]);
     let reply = t.ada.messages(&other).await.pop().unwrap();
     let (content, sources, removed) = cited(&reply);

@@ -1,4 +1,4 @@
-//! Collaborations: agents work on a goal in a fork, in turns, and draft its result.
+//! Collaborations: agents take turns working on a goal in a fork, and draft its resolution.
 
 use serde_json::{Value, json};
 
@@ -44,7 +44,7 @@ pub async fn start(by: &Person, channel: &str, fields: Value) -> Started {
     }
 }
 
-/// Starts the work of `coder` and `reviewer` with these further fields.
+/// Starts a collaboration of `coder` and `reviewer` with these additional fields.
 pub async fn pair(t: &Team, fields: Value) -> Started {
     let mut form = json!({"collaborators": agents(t, &["coder", "reviewer"]).await, "goal": GOAL});
     for (field, value) in fields.as_object().unwrap() {
@@ -53,7 +53,7 @@ pub async fn pair(t: &Team, fields: Value) -> Started {
     start(&t.bo, &t.general, form).await
 }
 
-/// A draft.
+/// Model response with a draft of a resolution.
 pub fn result() -> Answer {
     drafting(
         &json!({"headline": "Notes are ready", "conclusion": "The notes name both changes.",
@@ -547,8 +547,8 @@ async fn a_resent_request_returns_the_first_work() {
     t.bo.completed(&text(&first, "/task/id")).await;
 }
 
-/// Starts a collaboration, which makes the server exit at a failpoint. Repeats the request after a restart, and checks that each
-/// turn and the draft exist exactly once.
+/// Starts a collaboration while a failpoint makes the server exit. Repeats the request after a restart, and checks that each turn and
+/// the draft exist exactly once.
 async fn crash(p: &Prepared, root: &str, failpoint: &str) {
     p.model.script("resolver", [result(), result()]);
     let server = TestProcess::start(&p.place, &p.model, &[("FAILPOINT", failpoint)]).await;

@@ -7,7 +7,7 @@ use crate::{
     support::{Answer, Gate, Person, Team, TestApp, id, list, number, team, team_with, text},
 };
 
-/// A model's answer for a segment; items are text, kind, and sources.
+/// A model's response for a segment; items consist of text, kind, and sources.
 pub fn segment(gist: &str, items: &[(&str, &str, &[&str])]) -> Answer {
     let items: Vec<Value> = items
         .iter()
@@ -18,12 +18,12 @@ pub fn segment(gist: &str, items: &[(&str, &str, &[&str])]) -> Answer {
     Answer::text(&json!({"gist": gist, "items": items}).to_string())
 }
 
-/// A team with an agent that is sent 20 messages: a pass is due with 44.
+/// A team with an agent that receives the newest 20 messages: a pass is due at 44 messages.
 pub async fn sage_team() -> Team {
     sage_team_with("0s").await
 }
 
-/// Like `sage_team`, where others can sign up as well.
+/// Like `sage_team`, but with open sign-up.
 pub async fn sage_team_open() -> Team {
     with_sage(&[
         ("COMPACTION_INTERVAL", "0s"),
@@ -50,7 +50,7 @@ async fn with_sage(settings: &[(&str, &str)]) -> Team {
     t
 }
 
-/// A thread with `count` messages; returns the messages after the first one.
+/// Creates a thread with `count` messages; returns it and all messages except the root.
 pub async fn long_thread(ada: &Person, channel: &str, count: usize) -> (String, Vec<String>) {
     let thread = ada.thread(channel, "message 0").await;
     let mut messages = Vec::new();
@@ -71,7 +71,7 @@ pub async fn compactions(ada: &Person, thread: &str) -> Vec<Value> {
     tasks.filter(|task| task["kind"] == "compact").collect()
 }
 
-/// Waits for the passes of a thread.
+/// Waits until the compaction passes of a thread have ended; returns them.
 pub async fn compacted(ada: &Person, thread: &str) -> Vec<Value> {
     for task in compactions(ada, thread).await {
         ada.ended(&id(&task)).await;
@@ -85,7 +85,7 @@ pub async fn answered(ada: &Person, thread: &str, question: &str) -> String {
     task
 }
 
-/// Number of messages of the thread in a prompt, without the root.
+/// Number of a thread's messages in a prompt, without the root message.
 fn sent(prompt: &str) -> usize {
     prompt.matches("]: message ").count() - usize::from(prompt.contains("]: message 0\\n"))
 }
@@ -165,7 +165,7 @@ async fn a_gap_is_summarized_before_the_first_question_after_the_interval() {
     assert!(!prompts[2].all().contains("not summarized yet"));
 }
 
-/// Length of the common beginning of two requests.
+/// Length of the common prefix of two requests.
 fn common(a: &str, b: &str) -> usize {
     a.bytes().zip(b.bytes()).take_while(|(a, b)| a == b).count()
 }
@@ -203,7 +203,7 @@ async fn a_long_conversation_is_sent_as_a_summary_and_50_to_73_messages() {
         if starts[n].is_some() && starts[n] == starts[n - 1] {
             same.push(share);
         }
-        // Replies of the agent count as messages.
+        // The agent's replies count as messages, too.
         if let Some(start) = starts[n] {
             let before = 11 * (n + 1) - 1;
             assert!((50..=73).contains(&(before - start)), "{start} of {before}");
@@ -241,7 +241,7 @@ async fn a_reply_completes_whatever_the_utility_model_returns() {
             )],
             true,
         ),
-        // A response with a line of this size is rejected.
+        // A response with a line this long is rejected.
         ("3 MB", vec![Answer::text(&huge); 2], false),
     ];
     for (name, answers, is_summarized) in rows {
@@ -475,16 +475,16 @@ async fn a_crash_of_a_pass_loses_nothing_and_makes_no_segment_twice() {
         let counts: i64 = created
             .map(|e| number(e, "/data/compaction/message_count"))
             .sum();
-        // In the background, the question itself is one of the newest messages.
+        // If the pass runs in the background, the question is one of the newest messages and is not summarized.
         assert_eq!(firsts.len(), 2, "{failpoint}");
         assert!((80..=81).contains(&counts), "{failpoint}: {counts}");
-        // A reply during the repeated pass does not have to wait for all of it.
+        // Asks again during the repeated pass; the reply does not have to wait for the whole pass.
         let next = ada.ask(&thread, "@vibe and now?").await;
         ada.completed(&next).await;
         let prompts = p.model.asked("vibe", 1).await;
         let prompt = prompts.last().unwrap().all();
-        // Either the first reply has set the start of the window, 50 messages before its question, or it began before the
-        // segments were ready, and this one sets the start after them.
+        // There are two cases. Either the first reply set the start of the window, 50 messages before its question; or it began
+        // before the segments were ready, and this reply sets the start after them.
         let expected = [80, counts].map(|n| format!("Summary of {n} earlier messages"));
         assert!(
             expected.iter().any(|summary| prompt.contains(summary)),
@@ -531,13 +531,13 @@ async fn without_a_model_later_messages_retire_old_values() {
     for n in 25..40 {
         ada.say(&thread, &format!("message {n}")).await;
     }
-    // The message of this value stays in the window.
+    // The message with this value is too new to be compacted.
     ada.say(&thread, "pump: 3,500 euros now, they had a sale")
         .await;
     compact().await;
     assert_eq!(values("active").await, Vec::<String>::new());
     assert_eq!(values("archived").await, [pump]);
-    // The first segment is summarized again, after the newer one.
+    // The edit causes the first segment to be summarized again, after the newer one.
     ada.patch(
         &format!("/v1/messages/{filler}"),
         json!({"content": "message zero"}),
@@ -813,7 +813,7 @@ async fn without_segments_the_window_begins_with_the_newest_messages_that_are_se
     answered(&t.ada, &thread, "@sage sum up").await;
     let path = format!("/v1/threads/{thread}/compactions");
     let listed = t.ada.get(&path).await.ok();
-    // The question and its reply are among the newest 20.
+    // The newest 20 messages include the question and its reply.
     let first_sent = t.ada.message(&messages[6]).await;
     assert_eq!(
         listed["window"],

@@ -19,7 +19,7 @@ async fn records(ada: &Person, thread: &str) -> Vec<Value> {
     list(&ada.get(&path(thread)).await.ok(), "/data")
 }
 
-/// Queues a pass over all but the newest ten messages; returns its ID.
+/// Queues a pass over all but the newest ten messages; returns its task's ID.
 async fn queued(ada: &Person, thread: &str) -> String {
     let queued = ada.post(&path(thread), json!({})).await.is(202);
     text(&queued, "/task/id")
@@ -95,7 +95,7 @@ async fn a_reply_goes_on_if_somebody_cancels_its_pass() {
     gate.open();
 }
 
-/// A server with a single slot for passes, which a held pass occupies.
+/// A server with a single slot for passes, which is occupied by a pass that waits for the gate.
 struct Busy {
     t: crate::support::Team,
     gate: Gate,
@@ -134,7 +134,7 @@ async fn a_reply_that_runs_somebodys_pass_leaves_the_rest_of_it() {
     let done = t.ada.completed(&manual).await;
     let counts = records(&t.ada, &thread).await;
     let counts: Vec<i64> = counts.iter().map(|r| number(r, "/message_count")).collect();
-    // 60 messages, a question, and its reply.
+    // There are 60 messages, a question, and its reply; all but the newest ten are compacted.
     assert_eq!(counts.iter().sum::<i64>(), 52, "{counts:?}");
     let ids = list(&done, "/output/compaction_ids");
     assert_eq!(ids.len(), counts.len(), "{done}");
@@ -246,7 +246,7 @@ async fn a_full_workspace_does_not_repeat_passes_without_end() {
         }
     };
     within("the pass to be postponed", postponed).await;
-    // A pass that is repeated forever would have been repeated by now.
+    // By now, a pass that is repeated endlessly would have been repeated.
     tokio::time::sleep(Duration::from_millis(500)).await;
     let redo = compactions(&ada, &thread).await.remove(0);
     assert_eq!(redo["status"], "queued", "{redo}");
@@ -350,7 +350,7 @@ async fn texts_of_a_private_channel_stay_there() {
     t.ada.completed(&pass).await;
     let record = id(&records(&t.ada, &thread).await[0]);
 
-    // The text cannot reach another conversation, not even for people who can read it.
+    // The text does not reach another conversation, even for people who can read the private channel.
     let question = "@vibe what does the Zanzibar merger need?";
     for person in [&t.ada, &eve] {
         let other = person.thread(&t.general, "Another topic").await;

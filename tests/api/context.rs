@@ -1,10 +1,10 @@
-//! Exact model requests.
+//! Model requests, compared in full.
 
 use serde_json::{Value, json};
 
 use crate::support::{Answer, Gate, Team, id, instructions_of, list, number, team, text};
 
-/// Asks, waits for the reply, and returns the model request.
+/// Asks, waits for the reply, and returns the messages of the model request.
 async fn turns_of(t: &Team, thread: &str, speaker: &str, question: &str) -> Vec<String> {
     let before = t.model().requests().len();
     let task = t.ada.ask(thread, question).await;

@@ -48,8 +48,8 @@ async fn a_text_is_stored_once_for_all_prompts_that_contain_it() {
     assert_eq!(texts("[Ada]: Friday or Monday?").await, 1);
     assert_eq!(texts("[Bo]: Friday or Monday?").await, 1);
     let parts = t.app.place.count("context_parts").await;
-    // Preamble, instructions, conversation, date, 2 messages, requester, trigger, and tools; from the second task on, also earlier
-    // questions and replies.
+    // Each prompt has a preamble, instructions, conversation, date, 2 messages, requester, trigger, and tools; from the second task
+    // on, also earlier questions and replies.
     assert_eq!(parts, 4 * 9 + 2 * (1 + 2 + 3));
 }
 
@@ -69,7 +69,7 @@ async fn a_deleted_message_is_removed_from_every_record() {
     let fork = id(&t.ada.start_fork(&thread, &message, fork).await);
     let in_own_fork = t.ada.ask_in(&fork, "@coder three").await;
     t.ada.completed(&in_own_fork).await;
-    // No prompt contains messages of other threads yet, so copy a part into such a record: it must be found too.
+    // Prompts do not contain messages of other threads yet, so this copies a part into such a record. The deletion must find it, too.
     let other = t.ada.thread(&t.general, "Elsewhere").await;
     let elsewhere = replied(&t, &other, "@vibe four").await;
     let copy = "insert into context_parts (task_id, position, name, source_type, source_id, role, tokens, text_id) \
@@ -163,7 +163,7 @@ async fn a_summary_is_removed_with_any_of_its_source_messages() {
     let task = replied(&t, &thread, "@vibe sum up").await;
     let seen = t.ada.task_context(&task).await.to_string();
     assert!(seen.contains(SECRET), "{seen}");
-    // This message is in the prompt itself, not in the summary.
+    // This message is sent in full, so it is not part of the summary.
     delete(&t.ada, &messages[28]).await;
     let seen = t.ada.task_context(&task).await.to_string();
     assert!(seen.contains(SECRET), "{seen}");
@@ -191,7 +191,7 @@ async fn a_message_deleted_before_its_prompt_is_stored_is_not_in_the_record() {
     let deleted = t.ada.tell(&thread, &format!("Deleted {SECRET}")).await;
     let task = t.ada.ask(&thread, "@vibe sum up").await;
     gate.reached().await;
-    // The first call has started; the second one reuses the context read before it.
+    // The first call has started; the second one reuses the context that was read before the first.
     delete(&t.ada, &deleted).await;
     gate.open();
     assert_eq!(t.ada.completed(&task).await["attempt"], 2);
@@ -327,7 +327,7 @@ async fn unused_texts_expire_and_ids_and_token_counts_remain() {
     assert!(content.ends_with("@vibe sum up"), "{content}");
 }
 
-/// A record in the format of earlier versions, and its current representation.
+/// A record in the format of earlier versions with these parts.
 fn old_record(record: &Value, parts: &[(Value, &str, &str)]) -> String {
     let parts: Vec<Value> = parts
         .iter()
@@ -379,7 +379,7 @@ async fn records_of_an_earlier_version_are_converted_at_startup() {
                 "user",
                 texts[0],
             ),
-            // Not covered by the deletion, because the message is not in this thread.
+            // The deletion does not change this part, because the message is not in this thread.
             (
                 json!({"kind": "message", "message_id": gone, "author": author}),
                 "user",

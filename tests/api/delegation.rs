@@ -27,20 +27,20 @@ pub async fn delegating(ada: &Person, name: &str, tool: Value) -> Value {
     reader(ada, name, json!({"tools": [delegate]})).await
 }
 
-/// A team with the agent `lead`, which can ask everyone.
+/// A team with the agent `lead`, which can delegate to every agent.
 pub async fn lead_team() -> Team {
     let t = team().await;
     delegating(&t.ada, "lead", json!({})).await;
     t
 }
 
-/// Lets `lead` make these calls in its first round, and then reply.
+/// Makes `lead` call these functions in its first round, and then reply.
 pub fn lead_calls(t: &Team, calls: &[(&str, Value)]) {
     let answers = [Answer::calls("", calls), Answer::text("Done, see above.")];
     t.model().script("lead", answers);
 }
 
-/// Has Bo ask in a new thread of #general; returns the thread and the completed task.
+/// Asks as Bo in a new thread of #general; returns the thread and the completed task.
 pub async fn asked(t: &Team, content: &str) -> (String, Value) {
     let thread = t.bo.thread(&t.general, "Root").await;
     let task = t.bo.ask(&thread, content).await;
@@ -59,7 +59,7 @@ pub async fn children(by: &Person, task: &Value) -> Vec<Value> {
     tasks
 }
 
-/// The ID of a task for this agent, once it exists.
+/// Waits until a task is delegated to this agent; returns its ID.
 async fn started(by: &Person, agent: &Value) -> String {
     let event = by
         .event_where("a task to be delegated", |event| {
@@ -70,7 +70,7 @@ async fn started(by: &Person, agent: &Value) -> String {
     text(&event, "/data/task/id")
 }
 
-/// The JSON of a result, which follows the line that marks it as data.
+/// Returns the JSON of a result, without the line that marks it as data.
 fn result_of(text: &str) -> Value {
     let json = text.split_once('\n').map_or(text, |(_, json)| json);
     serde_json::from_str(json).unwrap()

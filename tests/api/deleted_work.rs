@@ -1,4 +1,4 @@
-//! Deleted messages leave no copy in what agents did with them: briefs, answers, calls, runs, and replays.
+//! Deleted messages leave no copy in the work that agents did for them: briefs, answers, calls, runs, and replays.
 
 use serde_json::{Value, json};
 
@@ -12,13 +12,13 @@ use crate::{
     tools_loop::{actions, reader},
 };
 
-/// A word in every deleted message and in all briefs, calls, and answers, but in no reply.
+/// Word that is in every deleted message and in all briefs, calls, and answers, but in no reply.
 const WORD: &str = "zebrafish";
 
-/// Work of agents, and the message whose deletion must remove its texts.
+/// Work of agents, and the message whose deletion must remove the work's texts.
 struct Done {
     message: String,
-    /// Paths that return the texts.
+    /// Paths of the responses that contain the texts.
     paths: Vec<String>,
 }
 
@@ -26,7 +26,7 @@ fn tree_of(root: &str) -> String {
     format!("/v1/tasks/{root}/tree")
 }
 
-/// An agent asks another one, which searches.
+/// Work: an agent delegates to another one, which searches.
 async fn delegated(t: &Team) -> Done {
     delegating(&t.ada, "lead", json!({})).await;
     reader(&t.ada, "finder", json!({})).await;
@@ -62,7 +62,7 @@ async fn chained(t: &Team) -> Done {
     }
 }
 
-/// Two agents work on a goal: the first one ends its turn with a summary, and the second one's turn fails.
+/// Work: two agents collaborate; the first one ends its turn with a summary, and the second one's turn fails.
 async fn collaborated(t: &Team) -> Done {
     let agents = [
         id(&t.ada.agent("coder").await),
@@ -85,7 +85,7 @@ async fn collaborated(t: &Team) -> Done {
     }
 }
 
-/// A message starts a run with an answer, a condition, and an approval about it.
+/// Work: a message starts a run with an answer, and with a condition and an approval that use it.
 async fn run_through(t: &Team) -> Done {
     let channel = t.bo.post("/v1/channels", json!({"name": "fish"})).await;
     let channel = id(&channel.is(201));
@@ -135,7 +135,7 @@ async fn delete(t: &Team, message: &str) {
     t.bo.delete(&path).await.is(200);
 }
 
-/// Waits until the word is nowhere in the database.
+/// Waits until the database no longer contains the word.
 async fn gone(t: &Team) {
     within("the word to be gone", async {
         while !t.app.place.places_of(WORD).await.is_empty() {
@@ -170,7 +170,7 @@ async fn deleted_messages_leave_no_copy_in_the_work_of_agents() {
     gone(&t).await;
 }
 
-/// An answer that the gate holds back, and that contains the word.
+/// An answer that contains the word and waits for the gate.
 fn late(gate: &Gate) -> Answer {
     let answer = Answer::stream().wait(gate);
     answer.piece("The zebrafish is fed.").end()

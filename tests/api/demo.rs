@@ -1,4 +1,4 @@
-//! `openvibe demo`, run as by someone who evaluates the product.
+//! `openvibe demo`, as someone who evaluates the product runs it.
 
 use std::{
     io::{BufRead, BufReader, Read},
@@ -10,7 +10,7 @@ use serde_json::json;
 
 use crate::support::{ModelServer, Person, list, visitor};
 
-/// A temporary directory, removed at the end.
+/// A temporary directory, removed on drop.
 struct Dir(PathBuf);
 
 impl Dir {
@@ -27,7 +27,7 @@ impl Drop for Dir {
     }
 }
 
-/// A running demo, and its output before it started listening.
+/// A running demo, and the output that it printed before it started listening.
 struct Demo {
     child: Child,
     said: Vec<String>,

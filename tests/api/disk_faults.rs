@@ -21,7 +21,7 @@ fn is_sqlite() -> bool {
 struct SmallDisk {
     disk: Disk,
     model: ModelServer,
-    /// The disk, which is removed with its data when the test ends.
+    /// The server, and the directory with its data, which is deleted when the test ends.
     _server: (TestProcess, TestDatabase),
     ada: Person,
     thread: String,
@@ -176,7 +176,7 @@ async fn with_little_free_space_uploads_and_agent_changes_are_rejected_and_messa
     if !is_sqlite() {
         return;
     }
-    // Free space just above 1 GiB; the disk uses memory only for written data.
+    // Free space is slightly above 1 GiB; the disk uses memory only for data that was written.
     let d = SmallDisk::of_mib(1024 + 64, &[("RATE_LIMITS", "off")]).await;
     let ada = &d.ada;
     let agent = id(&ada.make_agent("early").await);
@@ -312,7 +312,7 @@ async fn a_database_of_a_newer_version_is_rejected_unless_this_version_can_run_o
     let newer = "insert into _sqlx_migrations (version, description, success, checksum, execution_time) \
                  select 29990101000000, 'later', success, checksum, 0 from _sqlx_migrations limit 1";
     p.place.run(&[newer]).await;
-    // The migration only expands the schema.
+    // The newer migration only expands the schema.
     p.check(&[], None).await;
 
     let needs = "update meta set value = '99.1.0' where key = 'schema_min'";
@@ -350,7 +350,7 @@ async fn a_contracting_migration_is_rejected_while_a_node_runs_an_older_version(
     let running = "insert into nodes (id, name, incarnation, version, mode, state, started_at, lease_until, settings, figures) \
                    values (gen_random_uuid(), 'web-2', gen_random_uuid(), '0.0.9', 'notify', 'ready', now(), now() + interval '1 hour', '{}', '{}')";
     p.place.run(&[running]).await;
-    // The migrations require nothing new: versions run side by side.
+    // The migrations are compatible with the older version, so both versions can run side by side.
     p.check(&[], None).await;
 
     let before = "update meta set value = '0.0.8' where key = 'schema_min'";

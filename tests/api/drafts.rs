@@ -643,7 +643,7 @@ async fn others_are_notified_of_edits_every_5_seconds_and_of_the_last_one() {
     t.ada.publish(&published).await;
     let mut times = Vec::new();
     for words in [5, 9] {
-        // The second batch is typed after the first one was announced.
+        // Types the second batch after the first one has been announced.
         if words > 5 {
             type_words(&t.ada, &dive, words).await;
         }

@@ -1,4 +1,4 @@
-//! The context that an agent would be sent now, and old messages that match a question.
+//! The context that an agent would receive now, and old messages that match a question.
 
 use serde_json::{Value, json};
 
@@ -81,7 +81,7 @@ async fn a_preview_includes_the_definitions_of_tools() {
     };
     let seen = preview(&t.bo, &thread, &vibe).await;
     assert!(tools(&seen) > 100, "{seen}");
-    // The estimate of each segment is rounded.
+    // Estimates of segments are rounded, so the sums can differ slightly.
     let estimated = number(&seen, "/estimate/input_tokens");
     let used = number(&seen, "/budget/used");
     assert!((estimated - used).abs() < 10, "{estimated} {used}");

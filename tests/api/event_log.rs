@@ -1,4 +1,4 @@
-//! The event log, used without a server.
+//! Event log without a server.
 
 use std::sync::{Arc, Mutex};
 
@@ -84,7 +84,7 @@ impl Log {
         channel
     }
 
-    /// Appends an event in a transaction of its own.
+    /// Appends an event in its own transaction.
     async fn append(
         &self,
         kind: EventType,
@@ -178,7 +178,7 @@ async fn envelopes_rebuilt_from_the_log_equal_those_of_the_commits() {
     assert_eq!(log.after(7, PAGE).await.unwrap(), sent[7..]);
     assert_eq!(log.after(9, PAGE).await.unwrap(), []);
 
-    // A page has at least one event, even a too large one, and at most as many as the limit.
+    // A page contains at least one event, even if it exceeds the size limit, and no more events than the maximum.
     let one = PageMax {
         events: 100,
         bytes: 1,
@@ -189,7 +189,7 @@ async fn envelopes_rebuilt_from_the_log_equal_those_of_the_commits() {
     log.db.close().await;
 }
 
-/// Command that appends events, then continues.
+/// Command that appends this many events.
 async fn append_some(c: &mut Conn, workspace: WorkspaceId, count: usize) -> Result<(), DbError> {
     let first = log::reserve(c, workspace, count).await?;
     for seq in (first..).take(count) {
@@ -265,7 +265,7 @@ async fn a_large_batch_stores_every_event_once() {
 async fn a_failed_command_leaves_no_numbers_in_its_batch() {
     let log = Log::open().await;
     let workspace = log.workspace;
-    // The batch forms while the writer waits in this command.
+    // While the writer waits in this command, the following ones form a batch.
     let (started, go_on) = (Arc::new(Notify::new()), Arc::new(Notify::new()));
     let (begun, held) = (Arc::clone(&started), Arc::clone(&go_on));
     let first = log.db.write(workspace.0, async move |_: &mut Conn| {
@@ -276,7 +276,7 @@ async fn a_failed_command_leaves_no_numbers_in_its_batch() {
     let commands = (0..12).map(|n| {
         let write = log.db.write(workspace.0, async move |c: &mut Conn| {
             match n % 4 {
-                // Fails before anything has changed.
+                // Fails before it has changed anything.
                 1 => return Err(DbError::Busy),
                 2 => {
                     log::reserve(c, workspace, 2).await?;

@@ -1,4 +1,4 @@
-//! The log of durable events over HTTP, and snapshots.
+//! The log of durable events over HTTP, and snapshots of a workspace.
 
 use serde_json::{Value, json};
 

@@ -7,14 +7,14 @@ use serde_json::{Value, json};
 use crate::compaction::segment;
 use crate::support::{Answer, Gate, Team, id, list, number, team, team_with, text};
 
-/// Ada mentions Vibe in a new thread. Returns the thread and the task.
+/// Mentions Vibe in a new thread as Ada. Returns the thread and the task.
 async fn ask(t: &Team) -> (String, String) {
     let thread = t.ada.thread(&t.general, "Root").await;
     let task = t.ada.ask(&thread, "@vibe hi").await;
     (thread, task)
 }
 
-/// Returns the error code of the task that these model responses cause to fail, and the messages after the question.
+/// Checks that these model responses make a task fail. Returns its error code, and the messages after the question.
 async fn fails_with(t: &Team, answers: Vec<Answer>, requests: usize) -> (String, Vec<Value>) {
     t.model().script("vibe", answers);
     let (thread, task) = ask(t).await;
@@ -110,7 +110,7 @@ async fn a_waiting_task_reports_its_retry_time_and_reason() {
     let until = chrono::DateTime::parse_from_rfc3339(&text(waiting, "/retry_at")).unwrap();
     let at = chrono::DateTime::parse_from_rfc3339(&text(&event, "/ts")).unwrap();
     let seconds = (until - at).num_seconds();
-    // Up to a quarter is added.
+    // The delay is increased by up to a quarter.
     assert!((3590..=4500).contains(&seconds), "{seconds}");
     assert_eq!(
         t.ada.act(&format!("/v1/tasks/{task}/cancel")).await.is(200)["status"],
@@ -326,7 +326,7 @@ async fn rate_limits_without_a_wait_use_the_default_steps() {
         .iter()
         .map(|a| number(a, "/waited_ms"))
         .collect();
-    // Up to a quarter is added to each delay.
+    // Each delay is increased by up to a quarter.
     let delays = [10, 20, 30, 30, 30, 0];
     let within = waits.iter().zip(delays);
     assert!(
@@ -553,7 +553,7 @@ async fn a_field_that_the_model_rejects_is_omitted_once() {
     assert!(requests[1].body.get("temperature").is_none());
 }
 
-/// A thread with 30 messages and a question.
+/// Creates a thread with 30 messages and a question; returns the thread and the task.
 async fn long_thread(t: &Team) -> (String, String) {
     let thread = t.ada.thread(&t.general, "message 0").await;
     for n in 1..30 {

@@ -8,7 +8,7 @@ use crate::support::{
     Answer, Gate, ModelServer, Person, TestDatabase, TestProcess, id, list, number, sign_up, text,
 };
 
-/// Data of a stopped server with a workspace, a thread in #general, and their creator.
+/// Data of a stopped server with a workspace and a thread in #general, and the user who created both.
 pub struct Prepared {
     pub place: TestDatabase,
     pub model: ModelServer,
@@ -78,7 +78,7 @@ impl Prepared {
         unreachable!()
     }
 
-    /// Checks the invariants after a restart, whatever happened before.
+    /// Checks the invariants after a restart.
     pub async fn check(&self, acknowledged: &[String], in_flight: Option<&str>) {
         let (server, ada) = self.start(&[]).await;
         self.check_at(&ada, acknowledged, in_flight).await;
@@ -389,7 +389,8 @@ async fn tasks_of_a_kind_of_a_newer_version_do_not_stop_the_others() {
         .await;
     }
     server.kill().await;
-    // In the order of their start: one waits, one has lost its node, and so has one of a known kind.
+    // In the order in which they were created: a queued task of a newer version, a running one whose node was lost, and a running
+    // task of a known kind whose node was lost.
     p.place
         .run(&[
             "update tasks set retry_at = null where status = 'queued'",

@@ -48,7 +48,7 @@ async fn post_with(person: &Person, thread: &str, content: &str, files: &[&Value
         .await
 }
 
-/// Stored uploads: file names with `SQLite`, otherwise uploads with chunks.
+/// Stored uploads: file names on `SQLite`, or IDs of uploads with chunks on `PostgreSQL`.
 async fn stored(place: &TestDatabase) -> Vec<String> {
     let Some(url) = &place.postgres else {
         let mut found = Vec::new();
@@ -388,7 +388,7 @@ async fn file_permissions_follow_the_message() {
     assert_eq!(about["message_id"], posted["message"]["id"]);
     assert_eq!(t.bo.delete(&url).await.refused(403), "not_yours");
     assert_eq!(t.ada.delete(&url).await.refused(409), "file_in_use");
-    // Leaving the channel revokes access to its files.
+    // After leaving the channel, a user can no longer read its files.
     let tag = t.bo.get(&url).await.header("etag").unwrap();
     t.bo.act(&format!("/v1/channels/{room}/leave")).await.ok();
     t.bo.get(&url).await.refused(404);
@@ -437,7 +437,7 @@ async fn a_message_includes_its_files_everywhere() {
             .await
             .ok();
     assert_eq!(threads["data"][0]["last_message"]["attachments"], expected);
-    // Attachments are kept when the text is edited, even to a blank text.
+    // Attachments are kept when the message is edited, even if the text becomes blank.
     let path = format!("/v1/messages/{message}");
     for content in ["Now with words", ""] {
         let edited = t
@@ -529,7 +529,7 @@ async fn a_file_can_be_in_only_one_message_of_its_uploader() {
     assert_eq!(refused.refused(422), "too_many_attachments");
     let ten = post_with(&t.ada, &thread, "Ten", &all[..10]).await.is(201);
     assert_eq!(list(&ten, "/message/attachments").len(), 10);
-    // In another workspace of the same person, the file is not found.
+    // The file does not exist in another workspace of the same person.
     let other = t
         .ada
         .post("/v1/workspaces", json!({"name": "Other"}))
@@ -605,7 +605,7 @@ async fn a_resent_upload_gets_the_first_file_although_the_workspace_is_full() {
     until_stored(&t.app.place, 1).await;
 }
 
-/// A server whose cleanup runs continuously.
+/// A server that deletes unused uploads after a second.
 async fn tidy_team() -> Team {
     team_with(&[("UPLOAD_ORPHAN_AFTER", "1s")]).await
 }
@@ -663,7 +663,7 @@ async fn a_picture_is_kept_while_an_agent_version_uses_it() {
     t.ada.patch(&path, with(&other)).await.is(200);
     t.ada.upload("loose.txt", b"loose").await;
     until_stored(&t.app.place, 2).await;
-    // The file is kept, because the version that uses it can be restored.
+    // The file is kept, because an earlier version that uses it can be restored.
     assert_eq!(t.bo.get(&text(&face, "/url")).await.status, 200);
     t.ada.delete(&path).await.is(200);
     t.ada.upload("loose.txt", b"loose again").await;
@@ -680,7 +680,7 @@ async fn a_picture_is_kept_while_an_agent_version_uses_it() {
 async fn a_file_with_missing_bytes_is_not_found() {
     let t = team().await;
     if t.app.place.postgres.is_some() {
-        // In PostgreSQL, the bytes are rows that other rows reference.
+        // In PostgreSQL, the bytes cannot be missing, because other rows reference their rows.
         return;
     }
     let file = t.ada.upload("a.txt", b"a").await;
@@ -852,7 +852,7 @@ async fn an_agent_can_have_an_avatar() {
     );
     let zoe = t.app.founder("Zoe").await;
     zoe.get(&text(&picture, "/url")).await.refused(404);
-    // A copy of the agent uses the file too, and no one can attach it to a message or delete it.
+    // A copy of the agent uses the same file, which nobody can attach to a message or delete.
     let copy = t
         .ada
         .post(&format!("{path}/duplicate"), json!({}))

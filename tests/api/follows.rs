@@ -90,7 +90,7 @@ async fn in_a_muted_thread_only_mentions_are_unread() {
     set_level(&t.bo, &thread, "all").await;
     assert_eq!(unread_of_bo(&t, &thread).await, [(3, 1), (4, 1)]);
 
-    // A muted thread does not count either after it is marked as unread.
+    // A muted thread does not count, even after it is marked as unread.
     set_level(&t.bo, &thread, "none").await;
     let channel = format!("/v1/channels/{}/read", t.general);
     t.bo.act(&channel).await.ok();

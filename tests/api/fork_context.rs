@@ -397,7 +397,8 @@ async fn a_resolution_message_cannot_impersonate_another_author() {
 async fn a_fork_of_a_long_thread_gets_the_summary_of_its_older_messages() {
     let t = team_with(&[("RATE_LIMITS", "off")]).await;
     let (thread, messages) = long_thread(&t.ada, &t.general, 80).await;
-    // 70 messages become two segments; the second one begins after the first message that is sent.
+    // 70 messages become two segments. The messages that are sent begin within the first one, so the prompt contains only its
+    // summary.
     let made = || segment("They talked about piers.", &[]);
     t.model().script("summary", [made(), made()]);
     let path = format!("/v1/threads/{thread}/compactions");
@@ -421,7 +422,7 @@ async fn a_fork_of_a_long_thread_gets_the_summary_of_its_older_messages() {
         );
     }
     assert!(!prompt.contains("]: message 24"), "{prompt}");
-    // No text of a deleted message remains.
+    // After a message is deleted, its text is also removed from the summary.
     t.ada
         .delete(&format!("/v1/messages/{}", messages[0]))
         .await

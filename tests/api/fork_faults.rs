@@ -7,7 +7,7 @@ use crate::support::{
     sign_up, text,
 };
 
-/// Data of a stopped server with a fork that contains a decision.
+/// Data of a stopped server with a fork in which a decision was made.
 pub struct Prepared {
     pub place: TestDatabase,
     pub model: ModelServer,
@@ -59,9 +59,9 @@ impl Prepared {
         (server, ada)
     }
 
-    /// A server that crashes at this failpoint for the first time after its start.
+    /// Starts a server that crashes when it reaches this failpoint for the first time after its startup.
     async fn doomed(&self, failpoint: &str) -> (TestProcess, Person) {
-        // The failpoint is also reached a few times during startup.
+        // The failpoint can also be reached during startup, so this increases the number until the server starts.
         for n in 1..20 {
             let setting = format!("{failpoint}:{n}");
             let settings = [("FAILPOINT", setting.as_str())];
@@ -74,8 +74,8 @@ impl Prepared {
         panic!("the server does not start without {failpoint}");
     }
 
-    /// Returns the draft and the resolution messages. At most one of them exists, each was announced once, and
-    /// sequence numbers have no gaps.
+    /// Returns the draft and the resolution messages. Checks that one of them exists, but not both, that each message was announced
+    /// once, and that sequence numbers have no gaps.
     pub async fn check(&self, ada: &Person) -> (Option<Value>, Vec<Value>) {
         let messages = ada.messages(&self.thread).await;
         let cards: Vec<Value> = messages

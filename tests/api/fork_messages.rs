@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use crate::support::{Answer, Gate, Team, id, list, number, team, team_with, text};
 
-/// Thread and ID of a fork with Vibe.
+/// Creates a thread and a fork with Vibe; returns their IDs.
 async fn with_partner(t: &Team) -> (String, String) {
     let started = t.ada.start(&t.general, "Root").await;
     let (thread, root) = (text(&started, "/thread/id"), text(&started, "/message/id"));
@@ -509,7 +509,7 @@ async fn a_reply_in_a_dive_can_be_canceled_and_retried() {
     let mut socket = t.bo.socket().await;
     socket.watch(&fork).await;
     let task = t.ada.ask_in(&fork, "Why?").await;
-    // Before its text is sent, a canceled reply is empty.
+    // Waits for some text, because a reply that is canceled before that is empty.
     socket.streamed("I was about").await;
     let stopped = t.bo.act(&format!("/v1/tasks/{task}/cancel")).await.is(200);
     assert_eq!(stopped["status"], "cancelled");

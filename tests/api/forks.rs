@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use crate::support::{Team, id, list, team, text, unknown_id};
 
-/// A thread in #general with this root message, and their IDs.
+/// Creates a thread in #general with this root message; returns both IDs.
 async fn thread(t: &Team, content: &str) -> (String, String) {
     let started = t.ada.start(&t.general, content).await;
     (text(&started, "/thread/id"), text(&started, "/message/id"))

@@ -9,7 +9,7 @@ use crate::{
     tools_loop::actions,
 };
 
-/// Lets `coder` and `reviewer` write the same text in this number of turns each.
+/// Scripts the model so that `coder` and `reviewer` each write the same text in this number of turns.
 fn repeat(t: &Team, coder: usize, reviewer: usize) {
     for (agent, text, count) in [
         ("coder", "It is ready.", coder),
@@ -67,7 +67,7 @@ async fn the_name_of_an_unknown_agent_is_deleted_with_the_request() {
     }
 }
 
-/// Number of delegations and turns with which the guard still compares new ones.
+/// Number of delegations and turns that the guard keeps to compare new ones with.
 async fn compared(t: &Team) -> i64 {
     let mut c = t.app.db().read().await.unwrap();
     c.q("select (select count(*) from tree_delegations) + (select count(*) from tree_turns)")
@@ -101,7 +101,7 @@ async fn the_guard_forgets_a_tree_that_has_ended() {
     assert_eq!(compared(&t).await, 0);
 }
 
-/// Rounds that ask `coder` for each of these numbers.
+/// Model responses that each delegate the message with one of these numbers to `coder`.
 fn asks(message: &str, numbers: [i32; 3]) -> [Answer; 3] {
     numbers.map(|n| Answer::calls("", &[delegate("coder", &format!("{message} {n}"))]))
 }

@@ -1,4 +1,4 @@
-//! Generated trees and the loop guard: rings of agents are stopped after a few model calls, and useful work is not.
+//! Generated trees and the loop guard: agents that delegate in a ring are stopped after a few model calls, and useful work is not.
 
 use std::{
     collections::HashMap,
@@ -21,33 +21,32 @@ use crate::{
 };
 
 const SEED: u64 = 17;
-/// Number of rings, and of honest trees, in the suite; `make trees` generates 100.
+/// Number of rings, and of trees with useful work, in the suite; `make trees` generates 100 of each.
 const TREES: usize = 25;
 /// Number of trees that run at the same time.
 const AT_ONCE: usize = 10;
 /// Maximum number of model calls of a ring.
 const CALLS_MAX: i64 = 12;
 const AGENTS: [&str; 5] = ["alpha", "beta", "gamma", "delta", "epsilon"];
-/// Agents of a collaboration.
+/// Maximum number of agents in a collaboration.
 const COLLABORATORS_MAX: usize = 4;
-/// Precedes the number of a tree in its trigger message.
+/// Prefix of a tree's number in its trigger message.
 const CASE: &str = "Case ";
-/// A limit that no tree reaches.
+/// Score limit that no tree reaches.
 const NO_GUARD: i64 = 1_000;
 
 fn trees() -> usize {
     setting("OPENVIBE_TEST_GUARDED_TREES").unwrap_or(TREES)
 }
 
-/// Way in which agents repeat themselves.
+/// Way in which the agents of a ring repeat themselves.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Kind {
-    /// Each agent asks the next one, and the last one asks the first. When all of them have given up, the first one
-    /// starts again.
+    /// Each agent asks the next one, and the last one asks the first. When all of them have finished, the first one starts again.
     Returning,
-    /// The same, but the second-to-last one starts again.
+    /// Like `Returning`, but the second-to-last agent starts again.
     Nested,
-    /// One agent asks all others at once, and each of them asks that agent in return.
+    /// One agent asks all others at once, and each of them asks it in return.
     Hub,
     /// The last agent always gives the same answer.
     Echo,
@@ -63,7 +62,7 @@ struct Ring {
 }
 
 impl Ring {
-    /// The ring of a tree with this number: all kinds and sizes, in threads and in forks.
+    /// Returns the ring for a tree number. Together, the numbers cover all kinds and sizes, in threads and in forks.
     fn of(case: usize) -> Self {
         let kinds = [
             Kind::Returning,
@@ -134,12 +133,12 @@ fn in_ring(rng: &mut StdRng, request: &Request) -> Answer {
     Answer::calls("", &calls.collect::<Vec<_>>())
 }
 
-/// Checks whether the model can no longer call functions.
+/// Checks whether the request no longer allows function calls.
 fn is_last_call(request: &Request) -> bool {
     request.body["tool_choice"] == "none"
 }
 
-/// A team whose agents answer by a rule, and their IDs.
+/// Creates a team whose agents answer by a rule; returns it and the agents' IDs.
 async fn team_by(
     tool: Value,
     rule: impl Fn(&Request) -> Answer + Send + Sync + 'static,
@@ -155,7 +154,7 @@ async fn team_by(
     (t, agents)
 }
 
-/// A tree, and the path of the messages in its conversation.
+/// A tree that was started, and the path of its conversation's messages.
 struct Started {
     root: String,
     messages: String,
@@ -186,7 +185,7 @@ async fn start(t: &Team, agents: &[String], case: usize) -> Started {
     }
 }
 
-/// Asks the first agent in a new thread.
+/// Asks the first agent in a new thread; returns the tree.
 async fn in_thread(t: &Team, wish: &str) -> Started {
     let content = format!("@{} {wish}", AGENTS[0]);
     let started = t.bo.start(&t.general, &content).await;
@@ -202,7 +201,7 @@ async fn position_in_log(by: &Person) -> (i64, String) {
     (socket.cursor, socket.epoch())
 }
 
-/// Waits until trees have ended that started after a position in the event log. Returns their roots by ID.
+/// Waits until all trees that started after a position in the event log have ended. Returns their root tasks by ID.
 async fn ended(
     by: &Person,
     (cursor, epoch): (i64, String),
@@ -225,7 +224,7 @@ async fn tree(by: &Person, root: &str) -> Value {
     by.get(&format!("/v1/tasks/{root}/tree")).await.ok()
 }
 
-/// A team whose agents go round in rings.
+/// A team whose agents delegate in rings.
 async fn ring_team() -> (Team, Vec<String>) {
     let rng = Mutex::new(StdRng::seed_from_u64(SEED));
     team_by(json!({}), move |request| {
@@ -260,7 +259,7 @@ async fn agents_that_go_round_in_a_ring_are_stopped_within_twelve_calls() {
     }
 }
 
-/// Raises the score at which a running tree is stopped.
+/// Raises the guard's limit for a running tree, so that it is never stopped.
 async fn turn_off_guard(t: &Team, root: &str) {
     let root: TaskId = root.parse().unwrap();
     let workspace: WorkspaceId = t.ada.workspace.parse().unwrap();
@@ -290,7 +289,7 @@ async fn without_the_guard_a_ring_goes_on() {
         }
     })
     .await;
-    // Rings of three agents, one of each kind.
+    // Covers rings of three agents, one of each kind.
     for case in 5..10 {
         let mut calls = Vec::new();
         for is_guarded in [true, false] {
@@ -317,11 +316,11 @@ async fn without_the_guard_a_ring_goes_on() {
 /// Way in which agents share useful work of about fifteen steps: rounds with delegations, and answers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Work {
-    /// The first agent asks all others at once, for each item.
+    /// For each item, the first agent asks all others at once.
     FanOut,
     /// One agent writes and another one reviews, item by item.
     Reviews,
-    /// The second agent asks the third for a review of each item.
+    /// The second agent asks the third one to review each item.
     Nested,
     /// The second agent asks the first by mistake, then does each item itself.
     Refused,
@@ -342,7 +341,7 @@ impl Work {
         }
     }
 
-    /// Number of tasks that agents are given.
+    /// Number of delegated tasks.
     fn children(self) -> usize {
         match self {
             Self::FanOut => 12,
@@ -365,7 +364,7 @@ fn items_of(case: usize) -> Vec<u32> {
     items
 }
 
-/// The number after a word in a brief.
+/// Returns the number that follows a word in a brief.
 fn number_after(word: &str, request: &Request) -> String {
     let all = request.all();
     let (_, rest) = all.split_once(word).expect("a brief");
@@ -394,7 +393,7 @@ fn shared_out(work: Work, items: &[u32], round: usize) -> Vec<(&'static str, Val
     }
 }
 
-/// Answer of an agent that does useful work, and always uses the same words.
+/// Returns the answer of an agent that does useful work; its wording is always the same.
 fn in_honest_work(request: &Request) -> Answer {
     let (case, round) = (case_of(request), request.rounds().len());
     let work = Work::of(case);

@@ -19,7 +19,7 @@ struct Two {
     item: String,
 }
 
-/// Ada's and Bo's workspaces, with objects in Bo's.
+/// Creates a workspace for Ada and one for Bo, with objects in Bo's.
 async fn two() -> Two {
     let app = TestApp::with(&[("SIGNUP", "open")]).await;
     let ada = app.founder("Ada").await;

@@ -1,4 +1,4 @@
-//! API keys: a member's access for programs.
+//! API keys, with which programs act for a member.
 
 use serde_json::{Value, json};
 use sqlx::{Connection, Executor};
@@ -315,7 +315,7 @@ async fn a_key_records_its_last_use() {
     let mut socket: Socket = robot.socket().await;
     socket.settle().await;
     robot.get("/v1/channels").await.is(200);
-    // The use is recorded asynchronously.
+    // The time of use is recorded asynchronously.
     let noted = async {
         while t.bo.get("/v1/api-keys").await.ok()["data"][0]["last_used_at"].is_null() {
             tokio::task::yield_now().await;
@@ -458,12 +458,12 @@ async fn without_agents_use_a_key_cannot_resolve_with_an_agent() {
 async fn a_key_is_not_made_after_a_password_change_that_ends_the_session() {
     let t = team().await;
     let Some(url) = t.app.place.postgres.clone() else {
-        // SQLite has one writer.
+        // SQLite has only one writer, so the two commands cannot overlap.
         return;
     };
     let mut change = sqlx::PgConnection::connect(&url).await.unwrap();
     let mut observer = sqlx::PgConnection::connect(&url).await.unwrap();
-    // An uncommitted password change.
+    // Begins a password change without committing it.
     change
         .execute("begin; update users set password_hash = password_hash; delete from api_keys; delete from sessions")
         .await

@@ -1,4 +1,4 @@
-//! Imports point down (docs/architecture.md): no folder imports from a higher layer, and no files import each other in a circle.
+//! Imports point down (docs/architecture.md): no folder imports from a higher layer, and files do not import each other in a cycle.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -6,7 +6,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// Folders and files of `src` from the bottom to the top. Entries of one row do not import from each other.
+/// Folders and files of `src` from the bottom to the top. Entries in the same row do not import from each other.
 const LAYERS: &[&[&str]] = &[
     &[
         "cursor",
@@ -48,11 +48,11 @@ const LAYERS: &[&[&str]] = &[
     &["cli"],
 ];
 
-/// The modules of the crate, by path (`chat/post/insert`; a folder's `mod.rs` has the path of the folder), with their
-/// code without comments and tests.
+/// The crate's modules and their code without comments and tests, by path (such as `chat/post/insert`; a folder's `mod.rs` has the
+/// folder's path).
 struct Crate {
     code: BTreeMap<String, String>,
-    /// For each module, the paths of the names that it exports for others.
+    /// Paths of the names that each module exports, by module and name.
     exports: BTreeMap<String, BTreeMap<String, Vec<String>>>,
 }
 
@@ -111,7 +111,7 @@ fn expand(prefix: &str, tree: &str, into: &mut Vec<Vec<String>>) {
     }
 }
 
-/// The paths of a `use` statement, and whether it exports them.
+/// `true` if a `use` statement exports its names, and the paths of the names.
 type Use = (bool, Vec<Vec<String>>);
 
 /// The `use` statements of a module, and its code without them.
@@ -136,7 +136,7 @@ fn statements(code: &str) -> (Vec<Use>, String) {
     (found, rest)
 }
 
-/// Paths with this first segment in code without `use` statements; not those of macros (`$crate`).
+/// Returns the paths that begin with this segment in code without `use` statements, except for `$crate` paths in macros.
 fn paths_from<'a>(code: &'a str, first: &'a str) -> impl Iterator<Item = Vec<String>> + 'a {
     code.match_indices(first).filter_map(move |(at, _)| {
         let rest = &code[at + first.len()..];
@@ -152,7 +152,7 @@ fn paths_from<'a>(code: &'a str, first: &'a str) -> impl Iterator<Item = Vec<Str
     })
 }
 
-/// Checks whether code uses a name: functions are called, so that words in texts and methods do not count.
+/// Checks whether code uses a name. A function must be called, so words in strings and methods do not count.
 fn is_named(code: &str, name: &str) -> bool {
     code.match_indices(name).any(|(at, _)| {
         let (before, after) = (&code[..at], &code[at + name.len()..]);
@@ -197,7 +197,7 @@ impl Crate {
         this
     }
 
-    /// A path as seen from the crate's root; `None` for other crates and local names.
+    /// Returns a path relative to the crate's root; `None` for other crates and local names.
     fn absolute(&self, module: &str, path: &[String]) -> Option<Vec<String>> {
         let mut at: Vec<String> = module.split('/').map(str::to_owned).collect();
         let mut rest = path;
@@ -230,7 +230,8 @@ impl Crate {
         })
     }
 
-    /// The module that a path leads to, through all exports, and the name in it; no name for the module itself.
+    /// Follows a path through all exports. Returns the module that it leads to, and the name in it; no name if the path is the module
+    /// itself.
     fn resolve(&self, path: &[String]) -> Option<(String, Option<String>)> {
         let (module, rest) = self.split(path)?;
         let Some(name) = rest.first() else {
@@ -244,8 +245,8 @@ impl Crate {
         }
     }
 
-    /// Modules whose names this one uses: those that define the names, and those from which it imports them.
-    /// Exporting a name is not a use, unless the code also names it.
+    /// Returns the modules that this one uses: those that define the names that it uses, and those from which it imports them.
+    /// Exporting a name counts only if the code also uses it.
     fn uses(&self, module: &str) -> BTreeSet<String> {
         let (statements, rest) = statements(&self.code[module]);
         let mut used: Vec<Vec<String>> = ["crate", "super", "self"]
@@ -277,7 +278,7 @@ impl Crate {
             .collect()
     }
 
-    /// For each module, the modules that it uses.
+    /// Returns the modules that each module uses.
     fn graph(&self) -> BTreeMap<String, BTreeSet<String>> {
         self.code
             .keys()
@@ -316,7 +317,7 @@ fn folders_use_only_folders_below_them() {
     assert_eq!(wrong, Vec::<String>::new());
 }
 
-/// Modules of a graph that use each other in a circle.
+/// Returns the cycles of a graph.
 fn circles(graph: &BTreeMap<String, BTreeSet<String>>) -> BTreeSet<Vec<&String>> {
     let reached_from = |start: &String| {
         let mut reached = BTreeSet::new();
@@ -368,7 +369,7 @@ fn the_model_module_imports_no_other_module() {
 
 #[test]
 fn only_the_edges_import_the_web_framework() {
-    // The hub passes encoded frames of the framework to the sockets.
+    // Realtime modules are included, because the hub passes the framework's encoded frames to sockets.
     let edges = [
         "app", "http", "realtime", "router", "routes", "server", "socket",
     ];

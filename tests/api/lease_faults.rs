@@ -8,7 +8,7 @@ use crate::{
     support::{Answer, Gate, Hold, Person, drafting, list, text},
 };
 
-/// Long enough for a worker that is not paused on a busy machine.
+/// Long enough for a worker on a busy machine, if it is not paused.
 const LEASE_MS: &str = "2000";
 
 /// Statuses of a task, as reported by events.
@@ -21,7 +21,7 @@ async fn told(ada: &Person, task: &str) -> Vec<String> {
         .collect()
 }
 
-/// Pauses a worker at a failpoint until another one has ended its task, then resumes it and checks the result.
+/// Pauses a worker at a failpoint until another one has completed the task, then resumes the first one and checks the result.
 async fn overtake(failpoint: &str, answers: Vec<Answer>) {
     let p = prepared().await;
     p.model.script("vibe", answers);
@@ -32,7 +32,7 @@ async fn overtake(failpoint: &str, answers: Vec<Answer>) {
     let held = hold.reached().await;
     ada.completed(&task).await;
     let before = ada.messages(&p.thread).await;
-    // The slot is free, even though the paused worker has not released it.
+    // The paused worker's slot is free, although that worker has not released it.
     let second = ada.ask(&p.thread, "@vibe again").await;
     ada.completed(&second).await;
     drop(held);
@@ -100,7 +100,7 @@ async fn a_worker_paused_during_lease_renewal_is_superseded() {
     .await;
 }
 
-/// Pauses a worker at a failpoint while its task ends anyway, and resumes it.
+/// Pauses a worker at a failpoint until its task has completed without it, then resumes the worker and checks the result.
 async fn goes_on_late(failpoint: &str, answer: Answer, wanted: &str) {
     let p: Prepared = prepared().await;
     p.model.script("vibe", [answer]);

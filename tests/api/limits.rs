@@ -11,7 +11,7 @@ use crate::support::{
     id, list, number, sign_up, team, team_with, text, unknown_id, visitor, within,
 };
 
-/// Larger than any limit in these tests: each is a few hundred and grows by at most 50 per second.
+/// Larger than any limit in these tests: each limit is a few hundred and grows by at most 50 per second.
 const MANY: usize = 20_000;
 
 /// Repeats a request, 32 at a time, until one is rejected by a limit. Returns that response and the number of
@@ -28,7 +28,7 @@ async fn until_limited<F: Future<Output = Reply>>(send: impl Fn(usize) -> F) -> 
     panic!("nothing was refused");
 }
 
-/// Retry delays in the header and the body.
+/// Returns the retry delay, after checking that header and body agree.
 #[track_caller]
 fn wait_of(reply: Reply) -> u64 {
     let header = reply.header("retry-after").expect("Retry-After");
@@ -39,7 +39,7 @@ fn wait_of(reply: Reply) -> u64 {
     seconds
 }
 
-/// A write that is rejected because the object does not exist, but still counts.
+/// Sends a write that is rejected because its object does not exist, but counts toward the limit.
 async fn change(who: &Person) -> Reply {
     who.delete(&format!("/v1/messages/{}", unknown_id("msg")))
         .await
@@ -142,7 +142,7 @@ fn log_in(email: &str, password: &str) -> Value {
     json!({"email": email, "password": password})
 }
 
-/// A log-in attempt through a proxy that reports this client address.
+/// Attempts to log in through a proxy that reports this client address.
 async fn log_in_from(who: &Person, address: &str, email: &str, password: &str) -> Reply {
     let body = log_in(email, password).to_string().into_bytes();
     let headers = [("x-forwarded-for", address)];
@@ -155,7 +155,7 @@ async fn password_guesses_from_one_address_do_not_affect_other_addresses() {
     let t = team_with(&[("TRUSTED_PROXIES", "127.0.0.1")]).await;
     let who = visitor(&t.app.base);
     let (attacker, ada) = ("203.0.113.7", "ada@example.org");
-    // Guesses in parallel must not get further than guesses in sequence.
+    // Concurrent guesses must not get further than sequential ones.
     let guesses = (0..20).map(|_| log_in_from(&who, attacker, ada, "wrong horse"));
     let replies = futures::future::join_all(guesses).await;
     let checked = replies.iter().filter(|reply| reply.status == 401).count();
@@ -253,7 +253,7 @@ async fn guesses_from_an_address_are_counted_across_accounts() {
     let right = |address| attempt(address, "ada@example.org".to_owned(), "correct horse");
     right("203.0.113.8").await.is(200);
     within("the right password to be refused as well", async {
-        // The limit grows by one attempt per second, which a slow machine may reach.
+        // The limit recovers one attempt per second, which can be faster than the requests of a slow machine.
         while right("203.0.113.7").await.status != 429 {
             until_limited(send).await;
         }
@@ -285,7 +285,7 @@ async fn socket_frames_count_as_requests() {
     }
     assert_eq!(refused["error"]["code"], "rate_limited", "{refused}");
     assert_eq!(refused["error"]["retry_after_s"], 1);
-    // The limit applies to the person, across HTTP and sockets.
+    // The limit applies to the person, for HTTP and sockets together.
     let (limited, granted) = until_limited(|_| change(&t.bo)).await;
     assert!(granted < 300, "{granted}");
     wait_of(limited);
@@ -316,7 +316,7 @@ async fn no_limit_applies_when_limits_are_off() {
     assert!(statuses.iter().all(|status| *status == (200, 404)));
 }
 
-/// Rejection of an upgrade: status, `Retry-After`, and error code.
+/// Returns the status, `Retry-After`, and error code of a rejected upgrade.
 async fn upgrade_refused(person: &Person) -> (u16, String, String) {
     match Socket::try_open(person).await {
         Err(Error::Http(response)) => {
@@ -441,7 +441,7 @@ async fn a_flood_of_mentions_in_one_workspace_does_not_delay_another() {
     assert!(before <= 6, "{before} of the flood came first");
 }
 
-/// A connection that announces a body but does not send it.
+/// Opens a connection that announces a body but does not send it.
 async fn hanging(base: &str) -> tokio::net::TcpStream {
     use tokio::io::AsyncWriteExt;
     let address = base.trim_start_matches("http://");

@@ -1,4 +1,4 @@
-//! Failed sign-ins over several nodes. Not applicable to `SQLite`, which has a single node.
+//! Failed sign-ins across several nodes. Not applicable to `SQLite`, which has a single node.
 
 use std::{net::IpAddr, sync::Arc, time::Instant};
 
@@ -46,7 +46,7 @@ fn is_refused(result: &Result<impl Sized, AuthError>) -> bool {
     }
 }
 
-/// Maximum number of permits of a bucket since `began`.
+/// Upper bound of a bucket's permits since `began`.
 fn most(burst: usize, every_s: u64, began: Instant) -> usize {
     burst + usize::try_from(began.elapsed().as_secs() / every_s).unwrap() + 1
 }

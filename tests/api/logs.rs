@@ -17,7 +17,7 @@ fn log(place: &TestDatabase) -> String {
     std::fs::read_to_string(place.dir.join("stderr.log")).unwrap()
 }
 
-/// All lines of the log, which a server with JSON logs writes exclusively as JSON.
+/// All log lines in JSON. A server with JSON logs writes no other lines.
 fn lines(place: &TestDatabase) -> Vec<Value> {
     let of_json = |line: &str| serde_json::from_str(line).ok().filter(Value::is_object);
     log(place).lines().filter_map(of_json).collect()
@@ -264,7 +264,7 @@ impl Secrets {
         secret
     }
 
-    /// Searches for each secret as text, and as bytes printed as numbers.
+    /// Checks that the log contains none of the secrets, neither as text nor as a list of bytes.
     fn check(&self, log: &str) {
         for (what, secret) in &self.0 {
             let numbers = format!("{:?}", secret.as_bytes());
@@ -490,7 +490,7 @@ async fn no_secret_is_logged_even_at_trace() {
         let reset = reset.output().unwrap();
         assert!(reset.status.success());
         let log = log(&place) + &String::from_utf8(reset.stderr).unwrap();
-        // Full logging includes each request and the log lines of libraries.
+        // The full log contains every request and the log lines of libraries.
         for said in [
             "request completed",
             "sqlx::query",

@@ -1,4 +1,4 @@
-//! The client of tool servers: protocol revisions, limits, and everything that a server can do wrong.
+//! The client of tool servers: protocol revisions, limits, and misbehavior of servers.
 
 use std::{sync::Arc, time::Duration};
 
@@ -21,7 +21,7 @@ use crate::support::{McpServer, Revision, ToolAnswer, function};
 const SECRET: &str = "sk-flamingo-8c1f";
 
 fn servers(exempt: &str) -> Arc<Servers> {
-    // `App` does this at startup, but there is none in these tests.
+    // `App` does this at startup, but these tests do not have one.
     drop(rustls::crypto::ring::default_provider().install_default());
     Servers::new(
         Exemption::parse_list(exempt).unwrap(),
@@ -136,7 +136,7 @@ async fn a_list_is_read_again_whatever_the_server_says_about_its_age() {
     assert_eq!(distinct.len(), 1, "repeated and invalid names are left out");
 }
 
-/// A function whose argument is also a header.
+/// A function with an argument that is also sent as a header.
 fn in_region(description: &str) -> Value {
     json!({"name": "create", "description": description, "inputSchema": {"type": "object",
         "properties": {"region": {"type": "string", "x-mcp-header": "Region"}}}})
@@ -285,7 +285,7 @@ async fn a_list_ends_within_ten_seconds() {
     let shared = servers("127.0.0.1");
     let server = config(&scripted.url, HttpAuth::None);
     let start = Instant::now();
-    // All slots are in use, and one list waits for a slot.
+    // Four requests use all slots, and the fifth waits for one.
     let lists = (0..5).map(|_| {
         let client = shared.client();
         let server = server.clone();

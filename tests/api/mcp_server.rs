@@ -37,14 +37,14 @@ fn request(method: &str, params: Value) -> Value {
     message
 }
 
-/// Sends a request in the revision 2025-11-25. Returns its result or error.
+/// Sends a request in protocol revision 2025-11-25. Returns its result or error.
 async fn legacy(who: &Person, method: &str, params: Value) -> Result<Value, Value> {
     let message = request(method, params);
     let reply = send(who, &[("mcp-protocol-version", LEGACY)], &message).await;
     outcome(reply.is(200))
 }
 
-/// Sends a request in the revision 2026-07-28. Returns its status, and its result or error.
+/// Sends a request in protocol revision 2026-07-28. Returns its status, and its result or error.
 async fn modern(who: &Person, method: &str, mut params: Value) -> (u16, Result<Value, Value>) {
     params["_meta"] = json!({"io.modelcontextprotocol/protocolVersion": MODERN,
         "io.modelcontextprotocol/clientInfo": {"name": "test", "version": "1"},
@@ -515,7 +515,7 @@ async fn a_text_file_is_read_in_parts() {
 
 #[tokio::test]
 async fn a_text_file_ends_before_a_character_that_is_cut_off() {
-    // Above the size up to which a file is examined completely.
+    // Larger than the size up to which a file is examined completely.
     const WHOLE_BYTES: usize = 300 * 1024;
     let t = team().await;
     let key = program(&t.bo, &["chat:read"]).await;
@@ -663,7 +663,7 @@ async fn a_deep_dive_is_started_and_resolved() {
     }
 }
 
-/// Tools return the same for objects in a hidden channel as for objects that do not exist.
+/// Checks that tools return the same for objects in a hidden channel as for objects that do not exist.
 async fn check_hidden(key: &Person, owner: &Person, channel: &str, name: &str) {
     let started = owner.start(channel, "A secret flamingo").await;
     let (thread, message) = (text(&started, "/thread/id"), text(&started, "/message/id"));
@@ -719,7 +719,7 @@ async fn check_hidden(key: &Person, owner: &Person, channel: &str, name: &str) {
             refusal(key, tool, absent).await,
         );
         assert_eq!(seen["type"], "not_found", "{tool} {hidden}: {seen}");
-        // Some messages repeat the name that was sent.
+        // Some error messages repeat the name that was sent.
         seen["message"].take();
         expected["message"].take();
         assert_eq!(seen, expected, "{tool} {hidden}");
@@ -850,7 +850,7 @@ async fn an_unknown_tool_is_an_error_of_the_protocol() {
 async fn calls_of_tools_that_write_count_as_writes() {
     let t = team().await;
     let key = program(&t.bo, ALL_SCOPES).await;
-    // More calls than a burst allows, sent faster than the limit recovers.
+    // Sends more calls than a burst allows, faster than the limit recovers.
     let mut codes = Vec::new();
     while codes.len() < 900 && codes.last().is_none_or(|code| code == "invalid_field") {
         codes.push(refused(&key, "post_message", json!({})).await);

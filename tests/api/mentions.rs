@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use crate::support::{Team, id, list, team, text};
 
-/// The mentions in a message by Ada as `(type, handle, text of the span)`.
+/// Posts a message as Ada; returns its mentions as `(type, handle, text of the span)`.
 async fn mentions(t: &Team, content: &str) -> Vec<(String, String, String)> {
     let started = t.ada.start(&t.general, content).await;
     let units: Vec<u16> = content.encode_utf16().collect();

@@ -1,4 +1,4 @@
-//! Metrics of `/metrics`: the events that change them, and consistency between code, documentation, and server.
+//! Metrics of `/metrics`: the events that change them, and whether code, documentation, and server agree.
 #![expect(clippy::float_cmp, reason = "counts are whole numbers")]
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -22,7 +22,7 @@ struct Figures {
     values: BTreeMap<String, f64>,
 }
 
-/// Normalizes `name{b="2",a="1"}` to labels in alphabetical order.
+/// Sorts the labels of a series such as `name{b="2",a="1"}` alphabetically.
 fn ordered(series: &str) -> String {
     let Some((name, labels)) = series.split_once('{') else {
         return series.to_owned();
@@ -60,7 +60,7 @@ impl Figures {
     }
 }
 
-/// The metrics once a series has this value; operations are counted shortly after their end is announced.
+/// Returns the metrics once a series has this value, because operations are counted shortly after their end is announced.
 async fn once(who: &Person, series: &str, value: f64) -> Figures {
     let what = format!("{series} to be {value}");
     within(&what, async {
@@ -74,7 +74,7 @@ async fn once(who: &Person, series: &str, value: f64) -> Figures {
     .await
 }
 
-/// Metrics that increased between two samples, with the increase.
+/// Asserts that each series has increased by the expected value between two samples.
 #[track_caller]
 fn rose(before: &Figures, after: &Figures, expected: &[(&str, f64)]) {
     for (series, by) in expected {
@@ -163,7 +163,7 @@ fn metric_names_include_their_units() {
     }
 }
 
-/// A separate server, so other tests do not affect its metrics.
+/// Starts a separate server, so that other tests do not affect its metrics.
 async fn started(settings: &[(&str, &str)]) -> (Prepared, TestProcess, Person) {
     let p = prepared().await;
     let (server, ada) = p.start(settings).await;
@@ -217,7 +217,7 @@ async fn a_reply_is_counted_once_with_its_call_and_its_tokens() {
     let commits = |figures: &Figures| figures.get("openvibe_db_commit_seconds_count");
     assert!(commands(&after) >= commands(&before) + 3.0);
     assert!(commits(&after) > commits(&before));
-    // A batch that is being stored has a size and no time yet.
+    // While a batch is being stored, its size is already counted, but not its time.
     within("each commit to have one batch", async {
         loop {
             let figures = Figures::of(&ada).await;
@@ -252,7 +252,7 @@ async fn failed_calls_are_counted_by_reason() {
     let cancelled = counted(MODEL, "cancelled");
     once(&ada, &cancelled, 1.0).await;
     once(&ada, &counted("reply", "cancelled_task"), 1.0).await;
-    // The received text of the canceled call, as an estimate.
+    // Counts the text that was received before the call was canceled, as an estimate.
     let after = once(&ada, &tokens("output"), 1.0).await;
     rose(
         &before,
@@ -283,7 +283,7 @@ async fn a_superseded_worker_counts_only_its_model_call() {
     let held = hold.reached().await;
     ada.completed(&task).await;
     drop(held);
-    // Both runs must end before both workers have released the task.
+    // Waits for both runs, because they are counted when their workers release the task.
     let runs = r#"openvibe_task_run_seconds_count{kind="reply"}"#;
     let figures = once(&ada, runs, 2.0).await;
     assert_eq!(figures.get("openvibe_task_leases_lost_total"), 1.0);
@@ -472,7 +472,7 @@ async fn the_documented_metrics_are_exactly_those_exported() {
         .collect();
     assert_eq!(figures.kinds, kinds);
     for metric in METRICS {
-        // Every series of the metric, including the suffixes of histograms.
+        // Matches all series of the metric, including those with a histogram's suffixes.
         let is_of_it = |series: &&String| {
             let name = series.split('{').next().unwrap();
             let ends = ["_bucket", "_sum", "_count"];

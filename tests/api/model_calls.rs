@@ -1,4 +1,4 @@
-//! Model calls: a row for each, stored before the request leaves, and usage that covers every attempt.
+//! Model calls: a row for each call, stored before the request is sent, and usage that includes every attempt.
 
 use serde_json::{Value, json};
 
@@ -25,7 +25,7 @@ async fn input_of(place: &TestDatabase, outcome: &str) -> i64 {
         .await[0]
 }
 
-/// Input and output tokens of the workspace in this month.
+/// Input and output tokens that the workspace used this month.
 async fn spent(admin: &Person) -> (i64, i64) {
     let used = admin.get("/v1/usage").await.ok();
     (

@@ -1,4 +1,5 @@
-//! Model servers other than the big vendors': started late, with small windows, without a model list, with a single slot.
+//! Model servers other than those of the large vendors: started late, with small windows, without a model list, or with a single
+//! slot.
 
 use serde_json::{Value, json};
 
@@ -90,7 +91,7 @@ async fn a_model_with_a_small_window_continues_after_long_replies() {
     for request in t.model().asked("vibe", 14).await {
         let limit = request.body["max_tokens"].as_u64().unwrap();
         assert!(limit >= 1_024, "{limit}");
-        // Each turn is estimated separately, and rounded up.
+        // The server estimates each message separately and rounds up.
         assert!(tokens(&request.body) + limit <= 2_048 + 20, "{limit}");
     }
     let asked = t.model().asked("vibe", 3).await;
@@ -220,7 +221,7 @@ async fn a_summary_that_fails_is_requested_again_and_reported_as_unavailable() {
 #[tokio::test]
 async fn replies_of_a_server_with_one_slot_are_written_one_after_another() {
     let t = team_with(&[("RETRY_DELAYS", "1ms,1ms,1ms")]).await;
-    // Two replies run at once, and the server ends both without a finish reason.
+    // Two replies run at the same time, and the model server ends both without a finish reason.
     let gate = Gate::new();
     let cut_off = || Answer::pieces_open(&["Half"]).wait(&gate).done();
     t.model().script("vibe", [cut_off()]);
@@ -239,7 +240,7 @@ async fn replies_of_a_server_with_one_slot_are_written_one_after_another() {
         () = first.reached() => { first.open(); &second }
         () = second.reached() => { second.open(); &first }
     };
-    // The other one starts when the first one has ended.
+    // The second reply starts when the first one has ended.
     running.reached().await;
     running.open();
     for task in [one, two] {
@@ -249,7 +250,7 @@ async fn replies_of_a_server_with_one_slot_are_written_one_after_another() {
 
 const RESPONSES: &str = "/v1/responses";
 
-/// Status, code, and message of an error in the format of `OpenAI`.
+/// Status, code, and message of an error in `OpenAI`'s format.
 fn error_of(reply: &Reply) -> (u16, String, String) {
     let body = reply.json();
     (
@@ -269,7 +270,7 @@ async fn an_unknown_model_in_a_response_is_an_error() {
     assert_eq!(refused.json()["error"]["param"], "model");
     assert_eq!(t.model().requests().len(), 0);
     t.bo.post(RESPONSES, ask("tiny")).await.is(200);
-    // If there is no model list, the server is asked for the model anyway.
+    // Without a model list, the request is sent to the model server anyway.
     let t = team_with(&[("MODEL_BASE_URL", &format!("{}/unlisted", t.model().url))]).await;
     let refused = t.bo.post(RESPONSES, ask("nosuch")).await;
     let (status, code, message) = error_of(&refused);
@@ -309,7 +310,7 @@ async fn an_overflow_of_a_response_is_a_400_in_any_form() {
         "{}",
         streamed.text
     );
-    // If the window is unknown, the notice does not state it.
+    // If the window is unknown, the error does not state it.
     let t = team().await;
     let overflow = r#"{"error":{"code":"context_length_exceeded","message":"x"}}"#;
     t.model().script("", [Answer::status(400, overflow)]);
@@ -324,7 +325,7 @@ async fn a_draft_of_the_extractor_names_the_failure_of_the_model() {
     let dive = t.dive().await;
     t.ada.tell_in(&dive.fork, "Let's ship on Monday.").await;
     t.bo.tell_in(&dive.fork, "Agreed, Monday.").await;
-    // A temporary failure is retried, and an unreadable answer is requested once more.
+    // A temporary failure is retried, and an unreadable answer causes one more request.
     t.model().script("resolver", [Answer::status(503, "busy")]);
     for (answers, by_model, reason) in [
         (vec![Answer::status(400, "{}")], false, json!("bad_request")),

@@ -10,7 +10,7 @@ use crate::support::{
 };
 
 const KEY: &str = "sk-flamingo-8c1f";
-/// 32 bytes in base64.
+/// 32 bytes in base64, used as a secret key.
 const FIRST: &str = "AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8=";
 const SECOND: &str = "ICEiIyQlJicoKSorLC0uLzAxMjM0NTY3ODk6Ozw9Pj8=";
 
@@ -18,7 +18,7 @@ fn path(who: &Person) -> String {
     format!("/v1/workspaces/{}/model", who.workspace)
 }
 
-/// A server without a model, and with these settings.
+/// A server with these settings, but without a model.
 async fn without_model(settings: &[(&str, &str)]) -> Team {
     let mut all = vec![
         ("MODEL_BASE_URL", ""),
@@ -45,7 +45,7 @@ async fn put_if(who: &Person, version: i64, form: &Value) -> Reply {
         .await
 }
 
-/// Status, code, and field with which a form is rejected.
+/// Status, code, and field of the error for a rejected form.
 async fn refused(who: &Person, form: Value) -> (u16, String, String) {
     let reply = who.put(&path(who), form).await;
     let error = reply.json()["error"].clone();
@@ -398,7 +398,7 @@ async fn a_key_is_never_sent_to_another_server() {
     assert_eq!(stored["key_set"], false);
 }
 
-/// No file, table, response, export, or backup contains the key.
+/// Checks that no file, table, response, export, or backup contains the key.
 #[tokio::test]
 async fn a_key_is_stored_encrypted_and_never_returned() {
     let mut t = without_model(&[]).await;
@@ -417,7 +417,7 @@ async fn a_key_is_stored_encrypted_and_never_returned() {
         assert_eq!(reply.status, 200);
         assert!(!reply.text.contains(KEY), "{read}");
     }
-    // A key other than the server's cannot decrypt it.
+    // With a different server key, the secret cannot be decrypted.
     t.app.restart(&[("SECRET_KEY", SECOND)]).await;
     let ada = t.ada.at(&t.app.base);
     let shown = get(&ada).await;
@@ -425,7 +425,7 @@ async fn a_key_is_stored_encrypted_and_never_returned() {
         (&shown["key_set"], &shown["status"]),
         (&json!(true), &json!("auth_failed"))
     );
-    // With the old key as the second one, the secret is encrypted again with the new key, which then suffices alone.
+    // If the old key is listed after the new one, the secret is encrypted again; after that, the new key alone is enough.
     t.app
         .restart(&[("SECRET_KEY", &format!("{SECOND},{FIRST}"))])
         .await;
@@ -462,7 +462,7 @@ async fn without_a_secret_key_only_sqlite_stores_keys() {
 async fn a_server_on_a_usual_local_port_is_offered_while_nothing_is_connected() {
     let t = without_model(&[]).await;
     let local = |who: &Person| format!("/v1/workspaces/{}/local-models", who.workspace);
-    // Any of the usual ports; other programs on this machine may use some of them.
+    // Uses any of the usual ports that is free, because other programs on this machine may use some of them.
     let free = [11434, 1234, 8000, 8080, 4000, 1337]
         .into_iter()
         .find_map(|port| Some((port, TcpListener::bind(("127.0.0.1", port)).ok()?)));

@@ -84,7 +84,7 @@ async fn the_document_is_served_and_lists_every_route_with_its_errors() {
     }
 }
 
-/// Name and description of every operation.
+/// Method with path, and object, of every operation.
 fn operations(document: &Value) -> Vec<(String, Value)> {
     let paths = document["paths"].as_object().unwrap();
     let mut all = Vec::new();
@@ -138,7 +138,7 @@ async fn every_operation_is_fully_documented() {
         if body.is_object() && body.get("example").is_none() && body.get("examples").is_none() {
             lacks("an example of its body: `example` of `request_body` at its handler");
         }
-        // Roles and scopes are checked when the document is built.
+        // Roles and scopes are already checked when the document is built.
         let is_public = operation["security"] == serde_json::json!([{}]);
         let responses = operation["responses"].as_object().unwrap();
         for (status, response) in responses {
@@ -247,11 +247,11 @@ async fn agent_tools_are_documented_as_they_are_parsed() {
             tool.insert(name.to_owned(), value);
         }
         if title == "FunctionTool" {
-            // `name` or `registry_id` is required, which the schema cannot express.
+            // `name` or `registry_id` is required, but the schema cannot express this.
             tool.insert("name".to_owned(), "lookup".into());
         }
         if title == "McpTool" {
-            // `name` or `registry_id` is required, which the schema cannot express.
+            // `server_label` or `registry_id` is required, but the schema cannot express this.
             tool.insert("server_label".to_owned(), "lookup".into());
         }
         let form = |tool: &serde_json::Map<String, Value>| serde_json::json!({"name": format!("tool-{n}"), "instructions": "You help.", "tools": [tool]});
@@ -259,7 +259,7 @@ async fn agent_tools_are_documented_as_they_are_parsed() {
         unknown.insert("colour".to_owned(), "red".into());
         ada.post("/v1/agents", form(&unknown)).await.is(400);
         let made = ada.post("/v1/agents", form(&tool)).await.is(201);
-        // The returned object, including `available`, can be sent back.
+        // The returned object can be sent back, including `available`.
         let shown = made["tools"][0].as_object().unwrap();
         assert!(shown["available"].is_boolean(), "{title}");
         let path = format!("/v1/agents/{}", made["id"].as_str().unwrap());

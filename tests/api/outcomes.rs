@@ -1,10 +1,10 @@
-//! Decisions and action items of all forks.
+//! Decisions and action items of all resolutions.
 
 use serde_json::{Value, json};
 
 use crate::support::{Person, Team, id, list, team, text, unknown_id};
 
-/// A published resolution of a fork in this channel.
+/// Publishes a resolution of a new fork in this channel; returns it.
 async fn result_in(t: &Team, channel: &str, content: Value) -> Value {
     let started = t.ada.start(channel, "Root").await;
     let (thread, root) = (text(&started, "/thread/id"), text(&started, "/message/id"));

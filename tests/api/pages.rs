@@ -65,7 +65,7 @@ async fn a_list_is_consistent_across_pages_in_each_direction() {
         assert!(whole.len() >= 3, "{path}");
         for (direction, limit) in [("after", 1), ("after", 2), ("before", 1), ("before", 2)] {
             let mut seen: Vec<String> = Vec::new();
-            // `after` starts after the first row, and `before` starts before the last one.
+            // `after` begins with the first row's ID, and `before` with the last row's ID.
             let forward = direction == "after";
             let mut cursor = if forward {
                 whole[0].clone()

@@ -12,12 +12,12 @@ use crate::support::{
 const NAME: &str = "Quillon Zephyrine";
 const TRACES: [&str; 4] = ["Quillon", "quillon", "zephyrine", "FLAMINGO"];
 
-/// A member who has left every kind of trace.
+/// A member who has left all kinds of traces.
 struct Traced {
     t: Team,
     quill: Person,
     thread: String,
-    /// A message by Ada in that thread.
+    /// Ada's message in that thread.
     said_by_ada: String,
     task: String,
     agent: Value,
@@ -112,7 +112,7 @@ async fn an_erased_user_is_removed_everywhere() {
     for trace in TRACES {
         assert!(!place.places_of(trace).await.is_empty(), "{trace} exists");
     }
-    // The agent's events are restricted to the user.
+    // Some events of the agent are restricted to the user.
     let named = "select count(*) from event_recipients r join users u on u.id = r.user_id where u.email = 'EMAIL'"
         .replace("EMAIL", &w.quill.email);
     assert!(place.numbers(&[named]).await[0] > 0);
@@ -126,7 +126,7 @@ async fn an_erased_user_is_removed_everywhere() {
             "{trace}"
         );
     }
-    // The account is deleted.
+    // The account is deleted, so no event may still list it as a recipient.
     let gone = "select count(*) from event_recipients where user_id not in (select id from users)";
     assert_eq!(place.numbers(&[gone.to_owned()]).await, [0]);
     let own = w.t.ada.get("/v1/search?q=FLAMINGO").await.ok();
@@ -221,7 +221,7 @@ async fn an_erased_user_is_signed_out_at_once_and_the_audit_entry_has_no_name() 
         json!({"messages": w.messages, "files": 2, "account_deleted": true})
     );
     assert!(!log.to_string().contains(&w.quill.id));
-    // The events of others continue without gaps.
+    // The events of other people still have no gaps.
     let mut socket = Socket::open(&w.t.bo, json!({"since": 0})).await;
     socket.of("message.deleted").await;
     let form = json!({"email": w.quill.email, "password": "correct horse", "name": "Somebody"});
@@ -314,7 +314,7 @@ async fn two_concurrent_erasures_erase_a_user_once() {
     let both = [&t.ada, &cy].map(|admin| erase(admin, &t.bo, "bo"));
     let replies = futures::future::join_all(both).await;
     for reply in replies {
-        // Later requests do not find the user.
+        // The second request does not find the user if the first one has already erased it.
         if reply.status != 404 {
             let expected = json!({"messages": 61, "files": 0, "account_deleted": true});
             assert_eq!(reply.is(200), expected);

@@ -1,4 +1,4 @@
-//! Personas: their steps, approval, versions, and the text that agents receive.
+//! Personas: how they are refined and approved, their versions, and the text that agents receive.
 
 use reqwest::Method;
 use serde_json::{Value, json};
@@ -43,8 +43,8 @@ async fn agent(person: &Person, name: &str, fields: Value) -> String {
     )
 }
 
-/// Mentions an agent in a new thread and returns its system text without the preamble, which is in the `n`th request for
-/// this speaker: the agent, or its most distant base.
+/// Mentions an agent in a new thread and returns its system prompt without the preamble. The prompt is in the `n`th request of this
+/// speaker, which is the agent or its most distant base.
 async fn told_by(t: &Team, speaker: &str, name: &str, n: usize) -> String {
     let started = t.ada.start(&t.general, &format!("@{name} hello")).await;
     t.ada.completed(&text(&started, "/tasks/0/id")).await;
@@ -163,7 +163,7 @@ async fn names_are_unique_in_the_workspace() {
     ] {
         assert_eq!(reply.refused(409), "name_taken");
     }
-    // A persona can keep its own name.
+    // Replacing a persona without renaming it does not conflict with its own name.
     t.ada.put(&path(&first), first.clone()).await.is(200);
 }
 
@@ -245,12 +245,12 @@ async fn only_approved_text_is_sent() {
         ),
         (&json!(2), &json!(true), &json!("refined"))
     );
-    // A change of the agent keeps the approved text as well.
+    // Changing the agent also keeps the approved text.
     t.bo.patch(&sage, json!({"description": "Reviews"}))
         .await
         .is(200);
     assert_eq!(told(&t, "sage", 3).await, format!("{own}\n\n{CALM}"));
-    // An approval of the same text changes no agent.
+    // Approving the same text again does not change the agent.
     t.bo.patch(&path(&persona), json!({"compressed": CALM}))
         .await
         .is(200);
@@ -333,7 +333,7 @@ async fn an_approval_creates_a_version_of_every_agent_that_names_the_persona() {
         (json!(3), json!(1))
     );
 
-    // The thread's fork is bound to the agent as it is now.
+    // The fork is bound to the agent's current version.
     let started = t.ada.start(&t.general, "Root").await;
     let (thread, root) = (text(&started, "/thread/id"), text(&started, "/message/id"));
     let bound = json!({"agent_id": child.rsplit_once('/').unwrap().1});
@@ -357,7 +357,7 @@ async fn an_approval_creates_a_version_of_every_agent_that_names_the_persona() {
     assert!(!t.model().asked("base", 3).await[2].all().contains(CALM));
     assert!(told_by(&t, "base", "child", 4).await.ends_with(CALM));
 
-    // The versions hold the text.
+    // The versions contain the persona's text.
     let version = t.bo.get(&format!("{base}/versions/2")).await.ok();
     assert_eq!(version["snapshot"]["persona_text"], CALM);
     assert_eq!(version["change_summary"], "persona Calm engineer approved");
@@ -455,7 +455,7 @@ async fn a_stale_change_returns_the_current_persona() {
     ] {
         assert_eq!(reply.refused(409), "version_conflict");
     }
-    // A request that changes nothing creates no version.
+    // A request without changes does not create a version.
     let same = t
         .ada
         .patch(&path(&made), json!({"description": "By Bo"}))
@@ -580,7 +580,7 @@ async fn a_persona_that_an_agent_names_cannot_be_deleted() {
         "persona_not_found"
     );
     assert_eq!(t.app.place.count("persona_versions").await, 0);
-    // An old version of the agent still names it.
+    // The old version of the agent still refers to the persona.
     let back = json!({"target_version": 1});
     let restored = t.ada.post(&format!("{sage}/rollback"), back).await.is(200);
     assert_eq!(restored["persona_id"], Value::Null);

@@ -31,7 +31,7 @@ async fn with(cluster: &Arc<Cluster>, act: impl FnOnce(&Cluster) + Send + 'stati
         .unwrap();
 }
 
-/// Sends one message until it is acknowledged. Returns the status.
+/// Resends one message until it is acknowledged. Returns the status.
 async fn send(who: &Person, thread: &str, client_id: &str, content: &str) -> u16 {
     let path = format!("/v1/threads/{thread}/messages");
     for _ in 0..200 {
@@ -85,7 +85,7 @@ async fn restarting_postgres_under_load_loses_and_duplicates_nothing() {
     assert_eq!(acknowledged.len(), CLIENTS * MESSAGES);
     p.check_at(&ada, &acknowledged, None).await;
 
-    // The watching client has received every event, possibly after reconnecting.
+    // The watching client receives every event, reconnecting if necessary.
     let head = number(&ada.get("/v1/snapshot").await.ok(), "/seq");
     let mut seen = Vec::new();
     while seen.last() < Some(&head) {
@@ -129,7 +129,7 @@ async fn writes_are_rejected_while_postgres_is_down_and_resume_afterwards() {
     ada.completed(&task).await;
 }
 
-/// Returns `true` if a session holds the server lock.
+/// Checks whether a session holds the server lock.
 async fn is_locked(c: &mut PgConnection) -> bool {
     sqlx::query_scalar("select exists (select 1 from pg_locks where locktype = 'advisory' and classid = 7310579 and granted)")
         .fetch_one(c)
@@ -164,7 +164,7 @@ async fn a_server_exits_if_one_that_runs_alone_took_its_database() {
     }
     let (cluster, p) = on_own_cluster().await;
     let (server, _ada) = p.start(&[]).await;
-    // The server and this connection race for the lock, so repeat until this connection gets it.
+    // The server and this connection race for the lock, so this repeats until the connection gets it.
     let mut other = loop {
         with(&cluster, Cluster::crash_and_restart).await;
         let mut other = PgConnection::connect(&cluster.url).await.unwrap();

@@ -1,10 +1,10 @@
-//! Parts of prompts that the server writes: preamble, conversation, dates, files, and their protection.
+//! Parts of prompts that the server writes: preamble, conversation, dates, and files, and how they are protected.
 
 use serde_json::{Value, json};
 
 use crate::support::{Answer, Person, Team, id, list, number, team, text};
 
-/// Posts a question and returns the complete request of its reply.
+/// Posts a question and returns the messages of the model request for its reply.
 async fn sent(t: &Team, who: &Person, thread: &str, question: &str) -> Value {
     let before = t.model().requests().len();
     let task = who.ask(thread, question).await;
@@ -14,12 +14,12 @@ async fn sent(t: &Team, who: &Person, thread: &str, question: &str) -> Value {
     all[before].body["messages"].clone()
 }
 
-/// Content of the last turn.
+/// Returns the content of the last message.
 fn last(messages: &Value) -> String {
     text(messages.as_array().unwrap().last().unwrap(), "/content")
 }
 
-/// Length of the common beginning of two requests, as a share of the first one.
+/// Length of the common prefix of two requests, as a share of the first one's length.
 fn common_share(first: &Value, second: &Value) -> f64 {
     let (first, second) = (first.to_string(), second.to_string());
     let pairs = first.bytes().zip(second.bytes());
@@ -329,7 +329,7 @@ async fn text_files_of_the_trigger_are_sent_and_others_are_named() {
         .count("context_texts where text like '%SMALL%'")
         .await;
     assert_eq!(kept, 0);
-    // Files of earlier messages are named only.
+    // For files of earlier messages, only the names are sent.
     let again = sent(&t, &t.bo, &thread, "@vibe and now?").await.to_string();
     assert!(!again.contains("SMALL"), "{again}");
 }

@@ -12,7 +12,7 @@ use crate::support::{Person, Socket, Team, id, list, number, team, text};
 
 const CLIENTS: usize = 3;
 
-/// An action. Numbers select among the objects that exist at that point.
+/// An action of the test. Each number selects one of the objects that exist at that point.
 #[derive(Debug, Clone)]
 enum Act {
     Start {
@@ -80,7 +80,7 @@ enum Act {
         item: usize,
         done: bool,
     },
-    /// A client reads some frames.
+    /// A client reads this many frames.
     Read {
         client: usize,
         frames: usize,
@@ -119,7 +119,7 @@ fn act() -> impl Strategy<Value = Act> {
     ]
 }
 
-/// A client's state built from events: messages by thread and number, forks and results by ID.
+/// A client's state, built from events: messages by thread and number, forks and resolutions by ID.
 pub struct Client {
     pub person: Person,
     socket: Option<Socket>,
@@ -133,7 +133,7 @@ pub struct Client {
 }
 
 impl Client {
-    /// A client with an empty snapshot.
+    /// Creates a client that starts at the position of a snapshot and knows no objects yet.
     pub fn new(person: &Person, snapshot: &Value) -> Self {
         Self {
             person: person.clone(),
@@ -188,7 +188,7 @@ impl Client {
                 let items = result.and_then(|result| result["action_items"].as_array_mut());
                 let known =
                     items.and_then(|items| items.iter_mut().find(|i| i["id"] == item["id"]));
-                // In a replay, the items of a resolution are gone if its message has been deleted since.
+                // When events are replayed, a resolution has no items if its message was deleted later.
                 if let Some(known) = known {
                     for field in ["done", "owner_id", "owner_name", "due"] {
                         known[field] = item[field].clone();
@@ -209,14 +209,14 @@ impl Client {
     /// Reads this many frames, or fewer if the connection breaks.
     pub async fn read(&mut self, frames: usize) {
         for _ in 0..frames {
-            // The ping ensures that at least one frame arrives.
+            // The ping ensures that there is at least one frame to read.
             self.request(json!({"type": "ping", "id": "p"}), |_| true)
                 .await;
         }
     }
 
-    /// Sends a frame and reads frames up to the first one for which `last` returns true. Returns that frame, or
-    /// `None` if there is no connection or it broke in the meantime.
+    /// Sends a frame and reads frames up to the first one for which `last` returns `true`. Returns that frame, or `None` if there is
+    /// no connection or it breaks.
     pub async fn request(&mut self, frame: Value, last: impl Fn(&Value) -> bool) -> Option<Value> {
         let mut socket = self.socket.take()?;
         socket.try_send(&frame).await.ok()?;
@@ -364,8 +364,8 @@ async fn perform(t: &Team, world: &mut World, clients: &mut [Client], act: &Act)
     }
 }
 
-/// An action in or around a fork. Many are rejected because the fork is closed, full, or empty, or its draft is being
-/// edited.
+/// Performs an action in or around a fork. Many actions are rejected because the fork is closed, full, or empty, or because its draft
+/// is being edited.
 async fn dive(t: &Team, world: &mut World, act: &Act, words: &str) {
     let person = |who: bool| if who { &t.ada } else { &t.bo };
     if let Act::TestFork { who, message } = act {
@@ -459,18 +459,18 @@ async fn dive(t: &Team, world: &mut World, act: &Act, words: &str) {
     }
 }
 
-/// The stored forks, loaded from scratch.
+/// Stored state of the forks, loaded from scratch.
 #[derive(Debug, PartialEq)]
 pub struct Fresh {
     forks: BTreeMap<String, Value>,
     open: Vec<Value>,
-    /// Drafts and newest results.
+    /// The draft or the newest resolution of each fork.
     results: Vec<Value>,
     decisions: Vec<Value>,
     tasks: BTreeMap<String, String>,
 }
 
-/// Loads everything about these forks, and all tasks.
+/// Loads everything about these forks, and the status of every task.
 pub async fn fresh(person: &Person, forks: &[String]) -> Fresh {
     let tasks = person.every("/v1/tasks").await;
     let mut fresh = Fresh {
@@ -503,7 +503,7 @@ impl Client {
         assert_eq!(active, fresh.open.iter().collect::<Vec<_>>());
         for result in fresh.results.iter().chain(&fresh.decisions) {
             let mut known = self.results[&id(result)].clone();
-            // The title belongs to the fork and is announced with it.
+            // The title belongs to the fork, so its change is announced with the fork.
             known["fork_title"] = self.forks[&text(result, "/fork_id")]["title"].clone();
             let is_told_later =
                 result["status"] == "draft" && known["revision"] != result["revision"];

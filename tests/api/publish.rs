@@ -688,7 +688,7 @@ async fn former_members_are_not_notified() {
     assert_eq!(told, json!([]), "neither sees the resolution message");
 }
 
-/// Concurrent actions on one fork: acknowledged changes are stored, and the state is consistent.
+/// Performs concurrent actions on one fork; checks that acknowledged changes are stored, and that the state is consistent.
 #[tokio::test]
 async fn concurrent_actions_on_a_dive_keep_it_consistent() {
     let t = team().await;

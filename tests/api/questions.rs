@@ -1,5 +1,5 @@
-//! Labeled questions to the built-in responder, asked in a workspace with several people and measured by what the person who asks
-//! reads. `crates/responder/tests/questions` has the questions and their conventions.
+//! Labeled questions to the built-in responder in a workspace with several people, measured by the reply that the requester reads.
+//! `crates/responder/tests/questions` contains the questions and explains their conventions.
 
 use std::{collections::BTreeMap, fmt::Write};
 
@@ -70,14 +70,14 @@ enum Kind {
     Private,
 }
 
-/// A workspace with the messages of a file.
+/// A workspace that contains the messages of a file.
 struct Workspace {
     app: TestApp,
     /// People by first name.
     people: BTreeMap<String, Person>,
     /// Threads of each channel.
     threads: BTreeMap<String, Vec<String>>,
-    /// Position of each message as in `lines`, by ID.
+    /// Position of each message, in the format of `lines`, by message ID.
     lines: BTreeMap<String, String>,
 }
 
@@ -155,7 +155,7 @@ impl Workspace {
         }
     }
 
-    /// The reply to a question.
+    /// Asks a question and returns the reply.
     async fn reply(&self, asked: &Asked, today: NaiveDate) -> Value {
         let who = &self.people[&asked.by];
         let thread = &self.threads[&asked.asked_in.channel][asked.asked_in.thread];
@@ -165,7 +165,7 @@ impl Workspace {
     }
 }
 
-/// The question with its weekday moved to the same distance from today, because the messages are backdated from
+/// Replaces the weekday in a question with the one that is equally far from today, because the messages are backdated relative to
 /// today.
 fn at_this_time(question: &str, today: NaiveDate) -> String {
     let (now, days) = (Utc::now().date_naive(), 0..7);
@@ -191,7 +191,7 @@ fn is_right(asked: &Asked, content: &str, sources: &Value) -> bool {
         && !asked.not.iter().any(|forbidden| is_told(forbidden))
 }
 
-/// Asks the questions of a file. Returns the numbers of correct answers and of all answers of each kind, and a report.
+/// Asks the questions of a file. Returns the numbers of correct replies and of all replies for each kind of question, and a report.
 async fn measured(file: &str) -> (BTreeMap<Kind, (usize, usize)>, String) {
     let labeled: Labeled = serde_yaml_ng::from_str(file).unwrap();
     let workspace = Workspace::with(&labeled).await;
@@ -221,7 +221,8 @@ async fn measured(file: &str) -> (BTreeMap<Kind, (usize, usize)>, String) {
     (scores, report)
 }
 
-/// Asserts that no absent or private question is answered, and at least `right_min` of the others correctly.
+/// Asserts that no question about absent or private information is answered, and that at least `right_min` of the others are answered
+/// correctly.
 async fn check(file: &str, right_min: usize) {
     let (scores, report) = measured(file).await;
     for kind in [Kind::Absent, Kind::Private] {

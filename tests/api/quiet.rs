@@ -7,18 +7,18 @@ use crate::{
     support::{Person, Team, id, list, team_with, text},
 };
 
-/// A server with a short interval between checks for quiet conversations.
+/// A server that checks for quiet conversations at short intervals.
 async fn watched() -> Team {
     team_with(&[("COMPACTION_INTERVAL", "0s"), ("RATE_LIMITS", "off")]).await
 }
 
-/// Makes messages old, as if no pass had run since.
+/// Makes messages old, as if nothing had been compacted since then.
 const AGE: [&str; 2] = [
     "update messages set created_at = '2026-01-02 03:04:05+00:00' where content <> 'Just now'",
     "update conversations set last_compacted_at = null",
 ];
 
-/// Restarts the server after changes of the database; returns Ada.
+/// Restarts the server after changing the database; returns Ada.
 async fn restarted(t: &mut Team, changes: &[&str]) -> Person {
     t.app.stop().await;
     t.app.place.run(changes).await;
@@ -26,19 +26,19 @@ async fn restarted(t: &mut Team, changes: &[&str]) -> Person {
     t.ada.at(&t.app.base)
 }
 
-/// Restarts the server with messages from long ago; returns Ada.
+/// Restarts the server after making messages old; returns Ada.
 async fn aged(t: &mut Team) -> Person {
     restarted(t, &AGE).await
 }
 
-/// A thread with six messages by people and an agent's reply.
+/// A thread with six messages of people and a reply of an agent.
 async fn talk(ada: &Person, channel: &str, agent: &str) -> String {
     let (thread, _) = long_thread(ada, channel, 5).await;
     answered(ada, &thread, &format!("@{agent} hello")).await;
     thread
 }
 
-/// Waits for the first segment of a thread.
+/// Waits for the first segment of a thread; returns the segment.
 async fn remembered(ada: &Person, thread: &str) -> Value {
     ada.event_where("a quiet conversation to be compacted", |event| {
         event["type"] == "compaction.created" && event["data"]["compaction"]["thread_id"] == thread
@@ -94,7 +94,7 @@ async fn a_quiet_conversation_is_summarized_once_for_all_agents_and_other_thread
         "{seen}"
     );
 
-    // Fewer than six new messages do not lead to a second one.
+    // Fewer than six new messages do not cause a second pass.
     for n in 0..5 {
         ada.say(&thread, &format!("later {n}")).await;
     }
@@ -131,7 +131,7 @@ async fn conversations_that_are_not_due_are_left_alone() {
     t.ada.say(&lively, "Just now").await;
     let due = talk(&t.ada, &t.general, "vibe").await;
     let ada = aged(&mut t).await;
-    // Conversations are checked in this order.
+    // This conversation is the last one to be checked.
     remembered(&ada, &due).await;
     for thread in [unanswered, short, without, forgetful, lively] {
         assert_eq!(compactions(&ada, &thread).await, Vec::<Value>::new());
@@ -144,11 +144,11 @@ async fn a_quiet_conversation_waits_for_another_pass() {
     let waiting = talk(&t.ada, &t.general, "vibe").await;
     answered(&t.ada, &waiting, "@vibe hello again").await;
     let other = talk(&t.ada, &t.general, "vibe").await;
-    // The task of the first reply becomes a pass that waits for its next attempt.
+    // Turns the task of the first reply into a pass that waits for its next attempt.
     let busy = "update tasks set kind = 'compact', lane = 'background', status = 'queued', completed_at = null, \
         retry_at = '2099-01-01 00:00:00+00:00' where id = (select id from tasks where kind = 'reply' order by id limit 1)";
     let ada = restarted(&mut t, &[AGE[0], AGE[1], busy]).await;
-    // Conversations are checked in this order.
+    // This conversation is the last one to be checked.
     remembered(&ada, &other).await;
     let passes = compactions(&ada, &waiting).await;
     assert_eq!(passes.len(), 1, "{passes:?}");

@@ -1,4 +1,4 @@
-//! Permissions during a replay: to run it, and to stop it.
+//! Permissions to run a replay and to stop it.
 
 use serde_json::{Value, json};
 

@@ -1,4 +1,4 @@
-//! Replays: recent replies of an agent, written again with a draft.
+//! Replays: an agent's recent replies, written again with a draft.
 
 use serde_json::{Value, json};
 
@@ -23,13 +23,13 @@ pub async fn read(by: &Person, task: &str) -> Reply {
     by.get(&format!("/v1/tasks/{task}/replay")).await
 }
 
-/// Starts a replay; returns its root.
+/// Starts a replay; returns its root task.
 pub async fn started(by: &Person, agent: &Value, form: Value) -> String {
     let queued = by.post(&path_of(agent), form).await.is(202);
     text(&queued, "/task/id")
 }
 
-/// Starts a replay, and returns its root and its cases once it has completed.
+/// Starts a replay and waits until it has completed; returns its root task and its cases.
 async fn replayed(by: &Person, agent: &Value, form: Value) -> (String, Value) {
     let task = started(by, agent, form).await;
     by.completed(&task).await;
@@ -37,7 +37,7 @@ async fn replayed(by: &Person, agent: &Value, form: Value) -> (String, Value) {
     (task, cases)
 }
 
-/// Asks sage in a new thread; returns the message and the task once it has completed.
+/// Asks `sage` in a new thread and waits until the task has completed; returns the message and the task.
 pub async fn asked(by: &Person, channel: &str, question: &str) -> (String, String) {
     let thread = by.thread(channel, "Root").await;
     let said = by.say(&thread, &format!("@sage {question}")).await;

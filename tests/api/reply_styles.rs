@@ -1,4 +1,4 @@
-//! Reply styles: the document of a workspace, and the preset of a reply.
+//! Reply styles: a workspace's prompt profiles, and the preset that a reply uses.
 
 use reqwest::Method;
 use serde_json::{Value, json};
@@ -10,7 +10,7 @@ use crate::{
 
 const PROFILES: &str = "/v1/prompt-profiles";
 
-/// A document with the presets `plan` (rule: "plan"), `calm` (mode `fork`), and `brief`.
+/// Prompt profiles with the presets `plan` (for a rule with the keyword "plan"), `calm` (for the mode `fork`), and `brief`.
 fn document() -> Value {
     let addon = |id: &str| json!({"id": id, "text": format!("Style marker {id}.")});
     let preset = |id: &str| json!({"id": id, "name": id, "description": "", "addons": [id]});
@@ -32,7 +32,7 @@ async fn put_if(who: &Person, version: i64, form: &Value) -> Reply {
         .await
 }
 
-/// A team with the document, and the ID of Vibe.
+/// A team with these prompt profiles, and Vibe's ID.
 async fn styled(settings: &[(&str, &str)]) -> (Team, String) {
     let t = team_with(settings).await;
     t.ada.put(PROFILES, document()).await.is(200);
@@ -55,13 +55,13 @@ async fn reset(who: &Person, conversation: &str, agent: &str) -> Reply {
         .await
 }
 
-/// Asks in a thread; returns the preset of the reply as `ID by ORIGIN`, or an empty text.
+/// Asks in a thread; returns the preset of the reply as `ID by ORIGIN`, or an empty text if there is none.
 async fn used(t: &Team, thread: &str, question: &str) -> String {
     let task = t.ada.ask(thread, question).await;
     used_by(t, &task).await
 }
 
-/// The preset of a reply; checks that exactly its add-ons were sent.
+/// Returns the preset of a reply, after checking that exactly its add-ons were sent.
 async fn used_by(t: &Team, task: &str) -> String {
     t.ada.completed(task).await;
     let seen = t.ada.task_context(task).await;
@@ -115,7 +115,7 @@ async fn a_workspace_has_the_servers_reply_styles_until_an_admin_replaces_them()
         "role_too_low"
     );
 
-    // A returned document can be sent back.
+    // Prompt profiles can be sent back as they were returned.
     let reply = put_if(&t.ada, 0, &seeded).await;
     assert_eq!(reply.header("etag").as_deref(), Some("\"1\""));
     assert_eq!(reply.is(200)["presets"], seeded["presets"]);
@@ -349,7 +349,7 @@ async fn rules_are_reviewed_every_n_turns_and_the_choice_holds_in_between() {
         assert_eq!(used(&t, &thread, question).await, wanted);
     }
     assert_eq!(updates(&t.ada).await, before + 3);
-    // Without a person's choice, the rules apply immediately.
+    // After a person's choice is removed, the rules apply again immediately.
     let conversation = format!("threads/{thread}");
     choose(&t.ada, &conversation, &vibe, "brief").await.is(200);
     assert_eq!(
@@ -425,7 +425,7 @@ async fn deleting_a_preset_unsets_it_in_agents_and_conversations() {
     assert_eq!(agent["version"], untouched["version"]);
     assert_eq!(presets(&t.ada, &conversation).await, json!([]));
     assert_eq!(updates(&t.ada).await, events + 1);
-    // The conversation keeps its version of the agent, which names the deleted preset.
+    // The conversation keeps its version of the agent, which refers to the deleted preset.
     assert_eq!(used(&t, &bound, "Hm?").await, "");
     assert_eq!(used(&t, &thread, "@coder hm?").await, "plan by agent");
 }

@@ -1,4 +1,4 @@
-//! Requesting a draft of a fork's resolution: the task, its events, and its effect on earlier drafts.
+//! Requesting a draft of a fork's resolution: the task and its events, and the effect on earlier drafts.
 
 use serde_json::{Value, json};
 
@@ -27,7 +27,7 @@ async fn offline() -> Team {
     team_with(&[("MODEL_BASE_URL", ""), ("MODEL_API_KEY", "")]).await
 }
 
-/// A resolve task whose model call waits until the gate opens.
+/// Starts a resolve task whose model call waits for the gate; returns both.
 async fn held(t: &Team, fork: &str) -> (Gate, String) {
     let gate = Gate::new();
     t.model()

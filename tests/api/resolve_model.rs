@@ -66,7 +66,7 @@ fn cited(draft: &Value) -> BTreeSet<String> {
     .collect()
 }
 
-/// Invariants of every draft, regardless of the model's response.
+/// Checks the invariants of every draft, regardless of the model's response.
 fn check(t: &Team, dive: &TestFork, said: &[String], draft: &Value) {
     assert_eq!(draft["status"], "draft", "{draft}");
     let headline = text(draft, "/headline");
@@ -300,7 +300,7 @@ async fn an_unparsable_response_ends_with_an_extracted_draft() {
         assert!(task["error"].is_null(), "{shown}");
         check(&t, &dive, &said, &draft);
         assert_eq!(draft["action_items"][0]["owner_id"], t.bo.id.as_str());
-        // Uses up the rest of the script, so that it does not affect the next case.
+        // Uses up the remaining script, so that it does not affect the next case.
         for _ in asked.len()..2 {
             let other = t.dive().await;
             t.ada.say_in(&other.fork, "x").await;
@@ -588,7 +588,7 @@ async fn a_draft_that_lies_about_its_result_is_replaced_by_the_extractors() {
         );
         assert!(texts_of(&draft).iter().all(|told| told != text), "{draft}");
         check(&t, &dive, &said, &draft);
-        // A correct response to the repair call is stored.
+        // If the response to the repair call is valid, it is stored.
         let (draft, _, _) = draft_of(&t, &dive, [drafting(&lie), drafting(&right())]).await;
         assert_eq!(draft["headline"], "Ship on Monday", "{text}");
     }
@@ -799,7 +799,7 @@ async fn a_version_created_by_resolving_again_keeps_the_ids_of_matching_items() 
     assert_eq!(items[0]["done"], false);
 }
 
-/// A long fork and the contents of its messages.
+/// Creates a long fork; returns it and the contents of its messages.
 async fn long_dive(t: &Team, count: usize) -> (TestFork, Vec<String>) {
     let dive = t.dive().await;
     let mut said = Vec::new();
@@ -838,7 +838,7 @@ async fn a_dive_larger_than_the_window_is_read_in_chunks() {
     let whole = json!({"headline": "The fair is on", "conclusion": "They talk about the fair.",
         "key_points": [{"text": "The fair was talked about", "sources": ["m2"]}, {"text": "And talked about again", "sources": ["m41"]}],
         "action_items": [], "open_questions": [], "deferred_items": []});
-    // The fork has as many parts as are asserted below; surplus responses are not used by any other call.
+    // Scripts one response for each part of the fork. The merge uses the responses that follow; the remaining ones stay unused.
     t.model().script("resolver", (0..PARTS).map(|_| part(2)));
     t.model().script("resolver", vec![drafting(&whole); 20]);
     let task = t.ada.resolve(&dive.fork).await;

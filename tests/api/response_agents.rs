@@ -10,7 +10,7 @@ use crate::support::{
 
 const PATH: &str = "/v1/responses";
 
-/// Creates an agent `poet` with these fields and its own instructions.
+/// Creates the agent `poet` with its own instructions and these fields.
 async fn poet(team: &Team, mut fields: Value) -> Value {
     fields["name"] = "poet".into();
     fields["instructions"] = instructions_of("poet").into();
@@ -32,7 +32,7 @@ fn function(name: &str, description: &str) -> Value {
     json!({"type": "function", "name": name, "description": description, "parameters": null, "strict": null})
 }
 
-/// Functions in the last model request, as `name: description`.
+/// Functions that the last model request offers, as `name: description`.
 fn offered(team: &Team) -> Vec<String> {
     let request = team.model().requests().last().unwrap().clone();
     let tools = request.body["tools"]
@@ -191,7 +191,7 @@ async fn the_system_text_of_a_preview_keeps_one_required_text() {
     let preview = team.bo.post("/v1/agents/preview", draft).await.is(200);
     let system = text(&preview, "/system");
     assert!(system.starts_with("Never promise dates."), "{system}");
-    // A draft is tried without its agent; an API client can also name the agent.
+    // A draft is tried without its agent, but an API client can also name the agent.
     for body in [json!({}), json!({"agent_id": saved})] {
         let mut body = body;
         body["input"] = "When?".into();

@@ -271,7 +271,7 @@ async fn a_model_error_is_reported_as_a_status_even_for_a_stream() {
             }
         }
     }
-    // Errors after the response head can be reported only by an event.
+    // After the response head has been sent, an error can only be reported in an event.
     for answers in [
         vec![Answer::stream().done()],
         vec![Answer::stream().silence()],
@@ -356,7 +356,7 @@ async fn a_browser_session_with_several_workspaces_must_name_one() {
     );
     let there = team.ada.in_workspace(&id(&other));
     let response = there.post(PATH, body).await.is(200);
-    // The response can be read without naming its workspace, but it can be continued only there.
+    // The response can be read without naming its workspace, but continued only in that workspace.
     let path = format!("{PATH}/{}", id(&response));
     assert_eq!(team.ada.get(&path).await.is(200), response);
     let here = team.ada.in_workspace(&team.ada.workspace);

@@ -8,7 +8,7 @@ use crate::support::{
     text, within,
 };
 
-/// Events of a stream: name and data, which must agree.
+/// Events of a stream as name and data, after checking that they agree.
 fn events(body: &str) -> Vec<(String, Value)> {
     let event = |block: &str| {
         let line = |name: &str| block.lines().find_map(|line| line.strip_prefix(name));
@@ -54,7 +54,7 @@ pub async fn open(who: &Person, body: Value) -> reqwest::Response {
         .unwrap()
 }
 
-/// The only task of `who`, as soon as it exists.
+/// Waits for the only task of `who` and returns it.
 async fn only_task(who: &Person) -> Value {
     within("the task of a call", async {
         loop {

@@ -6,7 +6,7 @@ use crate::support::{
     Answer, Person, Team, id, instructions_of, list, number, team, team_with, text, unknown_id,
 };
 
-/// An API key of Bo with only the right to use agents.
+/// An API key of Bo that can only use agents.
 async fn program(team: &Team) -> Person {
     team.bo.make_key(&["agents:use"]).await.0
 }
@@ -231,7 +231,7 @@ async fn a_function_is_called_by_the_client_and_its_output_is_sent_back() {
             {"role": "tool", "content": "rain", "tool_call_id": "call_7"},
         ])
     );
-    // The same conversation without stored data: the client sends all of it.
+    // The same conversation without stored data: the client sends all items.
     let whole = json!([
         {"role": "user", "content": "Weather in Bonn?"},
         {"type": "function_call", "call_id": "call_7", "name": "weather", "arguments": "{}"},
@@ -328,8 +328,8 @@ async fn a_continued_conversation_keeps_its_agent_and_version() {
             "user: Go on"
         ]
     );
-    // The same agent by name keeps its version; another agent uses its current version; a new conversation uses the
-    // latest one.
+    // Naming the same agent keeps its version; naming another agent uses that agent's current version. A new conversation uses the
+    // newest version.
     let same =
         json!({"model": "agent:poet", "input": "More", "previous_response_id": second["id"]});
     assert_eq!(ask(&program, same).await["agent_version"], 1);
@@ -466,7 +466,7 @@ async fn each_call_is_recorded_as_a_task_for_its_requester_and_admins() {
     let path = format!("/v1/tasks/{}", id(task));
     assert_eq!(&team.ada.get(&path).await.is(200), task);
     assert_eq!(mia.get(&path).await.refused(404), "task_not_found");
-    // The task has ended, has no conversation, and stores nothing in addition to the response.
+    // The task has ended and has no conversation, and nothing is stored in addition to the response.
     let cancel = format!("{path}/cancel");
     assert_eq!(&team.bo.act(&cancel).await.is(200), task);
     assert_eq!(mia.act(&cancel).await.refused(404), "task_not_found");

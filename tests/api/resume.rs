@@ -205,7 +205,7 @@ async fn a_restart_loses_and_duplicates_no_events() {
     assert_eq!(seqs(&events), [cursor + 1, cursor + 2]);
 }
 
-/// Two people post while a third person's connection drops repeatedly: nothing is lost or duplicated.
+/// Two people post while a third person's connection drops repeatedly: no event is lost or duplicated.
 #[tokio::test]
 async fn disconnecting_and_resuming_under_load_loses_and_duplicates_nothing() {
     const POSTS: usize = 150;
@@ -231,7 +231,7 @@ async fn disconnecting_and_resuming_under_load_loses_and_duplicates_nothing() {
                 Socket::read_hello(&cy, json!({"since": cursor, "epoch": epoch})).await;
             assert_eq!(socket.ready["resumed"], true);
             reconnects += 1;
-            // Each connection lives for only a few frames, even during the replay.
+            // Each connection is closed after a few frames, even during the replay.
             for _ in 0..(reconnects % 13) + 2 {
                 let frame = socket.next().await;
                 if frame["data"].is_object() {
@@ -250,7 +250,7 @@ async fn disconnecting_and_resuming_under_load_loses_and_duplicates_nothing() {
     assert_eq!(seen, (first + 1..=last).collect::<Vec<i64>>());
 }
 
-/// A client that stops reading is closed and resumes at its position.
+/// The socket of a client that stops reading is closed, and the client resumes at its position.
 #[tokio::test]
 async fn a_slow_reader_is_closed_with_4008_and_resumes() {
     let t = team().await;
@@ -259,8 +259,8 @@ async fn a_slow_reader_is_closed_with_4008_and_resumes() {
     let thread = t.ada.thread(&t.general, "Root").await;
     let big = "x".repeat(31 * 1024);
     let mut sent = 0;
-    // Sends more than the buffers of both systems and the server's bounded queue hold. Bo goes offline as soon as the
-    // server closes his only socket.
+    // Sends more than the socket buffers and the server's bounded queue can contain. Bo goes offline as soon as the server closes his
+    // only socket.
     let mut offline = false;
     while !offline {
         assert!(sent < 4000, "the queue is unbounded");
@@ -301,7 +301,7 @@ async fn a_slow_reader_is_closed_with_4008_and_resumes() {
     quick.ack(json!({"type": "ping"})).await;
 }
 
-/// A client's cursor is the same over HTTP and over the socket.
+/// A client can use its cursor both over HTTP and over the socket.
 #[tokio::test]
 async fn a_client_can_read_missed_events_over_http() {
     let t: Team = team().await;

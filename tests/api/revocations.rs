@@ -14,7 +14,7 @@ use uuid::Uuid;
 
 use crate::support::{TestDatabase, command, id, list, team, within};
 
-/// A database handle as of another node; `None` on `SQLite`.
+/// A database handle like that of another node; `None` on `SQLite`.
 async fn node(place: &TestDatabase) -> Option<Db> {
     let url = DatabaseUrl::Postgres(place.postgres.clone()?);
     Some(Db::open(&url, Arc::new(|_| {})).await.unwrap())
@@ -43,7 +43,7 @@ async fn a_revocation_that_commits_late_reaches_another_node_exactly_once() {
     let [late, early] = [(); 2].map(|()| Revocation::Session(SessionId::new()));
     let (inserted, waiting) = oneshot::channel();
     let (commit, committing) = oneshot::channel::<()>();
-    // This key has a different writer than the nil key.
+    // This key belongs to a different writer than the nil key.
     let slow = here.write(Uuid::from_u128(1), {
         let signals = std::sync::Mutex::new(Some((inserted, committing)));
         async move |c: &mut Conn| {
@@ -181,7 +181,7 @@ async fn a_revocation_by_another_node_closes_the_socket() {
     let (mut closed, mut kept) = (elsewhere.socket().await, t.bo.socket().await);
     let sessions = list(&elsewhere.get("/v1/auth/sessions").await.ok(), "/data");
     let session = sessions.iter().find(|s| s["current"] == true).unwrap();
-    // The session itself remains, so that a heartbeat would not close the socket.
+    // The session itself still exists, so a heartbeat would not close the socket.
     record(&other, Revocation::Session(id(session).parse().unwrap())).await;
     assert_eq!(closed.closed().await, 4001);
     kept.ack(json!({"type": "ping"})).await;

@@ -11,7 +11,7 @@ use crate::{
     support::{Answer, Person, TestProcess, contents_of_run, id, list, text, within},
 };
 
-/// Steps of all kinds.
+/// Steps that cover all kinds.
 fn steps() -> Value {
     json!([
         {"id": "ask", "kind": "approval", "text": "Go on?", "who": "requester"},
@@ -26,7 +26,7 @@ fn steps() -> Value {
     ])
 }
 
-/// Approves an action; `None` if the server has died.
+/// Approves an action; `None` if the server has crashed.
 pub async fn approve(by: &Person, action: &str) -> Option<()> {
     let path = format!("/v1/actions/{action}");
     let shown = by.try_send(Method::GET, &path, &[], None).await?.ok();
@@ -35,7 +35,7 @@ pub async fn approve(by: &Person, action: &str) -> Option<()> {
     Some(())
 }
 
-/// Does what the run needs from people, until it has ended or the server has crashed.
+/// Does what the run waits for until it has ended; `None` if the server has crashed.
 async fn drive(by: &Person, run: &str) -> Option<()> {
     loop {
         let path = format!("/v1/runs/{run}");
@@ -60,7 +60,7 @@ async fn drive(by: &Person, run: &str) -> Option<()> {
     }
 }
 
-/// Checks that everything that the run created exists once.
+/// Checks that everything that the run created exists exactly once.
 async fn check(by: &Person, thread: &str, run: &str, failpoint: &str) {
     let done = reaches(by, run, "completed").await;
     for step in list(&done, "/steps") {
@@ -85,10 +85,10 @@ async fn check(by: &Person, thread: &str, run: &str, failpoint: &str) {
     assert_eq!(actions.len(), 1, "{failpoint}: {actions:?}");
 }
 
-/// Requests are repeated quickly.
+/// Rate limits are off, because the tests repeat requests quickly.
 const OFF: (&str, &str) = ("RATE_LIMITS", "off");
 
-/// Starts a run, and does what it needs from people until the server crashes, and again after a restart.
+/// Starts a run and does what it waits for until the server crashes, and again after a restart.
 async fn crash(p: &Prepared, (flow, general): (&str, &str), failpoint: &str) {
     p.model.forget();
     let yes = (0..4).map(|_| Answer::text("Yes."));
@@ -101,7 +101,7 @@ async fn crash(p: &Prepared, (flow, general): (&str, &str), failpoint: &str) {
     if let Some(started) = started {
         let run = text(&started.is(202), "/run/id");
         let driven = within("the server to crash", drive(&ada, &run)).await;
-        // After the end of the run, nothing can crash any more.
+        // At failpoints that end in `ed`, the run may already have ended before the server crashes.
         assert!(driven.is_none() || failpoint.contains("ed:"), "{failpoint}");
     }
     server.exited().await;
@@ -120,8 +120,8 @@ async fn a_crash_at_any_move_repeats_nothing() {
     let flow = flow(&ada, "all", steps()).await;
     server.kill().await;
     for failpoint in [
-        // Failpoints before a move, in its transaction, and after it, for the approval, the deep dive, the message
-        // and the condition, and the branches.
+        // Before a move, in its transaction, and after it: for the approval, the fork, the message and the condition, and the
+        // branches.
         "run_advance:1",
         "run_advance:2",
         "run_advance:4",
@@ -132,12 +132,12 @@ async fn a_crash_at_any_move_repeats_nothing() {
         "run_advanced:1",
         "run_advanced:2",
         "run_advanced:4",
-        // Failpoints at the ends of steps' tasks.
+        // When the task of a step ends.
         "step_store:1",
         "step_stored:1",
         "turn_complete:1",
         "turn_completed:2",
-        // The publication that the run waits for.
+        // When the resolution that the run waits for is published.
         "publish:1",
     ] {
         crash(&p, (&flow, &general), failpoint).await;
@@ -161,7 +161,7 @@ async fn outputs_are_kept_while_their_run_waits() {
     let old = "update context_texts set last_used_at = '2020-01-02 03:04:05+00:00'";
     p.place.run(&[old]).await;
     let (server, ada) = p.start(&[("CONTEXT_RETENTION", "2d")]).await;
-    // The output and the arguments of the approval are kept.
+    // The step's output and the approval's arguments are kept.
     within("other texts to expire", async {
         while p.place.count("context_texts").await > 2 {
             tokio::task::yield_now().await;

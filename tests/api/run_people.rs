@@ -175,7 +175,7 @@ async fn an_abandoned_deep_dive_fails_its_step() {
     assert_ne!(again["steps"][0]["fork_id"], json!(fork), "a new one");
 }
 
-/// The form of a workflow in which `coder` and `vibe` collaborate; `fields` are added to that step.
+/// The form of a workflow in which `coder` and `vibe` collaborate, with these additional fields in that step.
 async fn pair(t: &Team, fields: Value) -> Value {
     let vibe = id(&t.ada.agent("vibe").await);
     let coder = id(&t.ada.agent("coder").await);
@@ -188,7 +188,7 @@ async fn pair(t: &Team, fields: Value) -> Value {
     json!({"name": "pair", "agents": [coder], "steps": [step, tell]})
 }
 
-/// Starts a run of `pair` in #general, with answers of its agents.
+/// Starts a run of `pair` in #general, with scripted answers for its agents.
 async fn start_pair(t: &Team, fields: Value) -> String {
     t.model().script("coder", [Answer::text("Monday.")]);
     t.model().script("vibe", [Answer::text("Not Tuesday.")]);

@@ -1,4 +1,4 @@
-//! Recipes without a model, and values that look like variables or instructions.
+//! Workflow recipes without a model, and values that look like variables or instructions.
 
 use std::{collections::BTreeSet, time::Duration};
 
@@ -9,7 +9,7 @@ use crate::{
     support::{Answer, Person, id, list, team, team_with, text, within},
 };
 
-/// Approves and publishes what a run needs from Bo, until it has completed. Returns the run.
+/// Approves and publishes everything that a run waits for, until it has completed. Returns the run.
 async fn through(by: &Person, run: &str) -> Value {
     loop {
         let now = by.get(&format!("/v1/runs/{run}")).await.ok();
@@ -26,7 +26,7 @@ async fn through(by: &Person, run: &str) -> Value {
     }
 }
 
-/// Approves the action of a step, or publishes the result of its deep dive.
+/// Approves a step's action, or publishes the resolution of its fork.
 async fn answer(by: &Person, step: &Value) {
     if let Some(action) = step["action_id"].as_str() {
         let path = format!("/v1/actions/{action}");
@@ -147,7 +147,7 @@ async fn expressions_are_not_variables() {
     }
 }
 
-/// Values that try to act as variables or instructions, in an order that depends only on `seed`.
+/// Returns text that tries to act as variables or instructions; it depends only on `seed`.
 fn hostile(seed: usize) -> String {
     const PIECES: [&str; 12] = [
         "{{input}}",
@@ -215,7 +215,7 @@ async fn values_are_never_part_of_the_system_text_nor_evaluated() {
     }
 }
 
-/// Number of generated templates; some of them have variables only.
+/// Number of generated templates; some of them consist only of variables.
 const TEMPLATES: usize = 30;
 
 #[tokio::test]

@@ -1,4 +1,4 @@
-//! Permissions in runs: who sees them, who stops them, and where they post.
+//! Permissions in runs: the people who can see and stop a run, and the channels in which it can post.
 
 use std::time::Duration;
 
@@ -10,14 +10,14 @@ use crate::{
     support::{Person, Team, id, list, team_with, text},
 };
 
-/// A team with people in different relations to a run of Bo's workflow, and a channel that only some of them are in.
+/// A team with people who are related to a run of Bo's workflow in different ways, and a channel that only some of them are in.
 struct Cast {
     t: Team,
-    /// A member who starts runs by hand.
+    /// A member who starts runs manually.
     cy: Person,
     /// A member whose messages start runs.
     dee: Person,
-    /// A member who is in no private channel.
+    /// A member who is not in the private channel.
     eve: Person,
     private: String,
 }
@@ -42,7 +42,7 @@ fn says(target: &str, input: &str) -> Value {
 }
 
 impl Cast {
-    /// Starts a run whose texts contain `mark`, by this cause, in a channel. Returns its ID.
+    /// Starts a run in a channel by this cause; the run's texts contain `mark`. Returns its ID.
     async fn started(&self, cause: &str, channel: &str, mark: &str) -> String {
         let trigger = match cause {
             "message" => json!({"channel_id": channel, "words": [mark]}),
@@ -72,7 +72,7 @@ impl Cast {
         }
     }
 
-    /// Checks what each person sees of a run that has ended, and who can change it.
+    /// Checks what each person can see of a run that has ended, and who can change it.
     async fn check(&self, run: &Value, (is_public, mark): (bool, &str)) {
         let Self {
             t, cy, dee, eve, ..
@@ -166,7 +166,7 @@ async fn messages_and_schedules_post_only_where_the_owner_can() {
     let schedule = created(&t.bo, place, says(&workflow, "")).await;
     let member = format!("/v1/channels/{}/members/{}", cast.private, t.bo.id);
     assert_eq!(t.bo.delete(&member).await.status / 100, 2);
-    // Dee can post there, but the run acts for Bo, who cannot.
+    // Dee can post in that channel, but the run acts for Bo, who cannot.
     cast.dee.start(&t.general, "Hello").await;
     let path = format!("/v1/schedules/{schedule}/run");
     t.bo.act(&path).await.is(202);

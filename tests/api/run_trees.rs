@@ -1,4 +1,4 @@
-//! Trees of runs: tools of agents in steps, work that they delegate, and the loop guard.
+//! Task trees of runs: functions that agents call in steps, work that they delegate, and the loop guard.
 
 use std::time::Duration;
 
@@ -16,7 +16,7 @@ fn search() -> (&'static str, Value) {
     ("search_messages", json!({"query": "zebra"}))
 }
 
-/// Creates a workflow with one step, which this agent works on. Returns its path.
+/// Creates a workflow with one step for this agent. Returns the workflow's path.
 async fn flow_of(by: &Person, agent: &Value) -> String {
     let step =
         json!({"id": "ask", "kind": "agent", "agent_id": agent["id"], "prompt": "Find {{input}}."});
@@ -149,7 +149,7 @@ async fn a_hundred_runs_of_fifteen_steps_are_not_stopped_by_the_guard() {
     };
     let steps: Vec<Value> = (0..15).map(step).collect();
     let flow = flow(&t.bo, "plan", json!(steps)).await;
-    // A workflow has at most ten active runs.
+    // Starts ten runs at a time, because a workflow can have at most ten active runs.
     for _ in 0..10 {
         let wish = || json!({"input": "the plan", "channel_id": t.general});
         let runs = join_all((0..10).map(|_| start(&t.bo, &flow, wish()))).await;
@@ -168,7 +168,7 @@ async fn a_hundred_runs_of_fifteen_steps_are_not_stopped_by_the_guard() {
 #[tokio::test]
 async fn runs_that_wait_leave_room_for_questions_of_tools() {
     let t = team_with(&[("RATE_LIMITS", "off")]).await;
-    // As many tasks as can wait for approvals in a workspace.
+    // Starts as many runs as there can be tasks that wait for approvals in a workspace.
     for n in 0..20 {
         let steps = json!([{"id": "think", "kind": "fork", "goal": "Find a day."}]);
         let flow = flow(&t.bo, &format!("day-{n}"), steps).await;

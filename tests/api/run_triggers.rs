@@ -1,4 +1,4 @@
-//! Runs that messages start, and recipes.
+//! Runs that messages start, and workflow recipes.
 
 use serde_json::{Value, json};
 
@@ -7,7 +7,7 @@ use crate::{
     support::{Person, Team, id, list, number, team, team_with, text},
 };
 
-/// Creates a workflow that answers messages of a channel with a message.
+/// Creates a workflow that answers each message of a channel with a message.
 async fn echo(by: &Person, channel: &str, fields: Value) -> String {
     let mut trigger = json!({"channel_id": channel});
     for (field, value) in fields.as_object().unwrap() {
@@ -142,7 +142,7 @@ async fn an_alert_is_assessed_without_a_model() {
     let (key, _) = t.ada.make_key(&["chat:read", "chat:write"]).await;
     key.start(&t.general, "The backup is late").await;
     let run = id(&runs(&t.bo).await[0]);
-    // The prompt contains the word, but the alert does not.
+    // The prompt contains the word that the condition looks for, but the alert does not.
     let done = reaches(&t.bo, &run, "completed").await;
     assert_eq!(
         states(&done),

@@ -1,4 +1,4 @@
-//! Runs of workflows: their moves, rights, and failures.
+//! Runs of workflows: their moves, permissions, and failures.
 
 use std::time::Duration;
 
@@ -477,7 +477,7 @@ async fn deleting_a_message_removes_the_outputs_made_from_it() {
     assert_eq!(run(&t.bo, &run_id).await["steps"][0]["output"], Value::Null);
 }
 
-/// Eight steps that need no answer from a model server: conditions and messages.
+/// Eight steps that do not call a model: conditions and messages.
 fn eight_steps() -> Value {
     let output = |n: usize| json!({"id": format!("o{n}"), "kind": "output", "content": format!("Message {n}")});
     let condition = |n: usize| {
@@ -496,7 +496,8 @@ fn eight_steps() -> Value {
     ])
 }
 
-/// Starts a run until the server ends at a failpoint, and checks after a restart that each step ran exactly once.
+/// Starts a run while a failpoint makes the server exit. After a restart, checks that each step ran exactly once. Returns whether the
+/// server had started before it exited.
 async fn crash(p: &Prepared, flow: &str, failpoint: &str) -> bool {
     let server = TestProcess::try_start(&p.place, &p.model, &[("FAILPOINT", failpoint)]).await;
     let wish = json!({"thread_id": p.thread, "client_id": failpoint});

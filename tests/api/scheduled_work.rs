@@ -1,4 +1,4 @@
-//! Work of schedules beyond one reply: delegations, failures of trees, and rights of API keys.
+//! Work of schedules beyond a single reply: delegations, failures of trees, and permissions of API keys.
 
 use std::time::Duration;
 
@@ -15,7 +15,7 @@ fn delegate(agent: &str, message: &str) -> (&'static str, Value) {
     ("delegate", json!({"agent": agent, "message": message}))
 }
 
-/// A schedule of Bo for an agent `lead` that can delegate.
+/// Creates a schedule of Bo for the agent `lead`, which can delegate.
 async fn leading(t: &Team, deliver: Value) -> String {
     let lead = reader(&t.ada, "lead", json!({"tools": [{"type": "delegate"}]})).await;
     let target = json!({"type": "agent", "agent_id": lead["id"], "prompt": "Report the zebras"});
@@ -64,7 +64,7 @@ async fn agents_that_repeat_themselves_in_five_runs_pause_the_schedule() {
     assert_eq!(notices.count(), 0, "a thread starts with a failure");
 }
 
-/// The target of a schedule that runs an agent.
+/// Target of a schedule that runs this agent.
 fn target(agent: &Value) -> Value {
     json!({"target": {"type": "agent", "agent_id": agent["id"], "prompt": "Count the zebras"}})
 }

@@ -1,4 +1,4 @@
-//! Schedules: who creates and changes them, which slots fire, and what agents post for them.
+//! Schedules: the people who can create and change them, the slots that fire, and the messages that agents post for them.
 
 use std::time::Duration;
 
@@ -14,13 +14,13 @@ use crate::{
     support::{Answer, Gate, Person, Team, TestProcess, id, list, team, text},
 };
 
-/// A cron expression without slots during the tests.
+/// A cron expression that has no slots during the tests.
 fn yearly() -> String {
     let day = chrono::Utc::now() + chrono::Days::new(100);
     day.format("0 6 1 %-m *").to_string()
 }
 
-/// A schedule of the default agent, with the other fields of `with`.
+/// Form of a schedule for the default agent, with the fields of `with` added or overwritten.
 pub fn form(deliver: &Value, with: Value) -> Value {
     let mut form = json!({"name": "Daily news", "cron": yearly(), "timezone": "Europe/Berlin",
         "target": {"type": "agent", "prompt": "What changed since yesterday?"}, "deliver": deliver});
@@ -39,7 +39,7 @@ pub fn in_channel(t: &Team) -> Value {
     json!({"channel_id": t.general})
 }
 
-/// Makes a schedule due, as if its next slot had been this long ago.
+/// Makes a schedule due, as if its next slot were this long ago.
 pub async fn due(t: &Team, schedule: &str, ago: Duration) {
     let id: ScheduleId = schedule.parse().unwrap();
     let at = now() - ago;
@@ -62,7 +62,7 @@ pub async fn slots(by: &Person, schedule: &str) -> Vec<Value> {
     list(&found.ok(), "/data")
 }
 
-/// Waits until a slot of the schedule was stored, and returns the newest.
+/// Waits until a slot of the schedule has been stored; returns the newest one.
 pub async fn slot(by: &Person, schedule: &str) -> Value {
     by.event_where("a slot", |event| {
         event["type"] == "schedule.updated"
@@ -73,7 +73,7 @@ pub async fn slot(by: &Person, schedule: &str) -> Value {
     slots(by, schedule).await.remove(0)
 }
 
-/// Waits until the schedule was paused for a reason.
+/// Waits until the schedule has been paused for this reason.
 pub async fn paused(by: &Person, schedule: &str, reason: &str) {
     by.event_where("a pause", |event| {
         event["data"]["schedule"]["id"] == schedule
@@ -87,7 +87,7 @@ pub async fn run(by: &Person, schedule: &str) -> String {
     text(&started.is(202), "/task/id")
 }
 
-/// Texts of messages with the schedule's ID.
+/// Texts of the messages that were posted for the schedule.
 pub async fn posted(by: &Person, schedule: &str) -> Vec<String> {
     let events = by.events().await;
     let own = events.iter().filter(|event| {
@@ -267,7 +267,7 @@ async fn a_schedule_that_cannot_be_fired_stops_no_other() {
         made.push(created(&t.bo, in_channel(&t), json!({})).await);
     }
     let broken: ScheduleId = made[1].parse().unwrap();
-    // Without a conversation, the agent cannot reply anywhere.
+    // Without a channel, the agent has nowhere to post its reply, so the slot cannot fire.
     let break_it = async move |c: &mut Conn| {
         c.q("update schedules set channel_id = null where id = $1")
             .bind(broken)
@@ -307,7 +307,7 @@ async fn a_crash_around_a_slot_fires_it_once() {
         p.place
             .run(&[&format!("update schedules set next_run_at = '{at}'")])
             .await;
-        // The server can crash before it listens.
+        // The server may crash before it listens for connections.
         let settings = [("FAILPOINT", failpoint)];
         if let Ok(server) = TestProcess::try_start(&p.place, &p.model, &settings).await {
             assert!(!server.exited().await.success(), "{failpoint}");

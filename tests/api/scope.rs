@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use crate::support::{Person, Socket, Team, id, list, number, team, text};
 
-/// A team with a public channel that Bo has not joined, and the ID of a thread there.
+/// A team with a public channel that Bo has not joined; returns the channel's ID and that of a thread in it, too.
 async fn apart() -> (Team, String, String) {
     let t = team().await;
     let channel = t.ada.post("/v1/channels", json!({"name": "apart"})).await;
@@ -17,7 +17,7 @@ async fn scoped(person: &Person) -> Socket {
     Socket::open(person, json!({"scope": "joined"})).await
 }
 
-/// Types and contents of the events up to a message that everyone in the team receives.
+/// Types and contents of the events before a message in #general, which everyone in the team receives.
 async fn received(t: &Team, socket: &mut Socket) -> Vec<String> {
     let marker = t.ada.thread(&t.general, "Marker").await;
     let events = socket
@@ -77,7 +77,7 @@ async fn a_channel_is_followed_from_joining_to_leaving() {
     t.ada.say(&thread, "Joined").await;
     t.bo.act(&format!("{path}/leave")).await.ok();
     t.ada.say(&thread, "After").await;
-    // Posting joins the channel.
+    // Posting also joins the channel.
     t.bo.say(&thread, "Here again").await;
     let expected = [
         "channel.member_added",
@@ -112,7 +112,7 @@ async fn an_open_channel_or_conversation_is_followed_until_it_is_closed() {
     t.ada.say(&other, "By another thread").await;
     bo.ack(json!({"type": "unsubscribe", "thread_id": thread}))
         .await;
-    // Closing the channel again changes nothing.
+    // Closing the channel again does not change anything.
     bo.ack(close).await;
     t.ada.say(&thread, "Closed").await;
     assert_eq!(
@@ -199,7 +199,7 @@ async fn a_resumed_socket_gets_the_events_that_it_would_have_got_live() {
             events.iter().map(|event| number(event, "/seq")).collect()
         };
         let mut live = live.events_through("the end", is_end).await;
-        // Live, visibility depends on the membership at the time; in a replay, on the present one.
+        // A live socket receives what Bo's membership allowed at that time; a replay contains what his current membership allows.
         live.retain(|event| {
             event["data"]["message"]["content"] != "For members"
                 || hello["scope"] == "all"
@@ -209,7 +209,7 @@ async fn a_resumed_socket_gets_the_events_that_it_would_have_got_live() {
         again["since"] = since.into();
         let mut resumed = Socket::open(&t.bo, again).await;
         let mut replayed = resumed.events_through("the end", is_end).await;
-        // After the edit, the message no longer mentions Bo.
+        // The edited message no longer mentions Bo.
         let is_two = |event: &Value| {
             event["data"]["message"]["id"] == message.as_str() && event["type"] == "message.created"
         };
@@ -232,7 +232,7 @@ async fn activity_of_other_public_channels_is_announced_with_its_newest_event() 
     assert!(number(&activity, "/seq") >= seq);
     assert!(activity.get("data").is_none());
     assert!(bo.cursor < seq, "activity is no event");
-    // A second frame follows only after more traffic; members get none.
+    // Another frame is sent only after more traffic; members do not receive these frames.
     t.ada.say(&thread, "Two").await;
     let second = bo.of("channel.activity").await;
     assert!(number(&second, "/seq") > number(&activity, "/seq"));

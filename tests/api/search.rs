@@ -1,4 +1,4 @@
-//! Search.
+//! Full-text search of messages.
 
 use std::{collections::HashSet, sync::Arc};
 
@@ -41,7 +41,7 @@ async fn hits(who: &Person, question: &str) -> Vec<Value> {
     )
 }
 
-/// Search results, newest first.
+/// Texts of the search results, newest first.
 async fn found(who: &Person, question: &str) -> Vec<String> {
     let hits = hits(who, question).await;
     hits.iter().map(|hit| text(hit, "/content")).collect()
@@ -587,7 +587,7 @@ async fn the_best_results_come_first_on_request() {
     assert_eq!(ids.len(), 14);
 }
 
-/// Contents of the hits of a search for any of the words, best first.
+/// Texts of the results of a search for any of the words, best first.
 async fn any(who: &Person, question: &str, parameters: &str) -> Vec<String> {
     let parameters = format!("match=any&q={}{parameters}", escaped(question));
     let hits = list(&page(who, &parameters).await, "/data");
@@ -684,7 +684,7 @@ async fn an_old_message_is_found_if_all_of_its_words_are_common() {
     let t = team_with(&[("RATE_LIMITS", "off")]).await;
     let old = "Lumo pears need salt";
     t.ada.thread(&t.general, old).await;
-    // Posts many messages with only some of the words.
+    // Posts many messages that contain only some of the words.
     let others = (0..1_515).map(|n| {
         let text = if n < 1_010 { "Lumo pears" } else { "The salt" };
         t.ada.thread(&t.general, text)
@@ -696,8 +696,7 @@ async fn an_old_message_is_found_if_all_of_its_words_are_common() {
     assert_eq!(any(&t.bo, "salt for Lumo pears", "").await[0], old);
 }
 
-/// Contents of the messages of a thread that the index has for a word, newest first, and the number of those that a person can
-/// read.
+/// Texts of a thread's messages that the index finds for a word, newest first, and the number of them that a person can read.
 async fn in_thread(t: &Team, thread: &str, who: &Person, has_most: bool) -> (Vec<String>, usize) {
     let thread: ThreadId = thread.parse().unwrap();
     let db = Db::open(&t.app.place.url(), Arc::new(|_| {}))

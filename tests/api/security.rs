@@ -178,7 +178,7 @@ async fn no_secret_appears_in_logs_responses_or_events() {
     let invite = text(&ada.post("/v1/invites", json!({})).await.is(201), "/token");
     let bo = sign_up(&base, "Bo", Some(&invite)).await;
     let (robot, _) = ada.make_key(&["chat:read", "chat:write"]).await;
-    // A provider that repeats the API key in its error.
+    // Error of a provider that repeats the API key.
     let echo = format!(
         "{{\"error\":{{\"message\":\"Incorrect API key provided: {}\"}}}}",
         SECRETS[0]
@@ -226,7 +226,7 @@ async fn no_secret_appears_in_logs_responses_or_events() {
     }
     server.kill().await;
     let log = std::fs::read_to_string(place.dir.join("stderr.log")).unwrap();
-    // At trace level, only the program's own lines are logged, and it has none at that level.
+    // With `LOG=trace`, only the program's own lines are logged, and none of them is below the level DEBUG.
     assert!(log.contains("DEBUG"), "the most verbose log");
     secrets.push(setup_token);
     for secret in &secrets {
@@ -261,9 +261,9 @@ fn printed_settings_contain_no_secrets() {
     }
 }
 
-/// Outgoing requests to an address that a person or a model supplies must reject private addresses. There are none:
-/// the server calls only the model that its operator configures, and the command line calls the server that its user
-/// names.
+/// Requests to an address that a person or a model supplies must reject private addresses, so only the modules listed below can send
+/// requests: those that call the operator's models, those that check addresses with `outbound`, and the command line, which calls the
+/// server that its user names.
 #[test]
 fn only_the_model_client_and_the_command_line_make_outgoing_requests() {
     fn files(dir: &Path, found: &mut Vec<std::path::PathBuf>) {
@@ -286,9 +286,9 @@ fn only_the_model_client_and_the_command_line_make_outgoing_requests() {
             .to_str()
             .unwrap()
             .to_owned();
-        // A failpoint in a debug build connects to the test that controls it.
-        // `providers` asks model servers: their addresses are checked by `outbound` or constant.
-        // `web.rs` and `mcp` resolve names with `outbound`; `mcp` starts only what the operator's file names.
+        // A failpoint in a debug build connects to the test that controls it. Addresses that `providers` calls are constant or
+        // checked by `outbound`. `web.rs` and `mcp` resolve names with `outbound`; `mcp` starts only the programs in the operator's
+        // file.
         let allowed = [
             "model/",
             "providers/",

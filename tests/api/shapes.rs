@@ -1,4 +1,4 @@
-//! Snapshots of frames, objects, errors, and a prompt. A change here is an API change.
+//! Snapshots of frames, objects, errors, and a prompt. A change here is a change of the API.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -7,7 +7,7 @@ use serde_json::{Map, Value, json};
 
 use crate::support::{Answer, Gate, drafting, id, team, text, unknown_id, visitor};
 
-/// Replaces IDs and times with names in order of first appearance, so that two runs produce the same output.
+/// Replaces IDs and times with names, numbered in order of first appearance, so that two runs produce the same output.
 #[derive(Default)]
 struct Names {
     known: HashMap<String, String>,
@@ -494,7 +494,7 @@ async fn model_requests_match_the_snapshot() {
         .collect();
     insta::assert_json_snapshot!("model_requests", bodies);
     let mut seen = undated(&Names::default().redact(&t.ada.task_context(&second).await));
-    // Names of days and months have different lengths.
+    // The number of tokens depends on the date, because names of days and months have different lengths.
     for segment in seen["budget"]["segments"].as_array_mut().unwrap() {
         segment["tokens"] = "[tokens]".into();
         for part in segment["parts"].as_array_mut().unwrap() {

@@ -1,4 +1,4 @@
-//! Several processes that use one database, as handles in this process, and the failover of its server.
+//! Several processes that use one database, simulated by database handles in this process, and the failover of the database server.
 
 use std::{
     path::{Path, PathBuf},
@@ -29,7 +29,7 @@ async fn open(place: &DatabaseUrl) -> Db {
     Db::open(place, Arc::new(|_| {})).await.unwrap()
 }
 
-/// Appends an event, and counts it with a separate read and write.
+/// Appends an event, and increases a count with a separate read and write.
 async fn append(c: &mut Conn, workspace: WorkspaceId) -> Result<(), DbError> {
     let counted: i64 = c
         .q("select pruned_seq from workspaces where id = $1")
@@ -91,7 +91,7 @@ async fn a_process_that_stops_in_a_transaction_does_not_block_others() {
     let Some(url) = &place.postgres else { return };
     let db = open(&place.url()).await;
     let workspace = insert_workspace(&db).await;
-    // A session like that of a frozen process.
+    // Acts like the session of a frozen process.
     let mut stopped = PgConnection::connect(url).await.unwrap();
     let limit = "set idle_in_transaction_session_timeout = '3s'; begin";
     stopped.execute(limit).await.unwrap();
@@ -102,9 +102,9 @@ async fn a_process_that_stops_in_a_transaction_does_not_block_others() {
         .unwrap();
     let began = Instant::now();
     append_to(&db, workspace).await.unwrap();
-    // Without that limit, the lock would fail the write after 15 seconds.
+    // Without the session's limit, the write would fail after waiting 15 seconds for the lock.
     assert!(began.elapsed() < Duration::from_secs(14));
-    // When the process continues, its statement changes nothing.
+    // When the frozen process continues, its statement fails and does not change anything.
     let late = stopped.execute("update workspaces set seq = seq + 100");
     late.await.unwrap_err();
     let head = log::head(&mut db.read().await.unwrap(), workspace).await;
@@ -127,7 +127,7 @@ async fn a_lock_that_is_never_released_fails_writes_after_15_seconds() {
         .unwrap();
     let failed = within("the write", append_to(&db, workspace)).await;
     let fault = failed.unwrap_err().fault();
-    // Both errors are 503 with `Retry-After`.
+    // Both faults become a response 503 with `Retry-After`.
     assert!(
         matches!(fault, Some(DatabaseFault::Busy | DatabaseFault::Away)),
         "{fault:?}"
@@ -176,7 +176,7 @@ async fn transient_failures_of_the_server_are_retried_by_their_code() {
             "{state}"
         );
     }
-    // Any other failure is final after two attempts: one in a batch, and one in a transaction of its own.
+    // Any other failure is final after two attempts: one in a batch, and one in its own transaction.
     let failed = call("23514").await.unwrap_err();
     assert!(matches!(failed, DbError::Sql(_)), "{failed}");
     assert_eq!(call("23514").await.unwrap(), 48);
@@ -226,14 +226,14 @@ async fn a_new_epoch_is_noticed_by_other_processes_and_replaces_the_old_one_once
     assert!(new.id > old.id);
     assert_eq!(epoch::read(&other).await.unwrap().id, new.id);
     assert!(watched.has_changed().unwrap());
-    // Too late: another process has replaced it already.
+    // This call is too late, because another process has already replaced the epoch.
     assert_eq!(epoch::renew(&other, &old.id).await.unwrap().id, new.id);
     for db in [one, other] {
         db.close().await;
     }
 }
 
-/// An address that can be moved to another server, like a proxy that follows the primary.
+/// An address that can point to another server, like a proxy that follows the primary.
 struct Address {
     dir: PathBuf,
     url: DatabaseUrl,
@@ -269,7 +269,7 @@ impl Address {
 
 impl Drop for Address {
     fn drop(&mut self) {
-        // At worst, the directory is left behind.
+        // If this fails, the directory is left behind.
         drop(std::fs::remove_dir_all(&self.dir));
     }
 }

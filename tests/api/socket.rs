@@ -100,7 +100,7 @@ async fn a_hello_after_the_membership_ended_closes_with_4003() {
     assert_eq!(hello_refused(&mut socket, &t.bo.workspace).await, 4003);
 }
 
-/// Database changes by another process take effect at the next heartbeat.
+/// Checks that changes that another process made in the database take effect at the next heartbeat.
 #[tokio::test]
 async fn heartbeats_check_the_session_membership_and_role() {
     let t = team().await;

@@ -1,5 +1,5 @@
-//! Words in SQL must be those of the enums into which the columns are read: a statement that still compares a column
-//! with the former word of a renamed variant fails here, with its file and line.
+//! Words in SQL must be words of the enums into which the columns are read. If a variant is renamed, a statement that still compares
+//! a column with its former word fails here, with its file and line.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -97,7 +97,7 @@ const COLUMNS: &[(&str, &[(&str, &str)])] = &[
     ("workspace_policies", &[("show_costs", "CostVisibility")]),
 ];
 
-/// Columns with words that are not states, kinds, or roles.
+/// Columns that are compared with other words than states, kinds, and roles.
 const TEXTS: &[(&str, &str)] = &[
     ("actions", "function"),
     ("citations", "owner_type"),
@@ -105,7 +105,8 @@ const TEXTS: &[(&str, &str)] = &[
     ("meta", "key"),
 ];
 
-/// Words that are neither compared with nor assigned to a column: the file, and the `text_enum!` with these words, if any.
+/// Files with words that are neither compared with a column nor assigned to one, and the `text_enum!` that contains these words, if
+/// any.
 const RESULTS: &[(&str, Option<&str>)] = &[
     ("src/memory/settings.rs", None),
     ("src/nodes/lease.rs", None),
@@ -114,29 +115,29 @@ const RESULTS: &[(&str, Option<&str>)] = &[
     ("src/workflows/run.rs", Some("RunStatus")),
 ];
 
-/// Quoted words of states, kinds, and roles, with a wildcard at the end for `like`.
+/// Quoted words of states, kinds, and roles; a wildcard for `like` can follow.
 const WORD: &str = r"^[a-z][a-z0-9_]*(?:\.[a-z_]+)*(?:\.?%)?$";
 
 fn regex(pattern: &str) -> Regex {
     Regex::new(pattern).unwrap()
 }
 
-/// Patterns of the scanner.
+/// Regular expressions of the scanner.
 struct Patterns {
-    /// `from messages m`, `update tasks`: a table and its alias.
+    /// A table and its alias, as in `from messages m` or `update tasks`.
     table: Regex,
     insert: Regex,
     values: Regex,
     quoted: Regex,
     word: Regex,
-    /// Text before a word that a column is compared with: `m.kind = `, `status not in ('queued', `.
+    /// Text before a word that is compared with a column, such as `m.kind = ` or `status not in ('queued', `.
     compared: Regex,
-    /// Text before the default of a column.
+    /// Text before a column's default.
     default: Regex,
     case: Regex,
-    /// Text of a statement, not a sentence.
+    /// Text that is part of a statement, not of a sentence.
     sql: Regex,
-    /// Views of the engines, whose columns are not ours.
+    /// The engines' own views, whose columns are not checked.
     system: Regex,
 }
 
@@ -159,12 +160,12 @@ static PATTERNS: LazyLock<Patterns> = LazyLock::new(|| Patterns {
 #[derive(Default)]
 struct Statement {
     sql: String,
-    /// Offsets of the literals in `sql`, and in the file.
+    /// Offset of each literal in `sql` and in the file.
     pieces: Vec<(usize, usize)>,
 }
 
 impl Statement {
-    /// The literal around an offset.
+    /// Returns the literal that contains an offset.
     fn piece(&self, at: usize) -> &str {
         let next = self.pieces.partition_point(|(start, _)| *start <= at);
         let to = self.pieces.get(next).map_or(self.sql.len(), |next| next.0);
@@ -177,7 +178,7 @@ impl Statement {
         in_file + at - start
     }
 
-    /// Quoted texts, with their offsets. A literal with a single quote is a sentence.
+    /// Returns the quoted texts with their offsets. A literal with an unpaired single quote is a sentence, and is skipped.
     fn quoted(&self) -> Vec<(usize, &str)> {
         let mut found = Vec::new();
         for (start, _) in &self.pieces {
@@ -192,7 +193,7 @@ impl Statement {
     }
 }
 
-/// Ranges of the string literals in Rust code, without comments.
+/// Returns the ranges of string literals in Rust code, without those in comments.
 fn literals(code: &str) -> Vec<(usize, usize)> {
     let raw = regex("^r(#*)\"");
     let character = regex(r"^'(?:\\[^']*'|[^\\']')");
@@ -229,7 +230,7 @@ fn literals(code: &str) -> Vec<(usize, usize)> {
     found
 }
 
-/// Statements in Rust code without its tests: literals with no semicolon between them.
+/// Returns the statements in Rust code without its tests: string literals with no semicolon between them.
 fn statements(code: &str) -> Vec<Statement> {
     let code = code.split("#[cfg(test)]\nmod tests {").next().unwrap();
     let mut found: Vec<Statement> = Vec::new();
@@ -240,7 +241,7 @@ fn statements(code: &str) -> Vec<Statement> {
         }
         let last = found.last_mut().unwrap();
         last.pieces.push((last.sql.len(), from));
-        // Escapes become spaces, so that offsets stay.
+        // Escapes become spaces, so that offsets stay the same.
         let text = code[from..to].replace("\\\n", "  ").replace("\\\"", " \"");
         last.sql.push_str(&text);
         last.sql.push(' ');
@@ -266,7 +267,7 @@ fn migration(text: &str) -> Vec<Statement> {
     parts.collect()
 }
 
-/// Tables by alias and by name.
+/// Table names by alias and by name.
 type Tables = BTreeMap<String, BTreeSet<String>>;
 
 fn tables(sql: &str) -> Tables {
@@ -281,7 +282,7 @@ fn tables(sql: &str) -> Tables {
     found
 }
 
-/// Start and end of the items of a list.
+/// Returns the start and end of each item of a list.
 fn items(sql: &str, from: usize) -> Vec<(usize, usize)> {
     let (mut found, mut start, mut depth, mut is_quoted) = (Vec::new(), from, 0, false);
     let mut end = sql.len();
@@ -307,7 +308,7 @@ fn items(sql: &str, from: usize) -> Vec<(usize, usize)> {
     found
 }
 
-/// Inserted values, each with its table and column.
+/// Returns the ranges of inserted values, each with its table and column.
 fn inserted(sql: &str) -> Vec<((usize, usize), String, String)> {
     let mut found = Vec::new();
     for insert in PATTERNS.insert.captures_iter(sql) {
@@ -328,10 +329,10 @@ fn inserted(sql: &str) -> Vec<((usize, usize), String, String)> {
     found
 }
 
-/// A column and its alias; `$1` instead of a column for a value of the statement.
+/// An alias, if any, and a column; a parameter such as `$1` in place of the column for a value that the statement binds.
 type Compared<'a> = (Option<&'a str>, &'a str);
 
-/// The column of `case m.kind when` around the end of a text.
+/// Returns the column of the `case m.kind when` that contains the end of a text.
 fn case_column(before: &str) -> Option<Compared<'_>> {
     let mut ended = 0;
     let cases: Vec<_> = PATTERNS.case.captures_iter(before).collect();
@@ -367,7 +368,7 @@ fn read(folder: &str, extension: &str, into: &mut Vec<(String, String)>) {
 struct Schema {
     columns: BTreeMap<String, BTreeSet<String>>,
     enums: BTreeMap<String, BTreeSet<String>>,
-    /// Tables by alias, collected from all statements.
+    /// Table names by alias, collected from all statements.
     aliases: Tables,
 }
 
@@ -416,13 +417,13 @@ impl Schema {
         schema
     }
 
-    /// Tables that a column can belong to: those with its alias, or those named nearest to it.
+    /// Returns the tables that a column can belong to: those with its alias, or else those named nearest to it.
     fn owners(&self, (alias, column): Compared<'_>, near: &[&Tables]) -> Vec<String> {
         let has_column = |table: &&String| {
             let known = self.columns.get(*table);
             known.is_some_and(|known| known.contains(column))
         };
-        // An alias of a subquery has no columns here.
+        // The alias of a subquery does not have columns here.
         let aliased = alias.and_then(|alias| near.iter().find_map(|tables| tables.get(alias)));
         let aliased = aliased.into_iter().map(|names| names.iter().collect());
         let named = near
@@ -478,7 +479,8 @@ impl Schema {
         Some((vec![table], column))
     }
 
-    /// Checks the words of a file; adds the entries of the lists above that it needs to `used`, as `table.column` or path.
+    /// Checks the words of a file; returns the errors. Adds the entries of the lists above that the file needs to `used`, as
+    /// `table.column` or path.
     fn check(&self, path: &str, text: &str, used: &mut BTreeSet<String>) -> Vec<String> {
         let is_migration = Path::new(path).extension().is_some_and(|end| end == "sql");
         let found = if is_migration {

@@ -1,4 +1,4 @@
-//! Replies while they are streaming.
+//! Replies while they are being streamed.
 
 use serde_json::{Value, json};
 
@@ -176,7 +176,7 @@ async fn after_the_end_there_is_no_stream_to_catch_up_on() {
     let task = t.ada.ask(&thread, "@vibe hi").await;
     t.ada.completed(&task).await;
     let mut socket = t.bo.socket().await;
-    // The stream closes right after the commit that ends the task.
+    // The stream is closed shortly after the commit that ends the task.
     let quiet = async {
         loop {
             socket.subscribe(&thread).await;

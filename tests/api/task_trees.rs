@@ -1,4 +1,4 @@
-//! Trees of tasks: what they contain, cost, and show.
+//! Trees of tasks: their tasks, costs, and visibility.
 
 use serde_json::{Value, json};
 

@@ -27,10 +27,10 @@ use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 use crate::support::{McpServer, Team, ToolAnswer, function, id, team_with, text};
 
-/// 32 bytes in base64.
+/// 32 bytes in base64, used as a secret key.
 pub const KEY: &str = "AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8=";
 
-/// A team with one server, `jira`, and its function `create`, which an admin accepted.
+/// A team with the server `jira`, whose function `create` an admin has accepted.
 struct Connected {
     t: Team,
     scripted: McpServer,
@@ -89,7 +89,7 @@ impl Connected {
         format!("/v1/tools/{}", id(&self.tool))
     }
 
-    /// The hash of a function's definition as it was listed first.
+    /// Hash of a function's definition as it was first listed.
     fn hash(&self, name: &str) -> String {
         let functions = self.tool["functions"].as_array().unwrap();
         let found = functions.iter().find(|of| of["name"] == name);
@@ -111,7 +111,7 @@ impl Connected {
         self.t.ada.workspace.parse().unwrap()
     }
 
-    /// Labels and functions of the servers that are offered in a channel.
+    /// Labels and functions of the servers that a channel offers.
     async fn offered_in(&self, channel: &str) -> Vec<(String, Vec<String>)> {
         let mut c = self.t.app.db().read().await.unwrap();
         let channel = channel.parse::<ChannelId>().unwrap();
@@ -156,7 +156,7 @@ impl Connected {
         self.call_in(&self.t.general, name).await
     }
 
-    /// The error of a call that must not be sent.
+    /// Calls a function, which must fail without sending the call; returns the error code.
     async fn refused(&self, channel: &str, name: &str) -> ToolErrorCode {
         let before = self.scripted.calls();
         let fault = self.call_in(channel, name).await.unwrap_err();
@@ -166,10 +166,10 @@ impl Connected {
     }
 }
 
-/// Forwards connections to a server, and holds back each list until it is released.
+/// Forwards connections to a server, but delays each list until it is released.
 struct HeldLists {
     url: String,
-    /// A list is held.
+    /// Notified when a list is delayed.
     held: Arc<Notify>,
     release: Arc<Notify>,
     _serving: JoinSet<()>,
@@ -292,7 +292,7 @@ async fn a_workspace_without_calls_left_reads_no_list() {
     let received = w.scripted.received().len();
     let outward = &w.registry.outward;
     while outward.count(w.workspace(), Clock::now()).is_ok() {}
-    // The next call is possible after a second.
+    // The deadline is too early, because the next call is possible only after a second.
     let deadline = Instant::now() + Duration::from_millis(100);
     let called = w.call_until(&w.t.general, "create", deadline).await;
     assert_eq!(called.unwrap_err().code, ToolErrorCode::RateLimited);
@@ -361,7 +361,7 @@ async fn an_old_list_is_read_again_before_a_call() {
     assert_eq!(lists(), 1);
     assert!(w.call("create").await.is_ok());
     assert_eq!(lists(), 1, "the list is not a minute old");
-    // After a change to the settings, the stored list counts as outdated.
+    // After the settings change, the stored list is considered outdated.
     w.change(json!({"title": "Our Jira"})).await;
     assert!(w.call("create").await.is_ok());
     assert_eq!(lists(), 2);

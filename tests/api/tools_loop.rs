@@ -1,4 +1,4 @@
-//! Replies that call tools: rounds, results, limits, rights, and crashes.
+//! Replies that call tools: rounds, results, limits, permissions, and crashes.
 
 use serde_json::{Value, json};
 
@@ -10,7 +10,7 @@ use crate::{
     },
 };
 
-/// An agent that can search and read, with the other fields of `with`.
+/// Creates an agent that can search and read, with the additional fields of `with`.
 pub async fn reader(ada: &Person, name: &str, with: Value) -> Value {
     let mut form = json!({"name": name, "display_name": name, "instructions": instructions_of(name),
         "model": "claude-sonnet-4-5", "tools": [{"type": "file_search"}]});
@@ -24,7 +24,7 @@ fn search(query: &str) -> (&'static str, Value) {
     ("search_messages", json!({"query": query}))
 }
 
-/// Asks in a new thread of a channel; returns the thread and the task once it has completed.
+/// Asks in a new thread of a channel and waits until the task has completed; returns the thread and the task.
 async fn asked(t: &Team, channel: &str, content: &str) -> (String, Value) {
     let thread = t.ada.thread(channel, "Root").await;
     let task = t.ada.ask(&thread, content).await;
@@ -126,7 +126,7 @@ async fn others_see_an_action_without_arguments_and_result() {
         let context = person.task_context(&id(&task)).await.to_string();
         assert!(context.contains("zebra"), "{context}");
     }
-    // A key sees only what its scopes allow, whoever created it.
+    // A key sees only what its scopes allow, no matter who created it.
     let (key, _) = t.ada.make_key(&["chat:read"]).await;
     for reader in [&eve, &key] {
         let found = actions(reader, &task).await;
@@ -288,7 +288,7 @@ async fn an_empty_last_answer_keeps_the_text_before_the_calls() {
 #[tokio::test]
 async fn arguments_that_exceed_the_window_are_left_out_of_the_next_call() {
     let t = team().await;
-    // Nothing is known about this model, so its window is 32,000 tokens.
+    // The model is unknown, so its window is assumed to be 32,000 tokens.
     reader(&t.ada, "sage", json!({"model": "tiny"})).await;
     let long = "quiet ".repeat(5_000);
     let calls: Vec<_> = (0..8).map(|n| search(&format!("{n} {long}"))).collect();
@@ -422,7 +422,7 @@ async fn a_filter_names_channels_that_its_author_can_read() {
     let tools = |channel: &str, max: i64| json!({"tools": [{"type": "file_search", "max_num_results": max, "filters": {"channel_ids": [channel]}}]});
     let agent = reader(&t.ada, "sage", tools(&secret, 1)).await;
     let path = format!("/v1/agents/{}", id(&agent));
-    // Channels that are already stored are not checked again.
+    // Channels that are already stored are not checked again when the agent changes.
     t.bo.patch(&path, tools(&secret, 2)).await.is(200);
     t.bo.patch(&path, json!({"tools": []})).await.is(200);
     for channel in [secret, unknown_id("chan")] {
@@ -532,7 +532,7 @@ async fn each_call_of_a_round_reserves_and_settles_its_budget() {
         .script("sage", [Answer::calls("", &[search("zebra")])]);
     let (_, task) = asked(&t, &t.general, "@sage find it").await;
     let stored = t.ada.get("/v1/budgets").await.ok();
-    // Each of the two calls reports 11 and 7 tokens.
+    // Each of the two model calls reports 11 input and 7 output tokens.
     assert_eq!(
         (
             number(&stored, "/data/0/spent"),
@@ -565,7 +565,7 @@ async fn a_budget_that_is_used_up_between_two_rounds_ends_the_task() {
     t.ada.post(&path, form).await.is(200);
     let (failed, code) = t.ada.failed(&task).await;
     assert_eq!(code, "budget_exceeded");
-    // The approved search ran before the next call was rejected.
+    // The approved search ran before the next model call was rejected.
     assert_eq!(actions(&t.ada, &failed).await[0]["state"], "done");
     t.model().asked_once("sage").await;
 }
@@ -706,7 +706,7 @@ async fn a_call_that_runs_again_after_a_crash_remembers_once() {
         "sage",
         [Answer::calls("", &[remember(fact)]), Answer::text("Noted.")],
     );
-    // The entry is stored, but not the result of the call.
+    // At this failpoint, the entry is stored, but the result of the call is not.
     let (server, ada) = p.start(&[("FAILPOINT", "action_end:1")]).await;
     let path = format!("/v1/threads/{}/messages", p.thread);
     let content = json!({"content": format!("@sage remember this: {fact}.")});
@@ -780,7 +780,7 @@ async fn a_reply_survives_a_crash_at_each_point_of_a_round() {
         let (server, ada) = p.start(&[]).await;
         reader(&ada, "sage", json!({})).await;
         server.kill().await;
-        // The first call can be repeated, and so can the second.
+        // The first model call can be repeated, and so can the second.
         let calls = || Answer::calls("Looking.", &[search("root")]);
         let before_store = ["turn_call:1", "model_call:1", "round_store:1"];
         let mut answers = vec![calls()];

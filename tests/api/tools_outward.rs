@@ -29,8 +29,8 @@ async fn accept(ada: &Person, tool: &Value, name: &str, (effect, risk): (&str, &
     ada.put(&path, form).await.is(200);
 }
 
-/// Registers a server, and accepts its functions: `find` reads, `create` needs approval, and `note` writes without one.
-/// Returns the tool of an agent.
+/// Registers a server and accepts its functions: `find` reads, `create` needs an approval, and `note` writes without one. Returns the
+/// registered server, and the tool for an agent.
 pub async fn jira(ada: &Person, scripted: &McpServer) -> (Value, Value) {
     scripted.list(["find", "create", "note"].map(|name| function(name, "Uses issues")));
     let form =
@@ -67,7 +67,7 @@ fn note(words: &str) -> (&'static str, Value) {
     ("jira__note", json!({"text": words}))
 }
 
-/// Bo asks in a new thread.
+/// Asks as Bo in a new thread; returns the thread and the task.
 async fn asked_by_bo(t: &Team, content: &str) -> (String, String) {
     let thread = t.bo.thread(&t.general, "Root").await;
     let task = t.bo.ask(&thread, content).await;
@@ -168,7 +168,7 @@ async fn a_result_of_a_server_taints_the_task_until_the_requester_allows_it() {
     ];
     t.model().script("sage", answers);
     let (thread, task) = asked_by_bo(&t, "@sage note it").await;
-    // The first call needed no approval, because the task had read nothing else.
+    // The first call did not need an approval, because the task had not read anything else.
     let action = waiting(&t.bo, &task).await;
     is_parked(&t.bo, &task).await;
     assert_eq!(scripted.calls(), 1);
@@ -265,7 +265,7 @@ async fn a_server_is_offered_in_its_channels_only() {
     }
 }
 
-/// Waits until the outcome of an action is unknown.
+/// Waits until an action has the state `unknown`.
 async fn is_unknown(person: &Person, action: &str) {
     person
         .event_where("an unknown action", |event| {
@@ -292,7 +292,7 @@ async fn a_write_is_sent_at_most_once_whenever_the_process_dies() {
         let (server, ada) = p.start(&[NEAR[0], NEAR[1], ("FAILPOINT", failpoint)]).await;
         let path = format!("/v1/actions/{}", id(&action));
         let form = json!({"arguments_hash": action["arguments_hash"]});
-        // The process can die before it responds.
+        // The process can crash before it responds.
         drop(ada.try_post(&format!("{path}/approve"), form).await);
         server.exited().await;
         let (server, ada) = p.start(&NEAR).await;
@@ -329,7 +329,7 @@ async fn a_write_without_an_answer_is_unknown() {
     assert_eq!(scripted.calls(), 1);
 }
 
-/// Serves two pages, and returns their origin.
+/// Serves two web pages; returns their origin.
 async fn pages() -> (String, JoinSet<()>) {
     let router = Router::new()
         .route("/fair", get(|| async { "The fair is on May 3." }))

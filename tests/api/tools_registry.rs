@@ -1,5 +1,4 @@
-//! The registry of tools: who registers them, and how functions of servers are accepted, withdrawn, and pinned to a
-//! definition.
+//! The registry of tools: who can register them, and how functions of servers are accepted, withdrawn, and pinned to a definition.
 
 use reqwest::Method;
 use serde_json::{Value, json};
@@ -10,7 +9,7 @@ use crate::support::{
 };
 
 const SECRET: &str = "sk-flamingo-8c1f";
-/// 32 bytes in base64.
+/// 32 bytes in base64, used as a secret key.
 const KEY: &str = "AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8=";
 const OTHER_KEY: &str = "ICEiIyQlJicoKSorLC0uLzAxMjM0NTY3ODk6Ozw9Pj8=";
 
@@ -46,7 +45,7 @@ fn acceptance(function: &Value, effect: &str, risk: &str) -> Value {
     json!({"definition_hash": function["definition_hash"], "effect": effect, "risk": risk})
 }
 
-/// A registered server with one listed function.
+/// Registers a server and lists its only function.
 async fn with_function(t: &Team, scripted: &McpServer) -> Value {
     scripted.list([function("create", "Creates an issue")]);
     let tool = register(&t.ada, "jira", &scripted.url).await;
@@ -344,7 +343,7 @@ async fn at_most_512_kib_of_definitions_of_a_server_are_stored() {
         let accept = acceptance(of, "read", "autonomous");
         t.ada.put(&name, accept).await.is(200);
     }
-    // Functions that are no longer listed count until they are withdrawn.
+    // Functions that are no longer listed count toward the limit until they are withdrawn.
     scripted.list(functions(&second));
     let tool = refresh(&t.ada, &tool).await;
     assert_eq!(names_of(&tool)[..4], first[..4]);
@@ -891,7 +890,7 @@ async fn code_runs_only_if_the_operator_named_a_runner() {
     }
 }
 
-/// Responds to each line of its input without starting other programs, because its environment is empty.
+/// Shell script that responds to each line of its input. It does not start other programs, because it has no PATH.
 const PROCESS: &str = r#"
     while read -r line; do
         id=${line#*\"id\":}

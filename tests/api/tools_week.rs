@@ -1,17 +1,18 @@
 //! Approval cards in a generated week: a team of eight with three agents, on the real server with the scripted model.
 //!
-//! In five days, the people make the 100 requests of `MIX`, 20 a day in a seeded order, half of them in a new thread and half in one in
-//! which others have written, and chat in between. The mix was written down before the first run. It follows from the purpose of the
-//! functions: agents mostly look something up in the workspace (78 requests), sometimes outside (14), and write to another system in
-//! 8 of 100 requests. With another mix, the figure is about the number of cards of each kind, which the test prints, by its requests.
+//! On five days, the people make the 100 requests of `MIX`, 20 per day in an order that depends on the seed. About half of them are
+//! made in a new thread, the others in one in which several people have written. Everybody also chats each day. The mix was written
+//! down before the first run and follows from the purpose of the functions: of 100 requests, 78 mostly look something up in the
+//! workspace, 14 look outside, and 8 write to another system. To estimate the figure for another mix, multiply the cards per request
+//! of each kind, which follow from the printed figures, by the number of its requests.
 //!
-//! The workspace has the policy of a new one (trust level 2) and what an admin would set once: the domain of the team's handbook is
-//! trusted, so are reads of the issue tracker, an issue needs the approval of whoever asked, and a comment needs none unless the task
-//! has read texts of others. Every tenth card, by the seed, is denied; half of the others are allowed for an hour if the card offers it.
-//! The hour is always over before the next request.
+//! The workspace has the default policy (trust level 2) and settings that an admin makes once: the domain of the team's handbook and
+//! reads of the issue tracker are trusted; a new issue needs the requester's approval; a comment needs one only if the task has read
+//! texts of others. About every tenth card, depending on the seed, is denied. About half of the others are allowed for an hour, if
+//! the card offers it. The hour is always over before the next request.
 //!
-//! Cards are actions that asked a person, and calls are all actions, also those that failed or were denied.
-//! `cargo test --test api tools_week -- --nocapture` prints the figures.
+//! Cards are actions that needed a person's approval. Calls are all actions, including those that failed or were denied. `cargo test
+//! --test api tools_week -- --nocapture` prints the figures.
 
 use std::collections::BTreeMap;
 
@@ -34,34 +35,34 @@ const TOPICS: [&str; 10] = [
     "training",
 ];
 
-/// Kind of a request. The comments list the agent's rounds of calls.
+/// Kind of a request. The variants' comments list the calls that the agent makes, round by round.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Kind {
-    /// A search.
+    /// Makes one search.
     Question,
-    /// A search; the thread of a hit.
+    /// Searches, then reads the thread of a hit.
     FollowUp,
-    /// Two searches; two threads.
+    /// Makes two searches, then reads two threads.
     Research,
-    /// A thread.
+    /// Reads a thread.
     CatchUp,
-    /// Decisions.
+    /// Lists decisions.
     Decisions,
-    /// Action items.
+    /// Lists action items.
     ActionItems,
-    /// A memory.
+    /// Remembers a fact.
     Remember,
-    /// A page whose address is in the question.
+    /// Reads a page whose address is in the question.
     TypedPage,
-    /// A search; a page of the handbook.
+    /// Searches, then reads a page of the handbook.
     HandbookPage,
-    /// A search; a page of another site.
+    /// Searches, then reads a page of another site.
     UnknownPage,
-    /// A query of the issue tracker.
+    /// Queries the issue tracker.
     LookUp,
-    /// A search; a new issue.
+    /// Searches, then creates an issue.
     Issue,
-    /// A query of the issue tracker; a comment; another comment.
+    /// Queries the issue tracker, then writes a comment, and then another one.
     Comments,
 }
 
@@ -109,11 +110,11 @@ type Calls = Vec<(&'static str, Value)>;
 struct Week {
     t: Team,
     people: Vec<Person>,
-    /// A thread for each topic, in which several people have written.
+    /// One thread per topic, in which several people have written.
     threads: Vec<String>,
     /// Origin of the handbook, which the workspace trusts.
     handbook: String,
-    /// Origin of a site that it does not know.
+    /// Origin of a site that the workspace does not know.
     web: String,
     rng: StdRng,
     _tracker: McpServer,
@@ -188,7 +189,7 @@ impl Week {
         }
     }
 
-    /// Everybody writes a message.
+    /// Posts a message by each person.
     async fn chat(&mut self) {
         for person in &self.people {
             let topic = self.rng.random_range(0..TOPICS.len());
@@ -240,7 +241,7 @@ impl Week {
         (content, rounds)
     }
 
-    /// A person asks, and decides about the cards.
+    /// Makes a request as a random person, who also decides about its cards.
     async fn request(&mut self, kind: Kind, n: usize) -> Counts {
         let person = self.people[self.rng.random_range(0..self.people.len())].clone();
         let topic = self.rng.random_range(0..TOPICS.len());

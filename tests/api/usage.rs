@@ -19,7 +19,7 @@ async fn usage(who: &Person, query: &str) -> Value {
     who.get(&format!("/v1/usage?{query}")).await.is(200)
 }
 
-/// The row of a key: tasks, failed, tokens in and out.
+/// Returns the row of a key: all tasks, failed tasks, input tokens, and output tokens.
 fn row(answer: &Value, key: &str) -> [i64; 4] {
     let rows = list(answer, "/data");
     let row = rows.iter().find(|row| row["key"] == key);
@@ -30,7 +30,7 @@ fn sums(row: &Value) -> [i64; 4] {
     ["/tasks", "/failed", "/input_tokens", "/output_tokens"].map(|field| number(row, field))
 }
 
-/// Ada has asked Vibe twice and Coder once (which failed), and Bo has asked Vibe once.
+/// A team in which Ada has asked Vibe twice and Coder once, which failed, and Bo has asked Vibe once.
 async fn used() -> Team {
     let t = team_with(&[("RETRY_DELAYS", "1ms")]).await;
     t.model().script(
@@ -172,7 +172,7 @@ async fn stored_bytes(who: &Person) -> i64 {
     number(&usage(who, "").await, "/storage/bytes")
 }
 
-/// Counted size of a message without its texts: the Markdown and the plain text.
+/// Size in bytes that is counted for a message in addition to its Markdown and plain text.
 const ROW: i64 = 512;
 const QUOTA: i64 = 512 * 1024;
 
@@ -198,7 +198,7 @@ async fn messages_count_in_the_quota_until_they_are_deleted() {
     t.ada.delete(&path).await.is(200);
     assert_eq!(stored_bytes(&t.ada).await, after_reply - 10);
 
-    // A canceled reply counts with its stored text.
+    // A canceled reply counts with the text that was stored.
     let gate = Gate::new();
     let partial = Answer::pieces_open(&["Partial"]).wait(&gate).end();
     t.model().script("vibe", [partial]);
@@ -311,7 +311,7 @@ async fn stored_responses_count_in_the_quota_until_they_are_deleted() {
     };
     assert_eq!(rejected.status, 422);
     assert_eq!(rejected.json()["error"]["code"], "quota_exceeded");
-    // A full workspace can still use responses that are not stored.
+    // In a full workspace, responses that are not stored still work.
     robot.post("/v1/responses", unstored).await.is(200);
     let erase = format!("/v1/members/{}/erase", t.bo.id);
     t.ada
@@ -383,7 +383,7 @@ async fn posts_and_edits_beyond_the_quota_are_rejected_until_something_is_delete
     let full = stored_bytes(&t.ada).await;
     assert!(full <= QUOTA, "{full}");
 
-    // A stored message can be sent again, and a full workspace still accepts changes.
+    // Resending a stored message succeeds, and changes are still possible in a full workspace.
     t.bo.post(&path, first).await.is(200);
     let renamed = json!({"title": "Full"});
     t.ada

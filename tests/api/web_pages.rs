@@ -62,7 +62,7 @@ async fn serve() -> (String, JoinSet<()>) {
 }
 
 fn fetcher(exempt: &str) -> Fetcher {
-    // `App` does this at startup, but there is none in these tests.
+    // `App` does this at startup, but these tests do not have one.
     drop(rustls::crypto::ring::default_provider().install_default());
     let own = OwnServer::new("127.0.0.1:1".parse().unwrap(), "https://chat.example");
     Fetcher::new(Exemption::parse_list(exempt).unwrap(), own)
@@ -110,7 +110,7 @@ async fn a_long_page_is_read_in_parts_and_a_flood_is_cut() {
 async fn pages_that_grow_when_they_are_parsed_are_unreadable() {
     let (origin, _serving) = serve().await;
     let fetcher = fetcher("127.0.0.1");
-    // More pages than the server converts at the same time.
+    // Reads more pages than the server can convert at the same time, so that each conversion must release its slot.
     for name in ["formatting", "deep", "formatting", "deep"] {
         let read = fetcher.fetch(&format!("{origin}/{name}"), 0).await;
         assert_eq!(read.unwrap_err().code, ToolErrorCode::Unreadable, "{name}");

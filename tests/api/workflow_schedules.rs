@@ -10,7 +10,7 @@ use crate::{
     support::{Answer, Person, Team, id, list, team, text, unknown_id},
 };
 
-/// The ID in the path of a workflow.
+/// Returns the ID in a workflow's path.
 fn id_in(flow: &str) -> &str {
     flow.rsplit('/').next().unwrap()
 }
@@ -25,7 +25,7 @@ async fn posting(by: &Person) -> String {
     flow(by, "daily", json!([step])).await
 }
 
-/// Creates a workflow that posts nothing.
+/// Creates a workflow that does not post anything.
 async fn quiet(by: &Person) -> String {
     let step = json!({"id": "ask", "kind": "agent", "prompt": "Count the {{input}}."});
     flow(by, "quiet", json!([step])).await
@@ -140,7 +140,7 @@ async fn a_workflow_that_is_off_skips_slots() {
 #[tokio::test]
 async fn five_failed_runs_in_a_row_pause_a_schedule() {
     let t = team().await;
-    // A blank message fails.
+    // A step with a blank message fails.
     let step = json!({"id": "post", "kind": "output", "content": "{{input}}"});
     let flow = flow(&t.bo, "blank", json!([step])).await;
     let schedule = created(&t.bo, in_channel(&t), target(&flow, "")).await;

@@ -1,4 +1,4 @@
-//! Workflows: their steps, versions, and rights.
+//! Workflows: their steps, versions, and permissions.
 
 use serde_json::{Value, json};
 
@@ -28,7 +28,7 @@ fn path(workflow: &Value) -> String {
     format!("/v1/workflows/{}", id(workflow))
 }
 
-/// Code and field of the error for a workflow with these steps.
+/// Code and field of the error that rejects a workflow with these steps.
 async fn refusal(by: &Person, steps: Value) -> (String, String) {
     let reply = by.post("/v1/workflows", form("refused", steps)).await;
     assert_eq!(reply.status, 422, "{}", reply.text);
@@ -77,7 +77,7 @@ async fn a_workflow_is_created_read_and_listed_with_its_steps() {
     assert_eq!(t.ada.get(&path(&made)).await.ok(), made);
     let listed = t.ada.get("/v1/workflows?name=greeting").await.ok();
     assert_eq!(list(&listed, "/data"), std::slice::from_ref(&made));
-    // A workflow that was read can be sent back.
+    // A workflow can be sent back as it was returned.
     let put = t.bo.put(&path(&made), made.clone()).await.is(200);
     assert_eq!(put, made, "nothing has changed");
 }

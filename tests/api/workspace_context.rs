@@ -1,4 +1,4 @@
-//! Tests of the facts about the workspace that agents know.
+//! The workspace context: facts about the workspace that agents know.
 
 use serde_json::{Value, json};
 
@@ -24,7 +24,7 @@ fn parts(context: &Value) -> Vec<String> {
     parts.iter().map(|part| text(part, "/name")).collect()
 }
 
-/// Publishes a result of a fork in this channel.
+/// Publishes a resolution of a new fork in this channel.
 async fn decide(by: &Person, channel: &str, result: Value) -> TestFork {
     let started = by.start(channel, "Friday or Monday?").await;
     let (thread, root) = (text(&started, "/thread/id"), text(&started, "/message/id"));
@@ -48,7 +48,7 @@ async fn publish_fact(by: &Person, channel: &str, content: &str) -> Value {
     by.act(&format!("{path}/publish")).await.is(201)
 }
 
-/// The prompt of the reply to a question in a new thread.
+/// Asks in a new thread; returns the task and the prompt of the reply.
 async fn asked(t: &Team, channel: &str) -> (String, String) {
     let thread = t.ada.thread(channel, "Root").await;
     let task = t.ada.ask(&thread, "@vibe hi").await;
@@ -74,7 +74,7 @@ async fn nothing_is_sent_until_an_admin_turns_it_on() {
     let members = "Members:\n- Ada @ada, admin\n- Bo @bo, member";
     let block = format!("{HEADING}\nWe sell pears.\n{members}");
     assert!(sent.contains(&block), "{sent}");
-    // The block precedes the messages, so that the prompt's prefix stays cached.
+    // The block comes before the messages, so that the prefix of the prompt stays cached.
     assert!(sent.find(&block).unwrap() < sent.find("[Ada]: Root").unwrap());
     let seen = shown(&t.bo, None).await;
     assert_eq!(seen["text"], block);
@@ -148,7 +148,7 @@ async fn each_section_has_its_form_and_order() {
     );
     set(&t, json!({"sections": ["memories"]})).await;
     assert_eq!(parts(&shown(&t.bo, None).await), ["memories"]);
-    // Finished items are left out.
+    // Completed items are omitted.
     let items = t.ada.every("/v1/action-items").await;
     for item in &items {
         let path = format!("/v1/action-items/{}", id(item));

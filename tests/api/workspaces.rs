@@ -1,4 +1,4 @@
-//! Workspaces, and users who are in several of them.
+//! Workspaces, and users who belong to several of them.
 
 use serde_json::json;
 

@@ -1,4 +1,5 @@
-// The official library for Node against OpenVibe. It reads its address and key from the environment, as its users do.
+// Tests OpenVibe with OpenAI's official library for Node. The library reads the address and the key from the environment, as it does
+// for its users.
 import assert from 'node:assert/strict';
 import OpenAI from 'openai';
 

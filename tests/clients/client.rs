@@ -1,4 +1,4 @@
-//! The async-openai library against OpenVibe. The library reads the address and the key from the environment.
+//! Tests OpenVibe with the async-openai library, which reads the address and the key from the environment.
 
 use std::{collections::HashMap, error::Error};
 
@@ -69,7 +69,7 @@ fn number(event: &Event) -> Value {
     json!(event)["sequence_number"].clone()
 }
 
-/// All events of a stream, numbered from 0.
+/// Returns all events of a stream, after checking that they are numbered from 0.
 async fn events(
     client: &Client<OpenAIConfig>,
     request: CreateResponse,
@@ -82,7 +82,7 @@ async fn events(
     Ok(events)
 }
 
-/// The error in a response with a status other than 200.
+/// Returns the error of a response that must have this status.
 fn rejected<T>(outcome: Result<T, OpenAIError>, status: u16) -> ApiErrorResponse {
     match outcome {
         Err(OpenAIError::ApiError(error)) if error.status_code == status => error,

@@ -1,4 +1,4 @@
-// A small chat completions server. Responses depend only on the conversation, so that all clients can run at once.
+// A small chat completions server. Responses depend only on the conversation, so that all clients can run at the same time.
 import { createServer } from 'node:http';
 
 const usage = { prompt_tokens: 12, completion_tokens: 5 };

@@ -1,6 +1,6 @@
-// Runs the three programs with unmodified OpenAI libraries against the real server and a scripted model.
-// Usage: node tests/clients/run.mjs PYTHON RUST, where PYTHON has the packages of requirements.txt, and RUST is the
-// built client.rs.
+// Runs the three programs, which use unmodified OpenAI libraries, against the real server with a scripted model. Usage: node
+// tests/clients/run.mjs PYTHON RUST, where PYTHON is an interpreter with the packages in requirements.txt, and RUST is the compiled
+// client.rs.
 import { spawn } from 'node:child_process';
 import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';

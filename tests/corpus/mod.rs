@@ -1,8 +1,8 @@
-//! Difficult untrusted input: one folder per parser and one file per case, named for its difficulty.
+//! Difficult untrusted input: one folder per parser and one file per case, named after its difficulty.
 //!
-//! `NAME.expected` next to a case contains the expected result. `OPENVIBE_CORPUS=write` rewrites these files; review
-//! them before you commit them. Add cases that a property test finds as files. `PROPTEST_CASES` sets the number of
-//! mutated cases if the default is too low.
+//! `NAME.expected` next to a case contains the expected result. `OPENVIBE_CORPUS=write` rewrites these files; review them before you
+//! commit them. When a property test finds a new case, add it as a file. `PROPTEST_CASES` sets the number of mutated cases if the
+//! default is too low.
 #![allow(
     dead_code,
     unreachable_pub,
@@ -67,8 +67,7 @@ pub fn cases(folder: &str, ending: &str) -> Vec<Case> {
     all
 }
 
-/// The patterns of `hostile/patterns.json`, repeated up to a size: cheap to send, and expensive to parse without
-/// bounds.
+/// The patterns in `hostile/patterns.json`, repeated up to this size: cheap to send, but expensive to parse without limits.
 pub fn hostile(bytes: usize) -> Vec<(String, String)> {
     let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/corpus/hostile/patterns.json");
     let file = fs::read(&path).unwrap_or_else(|e| panic!("{}: {e}", path.display()));
@@ -91,11 +90,11 @@ pub fn hostile(bytes: usize) -> Vec<(String, String)> {
     patterns.iter().map(sized).collect()
 }
 
-/// Asserts that parsing a hostile text of 128 KiB takes about 8 times as long as one of 16 KiB. A quadratic parser
-/// takes 64 times as long. The best of several tries of processor time counts, so a busy machine does not affect the result.
+/// Asserts that parsing a hostile text of 128 KiB takes about 8 times as long as one of 16 KiB; a quadratic parser takes 64 times as
+/// long. Compares the best of several measurements of processor time, so that a busy machine does not affect the result.
 pub fn assert_linear(read: impl Fn(&str) -> usize) {
     const FACTOR_MAX: f64 = 24.0;
-    // Processor time of this thread: other threads and programs do not count.
+    // Measures the processor time of this thread, so that other threads and programs do not count.
     let seconds = |text: &str| {
         let now = || {
             let time = clock_gettime(ClockId::ThreadCPUTime);
@@ -122,7 +121,7 @@ pub fn assert_linear(read: impl Fn(&str) -> usize) {
     }
 }
 
-/// `cases`, unless `PROPTEST_CASES` is set. Seeds of failures are stored next to the test.
+/// Runs `cases` cases unless `PROPTEST_CASES` is set. Seeds of failures are stored next to the test.
 pub fn config(cases: u32) -> Config {
     let asked = std::env::var("PROPTEST_CASES").ok();
     Config {
@@ -132,7 +131,7 @@ pub fn config(cases: u32) -> Config {
     }
 }
 
-/// A mutation of bytes; positions are fractions of 65,536 of the length.
+/// A mutation of bytes; positions are in units of 1/65,536 of the length.
 #[derive(Debug, Clone)]
 enum Edit {
     FlipBit {
@@ -233,7 +232,7 @@ pub fn mutated(folder: &str, ending: &str, words: &[&str]) -> impl Strategy<Valu
     })
 }
 
-/// The same for text-only input.
+/// Like `mutated`, for input that is always text.
 pub fn mutated_text(folder: &str, ending: &str, words: &[&str]) -> impl Strategy<Value = String> {
     mutated(folder, ending, words).prop_map(|bytes| String::from_utf8_lossy(&bytes).into_owned())
 }

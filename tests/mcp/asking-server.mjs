@@ -1,4 +1,4 @@
-// A tool server for standard input and output. Its function asks the user for something, whatever the client supports.
+// A tool server over standard input and output. Its function asks the user for input, even if the client does not support this.
 import { Server } from '@modelcontextprotocol/sdk/server/index.js';
 import { StdioServerTransport } from '@modelcontextprotocol/sdk/server/stdio.js';
 import {

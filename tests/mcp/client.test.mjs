@@ -1,5 +1,5 @@
-// The client of tool servers passes the conformance suite in both revisions. The suite starts a server for each scenario
-// and runs `client.mjs` with its address, which has the workspace of this test connect to it.
+// Tests that the client of tool servers passes the conformance suite in both revisions. For each scenario, the suite starts a server
+// and runs `client.mjs` with its address, and `client.mjs` makes the workspace of this test connect to it.
 import assert from 'node:assert/strict';
 import { createServer } from 'node:http';
 import { after, test } from 'node:test';
@@ -62,7 +62,7 @@ for (const [revision, scenarios] of Object.entries(SCENARIOS)) {
       const checked = check(['client', ...args], { OPENVIBE_TEST_DRIVER });
       const output = await checked.finally(() => assert.deepEqual(problems.splice(0), []));
       assert.equal(visits, before + 1);
-      // A run without any check would not count as a failure.
+      // The suite does not fail without any checks, so this requires at least one.
       const [found] = /Passed: \d+\/[1-9].*/.exec(output) ?? assert.fail(output);
       t.diagnostic(`${found}, as expected`);
     });

@@ -1,5 +1,5 @@
-// The client of tool servers against the reference server of the Model Context Protocol, which knows the revisions up to
-// 2025-11-25: over HTTP, and as a process. Also a process that asks the user for something.
+// Tests the client of tool servers with the Model Context Protocol's reference server, which supports revisions up to 2025-11-25,
+// over HTTP and as a process. Also tests a process that asks the user for input.
 import assert from 'node:assert/strict';
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
@@ -17,7 +17,7 @@ const reference = path('node_modules/@modelcontextprotocol/server-everything/dis
 const CALLS = [
   ['echo', { message: 'Grüße' }, /^Echo: Grüße$/],
   ['get-sum', { a: 17, b: 25 }, / 42\.$/],
-  // The content repeats the structured content as text; the model gets it only once.
+  // The content repeats the structured content as text, but the model receives it only once.
   ['get-structured-content', { location: 'Chicago' }, /^{"temperature":36,.*,"humidity":82}$/],
   ['get-tiny-image', {}, /\n\n\[image, 4 KiB, not shown\]\n\n/],
   ['get-resource-links', { count: 2 }, /(\n\n\[link to a file, not shown\]){2}$/],
@@ -26,10 +26,10 @@ const CALLS = [
     { data: 'data:text/plain,Monday', outputType: 'resource' },
     /^\[file, 1 KiB, not shown\]$/,
   ],
-  // The server sends a notification about the progress after each step.
+  // After each step, the server sends a progress notification.
   ['trigger-long-running-operation', { duration: 2, steps: 20 }, /Steps: 20\.$/],
   ['get-sum', { a: 'x', b: 25 }, /get-sum/, 'tool_failed'],
-  // Only clients that support tasks can call this tool.
+  // Only clients that support the protocol's tasks can call this tool.
   ['simulate-research-query', { topic: 'Monday' }, /task/, 'tool_failed'],
 ];
 
@@ -81,7 +81,7 @@ for (const [name, config] of [
 ]) {
   test(`an agent calls the reference server: ${name}`, async () => {
     const functions = await workspace.connect(name, config);
-    // The server offers these functions only to clients that support them.
+    // The server offers these functions only to clients that support the corresponding capabilities.
     const asking = functions.filter((of) => /sampling|elicitation|roots/.test(of.name));
     assert.deepEqual(asking, []);
     for (const [of, args, expected, error = null] of CALLS) {

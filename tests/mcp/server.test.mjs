@@ -1,5 +1,5 @@
-// The server for MCP clients passes the conformance suite in both revisions. The suite sends no credentials, so a proxy adds
-// an API key.
+// Tests that the server for MCP clients passes the conformance suite in both revisions. The suite does not send credentials, so a
+// proxy adds an API key.
 import { createServer, request } from 'node:http';
 import { after, test } from 'node:test';
 

@@ -1,4 +1,4 @@
-// Runs the conformance suite of the Model Context Protocol.
+// Runs the Model Context Protocol's conformance suite.
 import assert from 'node:assert/strict';
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
@@ -13,7 +13,7 @@ const program = join(here, 'node_modules/@modelcontextprotocol/conformance/dist/
 export async function check(args, env = {}) {
   const child = spawn(process.execPath, [program, ...args, '--expected-failures', 'baseline.yml'], {
     cwd: here,
-    // The suite runs `node`.
+    // The suite starts `node` by its name.
     env: { ...process.env, PATH: `${dirname(process.execPath)}:${process.env.PATH}`, ...env },
     stdio: ['ignore', 'pipe', 'pipe'],
     timeout: TIME_MAX_MS,

@@ -1,4 +1,4 @@
-// A workspace of the real server. Its agents call a function of a tool server whenever a test says so.
+// A workspace on the real server. Its agents call a function of a tool server when a test requests it.
 import assert from 'node:assert/strict';
 
 import { Model } from '../../web/e2e/lib/model.mjs';

@@ -1,6 +1,5 @@
-// Runs the server against llama-cpp-python with a tiny model, directly and behind LiteLLM.
-// Usage: node tests/model_servers/run.mjs PYTHON MODEL, where PYTHON has the packages of requirements.txt, and MODEL is
-// the file that tiny_model.py wrote.
+// Runs the server with llama-cpp-python and a tiny model, directly and behind LiteLLM. Usage: node tests/model_servers/run.mjs PYTHON
+// MODEL, where PYTHON is an interpreter with the packages in requirements.txt, and MODEL is the file that tiny_model.py wrote.
 import { spawn } from 'node:child_process';
 import { strict as assert } from 'node:assert';
 import { mkdtemp, rm, writeFile } from 'node:fs/promises';
@@ -62,7 +61,7 @@ const startLlama = (port) =>
   serve(port, python, [
     ...['-m', 'llama_cpp.server', '--model', model, '--model_alias', 'tiny'],
     ...['--host', '127.0.0.1', '--port', String(port), '--n_ctx', '2048', '--verbose', 'false'],
-    // More threads would only wait for each other with this model.
+    // With such a small model, more threads would only wait for each other.
     ...['--n_threads', '1', '--n_threads_batch', '1'],
   ]);
 
@@ -137,7 +136,7 @@ class House {
     await this.done('POST', '/v1/workspaces', { name: 'Northwind' });
     const snapshot = await this.done('GET', '/v1/snapshot');
     this.general = snapshot.channels.find((c) => c.name === 'general').id;
-    // This model never ends a reply by itself.
+    // Limits the output, because this model never ends a reply by itself.
     const vibe = snapshot.agents.find((agent) => agent.name === 'vibe').id;
     await this.done('PATCH', `/v1/agents/${vibe}`, { max_output_tokens: 200 });
     return this;
@@ -195,7 +194,7 @@ async function direct() {
   const port = await freePort();
   const house = await new House(`http://127.0.0.1:${port}/v1`).start();
   try {
-    // The model server starts after OpenVibe, which has already asked for its models and asks again.
+    // The model server starts after OpenVibe, which has already requested its model list and requests it again.
     const vibe = async () => (await house.done('GET', '/v1/agents?name=vibe')).data[0];
     assert.equal((await vibe()).effective_model, 'claude-sonnet-4-5');
     await startLlama(port);
@@ -203,24 +202,24 @@ async function direct() {
     const thread = await house.thread('Root');
     const first = await house.completed(await house.ask(thread, '@vibe hello'));
     assert.equal(first.token_usage.model, 'tiny');
-    // Replies fill the window of 2,048 tokens; the history is cut to fit.
+    // Replies fill the window of 2,048 tokens, so the history is shortened to fit.
     for (let n = 0; n < 4; n += 1) await house.completed(await house.ask(thread, `@vibe question ${n}`));
     const task = await house.ask(thread, '@vibe and now?');
     await house.completed(task);
     const seen = await house.context(task);
     assert.ok(['error', 'assumed'].includes(seen.window_source), seen.window_source);
-    // A long message reveals the window.
+    // Long messages exceed the window, and the error reveals its size.
     for (let n = 0; n < 4; n += 1) await house.say(thread, 'material for the channel '.repeat(150));
     const crowded = await house.ask(thread, '@vibe summarize');
     await house.completed(crowded);
     const learned = await house.context(crowded);
     assert.deepEqual([learned.window_source, learned.budget.context_window], ['error', 2048]);
-    // Two questions at once: the server interrupts the running reply when another request arrives.
+    // Asks two questions at the same time: the model server interrupts the running reply when another request arrives.
     const other = await house.thread('Other');
     const both = [await house.ask(thread, '@vibe one'), await house.ask(other, '@vibe two')];
     for (const asked of both) await house.completed(asked);
     await responses(house);
-    // The server refuses JSON schemas with status 500, and what it writes is not a usable draft.
+    // The model server rejects JSON schemas with status 500, and its responses are not usable drafts.
     const fork = await house.done('POST', `/v1/threads/${other}/forks`, {
       message_id: (await house.done('GET', `/v1/threads/${other}/messages`)).data[0].id,
     });

@@ -1,4 +1,4 @@
-// What people and the workspace tell agents about themselves.
+// Texts about people and the workspace that agents receive.
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { box, button } from './lib/browser.mjs';

@@ -1,4 +1,4 @@
-// Adaptation: the switches of the workspace, the agent, and the person, and the states that agents keep.
+// Adaptation: the switches for the workspace, an agent, and a person, and the states that agents keep.
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { accessible, box, button, startThread } from './lib/browser.mjs';
@@ -17,7 +17,7 @@ const agent = async (name) => {
   return api(ada, 'GET', `agents/${id}`);
 };
 const stored = async (p) => (await api(p, 'GET', 'adaptation')).data;
-/** Line of Vibe’s state in the conversation with this title. */
+/** List item with Vibe's state in the conversation with this title. */
 const line = (p, title) =>
   adaptation(p)
     .getByRole('listitem')
@@ -140,7 +140,7 @@ test('a list that failed to load is loaded again, and older states are shown on 
   await ada.page.route('**/v1/adaptation?*', async (r) => {
     const json = { error: { type: 'unavailable', code: 'x', message: 'The database is away.' } };
     if (broken) return r.fulfill({ status: 503, json });
-    // Splits the states into pages of one.
+    // Returns the newest state on the first page, and the others on the second.
     const data = await stored(ada);
     const isNewest = !r.request().url().includes('cursor=older');
     const page = isNewest ? data.slice(0, 1) : data.slice(1);

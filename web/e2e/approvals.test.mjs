@@ -1,5 +1,4 @@
-// Approvals of tool calls: cards below replies, the decisions that wait for a person, permissions
-// for an hour, and steps.
+// Approval of tool calls: cards below replies, pending decisions, one-hour permissions, and steps.
 import assert from 'node:assert/strict';
 import { after, test } from 'node:test';
 import { button, message, person, startThread } from './lib/browser.mjs';
@@ -38,7 +37,7 @@ const text = (p, words) => main(p).getByText(words);
   model.calls.set('file it', ['Let me file it.', 'jira__create_issue', { summary: 'Offline sync' }]);
   model.answers.set('file it', 'It is ABC-1.');
 }
-/** Asks Sage for a call in a new thread, which Ada opens, too. */
+/** Asks Sage for a tool call in a new thread, and opens the thread in Ada's window, too. */
 async function ask(p = bo, content = '@sage file it') {
   await p.page.goto('/northwind/c/general');
   await startThread(p.page, content);

@@ -15,7 +15,7 @@ const home = async (p) => {
   await p.page.goto('/northwind');
   await box(p.page, 'Start a thread in #general').waitFor();
 };
-/** Waits until the API returns what `fits` accepts. */
+/** Waits until `fits` accepts the API's response. */
 async function until(path, fits) {
   for (let n = 0; n < 500; n++) {
     const found = await api(ada, 'GET', path);
@@ -23,7 +23,7 @@ async function until(path, fits) {
   }
   assert.fail(`${path} did not change`);
 }
-/** Fills the form of a budget and saves it. */
+/** Fills in the budget form and saves it. */
 async function save({ covered = 'The workspace', period = 'Month', unit, limit }) {
   const form = main(ada).getByRole('form', { name: /budget$/ });
   await form.getByLabel('For', { exact: true }).selectOption({ label: covered });

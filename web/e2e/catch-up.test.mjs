@@ -1,4 +1,4 @@
-// Catching up in a thread with many new messages, and the suggestion of a deep dive.
+// Catching up in a thread with many new messages, and the suggestion to start a fork.
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { button, message, startThread } from './lib/browser.mjs';
@@ -24,7 +24,7 @@ const busy = async (text) => {
   for (let n = 1; n < 23; n++) await say(ada, thread.id, `Row ${n} is done.`);
   return thread;
 };
-/** Two people think about one question. */
+/** A discussion between two people about one question. */
 const TALK = [
   'The importer drops rows when the file has a blank header column',
   'Is that the importer itself or the parser before it?',

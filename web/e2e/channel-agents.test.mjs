@@ -1,5 +1,4 @@
-// Agents of channels: settings, replies without a mention, the daily limit, and an agent that is
-// off.
+// Channel agents: settings, replies without a mention, the daily limit, and an agent that is turned off.
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { box, button } from './lib/browser.mjs';

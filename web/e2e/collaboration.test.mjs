@@ -8,7 +8,7 @@ const { model, ada, bo } = await startTeam({ model: true });
 const ROOT = 'What do we tell people about the launch?';
 const bar = (p) => forkPanel(p).getByRole('region', { name: 'Agents at work' });
 
-/** Opens the form for a message, as with a mouse. */
+/** Opens the form from a message's menu, as with a mouse. */
 async function ask(p, text) {
   await message(p.page, text).first().hover();
   await message(p.page, text).first().getByRole('button', { name: 'More actions' }).click();

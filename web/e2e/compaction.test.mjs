@@ -1,4 +1,5 @@
-// Summaries that agents read instead of older messages: the line in the thread, its region, and live changes for two people.
+// Summaries that agents read instead of older messages: the line in the thread, the region that it opens, and
+// live updates for two people.
 import assert from 'node:assert/strict';
 import { before, test } from 'node:test';
 import { accessible, button, message, PHONE, reply, startThread, WIDE } from './lib/browser.mjs';
@@ -35,7 +36,7 @@ const summarize = async (p, menu = 'Thread menu') => {
   await p.page.getByRole('menuitem', { name: 'Summarize for agents' }).click();
 };
 const topOf = async (p, text) => (await message(p.page, text).last().boundingBox()).y;
-/** Checks accessibility and takes pictures with the region in view, in both themes and at both widths. */
+/** Checks accessibility and takes screenshots with the region in view, in both themes and at both widths. */
 const look = async (p, name) => {
   for (const [width, viewport] of [
     ['wide', WIDE],
@@ -60,7 +61,7 @@ const findLine = async (p, text) => {
   await line(p, text).waitFor();
 };
 const toEnd = (p) => messageList(p).press('End');
-/** Posts messages over the API, which is faster than typing. */
+/** Posts messages through the API, which is faster than typing. */
 const say = async (id, texts, of = 'threads') => {
   for (const [n, content] of texts.entries())
     await api(n % 2 ? bo : ada, 'POST', `${of}/${id}/messages`, { content });

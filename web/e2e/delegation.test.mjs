@@ -1,4 +1,4 @@
-// Agents that ask other agents: who is at work, what they were given, and their limits.
+// Delegation between agents: which agents are working, their briefs, and their limits.
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 import { box, button, inviteLink, joinBy, person, reply, startThread } from './lib/browser.mjs';
@@ -28,7 +28,7 @@ const showWork = async (p) => {
 const closeWork = (p) => dialog(p).getByRole('button', { name: 'Close', exact: true }).click();
 let leadId;
 
-/** Bo starts a thread, which the others open, too. */
+/** Starts a thread as Bo, and opens it for the others, too. */
 async function newThread() {
   await bo.page.goto('/northwind/c/general');
   await startThread(bo.page, FACT);
@@ -84,7 +84,7 @@ test('everyone sees the agents at work, and the caller waits for them', async ()
   await work(ada)
     .getByText(/^Coder writing \d+ s · Tester writing \d+ s$/)
     .waitFor();
-  // The model holds back the replies of both.
+  // The model server holds the replies of both agents.
   for (const text of ['Draft the note', 'Check the plan'])
     await model.until((body) => String(body.messages.at(-1).content).includes(text));
   model.release();
@@ -135,10 +135,10 @@ test('the reply has a step for each question, with its answer', async () => {
     .click();
   const answer = lead(bo).getByRole('region', { name: 'Answer from Coder' });
   assert.equal(await answer.textContent(), 'We launch on Monday.');
-  // The toolbar of a message that has the focus covers what is above it.
+  // The toolbar of a focused message covers the content above it.
   await bo.page.evaluate(() => document.activeElement.blur());
   await inspect(bo, 'delegation-step');
-  // Without the region, the steps also lead to the work.
+  // After a reload, the steps also have a "Show work" button.
   await bo.page.reload();
   await lead(bo).getByRole('button', { name: '2 steps', exact: true }).click();
   await lead(bo).getByRole('button', { name: 'Show work' }).click();

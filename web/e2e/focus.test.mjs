@@ -79,7 +79,7 @@ test('New message by keyboard alone: find, Enter selects, Enter starts, then typ
   await page.keyboard.type('Straight into the box');
   await page.keyboard.press('Enter');
   await message(page, 'Straight into the box').waitFor();
-  // The dialog opens again, from the same button and from the switcher.
+  // The switcher also opens the conversation, with the focus in its composer.
   await page.keyboard.press('Escape');
   await page.keyboard.press('Control+k');
   await page.keyboard.type('Bo Chen');

@@ -1,4 +1,4 @@
-// Following and muting threads, deep dives in the sidebar, and the filter Results.
+// Following and muting threads, forks in the sidebar, and the Results filter.
 import assert from 'node:assert/strict';
 import { before, test } from 'node:test';
 import { accessible, button, message, startThread } from './lib/browser.mjs';
@@ -66,7 +66,7 @@ test('a muted thread is not unread for the user who muted it; for others it is; 
   await channel(bo, 'random').click();
   await say(bo, thread, 'Soup for me');
   await say(ada, thread, 'Bread for me');
-  // Posted after the messages of the muted thread, so those have arrived once this one is shown.
+  // Once the row shows the newest message, all messages of the muted thread have arrived.
   await home(bo);
   await threadRow(bo, 'Lunch for everybody').getByText('Bread for me').waitFor();
   await threadRow(bo, 'Loud thread').getByText('1 unread message').waitFor();
@@ -92,7 +92,7 @@ test('a muted thread is not unread for the user who muted it; for others it is; 
   await channel(bo, 'general').getByTitle('1 mention').waitFor();
   await bo.page.reload();
   await channel(bo, 'general').getByTitle('1 mention').waitFor();
-  // The muted thread is loaded again: the same counts as live.
+  // After a reload, the muted thread has the same counts as it had live.
   const { unread_count, mention_count } = await call(bo, 'GET', `threads/${thread}`);
   assert.deepEqual([unread_count, mention_count], [0, 1]);
   await home(bo);

@@ -31,7 +31,7 @@ const say = async (p, text) => {
   await explore(p).fill(text);
   await p.page.keyboard.press('Enter');
 };
-/** Starts a dive with the message's tools, as with a mouse. */
+/** Forks a message with the button in its toolbar, as with a mouse. */
 async function fork(p, text) {
   const row = thread(p).getByRole('article').filter({ hasText: text }).first();
   await row.hover();
@@ -53,7 +53,7 @@ const caller = async (p) => {
   }));
   return { headers: { 'X-Workspace-Id': workspace, origin: server.base }, ...where };
 };
-/** A new thread, so that the dives of other tests do not count. */
+/** Starts a new thread, so that the forks of other tests do not count. */
 async function startElsewhere(p, text) {
   await side(p).getByRole('link', { name: 'random' }).click();
   await startThread(p.page, text, 'random');

@@ -18,7 +18,7 @@ test('a thread with a hostile message stays readable, live and after a reload', 
     await message(page, text).waitFor();
     assert.equal(await page.getByText('Something went wrong').count(), 0, `${name}: ${text}`);
   };
-  // Each text arrives live in the thread that the one before started.
+  // Each text arrives live in the thread that the previous one started.
   for (const [i, { name, text }] of messages.entries()) {
     const open = `threads/${page.url().split('/').at(-1)}/messages`;
     await send(open, text);

@@ -1,4 +1,4 @@
-// Memory of agents: pages, dialogs, and the memories of a reply, live in several windows.
+// Agent memory: pages, dialogs, and the memories that a reply used, updated live in several windows.
 import assert from 'node:assert/strict';
 import { before, test } from 'node:test';
 import { accessible, box, button, message, PHONE, reply, startThread, WIDE } from './lib/browser.mjs';
@@ -109,7 +109,7 @@ test('more entries are loaded by page', async () => {
   await button(ada.page, 'Show older').click();
   await entry(ada, 'Knows pier number 1').waitFor();
   assert.equal(await mine(ada).getByRole('article').count(), 25);
-  // A change keeps the loaded pages.
+  // A new memory does not discard the loaded pages.
   await remember(ada, 'Knows the ferry');
   await entry(ada, 'Knows the ferry').waitFor();
   await entry(ada, 'Knows pier number 1').waitFor();
@@ -159,7 +159,7 @@ test('“Remember…” keeps a message: only here by default, with Undo', async
   await undo(ada);
   await ada.page.locator('.said').filter({ hasText: 'Forgotten' }).waitFor({ state: 'attached' });
   assert.deepEqual(await texts(ada, 'scope=conversation'), []);
-  // With the keyboard, and for the user alone.
+  // The same with the keyboard, and only for the user.
   await openMenu(ada, 'Pier 4711');
   await ada.page.getByRole('menuitem', { name: 'Remember…' }).press('Enter');
   await where.selectOption('When I ask');

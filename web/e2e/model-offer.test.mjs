@@ -41,7 +41,7 @@ async function founder(env = {}) {
 const offer = (p) => p.page.getByRole('region', { name: 'Connect a model' });
 const dialog = (p) => p.page.getByRole('dialog', { name: 'Connect a model' });
 
-/** Checks accessibility and takes pictures, in both themes and at both widths. */
+/** Checks accessibility and takes screenshots, in both themes and at both widths. */
 async function inspect(page, name) {
   for (const [width, viewport] of [
     ['390', PHONE],

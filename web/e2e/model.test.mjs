@@ -29,7 +29,7 @@ const open = async (p = ada) => {
 };
 const WIDE = { width: 1440, height: 900 };
 
-/** Checks accessibility and takes pictures, in both themes and at both widths. */
+/** Checks accessibility and takes screenshots, in both themes and at both widths. */
 async function inspect(name, page = ada.page) {
   for (const [width, viewport] of [
     ['wide', WIDE],

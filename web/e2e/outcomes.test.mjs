@@ -7,13 +7,13 @@ import { api, known, startTeam } from './lib/team.mjs';
 const { ada, bo } = await startTeam({ bo: { theme: 'light' } });
 let ids;
 const item = (p, text) => p.page.getByRole('checkbox', { name: text, exact: true });
-/** Date in the API's format, a number of days from today in local time. */
+/** Date in the API's format, the given number of days from today in local time. */
 const day = (days) => {
   const at = new Date(Date.now() + days * 86_400_000);
   return new Date(at.getTime() - at.getTimezoneOffset() * 60_000).toISOString().slice(0, 10);
 };
 
-/** A dive in a new thread, with one message, resolved by `who`. */
+/** Starts a fork with one message in a new thread, and resolves it as `who`. */
 async function decide(who, channel, question, resolution) {
   const { thread, message } = await api(who, 'POST', `channels/${channel}/threads`, { content: question });
   const { fork } = await api(who, 'POST', `threads/${thread.id}/forks`, {
@@ -141,7 +141,7 @@ test('an action item links to its result and its dive', async () => {
     .getByRole('article', { name: 'Result: Launch on Monday: two quiet days before the fair' })
     .waitFor();
   await ada.page.goBack();
-  // The result of the thread has such a link, too.
+  // The thread's resolution message also has an "Open dive" link, so wait for the list.
   await item(ada, 'Tell the press').waitFor();
   await main(ada).getByRole('link', { name: 'Open dive' }).first().click();
   await forkPanel(ada).getByRole('article').getByText('Let us settle').waitFor();

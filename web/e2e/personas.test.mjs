@@ -1,4 +1,4 @@
-// Personas: the list, the steps, drafting, approval, and the field of the agent editor.
+// Personas: the list, the steps, drafting, approval, and the field in the agent editor.
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { box, button } from './lib/browser.mjs';

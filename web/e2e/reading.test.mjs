@@ -1,4 +1,4 @@
-// Reading a long reply while it is written, with one and with two agents at once.
+// Reading a long reply while it is written, with one agent and with two at once.
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { button, message, PHONE, reply, shot, startThread, WIDE } from './lib/browser.mjs';

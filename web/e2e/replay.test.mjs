@@ -12,7 +12,7 @@ const QUESTION = 'is the build fine?';
 const table = (p) => main(p).getByRole('table', { name: 'Replay' });
 const cell = (p, name) => table(p).locator(`td[data-name="${name}"]`);
 
-/** Opens the editor of Coder with the section. */
+/** Opens the editor of Coder and expands "Recent tasks". */
 async function edit(p) {
   await p.page.goto(AGENTS);
   await agentCard(p, 'Coder').getByRole('link').click();

@@ -10,7 +10,7 @@ const PAGE = '/northwind/runs';
 const ANSWER = 'We launch on Monday, after two quiet days.';
 const line = (p, text) => p.page.getByRole('region', { name: text });
 const table = (p) => main(p).getByRole('table', { name: 'Runs' });
-/** Rows of the table without its head. */
+/** Rows of the table, without the header. */
 const rows = (p) => table(p).locator('tbody').getByRole('row');
 const steps = (p) => main(p).getByRole('list', { name: 'Steps' }).getByRole('listitem');
 const card = (p, title) => p.page.getByRole('article', { name: `Approval: ${title}`, exact: true });
@@ -19,7 +19,7 @@ const flows = {};
 let path;
 let general;
 
-/** Ada's command in the thread. */
+/** Types Ada's command in the thread and sends it. */
 async function command(text) {
   await composer(ada).fill('');
   await composer(ada).focus();

@@ -1,4 +1,4 @@
-// Sources of replies: what they cite, with a model and without one.
+// Sources of replies: the messages that they cite, with and without a model.
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { person, reply, setUp, startThread } from './lib/browser.mjs';

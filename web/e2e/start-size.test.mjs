@@ -3,7 +3,7 @@ import { after, before, test } from 'node:test';
 import { gzipSync } from 'node:zlib';
 import { Server } from './lib/server.mjs';
 
-/** Bytes that a first visit loads before the first paint. */
+/** Maximum sizes of the scripts and styles that a first visit loads before the first paint. */
 const SCRIPTS_KIB_MAX = 130;
 const STYLES_KIB_MAX = 15;
 let server;

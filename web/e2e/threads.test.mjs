@@ -133,7 +133,7 @@ test('the switcher finds threads of unopened channels, without moving the select
   await accessible(page, 'the switcher with threads from the server');
   await shot(page, '43-switcher-server-light');
   await page.getByRole('combobox').fill('');
-  // The response is held until a row is selected by hand.
+  // The response is held until the test has selected a row.
   let go;
   const gate = new Promise((r) => (go = r));
   await page.route('**/v1/search**', async (r) => {

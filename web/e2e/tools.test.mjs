@@ -21,7 +21,7 @@ const open = async (p = ada) => {
   await main(p).getByRole('heading', { name: 'Tools', exact: true }).waitFor();
 };
 const tool = async () => (await api(ada, 'GET', 'tools')).data[0];
-/** Opens what has to be read before `name` can be accepted, then accepts it. */
+/** Shows the text that must be read before `name` can be accepted, then accepts it. */
 const accept = async (name, shown = 'definition') => {
   const button = row(name).getByRole('button', { name: `Accept ${name}` });
   assert.equal(await button.isDisabled(), true);

@@ -1,4 +1,4 @@
-// Unread messages stay unread until they have been on screen; thread lists lose none.
+// Unread messages stay unread until they have been on screen; thread lists do not lose any.
 import assert from 'node:assert/strict';
 import { before, test } from 'node:test';
 import {
@@ -22,7 +22,7 @@ const ELSEWHERE = 420;
 const { server, browser, ada, bo } = await startTeam();
 let thread;
 const bar = (p) => p.page.getByRole('region', { name: 'Unread messages' });
-/** Posts as this person, over the API. */
+/** Posts as this person, through the API. */
 const post = (p, path, bodies) =>
   p.page.evaluate(
     async ({ path, bodies }) => {
@@ -98,11 +98,11 @@ test('a thread with 120 unread messages opens at the first one', async () => {
 });
 
 test('jumping to the end leaves unseen messages unread, and shows their number', async () => {
-  // Read: the messages on the first screen.
+  // The messages on the first screen are read.
   await until(async () => (await counts(ada)).unread < UNREAD);
   await button(ada.page, 'Jump to latest').click();
   await message(ada.page, `Line number ${UNREAD}`).waitFor();
-  // Skipped: unread messages that are not on screen now.
+  // The skipped messages are the unread ones that are not on screen now.
   const skipped = await until(async () => {
     const { unread } = await counts(ada);
     const { shown, text } = await ada.page.evaluate(() => {
@@ -177,7 +177,7 @@ test('Mark as read marks the whole thread', async () => {
 });
 
 test('messages that arrive while the tab is hidden stay unread until they are on screen', async () => {
-  // A reader at the end of the thread, since "Jump to latest" above.
+  // The reader has been at the end of the thread since "Jump to latest" above.
   await until(() => messageList(ada).evaluate((el) => el.scrollHeight - el.scrollTop - el.clientHeight < 2));
   await ada.page.evaluate(() => {
     Object.defineProperty(document, 'visibilityState', { value: 'hidden', configurable: true });

@@ -1,4 +1,4 @@
-// No text is lost: drafts and unsent messages of several windows, offline, closed, and reloaded at any time.
+// Drafts and unsent messages are not lost when several windows are offline, closed, or reloaded at any time.
 import assert from 'node:assert/strict';
 import { before, test } from 'node:test';
 import { accessible, box, button, message, startThread } from './lib/browser.mjs';
@@ -18,7 +18,7 @@ before(async () => {
   }
 });
 
-/** Another window of the same person. */
+/** Opens another window of the same person. */
 async function open(of, path) {
   const page = await of.context.newPage();
   page.setDefaultTimeout(60_000);
@@ -160,7 +160,7 @@ function random(seed) {
 }
 
 test('whatever two windows and a second person do, online and offline, no text is lost or duplicated', async () => {
-  // `random` tries another sequence, which the log names; without it every run is the same.
+  // `random` uses a random seed, which is logged; otherwise, every run is the same.
   const asked = process.env.OPENVIBE_WORDS_SEED ?? '1';
   const seed = asked === 'random' ? Math.floor(Math.random() * 2 ** 31) : Number(asked);
   console.log(`OPENVIBE_WORDS_SEED=${seed}`);

@@ -139,7 +139,7 @@ impl Data {
         sums
     }
 
-    /// Scores some dialogues with a model that was trained on the others.
+    /// Scores the dialogues that `is_held` selects with a model that was trained on the others.
     fn held_out(&self, all: &[Dialogue], is_held: &dyn Fn(usize) -> bool) -> Score {
         let model = Model::parse(&self.text(&|dialogue| !is_held(dialogue)));
         let mut total = Score::default();

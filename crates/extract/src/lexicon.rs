@@ -402,10 +402,11 @@ fn alternative(text: &str) -> String {
     format!("{joined}{} ", if is_prefix { "[^ ]*" } else { "" })
 }
 
-/// Content words of a text: stems without function words, in their order. Texts in scripts without spaces are cut
-/// into pairs of characters. Numbers and names are content words, too.
+/// Content words of a text, as stems in order of appearance, without function words. Texts in scripts without spaces are cut into
+/// pairs of characters. Numbers and names are content words, too.
 ///
-/// A language is needed because endings differ: use [`crate::Reading::language`], or [`detect`] for a text alone.
+/// A language is needed because endings differ: use [`crate::Reading::language`], or [`detect`] for a text that is not part of a
+/// conversation.
 pub fn content_words(text: &str, language: Language) -> Vec<String> {
     let lexicon = lexicon(language);
     let mut words = Vec::new();
@@ -442,8 +443,8 @@ impl LanguageCounts {
         }
     }
 
-    /// The language with the most function words, or `Other` if the text is in none of the supported languages. `otherwise` if a few
-    /// words contain no function word.
+    /// The language with the most function words. `Other` if the text does not seem to be in a supported language, and `otherwise` if
+    /// it is short and contains no function words.
     pub(crate) fn language(&self, otherwise: Language) -> Language {
         let (best, count) = LANGUAGES
             .into_iter()
@@ -458,7 +459,7 @@ impl LanguageCounts {
         if count == 0 { otherwise } else { best }
     }
 
-    /// Language of one line; differs from the conversation's only on clear evidence.
+    /// Language of one line. It differs from the conversation's language only if there is clear evidence.
     pub(crate) fn line_language(&self, whole: Language) -> Language {
         let own = self.known.get(whole as usize).copied().unwrap_or(0);
         let best = LANGUAGES.into_iter().zip(self.known).max_by_key(|(_, count)| *count);

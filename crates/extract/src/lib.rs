@@ -5,10 +5,11 @@
 //!                 └─ lexicon: seeds/extract/*.txt                 └──> corrections, quotes for notes
 //! ```
 //!
-//! Deterministic, and linear in the number of lines. Reads English, German, French, and Spanish; a conversation in any other language
-//! is quoted. Results are quotes from people, in which only corrected values are replaced. Orders to a machine never become results,
-//! and statements by agents do so only if a person adopted them. Rules detect corrections, retractions, and adoption, and checks of
-//! other drafts rely on them; the linear model selects the entries of the outline.
+//! The analysis is deterministic, and its time is linear in the number of lines. It supports English, German, French, and Spanish; a
+//! conversation in any other language is only quoted. Results are quotes from people, in which only corrected values are replaced.
+//! Orders to a machine never become results, and an agent's statement becomes one only if a person adopted it. Rules detect
+//! corrections, retractions, and adoption, and checks of other drafts rely on them; the linear model selects the entries of the
+//! outline.
 //!
 //! Building blocks for checks of other drafts: [`Reading`] ([`Reading::acts`], [`Reading::superseded`], [`Reading::is_adopted`],
 //! [`Reading::language`]), [`content_words`], [`values()`], [`sentences()`], and [`detect`].

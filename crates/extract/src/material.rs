@@ -24,7 +24,7 @@ pub struct Line {
     pub speaker: Speaker,
     /// Markdown.
     pub text: String,
-    /// Description of its files for models; not used for extraction.
+    /// Descriptions of the attached files, for models; not used for extraction.
     pub files: Vec<String>,
     /// Date of the message (UTC), which "by Friday" is relative to.
     pub day: NaiveDate,
@@ -84,6 +84,7 @@ pub struct Superseded {
     pub of: usize,
     /// Line of the correction.
     pub line: usize,
-    /// True if the line says that it corrects something ("no, 14:30"); false for a decision that overrules an earlier one.
+    /// `true` if the line states explicitly that it is a correction ("no, 14:30"), `false` for a decision that overrules an earlier
+    /// one.
     pub is_explicit: bool,
 }

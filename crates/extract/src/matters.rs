@@ -1,5 +1,5 @@
-//! Matters: statements on which a group can decide, and the values that an accepted one overrules. Independent of the model, so that
-//! checks of other drafts do not depend on it either.
+//! Matters: statements on which a group can decide. An accepted matter overrules older values. This code is independent of the linear
+//! model, so that checks of other drafts do not depend on the model either.
 
 use crate::{
     Superseded,
@@ -100,7 +100,7 @@ impl Matters<'_> {
         usize::from(is_fragment && !unit.is(Act::Unsure))
     }
 
-    /// Checks whether a sentence names an option of a question ("blue or green?").
+    /// Checks whether a sentence chooses an option that a question offers ("blue or green?").
     fn picks(&self, at: usize) -> bool {
         let unit = self.unit(at);
         // "Right, Friday is a holiday" names an option without choosing it.
@@ -141,7 +141,7 @@ impl Matters<'_> {
         }
     }
 
-    /// Matters within reach that are by other people or accepted, newest first.
+    /// Matters within reach that were raised by other people or were accepted, newest first.
     fn others(&self, at: usize) -> impl Iterator<Item = (usize, Matter)> {
         let (person, turn) = (self.unit(at).person, self.unit(at).turn);
         let earlier = self.thread.earlier(at, REACH_CORRECTION);
@@ -212,7 +212,7 @@ impl Matters<'_> {
         if let Some(matter) = &mut self.known[at] {
             (matter.is_accepted, matter.turn) = (true, turn);
         }
-        // A line that has corrected a value overrules no others: "make it 21" corrects the 14 and leaves the 90.
+        // A line that corrects a value does not overrule any others: "make it 21" corrects the 14 and leaves the 90 unchanged.
         let line = self.unit(at).line;
         let mut corrections = self.thread.superseded.iter();
         if corrections.any(|value| value.line == line) {

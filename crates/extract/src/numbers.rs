@@ -14,7 +14,8 @@ pub fn groups(text: &str) -> impl Iterator<Item = String> + '_ {
     groups.filter(|group| !group.is_empty()).map(bare)
 }
 
-/// A word without other characters around its digits; `None` if it has no digits, or a letter between them.
+/// Removes all characters before the first digit and after the last one. Returns `None` if the word has no digits, or if there is a
+/// letter between them.
 fn digits(word: &str) -> Option<&str> {
     let inside = word.trim_matches(|c: char| !c.is_ascii_digit());
     (!inside.is_empty() && !inside.contains(char::is_alphabetic)).then_some(inside)
@@ -38,7 +39,7 @@ fn one(word: &str) -> Option<String> {
     Some(bare(&parts.join(if has_thousands { "" } else { "." })))
 }
 
-/// Numbers of a text in every form in which another text can repeat them.
+/// Numbers in a text, in every form in which another text may repeat them.
 pub fn numbers(text: &str) -> BTreeSet<String> {
     let words: Vec<&str> = text.split_whitespace().collect();
     // A space can separate thousands, as in `12 000`, so each pair of adjacent numbers also counts as one number.

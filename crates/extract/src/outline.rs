@@ -27,9 +27,9 @@ const STEP_LINES: f32 = 30.0;
 const QUESTION_MIN: f32 = -0.4;
 const QUESTION_STEP: f32 = 2.0;
 const DISSENT_STEP: f32 = 3.0;
-/// Added for the first question if nothing was decided.
+/// Added to the score of a question in the first line if nothing was decided.
 const UNDECIDED: f32 = 2.0;
-/// Maximum number of corrected values that are looked for in a text, newest first.
+/// Maximum number of corrected values that a text is searched for, newest first.
 const SCANNED_MAX: usize = 100;
 /// Maximum number of sources of a result.
 const SOURCES_MAX: usize = 20;
@@ -116,7 +116,7 @@ impl Maker<'_> {
         let mut found: Vec<(usize, Point)> = Vec::new();
         for at in self.best(Role::Decision) {
             let told = self.told(at);
-            // The confirmed statement is itself a result.
+            // The confirmed statement is a result of its own.
             if told != at && self.thread.has_role(told, Role::Decision) {
                 continue;
             }
@@ -143,18 +143,18 @@ impl Maker<'_> {
         found.into_iter().map(|(_, point)| point).collect()
     }
 
-    /// The statement that a bare "agreed" confirms; for any other sentence, the sentence itself.
+    /// The statement that a bare "agreed" confirms, or the sentence itself if there is none.
     fn told(&self, at: usize) -> usize {
         let agreed = self.thread.agreed[at].filter(|_| self.unit(at).is_bare_assent());
         agreed.unwrap_or(at)
     }
 
-    /// Checks whether a sentence states a value that was corrected in its line or later.
+    /// Checks whether a sentence states a value that was corrected in the same line or a later one.
     fn is_outdated(&self, at: usize) -> bool {
         self.is_superseded(&self.quote(at, usize::MAX), self.unit(at).line)
     }
 
-    /// Turns a sentence into a result, with the question that it answers and with additions by others.
+    /// Turns a sentence into a result, including the question that it answers and additions by others.
     pub(crate) fn decision(&self, at: usize) -> Point {
         let by = self.unit(at).line;
         let at = self.told(at);
@@ -206,13 +206,13 @@ impl Maker<'_> {
         Point { text: parts.join(" "), sources }
     }
 
-    /// Checks whether a sentence can be quoted before another one: it was not rejected, and it is not a result
-    /// itself, which would then appear twice.
+    /// Checks whether a sentence can be quoted before another one as context. It must not have been rejected, and it must not be a
+    /// result itself, because it would then appear twice.
     fn is_context(&self, at: usize) -> bool {
         !self.thread.rejected[at] && !self.thread.has_role(at, Role::Decision)
     }
 
-    /// Checks whether a text contains a value that was corrected in this line or later, but not the correction.
+    /// Checks whether a text contains a value that was corrected in `line` or later, but not the new value.
     fn is_superseded(&self, text: &str, line: usize) -> bool {
         let mut newest = self.thread.superseded.iter().rev().take(SCANNED_MAX);
         newest.any(|value| {
@@ -265,7 +265,7 @@ impl Maker<'_> {
         Item { text: parts.join(" "), owner: task.owner.map(Owner::Person), due: task.due, sources }
     }
 
-    /// Questions that nobody answered, excluding those that belong to these decisions.
+    /// Questions that nobody answered, oldest first.
     pub(crate) fn questions(&self, decisions: &[Point]) -> Vec<Point> {
         let all = 0..self.thread.units.len();
         let mut best: Vec<usize> = all.rev().filter(|at| self.is_last_question(*at)).collect();
@@ -287,7 +287,8 @@ impl Maker<'_> {
         best.into_iter().map(|at| self.open_question(at)).collect()
     }
 
-    /// Checks whether a sentence asks for something, and the next lines by people are only small talk or addressed to an agent.
+    /// Checks whether a sentence asks for something, and all of the next lines by people are only small talk or addressed to an
+    /// agent.
     fn is_last_question(&self, at: usize) -> bool {
         let unit = self.unit(at);
         let is_asked = self.thread.is_candidate(at)
@@ -311,7 +312,7 @@ impl Maker<'_> {
         Point { text: self.question(at), sources }
     }
 
-    /// Text of a question; if it is short, after the sentence before it in the message.
+    /// Text of a question. A short question is preceded by the sentence before it in the same message.
     fn question(&self, at: usize) -> String {
         let text = self.quote(at, QUOTE_WORDS);
         let before = at.checked_sub(1).filter(|before| {
@@ -354,7 +355,7 @@ impl Maker<'_> {
         self.joined(at, |other| is_told(self.unit(other)))
     }
 
-    /// The message that contains a task, without the other tasks in it.
+    /// Text of the message that contains a task, without questions or other tasks.
     fn own(&self, at: usize) -> String {
         let is_other = |unit: &Unit| {
             unit.is(Act::Question) || unit.is(Act::Commitment) || unit.is(Act::Request)
@@ -367,7 +368,7 @@ impl Maker<'_> {
         self.joined(at, |other| is_told(self.unit(other)))
     }
 
-    /// The sentences of a unit's message that `is_told` accepts, if they are short; otherwise only the unit.
+    /// Joins a unit with the other sentences of its message that `is_told` accepts. Returns only the unit if the result is too long.
     fn joined(&self, at: usize, is_told: impl Fn(usize) -> bool) -> String {
         let parts: Vec<String> = (self.thread.line_of(at))
             .filter(|other| *other == at || is_told(*other))
@@ -377,7 +378,7 @@ impl Maker<'_> {
         if count(&text) <= QUOTE_WORDS { text } else { self.quote(at, QUOTE_WORDS) }
     }
 
-    /// A sentence without punctuation at its start and emoji at its end, cut at a clause boundary if it is long.
+    /// A sentence without leading punctuation or trailing emoji, cut at a clause boundary if it is long.
     pub(crate) fn quote(&self, at: usize, words_max: usize) -> String {
         let unit = self.unit(at);
         let mut end = unit.tokens.len();

@@ -2,7 +2,7 @@
 
 use crate::{Item, Point, Reading, outline::cut};
 
-/// Longer texts are shortened when they are quoted; characters are UTF-16 code units.
+/// Maximum length of a quoted text, in words and in UTF-16 code units. Longer texts are shortened.
 const QUOTE_WORDS_MAX: usize = 40;
 const QUOTE_CHARS_MAX: usize = 240;
 
@@ -16,7 +16,7 @@ fn quoted(points: Vec<Point>) -> Vec<Point> {
 }
 
 impl Reading {
-    /// Results, oldest first.
+    /// Decisions, oldest first.
     pub fn decisions(&self) -> Vec<Point> {
         quoted(self.maker().decisions())
     }

@@ -120,7 +120,7 @@ impl Reading {
         self.maker().outline()
     }
 
-    /// Acts of the sentences of a line, in their order.
+    /// Acts of the sentences in a line, in order of appearance, without consecutive duplicates.
     pub fn acts(&self, line: usize) -> Vec<Act> {
         let mut acts: Vec<Act> = self.units(line).flat_map(Unit::acts).collect();
         acts.dedup();

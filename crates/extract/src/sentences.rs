@@ -20,7 +20,7 @@ pub struct Sentence {
     pub is_entry: bool,
 }
 
-/// Splits a message into sentences without code blocks, quoted lines, and the marks of lists and headings.
+/// Splits a message into sentences. Code blocks, quoted lines, and the markers of lists and headings are left out.
 pub fn sentences(text: &str) -> Vec<Sentence> {
     let end = text.char_indices().nth(LINE_CHARS_MAX).map_or(text.len(), |(at, _)| at);
     let mut found = Vec::new();

@@ -74,7 +74,7 @@ impl Thread {
         Task { unit: at, target, owner, due, sources }
     }
 
-    /// The person who should do what a sentence says; `None` if the next lines determine it.
+    /// The person who should do what a sentence states; `None` if this depends on the next lines.
     fn owner(&self, at: usize) -> Option<usize> {
         let unit = &self.units[at];
         let named = unit.people().find(|who| Some(*who) != unit.person);

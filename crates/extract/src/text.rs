@@ -2,7 +2,7 @@
 
 use unicode_normalization::UnicodeNormalization;
 
-/// Quotations of up to this many words are names; longer ones are somebody else's words.
+/// Quotations of up to this many words are treated as names, and longer ones as somebody else's words.
 const QUOTED_NAME_WORDS_MAX: usize = 3;
 const SMILEYS: [&str; 10] = [":-)", ";-)", ":)", ";)", ":(", ":-(", ":D", ":P", "<3", "^^"];
 /// Prefixes that French and Spanish elide before a vowel; they are words of their own.
@@ -11,12 +11,12 @@ const ELIDED: &str = " j l d n m t s c qu jusqu lorsqu puisqu ";
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
     Word,
-    /// Starts with a digit, or with a sign and a digit.
+    /// A token that starts with a digit, or with a sign and a digit.
     Number,
     /// `@handle`.
     Mention,
     Url,
-    /// A word with a digit, an underscore, or an inner dot, or inline code.
+    /// Inline code, or a word that contains a digit, an underscore, or an inner dot.
     Identifier,
     Emoji,
     Mark,
@@ -25,12 +25,12 @@ pub enum Kind {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Token {
     pub kind: Kind,
-    /// The word in lowercase, without accents and apostrophes.
+    /// The word in lowercase, without accents or apostrophes.
     pub word: String,
     /// Byte range in the sentence.
     pub from: usize,
     pub to: usize,
-    /// Inside a quotation that is longer than a name.
+    /// `true` if the token is inside a quotation that is too long to be a name.
     pub is_quoted: bool,
 }
 
@@ -40,7 +40,7 @@ impl Token {
     }
 }
 
-/// Lowercase without accents.
+/// Converts a text to lowercase and removes accents.
 pub(crate) fn fold(text: &str) -> String {
     let lower = text.to_lowercase();
     if lower.is_ascii() {
@@ -144,7 +144,7 @@ fn scan(rest: &str, c: char) -> (Kind, usize) {
     (Kind::Mark, width)
 }
 
-/// Length of a word with inner hyphens, apostrophes, dots, and underscores.
+/// Length in bytes of the word at the start of `rest`, including inner hyphens, apostrophes, dots, and underscores.
 fn word_length(rest: &str) -> usize {
     let mut end = 0;
     let mut chars = rest.char_indices().peekable();
@@ -203,8 +203,7 @@ fn push(found: &mut Vec<Token>, kind: Kind, raw: &str, from: usize) {
     token(folded.replace('\'', ""), from, from + raw.len());
 }
 
-/// Marks tokens that belong to a quotation from earlier sentences; returns whether the quotation continues after
-/// them.
+/// Marks the tokens that continue a quotation from an earlier sentence. Returns whether the quotation continues in the next sentence.
 pub(crate) fn continue_quotation(tokens: &mut [Token], is_inside: bool) -> bool {
     let is_mark = |token: &Token| matches!(token.word.as_str(), "\"" | "“" | "”" | "„" | "«" | "»");
     let marks = tokens.iter().filter(|token| is_mark(token)).count();
@@ -232,7 +231,7 @@ fn mark_quoted(tokens: &mut [Token]) {
             None => open = Some(at),
         }
     }
-    // An unclosed quotation reaches to the end.
+    // An unclosed quotation extends to the end of the sentence.
     if let Some(from) = open.filter(|from| tokens.len() - from > QUOTED_NAME_WORDS_MAX + 1) {
         tokens[from..].iter_mut().for_each(|token| token.is_quoted = true);
     }

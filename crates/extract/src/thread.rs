@@ -36,7 +36,7 @@ pub(crate) struct Thread {
     pub(crate) agreed: Vec<Option<usize>>,
     /// Proposals that another person accepted in the next line.
     pub(crate) accepted: Vec<bool>,
-    /// Retracted, overruled, or objected to.
+    /// Sentences that were retracted, overruled, or objected to.
     pub(crate) rejected: Vec<bool>,
     pub(crate) superseded: Vec<Superseded>,
     /// Agents' lines that a person adopted.
@@ -105,7 +105,7 @@ impl Thread {
         self.units[self.turns[turn].clone()].iter().any(|other| self.units[at].shared(other) > 0)
     }
 
-    /// Sentences of people before a sentence and outside its line, newest first.
+    /// Sentences by people in the lines before the line of a sentence, newest first.
     pub(crate) fn earlier(&self, at: usize, reach: usize) -> impl Iterator<Item = usize> {
         let (line, turn) = (self.units[at].line, self.units[at].turn);
         (0..at)
@@ -115,7 +115,7 @@ impl Thread {
             .take_while(move |at| turn - self.units[*at].turn <= reach)
     }
 
-    /// Sentences of the next lines by people.
+    /// Sentences in the next `reach` lines by people.
     pub(crate) fn later(&self, at: usize, reach: usize) -> impl Iterator<Item = usize> {
         let unit = &self.units[at];
         let first = unit.turn + usize::from(unit.person.is_some());
@@ -123,7 +123,7 @@ impl Thread {
         turns.flat_map(|turn| self.turns[turn].clone()).take(UNITS_MAX)
     }
 
-    /// The last sentence with content before the line of a sentence.
+    /// The last sentence with content in the lines before the line of a sentence.
     pub(crate) fn before(&self, at: usize) -> Option<usize> {
         let mut before = self.earlier(at, REACH).take(4);
         before.find(|at| !self.units[*at].is_idle() && !self.units[*at].words.is_empty())
@@ -166,7 +166,7 @@ impl Thread {
         best.map(|(_, before)| before)
     }
 
-    /// Sentences of other people that agree with a sentence.
+    /// Sentences by other people that agree with a sentence.
     pub(crate) fn assents(&self, at: usize) -> Vec<usize> {
         let said = &self.units[at];
         let mut found = Vec::new();
@@ -189,7 +189,7 @@ impl Thread {
         found
     }
 
-    /// Records the lines of agents that a person adopts, with a clear answer or by using their words.
+    /// Records the agents' lines that a person adopts with a clear answer or by repeating their words.
     fn adopt(&mut self, at: usize) {
         let unit = &self.units[at];
         if !unit.is(Act::Assent) || unit.is(Act::Unsure) || unit.is(Act::Dissent) {
@@ -274,7 +274,8 @@ impl Thread {
                 Some(old) => said.values.iter().position(|value| value.is_same(old)),
                 None => corrected(said, unit, &new),
             };
-            // "or 12?" and "then 12" are proposals unless people correct themselves.
+            // A text such as "or 12?" or "then 12" does not name the old value, so it can correct only a recent line or one by the
+            // same person.
             let is_near = said.person == unit.person || unit.turn - said.turn <= 4;
             value.filter(|_| old.is_some() || is_near).map(|value| (before, value))
         });
@@ -296,7 +297,7 @@ impl Thread {
         unit.values[value] = Value { day: new.day, key: new.key, text: new.text, ..old };
     }
 
-    /// Quotes "5000 euros, not 4000" as "5000 euros".
+    /// Removes the old value from the quoted text: "5000 euros, not 4000" becomes "5000 euros".
     fn drop_old(&mut self, at: usize, new: &Value, old: &Value) {
         let unit = &self.units[at];
         let hits = unit.hits.iter().filter(|hit| matches!(hit.cue, Cue::Not | Cue::Instead));

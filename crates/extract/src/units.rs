@@ -24,7 +24,7 @@ acts! {
     Question,
     /// Suggests something to the group, possibly as a question.
     Proposal,
-    /// States that something is settled, or decides alone.
+    /// States that something is settled, or makes a decision alone.
     Decision,
     Assent,
     Dissent,
@@ -46,7 +46,7 @@ acts! {
     Joke,
     /// Orders to an assistant, reader, or system, including quoted ones.
     Machine,
-    /// Does not know the answer.
+    /// States that the speaker does not know the answer.
     Unsure,
     /// A maybe, or a condition.
     Hedge,
@@ -79,7 +79,7 @@ pub(crate) struct Unit {
     pub(crate) values: Vec<Value>,
     /// Stems of content words without names, sorted.
     pub(crate) words: Vec<String>,
-    /// The words that are not part of a value or of a phrase that decides or agrees, sorted.
+    /// The words that are not part of a value or of a phrase that expresses a decision or agreement, sorted.
     pub(crate) subject: Vec<String>,
     pub(crate) acts: u32,
     /// Bit set of [`Cue`]s.
@@ -115,7 +115,7 @@ impl Unit {
         self.hits.iter().filter(move |hit| hit.cue == cue)
     }
 
-    /// Checks for chatter, jokes, quotations, and text for machines, which never become a result.
+    /// Checks whether the unit is chatter, a joke, a quotation, or text for machines. Such units never become results.
     pub(crate) fn is_idle(&self) -> bool {
         let idle = [Act::Chatter, Act::Joke, Act::Machine];
         self.is_quotation() || idle.iter().any(|act| self.is(*act))
@@ -149,7 +149,7 @@ impl Unit {
         self.subject.len().min(other.subject.len()) >= 2 && self.subject.iter().all(is_other)
     }
 
-    /// People who are named or mentioned, in their order.
+    /// People who are named or mentioned, in order of appearance.
     pub(crate) fn people(&self) -> impl Iterator<Item = usize> {
         self.named.iter().filter_map(|named| match named {
             Some(Named::Person(at)) => Some(*at),
@@ -312,7 +312,7 @@ fn classify(unit: &mut Unit, lexicon: &Lexicon) {
     if (unit.has(Cue::Assent) || unit.has(Cue::Ok)) && !is_question {
         unit.add(Act::Assent);
     }
-    // "I'll be late" has a commitment's words inside an idle phrase.
+    // "I'll be late" contains the words of a commitment inside an idle phrase.
     let idle: Vec<(usize, usize)> = unit.all(Cue::Idle).map(|hit| (hit.from, hit.to)).collect();
     let is_real = |hit: &&Hit| !idle.iter().any(|(from, to)| hit.from < *to && *from < hit.to);
     let commits = unit.all(Cue::Commit).chain(unit.all(Cue::Bare)).any(|hit| is_real(&hit));

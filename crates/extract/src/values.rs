@@ -27,7 +27,7 @@ pub struct Value {
     pub unit: String,
     /// The text as it was written.
     pub text: String,
-    /// Day of a date; `None` for past weekdays, and if the text does not name one valid day.
+    /// Day of a date; `None` for past weekdays, or if the text does not name exactly one valid day.
     pub day: Option<NaiveDate>,
     /// Position of the first token, and the position after the last one.
     pub(crate) from: usize,
@@ -46,7 +46,7 @@ impl Value {
     }
 }
 
-/// All values of a text, in their order. `day` is the day of the message, which "by Friday" is relative to.
+/// All values in a text, in order of appearance. `day` is the day of the message, which "by Friday" is relative to.
 pub fn values(text: &str, language: Language, day: NaiveDate) -> Vec<Value> {
     find(text, &tokens(text), lexicon(language), day)
 }
@@ -192,7 +192,8 @@ impl Reader<'_> {
         self.day.checked_sub_days(Days::new(back))?.checked_add_days(Days::new(weeks * 7))
     }
 
-    /// The next occurrence of a weekday. After "by", today counts; after "next" in English, it is in the next calendar week.
+    /// The next occurrence of a weekday. After "by", this can be the day of the message. After "next" in English, it is in the next
+    /// calendar week.
     fn weekday(&self, at: usize) -> Option<Value> {
         let word = self.word(at);
         let weekday = *self.lexicon.weekdays.get(word)?;
@@ -281,7 +282,8 @@ impl Reader<'_> {
         is_alone.then(|| date(self.on_day(number), at, at + 1 + dot))
     }
 
-    /// Parses dates such as `14.3.` and `14/3/26`; in English only with a slash, and only if the order is clear.
+    /// Parses dates such as `14.3.` and `14/3/26`. In English, the separator must be a slash, and the order of day and month must be
+    /// clear.
     fn dotted(&self, at: usize) -> Option<(u32, u32, Option<i32>)> {
         let word = self.word(at);
         let is_slash = word.contains('/');
@@ -314,7 +316,8 @@ impl Reader<'_> {
         digits.parse().ok().filter(|day| is_day && (1..=31).contains(day))
     }
 
-    /// The date in the given year; otherwise in the year of the message, or in the next one if that was more than 60 days ago.
+    /// The date in the given year. Without a year, it is in the year of the message, or in the following year if it would otherwise
+    /// be more than 60 days before the message.
     fn in_month(&self, day: u32, month: u32, year: Option<i32>) -> Option<NaiveDate> {
         if let Some(year) = year {
             return NaiveDate::from_ymd_opt(year, month, day);

@@ -6,7 +6,7 @@ use proptest::prelude::*;
 
 const NAMES: [&str; 3] = ["Ada", "Bo", "Cy"];
 
-/// Lines by Ada and Bo in turn; `Cy: …` names another person, `AI: …` an agent. The day is a Wednesday.
+/// Lines alternate between Ada and Bo; `Cy: …` names another person, and `AI: …` an agent. The day is a Wednesday.
 fn material(lines: &[&str]) -> Material {
     let mut material = Material::default();
     for name in NAMES {

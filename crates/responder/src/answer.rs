@@ -15,7 +15,7 @@ use crate::{
 #[derive(Debug, Clone, Default)]
 pub struct Conversation {
     pub title: String,
-    /// Lines that can be quoted: neither those that address an agent nor replies of the responder. Oldest first.
+    /// Lines that can be quoted, oldest first. Excludes lines that address an agent and replies of the responder.
     pub material: Material,
     /// Number of messages that were read, and the total number of messages.
     pub read: u64,
@@ -34,7 +34,7 @@ pub struct Answer {
     notes: Vec<String>,
 }
 
-/// Answers from the conversation, if it contains an answer.
+/// Answers a question from the conversation if it contains an answer. Otherwise, the answer requires a search; see `needs_search`.
 pub fn answer(conversation: &Conversation, question: Question) -> Answer {
     let material = &conversation.material;
     let reading = Reading::new(material);
@@ -89,7 +89,7 @@ impl Answer {
         self.found.is_none()
     }
 
-    /// The answer; `excerpts` are from the conversations that the search found, best first.
+    /// Composes the answer. `excerpts` are parts of the conversations that the search found, best first.
     pub fn compose(&self, excerpts: &[Excerpt]) -> Composed {
         let mut composed = match &self.found {
             Some(found) => found.clone(),
@@ -187,7 +187,7 @@ impl Answer {
 struct Found {
     place: usize,
     day: NaiveDate,
-    /// Number of words of the question that it covers.
+    /// Number of words of the question that the entry covers.
     covered: usize,
     has_value: bool,
     is_asking: bool,

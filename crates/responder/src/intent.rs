@@ -11,7 +11,7 @@ pub struct Question {
     pub text: String,
     pub today: NaiveDate,
     pub is_admin: bool,
-    /// Address of Settings › Model.
+    /// URL of Settings › Model.
     pub settings_url: String,
     /// `true` if the responder has not replied in this conversation yet.
     pub is_first: bool,
@@ -39,7 +39,7 @@ pub(crate) enum Intent {
     Other,
 }
 
-/// A question in normal form, and what it is about.
+/// Intent and topic of a question, in normal form.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Asked {
     pub(crate) intent: Intent,

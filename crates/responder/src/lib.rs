@@ -42,7 +42,7 @@ pub struct Composed {
 /// A quoted line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Source {
-    /// Position of the excerpt; 0 for the conversation itself.
+    /// Position of the excerpt in the list passed to `compose`; 0 for the conversation itself.
     pub place: usize,
     pub line: usize,
 }

@@ -1,4 +1,4 @@
-//! Finds the statements that answer a question: shared content words, with a threshold below which nothing is quoted.
+//! Finds the statements that answer a question by the content words that they share with it. Below a threshold, nothing is quoted.
 
 use std::collections::BTreeSet;
 
@@ -74,7 +74,7 @@ impl Topic {
         self.in_text(text).len()
     }
 
-    /// Number of words of the topic in a text, its context, and the title; zero if the text has none.
+    /// Number of topic words in a text, its context, and the title. Returns zero if the text itself contains none.
     pub(crate) fn covered(&self, text: &str, context: &BTreeSet<String>) -> usize {
         let own = self.in_text(text);
         if own.is_empty() {
@@ -87,7 +87,7 @@ impl Topic {
         !self.units(text, day).is_empty()
     }
 
-    /// Units of the values in a text that are of the requested kind.
+    /// Kinds and units of the values in a text that are of a requested kind.
     pub(crate) fn units(&self, text: &str, day: NaiveDate) -> BTreeSet<(ValueKind, String)> {
         if self.kinds.is_empty() {
             return BTreeSet::new();
@@ -103,7 +103,8 @@ impl Topic {
         !self.kinds.is_empty()
     }
 
-    /// Checks whether a text is about the topic: it and its context have most of the words that are not in the title.
+    /// Checks whether a text is about the topic: the text and its context must contain most of the topic words that are not in the
+    /// title.
     pub(crate) fn fits(&self, text: &str, context: &BTreeSet<String>, day: NaiveDate) -> bool {
         let covered = self.covered(text, context);
         let untitled = self.words.len() - self.titled.len();
@@ -111,7 +112,7 @@ impl Topic {
         covered >= needed(SHARE) || covered >= needed(SHARE_WITH_VALUE) && self.has_value(text, day)
     }
 
-    /// The statement in a text that matches best; `None` if the text only asks a question.
+    /// The sentence of a text that matches best, excluding questions. `None` if the text consists only of questions.
     pub(crate) fn best_statement(&self, text: &str, day: NaiveDate) -> Option<String> {
         let all = sentences(text).into_iter().take(SENTENCES_MAX).map(|sentence| sentence.text);
         let best = all
@@ -125,7 +126,8 @@ impl Topic {
 /// Maximum length of a quote in characters.
 const QUOTE_CHARS_MAX: usize = 240;
 
-/// A text as one line of a quotation, shown as typed: mentions and Markdown in it have no effect.
+/// Converts a text to one line of a quotation that is displayed as typed: mentions and Markdown in it have no effect. A long text is
+/// cut.
 pub(crate) fn one_line(text: &str) -> String {
     let line = text.split_whitespace().collect::<Vec<_>>().join(" ");
     let line = line.replace(['“', '”'], "\"");

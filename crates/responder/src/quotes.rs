@@ -15,7 +15,7 @@ pub(crate) const QUOTES_MAX: usize = 5;
 
 /// Entries under a heading.
 pub(crate) struct Section {
-    /// Name of a fixed text.
+    /// Name of the fixed text that is used as the heading.
     pub(crate) heading: Option<&'static str>,
     pub(crate) entries: Vec<Entry>,
 }
@@ -32,11 +32,11 @@ pub(crate) struct Quote {
 pub(crate) struct Entry {
     /// Quotes in the order of their lines.
     pub(crate) quotes: Vec<Quote>,
-    /// A text instead of quotes, and its source lines.
+    /// Text that is shown instead of quotes, and its source lines.
     pub(crate) told: Option<(String, Vec<usize>)>,
-    /// Line of the question that it answers.
+    /// Line of the question that the entry answers.
     pub(crate) asked_in: Option<usize>,
-    /// Owner of a task.
+    /// Owner, if the entry is a task.
     pub(crate) owner: Option<String>,
     pub(crate) due: Option<NaiveDate>,
 }
@@ -119,8 +119,8 @@ struct Part {
     words: BTreeSet<String>,
 }
 
-/// The parts of these lines that a text was made of: the sentences that share the most words with it, without
-/// agreement that only repeats them.
+/// The parts of `lines` that a text was made of: the sentences that share the most words with it, except for agreement that only
+/// repeats them.
 pub(crate) fn parts_of(
     text: &str,
     lines: &[usize],
@@ -170,8 +170,8 @@ pub(crate) fn parts_of(
     parts.into_iter().zip(kept).filter(|(_, kept)| *kept).map(|(part, _)| part.quote).collect()
 }
 
-/// Splits quotes into one entry per statement, each with the question before it. `is_statement` is also true for questions that
-/// propose something.
+/// Splits quotes into one entry per statement, each with the question before it. `is_statement` must also return true for questions
+/// that propose something.
 pub(crate) fn split(quotes: Vec<Quote>, is_statement: impl Fn(&Quote) -> bool) -> Vec<Entry> {
     let mut entries = Vec::new();
     let mut asked: Option<Quote> = None;

@@ -21,7 +21,7 @@ const REPLY_LINES: usize = 2;
 const CLEAR_WORDS: usize = 3;
 /// Maximum number of answered questions in a summary.
 const ANSWERED_MAX: usize = 4;
-/// Maximum number of corrected values that are considered.
+/// Maximum number of corrected values that are considered; older ones are ignored.
 const SUPERSEDED_MAX: usize = 50;
 /// Beginnings of texts that imitate the messages of a model request.
 const ROLES: [&str; 4] = ["assistant:", "developer:", "system:", "user:"];
@@ -32,7 +32,7 @@ const LAST_MAX: usize = 3;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Reach {
     Here,
-    /// Another conversation: sharing one word with the topic is not enough for an entry.
+    /// Another conversation, where an entry must share more than one word with the topic to count as being about it.
     Elsewhere,
 }
 
@@ -62,7 +62,7 @@ impl<'a> Read<'a> {
         Self { material, reading, intent: asked.intent, topic, language, reach }
     }
 
-    /// Answers in the conversation; without entries if there are none.
+    /// Sections of the answer. They have no entries if the conversation does not contain an answer.
     pub(crate) fn sections(&self) -> Vec<Section> {
         let outline = || self.reading.outline();
         let found = match self.intent {
@@ -116,7 +116,7 @@ impl<'a> Read<'a> {
         }
     }
 
-    /// Points about the topic, newest first; all of them if there is no topic.
+    /// Points about the topic, newest first. Without a topic, all points are included.
     fn section(&self, heading: &'static str, points: &[Point]) -> Section {
         let mut entries: Vec<Entry> = Vec::new();
         for point in points {
@@ -214,7 +214,7 @@ impl<'a> Read<'a> {
         sections
     }
 
-    /// Reads the same conversation for a question without a topic.
+    /// Prepares a summary of the same conversation without a topic.
     fn of_everything<'b>(&self, material: &'b Material, reading: &'b Reading) -> Read<'b> {
         Read {
             material,
@@ -250,7 +250,7 @@ impl<'a> Read<'a> {
         sections
     }
 
-    /// The newest answers to questions, except for those in other entries.
+    /// The most recent questions with their answers, except for those whose lines are in `told`.
     fn answered(&self, told: &[usize]) -> Vec<Entry> {
         let mut found = Vec::new();
         for at in self.statements().rev() {
@@ -287,7 +287,7 @@ impl<'a> Read<'a> {
         Quote { line: at, text: self.material.lines[at].text.clone() }
     }
 
-    /// Lines of people that can be quoted.
+    /// Lines by people that can be quoted.
     fn statements(&self) -> impl DoubleEndedIterator<Item = usize> + '_ {
         (0..self.material.lines.len()).filter(|at| self.is_quotable(*at))
     }
@@ -307,7 +307,7 @@ impl<'a> Read<'a> {
             })
     }
 
-    /// Statements of a person, newest first.
+    /// Statements by a person, newest first.
     fn said(&self, person: usize) -> Section {
         let theirs = self.statements().rev().filter(|at| {
             let line = &self.material.lines[*at];
@@ -379,8 +379,8 @@ impl<'a> Read<'a> {
         found.take(QUOTES_MAX).collect()
     }
 
-    /// Removes an entry if a later one has values of the same kinds and units, covers at least as much of the topic, and was a
-    /// decision, a correction, or agreed to by the next person.
+    /// Removes entries that a later entry replaces. The later one must have values of the same kinds and units, cover at least as
+    /// much of the topic, and be a decision, a correction, or a statement that the next speaker agreed to.
     fn replace_values(&self, found: &mut BTreeMap<usize, Entry>) {
         let units =
             |at: usize, entry: &Entry| self.topic.units(&entry.text(), self.material.lines[at].day);
@@ -405,7 +405,8 @@ impl<'a> Read<'a> {
         });
     }
 
-    /// The statement by another person that answers the question in a line, preferably one with a common word; at most one.
+    /// Returns at most one statement by another person that answers the question in a line, preferably one that shares a word with
+    /// the question.
     fn answers_to(&self, question: usize, asked: &str) -> Vec<Quote> {
         let asker = &self.material.lines[question].speaker;
         let mut found: Vec<Quote> = Vec::new();
@@ -440,13 +441,13 @@ impl<'a> Read<'a> {
         found
     }
 
-    /// The last corrected values.
+    /// The most recent corrected values.
     pub(crate) fn superseded(&self) -> &'a [Superseded] {
         let all = self.reading.superseded();
         &all[all.len().saturating_sub(SUPERSEDED_MAX)..]
     }
 
-    /// Checks whether a line has a value that was corrected later.
+    /// Checks whether the text of a line contains a value that was corrected later.
     fn is_outdated(&self, at: usize, text: &str) -> bool {
         self.superseded().iter().any(|value| at < value.line && is_outdated_by(text, value))
     }

@@ -120,7 +120,7 @@ pub(crate) fn names_of(person: &Person) -> Vec<String> {
 /// Elided words, which end with an apostrophe.
 const ELIDED: [&str; 9] = ["c", "d", "j", "l", "m", "n", "qu", "s", "t"];
 
-/// Lowercase words separated by single spaces, without punctuation and apostrophes.
+/// Converts a text to lowercase words separated by single spaces, without punctuation or apostrophes.
 pub(crate) fn normal(text: &str) -> String {
     let mut kept = String::new();
     let mut word = String::new();
@@ -140,13 +140,13 @@ pub(crate) fn normal(text: &str) -> String {
     kept.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
-/// The text after `phrase` at the beginning of `text`; both in normal form.
+/// Returns the rest of `text` after `phrase`, or `None` if `text` does not begin with it. Both must be in normal form.
 pub(crate) fn after<'a>(text: &'a str, phrase: &str) -> Option<&'a str> {
     let rest = text.strip_prefix(phrase)?;
     if rest.is_empty() { Some(rest) } else { rest.strip_prefix(' ') }
 }
 
-/// Checks whether `text` contains `phrase` as whole words; both in normal form.
+/// Checks whether `text` contains `phrase` as whole words. Both must be in normal form.
 pub(crate) fn contains(text: &str, phrase: &str) -> bool {
     format!(" {text} ").contains(&format!(" {phrase} "))
 }

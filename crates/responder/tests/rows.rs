@@ -10,7 +10,7 @@ fn day(day: u32) -> NaiveDate {
     NaiveDate::from_ymd_opt(2026, 11, day).unwrap()
 }
 
-/// Parses lines of the form `NAME: text`; a line such as `= 19` sets the day in November for those below.
+/// Parses lines of the form `NAME: text`. A line such as `= 19` sets the day in November for the lines below it.
 fn talk(text: &str) -> Conversation {
     let mut material = Material::default();
     let mut at = day(19);

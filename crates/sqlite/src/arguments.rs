@@ -72,7 +72,7 @@ impl Arguments for SqliteArguments {
             Ok(IsNull::Yes) => self.0.push(Argument::Null),
             Ok(IsNull::No) => {}
             Err(e) => {
-                // Removes a value that was encoded in part.
+                // Removes a value that was only partially encoded.
                 self.0.0.truncate(length);
                 return Err(e);
             }
@@ -90,7 +90,8 @@ impl Arguments for SqliteArguments {
 }
 
 impl SqliteArguments {
-    /// Binds the values. `SQLite` numbers parameters in the order of their first use, whatever their names are.
+    /// Binds the values by the numbers in the parameter names. `SQLite` itself numbers parameters in the order of their first use,
+    /// regardless of their names.
     pub(crate) fn bind(&self, statement: &mut Statement<'_>) -> Result<(), Error> {
         for index in 1..=statement.parameter_count() {
             let n = match statement.parameter_name(index) {

@@ -32,7 +32,7 @@ impl fmt::Debug for SqliteConnection {
 /// Statement to run, with its parameters.
 struct Request {
     sql: SqlStr,
-    /// `None` for a text that can consist of several statements.
+    /// `None` if `sql` can consist of several statements.
     arguments: Option<SqliteArguments>,
     is_kept: bool,
 }
@@ -49,7 +49,7 @@ impl SqliteConnection {
         Self { c }
     }
 
-    /// Checks whether a transaction has begun and not ended.
+    /// Checks whether a transaction is in progress.
     pub fn is_in_transaction(&self) -> bool {
         !self.c.is_autocommit()
     }
@@ -74,7 +74,7 @@ impl SqliteConnection {
     }
 
     /// Calls `may_continue` each time the engine has executed this number of instructions, and interrupts the statement if it returns
-    /// false. The engine counts the instructions of a prepared statement over all of its runs, so the function can be called even
+    /// false. The engine counts the instructions of a prepared statement across all of its runs, so the function can be called even
     /// during a short run.
     ///
     /// # Errors
@@ -98,7 +98,7 @@ impl SqliteConnection {
     /// Runs a statement and returns the number of changed rows. Without arguments, the text can consist of several statements.
     ///
     /// # Errors
-    /// Errors of the engine.
+    /// Any error from the engine.
     pub fn run(&mut self, sql: &str, arguments: Option<&SqliteArguments>) -> Result<u64, Error> {
         self.change(sql, arguments, true)
     }
@@ -123,7 +123,7 @@ impl SqliteConnection {
     /// `is_kept` keeps the prepared statement for the next run.
     ///
     /// # Errors
-    /// Errors of the engine and of `sink`.
+    /// Any error from the engine or from `sink`.
     pub fn each<E: From<Error>>(
         &mut self,
         sql: &str,

@@ -1,4 +1,4 @@
-//! Errors of the engine.
+//! Errors from the engine.
 
 use std::{borrow::Cow, error::Error as StdError, fmt};
 
@@ -16,7 +16,7 @@ const CONSTRAINT_NOTNULL: i32 = 1299;
 const CONSTRAINT_PRIMARYKEY: i32 = 1555;
 const CONSTRAINT_UNIQUE: i32 = 2067;
 
-/// Error of `SQLite`.
+/// Error from `SQLite`.
 #[derive(Debug)]
 pub struct SqliteError {
     /// Extended result code.
@@ -66,7 +66,7 @@ impl DatabaseError for SqliteError {
     }
 }
 
-/// Converts an error of `rusqlite` to one of sqlx.
+/// Converts a `rusqlite` error to an sqlx error.
 pub(crate) fn sql_error(error: rusqlite::Error) -> Error {
     let (code, message) = match error {
         rusqlite::Error::SqliteFailure(e, Some(message)) => (e.extended_code, message),

@@ -1,12 +1,12 @@
-//! `SQLite` for sqlx, over `rusqlite`: statements run on the calling thread, without a switch to another one.
+//! `SQLite` for sqlx, based on `rusqlite`: statements run on the calling thread, without a switch to another one.
 //!
-//! sqlx's own driver runs each connection on its own thread, so that every statement costs two thread switches. Here, the caller
-//! decides where a connection is used, and no future ever waits: a statement runs to its end when its future is polled for the first
-//! time. Never use a connection on a thread that must not block.
+//! sqlx's own driver runs each connection on its own thread, so that every statement costs two thread switches. With this driver, the
+//! caller decides where a connection is used, and no future ever waits: a statement runs to completion when its future is polled for
+//! the first time. Never use a connection on a thread that must not block.
 //!
-//! Contains only the parts of a driver that `OpenVibe` needs: connections, prepared statements, rows, the types that it binds, and
-//! migrations. Values are stored exactly as by sqlx's driver, so that both can open each other's files. There are no savepoints and
-//! no column types.
+//! The crate contains only the parts of a driver that `OpenVibe` needs: connections, prepared statements, rows, the types that it
+//! binds, and migrations. Values are stored exactly as by sqlx's driver, so that each driver can open the other's files. There are no
+//! savepoints and no column types.
 
 mod arguments;
 mod connection;

@@ -1,4 +1,4 @@
-//! Migrations, in the same table as those of sqlx's own driver.
+//! Migrations, recorded in the same table as by sqlx's own driver.
 
 use std::time::{Duration, Instant};
 
@@ -29,7 +29,7 @@ impl SqliteConnection {
             .map_err(|e| MigrateError::ExecuteMigration(e, *version))
             .and_then(|_| Ok(self.note_migration(table, migration)?));
         if let Err(e) = applied {
-            // The first error is more useful than one of the rollback.
+            // The first error is more useful than an error from the rollback.
             drop(self.roll_back());
             return Err(e);
         }
@@ -88,7 +88,7 @@ impl Migrate for SqliteConnection {
         table: &'e str,
     ) -> BoxFuture<'e, Result<(), MigrateError>> {
         Box::pin(async move {
-            // `SQLite` stores this text in the file, so it must equal the text of sqlx's driver.
+            // `SQLite` stores this text in the file, so it must be identical to the text that sqlx's driver uses.
             self.run(
                 &format!(
                     r"

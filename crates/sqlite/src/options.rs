@@ -13,9 +13,9 @@ use sqlx_core::{Error, Url, connection::ConnectOptions};
 
 use crate::{SqliteConnection, error::sql_error};
 
-/// Number of prepared statements that a connection keeps, unless set.
+/// Default number of prepared statements that a connection keeps.
 const STATEMENTS_KEPT: usize = 100;
-/// Time for which a statement waits for a lock of another connection, unless set.
+/// Default time for which a statement waits for a lock of another connection.
 const BUSY_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Values of `pragma journal_mode` (sqlite.org/pragma.html).
@@ -62,7 +62,7 @@ impl SqliteConnectOptions {
         Self::default()
     }
 
-    /// The database file; without it, the database is in memory.
+    /// Sets the path of the database file. By default, the database is in memory.
     #[must_use]
     pub fn filename(mut self, path: impl AsRef<Path>) -> Self {
         self.path = Some(path.as_ref().to_owned());
@@ -81,14 +81,14 @@ impl SqliteConnectOptions {
         self
     }
 
-    /// Time for which a statement waits for a lock of another connection.
+    /// Sets the time for which a statement waits for a lock of another connection.
     #[must_use]
     pub fn busy_timeout(mut self, timeout: Duration) -> Self {
         self.busy_timeout = timeout;
         self
     }
 
-    /// Number of prepared statements that the connection keeps.
+    /// Sets the number of prepared statements that the connection keeps.
     #[must_use]
     pub fn statement_cache_capacity(mut self, statements: usize) -> Self {
         self.statements_kept = statements;
@@ -159,7 +159,7 @@ impl SqliteConnectOptions {
 impl FromStr for SqliteConnectOptions {
     type Err = Error;
 
-    /// Parses `sqlite://PATH`, also with `?mode=ro`, `?mode=rw`, or `?mode=rwc`, and `sqlite::memory:`.
+    /// Parses `sqlite::memory:` or `sqlite://PATH`, optionally with `?mode=ro`, `?mode=rw`, or `?mode=rwc`.
     fn from_str(url: &str) -> Result<Self, Error> {
         let invalid = |text: String| Error::Configuration(text.into());
         let rest = url

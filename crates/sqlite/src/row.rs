@@ -48,7 +48,7 @@ pub(crate) fn columns_of(statement: &rusqlite::Statement<'_>) -> Arc<[SqliteColu
     names.map(|(ordinal, name)| SqliteColumn { name: name.into(), ordinal }).collect()
 }
 
-/// Value of a row, with the range of its bytes.
+/// Value in a row. The ranges of texts and blobs refer to `SqliteRow::bytes`.
 #[derive(Clone)]
 enum Cell {
     Null,
@@ -64,7 +64,7 @@ pub struct SqliteRow {
     cells: Vec<Cell>,
     /// Texts and blobs of all cells.
     bytes: Vec<u8>,
-    /// Position after the last column that was found: structs are mostly read in the order of their columns.
+    /// Position after the last column that was found. It is checked first, because structs are mostly read in column order.
     next: AtomicUsize,
 }
 

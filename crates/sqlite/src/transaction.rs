@@ -32,7 +32,7 @@ impl TransactionManager for SqliteTransactionManager {
     }
 
     fn start_rollback(c: &mut SqliteConnection) {
-        // If it fails, the next `begin` fails as well.
+        // If the rollback fails, the next `begin` fails as well.
         drop(c.roll_back());
     }
 

@@ -1,4 +1,4 @@
-//! Types of parameters and columns, stored as by sqlx's own driver.
+//! Types of parameters and columns, stored in the same form as by sqlx's own driver.
 
 use chrono::{DateTime, SecondsFormat, Utc};
 use rusqlite::types::ValueRef;
@@ -99,7 +99,7 @@ encode! {
     &'_ str: text => Argument::Text((*text).to_owned());
     &'_ [u8]: bytes => Argument::Blob(bytes.to_vec());
     Uuid: id => Argument::Uuid(*id);
-    // Texts in this format sort by time.
+    // Strings in this format sort by time.
     DateTime<Utc>: at => Argument::Text(at.to_rfc3339_opts(SecondsFormat::AutoSi, false));
 }
 

@@ -1,4 +1,4 @@
-//! Fills the demo: each step of the story is a request by the person who performs it.
+//! Fills the demo workspace. Each step of the story is an API request by the person who performs the step.
 
 use std::{collections::BTreeMap, time::Duration};
 
@@ -23,7 +23,7 @@ struct Cast {
 /// Fills an empty server.
 ///
 /// # Errors
-/// The failed request and the server's response.
+/// The error contains the failed request and the server's response.
 pub(super) async fn fill(
     base: &str,
     setup_token: Option<String>,
@@ -156,7 +156,7 @@ impl Cast {
         Ok(())
     }
 
-    /// Posts messages and returns their IDs, after agents have replied.
+    /// Posts messages one after the other, waiting for the agents' replies to each. Returns the IDs of the messages.
     async fn talk(&self, path: &str, all: &[StoryMessage]) -> anyhow::Result<Vec<String>> {
         let mut ids = Vec::new();
         for said in all {

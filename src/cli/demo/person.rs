@@ -74,7 +74,7 @@ impl Person {
         self.send(Method::POST, path, Some(form)).await
     }
 
-    /// Uploads a text and returns the file's ID.
+    /// Uploads a text file and returns its ID.
     pub(super) async fn upload(&self, name: &str, content: &str) -> anyhow::Result<String> {
         const BOUNDARY: &str = "openvibe-demo-part";
         let body = format!(

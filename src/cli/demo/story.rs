@@ -73,7 +73,7 @@ pub(super) struct StoryMessage {
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Reaction {
-    /// Zero-based index among people's messages in the thread.
+    /// Message that receives the reaction, as a zero-based index among people's messages in the thread.
     pub(super) on: usize,
     pub(super) by: String,
     pub(super) emoji: String,
@@ -82,7 +82,7 @@ pub(super) struct Reaction {
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct StoryFork {
-    /// Zero-based index among people's messages in the thread.
+    /// Message that the fork starts from, as a zero-based index among people's messages in the thread.
     pub(super) on: usize,
     pub(super) by: String,
     pub(super) title: String,

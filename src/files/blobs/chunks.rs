@@ -80,8 +80,7 @@ pub(super) async fn is_complete(
             .div_ceil(CHUNK_BYTES as u64))
 }
 
-/// Removes the chunks of uploads that were started before `before`, have no row, and have received no chunk
-/// since.
+/// Removes the chunks of uploads that were started before `before`, have no row, and have received no chunk since that time.
 pub(super) async fn sweep(db: &Db, before: Timestamp) -> Result<usize, DbError> {
     // Upload IDs are sorted by time.
     let stamp = uuid::Timestamp::from_unix(

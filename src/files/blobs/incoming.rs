@@ -30,7 +30,7 @@ enum Orphan {
 /// Removes the data of an incomplete upload when it is dropped, and then releases the permit for its bytes.
 struct Leftover {
     orphan: Option<Orphan>,
-    /// `None` for bytes that are moved.
+    /// `None` when an existing blob is moved, which needs no permit.
     permit: Option<UploadPermit>,
 }
 
@@ -70,7 +70,7 @@ impl Drop for Leftover {
 
 enum Sink {
     File(File, PathBuf),
-    /// Chunks of the database; a large upload is written to a file instead if there is a bucket.
+    /// Chunks in the database. If there is a bucket, a large upload is written to a file instead.
     Rows {
         next: i64,
         waiting: BytesMut,
@@ -100,8 +100,8 @@ pub struct CompleteUpload {
     written: Option<PathBuf>,
 }
 
-/// Published bytes whose row may not be committed yet. If this value is dropped because it is unknown whether there is a
-/// row, a cleanup decides about the bytes.
+/// Published bytes whose row may not be committed yet. If this value is dropped because it is unknown whether there is a row, a
+/// cleanup checks later whether the bytes are used.
 #[must_use]
 pub struct Published {
     pub blob: Blob,
@@ -121,7 +121,7 @@ impl Published {
         }
     }
 
-    /// Completes the publication; must be called after the transaction has ended. `stored_as` is the upload to whose bytes the row
+    /// Completes the publication. Must be called after the transaction has ended. `stored_as` is the upload to whose bytes the row
     /// refers, or `None` if nothing was stored. The bytes are deleted unless the row refers to them.
     pub fn settle(self, stored_as: Option<Uuid>) {
         let Self {
@@ -251,6 +251,8 @@ impl Blobs {
 }
 
 impl Incoming {
+    /// Writes the next bytes of the upload.
+    ///
     /// # Errors
     /// `Io`, `Db`; `WorkspaceFull` or `InProgress` if the permit cannot cover these bytes.
     pub async fn write(&mut self, bytes: &[u8]) -> Result<(), FileError> {

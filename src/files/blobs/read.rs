@@ -80,7 +80,7 @@ impl Reader {
         Err(FileError::NotFound)
     }
 
-    /// The next piece; `None` if the blob is no longer there.
+    /// The next piece; `None` if the bytes are no longer in this store.
     async fn piece(&mut self) -> Result<Option<Bytes>, FileError> {
         let chunk = CHUNK_BYTES as u64;
         let n = self.at / chunk;

@@ -41,7 +41,7 @@ pub enum Progress<'a> {
         blobs: i64,
         bytes: i64,
     },
-    /// Number of moved blobs so far.
+    /// Number and size of the blobs moved so far.
     Moved(Moved),
     Failed {
         hash: &'a str,
@@ -50,8 +50,8 @@ pub enum Progress<'a> {
 }
 
 impl Blobs {
-    /// Moves all blobs to the store where a new upload would be stored. Each blob is moved in its own transaction after
-    /// its bytes were copied, so the move can be interrupted and repeated at any time.
+    /// Moves all blobs to the store where a new upload would be stored. The row of each blob is changed in its own transaction after
+    /// the bytes have been copied, so the move can be interrupted and repeated at any time.
     ///
     /// # Errors
     /// `Db`, `Bucket`. Other failures are reported, and their blobs stay where they are.
@@ -148,8 +148,8 @@ impl Blobs {
     }
 }
 
-/// Makes the row of a blob refer to other bytes, unless the row was changed or removed. Removes the chunks to which it
-/// referred.
+/// Makes the row of a blob refer to other bytes, and removes the old chunks, if there are any. Returns false if the row was changed
+/// or removed in the meantime.
 async fn replace(db: &Db, old: Blob, new: NewBlob) -> Result<bool, FileError> {
     db.write(Uuid::nil(), async move |c: &mut Conn| {
         let changed = c

@@ -93,8 +93,8 @@ impl Blobs {
         Ok(())
     }
 
-    /// Removes leftovers of crashes between storing bytes and their row, if they were stored before `before`: files and
-    /// objects without a row, and chunks of incomplete uploads.
+    /// Removes leftovers that are older than `before`: files and objects without a row, which remain after a crash between storing
+    /// the bytes and committing the row, and chunks of incomplete uploads.
     ///
     /// # Errors
     /// `Io`, `Bucket`, `Db`.
@@ -168,7 +168,7 @@ async fn sweep_objects(db: &Db, bucket: &Bucket, before: Timestamp) -> Result<us
     Ok(removed + delete_unknown(db, bucket, old).await?)
 }
 
-/// Deletes those of the given objects that have no row. `keys` are sorted by hash.
+/// Deletes the given objects that have no row. `keys` must be sorted by hash.
 async fn delete_unknown(db: &Db, bucket: &Bucket, keys: Vec<String>) -> Result<usize, FileError> {
     let blobs: Vec<(&str, Uuid)> = keys.iter().filter_map(|key| Blob::parse_key(key)).collect();
     let (Some((first, _)), Some((last, _))) = (blobs.first(), blobs.last()) else {

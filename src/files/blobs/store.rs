@@ -77,7 +77,7 @@ pub struct Blobs {
     incomplete: Arc<Path>,
     /// The configured bucket, if any.
     pub(super) bucket: Option<Bucket>,
-    /// The bucket that still contains blobs after the setting was removed.
+    /// The bucket that still contains blobs although the setting has been removed.
     former_bucket: Arc<OnceCell<Bucket>>,
     settings: Arc<BlobSettings>,
     pub(super) tracker: TaskTracker,
@@ -164,7 +164,7 @@ impl Blobs {
         self.incomplete.join(upload.simple().to_string())
     }
 
-    /// Directory of the incomplete files of a process that moves blobs; they are removed by age.
+    /// Directory of the incomplete files of processes that move blobs. The cleanup removes these files once they are old enough.
     pub(super) fn moving_directory(&self) -> PathBuf {
         self.directory.join(MOVING)
     }

@@ -1,4 +1,4 @@
-//! Checks whether people adopted the statements that a text presents as results.
+//! Checks whether people adopted the statements that a draft presents as results.
 
 use std::collections::BTreeSet;
 
@@ -19,8 +19,8 @@ const BACKED_PERCENT_MIN: usize = 60;
 const ASKED_LINES: usize = 2;
 
 impl Evidence<'_> {
-    /// Reason why a text is not a result: its sources, the lines that it repeats, or the lines from which most of its
-    /// words come are doubtful.
+    /// Reason why the text of a field is not a result: all of its sources are doubtful, or all lines that it repeats, or all lines
+    /// that contain most of its words.
     pub(super) fn doubt(&self, field: &DraftField) -> Option<Doubt> {
         match field.path {
             FieldPath::OpenQuestion(_) | FieldPath::Deferred(_) => return None,
@@ -33,7 +33,7 @@ impl Evidence<'_> {
             .or_else(|| self.doubt_of(&words))
     }
 
-    /// Checks whether a text names the author of one of its doubtful sources.
+    /// Checks whether a field names the author of one of its doubtful sources, and therefore only reports a view.
     fn is_view(&self, field: &DraftField) -> bool {
         let text = plain(&field.text);
         self.cited(field).any(|line| {
@@ -45,7 +45,7 @@ impl Evidence<'_> {
         })
     }
 
-    /// Doubt about the lines that contain nearly all words of a text.
+    /// Doubt about the lines that contain nearly all words of a field.
     fn doubt_of_repeated(&self, field: &DraftField, words: &BTreeSet<String>) -> Option<Doubt> {
         let is_in = |line: &Said<'_>| {
             words
@@ -90,7 +90,7 @@ impl Evidence<'_> {
             || before.any(|asked| asked.speaker != line.speaker && asked.has(&[Act::Question]))
     }
 
-    /// Sources of the key points that state the same as a headline or conclusion.
+    /// Sources of the key points that make the same statement as a headline or conclusion.
     pub(super) fn backing(&self, text: &str, fields: &[DraftField]) -> Vec<usize> {
         let words = self.words(text);
         let is_same = |field: &&DraftField| {

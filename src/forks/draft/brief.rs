@@ -1,7 +1,7 @@
 //! Builds the requests to the model.
 //!
-//! The system text contains no text written by people. Their messages follow as one user turn. Messages cannot imitate labels: every
-//! label starts a line with `[…]:` or with fixed words, and `replies::lines` escapes such lines in messages.
+//! The system prompt contains nothing that was written by people. Their messages follow as one user message. They cannot imitate
+//! labels: every label starts a line with `[…]:` or with fixed words, and `replies::lines` escapes such lines in messages.
 
 use std::collections::BTreeSet;
 
@@ -19,7 +19,7 @@ use crate::{
 
 /// Maximum number of dates listed with their weekdays. The oldest ones are omitted first.
 const CALENDAR_DAYS_MAX: usize = 20;
-/// Precedes the thread's messages before the forked one.
+/// Label of the thread's messages that precede the forked message.
 const BACKGROUND: &str =
     "[Thread before the deep dive, to understand it; not part of the material]:";
 /// Maximum length of an answer that is sent back for repair.
@@ -30,7 +30,7 @@ const SYSTEM: &str = include_str!("../../../seeds/resolver.txt");
 const REQUEST: &str =
     "(End of the material. Write the JSON object now, in the language of the messages.)";
 
-/// A labeled message of the thread before the forked one.
+/// A message of the thread that precedes the forked message, with its label.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Background {
     /// Line number, continuing after the last line of the material. The model sees no handle for it.
@@ -42,8 +42,8 @@ pub struct Background {
 #[derive(Debug, Clone, Copy)]
 pub struct DraftRequest<'a> {
     pub material: &'a Material,
-    /// Messages of the thread before the forked one, with their labels, oldest first. They have no handles, so they cannot be
-    /// sources.
+    /// Messages of the thread that precede the forked message, with their labels, oldest first. They have no handles, so they cannot
+    /// be sources.
     pub background: &'a [Background],
     /// Description of the fork.
     pub description: Option<&'a str>,
@@ -91,7 +91,7 @@ impl Brief {
     pub(super) fn new(asked: &DraftRequest<'_>, pieces: impl IntoIterator<Item = Piece>) -> Self {
         let mut all = opening(asked);
         all.extend(pieces);
-        // The guidance is separate from the material.
+        // The guidance is not part of the material, so it has its own label.
         let guidance = escape_lines(asked.guidance.unwrap_or_default().trim());
         all.extend(labeled(&format!("{GUIDANCE} "), &guidance));
         all.push(Piece::ours(REQUEST));
@@ -111,8 +111,8 @@ impl Brief {
         brief
     }
 
-    /// Returns the turns to send, which start and end with the user's. Consecutive pieces of the same role are joined by a blank
-    /// line.
+    /// Returns the messages of the request. The first and the last one have the user role. Consecutive pieces of the same role are
+    /// joined by a blank line.
     pub fn turns(&self) -> Vec<ChatMessage> {
         let turns = self.pieces.chunk_by(|one, next| one.role == next.role);
         let turns = turns.map(|pieces| {
@@ -135,7 +135,7 @@ pub fn brief(asked: &DraftRequest<'_>) -> Brief {
     Brief::new(asked, lines.map(|at| line(material, at, usize::MAX)))
 }
 
-/// The request for the single repair, with the faults that `check` found in the `answer` to `brief`.
+/// The request to repair the `answer` to `brief`, which lists the faults that `check` found. A draft is repaired only once.
 pub fn repair_brief(brief: &Brief, answer: &str, faults: &[Fault]) -> Brief {
     let mut listed: Vec<String> = Vec::new();
     for sentence in faults.iter().map(Fault::sentence) {
@@ -187,7 +187,7 @@ fn opening(asked: &DraftRequest<'_>) -> Vec<Piece> {
     pieces
 }
 
-/// A text preceded by its label, or `None` if the text is empty.
+/// The text preceded by its label, or `None` if the text is empty.
 fn labeled(label: &str, text: &str) -> Option<Piece> {
     (!text.is_empty()).then(|| Piece::ours(&format!("{label}{text}")))
 }
@@ -206,7 +206,7 @@ pub(super) fn line(material: &Material, at: usize, chars_max: usize) -> Piece {
     Piece::new(Role::User, &text, Some(at))
 }
 
-/// Name of a person, with the handle if several people share the name; name of an agent with
+/// Display name of a speaker: the name of a person, with the handle if several people share the name, or the name of an agent with
 /// `(AI)`.
 fn speaker(material: &Material, speaker: &Speaker) -> String {
     let at = match speaker {

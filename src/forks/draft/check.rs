@@ -28,14 +28,14 @@ const SAME_WORDS_MIN: usize = 4;
 /// Outline of an answer, and the faults found in it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Checked {
-    /// The answer without sources, owners, and dates that do not exist. All other faulty parts are removed only by
-    /// `trim`.
+    /// The answer without sources that do not exist, and without owners and due dates that do not exist or are not supported. `trim`
+    /// removes all other faulty parts.
     pub outline: Outline,
     pub faults: Vec<Fault>,
 }
 
 impl Checked {
-    /// Returns the answer or its repair, whichever has fewer faults; the repair in case of a tie.
+    /// Returns the answer or its repair, whichever has fewer faults. Returns the repair if both have the same number.
     #[must_use]
     pub fn or_better(self, repaired: Self) -> Self {
         min_by_key(repaired, self, |checked| checked.faults.len())
@@ -60,10 +60,10 @@ pub(super) fn check_extracted(material: &Material, reading: &Reading) -> Checked
     judge(fields, evidence, Vec::new())
 }
 
-/// The texts of an answer with the sources, owners, and dates that exist.
+/// Converts an answer to fields. Omits sources, owners, and dates that do not exist, and adds them to `faults`.
 fn read(raw: &Raw, evidence: &Evidence<'_>, faults: &mut Vec<Fault>) -> Vec<DraftField> {
     let (mut headline, mut conclusion) = (raw.headline.clone(), raw.conclusion.clone());
-    // The headline and the conclusion can replace each other.
+    // If the headline or the conclusion is missing, it is taken from the other one.
     if headline.is_empty() {
         let mut sentences = plain_sentences(&conclusion).into_iter();
         headline = sentences.next().unwrap_or_default();
@@ -90,7 +90,7 @@ fn read(raw: &Raw, evidence: &Evidence<'_>, faults: &mut Vec<Fault>) -> Vec<Draf
     fields
 }
 
-/// Sets the owner, the due date, and the sources of an entry.
+/// Sets the owner, the due date, and the sources of an entry. Returns the faults found in them.
 fn read_item(raw: &RawItem, field: &mut DraftField, evidence: &Evidence<'_>) -> Vec<Kind> {
     let mut kinds = Vec::new();
     if let FieldPath::ActionItem(_) = field.path {
@@ -129,8 +129,8 @@ fn date(written: &str) -> Option<NaiveDate> {
     day.filter(|_| is_day)
 }
 
-/// Checks every field. An owner whom the sources do not support is replaced with the person who takes on the task
-/// there; an unsupported date is removed.
+/// Checks every field. Replaces an owner whom the sources do not support with the person who takes on the task in the sources, if
+/// there is exactly one. Removes an unsupported due date.
 fn judge(mut fields: Vec<DraftField>, evidence: &Evidence<'_>, mut faults: Vec<Fault>) -> Checked {
     let mut add = |path, kind, text: &str| faults.push(Fault::new(path, kind, text));
     for at in 0..fields.len() {

@@ -17,7 +17,7 @@ const ROOM_TOKENS_MIN: u64 = 300;
 const PART_TOKENS: u64 = 60;
 /// Tokens reserved per message for its label and for escapes.
 const LABEL_TOKENS: u64 = 40;
-/// Maximum number of chunks of a conversation; beyond it, messages are shortened in the middle.
+/// Maximum number of chunks of a conversation. If there would be more, messages are shortened in the middle.
 const CHUNKS_MAX: usize = 24;
 /// Minimum length to which messages are shortened.
 const LINE_CHARS_MIN: usize = 400;
@@ -59,8 +59,8 @@ pub fn briefs(asked: &DraftRequest<'_>, tokens_max: u64) -> Vec<Brief> {
     briefs.collect()
 }
 
-/// The request that merges the resolutions of the chunks, in their order. If together they exceed
-/// `tokens_max`, each one is cut off at its end.
+/// The request that merges the resolutions of the chunks, in the order of the chunks. If together they exceed `tokens_max`, each one
+/// is cut off at its end.
 pub fn merge_brief(asked: &DraftRequest<'_>, partials: &[Outline], tokens_max: u64) -> Brief {
     let room = room(asked, tokens_max);
     let count = partials.len();
@@ -93,7 +93,7 @@ fn first_line(material: &Material, room: u64) -> Option<Piece> {
     (!material.lines.is_empty()).then(|| line(material, 0, chars(room / 4)))
 }
 
-/// The lines after the first one in as few chunks as possible, shortened if there are too many.
+/// The lines after the first one, in as few chunks as possible. The lines are shortened if there would be too many chunks.
 fn chunks(material: &Material, tokens_max: u64) -> Vec<Vec<Piece>> {
     let mut chars_max = chars(tokens_max.saturating_sub(LABEL_TOKENS)).max(LINE_CHARS_MIN);
     loop {

@@ -1,4 +1,4 @@
-//! Cleans a field of the model's answer to one line of plain text, and cuts texts to a length.
+//! Cleans a field of the model's answer to one line of plain text, and shortens texts to a maximum length.
 
 use std::sync::LazyLock;
 
@@ -38,8 +38,8 @@ static ORDINAL_DATE: LazyLock<Regex> = LazyLock::new(|| {
     )
 });
 
-/// Returns one line without tags, control characters, and leading marks of headings, lists, and
-/// quotes. Code between backticks is unchanged, because the conversation may be about tags.
+/// Returns one line without tags, control characters, or leading marks of headings, lists, and quotes. Code between backticks is
+/// unchanged, because the conversation may be about tags.
 pub(super) fn clean(text: &str) -> String {
     let shown: String = text.chars().filter_map(visible).collect();
     let shown = SCRIPT.replace_all(&shown, " ");

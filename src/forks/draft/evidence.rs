@@ -1,4 +1,4 @@
-//! Evidence of a conversation for the checks of a draft, built on the extractor's reading.
+//! Evidence from a conversation against which a draft is checked, based on the extractor's reading.
 
 use std::collections::BTreeSet;
 
@@ -86,13 +86,13 @@ impl<'a> Evidence<'a> {
         said > 0 && said * 100 >= words.len() * SUPPORT_PERCENT_MIN
     }
 
-    /// Checks whether the words of a name occur anywhere.
+    /// Checks whether the words of a name occur anywhere in the conversation.
     pub(super) fn is_known(&self, name: &str) -> bool {
         let is_said = |word: &String| self.all.contains(word) || self.unsettled.contains(word);
         self.words(name).iter().all(is_said)
     }
 
-    /// Checks whether a plain text names a person by name, handle, or first name.
+    /// Checks whether `text`, which must have been converted by `plain`, contains the name, handle, or first name of a person.
     pub(super) fn is_named(&self, person: usize, text: &str) -> bool {
         let mut names = self.people.get(person).into_iter().flatten();
         names.any(|name| {

@@ -31,7 +31,7 @@ impl FieldPath {
         mem::discriminant(&self) == mem::discriminant(&other)
     }
 
-    /// Maximum length of the text.
+    /// Maximum length of the text, in UTF-16 code units.
     pub(super) fn units_max(self) -> usize {
         match self {
             Self::Headline => HEADLINE_UNITS_MAX,
@@ -73,7 +73,7 @@ pub enum Doubt {
     Dropped,
     #[error("is based on text that gives orders to an assistant: leave it out")]
     Machine,
-    /// A question, or a statement that nobody agreed to; only for headline and conclusion.
+    /// A question, or a statement that nobody agreed to. Used only for the headline and the conclusion.
     #[error("states something that nobody agreed to: state what was settled, or that nothing was")]
     Unsettled,
 }
@@ -125,7 +125,7 @@ pub enum Kind {
     /// A value that was corrected or retracted later, and its correction, if any.
     #[error("states \"{old}\", which was {}", corrected(new))]
     Superseded { old: String, new: String },
-    /// The words of the text are not in its source text.
+    /// The source text contains too few words of the text.
     #[error(
         "states what its messages do not: use their words, cite the right ones, or leave it out"
     )]
@@ -156,7 +156,7 @@ fn corrected(new: &str) -> String {
 pub struct Fault {
     pub path: FieldPath,
     pub kind: Kind,
-    /// The beginning of the faulty text; empty for the whole answer.
+    /// The beginning of the faulty text; empty if the fault concerns the whole answer.
     pub quote: String,
 }
 
@@ -179,8 +179,8 @@ impl Fault {
         }
     }
 
-    /// Checks whether a text with this fault is removed. Other faults were already removed by the check, or are fixed by
-    /// cutting texts to the limits.
+    /// Checks whether `trim` removes a text with this fault. For other faults, the check has already removed the faulty part, or
+    /// cutting the text to the limits is enough.
     pub(super) fn is_fatal(&self) -> bool {
         matches!(
             self.kind,

@@ -16,8 +16,8 @@ pub(super) struct DraftField {
     /// Only action items have owners and due dates.
     pub(super) owner: Option<Owner>,
     pub(super) due: Option<NaiveDate>,
-    /// Lines that the text cites; for the headline and the conclusion, the sources of the key points that state the
-    /// same.
+    /// Lines that the text cites. For the headline and the conclusion, these are the sources of the key points that make the same
+    /// statement.
     pub(super) sources: Vec<usize>,
 }
 

@@ -1,7 +1,7 @@
-//! Lines of a conversation, in the form in which they are compared with texts.
+//! Lines of a conversation, in the form in which they are compared with the texts of a draft.
 //!
-//! A line is *doubtful* if it cannot be the source of a result: an agent's idea that nobody adopted, a joke, a dropped
-//! plan, or an order to a machine. In a language that the extractor does not support, only agents' lines are doubtful.
+//! A line is *doubtful* if it cannot be the source of a result: an agent's idea that nobody adopted, a joke, a dropped plan, or an
+//! order to a machine. In a language that the extractor does not support, only agents' lines are doubtful.
 
 use std::collections::BTreeSet;
 
@@ -13,7 +13,7 @@ use super::fault::Doubt;
 /// Number of lines by other people after a line that are searched for agreement.
 const AGREED_LINES: usize = 3;
 
-/// How lines by agents are treated.
+/// Treatment of lines by agents.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum AgentLines {
     /// Ideas, which are results only if a person adopts them.

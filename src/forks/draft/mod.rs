@@ -1,15 +1,14 @@
-//! Drafts a resolution with a model: builds the requests, parses the answers, and removes
-//! everything that the conversation does not support.
+//! Drafts a resolution with a model: builds the requests, parses the answers, and removes everything that the conversation does not
+//! support.
 //!
 //! ```text
-//! Asked ── briefs ──> Brief … ── (model) ──> text ── parse ──> Raw ── check ──> Checked { outline, faults }
-//!              └ several ── merge_brief ──> Brief                                  │ faults: repair_brief, once
-//!                                                                                   └── trim ──> Outline
+//! DraftRequest ── briefs ──> Brief … ── (model) ──> text ── parse ──> Raw ── check ──> Checked { outline, faults }
+//!                     └ several ── merge_brief ──> Brief                                  │ faults: repair_brief, once
+//!                                                                                          └── trim ──> Outline
 //! ```
 //!
-//! This module is pure: it uses no database, IDs, or clock. Lines and people are referred to by position, as in
-//! `openvibe_extract`; the model sees a handle for each line, `m1` for the first. An answer is trusted only as
-//! far as the conversation supports it.
+//! This module is pure: it uses no database, IDs, or clock. Lines and people are referred to by position, as in `openvibe_extract`;
+//! the model sees a handle for each line, `m1` for the first. An answer is trusted only as far as the conversation supports it.
 
 mod adoption;
 mod brief;

@@ -29,14 +29,14 @@ pub(super) enum Found {
     Unknown,
 }
 
-/// Finds a member by handle, name, or unique part of the name; otherwise an assistant; otherwise a name that occurs in
-/// the conversation. If a text names several people, the first one is used.
+/// Finds the member or assistant that a name refers to. A member is found by handle, name, or a unique part of the name. Any other
+/// name is used as it is if it occurs in the conversation. If `text` names several people, the first one is used.
 pub(super) fn find(text: &str, evidence: &Evidence<'_>) -> Found {
     let text = text.trim();
     if let Some(found) = known(text, evidence) {
         return found;
     }
-    // Split texts such as `Ada Lovelace (@ada)`, `ada: Ada Lovelace`, or `Ada and Bo`.
+    // Splits texts such as `Ada Lovelace (@ada)`, `ada: Ada Lovelace`, or `Ada and Bo`.
     let parts = text.split(['(', ')', ',', ';', ':', '/', '&', '+', '|', '<', '>']);
     let parts = parts.flat_map(|part| {
         let pair = AND.iter().find_map(|and| part.split_once(and));
@@ -129,7 +129,7 @@ impl Evidence<'_> {
         }
     }
 
-    /// The lines after this one in which somebody can answer it.
+    /// The lines after line `at` in which somebody can answer that line.
     fn replies(&self, at: usize) -> &[Said<'_>] {
         let end = (at + 1 + REPLY_LINES).min(self.lines.len());
         &self.lines[at + 1..end]

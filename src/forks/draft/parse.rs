@@ -29,7 +29,7 @@ pub struct Raw {
     pub deferred_items: Vec<RawItem>,
 }
 
-/// An entry of a list; only the owners and due dates of action items count.
+/// An entry of a list. The owner and the due date are used only for action items.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct RawItem {
     pub text: String,
@@ -160,7 +160,8 @@ fn known_fields(fields: &Map<String, Value>) -> usize {
     }
 }
 
-/// Value of the first of these names that exists. Keys are compared by their letters and digits, ignoring case.
+/// Value of the first of these names that has a value other than `null`. Keys are compared by their letters and digits, ignoring
+/// case.
 fn find<'a>(fields: &'a Map<String, Value>, names: &str) -> Option<&'a Value> {
     let is = |key: &str, name: &str| {
         let letters = key.chars().filter(|c| c.is_alphanumeric());
@@ -192,7 +193,7 @@ fn read(fields: &Map<String, Value>, handles: &Handles<'_>) -> Raw {
     }
 }
 
-/// The entries of a list, a single entry instead of a list, or the lines of a text.
+/// Returns the entries of `value`: the elements of an array, the lines of a string, or a single object as one entry.
 fn entries(value: Option<&Value>) -> Vec<Value> {
     let mut entries = match value {
         Some(Value::Array(values)) => values.clone(),
@@ -240,8 +241,7 @@ fn said(value: &Value) -> String {
     }
 }
 
-/// The name or date in a value: a text, the first entry of a list, or an object that describes a
-/// person.
+/// Returns the name or date in a value: the string itself, the name in the first element of an array, or the name field of an object.
 fn name_in(value: &Value) -> &str {
     match value {
         Value::Array(values) => values.first().map_or("", name_in),

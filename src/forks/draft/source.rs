@@ -26,7 +26,7 @@ pub enum RawSource {
     Unknown(String),
 }
 
-/// Names of the lines: `m1` and so on, and their IDs.
+/// Positions of the lines by their names in an answer: `m1` and so on, or their IDs.
 pub(super) struct Handles<'a> {
     by_id: HashMap<&'a str, usize>,
     lines: usize,
@@ -139,7 +139,7 @@ impl<'a> Handles<'a> {
     }
 }
 
-/// Line numbers in a range; `None` if the range is longer than `RANGE_MAX`.
+/// Line numbers in a range. Returns `None` if `word` is not a range, or if the range is longer than `RANGE_MAX`.
 fn range(word: &str) -> Option<RangeInclusive<usize>> {
     let found = RANGE.captures(word)?;
     let (from, to): (usize, usize) = (found[1].parse().ok()?, found[2].parse().ok()?);

@@ -20,8 +20,7 @@ const HEADLINE_WORDS_MAX: usize = 24;
 /// Number of key points that are shortened before they are dropped.
 const KEY_POINTS_KEPT: usize = 2;
 
-/// Removes the faulty parts that were not repaired, and cuts the rest to the limits. `material` must be that of the
-/// check.
+/// Removes the faulty parts that were not repaired, and cuts the rest to the limits. `material` must be the same as for the check.
 ///
 /// # Errors
 /// `Unsupported` if the headline, the conclusion, or every entry is faulty.

@@ -22,7 +22,7 @@ const DAYS_MAX: usize = 8;
 const DUE_DAYS_MAX: u64 = 3_660;
 
 impl Evidence<'_> {
-    /// The first value of a text that its source text does not contain.
+    /// The first value in a field that its source text does not contain.
     pub(super) fn unknown_value(&self, field: &DraftField) -> Option<String> {
         if let Some(name) = self.unknown_name(&field.text) {
             return Some(name);
@@ -52,7 +52,8 @@ impl Evidence<'_> {
         unknown.into_iter().next()
     }
 
-    /// The first name that does not occur in the conversation. German is not checked, because any noun could be a name.
+    /// The first name that does not occur in the conversation. Returns `None` for German, in which any noun could be a name, and for
+    /// unsupported languages.
     fn unknown_name(&self, text: &str) -> Option<String> {
         let is_capital = |word: &&str| word.starts_with(char::is_uppercase);
         let words: Vec<&str> = text.split_whitespace().collect();
@@ -104,8 +105,8 @@ impl Evidence<'_> {
             || groups.len() > 1 && groups.iter().all(is_part)
     }
 
-    /// A value that was corrected but that a text still states. This is allowed if the text also states the correction, or
-    /// if a source after the correction uses the same words for something else.
+    /// Returns a value that a field states although it was corrected. This is allowed if the field also states the correction, or if
+    /// a source after the correction uses the same words for something else.
     pub(super) fn superseded_in(&self, field: &DraftField) -> Option<&Superseded> {
         let text = plain(&field.text);
         self.superseded.iter().copied().find(|value| {
@@ -135,7 +136,7 @@ impl Evidence<'_> {
         }
     }
 
-    /// The value whose outdated day, corrected later, is the due date.
+    /// Returns the value whose old day is the due date, although it was later corrected to another day.
     fn superseded_due(&self, due: NaiveDate, sources: &[usize]) -> Option<&Superseded> {
         let day_of = |text: &str, line: usize| {
             let values = values(text, self.language, self.lines.get(line)?.day);

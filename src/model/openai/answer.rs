@@ -16,7 +16,7 @@ use super::{
 
 /// Maximum wait for the usage after the end of the response.
 const USAGE_TIMEOUT: Duration = Duration::from_secs(3);
-/// Maximum response size, including arguments of calls; longer responses are cut off, as if at the model's output limit.
+/// Maximum response size, including call arguments; longer responses are cut off, as if at the model's output limit.
 pub(super) const ANSWER_BYTES_MAX: usize = 256 * 1024;
 /// Maximum plausible token count of a call, so that sums never overflow their columns.
 const TOKENS_MAX: i64 = 1_000_000_000;
@@ -113,7 +113,7 @@ impl EventReader {
         None
     }
 
-    /// Last item of a stream that ended without a blank line.
+    /// Returns the last item of a stream that ended without a blank line.
     pub(super) fn finish(&mut self) -> Option<StreamItem> {
         let line = self.buffer.split();
         let item = self.take_line(&String::from_utf8_lossy(&line));
@@ -322,7 +322,7 @@ impl Answer {
         }
     }
 
-    /// The part of a text that still fits into the size limit.
+    /// Returns the part of `text` that still fits within the size limit.
     fn kept<'t>(&mut self, text: &'t str) -> &'t str {
         let room = ANSWER_BYTES_MAX - self.answer_bytes;
         let kept = &text[..text.floor_char_boundary(room)];

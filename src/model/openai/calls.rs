@@ -37,7 +37,7 @@ impl Calls {
     /// - Some send no ID, so one is generated.
     /// - Some send the arguments as an object.
     pub(super) fn take(&mut self, value: &Value) -> Result<Option<ToolCallPiece>, TooMany> {
-        // `PostgreSQL` cannot store NUL in a text.
+        // `PostgreSQL` cannot store NUL in text values.
         let text = |value: &Value| {
             let text = value.as_str()?.replace('\0', "");
             Some(text).filter(|text| !text.is_empty())

@@ -1,4 +1,4 @@
-//! Facts about models that their server's responses revealed. They are stored, so that a restart does not forget them.
+//! Facts about models, learned from their server's responses. They are stored so that they survive a restart.
 
 use std::{
     collections::HashMap,
@@ -11,15 +11,15 @@ use tokio::sync::OnceCell;
 
 use super::{super::chat::FactStore, request::Quirks};
 
-/// Time after which a refusal or a learned window no longer counts, because servers are updated and reconfigured.
+/// Time after which a rejected field or a learned window no longer counts, because servers are updated and reconfigured.
 const REFUSALS_KEPT_S: u64 = 7 * 24 * 60 * 60;
-/// Number of most recent calls whose reported tokens are used to correct estimates.
+/// Number of the most recent calls whose reported token counts are used to correct estimates.
 const RATIOS_MAX: usize = 20;
-/// Bounds of the correction.
+/// Bounds of the correction factor.
 const CORRECTION: std::ops::RangeInclusive<f64> = 0.5..=3.0;
 /// Smallest plausible ratio. Smaller ones are ignored, because some servers do not count tokens that they read from a cache.
 const RATIO_MIN: f64 = 0.2;
-/// Minimum change of the correction that is stored.
+/// Minimum relative change of the correction that causes it to be stored again.
 const CORRECTION_STEP: f64 = 0.05;
 /// Maximum number of models whose facts are kept. A limit is needed because API clients can send any name to a server without a model
 /// list.
@@ -32,9 +32,9 @@ pub(super) struct Facts {
     quirks: Quirks,
     /// Context window stated in an error.
     window: Option<u64>,
-    /// Time at which the facts above were learned, in seconds since 1970.
+    /// Time at which the facts above were learned, in seconds since the Unix epoch.
     learned_at: u64,
-    /// Ratios of reported to estimated input tokens in the last calls, newest last.
+    /// Ratios of reported to estimated input tokens in the most recent calls, newest last.
     ratios: Vec<f64>,
     /// Correction when the facts were last stored.
     #[serde(skip)]
@@ -58,7 +58,7 @@ impl Facts {
         self.window.filter(|_| self.is_current(now_s()))
     }
 
-    /// Mean ratio of reported to estimated tokens.
+    /// Mean ratio of reported to estimated tokens, within the bounds `CORRECTION`; 1.0 if no call has been counted.
     #[expect(clippy::cast_precision_loss, reason = "at most 20")]
     pub(super) fn correction(&self) -> f64 {
         if self.ratios.is_empty() {
@@ -68,7 +68,7 @@ impl Facts {
         mean.clamp(*CORRECTION.start(), *CORRECTION.end())
     }
 
-    /// Drops outdated facts before a new one is learned.
+    /// Drops outdated facts and updates `learned_at`; called before a new fact is stored.
     fn renew(&mut self) {
         let now = now_s();
         if !self.is_current(now) {
@@ -98,7 +98,7 @@ impl Facts {
         true
     }
 
-    /// Adds the token count of a call. Returns true if the correction has changed enough since it was last stored.
+    /// Adds the token count of a call. Returns true if the correction has changed enough to be stored again.
     #[expect(
         clippy::cast_precision_loss,
         reason = "token counts are far below 2^52"
@@ -168,7 +168,8 @@ impl Learned {
         self.all().await.get(model).cloned().unwrap_or_default()
     }
 
-    /// The facts about a model, or default ones if no facts were loaded yet. Choosing a model loads them.
+    /// Facts learned about a model, or the defaults if there are none or they have not been loaded. They are loaded when a model is
+    /// chosen.
     pub(super) fn loaded(&self, model: &str) -> Facts {
         let facts = self
             .facts

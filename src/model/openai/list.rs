@@ -13,7 +13,7 @@ use super::refusal::read_capped;
 
 /// Timeout for `GET /models`.
 const ASK_TIMEOUT: Duration = Duration::from_secs(5);
-/// Timeout for `GET /props`, which few servers know.
+/// Timeout for `GET /props`, which few servers support.
 const PROPS_TIMEOUT: Duration = Duration::from_secs(2);
 const BYTES_MAX: usize = 4 * 1024 * 1024;
 /// Time for which a list counts as fresh.
@@ -33,7 +33,7 @@ pub(super) struct Listed {
     pub(super) context_window: Option<u64>,
 }
 
-/// Permitted age of a list: `Any` permits a list older than `FRESH`; with `Fresh`, the server is asked instead.
+/// Permitted age of a list: with `Fresh`, a list older than `FRESH` is requested again; with `Any`, it is used.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Age {
     Fresh,
@@ -58,7 +58,7 @@ struct State {
 }
 
 impl State {
-    /// The list, if the server does not have to be asked now; empty if there is no list.
+    /// Returns the list, or an empty one if there is none. Returns `None` if the server has to be asked now.
     fn usable(&self, age: Age, now: Instant) -> Option<Arc<[Listed]>> {
         let is_fresh = self
             .listed_at
@@ -85,7 +85,7 @@ impl State {
         }
     }
 
-    /// Time of the last response, or of the failure to get one.
+    /// Time of the last good list or the last failure, whichever is later.
     fn asked_at(&self) -> Option<Instant> {
         self.listed_at.max(self.failed_at)
     }
@@ -109,7 +109,7 @@ impl ModelList {
         }
     }
 
-    /// The server's models as listed after `since`.
+    /// Returns the server's models, and asks the server first if it has not been asked since `since`.
     pub(super) async fn get_since(
         &self,
         http: &Client,
@@ -126,7 +126,7 @@ impl ModelList {
         self.ask(http, base).await
     }
 
-    /// Asks the server; falls back to the last good list.
+    /// Requests the list from the server; falls back to the last good list.
     async fn ask(&self, http: &Client, base: &Url) -> Arc<[Listed]> {
         let asked = tokio::time::timeout(ASK_TIMEOUT, models(http, base)).await;
         let mut listed = asked.ok().flatten().unwrap_or_default();
@@ -192,7 +192,7 @@ fn found(model: &Value) -> Option<Found> {
     })
 }
 
-/// Window from `GET /props`, which is outside of the versioned routes.
+/// Window from `GET /props`, which is not under the versioned path.
 async fn window_of_props(http: &Client, base: &Url) -> Option<u64> {
     let mut url = base.clone();
     let is_versioned = base.path().trim_end_matches('/').ends_with("/v1");

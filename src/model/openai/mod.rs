@@ -1,18 +1,18 @@
 //! Client for any server with the chat-completions protocol.
 //!
-//! Requests have the types of `async-openai` 0.43. Event streams are parsed in `answer` and not by the crate, whose
-//! client reads ahead into an unbounded channel (a server that sends faster than the database stores would exhaust the
-//! memory), does not limit lines, hides comments, and drops `[DONE]`, so that a complete response looks like a failed
-//! one. Here, data is read only on demand, and dropping the stream closes the connection.
+//! Requests use the types of `async-openai` 0.43. Event streams are parsed in `answer` and not by the crate, whose client reads ahead
+//! into an unbounded channel (a server that sends faster than the database stores would exhaust the memory), does not limit lines,
+//! hides comments, and drops `[DONE]`, so that a complete response looks like a failed one. Here, data is read only on demand, and
+//! dropping the stream closes the connection.
 //!
-//! Calls are not retried, with two exceptions: if the server rejects an optional field, the request is repeated without
-//! it (or with its other name), and this is remembered for the model; and a kept-alive connection that the server has
-//! closed in the meantime is replaced with a fresh one. Callers limit the wait; only connecting has its own timeout.
+//! Calls are not retried, with two exceptions. If the server rejects an optional field, the request is repeated without it (or with
+//! its other name), and the rejection is remembered for the model. If the server has closed a kept-alive connection in the meantime,
+//! the request is repeated on a fresh one. Callers limit the wait; only connecting has its own timeout.
 //!
 //! ```text
 //! list      models and windows that the server reports
-//! learned   fields that it refused, windows in its errors, its token counts: stored
-//! places    calls at once, if the server has a single slot
+//! learned   stored facts: fields that it rejected, windows in its errors, its token counts
+//! places    limits concurrent calls if the server has a single slot
 //! ```
 
 mod answer;
@@ -66,11 +66,11 @@ use super::{
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 /// Time for which connections are kept alive.
 const IDLE_MAX: Duration = Duration::from_secs(90);
-/// Minimum estimated size of a prompt for which an empty reply of a model with an assumed window may be an overflow.
+/// Minimum estimated prompt size at which an empty reply from a model with an assumed window may mean that the prompt was too large.
 const SUSPICIOUS_TOKENS: u64 = 1_000;
-/// Minimum age of a list that is requested again if it does not contain a model.
+/// Minimum age at which a list that does not contain a requested model is requested again.
 const LIST_AGE_MIN: Duration = Duration::from_secs(5);
-/// Model name for servers without a model list, for agents that request no model. Servers with a single model accept any
+/// Model name that is used if the server has no model list and the agent requests no model. Servers with a single model accept any
 /// name.
 const MODEL_UNKNOWN: &str = "default";
 
@@ -111,17 +111,18 @@ pub struct Server {
     list: ModelList,
     learned: Learned,
     places: Arc<Places>,
-    /// Time of the last response, whose connection may have been kept alive.
+    /// Time of the last response. Its connection may have been kept alive.
     answered_at: Mutex<Option<Instant>>,
 }
 
 /// A call whose response is being received.
 struct Call {
     model: String,
-    /// Estimated tokens of the prompt.
+    /// Estimated size of the prompt in tokens.
     estimate: u64,
     place: Place,
-    /// The request, if another one may be needed to explain its failure.
+    /// The request, kept if the window of the model is not configured, because it may have to be repeated to explain an empty
+    /// response.
     request: Option<Box<CreateChatCompletionRequest>>,
 }
 
@@ -440,7 +441,7 @@ impl Server {
         }
     }
 
-    /// Hint for a base URL that lacks the routes.
+    /// Error message for a base URL that has no chat-completions route.
     fn missing_path(&self) -> String {
         let url = shown(&self.endpoint.base_url);
         if url.ends_with("/v1") {
@@ -476,7 +477,7 @@ impl Server {
         .boxed()
     }
 
-    /// Records that a call was cut off, except for vendors, whose servers have many slots.
+    /// Records that a call was cut off, unless the server belongs to a vendor, whose servers have many slots.
     fn note_cut_off(&self, place: &Place) {
         if let (None, Some(taken)) = (self.vendor(), place.get::<Taken>()) {
             taken.cut_off();
@@ -517,8 +518,8 @@ impl Server {
         error
     }
 
-    /// Repeats a request whose stream was empty, without streaming and for a single token, because some servers report
-    /// an overflow only then. Returns true if there was an overflow.
+    /// Repeats a request whose streamed response was empty, but without streaming and with an output limit of one token, because some
+    /// servers report an overflow only then. Returns true if the prompt was too large.
     async fn is_refused_whole(&self, request: &CreateChatCompletionRequest, call: &Call) -> bool {
         let mut body = request::body(request);
         for field in ["stream", "stream_options"] {

@@ -1,10 +1,10 @@
-//! Numbers in error messages about prompts that are too large.
+//! Token counts stated in error messages about prompts that are too large.
 
 use std::sync::LazyLock;
 
 use regex::{Regex, RegexSet};
 
-/// Minimum size of a context window; smaller numbers are something else.
+/// Minimum size of a context window; smaller numbers mean something else.
 const WINDOW_MIN: u64 = 128;
 
 /// Sizes that an error message states.
@@ -12,7 +12,7 @@ const WINDOW_MIN: u64 = 128;
 pub(super) struct Overflow {
     /// Context window of the model.
     pub(super) window: Option<u64>,
-    /// Tokens of the prompt, without the output limit.
+    /// Size of the prompt in tokens, not counting the output limit.
     pub(super) prompt: Option<u64>,
 }
 

@@ -1,5 +1,5 @@
-//! Limits concurrent calls to one server. Some servers have a single slot and cut off the running call when
-//! another one arrives; if both were repeated at the same time, neither would ever finish.
+//! Limits concurrent calls to one server. Some servers have a single slot and cut off the running call when another one arrives; if
+//! both calls were repeated at the same time, neither would ever finish.
 
 use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError},
@@ -10,7 +10,7 @@ use tokio::{sync::Notify, time::Instant};
 
 /// Time for which calls are made one at a time after a call was cut off while another one was running.
 const ONE_AT_A_TIME: Duration = Duration::from_mins(1);
-/// Subsequent time for which at most two calls run at once.
+/// Time after `ONE_AT_A_TIME` for which at most two calls run at once.
 const TWO_AT_A_TIME: Duration = Duration::from_mins(10);
 
 /// Admission of calls to a server.

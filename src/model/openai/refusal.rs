@@ -35,7 +35,7 @@ pub(super) fn root_cause(error: reqwest::Error) -> String {
     cause
 }
 
-/// Reads at most `bytes_max` bytes of a body; after a failure, returns what was received.
+/// Reads at most `bytes_max` bytes of a body. If reading fails, returns the bytes received so far.
 pub(super) async fn read_capped(mut response: Response, bytes_max: usize) -> String {
     let mut body = Vec::new();
     while let Ok(Some(chunk)) = response.chunk().await {
@@ -145,15 +145,15 @@ impl ProviderErrorBody {
             .any(|words| message.contains(words) || self.kind.contains(words))
     }
 
-    /// Checks whether the error is about this field.
+    /// Checks whether the error is about the field `field`.
     fn names(&self, field: &str) -> bool {
         let is_word = |c: char| c.is_ascii_alphanumeric() || c == '_';
         let text = self.param.as_ref().unwrap_or(&self.message);
         text.split(|c| !is_word(c)).any(|word| word == field)
     }
 
-    /// Checks for errors about the response format: servers mention the field, the kind of format, or their
-    /// implementation.
+    /// Checks whether the error is about the response format: servers mention the field, the kind of format, or their own name for
+    /// it, such as `guided_json` or "grammar".
     fn is_about_response_format(&self) -> bool {
         const WORDS: [&str; 5] = [
             "response format",
@@ -169,8 +169,8 @@ impl ProviderErrorBody {
             || WORDS.iter().any(|words| message.contains(words))
     }
 
-    /// Checks for errors about models that do not support tools. Mentioning tools is not enough, because other errors do so too, such
-    /// as one about an invalid schema.
+    /// Checks whether the error means that the model does not support tools. A mention of tools is not enough, because other errors
+    /// mention them too, such as one about an invalid schema.
     fn lacks_tools(&self) -> bool {
         const WORDS: [&str; 10] = [
             "support",
@@ -188,7 +188,7 @@ impl ProviderErrorBody {
         message.contains("tool") && WORDS.iter().any(|words| message.contains(words))
     }
 
-    /// Checks whether the error names one of these functions, or refers to one by its position in the request.
+    /// Checks whether the error names one of `tools`, or refers to one by its position in the request.
     fn names_function(&self, tools: &[ChatCompletionTools]) -> bool {
         let texts = [self.param.as_deref().unwrap_or_default(), &self.message];
         // Matches `tools[0]` and `tools.0`.
@@ -273,13 +273,13 @@ impl ProviderErrorBody {
     }
 }
 
-/// Shortens a text to one line of at most `DETAIL_CHARS_MAX` characters and redacts keys.
+/// Shortens `text` to one line of at most `DETAIL_CHARS_MAX` characters and redacts keys.
 pub(super) fn clean(text: &str, api_key: Option<&str>) -> String {
     let text = match api_key {
         Some(key) if !key.is_empty() => text.replace(key, "…"),
         _ => text.to_owned(),
     };
-    // Servers quote parts of a wrong key, even of one for another service.
+    // Servers quote parts of a wrong key, even if it belongs to another service.
     let secret = |word: &str| {
         word.trim_start_matches(['"', '\'', '`', '('])
             .to_lowercase()
@@ -325,8 +325,8 @@ impl Refusal {
         }
     }
 
-    /// `quirks` with one more rejected field, with which the server may accept the same request; `None` if the error is not about
-    /// such a field.
+    /// Returns `quirks` with one more rejected field. The server may accept the same request if that field is removed or renamed.
+    /// Returns `None` if the error is not about such a field.
     #[expect(deprecated, reason = "most servers only know `max_tokens`")]
     pub(super) fn avoided_by(
         &self,
@@ -424,7 +424,7 @@ impl Refusal {
         is_overflow.then_some(self.complaint.overflow)
     }
 
-    /// Checks whether the server lacks the model.
+    /// Checks whether the error means that the server does not have the model.
     pub(super) fn names_model(&self, model: &str) -> bool {
         let mentions_models = || self.complaint.message.to_lowercase().contains("model");
         match self.status {
@@ -434,7 +434,7 @@ impl Refusal {
         }
     }
 
-    /// Checks whether the URL does not exist on the server.
+    /// Checks whether the error means that the URL does not exist on the server.
     pub(super) fn is_missing_path(&self) -> bool {
         matches!(self.status, 404 | 405)
     }

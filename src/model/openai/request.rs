@@ -174,7 +174,7 @@ pub(super) fn body(request: &CreateChatCompletionRequest) -> Value {
     body
 }
 
-/// Converts a turn to messages: one per tool result, before the text of the user.
+/// Converts a turn to messages: one per tool result, followed by the user's text.
 fn messages(turn: ChatMessage) -> Vec<ChatCompletionRequestMessage> {
     let has_words = !turn.content.is_empty();
     if turn.role == Role::Assistant {

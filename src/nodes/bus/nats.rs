@@ -27,7 +27,7 @@ const PING_EVERY: Duration = Duration::from_secs(5);
 const PUBLISH_WITHIN: Duration = Duration::from_millis(100);
 /// Maximum time that a starting node waits for NATS; after that, it starts without NATS.
 const CONNECT_WITHIN: Duration = Duration::from_secs(3);
-/// Maximum time for passing a subscription to the connection.
+/// Maximum time for passing a subscription to the NATS client, and for flushing all of them.
 const SUBSCRIBE_WITHIN: Duration = Duration::from_secs(1);
 
 #[derive(Debug, thiserror::Error)]
@@ -40,7 +40,7 @@ pub enum NatsError {
     Credentials(String),
 }
 
-/// Callbacks for messages from NATS.
+/// Callbacks for messages from NATS, and for changes in the connection.
 #[derive(Clone)]
 pub(super) struct Handler {
     pub(super) on_packet: Arc<dyn Fn(&str) + Send + Sync>,
@@ -167,7 +167,7 @@ impl Nats {
             for packet in wire::pack(node, epoch, vec![message.clone()], MESSAGE_BYTES_MAX) {
                 let sent = connected.client.publish(subject.clone(), packet.into());
                 if !matches!(tokio::time::timeout(PUBLISH_WITHIN, sent).await, Ok(Ok(()))) {
-                    // The other messages would wait just as long.
+                    // Further messages would probably time out too.
                     metrics::counter!("openvibe_bus_dropped_total").increment(1);
                     return;
                 }
@@ -175,9 +175,9 @@ impl Nats {
         }
     }
 
-    /// Subscribes to the subjects of rooms that are not subscribed yet. Does nothing while NATS is unavailable, because the
-    /// client would queue only a limited number of requests; the poll tries again. The poll also finds events that are committed
-    /// before the NATS server handles the request.
+    /// Subscribes to the subjects of rooms that are not subscribed yet. Does nothing while NATS is unavailable, because the client
+    /// would queue only a limited number of requests; the next poll tries again. The poll also finds events that are committed before
+    /// the NATS server handles the request.
     pub(super) async fn subscribe(&self, rooms: &[WorkspaceId]) {
         let Some(connected) = self.client.get().filter(|_| self.is_connected()) else {
             return;
@@ -237,7 +237,7 @@ fn set_up(is_up: &AtomicBool, on_change: &Arc<dyn Fn(bool) + Send + Sync>, up: b
     on_change(up);
 }
 
-/// Logs an error. Rejected credentials also make the startup fail.
+/// Logs an error. If NATS rejected the credentials, startup fails as well.
 fn note_error(first: &watch::Sender<Option<bool>>, text: &str) {
     tracing::warn!(error = text, "NATS reported an error");
     if text.to_lowercase().contains("authorization") {

@@ -1,4 +1,4 @@
-//! LISTEN and NOTIFY of `PostgreSQL`.
+//! Bus over LISTEN and NOTIFY in `PostgreSQL`.
 
 use std::time::{Duration, Instant};
 
@@ -14,9 +14,9 @@ use crate::{
 };
 
 const CHANNEL: &str = "ov1";
-/// Maximum time until this process receives its own notification.
+/// Maximum time for which this process waits for its own notification.
 const HEARD_WITHIN: Duration = Duration::from_secs(5);
-/// Silence after which the connection is replaced: this process notifies itself every 5 s.
+/// Time without a notification from this process after which the connection is replaced. The process notifies itself every 5 s.
 const SILENCE_MAX: Duration = Duration::from_secs(12);
 /// Maximum time for sending one notification.
 const SEND_WITHIN: Duration = Duration::from_secs(5);
@@ -69,7 +69,7 @@ impl Notifier {
         Ok(())
     }
 
-    /// Closes the connection after a notification failed or was not sent in time.
+    /// Closes the connection after a notification fails or times out.
     fn reset(&mut self) {
         if let Some(c) = self.c.take() {
             drop(c.detach());

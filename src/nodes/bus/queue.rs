@@ -1,4 +1,4 @@
-//! Messages of this node to other nodes, and the known state of those nodes.
+//! Messages from this node to other nodes, and the known state of those nodes.
 
 use std::{
     collections::{HashMap, hash_map::Entry},
@@ -21,11 +21,11 @@ use crate::{
 
 /// Maximum number of ephemeral messages that wait to be sent; additional ones are dropped.
 pub const QUEUE_MAX: usize = 4096;
-/// Maximum size of an event that is sent over NATS; larger ones are read from the log.
+/// Maximum size of an event that is sent over NATS; other nodes read larger ones from the log.
 const EVENT_BYTES_MAX: usize = 64 * 1024;
-/// Maximum number of events of a workspace that wait to be sent; additional ones are read from the log.
+/// Maximum number of events of a workspace that wait to be sent; other nodes read additional ones from the log.
 const EVENTS_MAX: usize = 64;
-/// Silence over NATS after which another node is also notified over `PostgreSQL`.
+/// Time without a message from another node over NATS after which that node is also notified over `PostgreSQL`.
 const NATS_SILENCE_MAX: Duration = Duration::from_secs(6);
 
 /// Newly committed events of a workspace.
@@ -67,7 +67,7 @@ impl Bus {
     /// Creates the bus, and the queue from which `start` sends.
     ///
     /// # Errors
-    /// If the credentials of NATS cannot be read.
+    /// `NatsError::Url` if an address in `OPENVIBE_NATS_URL` is invalid.
     pub fn new(
         node: NodeId,
         nats: Option<NatsConfig>,
@@ -131,7 +131,7 @@ impl Bus {
         self.has_peers.load(Ordering::Relaxed)
     }
 
-    /// Returns true, once, if a node was lost since the last call.
+    /// Returns true if a node has been lost since the last call.
     pub(in crate::nodes) fn has_lost_node(&self) -> bool {
         self.has_lost_node.swap(false, Ordering::Relaxed)
     }
@@ -144,7 +144,7 @@ impl Bus {
             .any(|peer| peer.node.state == NodeState::Ready)
     }
 
-    /// Replaces the list of other nodes that are alive.
+    /// Replaces the list of other live nodes.
     pub(in crate::nodes) fn set_peers(&self, live: Vec<LiveNode>) {
         let mut peers = lock(&self.peers);
         let mut before = std::mem::take(&mut *peers);

@@ -9,7 +9,7 @@ use crate::{
     realtime::{BusMessage, Received},
 };
 
-/// Handles a packet from another node.
+/// Handles a packet that was received over the bus. Packets from this node are ignored.
 pub(super) fn handle(links: &Links, text: &str, over: Mode) {
     let Some(parsed) = wire::parse(text) else {
         metrics::counter!("openvibe_bus_messages_total", "direction" => "in", "type" => "unknown")

@@ -22,12 +22,12 @@ use crate::{
     realtime::BusMessage,
 };
 
-/// Maximum size of a notification: `PostgreSQL`'s limit is 8,000 bytes.
+/// Maximum size of a notification in bytes; `PostgreSQL`'s limit is 8,000.
 const NOTIFICATION_BYTES_MAX: usize = 7900;
 /// Interval of heartbeats over NATS.
 const NATS_HEARTBEAT: Duration = Duration::from_secs(2);
 const NOTIFY_HEARTBEAT: Duration = Duration::from_secs(5);
-/// Maximum number of notifications that wait for `PostgreSQL`; additional ones are dropped. NATS does not wait for them.
+/// Maximum number of notifications that wait for `PostgreSQL`; additional ones are dropped. Messages over NATS do not wait for them.
 const PACKETS_MAX: usize = 64;
 
 /// Starts the bus: checks that LISTEN works, connects to NATS, and sends and receives until `shutdown`.
@@ -145,12 +145,12 @@ async fn send_forever(
 #[derive(Clone, Copy)]
 struct Kept {
     is_beat: bool,
-    /// True if the other messages must be sent over NOTIFY too.
+    /// True if messages other than heartbeats must be sent over NOTIFY too.
     is_needed: bool,
 }
 
-/// Converts messages to notifications. Events are removed from log messages, and deltas are included only after they were held back
-/// long enough.
+/// Converts messages to notifications. Events are removed from log messages, and deltas are included only after they have been held
+/// back long enough.
 fn notifications(messages: Vec<BusMessage>, held: &mut HeldDeltas, kept: Kept) -> Vec<BusMessage> {
     let mut notifications = Vec::new();
     for message in messages {

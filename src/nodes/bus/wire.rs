@@ -26,7 +26,7 @@ pub(super) struct Parsed {
     pub(super) node: NodeId,
     pub(super) epoch: String,
     pub(super) messages: Vec<BusMessage>,
-    /// Number of messages of types that this version does not know.
+    /// Number of messages whose type this version does not support.
     pub(super) unknown: u64,
 }
 
@@ -74,7 +74,7 @@ fn raw(message: &BusMessage) -> Option<Box<RawValue>> {
     serde_json::value::to_raw_value(message).ok()
 }
 
-/// Returns a message in pieces that fit; none if it has to be dropped.
+/// Returns a message in pieces that fit, or nothing if it has to be dropped.
 fn fit(message: BusMessage, bytes_max: usize) -> Vec<Box<RawValue>> {
     let Some(whole) = raw(&message) else {
         return Vec::new();
@@ -106,7 +106,7 @@ fn fit(message: BusMessage, bytes_max: usize) -> Vec<Box<RawValue>> {
     }
 }
 
-/// Splits a delta into several. The text of each one fits even if every character is escaped.
+/// Splits a delta into several, each of which fits even if every character is escaped.
 fn split(delta: &RemoteDelta, bytes_max: usize) -> Vec<Box<RawValue>> {
     const ESCAPED_BYTES_MAX: usize = 6;
     const OTHER_FIELDS: usize = 512;

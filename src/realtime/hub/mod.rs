@@ -1,9 +1,9 @@
 //! The sockets of this process, and the frames sent to them.
 //!
-//! Each workspace has one state behind a short lock: its sockets, the channels that each receives,
-//! the conversations that each watches, and the streaming replies. A frame is encoded once
-//! and cloned by reference. Nothing here waits: a socket whose queue is full is closed and catches
-//! up from the log. If other nodes write to the same workspaces, `remote` delivers their events and frames as well.
+//! Each workspace has one state behind a lock that is held only briefly: its sockets, the channels that each socket receives, the
+//! conversations that each socket watches, and the streaming replies. A frame is encoded once and cloned by reference. Nothing here
+//! waits: a socket whose queue is full is closed and catches up from the log. If other nodes write to the same workspaces, `remote`
+//! delivers their events and frames as well.
 
 mod order;
 mod remote;
@@ -44,7 +44,7 @@ pub use socket::{Close, Outgoing, Socket, SocketOwner};
 pub use stream::TaskRun;
 use stream::{Stream, StreamSource, TextPosition};
 
-/// Interval at which delayed presence changes are sent.
+/// Interval between broadcasts of delayed presence changes.
 pub const PRESENCE_EVERY: Duration = Duration::from_millis(100);
 /// Interval at which scoped sockets are notified of activity in channels that they do not follow.
 pub const ACTIVITY_EVERY: Duration = Duration::from_secs(1);
@@ -58,7 +58,7 @@ pub struct Hub {
     paced: Mutex<HashSet<WorkspaceId>>,
     /// Limits the number of sockets that catch up at the same time.
     pub catch_ups: CatchUps,
-    /// `None` if no other process writes to the same workspaces.
+    /// `None` if no other node writes to the same workspaces.
     shared: Option<Shared>,
 }
 
@@ -265,7 +265,7 @@ impl Hub {
         }
     }
 
-    /// Recovers committed events that could not be delivered: they are read from the log, by the room or by reconnecting clients.
+    /// Recovers committed events that could not be delivered: either the room or reconnecting clients read them from the log.
     pub fn recover(&self, workspace: WorkspaceId) {
         match &self.shared {
             Some(shared) => shared.mark_stale(workspace, Duration::ZERO),
@@ -295,8 +295,8 @@ impl Hub {
             .unwrap_or_default()
     }
 
-    /// Subscribes a socket to a conversation, sends the text so far of its streaming replies, and returns these replies. Returns
-    /// `None` if the socket has too many subscriptions.
+    /// Subscribes a socket to a conversation, sends it the text written so far in the conversation's streaming replies, and returns
+    /// these replies. Returns `None` if the socket has too many subscriptions.
     pub fn watch(
         &self,
         workspace: WorkspaceId,
@@ -436,8 +436,7 @@ impl Hub {
         }
     }
 
-    /// Sends the text that was pushed since the last flush as one frame. Returns false if there was
-    /// none.
+    /// Sends the text that was pushed since the last flush as one frame. Returns false if there is no new text.
     pub fn flush_stream(&self, workspace: WorkspaceId, run: TaskRun) -> bool {
         let room = self.room(workspace);
         let mut room = lock(&room);
@@ -454,7 +453,7 @@ impl Hub {
         true
     }
 
-    /// The text of a stream, as far as this process knows it.
+    /// Returns the text of a stream that this process has so far.
     pub fn stream_text(&self, workspace: WorkspaceId, task: TaskId) -> Option<String> {
         lock(&self.room(workspace))
             .streams

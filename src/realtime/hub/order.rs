@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use crate::realtime::log::{Envelope, Position};
 
-/// Maximum number and size in bytes of events that wait for their predecessors; any more are read from the log.
+/// Maximum number and size in bytes of events that wait for their predecessors; additional ones are read from the log.
 const EARLY_MAX: usize = 256;
 const EARLY_BYTES_MAX: usize = 1024 * 1024;
 
@@ -41,7 +41,7 @@ impl Order {
         }
     }
 
-    /// Keeps an event until its predecessors have been delivered, if there is room for it.
+    /// Keeps an event until its predecessors have been delivered, if there is room.
     pub(super) fn keep(&mut self, event: &Envelope) {
         self.note(event.seq);
         let bytes = event.frame.len();
@@ -53,13 +53,13 @@ impl Order {
         }
     }
 
-    /// Records that an event exists. Returns whether it or an event before it is missing.
+    /// Records that an event exists. Returns true if the room has not delivered all events that are known to exist.
     pub(super) fn note(&mut self, seq: i64) -> bool {
         self.reached = self.reached.max(seq);
         self.has_gap()
     }
 
-    /// Checks whether events are missing before one that is known to exist. A room without a position has no gap.
+    /// Checks whether an event that is known to exist has not been delivered. A room without a position has no gap.
     pub(super) fn has_gap(&self) -> bool {
         self.delivered
             .is_some_and(|delivered| delivered.seq < self.reached)
@@ -73,7 +73,7 @@ impl Order {
         self.note(event.seq);
     }
 
-    /// Takes the event that follows the newest delivered one, and drops older ones.
+    /// Takes the event that follows the newest delivered one, and drops events that have already been delivered.
     pub(super) fn take_next(&mut self) -> Option<Envelope> {
         let delivered = self.delivered?.seq;
         while let Some(first) = self.early.first_entry() {

@@ -1,4 +1,4 @@
-//! Additional work of the hub if other nodes write to the same workspaces: relays ephemeral frames, and delivers events of other
+//! Additional work of the hub if other nodes write to the same workspaces: relays ephemeral frames, and delivers events from other
 //! nodes in the order of the log.
 //!
 //! ```text
@@ -30,11 +30,11 @@ use crate::{
     },
 };
 
-/// Minimum interval between requests for the text of the same reply.
+/// Minimum interval between requests for the text of one reply.
 const WANTED_AGAIN: Duration = Duration::from_secs(1);
 /// Time after the end of a stream during which its deltas can still arrive.
 const ENDED_FOR: Duration = Duration::from_secs(2);
-/// Time without a delta after which a stream of another node is forgotten. It is requested again if it continues.
+/// Time without a delta after which a stream from another node is forgotten. If it continues, its text is requested again.
 const STREAM_SILENCE_MAX: Duration = Duration::from_mins(3);
 
 /// A person coming online or going offline on this node.
@@ -71,8 +71,8 @@ impl Hub {
         }
     }
 
-    /// Waits until the room of a workspace has a position. After that, every event committed after a read of the log is delivered.
-    /// Safe to drop while waiting.
+    /// Waits until the room of a workspace has a position. If the caller then reads the log, every event committed after that read is
+    /// delivered. The future can be dropped while it waits.
     pub async fn opened(&self, workspace: WorkspaceId) {
         let Some(shared) = &self.shared else { return };
         loop {
@@ -147,7 +147,7 @@ impl Hub {
         }
     }
 
-    /// Makes rooms without a position read it again, after a failed read.
+    /// Causes the positions of these rooms to be read again after a failed read.
     pub fn mark_unopened(&self, rooms: &[WorkspaceId]) {
         if let Some(shared) = &self.shared {
             for workspace in rooms {
@@ -176,7 +176,7 @@ impl Hub {
         }
     }
 
-    /// Closes the sockets of a room that cannot continue because undelivered events were deleted.
+    /// Closes the sockets of a room that cannot continue because undelivered events were deleted, and discards its position.
     pub fn restart_room(&self, workspace: WorkspaceId) {
         let Some(shared) = &self.shared else { return };
         self.with_room(workspace, |room| {
@@ -209,7 +209,7 @@ impl Hub {
         }
     }
 
-    /// Makes a room read the log again, after a page that was not the last one, or after a failed read.
+    /// Makes a room read the log again after a delay, because the last page was not the end of the log, or because a read failed.
     pub fn mark_stale(&self, workspace: WorkspaceId, after: Duration) {
         if let Some(shared) = &self.shared {
             shared.mark_stale(workspace, after);
@@ -337,7 +337,7 @@ impl Hub {
         }
     }
 
-    /// Sends the other nodes the whole text so far of a reply that this node is writing.
+    /// Sends the other nodes the text of a reply that this node is writing, from its beginning to the last delta.
     fn resend_stream(&self, workspace: WorkspaceId, task: TaskId) {
         let delta = self.with_room(workspace, |room| {
             let stream = room.streams.get(&task)?;
@@ -416,7 +416,7 @@ impl Hub {
         }
     }
 
-    /// Takes the presence changes on this node.
+    /// Takes the presence changes on this node since the last call.
     pub fn take_presence(&self) -> Vec<PresenceChange> {
         let Some(shared) = &self.shared else {
             return Vec::new();
@@ -432,7 +432,7 @@ impl Hub {
             .collect()
     }
 
-    /// Records all people on this node as presence changes, after the node's rows were lost.
+    /// Records all people on this node as presence changes, because the node's presence rows may be incomplete.
     pub fn repeat_presence(&self) {
         let Some(shared) = &self.shared else { return };
         for room in &self.rooms {
@@ -443,7 +443,7 @@ impl Hub {
         }
     }
 
-    /// Forgets streams of other nodes that have ended without a final event.
+    /// Forgets streams from other nodes that have been silent for `STREAM_SILENCE_MAX`, because they ended without a final event.
     pub fn forget_silent_streams(&self) {
         for room in &self.rooms {
             lock(room.value())
@@ -455,7 +455,7 @@ impl Hub {
         }
     }
 
-    /// Records the epoch of the log when the server starts.
+    /// Sets the epoch of the log when the server starts.
     pub fn set_epoch(&self, epoch: &str) {
         if let Some(shared) = &self.shared {
             epoch.clone_into(&mut lock(&shared.epoch));

@@ -22,11 +22,10 @@ use crate::{
     },
 };
 
-/// Maximum presence frames per workspace and interval. When everyone reconnects at once, as after a
-/// restart, the number of presence frames is quadratic: 25 million for 5,000 people, at 1 to 2 µs
-/// of CPU time each.
+/// Maximum number of presence frames per workspace and tick. When everyone reconnects at once, as after a restart, the total number
+/// is quadratic: 25 million frames for 5,000 people, at 1 to 2 µs of CPU time each.
 pub(super) const PRESENCE_FRAMES_PER_TICK: usize = 20_000;
-/// Maximum activity frames per workspace and interval, exceeded by at most one frame for each socket.
+/// Maximum number of activity frames per workspace and tick. It can be exceeded by at most one frame per socket.
 const ACTIVITY_FRAMES_PER_TICK: usize = 20_000;
 /// Maximum number of conversations and channels to which a socket is subscribed.
 pub const SUBSCRIPTIONS_MAX: usize = 100;
@@ -39,9 +38,9 @@ pub(super) struct Room {
     pub(super) people: HashMap<UserId, HashSet<u64>>,
     /// Sockets of the members of a channel; for public channels, only those with a scope.
     pub(super) members: HashMap<ChannelId, HashSet<u64>>,
-    /// Sockets that receive the traffic of all public channels.
+    /// Sockets without a scope, which receive the traffic of all public channels.
     pub(super) unscoped: HashSet<u64>,
-    /// Sockets with a scope that have a channel open, with the number of their subscriptions there.
+    /// Sockets with a scope that have a channel open, with the number of their subscriptions in that channel.
     open: HashMap<ChannelId, HashMap<u64, usize>>,
     /// Public channel traffic that has not been announced yet to scoped sockets that do not receive it.
     activity: HashMap<ChannelId, Activity>,
@@ -49,17 +48,17 @@ pub(super) struct Room {
     pub(super) joining: HashMap<u64, Vec<MembershipChange>>,
     /// Sockets that watch a conversation or a channel.
     pub(super) watchers: HashMap<Uuid, HashSet<u64>>,
-    /// Conversations and channels that a socket watches, with their channels.
+    /// Conversations and channels that a socket watches, each with its channel.
     pub(super) watched: HashMap<u64, HashMap<Uuid, ChannelId>>,
     pub(super) streams: HashMap<TaskId, Stream>,
     /// The newest event delivered to sockets.
     pub(super) last_seq: i64,
-    /// People whose presence change has not been sent yet, in the order of their changes.
+    /// People whose presence change has not been sent yet, in the order in which the changes occurred.
     pub(super) pending_presence: VecDeque<UserId>,
     pub(super) is_pending: HashSet<UserId>,
     /// Presence frames sent since the last tick.
     pub(super) presence_frames: usize,
-    /// People with a socket on other nodes.
+    /// People who have a socket on another node, with these nodes.
     pub(super) elsewhere: HashMap<UserId, HashSet<NodeId>>,
     /// Order of events, if other nodes write to the log as well.
     pub(super) order: Order,
@@ -356,7 +355,8 @@ impl Room {
         }
     }
 
-    /// Delivers an event, and events that arrived early, in the order of the log. Returns whether events before it are missing.
+    /// Delivers an event and any later ones that arrived early, in the order of the log. If predecessors are missing, keeps the event
+    /// instead. Returns true if the room then has a gap.
     pub(super) fn receive(&mut self, event: &Envelope) -> bool {
         match self.order.place_of(event.seq) {
             Place::Known => {}
@@ -374,7 +374,7 @@ impl Room {
     fn accept_next(&mut self, event: &Envelope) {
         self.order.advance_to(event);
         self.accept(event);
-        // The complete text ends a stream of another node.
+        // An event with the complete text ends a stream from another node.
         if let Some(message) = event.ends_stream {
             self.streams
                 .retain(|_, stream| !(stream.is_elsewhere() && stream.message == message));
@@ -382,7 +382,7 @@ impl Room {
         }
     }
 
-    /// Starts at a position of the log, unless the room has one. Returns whether events after it are missing.
+    /// Starts at a position of the log, unless the room already has one. Returns true if later events are missing.
     pub(super) fn open_at(&mut self, head: Position) -> bool {
         if !self.order.open_at(head) {
             return self.order.has_gap();
@@ -394,7 +394,7 @@ impl Room {
         self.order.has_gap()
     }
 
-    /// Clears the state that is kept only for sockets.
+    /// Clears the state that is needed only while the room has sockets.
     pub(super) fn close(&mut self) {
         self.order = Order::default();
         self.elsewhere.clear();

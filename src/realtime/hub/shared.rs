@@ -1,4 +1,4 @@
-//! State of a hub whose workspaces are also written by other nodes.
+//! State of a hub for workspaces to which other nodes also write.
 
 use std::{
     collections::{HashMap, HashSet},
@@ -21,7 +21,7 @@ pub(super) fn lock<T>(of: &Mutex<T>) -> MutexGuard<'_, T> {
     of.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Time allowed for a missing event of another node to arrive over a bus that carries events.
+/// Time allowed for a missing event to arrive from another node over a bus that carries events.
 const PATIENCE: Duration = Duration::from_millis(10);
 
 /// State that is needed only if there can be other nodes.
@@ -30,13 +30,13 @@ pub struct Shared {
     pub(super) relay: mpsc::Sender<BusMessage>,
     /// True if the bus carries events, so that missing ones will probably arrive soon.
     pub(super) carries_events: AtomicBool,
-    /// Rooms that have to read the log, with the time at which they do so.
+    /// Rooms that have to read the log, with the time at which they must do so.
     pub(super) stale: Mutex<HashMap<WorkspaceId, Stale>>,
     pub(super) is_stale: Notify,
     /// Rooms without a position.
     pub(super) unopened: Mutex<HashSet<WorkspaceId>>,
     pub(super) has_unopened: Notify,
-    /// Number of logs so far; events of earlier logs are ignored.
+    /// Number of times that the log has been replaced; events from earlier logs are ignored.
     pub(super) generation: AtomicU64,
     /// Epoch of the log that all rooms follow.
     pub(super) epoch: Mutex<String>,
@@ -62,7 +62,8 @@ impl Shared {
         }
     }
 
-    /// Makes a room read the log after the given time if events are still missing then, or in any case if `is_forced`.
+    /// Makes a room read the log after the given time if events are still missing then. If `is_forced`, the room reads the log even
+    /// if no events are missing.
     fn mark(&self, workspace: WorkspaceId, after: Duration, is_forced: bool) {
         let due = Instant::now() + after;
         let mut stale = lock(&self.stale);

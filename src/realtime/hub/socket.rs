@@ -23,8 +23,7 @@ use crate::{
 /// Maximum number of queued frames per socket; an event beyond this limit closes the socket with
 /// 4008.
 pub(super) const SOCKET_QUEUE_MAX: usize = 1024;
-/// Maximum size of queued frames per socket in bytes; an event beyond that closes the socket with
-/// 4008.
+/// Maximum total size of queued frames per socket in bytes; an event beyond this limit closes the socket with 4008.
 const SOCKET_QUEUE_BYTES_MAX: usize = 8 * 1024 * 1024;
 /// Numbers of free slots and free bytes below which ephemeral frames are dropped.
 const SOCKET_QUEUE_RESERVE: usize = 512;
@@ -80,7 +79,7 @@ pub struct Socket {
     /// Waker of the socket's task. Not a `CancellationToken`, which takes locks, because it is
     /// polled for each event.
     waker: AtomicWaker,
-    /// True if the socket receives nothing more, because the log that it follows was replaced.
+    /// True if the socket no longer receives anything, because the log that it follows was replaced.
     is_muted: AtomicBool,
 }
 
@@ -162,7 +161,7 @@ impl Socket {
         self.waker.wake();
     }
 
-    /// Returns true once for each request to check the access.
+    /// Returns true if a check of the access was requested, and clears the request.
     pub fn takes_doubt(&self) -> bool {
         self.code
             .compare_exchange(DOUBTED, OPEN, Ordering::SeqCst, Ordering::SeqCst)

@@ -15,7 +15,7 @@ use crate::{
     },
 };
 
-/// Run of a task that writes a reply.
+/// A run of a task that writes a reply.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct TaskRun {
     pub task: TaskId,
@@ -45,7 +45,7 @@ pub(super) struct Stream {
     pub(super) sent: TextPosition,
 }
 
-/// Position in a text, in bytes and in UTF-16 code units.
+/// Position in the text of a stream, in bytes and in UTF-16 code units.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct TextPosition {
     pub(super) bytes: usize,
@@ -99,7 +99,7 @@ impl Stream {
         &self.text[from.bytes..self.sent.bytes]
     }
 
-    /// Delta with the part of the sent text after a position.
+    /// Creates a delta with the sent text after `from`.
     pub(super) fn delta(&self, task: TaskId, from: TextPosition) -> DeltaFrames<'_> {
         DeltaFrames {
             stream: self,
@@ -142,7 +142,7 @@ impl Stream {
         self.sent.bytes = self.text.len();
     }
 
-    /// A stream from another node, before its first text.
+    /// Creates a stream from another node, without any text yet.
     pub(super) fn elsewhere(number: u64, delta: &RemoteDelta) -> Self {
         Self {
             number,
@@ -159,7 +159,8 @@ impl Stream {
         matches!(self.source, StreamSource::Elsewhere(_))
     }
 
-    /// Appends the new part of a delta and returns its position. Returns `Err` if text before it is missing.
+    /// Appends the new part of a delta and returns its position, or `None` if the delta contains nothing new. Returns `Err` if text
+    /// before it is missing.
     pub(super) fn append(&mut self, delta: &RemoteDelta) -> Result<Option<TextPosition>, Gap> {
         let known = self.sent.units.checked_sub(delta.offset).ok_or(Gap)?;
         let Some(from) = byte_at(&delta.text, known) else {
@@ -173,11 +174,11 @@ impl Stream {
     }
 }
 
-/// Error: text before a delta is missing.
+/// Text before a delta is missing.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Gap;
 
-/// Position in bytes after `units` UTF-16 code units; `None` if the text is not longer than that.
+/// Byte position after the first `units` UTF-16 code units; `None` if the text is not longer than that.
 fn byte_at(text: &str, units: usize) -> Option<usize> {
     let mut counted = 0;
     for (at, c) in text.char_indices() {

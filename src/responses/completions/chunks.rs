@@ -49,12 +49,12 @@ impl Chunks {
         self.chunk(&json!([choice]))
     }
 
-    /// The first chunk, with the role.
+    /// Returns the first chunk, which contains the role.
     pub fn begin(&self) -> Value {
         self.delta(&json!({"role": "assistant"}))
     }
 
-    /// The chunk for an event; `None` for events that have no counterpart.
+    /// Returns the chunk for an event, or `None` for events that have no counterpart.
     pub fn event(&mut self, event: &Event) -> Option<Value> {
         let delta = match event {
             Event::ResponseOutputTextDelta(event) => json!({"content": event.delta}),
@@ -76,7 +76,7 @@ impl Chunks {
         Some(self.delta(&delta))
     }
 
-    /// The last chunks: the finish reason, and the usage.
+    /// Returns the last chunks: the finish reason, and the usage if it was requested.
     pub fn end(&self, response: &Response) -> Vec<Value> {
         let reason = finish_reason(response);
         let choice = json!({"index": 0, "delta": {}, "logprobs": null, "finish_reason": reason});

@@ -27,7 +27,7 @@ pub struct ChatCompletion {
     pub id: String,
     #[schema(inline)]
     pub object: CompletionObject,
-    /// Creation time, in seconds since 1970.
+    /// Creation time, in seconds since the Unix epoch.
     pub created: i64,
     /// The model that was used, which may differ from the requested one.
     pub model: String,
@@ -117,7 +117,7 @@ impl From<&ResponseUsage> for CompletionUsage {
     }
 }
 
-/// ID of the completion that a response becomes.
+/// Returns the ID of the completion that is made from a response.
 pub(super) fn completion_id(response: &Response) -> String {
     format!("chatcmpl-{}", response.id.0.simple())
 }

@@ -38,20 +38,18 @@ fn text_or_texts() -> Schema {
     )
 }
 
-/// A request of the Chat Completions API. Its other fields are accepted if their values have no effect, such as `n: 1`
-/// or null.
+/// A request of the Chat Completions API. Other fields are accepted only if their values have no effect, such as `n: 1` or null.
 #[derive(Debug, Clone, Default, Deserialize, utoipa::ToSchema)]
 pub struct CreateChatCompletion {
-    /// Messages with `role` (`system`, `developer`, `user`, `assistant`, or `tool`) and `content` (a text, or text parts);
-    /// and optionally `tool_calls` or `tool_call_id`. The leading system and developer messages replace the agent's own
-    /// instructions.
+    /// Messages with `role` (`system`, `developer`, `user`, `assistant`, or `tool`), `content` (a string, or text parts), and
+    /// optionally `tool_calls` or `tool_call_id`. The leading system and developer messages replace the agent's own instructions.
     #[schema(value_type = Vec<Object>)]
     pub messages: Option<Vec<Value>>,
     /// A model, or `agent:NAME`. Overrides the agent's model; without either, the server's default is used.
     pub model: Option<String>,
     /// `agent_…`, an agent's name, or `main`.
     pub agent_id: Option<String>,
-    /// Functions, called by the client.
+    /// Functions that the client runs.
     #[schema(value_type = Option<Vec<Object>>)]
     pub tools: Option<Vec<Value>>,
     /// `none`, `auto`, `required`, or `{"type":"function","function":{"name":…}}`.
@@ -83,7 +81,7 @@ pub struct CreateChatCompletion {
     /// request.
     #[schema(value_type = Option<Truncation>)]
     pub truncation: Option<String>,
-    /// Accepted without effect; at most 16 pairs, keys and values of at most 512 characters.
+    /// Accepted without effect. At most 16 pairs; keys and values of at most 512 characters.
     pub metadata: Option<BTreeMap<String, String>>,
     /// Accepted without effect.
     pub user: Option<String>,
@@ -95,7 +93,7 @@ pub struct CreateChatCompletion {
     pub prompt_cache_key: Option<String>,
     /// Accepted without effect.
     pub prompt_cache_retention: Option<String>,
-    /// All other fields, which are not supported.
+    /// All other fields; they are not supported.
     #[serde(flatten)]
     #[schema(ignore)]
     other: BTreeMap<String, Value>,
@@ -112,7 +110,7 @@ impl CreateChatCompletion {
         options.is_some_and(|options| options["include_usage"] == true)
     }
 
-    /// Translates the request into one of the Responses API; also returns its parsed parts.
+    /// Translates the request into a request of the Responses API. Also returns its parsed parts.
     pub(super) fn read(&self) -> (CreateResponse, Result<Parsed, ResponseError>) {
         let messages = self
             .check()
@@ -186,7 +184,7 @@ impl CreateChatCompletion {
         }
     }
 
-    /// Parses the tools; errors contain paths of the Responses API.
+    /// Parses the tools. Errors name parameters as in the Responses API; `param_of` translates them.
     fn read_tools(&self) -> Result<Vec<Tool>, ResponseError> {
         let mut flat = Vec::new();
         for (n, tool) in self.tools.iter().flatten().enumerate() {
@@ -226,7 +224,7 @@ impl CreateChatCompletion {
         name.to_owned()
     }
 
-    /// Converts an error of this request's call; field names become those of chat completions.
+    /// Converts an error that this request's call returned. Field names are translated to those of chat completions.
     pub fn error(&self, error: ResponseError) -> ApiError {
         // These errors already contain the client's field names.
         if matches!(error, ResponseError::UnsupportedParameter(_)) {

@@ -86,7 +86,7 @@ fn read_message(message: &Object, param: &str) -> Result<Vec<Item>, ResponseErro
     }
 }
 
-/// A message of the assistant: its text, and then its calls.
+/// Parses an assistant message into items: first its text, then its calls.
 fn read_assistant(message: &Object, param: &str) -> Result<Vec<Item>, ResponseError> {
     let given = |field: &str| message.get(field).filter(|value| !value.is_null());
     if let Some(field) = ["function_call", "audio"]

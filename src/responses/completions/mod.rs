@@ -1,7 +1,7 @@
 //! Chat completions: the Responses API without storage, under different names.
 //!
-//! `form` and `messages` convert a request to one of the Responses API; `completion` and `chunks` convert its response and
-//! its events back.
+//! `form` and `messages` convert a request to a request of the Responses API. `completion` and `chunks` convert the response and its
+//! events back.
 
 mod chunks;
 mod completion;

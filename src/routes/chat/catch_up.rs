@@ -28,7 +28,7 @@ pub(super) fn router() -> OpenApiRouter<State> {
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 struct CatchUpQuery {
-    /// Only messages after this `seq`; by default, only those that the caller has not read.
+    /// Only messages after this `seq`; by default, only messages that the caller has not read.
     since: Option<i64>,
 }
 
@@ -37,10 +37,11 @@ struct WritingCatchUp {
     task: Task,
 }
 
-/// Get a summary of the newest messages of a thread, written without a model
+/// Get a summary of the most recent messages of a thread
 ///
-/// If the caller has requested a summary with `POST`, returns the one that the model wrote, until a message is added, edited, or
-/// deleted, but for at most 24 hours. Reads up to 500 messages. Forks are summarized by their resolutions.
+/// The summary is written without a model. If the caller has requested a summary with `POST`, the one that the model wrote is
+/// returned instead, until a message is added, edited, or deleted, but for at most 24 hours. Up to 500 messages are read. Forks are
+/// summarized by their resolutions.
 #[utoipa::path(get, path = "/v1/threads/{id}/catch-up", tag = "threads",
     security(("session" = ["viewer"]), ("key" = ["chat:read"])),
     params(("id" = ThreadId, Path), CatchUpQuery), responses((status = 200, body = CatchUp)))]
@@ -64,10 +65,10 @@ async fn get_catch_up(
     Ok(Json(read::catch_up(c, &caller, id, query.since).await?))
 }
 
-/// Have a model write the summary, for the caller only
+/// Have a model write the summary of a thread, for the caller only
 ///
-/// Requires 20 or more messages. `GET` returns the result. Each person can request 20 per hour; if a task for the same messages
-/// is active, it is returned.
+/// Requires 20 or more messages. `GET` returns the result. Each person can request 20 summaries per hour. If a task for the same
+/// messages is active, that task is returned.
 #[utoipa::path(post, path = "/v1/threads/{id}/catch-up", tag = "threads",
     security(("session" = ["viewer"]), ("key" = ["chat:read", "agents:use"])),
     params(("id" = ThreadId, Path), CatchUpQuery),

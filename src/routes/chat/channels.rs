@@ -101,7 +101,7 @@ async fn create_channel(
 #[derive(Deserialize, utoipa::ToSchema)]
 #[serde(deny_unknown_fields)]
 struct DirectForm {
-    /// Members besides the caller. Can be empty, or omitted with `agent_id`, if the caller is the only person.
+    /// Members besides the caller. If the caller is the only person, the list can be empty, or can be omitted if `agent_id` is set.
     member_ids: Option<Vec<UserId>>,
     /// An agent that replies to every message.
     agent_id: Option<AgentId>,

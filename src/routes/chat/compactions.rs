@@ -45,9 +45,9 @@ pub(super) fn router() -> OpenApiRouter<State> {
 #[derive(Default, Deserialize, utoipa::ToSchema)]
 #[serde(deny_unknown_fields)]
 struct CompactForm {
-    /// Number of newest messages that are not compacted: 10 to 50; 10 by default.
+    /// Number of most recent messages that are not compacted: 10 to 50; 10 by default.
     keep: Option<i64>,
-    /// Maximum size of the sentences of each segment in tokens: 200 to 2,000; 450 by default.
+    /// Maximum size of the sentences of each segment, in tokens: 200 to 2,000; 450 by default.
     max_tokens: Option<u64>,
 }
 
@@ -84,7 +84,7 @@ struct Compacting {
 struct CompactionList {
     #[serde(flatten)]
     list: List<CompactionRecord>,
-    /// Null if all messages are sent.
+    /// Messages that agents receive; null if they receive all messages.
     window: Option<SentWindow>,
 }
 
@@ -263,7 +263,7 @@ async fn redo_compaction(
     Ok((StatusCode::ACCEPTED, Json(Compacting { task })))
 }
 
-/// Delete a record with the sentences made from it
+/// Delete a record of compacted messages, with the sentences made from it
 ///
 /// Its messages are compacted again by the next pass. Deleting someone else's record requires the admin role.
 #[utoipa::path(delete, path = "/v1/compactions/{id}", tag = "threads",

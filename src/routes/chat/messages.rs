@@ -51,11 +51,11 @@ struct MessagesQuery {
     /// 1 to 100; 50 by default.
     #[param(inline)]
     limit: Option<Limit>,
-    /// Return messages after this one.
+    /// Return messages after the one with this ID.
     after: Option<MessageId>,
-    /// Return messages before this one.
+    /// Return messages before the one with this ID.
     before: Option<MessageId>,
-    /// Return messages around this one, including itself.
+    /// Return the message with this ID and the messages around it.
     around: Option<MessageId>,
 }
 
@@ -219,7 +219,7 @@ struct MessageForm {
     attachments: Vec<FileId>,
     /// A message of the same conversation to reply to.
     parent_id: Option<MessageId>,
-    /// A repeated ID returns the first message with status 200.
+    /// ID chosen by the client. A request that repeats an ID returns the first message with status 200.
     client_id: Option<String>,
 }
 
@@ -317,7 +317,7 @@ struct MessagePatch {
     content: String,
 }
 
-/// Edit your own message; an edit triggers no agent
+/// Edit your own message; an edit does not trigger agents
 ///
 /// Only the author can edit a message.
 #[utoipa::path(patch, path = "/v1/messages/{id}", tag = "messages",
@@ -351,7 +351,7 @@ async fn delete_message(
     Path(id): Path<MessageId>,
 ) -> Result<Json<Message>, ApiError> {
     let tracker = state.tracker.clone();
-    // Runs in its own task, so that it completes even if the client disconnects.
+    // The deletion runs in its own task, so that it completes even if the client disconnects.
     let deleting = async move {
         let hub = std::sync::Arc::clone(&state.hub);
         let delete = async move |c: &mut Conn| remove::delete_message(c, &caller, id, &hub).await;

@@ -53,7 +53,7 @@ pub fn router() -> OpenApiRouter<State> {
         .merge(task_tree::router())
 }
 
-/// 201 for a new object, 200 for a resend, which changes nothing.
+/// Returns 201 for a new object, or 200 for a resend, which does not change anything.
 fn status_of(posted: &Posted) -> StatusCode {
     if posted.created {
         StatusCode::CREATED
@@ -62,7 +62,7 @@ fn status_of(posted: &Posted) -> StatusCode {
     }
 }
 
-/// Workspace whose write queue runs commands for an object; nil if the object does not exist.
+/// Returns the workspace whose write queue runs commands for an object, or the nil UUID if the object does not exist.
 async fn workspace_key(c: &mut Conn, object: WhichObject) -> Result<uuid::Uuid, ApiError> {
     let row: Option<(uuid::Uuid,)> = match object {
         WhichObject::Channel(id) => {

@@ -1,4 +1,4 @@
-//! HTTP routes for the reply styles of conversations.
+//! HTTP routes for the reply styles in conversations.
 
 use axum::Json;
 use serde::{Deserialize, Serialize};
@@ -39,7 +39,7 @@ struct PresetQuery {
     agent_id: AgentId,
 }
 
-/// Presets of a conversation after a change.
+/// Presets of a conversation after they were changed.
 #[derive(Serialize, utoipa::ToSchema)]
 struct Presets {
     presets: Vec<ConversationPreset>,

@@ -12,7 +12,7 @@ use crate::{
     server::State,
 };
 
-/// Object of a read in the slow lane.
+/// Object that is read in the slow lane.
 #[derive(Clone, Copy)]
 pub enum ScannedObject {
     Channel(ChannelId),
@@ -21,13 +21,13 @@ pub enum ScannedObject {
     Task(TaskId),
 }
 
-/// Returns a connection of the slow lane, for a read whose cost grows with the amount of data that people stored in an object.
+/// Returns a connection of the slow lane, for a read whose cost grows with the amount of data that people have stored in an object.
 ///
 /// Access is checked first, in the fast lane, so that callers without access receive their error immediately and do not use the
-/// workspace's share. The read has to check access again, because it can be revoked during the wait for the lane.
+/// workspace's share. The read has to check access again, because access can be revoked during the wait for the lane.
 ///
 /// # Errors
-/// Those of the access check; `overloaded` if the caller's share or the lane does not become free in time.
+/// Any error from the access check; `overloaded` if the caller's share or the lane does not become free in time.
 pub async fn scan_for(
     state: &State,
     caller: &Caller,

@@ -61,7 +61,7 @@ enum TreeTask {
     Hidden(HiddenTask),
 }
 
-/// Calls, tokens, costs, and run time of a tree so far, without its personal tasks.
+/// Calls, tokens, costs, and run time of a tree so far, not counting personal tasks.
 #[derive(Debug, Serialize, utoipa::ToSchema)]
 struct TreeSpent {
     /// Number of model calls whose records are still stored.
@@ -80,13 +80,13 @@ struct TreeLimits {
     calls: i64,
     run_ms: i64,
     tasks: i64,
-    /// Number of parents above a task.
+    /// Maximum number of ancestors of a task.
     depth: i64,
-    /// Delegations per round.
+    /// Maximum number of delegations per round.
     delegations: i64,
 }
 
-/// A root task and all tasks that were started for it
+/// A root task and all tasks that were started for it.
 #[derive(Debug, Serialize, utoipa::ToSchema)]
 struct TaskTree {
     #[schema(inline)]
@@ -102,8 +102,9 @@ struct TaskTree {
 
 /// Get the tree of a task: its root and all tasks that were started for it
 ///
-/// Tasks in conversations that the caller cannot read have only their ID and status. Personal tasks of others are left out. Briefs
-/// and answers are shown to every reader until the tree calls an outward function, then only to those who see its arguments.
+/// For tasks in conversations that the caller cannot read, only the ID and the status are returned. Personal tasks of other people
+/// are left out. Briefs and answers are shown to every reader until the tree calls an outward function, and after that only to people
+/// who can see the arguments of its calls.
 #[utoipa::path(get, path = "/v1/tasks/{id}/tree", tag = "tasks",
     security(("session" = ["viewer"]), ("key" = ["chat:read"])),
     params(("id" = TaskId, Path)), responses((status = 200, body = TaskTree)))]
@@ -118,7 +119,7 @@ async fn get_task_tree(
 }
 
 /// # Errors
-/// Same as `visible_task`.
+/// Any error from `visible_task`.
 async fn read_tree(c: &mut Conn, caller: &Caller, id: TaskId) -> Result<TaskTree, ApiError> {
     let task = visible_task(c, caller, id).await?;
     let root = task.root_task_id;
@@ -152,7 +153,8 @@ async fn read_tree(c: &mut Conn, caller: &Caller, id: TaskId) -> Result<TaskTree
     })
 }
 
-/// `Running` while any task is active; otherwise the status with which the root, or the last link of a chain, ended.
+/// Returns `Running` while any task of the tree is active, not counting compactions, reflections, and calls of the utility model.
+/// Otherwise, returns the status with which the root, or the last link of a chain, ended.
 fn status_of(tasks: &[Task], root: TaskId) -> TreeStatus {
     let is_work = |task: &Task| {
         task.id == root
@@ -173,7 +175,7 @@ fn status_of(tasks: &[Task], root: TaskId) -> TreeStatus {
     }
 }
 
-/// Replaces the tasks that the caller cannot read with their ID and status.
+/// Replaces each task that the caller cannot read with its ID and status.
 async fn seen_tasks(
     c: &mut Conn,
     caller: &Caller,

@@ -59,7 +59,7 @@ struct TasksQuery {
     /// `oldest` first (default), paged by `after` and `before`, or `newest` first, paged by `cursor`.
     #[param(inline)]
     order: Option<TaskOrder>,
-    /// `next_cursor` of the previous page, with `order=newest`.
+    /// `next_cursor` of the previous page; only with `order=newest`.
     cursor: Option<String>,
 }
 
@@ -73,7 +73,8 @@ text_enum! {
 /// Cursor kind of a list of the newest tasks.
 const CURSOR: &str = "tasks";
 
-/// Cursor after a task. Cursors contain 63-bit numbers, so the lower half of the ID is split in two.
+/// Returns the cursor that continues a list after a task. Cursors contain 63-bit numbers, so the lower half of the ID is split in
+/// two.
 fn cursor_at(task: TaskId) -> String {
     let (high, low) = task.0.as_u64_pair();
     let number = |part: u64| i64::try_from(part).unwrap_or_default();
@@ -102,7 +103,7 @@ fn parse_cursor(text: &str) -> Result<TaskId, ApiError> {
 
 impl TasksQuery {
     /// # Errors
-    /// 400 for an unknown order, or for paging parameters that belong to the other order.
+    /// 400 for paging parameters that belong to the other order, or for an invalid cursor.
     fn range(&self, page: &Page<TaskId>) -> Result<queue::Range, ApiError> {
         let cursor = self.cursor.as_deref();
         match self.order.unwrap_or(TaskOrder::Oldest) {
@@ -137,7 +138,7 @@ impl TasksQuery {
 
 /// List the tasks in conversations that the caller can see, and the caller's own tasks from `/v1/responses`
 ///
-/// Tasks of the kinds `reflect`, `utility`, `catch_up`, and `replay` are listed for their requester only.
+/// Tasks of the kinds `reflect`, `utility`, `catch_up`, and `replay` are listed only for their requester.
 #[utoipa::path(get, path = "/v1/tasks", tag = "tasks",
     security(("session" = ["viewer"]), ("key" = ["chat:read"])),
     params(TasksQuery), responses((status = 200, body = List<Task>)))]
@@ -210,10 +211,10 @@ async fn list_tasks(
     Ok(Json(read.await?))
 }
 
-/// Returns a task that the person can see.
+/// Returns a task that the caller can see.
 ///
 /// # Errors
-/// `TaskNotFound`, or any error of `reading`.
+/// `TaskNotFound`, or any error from `reading`.
 pub async fn visible_task(c: &mut Conn, caller: &Caller, id: TaskId) -> Result<Task, ChatError> {
     let task = queue::find_task(c, id)
         .await?
@@ -253,7 +254,7 @@ async fn get_task(
     Ok(Json(seen(&mut c, &caller, task).await?))
 }
 
-/// The task, without its cost if the policy hides costs from the caller.
+/// Returns the task, without its cost if the policy hides costs from the caller.
 async fn seen(c: &mut Conn, caller: &Caller, task: Task) -> Result<Task, ApiError> {
     if !task.has_cost() {
         return Ok(task);
@@ -262,12 +263,12 @@ async fn seen(c: &mut Conn, caller: &Caller, task: Task) -> Result<Task, ApiErro
     Ok(task.seen_by(c, reader).await?)
 }
 
-/// The caller as a reader of costs.
+/// Returns the caller as a reader of costs.
 pub fn reader_of(actor: &Actor<'_>) -> CostReader {
     CostReader::new(actor.scopes.has(Scope::WorkspaceAdmin))
 }
 
-/// The caller as a reader of briefs and answers.
+/// Returns the caller as a reader of briefs and answers.
 pub fn brief_reader_of(actor: &Actor<'_>) -> BriefReader {
     BriefReader {
         user: actor.user,

@@ -89,8 +89,8 @@ struct ThreadForm {
     #[schema(max_items = 10)]
     attachments: Vec<FileId>,
     title: Option<String>,
-    /// Agent that replies to messages that mention no agent; null for none. If omitted, the agent of `from_thread_id`, or that of a
-    /// direct channel, replies.
+    /// Agent that replies to messages that mention no agent; null for none. If omitted, the thread uses the agent of `from_thread_id`
+    /// or of the direct channel.
     #[serde(default, deserialize_with = "nullable")]
     #[schema(value_type = Option<AgentId>)]
     agent_id: Option<Option<AgentId>>,
@@ -101,7 +101,7 @@ struct ThreadForm {
     #[serde(default, deserialize_with = "present")]
     #[schema(nullable = false, inline)]
     memory: Option<ThreadMemory>,
-    /// A repeated ID returns the first thread with status 200.
+    /// ID chosen by the client. A request that repeats an ID returns the first thread with status 200.
     client_id: Option<String>,
 }
 

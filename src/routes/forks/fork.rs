@@ -106,13 +106,13 @@ pub(in crate::routes) struct ForkForm {
     message_id: MessageId,
     /// If omitted, the title is taken from the first message.
     title: Option<String>,
-    /// Topic of the fork, at most 2,000 characters; sent to its agent.
+    /// Topic of the fork, at most 2,000 characters; included in the prompt of the fork's agent.
     description: Option<String>,
     /// Agent that replies to every message; null for none. If omitted, the thread's agent, or the default agent, replies.
     #[serde(default, deserialize_with = "nullable")]
     #[schema(value_type = Option<AgentId>)]
     agent_id: Option<Option<AgentId>>,
-    /// Thread context of the fork's agent; defaults to `message`.
+    /// Part of the thread that the fork's agent can see; defaults to `message`.
     #[serde(default, deserialize_with = "present")]
     #[schema(nullable = false)]
     context: Option<ForkContext>,
@@ -132,7 +132,7 @@ pub(in crate::routes) struct ForkForm {
     #[serde(default, deserialize_with = "present")]
     #[schema(nullable = false)]
     auto_publish: Option<bool>,
-    /// A repeated ID returns the first fork with status 200.
+    /// ID chosen by the client. A request that repeats an ID returns the first fork with status 200.
     client_id: Option<String>,
 }
 
@@ -184,8 +184,8 @@ async fn is_offline(state: &State, thread: ThreadId) -> Result<bool, ApiError> {
 
 /// Fork a thread at a message; at most 7 forks of a thread can be active
 ///
-/// With an agent or `collaborators`, keys also need `agents:use`. Collaborators work on the goal; after that, the draft of the
-/// resolution waits for the caller's review.
+/// With an agent or `collaborators`, keys also need `agents:use`. Collaborators work on the goal. After that, the draft of the
+/// resolution waits for the caller's review, unless `auto_publish` is true.
 #[utoipa::path(post, path = "/v1/threads/{id}/forks", tag = "forks",
     security(("session" = ["member"]), ("key" = ["chat:write"])),
     params(("id" = ThreadId, Path)),
@@ -203,7 +203,7 @@ pub(in crate::routes) async fn start_fork(
     if let Some(goal) = &mut goal {
         goal.is_offline = is_offline;
     }
-    // Without a model, no agent can reply.
+    // Without a model, no agent can reply, so the fork gets none.
     let agent = if is_offline {
         Some(None)
     } else {

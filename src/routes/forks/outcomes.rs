@@ -40,10 +40,10 @@ pub(super) fn router() -> OpenApiRouter<State> {
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub(in crate::routes) struct DecisionsQuery {
-    /// Words, all of which the resolution must contain.
+    /// Only resolutions that contain all of these words.
     #[param(example = "launch")]
     pub(in crate::routes) q: Option<String>,
-    /// Only from this channel.
+    /// Only resolutions from this channel.
     pub(in crate::routes) channel_id: Option<ChannelId>,
     /// 1 to 100; 20 by default.
     #[param(inline)]
@@ -132,9 +132,9 @@ struct ItemsQuery {
     /// 1 to 100; 20 by default.
     #[param(inline)]
     limit: Option<Limit>,
-    /// Only items created after this one.
+    /// Only items created after the one with this ID.
     after: Option<ActionItemId>,
-    /// Only items created before this one.
+    /// Only items created before the one with this ID.
     before: Option<ActionItemId>,
 }
 

@@ -47,13 +47,13 @@ pub(super) fn router() -> OpenApiRouter<State> {
 #[derive(Default, Deserialize, utoipa::ToSchema)]
 #[serde(deny_unknown_fields)]
 pub(in crate::routes) struct ResolveForm {
-    /// Publish the draft immediately, with the agent as its author.
+    /// True to publish the draft immediately, with the agent as its author.
     #[serde(default, deserialize_with = "present")]
     #[schema(nullable = false)]
     publish: Option<bool>,
     /// Focus of the draft, at most 2,000 characters.
     guidance: Option<String>,
-    /// Replace a draft even if people edited it.
+    /// True to replace a draft even if people have edited it.
     #[serde(default, deserialize_with = "present")]
     #[schema(nullable = false)]
     replace_draft: Option<bool>,
@@ -109,7 +109,10 @@ async fn get_resolution(
     Ok(tagged(newest.ok_or(ForkError::NoResolution)?))
 }
 
-/// Edit the draft; if there is none, it is created from the published resolution, or empty with `If-Match: "0"`
+/// Edit the draft of a fork's resolution
+///
+/// If there is no draft, one is created from the published resolution. If there is no published resolution either, `If-Match: "0"`
+/// creates a draft from the request alone.
 #[utoipa::path(patch, path = "/v1/forks/{id}/resolution", tag = "forks",
     security(("session" = ["member"]), ("key" = ["chat:write"])),
     params(("id" = ForkId, Path), ("If-Match" = inline(IfMatch), Header, description = "The ETag of the draft that was read")),

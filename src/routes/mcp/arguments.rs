@@ -17,7 +17,7 @@ pub(super) fn parsed<T: DeserializeOwned>(arguments: JsonObject) -> Result<T, Ap
     parse_json(Value::Object(arguments).to_string().as_bytes())
 }
 
-/// Takes a required ID out of the arguments.
+/// Removes a required ID from the arguments, and returns it.
 ///
 /// # Errors
 /// `InvalidField`, or `WrongKindOfId` for an ID of another kind.

@@ -100,7 +100,7 @@ async fn serve_mcp(
     Ok(response)
 }
 
-/// A server without sessions that responds with JSON.
+/// Creates a service without sessions that responds with JSON.
 fn service<S: ServerHandler + Clone>(server: S) -> StreamableHttpService<S, NeverSessionManager> {
     let config = StreamableHttpServerConfig::default()
         .with_legacy_session_mode(false)
@@ -113,8 +113,8 @@ fn service<S: ServerHandler + Clone>(server: S) -> StreamableHttpService<S, Neve
     )
 }
 
-/// Runs a request as the router runs a route: the work ends when the client disconnects, a panic becomes an error, and server errors
-/// are logged. `rmcp` handles requests in its own tasks, outside of the router's layers.
+/// Runs a request in the same way as the router runs a route: the work ends when the client disconnects, a panic becomes an error,
+/// and server errors are logged. This is needed because `rmcp` handles requests in its own tasks, outside the router's layers.
 ///
 /// # Errors
 /// A protocol error if the client has disconnected; nobody receives it.
@@ -142,17 +142,17 @@ async fn until_disconnect<T>(
 #[derive(Clone)]
 struct McpHandler {
     state: State,
-    /// The creator of the key.
+    /// The creator of the API key, in the workspace.
     member: WorkspaceCaller,
     turns: PersonTurns,
-    /// Set when a tool that writes is called.
+    /// True once a tool that writes has been called.
     has_called_write: Arc<AtomicBool>,
     /// Span of the request.
     span: Span,
 }
 
 impl McpHandler {
-    /// Scopes of the key that the role of its creator still includes.
+    /// Returns the key's scopes that the role of the key's creator still includes.
     async fn scopes(&self) -> Result<Scopes, ApiError> {
         let _reading = self.turns.read(self.member.caller.user).await?;
         let mut c = self.state.db.read().await?;
@@ -160,7 +160,7 @@ impl McpHandler {
         Ok(actor.scopes)
     }
 
-    /// Calls a tool, which checks access itself.
+    /// Calls a tool. The tool checks access itself.
     async fn run(&self, tool: McpTool, arguments: JsonObject) -> Result<Value, ApiError> {
         let (state, member) = (&self.state, &self.member);
         let _turn = if tool.is_read() {
@@ -340,7 +340,7 @@ mod tests {
             .body(Body::from(message.to_string()))
             .unwrap();
         let service = service(server.clone());
-        // Drops the request after its work has begun.
+        // Drops the request after the handler has started its work.
         tokio::select! {
             response = service.handle(request) => panic!("{}", response.status()),
             () = server.has_begun.cancelled() => {}

@@ -52,7 +52,7 @@ const MESSAGES_MAX: usize = 50;
 /// pass to a model.
 const THREAD_BYTES_MAX: usize = 128 * 1024;
 
-/// A message as text.
+/// A message as plain text.
 #[derive(Serialize, utoipa::ToSchema)]
 pub(super) struct McpMessage {
     id: MessageId,
@@ -110,7 +110,7 @@ impl McpMessage {
 /// Enters the workspace as a reader.
 ///
 /// # Errors
-/// Same as `Caller::enter`; `ScopeMissing`.
+/// `ScopeMissing`, or any error from `Caller::enter`.
 async fn reader<'a>(c: &mut Conn, member: &'a WorkspaceCaller) -> Result<Actor<'a>, ApiError> {
     let actor = member.enter(c).await?;
     actor.require(Scope::ChatRead)?;
@@ -130,7 +130,7 @@ fn limit_of(given: Option<i64>, max: i64) -> Result<Option<Limit>, ApiError> {
     given.map(limit).transpose()
 }
 
-/// Error for a name that was not found, with the same code as the routes use.
+/// Converts an error for a name that was not found, with the error code that the routes use.
 fn not_found(e: CallError, code: ErrorCode, param: &'static str) -> ApiError {
     match e {
         CallError::Db(e) => e.into(),
@@ -139,7 +139,7 @@ fn not_found(e: CallError, code: ErrorCode, param: &'static str) -> ApiError {
 }
 
 /// # Errors
-/// `ChannelNotFound`, also for a channel that the person cannot see.
+/// `ChannelNotFound`, also for a channel that the caller cannot see.
 async fn find_channel(
     c: &mut Conn,
     actor: &Actor<'_>,
@@ -176,11 +176,11 @@ pub(super) struct MessageSearch {
     /// Words to search for, in any of their forms.
     #[schema(max_length = 500)]
     query: String,
-    /// Name or ID.
+    /// Name or ID of a channel.
     channel: Option<String>,
     /// Name, handle, or ID of a person or an agent.
     author: Option<String>,
-    /// `YYYY-MM-DD`: only messages of this day (UTC) or later.
+    /// `YYYY-MM-DD`: only messages from this day (UTC) or later.
     after: Option<String>,
     /// `YYYY-MM-DD`: only messages before this day (UTC).
     before: Option<String>,
@@ -197,9 +197,9 @@ pub(super) struct McpHits {
 
 #[derive(Serialize, utoipa::ToSchema)]
 struct McpHit {
-    /// The message, with the part of its text around the first match.
+    /// The message, with only the part of its text around the first match.
     message: McpMessage,
-    /// The message before it in the conversation, shortened.
+    /// The preceding message in the conversation, shortened.
     before: Option<McpMessage>,
     after: Option<McpMessage>,
 }
@@ -215,7 +215,7 @@ impl From<TaskHit> for McpHit {
 }
 
 /// # Errors
-/// `InvalidQuery`, `InvalidLimit`, `ChannelNotFound`, `MemberNotFound`, or any error of `reader`.
+/// `InvalidQuery`, `InvalidLimit`, `ChannelNotFound`, `MemberNotFound`, or any error from `reader`.
 pub(super) async fn search_messages(
     state: &State,
     member: &WorkspaceCaller,
@@ -259,9 +259,9 @@ pub(super) async fn search_messages(
 #[derive(Deserialize, utoipa::ToSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct ThreadPart {
-    /// ID of a thread, of a fork, or of a message in one.
+    /// ID of a thread, of a fork, or of a message in a thread or fork.
     thread: String,
-    /// ID of a message; only earlier ones are returned.
+    /// ID of a message; only earlier messages are returned.
     before: Option<MessageId>,
 }
 
@@ -276,7 +276,7 @@ pub(super) struct McpThread {
 }
 
 /// # Errors
-/// `ThreadNotFound`, `ForkNotFound`, `MessageNotFound`, `InvalidField`, or any error of `reading`.
+/// `ThreadNotFound`, `ForkNotFound`, `MessageNotFound`, `InvalidField`, or any error from `reading`.
 pub(super) async fn read_thread(
     state: &State,
     member: &WorkspaceCaller,
@@ -317,8 +317,8 @@ pub(super) async fn read_thread(
     })
 }
 
-/// Number of older messages to leave out so that the rest fit into a result. `sizes` are the sizes of all texts in
-/// bytes, oldest first. The newest message always fits.
+/// Returns the number of older messages to leave out so that the rest fit into a result. `sizes` contains the sizes of all texts in
+/// bytes, oldest first. The newest message is always returned.
 fn left_out(sizes: impl DoubleEndedIterator<Item = usize> + ExactSizeIterator) -> usize {
     let total = sizes.len();
     let newest = sizes.rev().scan(0, |sum, size| {
@@ -335,9 +335,9 @@ fn left_out(sizes: impl DoubleEndedIterator<Item = usize> + ExactSizeIterator) -
 #[derive(Deserialize, utoipa::ToSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct DecisionSearch {
-    /// Words that must all occur.
+    /// Only decisions that contain all of these words.
     query: Option<String>,
-    /// Name or ID.
+    /// Name or ID of a channel.
     channel: Option<String>,
     /// 8 by default.
     #[schema(minimum = 1, maximum = 20)]
@@ -368,7 +368,7 @@ pub(super) async fn search_decisions(
     Ok(list)
 }
 
-/// Name of the argument for a parameter of the route.
+/// Returns the name of the tool argument for a parameter of the route.
 fn argument_of(parameter: &str) -> String {
     let name = match parameter {
         "q" => "query",
@@ -396,7 +396,7 @@ pub(super) struct McpItems {
 }
 
 /// # Errors
-/// `InvalidLimit`, `MemberNotFound`, or any error of `reader`.
+/// `InvalidLimit`, `MemberNotFound`, or any error from `reader`.
 pub(super) async fn list_action_items(
     state: &State,
     member: &WorkspaceCaller,
@@ -419,7 +419,7 @@ pub(super) async fn list_action_items(
         done: form.done,
         channel: None,
     };
-    // The last items before the greatest ID are the newest ones.
+    // The last items before the greatest possible ID are the newest ones.
     let newest = PageRange {
         after: None,
         before: Some(ActionItemId(Uuid::max())),
@@ -454,7 +454,7 @@ pub(super) struct McpFileText {
 }
 
 /// # Errors
-/// `FileNotFound`, or any error of `Actor::require`; `Unreadable` for a file that is not UTF-8 text.
+/// `FileNotFound`, or any error from `Actor::require`; `Unreadable` for a file that is not UTF-8 text.
 pub(super) async fn read_file(
     state: &State,
     member: &WorkspaceCaller,
@@ -482,7 +482,7 @@ pub(super) struct ChannelsPage {
     /// 20 by default.
     #[schema(minimum = 1, maximum = 100)]
     limit: Option<i64>,
-    /// ID of a channel; only newer ones are returned.
+    /// ID of a channel; only channels created after it are returned.
     after: Option<ChannelId>,
 }
 
@@ -506,7 +506,7 @@ pub(super) async fn list_channels(
 #[derive(Deserialize, utoipa::ToSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct ThreadsPage {
-    /// Name or ID.
+    /// Name or ID of a channel.
     channel: String,
     /// 20 by default.
     #[schema(minimum = 1, maximum = 100)]

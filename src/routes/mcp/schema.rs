@@ -15,14 +15,14 @@ type JsonSchema = Map<String, Value>;
 /// Schemas by name.
 type Definitions = Vec<(String, RefOr<Schema>)>;
 
-/// The schema of arguments, with descriptions for models.
+/// Returns the schema of arguments, with descriptions for models.
 pub(super) fn input<T: ToSchema>() -> JsonSchema {
     let mut definitions = Definitions::new();
     T::schemas(&mut definitions);
     object(&T::schema(), definitions)
 }
 
-/// The schema of a form with an additional required argument, which the route takes from its path.
+/// Returns the schema of a form with an additional required argument, which the route takes from its path.
 pub(super) fn input_with<T: ToSchema, Id: ToSchema>(name: &str) -> JsonSchema {
     let mut schema = Value::Object(input::<T>());
     schema["properties"][name] = to_value(&Id::schema());
@@ -33,12 +33,13 @@ pub(super) fn input_with<T: ToSchema, Id: ToSchema>(name: &str) -> JsonSchema {
     to_object(schema)
 }
 
-/// The schema of a result, without descriptions: tools are listed often, and the API document has them.
+/// Returns the schema of a result, without descriptions, because tools are listed often and the API document contains the
+/// descriptions.
 pub(super) fn output<T: ToSchema>() -> JsonSchema {
     shortened(input::<T>())
 }
 
-/// The schema of a list, whose items `List` references only by name.
+/// Returns the schema of a list. The schema of the items is added, because `List` refers to it only by name.
 pub(super) fn output_list<T: ToSchema>() -> JsonSchema {
     let mut definitions = Definitions::from([(T::name().into_owned(), T::schema())]);
     T::schemas(&mut definitions);
@@ -62,7 +63,7 @@ fn to_object(schema: Value) -> JsonSchema {
     }
 }
 
-/// A complete schema, with the schemas that it refers to.
+/// Builds a complete schema that includes the schemas to which it refers.
 fn object(schema: &RefOr<Schema>, definitions: Definitions) -> JsonSchema {
     let mut schema = to_value(schema);
     if !definitions.is_empty() {
@@ -92,7 +93,7 @@ fn move_references(value: &mut Value) {
     }
 }
 
-/// Removes descriptions and examples. Properties with these names are kept, because their values are objects.
+/// Removes descriptions and examples. Properties with these names are kept: their values are objects.
 fn remove_texts(value: &mut Value) {
     match value {
         Value::Object(map) => {

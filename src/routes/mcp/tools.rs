@@ -1,4 +1,4 @@
-//! The tools: names, texts, scopes, annotations, and schemas.
+//! The tools: names, titles, descriptions, scopes, annotations, and schemas.
 
 use std::sync::{Arc, LazyLock};
 
@@ -39,7 +39,7 @@ static DEFINITIONS: LazyLock<Vec<Tool>> = LazyLock::new(|| {
     tools.map(McpTool::definition).collect()
 });
 
-/// Definitions of the tools that these scopes allow.
+/// Returns the definitions of the tools that these scopes allow.
 pub(super) fn offered(scopes: &Scopes) -> Vec<Tool> {
     let is_allowed = |tool: &McpTool| tool.scopes().iter().all(|scope| scopes.has(*scope));
     let tools = McpTool::ALL.iter().zip(DEFINITIONS.iter());
@@ -50,7 +50,7 @@ pub(super) fn offered(scopes: &Scopes) -> Vec<Tool> {
 }
 
 impl McpTool {
-    /// Scopes that the routes of the tool need.
+    /// Returns the scopes that the routes of the tool require.
     fn scopes(self) -> &'static [Scope] {
         match self {
             Self::SearchMessages
@@ -65,12 +65,12 @@ impl McpTool {
         }
     }
 
-    /// True if the tool changes nothing.
+    /// Returns true if the tool does not change anything.
     pub(super) fn is_read(self) -> bool {
         self.scopes() == READ
     }
 
-    /// True if the tool can discard people's edits.
+    /// Returns true if the tool can discard people's edits.
     fn is_destructive(self) -> bool {
         self == Self::ResolveFork
     }

@@ -41,7 +41,7 @@ pub(super) struct NewMessage {
     fork_id: Option<ForkId>,
     /// Markdown, at most 32 KiB.
     content: String,
-    /// A repeated ID returns the first message.
+    /// ID chosen by the client. A call that repeats an ID returns the first message.
     client_id: Option<String>,
 }
 

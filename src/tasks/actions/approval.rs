@@ -35,7 +35,7 @@ pub struct NewApproval {
     pub expires_at: Timestamp,
 }
 
-/// Checks whether anyone can decide about an action of the requester: a person who can read the channel and is not a
+/// Checks whether there is a person who can give an approval: someone whom `need` permits, who can read the channel and is not a
 /// viewer.
 pub async fn has_approver(
     c: &mut Conn,

@@ -1,7 +1,7 @@
 //! Actions: tool calls of tasks, as rows with states. Their texts are context texts.
 //!
-//! `state` defines the state machine, `texts` stores arguments and results, and `approval` requests approvals for runs. This
-//! module does not decide or run anything.
+//! `state` defines the state machine, `texts` stores arguments and results, and `approval` requests approvals for runs. This module
+//! neither approves nor runs actions.
 
 pub mod approval;
 mod row;

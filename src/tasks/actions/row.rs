@@ -22,7 +22,7 @@ use crate::{
 
 constant! { pub ActionConstant = "action" }
 
-/// Something that the task had seen when the action was decided.
+/// Something that the task had seen when it requested the action.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ActionSource {
     pub kind: TaintKind,
@@ -36,7 +36,7 @@ pub struct Need {
     pub who: NeededPerson,
     /// The person whose approval is needed, if `who` is `user`.
     pub user_id: Option<UserId>,
-    /// The person who approved, or denied the action.
+    /// The person who gave the approval or denied the action; null if nobody has done so.
     #[sqlx(rename = "decided_by")]
     pub by: Option<UserId>,
     #[sqlx(rename = "decided_at")]
@@ -54,7 +54,8 @@ impl Need {
     }
 }
 
-/// An earlier identical call by a task that the action's task retries.
+/// An earlier identical call that may already have taken effect. It was made by a task that is being retried, or by a task that was
+/// started for it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct Repeated {
     pub action_id: ActionId,
@@ -98,7 +99,7 @@ pub struct Action {
     #[sqlx(skip)]
     pub needs: Vec<Need>,
     pub granted_by: Option<GrantedBy>,
-    /// True if only the requester has to approve and can approve for an hour.
+    /// True if only the requester has to approve the action, and can also allow the function for an hour.
     pub is_grantable: bool,
     pub grant_id: Option<Uuid>,
     /// Number of hits, shown to people; `None` for functions that do not search.
@@ -106,14 +107,14 @@ pub struct Action {
     pub error: Option<ToolErrorCode>,
     /// Note of the person who denied the action.
     pub note: Option<String>,
-    /// Number of starts.
+    /// Number of times that the action was started.
     pub runs: i64,
     pub lease_token: Option<Uuid>,
     pub timeout_s: i64,
-    /// True if the first term has passed, so that admins can decide as well.
+    /// True if the first approval period has passed, so that admins can approve or deny the action as well.
     pub is_extended: bool,
     pub expires_at: Option<Timestamp>,
-    /// Start of the time limit for starting an approved action; set again when the task is woken.
+    /// Time from which the limit for starting an approved action counts. It is reset when the task is woken.
     pub granted_at: Option<Timestamp>,
     pub repeats: Option<Json<Repeated>>,
     /// The task that a delegation started.
@@ -123,7 +124,7 @@ pub struct Action {
     pub ended_at: Option<Timestamp>,
 }
 
-/// Label of a text that the task had seen.
+/// Label of something that the agent had seen.
 #[derive(Debug, Clone, Serialize, utoipa::ToSchema)]
 pub struct SourceLabel {
     pub kind: TaintKind,
@@ -131,7 +132,7 @@ pub struct SourceLabel {
     pub label: String,
 }
 
-/// An action as clients see it.
+/// A call of a function by a task, or a request for an approval, with its decision and result.
 #[derive(Debug, Clone, Serialize, utoipa::ToSchema)]
 #[schema(as = Action)]
 pub struct ActionObject {
@@ -152,18 +153,18 @@ pub struct ActionObject {
     pub name: String,
     /// Name by which the model called the function, such as `search_messages`.
     pub function: String,
-    /// Name for people, such as `Create an issue`.
+    /// Display name, such as `Create an issue`.
     pub title: String,
     /// The registered tool; null for built-in functions.
     pub tool: Option<ToolId>,
     pub effect: Effect,
     pub state: ActionState,
-    /// Arguments of the call. Visible to the requester, to people who can decide, and to admins who can read the conversation. Null
-    /// for others, in events, and once removed.
+    /// Arguments of the call. Visible to the requester, to people who can approve or deny the action, and to admins who can read the
+    /// conversation. Null for others, in events, and after the arguments have been removed.
     #[schema(value_type = Option<Object>)]
     pub arguments: Option<Value>,
-    /// Hash to send back when approving or denying. Only people who can see the arguments receive it, even after the arguments were
-    /// removed, because others could use the hash to confirm guesses.
+    /// Hash of the arguments, to be sent back when approving or denying the action. Only people with access to the arguments receive
+    /// it, because others could use the hash to confirm guesses. It remains after the arguments have been removed.
     pub arguments_hash: Option<String>,
     /// Sources that the agent had seen in addition to the requester's own messages; empty in events.
     pub sources: Vec<SourceLabel>,
@@ -177,10 +178,11 @@ pub struct ActionObject {
     pub count: Option<i64>,
     pub error: Option<ToolErrorCode>,
     pub duration_ms: Option<i64>,
-    /// An identical call that may already have had its effect, by the task that this one retries or by a task to which that one
-    /// delegated.
+    /// An earlier identical call that may already have taken effect. It was made by a task that is being retried, or by a task that
+    /// was started for it.
     pub repeats: Option<Repeated>,
-    /// The task that a delegation started, with its brief and answer; null for other calls and in `action.requested`.
+    /// ID of the task that a delegation started, which contains the brief and the answer. Null for other calls, and in the event
+    /// `action.requested`.
     pub child_task_id: Option<TaskId>,
     pub expires_at: Option<Timestamp>,
     pub created_at: Timestamp,
@@ -190,7 +192,7 @@ pub struct ActionObject {
 /// Texts of an action for a reader with access to them.
 #[derive(Debug, Clone, Default)]
 pub struct Shown {
-    /// JSON.
+    /// JSON, or the original text if the model's arguments were not JSON.
     pub arguments: Option<String>,
     pub result: Option<String>,
 }
@@ -354,7 +356,7 @@ pub async fn insert(c: &mut Conn, new: &NewAction) -> Result<(), DbError> {
     store_needs(c, new.id, &new.needs).await
 }
 
-/// Stores the approvals that an action needs, or their current state.
+/// Stores the approvals that an action needs, or updates their state.
 pub(super) async fn store_needs(
     c: &mut Conn,
     action: ActionId,
@@ -383,7 +385,7 @@ struct NeedRow {
     need: Need,
 }
 
-/// Adds the approvals that the actions need.
+/// Loads the approvals that the actions need.
 async fn with_needs(c: &mut Conn, mut actions: Vec<Action>) -> Result<Vec<Action>, DbError> {
     if actions.is_empty() {
         return Ok(actions);
@@ -411,14 +413,14 @@ pub async fn find(c: &mut Conn, id: ActionId) -> Result<Option<Action>, DbError>
     Ok(with_needs(c, found).await?.pop())
 }
 
-/// Actions of a round in the order of its calls.
+/// Actions of a round, in the order of the calls.
 pub async fn of_round(c: &mut Conn, task: TaskId, round: i64) -> Result<Vec<Action>, DbError> {
     let sql = action_sql!("where a.task_id = $1 and a.round = $2 order by a.call limit 100");
     let found = c.q(sql).bind(task).bind(round).all().await?;
     with_needs(c, found).await
 }
 
-/// Actions of a task in the order of its calls.
+/// Actions of a task, in the order of the calls.
 pub async fn of_task(c: &mut Conn, task: TaskId) -> Result<Vec<Action>, DbError> {
     let sql = action_sql!("where a.task_id = $1 order by a.round, a.call limit 1000");
     let found = c.q(sql).bind(task).all().await?;
@@ -433,7 +435,7 @@ pub async fn call_count(c: &mut Conn, task: TaskId) -> Result<i64, DbError> {
         .await
 }
 
-/// Number of calls of a task with the same hash of function and arguments.
+/// Number of a task's calls that have the same function and arguments, compared by hash.
 pub async fn count_equal(c: &mut Conn, task: TaskId, call_hash: &str) -> Result<i64, DbError> {
     c.q("select count(*) from actions where task_id = $1 and call_hash = $2")
         .bind(task)
@@ -452,8 +454,8 @@ pub async fn count_before(c: &mut Conn, action: ActionId) -> Result<i64, DbError
         .await
 }
 
-/// The newest identical call that may already have had its effect, among the tasks that this task or a parent of it retries, and
-/// the tasks below those.
+/// Finds the newest identical call that may already have taken effect. Searches the tasks that this task or one of its parents
+/// retries, and all tasks that were started for those tasks.
 pub async fn find_equal(
     c: &mut Conn,
     task: TaskId,
@@ -536,7 +538,7 @@ pub async fn list(
     with_needs(c, found).await
 }
 
-/// A person who decides about actions.
+/// A person who can approve or deny actions.
 #[derive(Debug, Clone, Copy)]
 pub struct Decider {
     pub workspace: WorkspaceId,
@@ -544,8 +546,9 @@ pub struct Decider {
     pub is_admin: bool,
 }
 
-/// Actions that wait for this person, oldest first, including ones that the person has already approved but that need other
-/// approvals. For admins, also unknown actions of requesters who can no longer read the conversation.
+/// Open actions that the person requested or can approve or deny, oldest first, including those that the person has already approved
+/// but that need further approvals. For admins, also actions in the state `unknown` whose requesters can no longer read the
+/// conversation.
 pub async fn list_open(c: &mut Conn, decider: Decider, limit: i64) -> Result<Vec<Action>, DbError> {
     let sql = action_sql!(concat!(
         "where a.workspace_id = $1 and a.state in ('waiting', 'unknown') and (t.requested_by = $2 or (a.state = 'waiting' and (\
@@ -577,7 +580,7 @@ pub async fn has_left(c: &mut Conn, action: ActionId) -> Result<bool, DbError> {
     Ok(count == 1)
 }
 
-/// Waiting actions whose term has passed, or whose arguments were removed.
+/// Waiting actions whose deadline has passed, or whose arguments were removed.
 pub async fn list_expired(c: &mut Conn, limit: i64) -> Result<Vec<Action>, DbError> {
     let sql = action_sql!(
         "where a.state = 'waiting' and t.channel_id is not null and (a.expires_at <= $1 or not exists \
@@ -610,8 +613,8 @@ fn check(from: ActionState, to: ActionState) {
     }
 }
 
-/// Starts an approved action under a lease if its hash and definition match the given ones. Returns whether the action was
-/// started.
+/// Starts an approved action under a lease if its arguments and the definition of its function have not changed. Returns whether the
+/// action was started.
 pub async fn start(
     c: &mut Conn,
     action: &Action,
@@ -640,7 +643,7 @@ pub async fn release(c: &mut Conn, action: ActionId) -> Result<(), DbError> {
     Ok(())
 }
 
-/// Number of rounds of a task before this one in which it delegated.
+/// Number of rounds before `round` in which a task delegated.
 pub async fn delegating_rounds(
     c: &mut Conn,
     task: TaskId,
@@ -655,7 +658,7 @@ pub async fn delegating_rounds(
         .await
 }
 
-/// Takes over a running read of a lost worker, so that it runs again. Returns whether the read was taken over.
+/// Takes over a read that a lost worker was running, so that it runs again. Returns whether the read was taken over.
 pub async fn restart(
     c: &mut Conn,
     action: &Action,
@@ -704,8 +707,8 @@ impl Ending {
     }
 }
 
-/// Ends a running action that was started under this lease; `None` for a delegation, which runs without a lease. Returns whether
-/// the action was still running under it.
+/// Ends a running action that was started under this lease; `lease_token` is `None` for a delegation, which runs without a lease.
+/// Returns whether the action was still running under the lease.
 pub async fn store_end(
     c: &mut Conn,
     action: ActionId,
@@ -746,8 +749,8 @@ pub async fn set_hits(c: &mut Conn, action: ActionId, hits: usize) -> Result<(),
     Ok(())
 }
 
-/// Stores approvals of a waiting action, and sets its state to `to` if that is `Approved` or `Denied`. Returns whether the action
-/// was waiting.
+/// Stores the decision about a waiting action: its approvals, and its new state, which is still `Waiting` if further approvals are
+/// needed. Returns whether the action was waiting.
 pub async fn decide(
     c: &mut Conn,
     action: &Action,
@@ -779,7 +782,7 @@ pub async fn decide(
     Ok(decided == 1)
 }
 
-/// Starts the second term of a waiting action, in which admins can decide as well.
+/// Starts the second approval period of a waiting action, in which admins can approve or deny it as well.
 pub async fn extend(c: &mut Conn, action: &Action, until: Timestamp) -> Result<bool, DbError> {
     let extended = c
         .q("update actions set is_extended = TRUE, expires_at = $2 where id = $1 and state = 'waiting' and is_extended = FALSE")
@@ -790,7 +793,7 @@ pub async fn extend(c: &mut Conn, action: &Action, until: Timestamp) -> Result<b
     Ok(extended == 1)
 }
 
-/// Ends an action that was not decided or not started before its deadline.
+/// Ends an action that nobody approved or denied in time, or that was not started in time.
 pub async fn expire(c: &mut Conn, action: &Action) -> Result<bool, DbError> {
     check(action.state, ActionState::Expired);
     withdraw(c, action, ActionState::Expired, ToolErrorCode::Expired).await
@@ -852,7 +855,7 @@ pub enum Closing {
     Ended,
 }
 
-/// The tasks among the given ones that have open actions.
+/// Filters tasks by whether they have open actions.
 pub async fn tasks_with_open(c: &mut Conn, tasks: &[TaskId]) -> Result<Vec<TaskId>, DbError> {
     if tasks.is_empty() {
         return Ok(Vec::new());
@@ -871,7 +874,7 @@ pub async fn tasks_with_open(c: &mut Conn, tasks: &[TaskId]) -> Result<Vec<TaskI
     Ok(rows.into_iter().map(|(task,)| task).collect())
 }
 
-/// Ends the open actions of a task. Unknown ones remain until a person settles them.
+/// Ends the open actions of a task. Actions in the state `unknown` remain until a person settles them.
 pub async fn close(
     c: &mut Conn,
     task: TaskId,
@@ -972,8 +975,8 @@ pub async fn forget_person(
     store_needs(c, id, &needs).await
 }
 
-/// Appends an event with the current state of an action, as shown to readers who cannot decide. Names are omitted, because the event
-/// log would keep them.
+/// Appends an event with the current state of an action, as shown to readers without access to its texts. Names are omitted, because
+/// the event log would keep them.
 pub async fn announce(
     c: &mut Conn,
     id: ActionId,

@@ -5,7 +5,7 @@ use crate::text_enum::text_enum;
 text_enum! {
     /// State of an action.
     pub enum ActionState {
-        /// People must decide.
+        /// The action waits for people to approve or deny it.
         Waiting = "waiting",
         /// The action can start.
         Approved = "approved",

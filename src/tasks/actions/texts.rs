@@ -1,5 +1,5 @@
-//! Arguments and results of actions. They are stored as context texts, so that they are removed with a deleted source,
-//! after the retention time, and by an erasure.
+//! Arguments and results of actions. They are stored as context texts, so that they are removed when a source is deleted, after the
+//! retention time, and by an erasure.
 
 use std::collections::HashMap;
 
@@ -31,10 +31,10 @@ text_enum! {
         Action = "action",
     }
 }
-/// Source type of the texts of runs, for their hashes.
+/// Source type with which the texts of runs are hashed.
 pub const RUN_SOURCE: &str = "run";
 
-/// Hash of a text of an action or another object, computed as for the parts of a prompt.
+/// Hash of a text of an action or another object, computed in the same way as for the parts of a prompt.
 fn hash_of(source_type: &str, source: Uuid, text: &str) -> String {
     let mut hash = Sha256::new();
     hash.update(source_type);
@@ -107,7 +107,7 @@ pub async fn cite(
     rows::insert_citations(c, rows).await
 }
 
-/// Makes `text` cite the sources of the text `from`.
+/// Makes `text` cite the same sources as the text `from`.
 pub async fn cite_as(c: &mut Conn, from: Uuid, text: Uuid) -> Result<(), DbError> {
     c.q(
         "insert into citations (source_type, source_id, owner_type, owner_id) \
@@ -129,7 +129,7 @@ pub struct ActionTexts {
     pub result: Option<String>,
 }
 
-/// Texts of a task's actions, in the order of its calls.
+/// Texts of a task's actions, in the order of the calls.
 pub async fn of_task(c: &mut Conn, task: TaskId) -> Result<Vec<ActionTexts>, DbError> {
     c.q(
         "select a.id, x.text as arguments, y.text as result from actions a \
@@ -142,7 +142,7 @@ pub async fn of_task(c: &mut Conn, task: TaskId) -> Result<Vec<ActionTexts>, DbE
     .await
 }
 
-/// Texts as they are stored, by ID, without those that were removed.
+/// Stored texts by ID, except for those that have been removed.
 pub async fn list(c: &mut Conn, ids: Vec<Uuid>) -> Result<HashMap<Uuid, String>, DbError> {
     let sql = sql_with_ids!(
         c,
@@ -154,7 +154,7 @@ pub async fn list(c: &mut Conn, ids: Vec<Uuid>) -> Result<HashMap<Uuid, String>,
     Ok(rows.into_iter().collect())
 }
 
-/// A text as it is stored; `None` if it was removed.
+/// A stored text; `None` if it has been removed.
 pub async fn find(c: &mut Conn, id: Uuid) -> Result<Option<String>, DbError> {
     let row: Option<(String,)> = c
         .q("select text from context_texts where id = $1 and hash is not null")

@@ -10,7 +10,7 @@ use crate::{
 
 /// Number of billionths in a US dollar. Integers add up exactly, so that releasing a reservation leaves no remainder.
 const NANO: u64 = 1_000_000_000;
-/// Number of tokens to which prices refer.
+/// Number of tokens per price unit.
 const MILLION: i64 = 1_000_000;
 
 text_enum! {
@@ -58,7 +58,7 @@ impl Price {
     }
 }
 
-/// Maximum number of input tokens that is expected for an estimate.
+/// Number of input tokens to reserve for an estimate: 1.5 times the estimate.
 fn input_max(input_tokens: u64) -> i64 {
     let input = input_tokens.saturating_add(input_tokens.div_ceil(2));
     i64::try_from(input).unwrap_or(i64::MAX)
@@ -78,7 +78,7 @@ pub fn nano_usd(usd: f64) -> i64 {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Amounts {
     pub tokens: i64,
-    /// `None` without a known price; then budgets in US dollars do not cover the call.
+    /// `None` if the model has no known price. Budgets in US dollars do not cover the call then.
     pub nano_usd: Option<i64>,
 }
 
@@ -90,8 +90,7 @@ impl Amounts {
         }
     }
 
-    /// Reservation of a call: 1.5 times the estimated input, because estimates can be too low, plus the output limit that is
-    /// sent.
+    /// Reservation for a call: 1.5 times the estimated input, because estimates can be too low, plus the output limit of the request.
     pub fn reserved(input_tokens: u64, output_tokens_max: u32, price: Option<Price>) -> Self {
         let input = input_max(input_tokens);
         let output = i64::from(output_tokens_max);
@@ -144,7 +143,7 @@ impl utoipa::PartialSchema for Amount {
 
 impl utoipa::ToSchema for Amount {}
 
-/// Formats an amount for people: `$50.00`, `$0.0025`, `100,000 tokens`.
+/// Formats an amount for display: `$50.00`, `$0.0025`, `100,000 tokens`.
 pub(super) fn shown(unit: BudgetUnit, amount: i64) -> String {
     let amount = amount.unsigned_abs();
     match unit {

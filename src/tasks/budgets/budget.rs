@@ -46,7 +46,7 @@ impl BudgetPeriod {
         at.to_text()[..length].to_owned()
     }
 
-    /// Formats the period for people: `November 22` or `November`.
+    /// Formats the period for display: `November 22` or `November`.
     fn shown(self, at: Timestamp) -> String {
         match self {
             Self::Day => at.to_day_text(),
@@ -59,7 +59,7 @@ impl BudgetPeriod {
 #[derive(Debug, Clone, PartialEq)]
 pub struct NewBudget {
     pub scope: BudgetScope,
-    /// ID of the person or the agent; `None` for a limit on each person or agent, or on the workspace.
+    /// ID of the person or the agent; `None` if the limit applies to each person or agent separately, or to the workspace.
     pub subject: Option<Uuid>,
     pub period: BudgetPeriod,
     pub unit: BudgetUnit,
@@ -72,7 +72,7 @@ pub struct NewBudget {
 #[derive(Debug, Clone, PartialEq, Serialize, utoipa::ToSchema)]
 pub struct UsageBudget {
     pub scope: BudgetScope,
-    /// The person or the agent; null for a limit on each person or agent, or on the workspace.
+    /// ID of the person or the agent; null if the limit applies to each person or agent separately, or to the workspace.
     pub subject_id: Option<String>,
     pub period: BudgetPeriod,
     /// Limit in US dollars, or null. Calls of models without a known price do not count.
@@ -81,16 +81,16 @@ pub struct UsageBudget {
     pub limit_tokens: Option<i64>,
     /// Fraction of the limit at which admins are warned.
     pub warn_at: f64,
-    /// Usage in the current period, in the unit of the limit. In a budget for each person or agent, the highest usage of any of
-    /// them.
+    /// Usage in the current period, in the unit of the limit. In a budget for each person or agent, the usage of `top_subject_id`.
     pub spent: Amount,
     /// Amount reserved by running calls of the same person or agent.
     pub reserved: Amount,
-    /// In a budget for each person or agent, the ID of the one with the highest usage; null if there is no usage.
+    /// In a budget for each person or agent, the ID of the one with the highest usage, including reservations; null if there is no
+    /// usage.
     pub top_subject_id: Option<String>,
 }
 
-/// State of a budget in the database.
+/// A budget from the database, with one of its counters.
 #[derive(Debug, Clone, sqlx::FromRow)]
 pub(super) struct BudgetRow {
     pub scope: BudgetScope,
@@ -135,12 +135,12 @@ impl BudgetRow {
         }
     }
 
-    /// Checks whether the usage has reached the warning.
+    /// Checks whether the usage has reached the warning threshold.
     pub(super) fn is_warned(&self) -> bool {
         self.spent >= self.warning()
     }
 
-    /// Checks whether adding `used` made the usage reach the warning or the limit.
+    /// Checks whether adding `used` made the usage reach the warning threshold or the limit.
     pub(super) fn has_crossed(&self, used: i64) -> bool {
         let before = self.spent.saturating_sub(used);
         let crossed = |threshold: i64| before < threshold && threshold <= self.spent;
@@ -157,7 +157,7 @@ impl BudgetRow {
     }
 }
 
-/// An admin changed the budgets, or the usage of a budget reached its warning or limit.
+/// An admin changed the budgets, or the usage of a budget reached its warning threshold or its limit.
 #[derive(Serialize, utoipa::ToSchema)]
 pub struct BudgetEvent {
     /// Version of the list of budgets.
@@ -168,7 +168,7 @@ impl EventData for BudgetEvent {
     const TYPES: &'static [EventType] = &[EventType::BudgetUpdated];
 }
 
-/// The budget that is exceeded by a call, which was therefore not made.
+/// The budget that a call would have exceeded. The call was not made.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct OverBudget {
     pub scope: BudgetScope,
@@ -185,7 +185,7 @@ pub struct OverBudget {
 }
 
 impl OverBudget {
-    /// Delay after which there may be room again, because running calls have ended or a new period has begun.
+    /// Delay after which the budget may allow the call, because running calls have ended or a new period has begun.
     pub fn retry_after(&self) -> Duration {
         if self.can_wait {
             return RUNNING_FOR;
@@ -193,8 +193,8 @@ impl OverBudget {
         (self.at.day_start() + Duration::from_hours(24)).since(self.at)
     }
 
-    /// Notice in the conversation; `agent` is the name of the agent. The notice names no person, so that an erasure does not have
-    /// to find it.
+    /// Notice in the conversation; `agent` is the name of the agent. The notice does not name a person, so that an erasure does not
+    /// have to find it.
     pub fn notice(&self, agent: &str, shows_costs: bool) -> String {
         let whose = match self.scope {
             BudgetScope::Workspace => "the workspace has used its",

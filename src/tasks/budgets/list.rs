@@ -43,7 +43,7 @@ pub async fn list(c: &mut Conn, workspace: WorkspaceId) -> Result<Vec<UsageBudge
     Ok(rows.into_iter().map(BudgetRow::into_budget).collect())
 }
 
-/// The budgets whose usage has reached the warning.
+/// The budgets whose usage has reached the warning threshold.
 pub async fn list_warned(
     c: &mut Conn,
     workspace: WorkspaceId,
@@ -223,7 +223,7 @@ impl UsageSoFar {
         Ok(usage)
     }
 
-    /// The counters of a budget, without counters of people and agents who have no usage.
+    /// The counters of a budget, except for people and agents without usage.
     fn counters(&self, workspace: WorkspaceId, budget: &NewBudget) -> HashMap<Uuid, Counter> {
         let subject_of = |user: UserId, agent: Option<AgentId>| {
             let subject = match budget.scope {
@@ -270,7 +270,7 @@ impl UsageSoFar {
     }
 }
 
-/// Reassigns the budgets and counters of a person to the alias that replaces them.
+/// Reassigns the budgets and counters of a person to the alias that replaces the person.
 pub async fn reassign(
     c: &mut Conn,
     workspace: WorkspaceId,

@@ -13,7 +13,7 @@ use crate::{
     time::Timestamp,
 };
 
-/// Maximum time that a call waits until running calls release their reservations.
+/// Maximum time that a call waits for running calls to release their reservations.
 pub const WAIT_MAX: Duration = Duration::from_mins(1);
 /// Interval at which a waiting call tries to reserve its budget again.
 pub const RESERVED_EVERY: Duration = Duration::from_millis(500);
@@ -140,7 +140,7 @@ impl Charge {
 }
 
 /// Reserves an amount in all counters of a call, or in none. Returns the budget that the call would exceed. The caller must have
-/// locked the workspace, so that a change of the budgets includes the reservation.
+/// locked the workspace, so that a concurrent change to the budgets does not miss the reservation.
 pub async fn reserve(
     c: &mut Conn,
     charge: &Charge,

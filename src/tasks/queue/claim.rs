@@ -18,8 +18,8 @@ use crate::{
 /// Maximum number of tasks of a tree that run at once.
 const RUNNING_IN_TREE_MAX: i64 = 5;
 
-/// Condition for tasks that take turns in their conversation. Delegated tasks, collaborations, and runs with their conditions do not
-/// reply themselves, so they take no turn, and trees cannot block each other.
+/// Condition for tasks that take turns in their conversation: foreground tasks that reply themselves. Delegated tasks,
+/// collaborations, and runs with their conditions do not, so they take no turn, and trees cannot block each other.
 macro_rules! takes_turns {
     ($task:literal) => {
         concat!(
@@ -135,10 +135,10 @@ fn half(share: i64) -> i64 {
     (share / 2).max(1)
 }
 
-/// Tasks that this worker can run now: first those of workspaces for which the worker runs nothing, then by least recent claim of the
-/// workspace, then by age. Background tasks come last. At most one task per agent runs in a conversation, no child starts while five
-/// tasks of its tree are running, and no task overtakes one that keeps its turn during a short wait. Tasks of kinds that only a newer
-/// version knows are left to nodes of that version.
+/// Tasks that this worker can run now. Foreground tasks come first; within a lane, tasks of workspaces for which the worker runs
+/// nothing come first, then those of the workspace with the least recent claim, then the oldest ones. At most one task per agent runs
+/// in a conversation, no child starts while five tasks of its tree are running, and no task overtakes one that keeps its turn during
+/// a short wait. Tasks of kinds that only a newer version knows are left to nodes of that version.
 pub async fn due(c: &mut Conn, claimer: Claimer, limit: i64) -> Result<Vec<Due>, DbError> {
     let at = dialect::clock(c).await?;
     let sql = sql_with_texts!(
@@ -289,8 +289,8 @@ async fn announce_start(
     Ok(Some((task, lease)))
 }
 
-/// Starts a queued task for a caller that waits for it, without occupying a slot of a worker. Returns `None` if the task has
-/// already started, waits for a retry, or has ended.
+/// Starts a queued task for a caller that waits for it, without occupying a slot of a worker. Returns `None` if the task has already
+/// started, is waiting for a retry, or has ended.
 pub async fn take(
     c: &mut Conn,
     id: TaskId,
@@ -341,7 +341,7 @@ impl Lost {
 
 pub async fn lost(c: &mut Conn) -> Result<Vec<Lost>, DbError> {
     let at = dialect::clock(c).await?;
-    // A task whose thread does not exist yet gets the UUID of its root as thread ID, as in `Task::queued_target`.
+    // For a task whose thread does not exist yet, the UUID of its root task is the thread ID, as in `Task::queued_target`.
     let sql = sql_with_texts!(
         c,
         "select id, workspace_id, lease_token, kind, agent_id, agent_version, channel_id, coalesce(thread_id, root_task_id) as thread_id, \
@@ -404,8 +404,8 @@ pub async fn recover(c: &mut Conn, lease: &Lease) -> Result<bool, LeaseLost> {
     Ok(true)
 }
 
-/// Expires leases at startup: running tasks of this node (`worker`), or of all nodes if `worker` is `None`, have lost their
-/// worker.
+/// Expires leases at startup, because the running tasks of this node (`worker`), or of all nodes if `worker` is `None`, have lost
+/// their worker.
 pub async fn expire_leases(c: &mut Conn, worker: Option<Uuid>) -> Result<u64, DbError> {
     let at = dialect::clock(c).await?;
     c.q("update tasks set lease_until = $1 where status = 'running' and lease_until > $1 and ($2 is null or worker_id = $2)")

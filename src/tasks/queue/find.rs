@@ -84,8 +84,8 @@ macro_rules! listed_by {
     };
 }
 
-/// Tasks in conversations that the reader can see, without personal tasks of others, and the reader's own tasks without a
-/// conversation.
+/// Tasks in conversations that the reader can see, except for personal tasks of other people. Also the reader's own tasks without a
+/// conversation or, for admins, all tasks without one.
 pub async fn list(
     c: &mut Conn,
     workspace: WorkspaceId,
@@ -137,8 +137,8 @@ pub async fn active(
     Ok(tasks.into_iter().map(Task::without_cost).collect())
 }
 
-/// Active tasks in those threads of a channel whose `last_seq` is between `low` and `high`, without personal tasks and without
-/// costs.
+/// Active tasks in threads of a channel whose `last_seq` is between `low` and `high`. Personal tasks are excluded, and costs are
+/// omitted.
 pub async fn active_in_threads(
     c: &mut Conn,
     channel: ChannelId,
@@ -170,7 +170,7 @@ pub async fn active_of_trigger(c: &mut Conn, trigger: MessageId) -> Result<Vec<T
         .await
 }
 
-/// The active task that writes this reply; `conversation` is the thread or fork of the message.
+/// The active task that is writing this reply; `conversation` is the thread or fork of the message.
 pub async fn active_of_reply(
     c: &mut Conn,
     conversation: Uuid,
@@ -220,7 +220,7 @@ pub async fn active_compact(c: &mut Conn, conversation: Uuid) -> Result<Option<T
     .await
 }
 
-/// The task that writes a catch-up of a thread for a person.
+/// The active task that writes a catch-up of a thread for a person.
 pub async fn active_catch_up(
     c: &mut Conn,
     thread: ThreadId,
@@ -237,7 +237,7 @@ pub async fn active_catch_up(
     .await
 }
 
-/// The replay of an agent that runs for a person.
+/// The active replay of an agent for a person.
 pub async fn active_replay(
     c: &mut Conn,
     workspace: WorkspaceId,
@@ -256,8 +256,8 @@ pub async fn active_replay(
     .await
 }
 
-/// Condition on completed replies of the agent `$1`, outside of runs, that the person `$2` can read. Neither they nor their
-/// trigger messages were deleted.
+/// Condition for completed replies of the agent `$1`, outside of runs, that the person `$2` can read. Neither the reply nor its
+/// trigger message has been deleted.
 macro_rules! is_readable_reply {
     () => {
         concat!(
@@ -269,8 +269,8 @@ macro_rules! is_readable_reply {
     };
 }
 
-/// The newest completed replies of an agent that a person can read, newest first, without replies that were deleted or whose
-/// trigger message was deleted. May read all tasks of the agent.
+/// The newest completed replies of an agent that a person can read, newest first, except for replies that were deleted or whose
+/// trigger message was deleted. The statement may have to scan all tasks of the agent.
 pub async fn newest_replies(
     c: &mut Conn,
     agent: AgentId,
@@ -292,7 +292,7 @@ pub async fn newest_replies(
     .await
 }
 
-/// A task, if `newest_replies` without a limit would return it.
+/// Returns a task if `newest_replies` would return it without a limit.
 pub async fn find_reply(
     c: &mut Conn,
     id: TaskId,

@@ -26,7 +26,7 @@ const QUEUED_MAX_DEFAULT: i64 = 200;
 #[derive(Debug, Clone, Copy)]
 pub struct NewLink {
     pub id: TaskId,
-    /// The previous link; this link is parked until that one has completed.
+    /// The previous link. This link is parked until the previous one has completed.
     pub after: Option<TaskId>,
     pub step: ChainStep,
 }
@@ -37,8 +37,8 @@ pub struct NewTask {
     pub workspace: WorkspaceId,
     pub kind: TaskKind,
     pub requested_by: UserId,
-    /// Agent and conversation. The thread is stored once it exists, because the reply of a schedule can start it after the
-    /// schedule's task has delegated.
+    /// Agent and conversation. The thread is stored only if it already exists: the reply of a scheduled task can start it after the
+    /// task has delegated.
     pub target: TaskTarget,
     pub trigger: Option<MessageId>,
     pub retry_of: Option<TaskId>,
@@ -47,9 +47,9 @@ pub struct NewTask {
     pub link: Option<NewLink>,
     /// Key that is unique among the children of `parent`; set for a child that its parent waits for.
     pub child_key: Option<String>,
-    /// The task reads the messages before this sequence number. Links after the first get the number when they are woken.
+    /// The task reads only messages before this sequence number. Links after the first get the number when they are woken.
     pub before_seq: Option<i64>,
-    /// API key that posts a chain, retries it, or starts a replay.
+    /// API key with which a chain was posted or retried, or a replay was started.
     pub api_key: Option<ApiKeyId>,
     pub lane: Lane,
     pub prompt: String,
@@ -99,7 +99,7 @@ impl NewTask {
     }
 }
 
-/// Sets the maximum number of queued tasks per workspace; any more fail immediately.
+/// Sets the maximum number of queued tasks per workspace. Additional tasks fail immediately.
 pub async fn set_queued_max(c: &mut Conn, max: i64) -> Result<(), DbError> {
     c.q("insert into meta (key, value) values ($1, $2) on conflict (key) do update set value = excluded.value")
         .bind(QUEUED_MAX)
@@ -109,7 +109,7 @@ pub async fn set_queued_max(c: &mut Conn, max: i64) -> Result<(), DbError> {
     Ok(())
 }
 
-/// Remaining queue capacity of the workspace; negative if it is exceeded. Background tasks and parked tasks do not count.
+/// Remaining queue capacity of the workspace; negative if the maximum is exceeded. Background tasks and parked tasks do not count.
 pub async fn free_slots(c: &mut Conn, workspace: WorkspaceId) -> Result<i64, DbError> {
     c.q(
         "select coalesce((select cast(value as bigint) from meta where key = $2), $3) \
@@ -124,7 +124,7 @@ pub async fn free_slots(c: &mut Conn, workspace: WorkspaceId) -> Result<i64, DbE
 
 /// Inserts a queued task, or a task that has failed with `queue_full` if `full` is set. The caller must append its event.
 ///
-/// Returns `None` if `retry_of` was already retried, if the link or child exists, or if its tree was stopped.
+/// Returns `None` if `retry_of` was already retried, if the link or child already exists, or if its tree was stopped.
 pub async fn insert(
     c: &mut Conn,
     new: &NewTask,
@@ -143,7 +143,7 @@ pub async fn insert(
     if full.is_none() {
         c.notify(Box::new(Wake));
     }
-    // A thread that the parent may start does not exist yet.
+    // The thread may not exist yet, because the parent may start it later.
     let task: Option<Task> = c.q(task_sql!(
         "insert into tasks (id, workspace_id, kind, status, agent_id, agent_version, channel_id, thread_id, conversation_id, \
          trigger_message_id, requested_by, retry_of, parent_task_id, root_task_id, depth, lane, attempt, retry_counts, holds_slot, input, \
@@ -191,7 +191,7 @@ pub async fn insert(
     Ok(task)
 }
 
-/// A task of a schedule to queue.
+/// A scheduled task to queue.
 #[derive(Debug, Clone)]
 pub struct NewScheduled {
     pub id: TaskId,
@@ -202,13 +202,13 @@ pub struct NewScheduled {
     /// `None` if the reply starts a thread.
     pub thread: Option<ThreadId>,
     pub requested_by: UserId,
-    /// API key that wrote the prompt or started the task.
+    /// API key with which the prompt was written or the task was started.
     pub api_key: Option<ApiKeyId>,
     pub prompt: String,
     pub options: serde_json::Value,
 }
 
-/// Queues a task of a schedule and announces it. The task reads the messages of its thread before its own event.
+/// Queues a scheduled task and announces it. The task reads only the thread messages that precede its own event.
 pub async fn insert_scheduled(
     c: &mut Conn,
     new: &NewScheduled,
@@ -248,7 +248,7 @@ pub async fn insert_scheduled(
     Ok(task)
 }
 
-/// Counts a task that has just ended.
+/// Adds a task that has just ended to the usage.
 pub(super) async fn count(c: &mut Conn, task: &Task) -> Result<(), DbError> {
     let model = match &task.token_usage {
         Some(usage) => Some(usage.0.model.clone()),
@@ -271,8 +271,8 @@ pub(super) async fn count_all(c: &mut Conn, tasks: &[Task]) -> Result<(), DbErro
     usage::count(c, &ended).await
 }
 
-/// Appends the current state of the task under `seq`; the event of a personal task, or of one without a channel, is sent only to
-/// its requester.
+/// Appends an event with the current state of the task under the sequence number `seq`. If the task is personal or has no channel,
+/// only its requester receives the event.
 pub async fn announce_as(
     c: &mut Conn,
     seq: i64,
@@ -306,7 +306,7 @@ pub async fn announce_as(
     log::append(c, task.workspace_id, event).await
 }
 
-/// Appends the current state of the task.
+/// Appends an event with the current state of the task.
 pub async fn announce(c: &mut Conn, task: &Task, audience: Audience) -> Result<(), DbError> {
     let seq = log::reserve(c, task.workspace_id, 1).await?;
     announce_as(c, seq, task, audience).await

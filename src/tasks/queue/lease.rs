@@ -41,7 +41,7 @@ pub fn lease_length() -> Duration {
 #[derive(Default)]
 pub struct Queue {
     pub wake: Notify,
-    /// True if no slot of this process is free.
+    /// True if this process has no free slot.
     is_full: AtomicBool,
     /// Lease token and stop token of each task that runs in this process.
     running: dashmap::DashMap<TaskId, (Uuid, CancellationToken)>,
@@ -101,16 +101,17 @@ impl Queue {
     }
 }
 
-/// A task was queued. Sent after the commit.
+/// Commit signal: a task may have become due.
 pub struct Wake;
 
-/// A task was canceled. Sent after the commit, so that its model call always ends.
+/// Commit signal: a task was canceled or failed from outside its worker. The signal stops its run, so that its model call always
+/// ends.
 pub struct Stopped {
     pub workspace: WorkspaceId,
     pub task: TaskId,
 }
 
-/// Proves that a worker owns a task; every write of a running task checks it.
+/// Proof that a worker owns a task. Every write of a running task checks it.
 #[derive(Debug, Clone, Copy)]
 pub struct Lease {
     pub workspace: WorkspaceId,

@@ -1,8 +1,8 @@
 //! SQL statements of the queue. Every status change appends `task.status_changed` in the same transaction.
 //!
-//! `find` reads tasks, `claim` assigns them to workers and recovers them from lost workers, `run` contains the writes
-//! of a task's worker, `rounds` those around its tool calls, `parked` those of tasks that wait for people or for other
-//! tasks, and `tree` those of all tasks of a root.
+//! `find` reads tasks. `claim` assigns tasks to workers and recovers them from lost workers. `run` contains the writes by the worker
+//! of a task, and `rounds` the writes for its tool calls. `parked` handles tasks that wait for people or for other tasks, and `tree`
+//! handles all tasks of a root.
 
 macro_rules! task_sql {
     ($head:expr, $tail:expr) => {

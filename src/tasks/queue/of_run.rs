@@ -1,4 +1,4 @@
-//! Tasks of runs of workflows, which need no agent and no conversation.
+//! Tasks of workflow runs, which do not need an agent or a conversation.
 
 use super::{Wake, announce, tree};
 use crate::{
@@ -22,7 +22,7 @@ pub struct NewRunTask {
     pub thread: Option<ThreadId>,
     pub trigger: Option<MessageId>,
     pub requested_by: UserId,
-    /// The task reads the messages before this sequence number.
+    /// The task reads only messages before this sequence number.
     pub before_seq: Option<i64>,
     /// API key that started the run.
     pub api_key: Option<ApiKeyId>,
@@ -82,8 +82,8 @@ pub async fn insert_of_run(
     Ok(task)
 }
 
-/// Queues the failed root of a run again, even if its tree was stopped; returns `None` if it has not failed. `key` is the API key
-/// of the request.
+/// Queues the failed root of a run again, even if its tree was stopped. Returns `None` if the root has not failed. `api_key` is the
+/// API key of the request.
 pub async fn reopen(
     c: &mut Conn,
     run: RunId,

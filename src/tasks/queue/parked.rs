@@ -1,5 +1,5 @@
 //! Parked tasks: queued, but waiting for people or for another task. They are not due, occupy no worker, take no turn, and do not
-//! count toward the limit of the queue.
+//! count toward the queue limit.
 
 use super::{Lease, Wake, announce, counts_of};
 use crate::{
@@ -18,7 +18,7 @@ pub async fn count_parked(c: &mut Conn, workspace: WorkspaceId) -> Result<i64, D
         .await
 }
 
-/// Tasks parked for approvals whose requester can no longer read the conversation and therefore cannot decide.
+/// Tasks parked for approvals whose requester can no longer read the conversation and therefore cannot approve or deny their actions.
 pub async fn list_left(c: &mut Conn, limit: i64) -> Result<Vec<Task>, DbError> {
     c.q(task_sql!(
         "select",

@@ -23,7 +23,7 @@ pub struct NextRound {
     pub attempt: i64,
 }
 
-/// Starts a round and stores the text that the model wrote before its calls. The calls are stored next.
+/// Starts a round and stores the text that the model wrote before its calls. The caller stores the calls afterward.
 pub async fn begin_round(
     c: &mut Conn,
     lease: &Lease,

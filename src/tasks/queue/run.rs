@@ -1,4 +1,4 @@
-//! Writes by the worker that runs a task, under the task's lease. Also cancels tasks, and records calls that have ended.
+//! Writes by the worker that runs a task, under the task's lease. This module also cancels tasks, and records calls that have ended.
 
 use std::{
     collections::{HashMap, HashSet, hash_map::Entry},
@@ -69,7 +69,7 @@ pub async fn lock_lease(c: &mut Conn, lease: &Lease) -> Result<Task, LeaseLost> 
 pub enum End {
     Completed {
         output: TaskOutput,
-        /// Name to show if no model was called.
+        /// Model name to show if no model was called.
         model: String,
     },
     Failed {
@@ -78,7 +78,7 @@ pub enum End {
     },
 }
 
-/// Ends a running task and appends the event. The caller must have checked the lease in this transaction.
+/// Ends a running task and appends its event. The caller must have checked the lease in this transaction.
 pub async fn finish(c: &mut Conn, lease: &Lease, end: &End) -> Result<Task, DbError> {
     let at = dialect::clock(c).await?;
     let (status, output, unused, error, notice) = match end {
@@ -128,7 +128,7 @@ pub async fn finish(c: &mut Conn, lease: &Lease, end: &End) -> Result<Task, DbEr
     Ok(task)
 }
 
-/// Cancels the tasks for which a task waits, because it has ended without them.
+/// Cancels the tasks that a task was waiting for, because the task has ended without them.
 async fn cancel_awaited(c: &mut Conn, task: TaskId, audience: Audience) -> Result<(), DbError> {
     let awaited: Vec<(TaskId,)> = c
         .q(concat!(
@@ -213,8 +213,9 @@ async fn end_rounds(c: &mut Conn, task: &Task, audience: Audience) -> Result<(),
     delete_rounds(c, &[task.id]).await
 }
 
-/// Requeues a running task for another attempt after `delay`, by the database's clock, and stores its counts. The task keeps its turn
-/// in the conversation only during a short wait. If a budget was exceeded, no call was made, so the attempt is not counted.
+/// Requeues a running task for another attempt after `delay`, measured by the database clock, and stores its retry counts.
+/// `keeps_slot` is set only for a short wait, during which the task keeps its turn in the conversation. If a budget was exceeded, no
+/// call was made, so the attempt is not counted.
 pub async fn requeue(
     c: &mut Conn,
     lease: &Lease,
@@ -288,7 +289,7 @@ pub async fn next_attempt(
     row.map(|row| row.0).ok_or(LeaseLost::Gone)
 }
 
-/// The task's counts so far: the JSON last passed to `requeue`.
+/// The task's retry counts, as they were last stored, for example by `requeue`.
 pub async fn counts_of(c: &mut Conn, task: TaskId) -> Result<serde_json::Value, DbError> {
     let counts: Json<serde_json::Value> = c
         .q("select retry_counts from tasks where id = $1")
@@ -308,7 +309,7 @@ pub async fn set_reply(c: &mut Conn, task: TaskId, message: MessageId) -> Result
     Ok(())
 }
 
-/// Moves a task of a schedule or a run, and the work below it, into the thread that was started by its first message.
+/// Moves a scheduled task or the root of a run, and the tasks below it, into the thread that its first message started.
 pub async fn set_thread(c: &mut Conn, task: TaskId, thread: ThreadId) -> Result<(), DbError> {
     c.q("update tasks set thread_id = $2, conversation_id = $2 \
          where id = $1 or (root_task_id = $1 and parent_task_id is not null and thread_id is null)")
@@ -351,8 +352,8 @@ pub async fn set_notice(c: &mut Conn, task: TaskId, message: MessageId) -> Resul
     Ok(())
 }
 
-/// Cancels an active task together with the tasks that it started and the later links of its chain, and appends the events.
-/// Returns all canceled tasks, the given one first; if the task has ended, changes nothing and returns an empty list.
+/// Cancels an active task together with the tasks that it started and the later links of its chain, and appends the events. Returns
+/// all canceled tasks, starting with the given one. If the task has already ended, changes nothing and returns an empty list.
 pub async fn cancel(c: &mut Conn, task: TaskId, audience: Audience) -> Result<Vec<Task>, DbError> {
     let is_active: Option<(TaskId,)> = c
         .q("select id from tasks where id = $1 and status in ('queued', 'running')")
@@ -379,7 +380,7 @@ async fn active_descendants(c: &mut Conn, task: TaskId) -> Result<Vec<TaskId>, D
     Ok(descendants.into_iter().map(|(id,)| id).collect())
 }
 
-/// Cancels the links after a failed task, and returns them in order.
+/// Cancels the links after a failed task, and returns them in chain order.
 pub async fn cancel_later(
     c: &mut Conn,
     failed: TaskId,
@@ -390,8 +391,8 @@ pub async fn cancel_later(
     cancel_all(c, &later, audience).await
 }
 
-/// Cancels those of the given tasks that are active, and appends their events in the given order. `audience` is the audience of
-/// one of their channels. Returns the canceled tasks.
+/// Cancels the given tasks that are still active, and appends their events in the given order. `audience` is the audience of one of
+/// their channels. Returns the canceled tasks.
 pub async fn cancel_all(
     c: &mut Conn,
     tasks: &[TaskId],
@@ -426,8 +427,8 @@ pub async fn cancel_all(
     Ok(cancelled)
 }
 
-/// Ends an active task from outside its worker: a link of a chain that cannot start, the root of a tree that has to stop, or a
-/// step of a run. All tasks that it started are canceled.
+/// Fails an active task from outside its worker: a link of a chain that cannot start, the root of a tree that has to stop, or a step
+/// of a run. The tasks that it started and the later links of its chain are canceled.
 pub async fn fail(
     c: &mut Conn,
     task: TaskId,

@@ -17,7 +17,7 @@ macro_rules! is_in_tree {
 /// Option of a retried root: the score at which the loop guard stops its tree.
 pub const GUARD_OPTION: &str = "guard";
 
-/// Maximum number of tasks of a tree that are listed.
+/// Maximum number of listed tasks of a tree.
 const LISTED_MAX: i64 = 200;
 
 /// Locks the tree of a new task until the commit. Returns false if the tree was stopped.
@@ -59,7 +59,8 @@ pub async fn list_tree(c: &mut Conn, root: TaskId) -> Result<Vec<Task>, DbError>
     .await
 }
 
-/// Queued and running tasks of a tree, newest first, so that each can be stopped before the task with which it would be canceled.
+/// Queued and running tasks of a tree, newest first, so that each task can be stopped before the one whose cancellation would also
+/// cancel it.
 pub async fn active_in_tree(c: &mut Conn, root: TaskId) -> Result<Vec<Task>, DbError> {
     c.q(task_sql!(
         "select",
@@ -75,7 +76,7 @@ pub async fn active_in_tree(c: &mut Conn, root: TaskId) -> Result<Vec<Task>, DbE
     .await
 }
 
-/// Children for which a task waits or has waited, oldest first.
+/// Children that a task is waiting for or has waited for, oldest first.
 pub async fn list_children(c: &mut Conn, parent: TaskId) -> Result<Vec<Task>, DbError> {
     c.q(task_sql!(
         "select",
@@ -126,14 +127,15 @@ pub(super) async fn forget_compared(c: &mut Conn, root: TaskId) -> Result<(), Db
     Ok(())
 }
 
-/// Number of model calls, and run time, of a tree without its personal tasks.
+/// Number of model calls, and run time, of a tree, not counting its personal tasks.
 #[derive(Debug, Clone, Copy)]
 pub struct TreeUse {
     pub calls: i64,
     pub run_ms: i64,
 }
 
-/// Adds up the recorded model calls, and the run time so far; a lost task counts as running until its lease expired.
+/// Returns the number of recorded model calls of a tree, and its run time so far. A lost task counts as running until its lease
+/// expired.
 pub async fn use_of(c: &mut Conn, root: TaskId) -> Result<TreeUse, DbError> {
     let (calls, ended_ms): (i64, i64) = c
         .q(concat!(
@@ -176,7 +178,7 @@ impl TreeUse {
     }
 }
 
-/// Checks whether a tree has reached a limit; a single task has none.
+/// Checks whether a tree has reached a limit. A task that has not started other tasks has no limit.
 pub async fn is_used_up(c: &mut Conn, root: TaskId) -> Result<bool, DbError> {
     let is_tree: bool = c
         .q("select exists (select 1 from task_trees where root_task_id = $1)")
@@ -186,7 +188,7 @@ pub async fn is_used_up(c: &mut Conn, root: TaskId) -> Result<bool, DbError> {
     Ok(is_tree && use_of(c, root).await?.is_used_up())
 }
 
-/// Number of tasks of a tree, without those that only help a reply.
+/// Number of tasks of a tree, not counting those that only help a reply.
 pub async fn count_work(c: &mut Conn, root: TaskId) -> Result<i64, DbError> {
     c.q(concat!(
         "select count(*) from tasks where ",
@@ -198,7 +200,7 @@ pub async fn count_work(c: &mut Conn, root: TaskId) -> Result<i64, DbError> {
     .await
 }
 
-/// Checks whether a task has started others for which it waits or has waited.
+/// Checks whether a task has started tasks that it is waiting for or has waited for.
 pub async fn has_children(c: &mut Conn, task: TaskId) -> Result<bool, DbError> {
     c.q("select exists (select 1 from tasks where parent_task_id = $1 and child_key is not null and after_task_id is null)")
         .bind(task)
@@ -206,7 +208,7 @@ pub async fn has_children(c: &mut Conn, task: TaskId) -> Result<bool, DbError> {
         .await
 }
 
-/// Number of tasks that were started in a round of a task.
+/// Number of tasks that a task started in the given round.
 pub async fn count_children(c: &mut Conn, parent: TaskId, round: i64) -> Result<i64, DbError> {
     c.q("select count(*) from tasks where parent_task_id = $1 and child_key like $2")
         .bind(parent)
@@ -362,7 +364,7 @@ pub async fn later_links(c: &mut Conn, task: TaskId) -> Result<Vec<Task>, DbErro
     Ok(later)
 }
 
-/// API key with which the root of a task, or the task itself, was started.
+/// API key with which a task or, if there is none, the root of its tree was started.
 pub async fn key_of(c: &mut Conn, task: TaskId) -> Result<Option<ApiKeyId>, DbError> {
     c.q("select coalesce(t.api_key_id, r.api_key_id) from tasks t join tasks r on r.id = t.root_task_id where t.id = $1")
         .bind(task)
@@ -370,8 +372,8 @@ pub async fn key_of(c: &mut Conn, task: TaskId) -> Result<Option<ApiKeyId>, DbEr
         .await
 }
 
-/// Sequence number of the event that woke a link, which reads the messages before it. `None` for other tasks, and before the link
-/// is woken.
+/// Sequence number before which a task reads messages; for a link of a chain, that of the event that woke it. `None` if there is no
+/// such limit, or if the link has not been woken.
 pub async fn before_seq(c: &mut Conn, task: TaskId) -> Result<Option<i64>, DbError> {
     c.q("select before_seq from tasks where id = $1")
         .bind(task)

@@ -1,5 +1,5 @@
-//! Wakes tasks that can continue because people have decided, the tasks for which they waited have ended, or the previous link
-//! has completed.
+//! Wakes tasks that can continue because people have approved or denied their actions, the tasks for which they waited have ended, or
+//! the previous link has completed.
 
 use super::{Wake, announce, announce_as};
 use crate::{
@@ -9,7 +9,8 @@ use crate::{
     tasks::{Task, WaitReason, actions},
 };
 
-/// Reason why a task cannot continue: people must decide about its actions, or tasks that it started have not ended.
+/// Reason why a task cannot continue: people must approve or deny its actions, or tasks that it started have not ended. `None` if it
+/// can continue.
 pub async fn obstacle(c: &mut Conn, task: TaskId) -> Result<Option<WaitReason>, DbError> {
     let (is_asking, has_children): (bool, bool) = c
         .q(concat!(
@@ -28,8 +29,8 @@ pub async fn obstacle(c: &mut Conn, task: TaskId) -> Result<Option<WaitReason>, 
     })
 }
 
-/// Queues a parked task again if it can continue; otherwise stores the remaining reason for its wait. A run always continues,
-/// because it may have other steps to execute. Links of a chain wait for the previous link.
+/// Queues a parked task again if it can continue. Otherwise, stores the reason why it still has to wait. A run always continues,
+/// because it may have other steps to execute. Does not wake links of a chain, which wait for the previous link.
 pub async fn wake(c: &mut Conn, task: TaskId, audience: Audience) -> Result<(), DbError> {
     let reason = obstacle(c, task).await?;
     let changed: Option<Task> = c
@@ -54,7 +55,7 @@ pub async fn wake(c: &mut Conn, task: TaskId, audience: Audience) -> Result<(), 
     announce(c, &task, audience).await
 }
 
-/// Wakes the task that waits for a task that has just ended.
+/// Wakes the parent of a task that has just ended.
 pub(super) async fn wake_parent(
     c: &mut Conn,
     ended: &Task,
@@ -66,7 +67,7 @@ pub(super) async fn wake_parent(
     }
 }
 
-/// Queues a link of a chain after the previous one has completed. The link reads all messages so far.
+/// Queues a link of a chain after the previous link has completed. The link reads all messages posted so far.
 pub async fn wake_link(c: &mut Conn, link: &Task, audience: Audience) -> Result<(), DbError> {
     let seq = log::reserve(c, link.workspace_id, 1).await?;
     let woken: Option<Task> = c

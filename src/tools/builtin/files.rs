@@ -132,7 +132,7 @@ pub async fn read_part(blobs: &Blobs, file: &Stored, offset: u64) -> Result<Text
 }
 
 /// # Errors
-/// As for `read_part`.
+/// Same as `read_part`.
 pub(super) async fn read(blobs: &Blobs, file: &Readable) -> Result<ToolOutput, CallError> {
     let about = &file.stored.about;
     let part = read_part(blobs, &file.stored, file.offset).await?;

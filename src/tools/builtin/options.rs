@@ -42,7 +42,7 @@ impl Options {
         }
     }
 
-    /// Maximum number of hits of a call.
+    /// Maximum number of hits for a call.
     ///
     /// # Errors
     /// `bad_arguments`.

@@ -19,7 +19,7 @@ use crate::{
     },
 };
 
-/// Maximum number of newest resolutions that are searched.
+/// Maximum number of resolutions that are searched, starting with the most recent one.
 const SEARCHED_MAX: i64 = 500;
 
 fn ids_of(channels: Option<Vec<ChannelId>>) -> Json<Vec<String>> {

@@ -67,7 +67,7 @@ pub async fn author(c: &mut Conn, workspace: WorkspaceId, named: &str) -> Result
         .ok_or_else(|| missing(&format!("nobody named `{}`", one_line(named))))
 }
 
-/// Name of a location in results.
+/// Name of a channel in results.
 pub(super) fn place(channel: Option<&str>) -> String {
     channel.map_or_else(|| "a direct message".to_owned(), |name| format!("#{name}"))
 }

@@ -128,7 +128,7 @@ fn neighbor(output: &mut ToolOutput, side: &str, message: &TaskMessage) {
     output.own("\n");
 }
 
-/// Adds the names of a message's files with their handles.
+/// Adds the names and handles of a message's files to a result.
 pub(super) fn files(output: &mut ToolOutput, message: &TaskMessage) {
     for file in &message.attachments.0 {
         output.own("\n[");

@@ -85,7 +85,7 @@ async fn find(
         .ok_or_else(|| places::missing("no such thread"))
 }
 
-/// The message to which a handle or an ID refers; `None` if the text is neither.
+/// The message to which a handle or an ID refers; `None` if the text is neither the handle nor the ID of a message.
 async fn message_named(
     c: &mut Conn,
     of: &ToolTask,

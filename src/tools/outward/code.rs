@@ -72,8 +72,8 @@ fn taint() -> ActionSource {
 }
 
 impl CodeTool {
-    /// Returns the limits for code. For each field, the stricter limit applies: the workspace's, or the tool's. A tool without limits
-    /// uses those of the agent.
+    /// Returns the limits for code. For each field, the stricter of the workspace's and the tool's limit applies. A tool without
+    /// limits uses those of the agent.
     async fn limits(
         &self,
         task: &ToolTask,

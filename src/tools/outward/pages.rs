@@ -100,7 +100,7 @@ fn output_of(page: &Page) -> ToolOutput {
 
 impl PageTool {
     /// # Errors
-    /// `TooManyCalls` if earlier calls of the task have reached the agent's limit of pages.
+    /// `TooManyCalls` if earlier calls of the task have reached the agent's page limit.
     async fn check_uses(&self, action: ActionId, tool: &WebFetchTool) -> Result<(), CallError> {
         let Some(max) = tool.max_uses else {
             return Ok(());

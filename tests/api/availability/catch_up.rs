@@ -11,15 +11,15 @@ use tokio_tungstenite::{
 use super::{Bystander, connect_from};
 use crate::support::{Person, Socket, TestApp, id, number, text, within};
 
-/// Larger in total than the buffers of client and server: each event contains its message twice, as Markdown and as
-/// plain text.
+/// Together, the messages exceed the buffers of client and server: each event contains its message twice, as Markdown and as plain
+/// text.
 const MESSAGES: usize = 120;
 const MESSAGE_BYTES: usize = 32 * 1024;
-/// More than the number of database connections for reading.
+/// More than the number of the server's database connections for reading.
 const SOCKETS: usize = 24;
 const RECEIVE_BYTES: u32 = 4096;
 
-/// A workspace whose event log takes long to read, and its founder.
+/// A workspace whose event log takes long to read; returns its founder and the thread.
 async fn workspace_with_a_long_log(app: &TestApp, name: &str) -> (Person, String) {
     let person = app.founder(name).await;
     let general = id(&person.channel("general").await);
@@ -65,14 +65,14 @@ async fn sockets_that_resume_without_reading_do_not_block_others() {
         held.push(stuck(&eve).await);
     }
     bystander.rounds(5).await;
-    // Reconnecting does not help the attacker.
+    // Reconnecting does not help the attacker to block others.
     held.clear();
     for _ in 0..SOCKETS {
         held.push(stuck(&eve).await);
     }
     bystander.rounds(5).await;
     bystander.stop().await;
-    // Meanwhile, others in the same workspace catch up across several pages without a gap.
+    // Meanwhile, another member of the same workspace catches up, across several pages and without a gap.
     let mut socket = Socket::read_hello(&colleague, json!({"since": 0})).await;
     let events = socket
         .events_through("live", |frame| frame["type"] == "live")
@@ -92,7 +92,7 @@ async fn a_socket_that_takes_no_bytes_is_closed_with_4008_and_resumes() {
     let colleague = app.join(&eve, "Mallory", "member").await;
     let mut watching = colleague.socket().await;
     let mut ws = stuck(&eve).await;
-    // Eve is offline as soon as the server closes her only socket.
+    // Eve goes offline as soon as the server closes her only socket.
     watching
         .until("Eve to be offline", |frame| {
             frame["type"] == "presence"

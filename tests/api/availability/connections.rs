@@ -14,14 +14,14 @@ use crate::support::{TestApp, team, visitor, within};
 const SHARE: usize = 10;
 const SETTINGS: [(&str, &str); 2] = [("SIGNUP", "open"), ("CONNECTIONS_MAX", "40")];
 
-/// A connection after its first response, or `None` if the server closed it instead.
+/// Opens a connection and reads the beginning of its first response; returns `None` if the server closed it instead.
 async fn served(base: &str, address: [u8; 4]) -> Option<TcpStream> {
     let mut tcp = connect_from(base, address, None).await.unwrap();
     let request = format!(
         "GET /healthz HTTP/1.1\r\nhost: {}\r\n\r\n",
         base.trim_start_matches("http://")
     );
-    // The server may have closed it already.
+    // The server may have already closed the connection.
     tcp.write_all(request.as_bytes()).await.ok()?;
     let mut first = [0; 12];
     let read = within("a response or the end", tcp.read_exact(&mut first)).await;
@@ -59,7 +59,7 @@ async fn pipelined_requests_without_reads_do_not_block_others() {
     for n in 0..50 {
         let address: IpAddr = [127, 0, 0, 2 + n % 3].into();
         let mut tcp = connect_from(&app.base, address, Some(4096)).await.unwrap();
-        // The server has already closed the connections beyond the share.
+        // The server has already closed the connections that exceed the share.
         drop(tcp.write_all(requests.as_bytes()).await);
         held.push(tcp);
     }
@@ -120,7 +120,7 @@ async fn a_client_cannot_choose_its_address_behind_a_proxy() {
     let nobody = visitor(&t.app.base);
     let mut refused = 0;
     for n in 0..400 {
-        // The first line is sent by the client; HAProxy adds the second.
+        // The client sends the first header; HAProxy adds the second.
         let forged = format!("198.51.100.{}", n % 250);
         let headers = [
             ("x-forwarded-for", forged.as_str()),
@@ -159,7 +159,7 @@ async fn json_is_compressed_for_clients_that_accept_it() {
             (headers, response.bytes().await.unwrap())
         }
     };
-    // The second response with messages comes from the cache.
+    // The second request for the messages is answered from the cache.
     for path in [path.clone(), path, "/openapi.json".to_owned()] {
         let (plain_headers, plain) = get(path.clone(), "br, gzip;q=0").await;
         assert!(plain_headers.get("content-encoding").is_none());

@@ -32,9 +32,9 @@ async fn start_cluster(connections_max: Option<u32>) -> Arc<Cluster> {
 /// Connections of the proxy on which every byte is lost.
 #[derive(Clone, Copy, Default)]
 struct Lost {
-    /// Connections with a lower number are lost.
+    /// Connections with a lower number lose every byte.
     before: usize,
-    /// All connections are lost.
+    /// All connections lose every byte.
     all: bool,
 }
 
@@ -67,7 +67,7 @@ impl Proxy {
                     };
                     let (from_client, to_client) = client.into_split();
                     let (from_server, to_server) = server.into_split();
-                    // If one side ends, the other stays open, as if no packets arrived.
+                    // If one direction ends, the other stays open, as if packets stopped arriving.
                     tokio::join!(
                         pump(from_client, to_server, number, &lost),
                         pump(from_server, to_client, number, &lost),
@@ -83,7 +83,7 @@ impl Proxy {
         }
     }
 
-    /// Open connections lose every byte from now on; new ones work.
+    /// From now on, open connections lose every byte; new ones work.
     fn lose_open(&self) {
         let before = *self.opened.borrow();
         self.lost.send_replace(Lost { before, all: false });
@@ -167,11 +167,10 @@ async fn dead_connections_are_replaced() {
     );
 }
 
-/// Requests that each wait for a table lock in the database: `sessions` in a single read, `channels` in the middle of
-/// a snapshot.
+/// Tables, and requests that wait for a lock on them: `sessions` in a single read, and `channels` in the middle of a snapshot.
 const WAITING: [(&str, &str); 2] = [("sessions", "/v1/channels"), ("channels", "/v1/snapshot")];
 
-/// Starts a read that waits for `table`, and returns it with the session that holds the lock.
+/// Starts a read that waits for a lock on a table; returns it and the session that holds the lock.
 async fn waiting_read(
     cluster: &Cluster,
     ada: &Person,
@@ -209,7 +208,7 @@ async fn a_read_whose_connection_dies_is_repeated() {
     let (_server, ada) = p.start(&[("RATE_LIMITS", "off")]).await;
     for waiting in WAITING {
         let (mut reading, mut other) = waiting_read(&cluster, &ada, waiting).await;
-        // The result is lost.
+        // The result of the read is lost.
         proxy.lose_open();
         other.execute("rollback").await.unwrap();
         ada.get("/v1/workspaces").await.is(200);
@@ -218,7 +217,7 @@ async fn a_read_whose_connection_dies_is_repeated() {
     }
 }
 
-/// Sessions of the server that wait for a lock: process and time of connecting.
+/// Server sessions that wait for a lock: process ID and connection time.
 async fn waiting_sessions(c: &mut PgConnection) -> Vec<(i32, DateTime<Utc>)> {
     sqlx::query_as(
         "select pid, backend_start from pg_stat_activity join pg_locks using (pid) where not granted",
@@ -348,12 +347,12 @@ async fn writers_get_the_last_connections() {
         tokio::task::spawn_blocking(move || again.crash_and_restart())
             .await
             .unwrap();
-        // Readers and writers race to reconnect.
+        // Readers and writers now reconnect at the same time.
         ready(&ada, 200).await;
     }
 }
 
-/// Sessions of other roles, which the server's own role can see only in part.
+/// Sessions of another role; the server's own role can see only some of their details.
 async fn other_sessions(cluster: &Cluster, count: usize) -> Vec<PgConnection> {
     let mut sessions = Vec::new();
     for _ in 0..count {
@@ -367,7 +366,7 @@ async fn nine_connections_are_enough_and_fewer_are_reported() {
     if !is_postgres() {
         return;
     }
-    // Three are reserved for superusers, and three are used by others.
+    // Three connections for superusers, three for other sessions, and nine for the server.
     let cluster = start_cluster(Some(3 + 3 + 9)).await;
     let mut others = other_sessions(&cluster, 3).await;
     for sql in [

@@ -1,14 +1,14 @@
-//! Deletions in a thread whose messages are part of thousands of prompts.
+//! Deletions of messages that are part of thousands of prompts.
 
 use super::Bystander;
 use crate::support::{TestApp, TestDatabase, id, list};
 
-/// Tasks in addition to the real one, each with the record of a prompt of 50 messages.
+/// Number of tasks in addition to the real one, each with the record of a prompt with 50 messages.
 const TASKS: i64 = 5_000;
 const MESSAGES: usize = 50;
 const DELETED: usize = 20;
 
-/// Copies the only task and its record.
+/// Makes copies of the only task and its prompt record.
 async fn copy_task(place: &TestDatabase, count: i64) {
     let new_id = if place.postgres.is_some() {
         "gen_random_uuid()"
@@ -69,7 +69,7 @@ async fn messages_in_5000_prompts_are_deleted_without_blocking_others() {
             .iter()
             .map(|m| (m["deleted"] == true, m["excerpt"] == "(deleted)"))
             .collect();
-        // The thread's first message comes before the newest ones.
+        // The prompt begins with the thread's root message, followed by the newest messages.
         assert_eq!(shown.len(), MESSAGES + 2);
         let (root, newest) = shown.split_first().unwrap();
         assert_eq!(*root, (false, false));

@@ -1,9 +1,9 @@
-//! Exports whose clients do not read them.
+//! Exports whose clients do not read the response.
 
 use super::copy_message;
 use crate::support::{TestApp, TestDatabase, id, within};
 
-/// Together larger than what client and server buffer.
+/// Together, the messages exceed the buffers of client and server.
 const MESSAGES: i64 = 2_000;
 const MESSAGE_BYTES: usize = 16 * 1024;
 

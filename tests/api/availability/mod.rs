@@ -57,7 +57,7 @@ pub struct Bystander {
 #[derive(Debug, Default)]
 pub struct Report {
     pub rounds: usize,
-    /// Duration of the slowest request.
+    /// Duration of the slowest request so far.
     pub slowest: Duration,
 }
 
@@ -81,7 +81,7 @@ impl Bystander {
             running.spawn(async move {
                 let mut report = Report::default();
                 let mut pace = tokio::time::interval(ROUND_EVERY);
-                // After a delay, rounds must not follow each other faster: tests count them to wait.
+                // Late rounds must not be made up for at a faster rate, because tests use them to measure time.
                 pace.set_missed_tick_behavior(MissedTickBehavior::Delay);
                 while !stopping.load(Ordering::Relaxed) {
                     pace.tick().await;
@@ -126,7 +126,7 @@ fn served(ended: Result<Report, JoinError>) -> Report {
     ended.unwrap_or_else(|e| panic!("the bystander was not served: {e}"))
 }
 
-/// One round: a post, the page that contains it, and `/healthz`.
+/// One round: a post, a read of the page that contains it, and `/healthz`.
 async fn work(person: &Person, thread: &str, report: &mut Report) {
     let path = format!("/v1/threads/{thread}/messages");
     let content = format!("round {}", report.rounds);
@@ -157,8 +157,8 @@ async fn timed(
     answered.unwrap_or_else(|_| panic!("{what} took longer than {REQUEST_DEADLINE:?}"))
 }
 
-/// A connection from an address in 127.0.0.0/8. `receive_bytes` is the size of the client's receive buffer, which bounds
-/// what the server can write while the client reads nothing.
+/// Opens a connection from an address in 127.0.0.0/8. `receive_bytes` is the size of the client's receive buffer, which limits how
+/// much the server can send while the client does not read.
 pub async fn connect_from(
     base: &str,
     address: impl Into<IpAddr>,

@@ -5,7 +5,7 @@ use serde_json::json;
 use super::Bystander;
 use crate::support::{TestApp, id, text};
 
-/// Children of the base, each with long instructions; 75 MB in total.
+/// Number of children of the base; their long instructions are 75 MB in total.
 const CHILDREN: usize = 300;
 const INSTRUCTIONS_BYTES: usize = 250_000;
 
@@ -26,7 +26,7 @@ async fn a_base_with_300_long_children_is_changed_without_blocking_others() {
     let path = format!("/v1/agents/{base}");
     let change = json!({"instructions": "Mind the ebb."});
     ada.patch(&path, change).await.is(200);
-    // The last child is updated while others keep working.
+    // The last child is updated while the bystander keeps working.
     let follows = async {
         loop {
             let child = ada

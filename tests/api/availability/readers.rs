@@ -62,7 +62,7 @@ async fn counts_stop_at_one_thousand() {
     assert_eq!(opened["first_unread_id"], started["message"]["id"]);
     let list = format!("{channel}/threads");
     assert_eq!(counted(&list, "/data/0/unread_count").await, 1000);
-    // Everything but the newest 300 messages is read.
+    // Marks all but the newest 300 messages as read.
     let seq = number(&opened, "/last_seq") - 300;
     let mark =
         t.bo.put(&format!("{path}/read"), serde_json::json!({"seq": seq}))
@@ -102,7 +102,7 @@ async fn readers_of_one_workspace_do_not_delay_another() {
     bystander.stop().await;
 }
 
-/// The connections of this user's share of the slow lane: until they are dropped, the user's searches wait.
+/// Takes all connections of this user's share of the slow lane: until they are dropped, the user's searches wait.
 pub async fn hold_slow_lane(app: &TestApp, who: &Person) -> Vec<Conn> {
     let user: UserId = who.id.parse().unwrap();
     let scan = || app.db().scan(share(user.0.as_u128(), 1));
@@ -113,7 +113,7 @@ pub async fn hold_slow_lane(app: &TestApp, who: &Person) -> Vec<Conn> {
     held
 }
 
-/// A search of this user that waits until the returned connections are dropped.
+/// Starts a search of this user that waits until the returned connections are dropped.
 async fn stuck_search(app: &TestApp, who: &Person) -> (Vec<Conn>, JoinSet<()>) {
     let held = hold_slow_lane(app, who).await;
     let who = who.clone();
@@ -124,7 +124,7 @@ async fn stuck_search(app: &TestApp, who: &Person) -> (Vec<Conn>, JoinSet<()>) {
     (held, search)
 }
 
-/// Reads until the server is too busy for this user.
+/// Repeats reads until the server rejects one, because the user's other reads keep it busy.
 pub async fn until_busy(who: &Person) {
     let busy = async {
         while who.get("/v1/auth/me").await.status != 503 {
@@ -189,7 +189,7 @@ async fn long_reads_leave_connections_for_short_reads_and_other_users() {
     let place = TestDatabase::new().await;
     let db = open(&place).await;
     let one = "select cast(1 as bigint)";
-    // Uses up one person's share; the next read waits.
+    // Uses up one person's share, so that the person's next read waits.
     let mut held = Vec::new();
     while let Ok(Ok(c)) =
         tokio::time::timeout(Duration::from_millis(500), db.scan(share(1, 1))).await
@@ -218,7 +218,7 @@ async fn a_long_read_ends_at_its_deadline_or_when_its_client_disconnects() {
         let mut c = db.scan(share(1, 1)).await.unwrap();
         let read = c.q(ENDLESS).value::<i64>();
         if attempt == 0 {
-            // If the request is dropped, the statement stops and its connection is released.
+            // If the request is dropped, its statement is canceled and its connection is released.
             let dropped = tokio::time::timeout(Duration::from_millis(100), read).await;
             assert!(dropped.is_err());
         } else {
@@ -239,7 +239,7 @@ async fn abandon(db: &Db, share: Share, observer: &mut PgConnection) -> i64 {
     let mut c = within("a slot", async {
         loop {
             match db.scan(share).await {
-                // On a busy machine, the server needs longer to end the previous read.
+                // On a busy machine, it takes longer until the server has ended the previous read.
                 Err(DbError::Busy) => {}
                 c => return c.unwrap(),
             }
@@ -280,7 +280,7 @@ async fn abandoned_reads_keep_their_slots_until_the_server_has_ended_them() {
         let running = abandon(&db, share(n, n), &mut observer).await;
         assert!(running <= 4, "{running} reads");
     }
-    // Each person has one slot. If the slot were released only at the server's time limit, this would take a minute.
+    // All reads use the one slot of the same person. If it were released only at the server's time limit, this would take a minute.
     within("canceled reads", async {
         for _ in 0..12 {
             Box::pin(abandon(&db, share(1, 1), &mut observer)).await;

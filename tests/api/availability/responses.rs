@@ -28,7 +28,7 @@ use crate::support::{
 const MESSAGE_BYTES: usize = 32 * 1024;
 const HOUR: Duration = Duration::from_hours(1);
 
-/// The path of a page with this many large messages.
+/// Creates a page with this many large messages; returns its path.
 async fn large_page(person: &Person, messages: usize) -> String {
     let general = id(&person.channel("general").await);
     let thread = person.thread(&general, "Root").await;
@@ -39,7 +39,7 @@ async fn large_page(person: &Person, messages: usize) -> String {
     format!("/v1/threads/{thread}/messages?limit=100")
 }
 
-/// A connection with a request of which only the status was read, and that status.
+/// Sends a request and reads only the status of its response; returns the connection and the status.
 async fn asked(person: &Person, path: &str) -> (TcpStream, u16) {
     let mut tcp = connect_from(&person.base, [127, 0, 0, 2], Some(4096))
         .await
@@ -67,7 +67,7 @@ async fn unread_responses_are_limited_to_the_users_share_of_memory() {
         .is(201);
     attacker.enter(&id(&workspace)).await;
     let page = large_page(&attacker, 100).await;
-    // Read once beforehand, so that the database's caches do not count.
+    // Fills the database's caches first, so that they do not count.
     attacker.get(&page).await.is(200);
     let before = server.resident_bytes();
     let (mut held, mut refused) = (Vec::new(), 0);
@@ -78,7 +78,8 @@ async fn unread_responses_are_limited_to_the_users_share_of_memory() {
             (_, status) => panic!("{status}"),
         }
     }
-    // Each page is 6.6 MB; on a slow machine, the first connections may be cut off in the meantime and make room.
+    // Each page is 6.6 MB. On a slow machine, the server may meanwhile disconnect the first clients, which makes room for more, but
+    // some requests must be rejected.
     assert!(refused > 0, "{} responses", held.len());
     let more = server.resident_bytes().saturating_sub(before);
     assert!(more < 160 * 1024 * 1024, "{more} bytes more");
@@ -101,12 +102,12 @@ async fn a_client_that_reads_nothing_is_disconnected() {
     let attacker = app.founder("Mallory").await;
     let page = large_page(&attacker, 100).await;
     let opened = join_all((0..4).map(|_| asked(&attacker, &page))).await;
-    // A round takes at least 100 ms, so the stall limit has passed several times before anything is read.
+    // A round takes at least 100 ms, so the stall limit is exceeded several times before the client reads.
     bystander.rounds(10).await;
     for (mut tcp, status) in opened {
         assert_eq!(status, 200);
         let mut read = Vec::new();
-        // A reset counts as the end of the connection.
+        // A connection reset also counts as the end.
         let ended = within("the end of the connection", tcp.read_to_end(&mut read)).await;
         assert!(
             ended.is_err() || read.len() < 100 * MESSAGE_BYTES,
@@ -150,7 +151,7 @@ async fn a_client_that_reads_byte_by_byte_is_disconnected() {
 async fn a_user_whose_share_is_used_up_cannot_read_until_responses_are_released() {
     let app = TestApp::bounded(&[("SIGNUP", "open")], |bounds| {
         bounds.deadlines.stalled_within = HOUR;
-        // Enough for one page of 64 messages with each text twice, but not for two pages.
+        // Enough for one page with 64 messages, each of which contains its text twice, but not for two pages.
         bounds.unsent.share = 6 * 1024 * 1024;
     })
     .await;
@@ -213,7 +214,7 @@ async fn the_time_to_make_a_response_is_not_taken_from_the_time_to_read_it() {
     let base = format!("http://{}", listener.local_addr().unwrap());
     let handler = async || {
         let late = futures::stream::once(async {
-            // Longer than a client may take to read.
+            // Longer than the time in which a client must read the response.
             tokio::time::sleep(Duration::from_secs(1)).await;
             Ok::<_, std::io::Error>(vec![b'x'; PIECE_BYTES])
         });
@@ -224,7 +225,7 @@ async fn the_time_to_make_a_response_is_not_taken_from_the_time_to_read_it() {
     serving.spawn(async move {
         serve(listener, router, &bounds, CancellationToken::new()).await;
     });
-    // Fails if another test has already installed it.
+    // Fails if another test has already installed the provider.
     drop(rustls::crypto::ring::default_provider().install_default());
     let client = reqwest::Client::builder().no_proxy().build().unwrap();
     let read = within("the response", client.get(base).send()).await;

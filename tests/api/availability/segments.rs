@@ -1,4 +1,4 @@
-//! Replies in a long thread whose messages are nearly all in segments.
+//! Replies in a long thread whose messages are almost all summarized in segments.
 
 use super::{Bystander, copy_message};
 use crate::{
@@ -19,7 +19,7 @@ async fn replies_in_a_thread_with_thousands_of_segments_do_not_delay_others() {
     } else {
         "randomblob(16)"
     };
-    // Only the first messages are in no segment, so a search for others reads past all of them.
+    // Only the first messages are not part of a segment, so a search for unsummarized messages reads past all segments.
     let segments = format!(
         "insert into compactions (id, workspace_id, conversation_id, thread_id, trigger, state, from_seq, to_seq, from_message_id, to_message_id, \
            message_count, tokens_before, tokens_after, agents, gist, left_out, model, task_id, created_by, created_at, version) \

@@ -1,4 +1,5 @@
-//! Reads whose cost grows with what people stored: they wait for their person's share of the slow lane, and nothing else does.
+//! Reads whose cost grows with the amount of stored data: they wait for their person's share of the slow lane, and no other requests
+//! wait.
 
 use futures::future::join_all;
 use serde_json::json;
@@ -9,10 +10,10 @@ use crate::{
     support::{Person, Team, TestApp, id},
 };
 
-/// Ada, her workspace, and Eve, who has another one.
+/// Ada with her workspace, and Eve with another one.
 async fn prepared() -> (Team, Person) {
     let settings = [("SIGNUP", "open"), ("RATE_LIMITS", "off")];
-    // Reads of one person do not take turns before they reach the lane.
+    // High enough that reads of one person do not wait before they reach the slow lane.
     let app = TestApp::bounded(&settings, |bounds| bounds.bodies.handled_reads = 100).await;
     let ada = app.founder("Ada").await;
     let bo = app.join(&ada, "Bo", "member").await;
@@ -27,7 +28,7 @@ async fn prepared() -> (Team, Person) {
     (team, eve)
 }
 
-/// Paths of one read of each kind in Ada's workspace.
+/// Paths of all kinds of such reads in Ada's workspace.
 async fn stored(t: &Team) -> Vec<String> {
     let ada = &t.ada;
     let (dive, _) = t.resolved("Monday").await;
@@ -59,7 +60,7 @@ async fn stored(t: &Team) -> Vec<String> {
     ]
 }
 
-/// Reads all paths at the same time, and expects this status.
+/// Reads all paths at the same time and expects this status for each.
 async fn expect_all(who: &Person, paths: &[String], status: u16) {
     let reads = paths
         .iter()
@@ -78,7 +79,7 @@ async fn reads_that_grow_wait_for_their_persons_share_of_the_slow_lane() {
     expect_all(&t.ada, &paths, 503).await;
     let reply = t.ada.get(&paths[0]).await;
     assert_eq!(reply.refused(503), "overloaded");
-    // Short reads, and reads of others, go on.
+    // Short reads, and reads of other people, still succeed.
     let thread = paths[0].trim_end_matches("/forks");
     t.ada.get(thread).await.is(200);
     t.bo.get(&paths[0]).await.is(200);

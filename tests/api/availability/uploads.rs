@@ -24,7 +24,7 @@ async fn upload(who: &Person, bytes: usize) -> Reply {
         .await
 }
 
-/// Repeats an upload until there is room for it.
+/// Repeats an upload until the server has room for it.
 async fn upload_at_last(who: &Person, bytes: usize) {
     let uploaded = async {
         loop {
@@ -39,7 +39,7 @@ async fn upload_at_last(who: &Person, bytes: usize) {
     within("room for an upload", uploaded).await;
 }
 
-/// An upload of which 1.5 MiB are sent, and never the rest.
+/// An upload of which only 1.5 MiB are sent.
 async fn half_sent_upload(app: &TestApp, user: &Person) -> TcpStream {
     let headers = format!(
         "cookie: {}\r\nx-workspace-id: {}\r\ncontent-type: multipart/form-data; boundary=b\r\n",
@@ -52,7 +52,7 @@ async fn half_sent_upload(app: &TestApp, user: &Person) -> TcpStream {
     half_sent(&app.base, address, "/v1/files", &headers, 2 * MIB, &sent).await
 }
 
-/// Responses to uploads, which are aborted when this is dropped.
+/// Responses to unfinished uploads; dropping this aborts the uploads.
 type Pending = FuturesUnordered<BoxFuture<'static, (u16, String)>>;
 
 /// Begins an upload for each of these users and completes none. Returns the first refusal and the other uploads.
@@ -65,7 +65,7 @@ async fn never_completed(app: &TestApp, users: [&Person; 3]) -> ((u16, String), 
     (refused, pending)
 }
 
-/// Bytes of incomplete uploads that are stored.
+/// Number of stored bytes of incomplete uploads.
 async fn stored_bytes(place: &TestDatabase) -> u64 {
     let Some(url) = &place.postgres else {
         let incomplete = std::fs::read_dir(place.dir.join("data/blobs/tmp")).unwrap();
@@ -88,7 +88,7 @@ async fn the_uploads_of_one_user_are_limited_in_bytes() {
     let settings = [("UPLOAD_BYTES_MAX", "2MiB"), ("RATE_LIMITS", "off")];
     let app = TestApp::bounded(&settings, |bounds| {
         bounds.bodies.upload_bytes.share = 4 << 20;
-        // Time to read the rest before the response.
+        // Time limit for reading the rest of the body before the response.
         bounds.bodies.member_within = Duration::from_secs(1);
     })
     .await;

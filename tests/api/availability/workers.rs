@@ -5,8 +5,7 @@ use serde_json::json;
 use super::Bystander;
 use crate::support::{Answer, Gate, Person, TestApp, id, list, text, within};
 
-/// A workspace with two people who mention an agent that does not finish until the gate opens. Returns the people and
-/// their tasks.
+/// A workspace in which two people mention an agent that does not finish until the gate opens. Returns the people and their tasks.
 async fn busy_workspace(app: &TestApp, gate: &Gate) -> ([Person; 2], Vec<String>) {
     let ada = app.founder("Ada").await;
     let al = app.join(&ada, "Al", "member").await;
@@ -95,7 +94,7 @@ async fn responses_are_rejected_for_callers_over_their_share() {
         running.spawn(ask(person, "vibe"));
         app.model.asked("vibe", n + 1).await;
     }
-    // A person's share is a quarter and a workspace's is three quarters, so both Ada's second call and Ash's first
+    // A person's share is a quarter of the workers, and a workspace's share is three quarters, so Ada's second call and Ash's first
     // call are rejected.
     for person in [&people[0], &people[3]] {
         let refused = ask(person, "vibe").await;

@@ -1,4 +1,4 @@
-//! Writes of one user that take long.
+//! Slow writes of one user.
 
 use std::time::Duration;
 
@@ -7,7 +7,7 @@ use tokio::task::JoinSet;
 
 use crate::support::{Answer, Gate, Person, Reply, TestApp, id, within};
 
-/// A write of this user that is in work until the gate is opened: the model drafts an agent.
+/// Starts a write of this user that is not finished until the gate opens: a model drafts an agent.
 pub async fn stuck_draft(app: &TestApp, who: &Person, gate: &Gate) -> JoinSet<()> {
     let draft = json!({"name": "helper", "display_name": "Helper", "instructions": "Help."});
     let answer = Answer::text(&draft.to_string()).held(gate);
@@ -54,7 +54,7 @@ async fn writes_of_one_user_take_turns_and_others_do_not_wait_for_them() {
     start_thread(&key, &general).await.is(201);
 }
 
-/// Calls of the model, streamed or in one piece.
+/// Requests that call a model, streamed or not.
 fn model_calls() -> Vec<(&'static str, Value)> {
     let calls = [false, true].map(|stream| {
         let messages = json!([{"role": "user", "content": "Hi"}]);

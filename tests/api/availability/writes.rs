@@ -1,4 +1,4 @@
-//! Workspaces that fill the queue of the writer. Each test holds the writer until everything is queued, so that only the order counts.
+//! Workspaces that fill the writer's queue. Each test holds the writer until everything is queued, so that only the order matters.
 
 use std::{sync::Arc, task::Poll, time::Duration};
 
@@ -14,14 +14,14 @@ const POSTS_PER_MEMBER: usize = 30;
 /// More writes than one workspace can queue.
 const WRITES: usize = 600;
 
-/// A command that keeps a writer from running others.
+/// A command that occupies a writer, so that it cannot run others.
 struct HeldWriter {
     release: Arc<Notify>,
     command: JoinSet<Result<(), DbError>>,
 }
 
 impl HeldWriter {
-    /// Holds the writer of `key`.
+    /// Occupies the writer of `key`.
     async fn of(db: &Db, key: Uuid) -> Self {
         let (started, release) = (Arc::new(Notify::new()), Arc::new(Notify::new()));
         let mut command = JoinSet::new();
@@ -58,7 +58,7 @@ async fn queued(db: &Db, count: usize) {
 async fn a_post_is_stored_before_the_flood_of_another_workspace() {
     let app = TestApp::with(&[("SIGNUP", "open"), ("RATE_LIMITS", "off")]).await;
     if app.db().engine() == Engine::Postgres {
-        // It has several writers.
+        // PostgreSQL has several writers.
         return;
     }
     let ada = app.founder("Ada").await;

@@ -54,11 +54,11 @@ pub(super) async fn messages(person: &Person, channel: &str) -> (Messages, Vec<S
     (messages, forks)
 }
 
-/// Maximum time in which no task makes progress, whatever is scripted: longer than the lease of a compaction that a
-/// reply's worker runs.
+/// Maximum time without progress of any task, whatever responses are scripted: longer than the lease of a compaction that a reply's
+/// worker runs.
 const SOME_TASK_WITHIN: Duration = Duration::from_secs(40);
 
-/// Waits until every task has ended. Cancels those that wait for minutes, as a compaction does after it has failed.
+/// Waits until every task has ended. Cancels tasks that would wait for minutes, such as a failed compaction.
 async fn tasks_to_end(person: &Person) {
     let (mut known, mut changed_at) = (Vec::new(), Instant::now());
     loop {
@@ -71,7 +71,7 @@ async fn tasks_to_end(person: &Person) {
         }
         let soon = (Utc::now() + SOME_TASK_WITHIN / 2).to_rfc3339();
         for task in left.iter().filter(|t| t["retry_at"].as_str() > Some(&soon)) {
-            // Another person's task is refused with 403, and canceled when it is that person's turn.
+            // Canceling another person's task returns 403; the loop over the people cancels it later.
             let path = format!("/v1/tasks/{}/cancel", id(task));
             person.post(&path, json!({})).await;
         }
@@ -86,7 +86,7 @@ async fn tasks_to_end(person: &Person) {
     }
 }
 
-/// Waits until every task has ended, including personal ones, and no event is added anymore.
+/// Waits until every task has ended, including personal ones, and no more events are added.
 async fn work_to_end(people: &[Person]) {
     loop {
         let before = head(&people[0]).await;
@@ -104,7 +104,7 @@ async fn head(person: &Person) -> i64 {
     number(&person.get("/v1/snapshot").await.ok(), "/seq")
 }
 
-/// Sequence numbers have no gaps; each task ends once and does not change afterwards.
+/// Checks that sequence numbers have no gaps, and that each task ends once and does not change afterwards.
 async fn log(person: &Person) -> i64 {
     let events = person.events().await;
     let mut ended: BTreeMap<String, String> = BTreeMap::new();
@@ -140,7 +140,7 @@ fn more_than_once(keys: impl Iterator<Item = String>) -> BTreeMap<String, usize>
     counts
 }
 
-/// No write was applied twice.
+/// Checks that no write was applied twice.
 fn once(stored: &Messages, tasks: &[Value]) {
     let messages = || stored.values();
     let twice = more_than_once(messages().filter_map(|m| {
@@ -171,7 +171,7 @@ fn once(stored: &Messages, tasks: &[Value]) {
     }
 }
 
-/// Every published version of a resolution has exactly one resolution message. Returns their number.
+/// Checks that every published version of a resolution has exactly one resolution message. Returns their number.
 async fn cards(person: &Person, stored: &Messages, forks: &[String]) -> usize {
     let of_dives = stored.values().filter(|m| m["kind"] == "resolution");
     let cards = how_many(of_dives.map(|m| text(m, "/metadata/resolution_id")));
@@ -222,7 +222,7 @@ pub(super) async fn all(stage: &Stage, workers: Vec<Worker>) {
     ));
 }
 
-/// Checks that a fresh load from another node equals that from the first one.
+/// Checks that a fresh load from another node equals the one from the first node.
 async fn is_the_same_at(
     ada: &Person,
     stage: &Stage,
@@ -235,7 +235,7 @@ async fn is_the_same_at(
     assert_eq!(fresh(ada, &forks).await, *fresh_there, "at {}", ada.base);
 }
 
-/// The replayed state equals a fresh load.
+/// Checks that the state of a client that replays events equals a fresh load.
 async fn agrees(worker: &mut Worker, stored: &Messages, fresh: &Fresh, head: i64) {
     let (name, client) = (&worker.name, &mut worker.client);
     client.let_go();
@@ -252,7 +252,7 @@ async fn agrees(worker: &mut Worker, stored: &Messages, fresh: &Fresh, head: i64
     client.compare(fresh);
 }
 
-/// Every write acknowledged to a client is stored.
+/// Checks that every write that was acknowledged to a client is stored.
 async fn acknowledged(worker: &Worker, stored: &Messages, tasks: &[Value]) {
     let (name, known, person) = (&worker.name, &worker.acknowledged, &worker.client.person);
     let by_id: BTreeMap<String, &Value> = stored.values().map(|m| (id(m), m)).collect();
@@ -314,7 +314,7 @@ async fn acknowledged(worker: &Worker, stored: &Messages, tasks: &[Value]) {
     }
     for (thread, seq) in &known.reads {
         let thread = person.get(&format!("/v1/threads/{thread}")).await.ok();
-        // If no message in the channel is unread, the whole channel is marked as read.
+        // The read marker can be higher, because the whole channel is marked as read when it has no more unread messages.
         assert!(number(&thread, "/read_seq") >= *seq, "{thread}");
     }
     for left in &known.left {

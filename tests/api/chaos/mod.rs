@@ -37,7 +37,7 @@ fn say(line: &str) {
     std::io::stderr().write_all(line.as_bytes()).unwrap();
 }
 
-/// Prints a fault and the progress at that time, if the test fails.
+/// If the test fails, prints a fault and the progress when it was injected.
 #[expect(clippy::print_stderr, reason = "kept until then")]
 fn note(began: Instant, acts: usize, trouble: &impl Debug) {
     eprintln!("{:?}, {acts} acts: {trouble:?}", began.elapsed());
@@ -68,7 +68,7 @@ trait Deployment {
     async fn befall(&mut self, trouble: Self::Trouble, stage: &Stage);
     /// Ends all faults.
     async fn recover(&mut self, stage: &Stage);
-    /// Stops the servers, and checks the data that they leave.
+    /// Stops the servers and checks the data that they leave behind.
     async fn end(self);
 }
 
@@ -81,16 +81,16 @@ struct Stage {
     again: watch::Sender<usize>,
     /// Time until the response to each request that was sent more than once.
     waits: watch::Sender<Vec<Duration>>,
-    /// True once the clients should stop.
+    /// `true` once the clients should stop.
     over: watch::Sender<bool>,
     general: String,
     threads: Vec<(String, String)>,
-    /// A member who is none of the clients.
+    /// A member who is not one of the clients.
     observer: Person,
 }
 
 impl Stage {
-    /// Address of the server after this one, or of any server if this one is gone.
+    /// Returns the address of the server after this one, or the first address if this server is gone.
     fn base_after(&self, base: &str) -> String {
         let bases = self.bases.borrow();
         let known = bases.iter().position(|known| known == base);
@@ -147,7 +147,7 @@ impl Round {
         }
     }
 
-    /// Lets the clients work while one fault after the other happens, and checks the invariants.
+    /// Lets the clients work while faults happen one after another, and checks the invariants.
     async fn run(&self, mut deployment: impl Deployment, name: &str, make: &str) {
         let (seed, clients) = (self.seed, self.clients);
         let length = self

@@ -1,5 +1,5 @@
-//! Several nodes on one `PostgreSQL` database, and the faults injected into them, their connections, and what they share.
-//! At most one of these faults exists at a time. Not applicable to `SQLite`.
+//! Several nodes on one `PostgreSQL` database, and the faults injected into them, their connections, and the services that they
+//! share. At most one fault is active at a time. Not applicable to `SQLite`.
 
 use std::{
     path::PathBuf,
@@ -25,18 +25,18 @@ use crate::{
     },
 };
 
-/// Faults; times in milliseconds. Those of a single node hit a random one.
+/// Faults, with times in milliseconds. Faults of a single node affect a random one.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Trouble {
-    /// `kill -9`
+    /// Killed with `kill -9`.
     Kill,
-    /// Crashes at this commit after its start: before the commit, or after it but before any event is sent.
+    /// Crashes at the commit with this number after the start: before the commit, or after it but before any event is sent.
     Die(&'static str, u64),
-    /// Shut down gracefully.
+    /// Shuts down gracefully.
     Terminate,
-    /// Paused until its tasks run elsewhere, and in a long round until it is taken for lost.
+    /// Paused until its tasks run elsewhere; in a long round, until the other nodes consider it lost.
     Stop(u64),
-    /// NATS does not run.
+    /// The NATS server is stopped.
     StopNats(u64),
     /// A node has no connection to NATS.
     CutNats(u64),
@@ -52,10 +52,10 @@ pub(super) enum Trouble {
     Promote,
 }
 
-/// Maximum time in which other nodes write while one is frozen: three times the limit of the specification, for slow
-/// machines.
+/// Maximum time until another node writes while one is frozen: three times the limit in the specification, because machines can be
+/// slow.
 const OTHERS_WRITE_WITHIN: Duration = Duration::from_secs(15);
-/// Maximum delay of events while a bus fails: about three times the interval of polls and the limit of the specification.
+/// Maximum delay of events while a bus fails: about three times the polling interval and the limit in the specification.
 const LATE_MAX: Duration = Duration::from_secs(5);
 /// Time for which a node without its database keeps its sockets.
 const SOCKETS_KEPT: Duration = Duration::from_secs(30);
@@ -71,7 +71,7 @@ struct Node {
     base: String,
 }
 
-/// Counts and times of a round.
+/// Counts and times measured in a round.
 #[derive(Default)]
 struct Tally {
     kills: usize,
@@ -136,7 +136,7 @@ impl Nodes {
         all
     }
 
-    /// Starts a node. Usually, one of its workers pauses for longer than its lease.
+    /// Starts a node. In most cases, one of its workers pauses for longer than its lease.
     async fn launch(&mut self, n: usize) {
         let failpoint = pausing_worker(&mut self.rng);
         let launched = self.try_launch(n, &failpoint).await;
@@ -158,7 +158,7 @@ impl Nodes {
             ("DATABASE_FAILOVER", "lossless"),
             ("NATS_URL", &nats),
             ("DRAIN", "200ms"),
-            // After its worker is killed, a reply waits up to 20 s for its compaction.
+            // After its worker is killed, a reply can wait up to 20 s for its compaction, which is too long for a short round.
             ("COMPACTION", if self.is_long { "on" } else { "off" }),
         ]);
         let process = TestProcess::try_start(&self.place, &self.model, &settings).await?;
@@ -243,7 +243,7 @@ impl Nodes {
                 })
                 .await;
             self.tally.late = self.tally.late.max(said.elapsed());
-            // A silent client would be disconnected.
+            // The server would disconnect a client that sends nothing.
             socket.settle().await;
             tokio::time::sleep(Duration::from_millis(100)).await;
         }
@@ -251,7 +251,8 @@ impl Nodes {
         assert!(self.tally.late < LATE_MAX, "{:?} late", self.tally.late);
     }
 
-    /// A node is no longer ready without its database, keeps its sockets for a while, and its tasks end on other nodes.
+    /// Checks that a node without its database is not ready, keeps its sockets open for a while, and has its tasks completed by other
+    /// nodes.
     async fn lives_without_database(&mut self, n: usize, ms: u64, stage: &Stage) {
         let other = self.beside(n);
         let observer = stage.observer.at(&self.nodes[other].base);
@@ -260,7 +261,7 @@ impl Nodes {
         let mut client = Client::new(&here, &snapshot);
         client.messages = check::messages(&here, &stage.general).await.0;
         client.try_resume().await.unwrap();
-        // A socket that still catches up ends as soon as a read fails.
+        // Waits until the socket is live, because one that is still catching up closes as soon as a read fails.
         let ping = json!({"type": "ping", "id": "p"});
         let live = client.request(ping.clone(), |f| f["id"] == "p").await;
         assert!(live.is_some());
@@ -292,7 +293,7 @@ impl Nodes {
         tokio::time::sleep(Duration::from_millis(ms).saturating_sub(began.elapsed())).await;
     }
 
-    /// Replaces the database with a standby that has every commit. The epoch does not change, so clients resume.
+    /// Replaces the database with a standby that has every commit; checks that the epoch does not change, so that clients can resume.
     async fn promote(&mut self, stage: &Stage) {
         let epoch = epoch(&stage.observer.at(&self.nodes[0].base)).await;
         let standby = Arc::new(self.with_database(Cluster::standby).await);
@@ -303,7 +304,8 @@ impl Nodes {
         ] {
             c.execute(sql).await.unwrap();
         }
-        // Renewals of leases do not wait for the standby.
+        // Renewing a lease records the standby, but the renewal's commit does not wait for it, so this waits until the standby has
+        // the record.
         let mut c = PgConnection::connect(&standby.url).await.unwrap();
         let recorded =
             "select exists (select 1 from meta where key = 'synchronous_standbys' and value <> '')";
@@ -396,7 +398,7 @@ impl Deployment for Nodes {
             trouble,
             Trouble::StopNats(_) | Trouble::CutNats(_) | Trouble::StallNotifications(_)
         ) {
-            // No client is affected by an earlier fault any more.
+            // Waits until no client is affected by an earlier fault any more.
             stage.everyone_acts().await;
         }
         let n = self.rng.random_range(0..self.nodes.len());
@@ -404,7 +406,7 @@ impl Deployment for Nodes {
             Trouble::Kill => self.kill(n).await,
             Trouble::Die(point, nth) => {
                 self.kill(n).await;
-                // The process may crash before it listens.
+                // The process may crash before it listens for connections.
                 if self.try_launch(n, &format!("{point}:{nth}")).await.is_ok() {
                     stage.bases.send_replace(self.bases());
                     let status = self.nodes[n].process.take().unwrap().exited().await;

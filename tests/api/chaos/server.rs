@@ -13,13 +13,13 @@ use crate::support::{Answer, Cluster, Disk, ModelServer, TestDatabase, TestProce
 /// Faults injected into the server; times in milliseconds.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Trouble {
-    /// `kill -9`
+    /// Killed with `kill -9`.
     Kill,
     /// Killed, and killed again as soon as it has restarted.
     KillTwice,
-    /// Crashes at this commit after its start: before the commit, or after it but before any event is sent.
+    /// Crashes at the commit with this number after the start: before the commit, or after it but before any event is sent.
     Die(&'static str, u64),
-    /// Shut down gracefully.
+    /// Shuts down gracefully.
     Terminate,
     /// Paused, possibly until leases expire.
     Stop(u64),
@@ -42,11 +42,11 @@ pub(super) const SETTINGS: [(&str, &str); 6] = [
     ("LEASE_MS", LEASE_MS),
     ("TASK_TIMEOUT", "1s"),
     ("TASKS_QUEUED_MAX", "50"),
-    // The disk is smaller than the space that is normally reserved.
+    // The test disk is smaller than the space that is normally reserved.
     ("DISK_RESERVED_BYTES", "0"),
 ];
 
-/// Failpoints at which workers pause until others have taken over their tasks.
+/// Failpoints at which a worker pauses until another one has taken over its task.
 const PLACES: [&str; 12] = [
     "worker_claimed",
     "worker_renew",
@@ -83,7 +83,7 @@ impl Server {
             place = TestDatabase::on(&started.url);
             cluster = Some(Arc::new(started));
         } else {
-            // Far more than is written in this time.
+            // Far more than a round writes.
             let mib = 64 + seconds.unwrap_or(0);
             match Disk::new(&place.dir.join("data"), mib) {
                 Ok(made) => disk = Some(made),
@@ -102,7 +102,7 @@ impl Server {
         server
     }
 
-    /// Starts the server. Usually, one worker pauses at a random failpoint for longer than its lease.
+    /// Starts the server. In most cases, one of its workers pauses at a random failpoint for longer than its lease.
     async fn launch(&mut self) {
         let failpoint = pausing_worker(&mut self.rng);
         let launched = self.try_launch(&failpoint).await;
@@ -196,7 +196,7 @@ impl Deployment for Server {
             }
             Trouble::Die(place, nth) => {
                 self.kill().await;
-                // The process may crash before it listens.
+                // The process may crash before it listens for connections.
                 if self.try_launch(&format!("{place}:{nth}")).await.is_ok() {
                     stage.bases.send_replace(self.bases());
                     let status = self.process.take().unwrap().exited().await;
@@ -220,7 +220,7 @@ impl Deployment for Server {
                 self.disk.as_ref().unwrap().fill();
                 tokio::time::sleep(Duration::from_millis(ms)).await;
                 self.kill().await;
-                // The remaining disk space may suffice for a start; if not, the server reports it.
+                // The remaining disk space may be enough to start; if not, the server exits with an error.
                 if let Err(status) = self.try_launch("").await {
                     assert_eq!(status.code(), Some(1), "{}", self.log());
                 }
@@ -251,7 +251,7 @@ impl Deployment for Server {
         if self.cluster.is_some() {
             return;
         }
-        // Checks a copy, because SQLite would mistake the path in the other mount namespace for its own.
+        // Checks a copy, because SQLite would confuse the original with the file at the same path in the server's mount namespace.
         let copy = self.place.dir.join("left.db");
         let data = self.place.dir.join("data");
         let file = match &self.disk {
@@ -278,7 +278,7 @@ fn lease_ms() -> u64 {
     LEASE_MS.parse().unwrap()
 }
 
-/// A failpoint at which one worker usually pauses for longer than its lease.
+/// Returns a failpoint at which, in most cases, one worker pauses for longer than its lease.
 pub(super) fn pausing_worker(rng: &mut StdRng) -> String {
     let place = PLACES.get(rng.random_range(0..PLACES.len() + 4));
     let nth = rng.random_range(1..4);
@@ -295,7 +295,7 @@ pub(super) fn script(model: &ModelServer, rng: &mut StdRng) -> usize {
     rng.random_range(2..10_usize).pow(2)
 }
 
-/// Next responses of the model: normal, slow, refused, or incomplete.
+/// Next responses of the model: normal, slow, rejected, or incomplete.
 fn moods(rng: &mut StdRng) -> Vec<Answer> {
     (0..rng.random_range(0..10))
         .map(|n| match rng.random_range(0..16) {

@@ -20,11 +20,11 @@ use crate::{
 
 /// Delay before a request without a response is sent again.
 const AGAIN_AFTER: Duration = Duration::from_millis(50);
-/// Time after which a client with several nodes sends a request to another node, and gives up a socket.
+/// Timeout after which a client of several nodes resends a request to another node, or drops its socket.
 const MOVED_AFTER: Duration = Duration::from_secs(5);
 /// Longer than any fault, or several in a row, can delay a response.
 const ANSWERED_WITHIN: Duration = Duration::from_mins(2);
-/// Maximum pause between two actions. Bounds the amount of data that a long run has to keep in memory.
+/// Maximum pause between two actions.
 const THINK_MS_MAX: u64 = 40;
 
 /// Acknowledged state, and possible effects of failed attempts.
@@ -34,9 +34,9 @@ pub(super) struct Acknowledged {
     pub posts: BTreeMap<String, String>,
     /// Possible current texts of the client's own messages; `None` if deleted.
     pub texts: BTreeMap<String, Vec<Option<String>>>,
-    /// Forks by description.
+    /// Fork IDs by description.
     pub forks: BTreeMap<String, String>,
-    /// Resolution messages.
+    /// IDs of resolution messages.
     pub cards: BTreeSet<String>,
     /// Tasks, with the status of those that are known to have ended.
     pub tasks: BTreeMap<String, Option<String>>,
@@ -46,7 +46,7 @@ pub(super) struct Acknowledged {
     pub files: BTreeMap<String, (String, String)>,
     /// Read positions of threads.
     pub reads: BTreeMap<String, i64>,
-    /// Revoked sessions.
+    /// Sessions that were revoked.
     pub left: Vec<Person>,
 }
 
@@ -86,13 +86,13 @@ fn pick<T: Clone>(all: &[T], n: usize) -> Option<T> {
     (!all.is_empty()).then(|| all[n % all.len()].clone())
 }
 
-/// Checks whether a request has no further effect if a second node handles it, even much later.
+/// Checks whether a request can be repeated: it has no further effect if a second node handles it, even much later.
 fn is_repeatable(method: &Method, body: Option<&[u8]>) -> bool {
     let has_client_id = |body: &[u8]| memmem::find(body, b"\"client_id\"").is_some();
     *method == Method::GET || body.is_some_and(has_client_id)
 }
 
-/// Returns a final response: a request that the server temporarily cannot handle is resent unchanged, to another node if
+/// Returns the final response to a request. While the server cannot handle it, the request is resent unchanged, to another node if
 /// there are several.
 async fn answered(
     stage: &Stage,
@@ -136,7 +136,7 @@ async fn answered(
     }
 }
 
-/// Continues on another node, if there is one.
+/// Continues on the next node, if there is one.
 fn move_on(stage: &Stage, who: &mut Person) {
     let base = stage.base_after(&who.base);
     if base != who.base {
@@ -145,7 +145,7 @@ fn move_on(stage: &Stage, who: &mut Person) {
 }
 
 impl Worker {
-    /// The `n`th client of this seed, with these messages as its initial state.
+    /// Creates the `n`th client of this seed, with these messages as its initial state.
     pub fn new(
         stage: &Arc<Stage>,
         person: &Person,
@@ -181,7 +181,7 @@ impl Worker {
         self
     }
 
-    /// The result of an action on the socket; the socket is dropped if its node does not respond.
+    /// Performs an action on the socket and returns its result; drops the socket if its node does not respond.
     async fn on_socket<T>(&mut self, act: impl AsyncFnOnce(&mut Client) -> Option<T>) -> Option<T> {
         let acted = tokio::time::timeout(MOVED_AFTER, act(&mut self.client)).await;
         if acted.is_err() {
@@ -190,7 +190,7 @@ impl Worker {
         acted.ok().flatten()
     }
 
-    /// Resumes on the socket's node, or on another one next time.
+    /// Resumes on the current node. If this fails, the next attempt uses another node.
     async fn resume(&mut self) -> bool {
         let resumed = self.on_socket(async |client| client.try_resume().await.ok());
         let is_live = resumed.await.is_some();
@@ -231,7 +231,7 @@ impl Worker {
         (format!("{mention}{client_id}{more}"), client_id)
     }
 
-    /// Random choices do not depend on responses, so a seed reproduces them.
+    /// Performs a random action. The choices do not depend on responses, so a seed reproduces them.
     async fn act(&mut self) {
         let kind = self.rng.random_range(0..100);
         let n = self.rng.random_range(0..1000);
@@ -284,7 +284,7 @@ impl Worker {
         }
     }
 
-    /// Posts a message, possibly through the socket first; both ways return the same result.
+    /// Posts a message, in some cases over the socket first; HTTP and the socket return the same result.
     async fn say(
         &mut self,
         (kind, place): (&str, String),
@@ -352,7 +352,7 @@ impl Worker {
         let said = self.acknowledged.texts.get_mut(&message).unwrap();
         match answered.reply.status {
             200 => *said = vec![Some(words)],
-            // The conversation was closed, possibly in the meantime. Deleted messages are not restored.
+            // The response may have been lost, so both texts are possible. A deleted message stays deleted.
             _ if answered.unsure && *said != [None] => said.push(Some(words)),
             _ => {}
         }
@@ -398,8 +398,8 @@ impl Worker {
         }
     }
 
-    /// An action in a fork. Many are rejected because the fork is closed, full, or empty, or its draft is being
-    /// edited.
+    /// Performs an action in a fork. Many actions are rejected because the fork is closed, full, or empty, or because its draft is
+    /// being edited.
     async fn in_dive(&mut self, n: usize, flag: bool, words: &str, client_id: &str) {
         let Some(fork) = pick(&self.forks, n / 10) else {
             return;
@@ -482,7 +482,7 @@ impl Worker {
         self.acknowledged.reads.insert(thread, seq);
     }
 
-    /// Uploads a file and posts it.
+    /// Uploads a file and posts a message with it.
     async fn share(&mut self, thread: &str, n: usize, words: &str, client_id: &str) {
         let mut bytes = vec![0; n * 32];
         StdRng::seed_from_u64(n as u64 + self.count as u64).fill_bytes(&mut bytes);
@@ -554,7 +554,7 @@ impl Worker {
         }
     }
 
-    /// Starts a new session in another browser and revokes the old one.
+    /// Logs in from another browser and revokes the old session.
     async fn log_in_anew(&mut self) {
         let mut other = self.client.person.signed_out();
         let form = json!({"email": other.email, "password": PASSWORD});

@@ -1,8 +1,8 @@
-//! The server is killed while agents work together: before any statement that may change data, and around commits. Afterwards, messages,
-//! forks, tasks, and actions exist once.
+//! The server is killed while agents work together: before any statement that may change data, and around commits. Afterwards, each
+//! message, fork, task, and action exists exactly once.
 //!
-//! A few kills are part of the suite; `make kills KILLS=1000 SEED=7` makes more. A seed repeats the numbers of the statements, but not
-//! the order in which tasks reach them that run at the same time.
+//! A few kills are part of the suite; `make kills KILLS=1000 SEED=7` makes more. A seed reproduces the failpoints and their counts,
+//! but not the order in which concurrent tasks reach them.
 
 use std::{fmt, time::Duration};
 
@@ -19,7 +19,7 @@ mod run;
 mod slots;
 mod works;
 
-/// Number of kills during runs in the suite. Other kinds of work get a share of it.
+/// Number of kills during runs in the suite. Each other kind of work gets a share of this number.
 const KILLS: usize = 10;
 /// Maximum number of kills during one piece of work, because a task fails when it loses its third worker.
 const KILLS_OF_A_WORK: usize = 2;
@@ -35,16 +35,16 @@ fn seeded() -> StdRng {
     StdRng::seed_from_u64(seed)
 }
 
-/// Prints a line only if the test fails.
+/// If the test fails, prints a line.
 #[expect(clippy::print_stderr, reason = "kept until then")]
 fn note(line: &str) {
     eprintln!("kills: {line}");
 }
 
-/// Failpoints of every transaction.
+/// Failpoints that every transaction can reach.
 const PLACES: [&str; 3] = ["write_statement", "before_commit", "after_commit"];
 
-/// A failpoint, and the number of times it is reached until the process ends.
+/// A failpoint, and how many times it is reached before the process ends.
 #[derive(Debug, Clone, Copy)]
 struct Point {
     /// Index in `PLACES`.
@@ -58,7 +58,7 @@ impl fmt::Display for Point {
     }
 }
 
-/// Random points in work of unknown length.
+/// Source of random failpoints in work of unknown length.
 struct Points {
     rng: StdRng,
     /// Estimate of how often a server reaches each place until the work has ended.
@@ -73,7 +73,7 @@ impl Points {
         }
     }
 
-    /// A random point; half of them are between statements.
+    /// Draws a random point; half of them are before statements.
     fn draw(&mut self) -> Point {
         let place = [0, 0, 1, 2][self.rng.random_range(0..4)];
         Point {
@@ -82,7 +82,7 @@ impl Points {
         }
     }
 
-    /// Corrects the estimate after the first run of the work, so that points are spread over all of it.
+    /// Corrects the estimate after the first attempt at a piece of work, so that points are spread over all of it.
     fn correct(&mut self, point: Point, has_died: bool) {
         let reached = &mut self.reached[point.place];
         if has_died && point.nth * 4 > *reached * 3 {
@@ -94,24 +94,24 @@ impl Points {
     }
 }
 
-/// Joint work of agents.
+/// Work that several agents do together.
 trait Work {
-    /// Requests the work, unless it was requested before, and takes part until it has ended; `None` if the server has
-    /// died.
+    /// Requests the work if it does not exist yet, and plays the people's part until the work has ended; `None` if the server has
+    /// crashed.
     async fn proceed(&self, ada: &Person, name: &str) -> Option<()>;
 
-    /// Checks that everything that belongs to the work exists once.
+    /// Checks that everything that belongs to the work exists exactly once.
     async fn check(&self, ada: &Person, name: &str);
 }
 
-/// The server at which the work is done.
+/// The server on which the work is done.
 struct Stage<'a> {
     p: &'a Prepared,
     settings: &'a [(&'a str, &'a str)],
 }
 
 impl Stage<'_> {
-    /// Proceeds until the server dies at a point. Returns false if the work ended before.
+    /// Continues the work until the server crashes at a point. Returns `false` if the work ended before that.
     async fn dies(&self, work: &impl Work, name: &str, point: Point) -> bool {
         note(&format!("{name}: {point}"));
         let failpoint = point.to_string();
@@ -134,7 +134,7 @@ impl Stage<'_> {
         true
     }
 
-    /// Lets the work end, and checks its result.
+    /// Continues the work until it has ended, and checks its result.
     async fn finish(&self, work: &impl Work, name: &str) {
         let (server, ada) = self.p.start(self.settings).await;
         let ended = within("a work to end", work.proceed(&ada, name)).await;
@@ -143,8 +143,7 @@ impl Stage<'_> {
         server.kill().await;
     }
 
-    /// Kills the server a number of times during several pieces of work, and checks each of them. The first one is
-    /// not disturbed.
+    /// Kills the server this many times during several pieces of work, and checks each of them. The first piece runs without kills.
     async fn kill_during(&self, work: &impl Work, kills: usize) {
         self.finish(work, "control").await;
         let mut points = Points::new();
@@ -170,18 +169,18 @@ impl Stage<'_> {
     }
 }
 
-/// The object at a path; `None` if the server has died.
+/// Returns the object at a path; `None` if the server has crashed.
 async fn get(by: &Person, path: &str) -> Option<Value> {
     let reply = by.try_send(Method::GET, path, &[], None).await?;
     Some(reply.ok())
 }
 
-/// The response to a form; `None` if the server has died.
+/// Posts a form and returns the response; `None` if the server has crashed.
 async fn post(by: &Person, path: &str, form: Value) -> Option<Value> {
     Some(by.try_post(path, form).await?.ok())
 }
 
-/// Waits until a task has ended; `None` if the server has died.
+/// Waits until a task has ended; `None` if the server has crashed.
 async fn ended(by: &Person, task: &str) -> Option<()> {
     let path = format!("/v1/tasks/{task}");
     loop {

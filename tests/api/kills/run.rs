@@ -1,4 +1,4 @@
-//! A run with steps of all kinds, and with tools of a server that recognizes the keys of some calls.
+//! A run with all kinds of steps, and with functions of a tool server that recognizes the keys of some calls.
 
 use serde_json::{Value, json};
 
@@ -11,16 +11,16 @@ use crate::{
     tools_outward::{NEAR, jira},
 };
 
-/// A function whose calls with the same key have one effect, so that it may be called again.
+/// A function whose calls with the same key have only one effect, so that a call can be repeated.
 const KEYED: &str = "jira__create";
-/// A function whose every call has an effect.
+/// A function of which every call has an effect.
 const PLAIN: &str = "jira__note";
-/// Result of a call whose outcome was unknown until a person settled it.
+/// Result of a call with an unknown outcome, after a person decided that it did not happen.
 const DID_NOT_HAPPEN: &str = "did_not_happen";
-/// Beginning of the prompt of the step with calls; the name of the run follows.
+/// Beginning of the prompt of the step that calls functions; the run's name follows.
 const RECORD: &str = "Record it as ";
 
-/// Eight steps of all kinds.
+/// Eight steps that cover all kinds.
 fn steps(recorder: &Value) -> Value {
     json!([
         {"id": "ask", "kind": "approval", "text": "Go on?", "who": "requester"},
@@ -36,14 +36,14 @@ fn steps(recorder: &Value) -> Value {
     ])
 }
 
-/// Calls both functions until each has happened.
+/// Calls both functions until each of them has succeeded.
 fn record(request: &Request) -> Answer {
     let all = request.all();
     let (_, rest) = all.split_once(RECORD).expect("the prompt of the step");
     let (name, _) = rest.split_once('.').unwrap();
     let called: Vec<String> = request.rounds().concat();
     let results = request.results();
-    // The arguments differ between attempts, because a task can make an equal call only twice.
+    // The arguments differ between attempts, because a task can make the same call only twice.
     let attempt = results.len();
     let mut calls = Vec::new();
     for function in [KEYED, PLAIN] {
@@ -69,7 +69,7 @@ struct Run {
 }
 
 impl Run {
-    /// Returns the thread and the run.
+    /// Starts the run if it does not exist yet; returns the thread and the run.
     async fn start(&self, ada: &Person, name: &str) -> Option<(String, String)> {
         let posted = thread(ada, &self.channel, "When?", name).await?;
         let thread = text(&posted, "/thread/id");
@@ -78,7 +78,7 @@ impl Run {
         Some((thread, text(&started, "/run/id")))
     }
 
-    /// Number of calls of a function that the tool server received for a run.
+    /// Number of calls of a function for a run that the tool server received.
     fn calls(&self, function: &str, name: &str) -> usize {
         let received = self.jira.received();
         let calls = received.iter().filter(|one| {
@@ -89,7 +89,7 @@ impl Run {
         calls.count()
     }
 
-    /// Does what a step needs from a person.
+    /// Does what a step waits for: approves, publishes, or settles.
     async fn help(&self, ada: &Person, name: &str, step: &Value) -> Option<()> {
         if let Some(action) = step["action_id"].as_str() {
             approve(ada, action).await?;
@@ -113,7 +113,7 @@ impl Run {
         Some(())
     }
 
-    /// Settles a call with an unknown outcome. Its effect can be looked up, or it has a key and can be repeated.
+    /// Settles a call with an unknown outcome: `PLAIN` calls can be looked up on the tool server, and `KEYED` calls can be repeated.
     async fn settle(&self, ada: &Person, name: &str, action: &Value) -> Option<()> {
         let has_happened = action["function"] == PLAIN && self.calls("note", name) > 0;
         let outcome = if has_happened {

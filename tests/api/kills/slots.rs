@@ -1,6 +1,6 @@
-//! Three processes fire the same slots, one with a clock that is a second ahead, and die at random points.
+//! Three processes fire the same slots and crash at random points; one has a clock that is a second ahead.
 //!
-//! A server locks its database, so these processes run nothing but the job: each is this program with a single test.
+//! A server locks its database, so these processes run only the job: each of them runs this test program with a single test.
 
 use std::{
     collections::HashSet,
@@ -28,7 +28,7 @@ use crate::{
     support::{TestDatabase, team_with, within},
 };
 
-/// Test that a process runs, and its database.
+/// Test that each process runs, and the environment variable with its database.
 const PROCESS: &str = "kills::slots::a_process_fires_slots_until_its_test_ends";
 const DATABASE: &str = "OPENVIBE_TEST_SLOTS_DATABASE";
 const PROCESSES: usize = 3;
@@ -70,7 +70,7 @@ async fn a_process_fires_slots_until_its_test_ends() {
 struct Process(Child);
 
 impl Process {
-    /// Starts a process that dies at a failpoint, if any.
+    /// Starts a process that crashes at a failpoint; an empty one means never.
     fn start(url: &str, index: usize, failpoint: &str) -> Self {
         let ahead_ms = if index == AHEAD { "1000" } else { "0" };
         let child = Command::new(std::env::current_exe().unwrap())
@@ -102,7 +102,7 @@ impl Drop for Process {
     }
 }
 
-/// A point in a pass over all schedules.
+/// Returns a random failpoint within a pass over all schedules.
 fn failpoint(rng: &mut StdRng) -> String {
     let schedules = 3 * SCHEDULES_OF_PERSON;
     let (name, last) = match rng.random_range(0..5) {
@@ -114,8 +114,7 @@ fn failpoint(rng: &mut StdRng) -> String {
     format!("{name}:{}", rng.random_range(1..=last))
 }
 
-/// Makes each schedule due at its own time within the next seconds, as if its previous task had ended. Returns the
-/// slots.
+/// Makes each schedule due at a different time within the next seconds, as if its previous task had ended. Returns the slots.
 async fn make_due(db: &Db, schedules: &[ScheduleId]) -> Vec<(ScheduleId, Timestamp)> {
     let start = now().unix_ms() + 200;
     let times = (start..).step_by(40).map(|ms| {
@@ -151,7 +150,7 @@ async fn count_slots(db: &Db) -> usize {
     number(db, "select count(*) from schedule_slots").await
 }
 
-/// Checks that these slots have fired, each with a task of its own, and no others.
+/// Checks that exactly these slots have fired, each with its own task.
 async fn check(db: &Db, expected: &[(ScheduleId, Timestamp)]) {
     let found: Vec<(ScheduleId, Timestamp, String)> = db
         .read()
@@ -198,7 +197,7 @@ async fn each_slot_fires_once_whichever_process_dies() {
     let (mut slots, mut killed, mut round) = (Vec::new(), 0, 0);
     while killed < wanted {
         assert!(round < 10 * wanted, "the processes die too seldom");
-        // A dead process keeps the job for as long as its lease, so only one dies in a round.
+        // A crashed process keeps the job's lease until it expires, so only one process crashes per round.
         let index = round % PROCESSES;
         let point = failpoint(&mut rng);
         note(&format!("process {index}: {point}"));
@@ -214,7 +213,7 @@ async fn each_slot_fires_once_whichever_process_dies() {
         processes[index] = Process::start(&url, index, "");
         round += 1;
     }
-    // A process that was about to fire a slot again would do it now.
+    // Waits, so that a process that wrongly fires a slot again has time to do it.
     tokio::time::sleep(Duration::from_secs(1)).await;
     drop(processes);
     check(&db, &slots).await;

@@ -13,7 +13,7 @@ use crate::{
     tools_loop::actions,
 };
 
-/// Starts a thread in #general, unless an earlier request has.
+/// Starts a thread in #general; returns the existing one if an earlier request has started it.
 pub(super) async fn thread(by: &Person, channel: &str, content: &str, name: &str) -> Option<Value> {
     let form = json!({"content": content, "client_id": format!("{name}-thread")});
     let path = format!("/v1/channels/{channel}/threads");
@@ -42,7 +42,7 @@ async fn kill_during(p: &Prepared, work: &impl Work) {
     stage.kill_during(work, share()).await;
 }
 
-/// A chain of three links.
+/// Work: a chain of three links.
 struct Chain {
     channel: String,
 }
@@ -54,7 +54,7 @@ impl Chain {
     }
 }
 
-/// IDs of a chain's links.
+/// Returns the task IDs of a chain's links.
 fn links(posted: &Value) -> Vec<String> {
     let links = list(posted, "/message/metadata/chain");
     let links = links.iter().filter_map(Value::as_str);
@@ -94,7 +94,7 @@ async fn kills_during_chains_lose_and_repeat_nothing() {
     kill_during(&p, &chain).await;
 }
 
-/// A chain whose first agent never ends, until a person stops the tree.
+/// Work: a chain whose first agent never finishes, until a person stops the tree.
 struct StoppedChain {
     chain: Chain,
 }
@@ -138,7 +138,7 @@ async fn kills_during_stop_leave_nothing_running() {
     kill_during(&p, &StoppedChain { chain }).await;
 }
 
-/// Delegations to two agents at once, then to one of them again.
+/// Work: delegations to two agents at once, then to one of them again.
 struct Delegation {
     channel: String,
 }
@@ -205,7 +205,7 @@ async fn kills_during_delegations_lose_and_repeat_nothing() {
     kill_during(&p, &delegation).await;
 }
 
-/// A collaboration of two agents with three turns and a draft.
+/// Work: a collaboration of two agents with three turns and a draft.
 struct Collaboration {
     channel: String,
     agents: [String; 2],

@@ -1,4 +1,4 @@
-//! Prompts and records contain no entries that their reader must not see, with three people, two agents, and public,
+//! Prompts and records do not contain entries that their reader must not see: tests with three people, two agents, and public,
 //! private, and direct channels.
 
 use serde_json::{Value, json};
@@ -6,14 +6,14 @@ use serde_json::{Value, json};
 use super::remember;
 use crate::support::{Person, TestApp, id, list, team, text};
 
-/// An entry: its unique word, and the people and channels for which it can be used.
+/// An entry: its unique word, and the people, agents, and channels whose prompts can use it.
 struct Planted {
     word: &'static str,
     scope: &'static str,
-    /// Name of the only person for whom it is used.
+    /// Name of the only person whose prompts use it; `None` for everyone.
     person: Option<&'static str>,
     agent: Option<&'static str>,
-    /// Name of the only channel in which it is used.
+    /// Name of the only channel in which it is used; `None` for all channels.
     channel: Option<&'static str>,
     /// People who may see the entry.
     seen_by: &'static [&'static str],
@@ -84,7 +84,7 @@ fn entries() -> Vec<Planted> {
             agent: Some("coder"),
             ..planted("wbcoder", "agent")
         },
-        // Sources limit where a personal entry is used, even for its owner.
+        // An entry's sources limit where it is used, even if it is personal and its owner asks.
         Planted {
             person: Some("Ada"),
             channel: Some("closed"),
@@ -96,7 +96,7 @@ fn entries() -> Vec<Planted> {
 
 struct World {
     people: Vec<Person>,
-    /// Name, ID of a thread, names of the people in it.
+    /// Name of the channel, ID of a thread in it, and names of its members.
     places: Vec<(&'static str, String, &'static [&'static str])>,
 }
 
@@ -185,7 +185,7 @@ fn words_in(text: &str) -> Vec<&'static str> {
         .collect()
 }
 
-/// Words that a reply may use.
+/// Returns the words of the entries that a reply can use.
 fn usable(person: &str, agent: &str, channel: &str) -> Vec<&'static str> {
     let fits = |entry: &Planted| {
         entry.person.is_none_or(|name| name == person)
@@ -199,7 +199,7 @@ fn usable(person: &str, agent: &str, channel: &str) -> Vec<&'static str> {
         .collect()
 }
 
-/// Words that a person may see.
+/// Returns the words of the entries that a person can see.
 fn visible(person: &str) -> Vec<&'static str> {
     let all = entries().into_iter();
     all.filter(|entry| entry.seen_by.contains(&person))
@@ -228,7 +228,7 @@ async fn no_foreign_entry_is_in_a_prompt_or_a_record() {
                 let place = format!("{name} asks {agent} in {channel}");
                 let wanted = usable(name, agent, channel);
                 let mut sent = words_in(&request.all());
-                // At most eight entries are sent.
+                // A prompt contains at most eight entries.
                 assert!(
                     sent.len() == wanted.len().min(8),
                     "{place}: {sent:?}, not {wanted:?}"
@@ -282,7 +282,7 @@ async fn an_entry_is_not_used_once_its_readers_differ() {
             .contains(" 4711")
     };
     assert!(asked(1).await);
-    // The entry still belongs to Bo, who can delete it, but is not used.
+    // The entry still belongs to Bo, who can delete it, but other conversations do not use it.
     let general = t.bo.thread(&t.general, "Root").await;
     let task =
         t.bo.ask(&general, "@vibe what is the lighthouse budget?")

@@ -1,5 +1,5 @@
-//! Entries that passes make: where they are used, their personal forms, and what happens to them when a message or an
-//! entry changes.
+//! Entries that passes make: where they are used, their personal forms, and how edits and deletions of messages and entries affect
+//! them.
 
 use serde_json::{Value, json};
 
@@ -24,7 +24,7 @@ fn about(person: &str, item: Value) -> Value {
     item
 }
 
-/// Posts messages that are too new to be compacted, and compacts everything before them.
+/// Posts ten messages, which are too new to be compacted, and compacts everything before them. Returns the segment's ID.
 async fn compact(who: &Person, thread: &str) -> String {
     for n in 0..10 {
         who.say(thread, &format!("later {n}")).await;
@@ -37,8 +37,8 @@ async fn compact(who: &Person, thread: &str) -> String {
     text(&done, "/output/compaction_ids/0")
 }
 
-/// A thread with these messages after its first one, compacted with this answer. Returns the thread, the messages,
-/// and the record's ID.
+/// Creates a thread with these messages after the root and compacts it with this answer. Returns the thread, the messages, and the
+/// segment's ID.
 async fn compacted_thread(
     t: &Team,
     channel: &str,
@@ -66,7 +66,7 @@ fn texts(entries: &[Value]) -> Vec<&str> {
         .collect()
 }
 
-/// The prompt of a question in a new thread of the channel.
+/// Asks a question in a new thread of the channel; returns the prompt.
 async fn prompt(t: &Team, channel: &str, question: &str) -> String {
     let thread = t.ada.thread(channel, "Elsewhere").await;
     let task = t.ada.ask(&thread, question).await;
@@ -74,7 +74,7 @@ async fn prompt(t: &Team, channel: &str, question: &str) -> String {
     t.model().requests().pop().unwrap().all()
 }
 
-/// A team whose server recognizes equal texts, on every database.
+/// A team with a server key, so that the server recognizes equal texts on every database.
 async fn keyed_team() -> Team {
     team_with(&[("SECRET_KEY", "AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA=")]).await
 }
@@ -106,7 +106,7 @@ async fn entries_of_a_pass_are_used_where_their_sources_can_be_read() {
     let seen = prompt(&t, &t.general, QUESTION).await;
     assert!(seen.contains(&format!(") {FERRY}")), "{seen}");
     assert!(seen.contains("- (fact, Ada, "), "{seen}");
-    // Statements about people are used elsewhere only in their personal form.
+    // Outside their conversation, statements about people are used only in their personal form.
     assert!(!seen.contains("Ada likes"), "{seen}");
 
     let harbor = t.ada.private_channel("harbor", &[]).await;
@@ -122,7 +122,7 @@ async fn entries_of_a_pass_are_used_where_their_sources_can_be_read() {
     let inside = prompt(&t, &harbor, question).await;
     assert!(inside.contains("Gate 815"), "{inside}");
 
-    // When memory is off, entries are not used elsewhere, but the summary stays.
+    // When a thread's memory is off, other conversations do not use its entries, but its summary is kept.
     t.ada
         .patch(&format!("/v1/threads/{thread}"), json!({"memory": "off"}))
         .await
@@ -207,14 +207,14 @@ async fn preferences_of_a_person_become_personal_entries() {
         let filter = format!("scope={scope}&user_id=me");
         assert_eq!(entries(&t.bo, &filter).await, Vec::<Value>::new());
     }
-    // The person whom an entry is about can delete it, whoever wrote it.
+    // An entry can be deleted by the person whom it is about, regardless of who wrote it.
     let lisbon = of_thread
         .iter()
         .find(|e| e["text"] == "Ada works from Lisbon");
     let lisbon = lisbon.unwrap();
     assert_eq!(lisbon["about_user_id"], t.ada.id);
     t.ada.delete(&path(lisbon)).await.is(200);
-    // If another conversation states the same, its message becomes a further source.
+    // If another conversation contains the same statement, its message becomes an additional source.
     let again = [about(
         "p1",
         item("Ada drinks coffee without sugar!", "preference", &["m2"]),
@@ -281,7 +281,7 @@ async fn a_redo_respects_what_people_did_with_the_entries() {
     let facts = list(&shown, "/memory_json/facts");
     assert_eq!(facts.len(), 2, "{shown}");
     assert!(text(&shown, "/summary_markdown").contains("4,500"));
-    // The same words in a later message are new.
+    // The same words in a later message make a new entry.
     t.ada.say(&thread, "The ferry is green").await;
     t.model().script(
         "summary",
@@ -414,7 +414,7 @@ async fn unused_automatic_entries_expire() {
     let age = format!("update memories set created_at = {long_ago}");
     let unused = format!("update memories set last_used_at = {long_ago}");
 
-    // Expiry counts from the last use.
+    // Retention counts from the last use.
     t.app.stop().await;
     t.app.place.run(&[&age]).await;
     t.app.restart(&[]).await;
@@ -482,7 +482,7 @@ async fn a_model_finds_entries_that_newer_ones_replace_or_settle() {
     t.ada.say(&thread, newer).await;
     t.model()
         .script("summary", [answer(&[item(newer, "fact", &["m11"])])]);
-    // The pair with the most common words comes first.
+    // The pair with the most words in common comes first.
     let verdict = json!({"superseded": [["e3", "e2"], ["e2", "e3"]], "done": ["e1", "e3"]});
     t.model()
         .script("judge", [Answer::text(&verdict.to_string())]);
@@ -501,7 +501,7 @@ async fn a_model_finds_entries_that_newer_ones_replace_or_settle() {
     let (old, new) = (of("superseded").await, of("active").await);
     assert_eq!((texts(&old), texts(&new)), (vec![said[1]], vec![newer]));
     assert_eq!(old[0]["superseded_by"], new[0]["id"]);
-    // A redo does not restore archived entries.
+    // Repeating a compaction does not restore archived entries.
     t.model().script("summary", [answer(&items)]);
     redo(&t.ada, &thread, &record).await;
     assert_eq!(texts(&of("archived").await), [said[0]]);

@@ -27,7 +27,7 @@ async fn an_entry_about_oneself_is_stored_and_shown_to_its_owner_only() {
         (&json!("person"), &json!("hand"))
     );
     assert_eq!(made["source_message_ids"], json!([]));
-    // A resend returns the first entry.
+    // A resend returns the existing entry.
     assert_eq!(
         id(&t.bo.post("/v1/memories", form).await.is(200)),
         id(&made)
@@ -47,7 +47,7 @@ async fn an_entry_about_oneself_is_stored_and_shown_to_its_owner_only() {
 
 #[tokio::test]
 async fn an_equal_text_with_the_same_owner_is_stored_once() {
-    // Equal texts are found by a hash with the server's key.
+    // Equal texts are recognized by a hash that uses the server's key.
     let key = "AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA=";
     let t = team_with(&[("SECRET_KEY", key)]).await;
     let first = t.ada.start(&t.general, "The harbor opens at nine").await;
@@ -125,7 +125,7 @@ async fn entries_are_listed_newest_first_with_filters() {
         [all[2]]
     );
     assert_eq!(found(&t.ada, "kind=note").await, [all[2]]);
-    // Words match in any form, and all of them must match.
+    // A search matches all forms of a word, and all words must match.
     assert_eq!(found(&t.ada, "q=deployment").await, [all[0], all[2]]);
     assert_eq!(found(&t.ada, "q=deploys+Friday").await, [all[2]]);
     assert_eq!(found(&t.ada, "q=the").await, Vec::<String>::new());
@@ -239,7 +239,7 @@ async fn an_entry_reaches_no_further_than_its_sources() {
     let wider = json!({"visibility": "workspace"});
     let code = t.ada.patch(&path(&made), wider).await.refused(422);
     assert_eq!(code, "not_visible_there");
-    // A message that a person cannot read cannot be their source.
+    // A person cannot use a message as a source without being able to read it.
     let fields = json!({"source_message_ids": [source]});
     assert_eq!(refused(&t.bo, fields).await, "404 message_not_found");
     let here = remember(&t.ada, "Only here", json!({"thread_id": thread})).await;
@@ -259,14 +259,14 @@ async fn only_messages_of_people_and_complete_replies_are_sources() {
     let fields = json!({"thread_id": thread, "source_message_ids": [reply]});
     let made = remember(&t.ada, "Vibe said fine", fields).await;
     assert_eq!(made["trust"], "agent");
-    // A new text has the same sources.
+    // A new text keeps the sources.
     let changed = json!({"text": "Vibe said: fine"});
     let changed = t.ada.patch(&path(&made), changed).await.ok();
     assert_eq!(
         (&changed["trust"], &changed["origin"]),
         (&json!("agent"), &json!("hand"))
     );
-    // An agent's statement never becomes a memory about a person.
+    // An agent's statement never becomes an entry about a person.
     let fields = json!({"source_message_ids": [reply]});
     assert_eq!(refused(&t.ada, fields).await, "422 invalid_value");
     let gone = t.ada.tell(&thread, "Never mind").await;
@@ -366,7 +366,7 @@ async fn an_admin_publishes_what_may_be_shared() {
         .ok();
     assert_eq!(audit["data"][0]["target"], copy["id"]);
     assert_eq!(audit["data"][0]["data"]["memory_id"], made["id"]);
-    // If it were published from a conversation that not everyone can read, it would leak.
+    // Publishing an entry of a conversation that not everyone can read would leak it.
     let closed = t.ada.private_channel("closed", &[&t.bo]).await;
     let thread = t.bo.thread(&closed, "Root").await;
     let secret = remember(&t.bo, "The budget is 40k", json!({"thread_id": thread})).await;
@@ -377,7 +377,7 @@ async fn an_admin_publishes_what_may_be_shared() {
         published(&t, &secret).await.refused(422),
         "not_visible_there"
     );
-    // The copy is forgotten with the entry.
+    // Forgetting an entry also forgets its copy.
     let gone = t.bo.delete(&path(&made)).await.is(200);
     assert_eq!(
         gone["remaining"],

@@ -1,4 +1,4 @@
-//! Paragraphs of agents' files as entries.
+//! Paragraphs of agents' files, which are used as entries.
 
 use serde_json::{Value, json};
 
@@ -39,7 +39,7 @@ impl Sage {
         entries.iter().map(|entry| text(entry, "/text")).collect()
     }
 
-    /// The model request for a question in a new thread.
+    /// Asks a question in a new thread; returns the task and the model request.
     async fn asked(&self, who: &Person, question: &str) -> (String, String) {
         let thread = who.thread(&self.t.general, "Root").await;
         let task = who.ask(&thread, &format!("@sage {question}")).await;
@@ -189,7 +189,7 @@ async fn files_of_an_import_are_searched() {
     let entries = s.t.bo.every(&path).await;
     assert_eq!(entries.len(), 1);
     assert_eq!(entries[0]["text"], "The harbor is open.");
-    // The method names of other clients also work.
+    // Method names that other clients use also work.
     let set =
         json!({"agent_id": "owl", "path": "memory/2026-11-16.md", "content": "It is closed."});
     s.t.bo.post("/v1/rpc/agents.files.set", set).await.is(200);

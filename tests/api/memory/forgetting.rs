@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use super::{path, remember};
 use crate::support::{Person, Team, id, list, team, team_with, text, within};
 
-/// Words that occur nowhere else (an ID contains no `u`), and that no stemmer shortens.
+/// Words that occur nowhere else (they contain `u`, and IDs do not), and that stemmers do not shorten.
 fn words(from: usize, count: usize) -> Vec<String> {
     (from..from + count)
         .map(|n| format!("qux{}k", 710_000 + 7 * n))
@@ -50,10 +50,10 @@ async fn nothing_remains_of_what_was_forgotten() {
         for (k, word) in words.iter().enumerate() {
             let sentence = format!("The harbor ferry is called {word}");
             match k % 4 {
-                // Written by hand, and forgotten by ID.
+                // Entry written by hand and forgotten by ID.
                 0 => deleted.push(remember(&t.ada, &sentence, json!({})).await),
                 1 => deleted.push(remember(&t.ada, &sentence, json!({"thread_id": thread})).await),
-                // Taken from a message, and forgotten with it.
+                // Entry taken from a message and forgotten with it.
                 _ => {
                     let source = t.ada.tell(&thread, &sentence).await;
                     let scope = if k % 4 == 2 { "user" } else { "conversation" };
@@ -110,7 +110,7 @@ async fn nothing_remains_of_what_was_forgotten() {
             .iter()
             .any(|word| export.text.contains(word.as_str()))
     );
-    // Later prompts do not contain them either.
+    // Later prompts do not contain the words either.
     let thread = t.ada.thread(&t.general, "Later").await;
     let task = t.ada.ask(&thread, "@vibe which harbor ferry?").await;
     t.ada.completed(&task).await;

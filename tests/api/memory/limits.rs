@@ -1,11 +1,11 @@
-//! Limits of the number of entries.
+//! Limits on the number of entries.
 
 use serde_json::json;
 
 use super::{path, refused, remember};
 use crate::support::{Team, id, team};
 
-/// Copies the only entry, so that there are this many more with the same key, used 1, 2, … times.
+/// Adds this many copies of the only entry with the same key; their numbers of uses are 1, 2, …
 async fn copy(t: &Team, count: usize, origin: &str) {
     let new_id = if t.app.place.postgres.is_some() {
         "gen_random_uuid()"

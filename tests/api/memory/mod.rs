@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 
 use crate::support::{Person, id};
 
-/// Remembers a text as a fact with other fields; returns the entry.
+/// Remembers a text as a fact, with these fields changed; returns the entry.
 async fn remember(who: &Person, text: &str, fields: Value) -> Value {
     let mut form = json!({"text": text, "kind": "fact"});
     let Value::Object(fields) = fields else {
@@ -28,7 +28,7 @@ fn path(entry: &Value) -> String {
     format!("/v1/memories/{}", id(entry))
 }
 
-/// The code of a refused new entry.
+/// Status and error code of a new entry that is rejected.
 async fn refused(who: &Person, fields: Value) -> String {
     let mut form = json!({"text": "The harbor opens at nine", "kind": "fact"});
     form.as_object_mut()

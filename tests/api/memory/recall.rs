@@ -1,4 +1,4 @@
-//! Entries and MEMORY.md in prompts, and in the record of a task.
+//! Entries and MEMORY.md in prompts and in the records of prompts.
 
 use serde_json::{Value, json};
 
@@ -44,7 +44,7 @@ async fn matching_entries_stand_after_the_messages() {
     let after = t.ada.get(&path(&made)).await.ok();
     assert_eq!(after["uses"], 1);
     assert!(after["last_used_at"].is_string());
-    // Using an entry does not change it.
+    // Using an entry does not change its version.
     assert_eq!(after["version"], 1);
 }
 
@@ -156,7 +156,7 @@ async fn memory_md_is_sent_as_it_is_when_the_task_runs() {
             .to_string()
             .contains("Deploys happen at 4711.")
     );
-    // The first 2,000 tokens of a long file are sent.
+    // Only the first 2,000 tokens of a long file are sent.
     let long = format!(
         "The start. {} The end.",
         "All work and no play. ".repeat(2_000)

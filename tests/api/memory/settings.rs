@@ -1,11 +1,11 @@
-//! Switches of memory.
+//! Settings that turn memory off.
 
 use serde_json::{Value, json};
 
 use super::{path, refused, remember};
 use crate::support::{Team, id, team, team_with, text};
 
-/// Remembers something about Ada and asks with two of its words; returns whether the request contains it.
+/// Asks a question; returns whether the request contains the entry with its answer.
 async fn is_used(t: &Team, thread: &str, n: usize) -> bool {
     let task = t
         .ada
@@ -79,7 +79,7 @@ async fn each_switch_stops_use_and_writing_at_once() {
     let persona = json!({"scope": "persona", "agent_id": agent.rsplit_once('/').unwrap().1});
     assert_eq!(refused(&t.ada, persona).await, "409 memory_off");
     assert!(is_used(&t, &thread, n + 1).await);
-    // Switches of one person do not affect others.
+    // Settings of one person do not affect others.
     remember(&t.bo, "Likes ferries", json!({})).await;
 }
 
@@ -154,7 +154,7 @@ async fn a_thread_that_is_not_remembered_keeps_its_entries_to_itself() {
     assert!(!is_used(&t, &other, 2).await);
     assert_eq!(switch("on").await["memory"], "on");
     assert!(is_used(&t, &other, 3).await);
-    // An entry whose source is in such a thread is treated like an entry of that thread.
+    // An entry is also not used if memory is off for the thread of its source.
     let source = text(&t.ada.start(&t.general, "Pier 4711").await, "/message/id");
     let source_thread = text(&t.ada.message(&source).await, "/thread_id");
     t.ada.delete(&path(&made)).await.is(200);

@@ -65,7 +65,7 @@ async fn everyone_has_their_own_file_with_versions() {
     delete("2").await.is(204);
     assert_eq!(t.ada.get(FILE).await.ok()["version"], 3);
     assert_eq!(t.ada.delete(FILE).await.refused(404), "file_not_found");
-    // Each workspace has a separate file.
+    // A person has a separate file in each workspace.
     let other = t
         .ada
         .post("/v1/workspaces", json!({"name": "Other"}))
@@ -116,7 +116,7 @@ async fn a_direct_file_is_read_only_in_direct_messages_with_agents() {
     assert!(seen["turns"].to_string().contains(" 4711"));
     let segments = list(&seen, "/budget/segments");
     assert!(segments.iter().any(|segment| segment["name"] == "memory"));
-    // Others who ask get their own file, and a group is not a direct message with an agent.
+    // A direct channel with other people does not count as one with an agent, so the file is not sent.
     let group = t
         .ada
         .post("/v1/direct", json!({"member_ids": [t.bo.id]}))

@@ -1,4 +1,4 @@
-//! A node whose clock is ahead of the database's.
+//! A node whose clock is ahead of the database's clock.
 
 use chrono::{DateTime, Utc};
 use serde_json::{Value, json};
@@ -10,7 +10,7 @@ use crate::{
 
 const AHEAD: (&str, &str) = ("CLOCK_AHEAD_MS", "120000");
 
-/// The task once it waits for another attempt.
+/// Waits until a task waits for another attempt; returns the task.
 async fn waiting(ada: &Person, task: &str) -> Value {
     let event = ada.event_where("the wait", |event| {
         let task_now = &event["data"]["task"];
@@ -47,7 +47,7 @@ async fn a_retry_is_not_early_on_a_node_whose_clock_is_ahead() {
     waiting(&ada, &task).await;
     server.kill().await;
     let (server, ada) = p.start(&[AHEAD]).await;
-    // A later task of another conversation shows that the worker has looked for due tasks.
+    // When a later task of another conversation has completed, the worker has looked for due tasks.
     let channels = ada.get("/v1/channels").await.ok();
     let other = ada
         .start(&id(&list(&channels, "/data")[0]), "@vibe hello")

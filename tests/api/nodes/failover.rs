@@ -21,7 +21,7 @@ struct Failover {
     primary: Arc<Cluster>,
     standby: Arc<Cluster>,
     databases: [Relay; 2],
-    /// The relay in front of NATS for the second node.
+    /// The second node's relay in front of NATS.
     bus: Option<Relay>,
 }
 
@@ -68,7 +68,7 @@ impl Failover {
         }
     }
 
-    /// The primary crashes, and the standby takes its place.
+    /// Crashes the primary and promotes the standby.
     async fn fail_over(&self) {
         let (old, new) = (Arc::clone(&self.primary), Arc::clone(&self.standby));
         blocking(move || {
@@ -82,7 +82,7 @@ impl Failover {
     }
 }
 
-/// Posts until this many messages were acknowledged; repeats those that were not. Returns their client IDs.
+/// Posts until this many messages have been acknowledged, and resends those that have not. Returns their client IDs.
 async fn post(who: Person, thread: String, count: usize) -> Vec<String> {
     let path = format!("/v1/threads/{thread}/messages");
     let mut acknowledged = Vec::new();
@@ -129,7 +129,7 @@ async fn a_promoted_synchronous_standby_has_every_message_and_sockets_continue()
         .collect();
     assert_eq!(stored.len(), acknowledged.len(), "each of them once");
     assert_eq!(stored.into_iter().collect::<BTreeSet<_>>(), acknowledged);
-    // The epoch is the same: no socket was closed.
+    // No socket was closed, because the epoch is the same.
     p.bo.say(&thread, "the last one").await;
     for socket in &mut sockets {
         seqs_through(socket, "the last one").await;
@@ -157,7 +157,7 @@ async fn a_promoted_lagging_standby_starts_a_new_epoch(nats: Option<NatsServer>)
     })
     .await;
     drop(c);
-    // The announcement is held back until the new epoch has begun.
+    // Delays the announcement until the new epoch has begun.
     if let Some(bus) = &f.bus {
         bus.stall();
     }

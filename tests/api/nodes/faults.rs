@@ -1,4 +1,4 @@
-//! Events on other nodes while the bus fails, before a commit, and after access ends.
+//! Events on other nodes while the bus fails, before their commit, and after access is revoked.
 
 use std::time::Duration;
 
@@ -21,8 +21,8 @@ async fn last_gap(ada: &Person, node: &str) -> Option<String> {
     node.unwrap()["last_gap_at"].as_str().map(str::to_owned)
 }
 
-/// Adds a node whose database is behind a relay. Returns both nodes, the relay, the socket of the second node's
-/// person, and a thread that the socket has received.
+/// Adds a node whose database is behind a relay. Returns both nodes, the relay, a socket of the second node's person, and a thread of
+/// which the socket has received the root message.
 async fn beside_relayed(first: TestApp) -> (Pair, Relay, Socket, String) {
     let (relay, url) = Relay::before(first.place.postgres.as_ref().unwrap()).await;
     let second = first.beside("two", &[("DATABASE_URL", &url)]).await;
@@ -44,7 +44,7 @@ async fn polling_brings_events_while_notifications_do_not_arrive() {
     relay.stall_notifications();
     p.ada.say(&thread, "unannounced").await;
     assert_eq!(seqs_through(&mut bo, "unannounced").await.len(), 1);
-    // A new connection would deliver the message as well, but only after more than five seconds.
+    // Reconnecting would also deliver the message, but only after more than five seconds.
     within("the poll to be recorded", async {
         while last_gap(&p.ada, "two").await <= before {
             tokio::time::sleep(Duration::from_millis(100)).await;
@@ -58,7 +58,7 @@ async fn an_event_is_delivered_after_an_earlier_one_that_was_not_announced() {
     if !is_shared_engine() {
         return;
     }
-    // Nodes that practically never poll, so that only the gap can make the second one read the log.
+    // The nodes practically never poll, so only the gap can make the second one read the log.
     let first = TestApp::on_bus_only(&[DRAIN, ("NODE_NAME", "one")]).await;
     let (p, relay, mut bo, thread) = beside_relayed(first).await;
     relay.stall_notifications();
@@ -103,7 +103,7 @@ async fn a_node_whose_database_address_leads_nowhere_responds_with_503() {
     assert_eq!(p.ada.contents(&thread).await, ["Root"]);
 }
 
-/// Makes commits of events wait for a lock. Returns the connection that holds it.
+/// Makes commits with events wait for a lock. Returns the connection that holds the lock.
 async fn blocked_commits(p: &Pair) -> PgConnection {
     let url = p.first.place.postgres.as_ref().unwrap();
     let mut c = PgConnection::connect(url).await.unwrap();
@@ -154,7 +154,7 @@ async fn no_node_delivers_an_event_before_its_commit() {
     }
 }
 
-/// People who post on both nodes until this is dropped.
+/// Makes people post on both nodes until the returned value is dropped.
 async fn load(p: &Pair, thread: &str) -> JoinSet<()> {
     let cy = p.first.join(&p.ada, "Cy", "member").await;
     let mut posting = JoinSet::new();
@@ -162,7 +162,7 @@ async fn load(p: &Pair, thread: &str) -> JoinSet<()> {
         let path = format!("/v1/threads/{thread}/messages");
         posting.spawn(async move {
             for n in 0.. {
-                // The rate limit may reject some.
+                // The rate limit may reject some posts.
                 drop(
                     who.try_post(&path, json!({"content": format!("{} {n}", who.name)}))
                         .await,
@@ -174,7 +174,7 @@ async fn load(p: &Pair, thread: &str) -> JoinSet<()> {
     posting
 }
 
-/// Sockets on both nodes that receive events.
+/// Opens sockets on both nodes, and waits until they receive events.
 async fn sockets_under_load(p: &Pair, who: &Person) -> [Socket; 2] {
     let mut sockets = [
         who.at(&p.first.base).socket().await,
@@ -226,8 +226,8 @@ async fn a_removed_member_gets_no_later_event_on_any_node_over_nats() {
     }
 }
 
-/// Maximum time after a revocation in which sockets on other nodes still receive events: more than the limit of 2 s without a bus,
-/// for slow machines.
+/// Maximum time for which sockets on other nodes still receive events after a revocation: more than the limit of 2 s without a bus,
+/// because machines can be slow.
 const REVOKED_WITHIN: Duration = Duration::from_secs(5);
 
 async fn a_revoked_session_and_key_get_no_later_events(p: Pair) {
@@ -250,7 +250,7 @@ async fn a_revoked_session_and_key_get_no_later_events(p: Pair) {
             );
         }
     }
-    // Other people still receive everything.
+    // Other people still receive all events.
     let mut bo = p.bo.socket().await;
     let posted = p.ada.say(&thread, "still there").await;
     bo.until("a later event", |f| {

@@ -17,11 +17,11 @@ use crate::support::{
 struct Pair {
     first: TestApp,
     second: TestApp,
-    /// Admin, on the first node.
+    /// The admin, connected to the first node.
     ada: Person,
-    /// Member, on the second node.
+    /// A member, connected to the second node.
     bo: Person,
-    /// #general
+    /// ID of #general.
     general: String,
     nats: Option<NatsServer>,
 }
@@ -34,7 +34,7 @@ impl Pair {
         Self::with(TestApp::with(&settings).await, None).await
     }
 
-    /// Nodes that practically never poll, so that everything arrives over NOTIFY.
+    /// Starts nodes that practically never poll, so that all events arrive over NOTIFY.
     async fn over_notify_alone() -> Self {
         let settings = [DRAIN, ("NODE_NAME", "one")];
         Self::with(TestApp::on_bus_only(&settings).await, None).await
@@ -80,7 +80,7 @@ async fn ready(base: &str) -> Value {
     visitor(base).get("/readyz").await.json()
 }
 
-/// The numbers of all events through the one with this content.
+/// Returns the `seq` of all events up to and including the message with this content.
 async fn seqs_through(socket: &mut Socket, content: &str) -> Vec<i64> {
     let frames = socket
         .through(content, |f| f["data"]["message"]["content"] == content)
@@ -208,7 +208,7 @@ async fn a_reply_streams_to_watchers_on_both(p: Pair) {
             (&json!(0), &json!(start))
         );
     }
-    // The text so far is known on both nodes.
+    // Both nodes know the text that was streamed so far.
     for base in [&p.first.base, &p.second.base] {
         let mut late = p.ada.at(base).socket().await;
         late.subscribe(&thread).await;
@@ -321,7 +321,7 @@ async fn a_node_that_learns_of_a_reply_late_gets_its_whole_text() {
             .end()],
     );
     let thread = p.ada.thread(&p.general, "Root").await;
-    // Nobody watches yet, on either node.
+    // At this point, nobody watches the thread on either node.
     p.ada.ask(&thread, "@vibe hi").await;
     p.first.model.asked("vibe", 1).await;
     p.ada
@@ -426,7 +426,7 @@ async fn a_node_that_starts_again_leaves_the_tasks_of_others_alone() {
     socket.subscribe(&thread).await;
     let task = p.ada.ask(&thread, "@vibe hi").await;
     socket.of("task.delta").await;
-    // Either of the two nodes may run the task, so a third one is restarted.
+    // Either of the two nodes may run the task, so this restarts a third one.
     let mut third = p.first.beside("three", &[]).await;
     third.stop().await;
     third = p.first.beside("three", &[]).await;
@@ -500,7 +500,7 @@ async fn a_new_epoch_makes_every_client_load_everything_again() {
         .await;
     for socket in [&mut ada, &mut bo] {
         assert_eq!(socket.closed().await, 1001);
-        // No heartbeat was due yet, so the socket was not closed for being silent.
+        // The socket did not receive a heartbeat, so it was not closed for a missing response to one.
         let is_heartbeat = |f: &Value| f["type"] == "heartbeat";
         assert!(!socket.drained().iter().any(is_heartbeat));
     }
@@ -534,8 +534,8 @@ async fn typing_and_read_markers_reach_sockets_on_the_other_node() {
     assert_eq!(number(&read, "/seq"), seq);
 }
 
-/// Changes the log under a client of the second node, as when a lagging standby is promoted whose server shows no timeline, and
-/// cuts all connections. Checks that the client loads everything again.
+/// Changes the log while a client of the second node is connected, and cuts all connections. This is what happens when a lagging
+/// standby is promoted and its server does not reveal its timeline. Checks that the client loads everything again.
 async fn assert_new_epoch_after(loss: &[&str]) {
     let p = Pair::over_notify().await;
     let mut bo = p.bo.socket().await;

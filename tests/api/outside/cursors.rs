@@ -1,4 +1,4 @@
-//! Cursors are accepted only exactly as they were returned, and never give access to other users' data.
+//! Cursors are accepted only in exactly the form in which they were returned, and never give access to other users' data.
 
 use proptest::prelude::*;
 use serde_json::{Value, json};
@@ -9,7 +9,8 @@ use crate::{
     support::{Person, TestApp, id, list, text},
 };
 
-/// A workspace with more than one page of each kind of object, and the paths of its lists that are paged by `cursor`.
+/// Creates a workspace with more than one page of each kind of object. Returns its founder, and the paths of its lists that are paged
+/// by `cursor`.
 async fn filled(app: &TestApp, name: &str) -> (Person, Vec<String>) {
     let ada = app.founder(name).await;
     let general = id(&ada.channel("general").await);
@@ -42,7 +43,7 @@ async fn filled(app: &TestApp, name: &str) -> (Person, Vec<String>) {
     (ada, lists)
 }
 
-/// Every row, page by page.
+/// Reads a list page by page; returns its rows and cursors.
 async fn walk(person: &Person, path: &str, limit: usize) -> (Vec<Value>, Vec<String>) {
     let (mut rows, mut cursors) = (Vec::new(), Vec::new());
     let mut further = String::new();
@@ -75,7 +76,7 @@ async fn every_list_continues_exactly_after_its_page() {
         for limit in 1..4 {
             let (rows, cursors) = walk(&ada, path, limit).await;
             assert_eq!(rows, whole, "{path} by {limit}");
-            // Another user's cursor returns only the caller's own rows, if any.
+            // With another user's cursor, a list contains only the caller's own rows, if any.
             for cursor in cursors {
                 let page = zoe
                     .get(&format!("{zoes}cursor={}", in_query(cursor.as_bytes())))

@@ -1,4 +1,4 @@
-//! Frames: each gets the correct response, invalid ones change nothing, and the socket stays open.
+//! Frames: each one gets the correct response, invalid ones do not change anything, and the socket stays open.
 
 use proptest::prelude::*;
 use serde_json::{Value, json};
@@ -33,7 +33,7 @@ fn placed(text: &str, thread: &str, channel: &str) -> String {
         .replace(&unknown_id("chan"), channel)
 }
 
-/// Sends a frame to an otherwise idle socket and returns the responses that arrive before that of a ping.
+/// Sends a frame to an otherwise idle socket; returns the responses that arrive before the response to a ping.
 async fn answers(socket: &mut Socket, text: &str) -> Vec<Value> {
     socket.send_text(text).await;
     let mut frames = socket.settle().await;
@@ -41,7 +41,7 @@ async fn answers(socket: &mut Socket, text: &str) -> Vec<Value> {
     frames
 }
 
-/// Sends a frame and checks the response and its effects against the contract.
+/// Sends a frame, and checks that its response and effects follow the contract.
 async fn holds(socket: &mut Socket, person: &Person, text: &str) {
     let before = person.events().await.len();
     let all = answers(socket, text).await;
@@ -102,7 +102,7 @@ async fn one_socket_survives_every_corpus_frame() {
         holds(&mut socket, &t.bo, &text).await;
     }
     assert_eq!(t.ada.contents(&thread).await, ["Root", "Hello 👍"]);
-    // Binary frames are rejected with an error, and repeated ones close the socket.
+    // Binary frames are rejected with an error, and the socket is closed after several of them.
     for n in 0..5 {
         let bytes = Message::binary(vec![n; 100]);
         socket.send_message(bytes).await.unwrap();

@@ -1,4 +1,5 @@
-//! Import of untrusted agent manifests: created completely, so that the export is equal, or rejected without changes.
+//! Import of untrusted agent manifests: the agent is either created completely, so that its export is equal, or rejected without any
+//! change.
 
 use proptest::prelude::*;
 
@@ -32,7 +33,7 @@ const WORDS: &[&str] = &[
     "\"temperature\":0.1,",
 ];
 
-/// Row counts of the tables that an import writes to.
+/// Returns the row counts of the tables that an import changes.
 async fn rows(place: &TestDatabase) -> Vec<(String, i64)> {
     let mut counts = place.row_counts().await;
     counts
@@ -41,8 +42,7 @@ async fn rows(place: &TestDatabase) -> Vec<(String, i64)> {
     counts
 }
 
-/// Imports a manifest, checks the effects against the contract, and deletes the agent. Returns a summary of the
-/// result.
+/// Imports a manifest, checks that the effects follow the contract, and deletes the agent. Returns a summary of the result.
 async fn holds(place: &TestDatabase, person: &Person, body: &[u8]) -> String {
     let before = rows(place).await;
     let reply = person.post_bytes("/v1/agents/import", body).await;

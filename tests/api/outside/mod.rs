@@ -7,7 +7,7 @@ mod uploads;
 
 use tokio::runtime::Runtime;
 
-/// A separate runtime for proptest tests.
+/// A separate runtime for property tests.
 fn runtime() -> Runtime {
     tokio::runtime::Builder::new_multi_thread()
         .worker_threads(2)

@@ -1,4 +1,4 @@
-//! Uploads: rejected or stored unchanged, with nothing left over from rejected ones.
+//! Uploads: either stored unchanged, or rejected without leaving anything behind.
 
 use std::{
     collections::BTreeSet,
@@ -38,7 +38,7 @@ async fn send(person: &Person, body: &[u8]) -> Reply {
         .await
 }
 
-/// Sends a form and checks the result against it. Returns a summary of the result.
+/// Sends a form, and checks the stored file against it. Returns a summary of the result.
 async fn holds(person: &Person, body: &[u8]) -> String {
     let reply = send(person, body).await;
     if !matches!(reply.status, 200 | 201) {
@@ -49,7 +49,7 @@ async fn holds(person: &Person, body: &[u8]) -> String {
     let status = reply.status;
     let file = reply.json();
     let served = person.get(&text(&file, "/url")).await;
-    // The response to a resend describes the first upload.
+    // For a resend, the response describes the first upload.
     if status == 201 {
         let sent = String::from_utf8_lossy(body);
         assert!(sent.contains(&served.text), "{file}: {:?}", served.text);
@@ -71,15 +71,15 @@ fn files_below(dir: &Path, into: &mut Vec<std::path::PathBuf>) {
     }
 }
 
-/// Checks that exactly the blobs referenced by rows are stored, completely. Only uploads whose `client_id` was used
-/// before may remain until the next cleanup.
+/// Checks that exactly the blobs that rows refer to are stored, and are complete. Only resent uploads (with a `client_id` that was
+/// used before) may remain until the next cleanup.
 async fn nothing_is_left_over(place: &TestDatabase, resends: usize) {
     let named = place.texts("select hash from blobs").await;
     let named: BTreeSet<String> = named.into_iter().collect();
     if place.postgres.is_some() {
         let whole = "select count(distinct ch.upload_id)::text from blob_chunks ch";
         let wait = async {
-            // Chunks are deleted after the response.
+            // Chunks may be deleted after the response.
             while place.texts(whole).await != [named.len().to_string()] {
                 tokio::task::yield_now().await;
             }
@@ -110,7 +110,7 @@ async fn every_corpus_form_is_stored_unchanged_or_rejected() {
         case.expect(&found);
     }
     nothing_is_left_over(&app.place, 0).await;
-    // The same form with any content type but that of a form.
+    // Sends a form with content types that are not valid for a form.
     for kind in [
         "application/json",
         "multipart/form-data",

@@ -1,7 +1,7 @@
-//! Access to every route of the API document, for every kind of caller.
+//! Access to every route in the API document by every kind of caller.
 //!
-//! By default, a route is tested according to its `security`, with a call built from its path, its required query, and
-//! the example of its body. A route needs a row per case in `table.txt` only if its access depends on more, and a recipe in `recipes.rs`
+//! By default, a route is tested according to its `security`, with a call that consists of its path, its required query, and the
+//! example of its body. Add rows to `table.txt` only if the route's access depends on more than that, and a recipe to `recipes.rs`
 //! only if the default call fails.
 
 mod queued;
@@ -30,7 +30,7 @@ fn operation<'a>(document: &'a Value, route: &str) -> &'a Value {
     &document["paths"][path][method.to_lowercase()]
 }
 
-/// Sends a call. Returns the status; for a WebSocket, the status that corresponds to its close code.
+/// Sends a call. Returns the status and body of the response; for a WebSocket, the status that corresponds to its close code.
 async fn send(call: &Call, caller: &Person) -> (u16, String) {
     let sender = call.sender.as_ref().unwrap_or(caller);
     if call.opens_socket {
@@ -56,7 +56,7 @@ async fn open(sender: &Person) -> u16 {
     if let Some(workspace) = &sender.workspace_header {
         hello["workspace_id"] = workspace.as_str().into();
     }
-    // A rejected socket may be closed before this is sent.
+    // The server may close a rejected socket before this is sent.
     drop(
         socket
             .send_message(tokio_tungstenite::tungstenite::Message::text(
@@ -86,13 +86,13 @@ fn line(row: &Row, cells: &[Cell]) -> String {
         .to_owned()
 }
 
-/// The call of a row for one caller, with newly created objects.
+/// Builds a row's call for one caller, with newly created objects.
 async fn prepared(w: &AccessFixture, row: &Row, who: TestCaller) -> Call {
     if !row.is_own() {
         return recipe(w, row, who, &w.olu).await;
     }
     match who {
-        // Created while the caller was still a member.
+        // The objects are created while the caller is still a member.
         TestCaller::Viewer => {
             w.set_role(&w.vera, "member").await;
             let call = recipe(w, row, who, &w.vera).await;
@@ -212,7 +212,7 @@ fn every_case_is_listed_once() {
     assert_eq!(names.len(), rows().len(), "table.txt repeats a row");
 }
 
-/// The documented role and scopes must suffice for some case of the route, and lower ones for none.
+/// Checks that the documented role and scopes are sufficient for some case of the route, and lower ones for none.
 #[tokio::test]
 async fn the_api_document_matches_the_access_table() {
     let app = TestApp::start().await;
@@ -242,7 +242,7 @@ async fn the_api_document_matches_the_access_table() {
             .collect();
         let fits = match said.as_deref() {
             _ if role.is_none() => true,
-            // Keys with any scope are sufficient.
+            // A key with any scope is sufficient.
             Some([]) => enough.len() == 8,
             // Alternatives are documented in prose.
             Some([one]) => enough.contains(one),
@@ -262,7 +262,7 @@ async fn the_api_document_matches_the_access_table() {
     );
 }
 
-/// Path segments that contain an ID, and the kinds of their objects.
+/// Path segments that contain an ID, and the kind of object for each.
 fn kinds_of(path: &str) -> Vec<(&'static str, &'static str)> {
     let mut words = path.trim_start_matches("/v1/").split('/');
     let first = words.next().unwrap();
@@ -315,14 +315,13 @@ fn readdressed(row: &Row, call: &Call, part: &str, other: &str) -> String {
     path.join("/") + &query
 }
 
-/// Calls every route with such an object in its path as every authorized caller, with the ID of an object that the
-/// caller cannot see.
+/// Calls every route that has such an object in its path, as every authorized caller, with the ID of an object that the caller cannot
+/// see.
 async fn check_hidden(w: &AccessFixture, things: &Things, whose: &str) {
     let mut wrong = Vec::new();
     for row in &rows() {
         for (part, kind) in kinds_of(row.path()) {
-            // An invite's token is valid for anyone who has it. The member to remove from a channel is looked up
-            // last.
+            // An invite's token is valid for everyone who has it. Leaving a channel looks up the member last.
             if kind == "invite" && row.route != "DELETE /v1/invites/{id}"
                 || row.variant == "oneself"
             {
@@ -387,7 +386,7 @@ async fn objects_of_an_inaccessible_private_channel_in_a_path_are_not_found() {
     check_hidden(&w, &w.private, "a private channel's").await;
 }
 
-/// A well-formed ID of the same kind that is not in use.
+/// Returns a well-formed, unused ID of the same kind.
 fn nothings_id(id: &str) -> String {
     unknown_id(id.rsplit_once('_').unwrap().0)
 }
@@ -396,7 +395,7 @@ fn nothings_id(id: &str) -> String {
 fn naming(call: &Call, field: &IdField, id: &str) -> Call {
     let mut call = call.clone();
     if field.place == "query" {
-        // Replaces a required parameter of the documented call.
+        // Replaces the parameter if the documented call already contains it.
         let (path, query) = call.path.split_once('?').unwrap_or((&call.path, ""));
         let own = format!("{}=", field.name);
         let others = query
@@ -413,7 +412,7 @@ fn naming(call: &Call, field: &IdField, id: &str) -> Call {
     call
 }
 
-/// Sends, in every ID field of a query or body, the ID of an object that the caller cannot see.
+/// Sends the ID of an object that the caller cannot see, in each ID field of queries and bodies.
 async fn check_named(w: &AccessFixture, things: &Things, whose: &str) {
     let rows = rows();
     let mut wrong = Vec::new();

@@ -1,5 +1,4 @@
-//! Permissions are checked when a queued write runs, so access that an earlier command in the queue revokes no longer
-//! counts.
+//! Permissions are checked when a queued write runs, so they do not include access that an earlier command in the queue revokes.
 
 use openvibe::db::{Conn, DbError, Engine, now};
 use tokio::{
@@ -44,7 +43,7 @@ impl Withdrawal {
             Self::SessionEnd => "delete from sessions where user_id = $1",
             Self::KeyRevocation(_) => "delete from api_keys where user_id = $1",
         };
-        // Removing the membership does not delete these.
+        // Deleting the row of `members` does not delete these rows.
         if matches!(self, Self::Removal) {
             c.q("delete from channel_members where user_id = $1")
                 .bind(user)
@@ -56,17 +55,17 @@ impl Withdrawal {
     }
 }
 
-/// A running command with uncommitted changes.
+/// A running command that has not committed its changes.
 struct Busy {
     release: oneshot::Sender<()>,
     done: JoinSet<Result<(), DbError>>,
 }
 
-/// Revokes access in a transaction that ends at `release`; until then, readers see the previous state.
+/// Revokes access in a transaction that commits after `release`; until then, readers see the previous state.
 async fn withdraw(w: &AccessFixture, withdrawal: Withdrawal, user: Uuid, key: Uuid) -> Busy {
     let (release, released) = oneshot::channel::<()>();
     let (begin, begun) = oneshot::channel::<()>();
-    // A command may be called again.
+    // The writer may run a command again.
     let once = std::sync::Mutex::new(Some((begin, released)));
     let db = w.app.db().clone();
     let mut done = JoinSet::new();
@@ -115,7 +114,7 @@ async fn note_use_of_keys(w: &AccessFixture) {
     w.app.db().write(Uuid::nil(), note).await.unwrap();
 }
 
-/// Key of the writer: account commands share one writer, and all others use the workspace's.
+/// Key of the writer that runs the route's commands: account commands share one writer, and all others use the workspace's.
 fn writer_of(w: &AccessFixture, row: &Row) -> Uuid {
     if row.path().starts_with("/v1/auth/") {
         Uuid::nil()
@@ -144,7 +143,7 @@ async fn check(w: &AccessFixture, row: &Row, withdrawal: Withdrawal) -> Option<S
             .map(|(_, cell)| *cell)
             .next()
     };
-    // A new workspace has its own writer, which does not wait for the account's.
+    // The new workspace has its own writer, which does not wait for that of accounts.
     let is_elsewhere =
         row.route == "POST /v1/workspaces" && w.app.db().engine() == Engine::Postgres;
     // A model call is recorded even if the caller loses access; only storing the response needs permission.
@@ -172,7 +171,7 @@ async fn check(w: &AccessFixture, row: &Row, withdrawal: Withdrawal) -> Option<S
     let mut calls = JoinSet::new();
     let sent = calls.spawn(async move { send(&call, &caller).await });
     queued(w, &sent).await;
-    // Without a queued command, nothing was written, as in a model test or a preview.
+    // If no command was queued, nothing was written, as in a model test or a preview.
     let has_written = !sent.is_finished();
     busy.release().await;
     let answer = within("an answer", calls.join_next()).await;

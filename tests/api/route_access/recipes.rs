@@ -1,4 +1,4 @@
-//! Calls of each route that can fail only because of the caller's permissions.
+//! Calls of each route that can fail only because of missing permissions.
 
 use openvibe::{db::Conn, ids::ActionId};
 use reqwest::Method;
@@ -25,7 +25,7 @@ pub struct Call {
     pub headers: Vec<(&'static str, String)>,
     /// Sender, if it is not the caller.
     pub sender: Option<Person>,
-    /// Opens a WebSocket instead.
+    /// Opens a WebSocket instead of sending a request.
     pub opens_socket: bool,
 }
 
@@ -77,12 +77,12 @@ impl Call {
     }
 }
 
-/// A row's request, with objects created by `by`: the caller if the variant starts with `own`, otherwise Olu.
+/// Returns a row's request, with objects created by `by`, which is the caller if the variant starts with `own`, and otherwise Olu.
 pub async fn recipe(w: &AccessFixture, row: &Row, who: TestCaller, by: &Person) -> Call {
     let n = w.next();
     let (path, general) = (row.path(), w.general.as_str());
     let workspace = &w.ada.workspace;
-    // The path with this ID.
+    // Inserts an ID into the path.
     let at = |id: &str| path.replace("{id}", id);
     match (row.route.as_str(), row.variant.as_str()) {
         ("GET /v1/ws", _) => Call {
@@ -92,7 +92,7 @@ pub async fn recipe(w: &AccessFixture, row: &Row, who: TestCaller, by: &Person) 
         ("GET /v1/search", _) => Call::get("/v1/search?q=hello"),
         (route, "") if route.starts_with("GET ") && !path.contains('{') => Call::get(path),
 
-        // Accounts. A new user sends each call that ends a session or changes a password.
+        // Accounts. Calls that end a session or change a password are sent by a new user.
         ("POST /v1/auth/signup", _) => {
             let form = json!({"email": format!("new.{n}@example.org"), "password": PASSWORD, "name": "New"});
             Call::post(path, form).by(w.double(who).await.asks)
@@ -214,7 +214,7 @@ pub async fn recipe(w: &AccessFixture, row: &Row, who: TestCaller, by: &Person) 
             let invite = w.ada.post("/v1/invites", json!({})).await.is(201);
             let call = Call::act(at(&text(&invite, "/token")));
             match who {
-                // Accepting makes the user a member of this workspace, so the call needs a new user.
+                // Accepting the invite makes the user a member of this workspace, so the call needs a new user each time.
                 TestCaller::Foreign => call.by(newcomer(w).await),
                 _ => call,
             }
@@ -238,7 +238,7 @@ pub async fn recipe(w: &AccessFixture, row: &Row, who: TestCaller, by: &Person) 
             };
             let scopes = ["chat:read"];
             let key = match who {
-                // A key of the caller's own workspace does not exist in this one.
+                // A key of the caller's own workspace does not exist in this workspace, so this uses one of Ada's.
                 TestCaller::Foreign => w.ada.make_key(&scopes).await.1,
                 _ => of.make_key(&scopes).await.1,
             };
@@ -290,7 +290,7 @@ pub async fn recipe(w: &AccessFixture, row: &Row, who: TestCaller, by: &Person) 
         // Threads and messages
         ("POST /v1/channels/{id}/threads", "for an agent") => {
             let agent = id(&w.ada.agent("vibe").await);
-            // No agent is mentioned, but the thread's agent replies.
+            // The message does not mention an agent, but the thread's agent replies.
             Call::post(at(general), json!({"content": "Hello", "agent_id": agent}))
         }
         ("POST /v1/channels/{id}/threads", _) => Call::post(at(general), json!({"content": "Hi"})),
@@ -310,7 +310,7 @@ pub async fn recipe(w: &AccessFixture, row: &Row, who: TestCaller, by: &Person) 
                 dive(by, general).await.2
             };
             let agent = id(&w.ada.agent("vibe").await);
-            // Other calls replace the workspace's presets, but all versions have this one.
+            // Other calls replace the workspace's presets, but this preset is always one of them.
             Call::put(at(&place), json!({"agent_id": agent, "preset": "concise"}))
         }
         ("PUT /v1/threads/{id}/read", _) => {
@@ -342,7 +342,7 @@ pub async fn recipe(w: &AccessFixture, row: &Row, who: TestCaller, by: &Person) 
             Call::delete(path)
         }
 
-        // Actions. Calls by anyone but the requester, and with keys, decide nothing.
+        // Actions. Calls by other people than the requester, and calls with keys, cannot decide about an action.
         ("POST /v1/actions/{id}/approve" | "POST /v1/actions/{id}/deny", _) => {
             let action = if decides(row, who) {
                 w.waiting_action(by).await
@@ -631,7 +631,8 @@ pub async fn recipe(w: &AccessFixture, row: &Row, who: TestCaller, by: &Person) 
     }
 }
 
-/// The documented call: a new object for each ID in the path and each required one in the query, and the example of the body.
+/// Builds the documented call: a new object for each ID in the path and for each required ID in the query, and the example of the
+/// body.
 async fn documented(w: &AccessFixture, row: &Row, by: &Person) -> Call {
     let (method, _) = row.route.split_once(' ').unwrap();
     let mut path = row.path().to_owned();
@@ -650,7 +651,7 @@ async fn documented(w: &AccessFixture, row: &Row, by: &Person) -> Call {
     Call::new(method.parse().unwrap(), path, body_example(&row.route))
 }
 
-/// A new object that every member can see, created by `by` if members can create it.
+/// Creates an object that every member can see, as `by` if members can create it; returns its ID.
 async fn object(w: &AccessFixture, kind: &str, by: &Person) -> String {
     let (n, general) = (w.next(), w.general.as_str());
     match kind {
@@ -679,7 +680,7 @@ async fn object(w: &AccessFixture, kind: &str, by: &Person) -> String {
     }
 }
 
-/// Checks whether the caller is the requester, in a browser.
+/// Checks whether the caller is the requester with a browser session.
 fn decides(row: &Row, who: TestCaller) -> bool {
     row.is_own()
         && matches!(
@@ -688,7 +689,7 @@ fn decides(row: &Row, who: TestCaller) -> bool {
         )
 }
 
-/// Makes an action look as if its worker was lost during a write; no built-in function writes.
+/// Makes an action look as if its worker was lost during a write. No built-in function writes, so this cannot happen otherwise.
 async fn become_unknown(w: &AccessFixture, action: &str) {
     let action: ActionId = action.parse().unwrap();
     let lose = async move |c: &mut Conn| {
@@ -716,7 +717,7 @@ async fn made_agent(w: &AccessFixture, n: u64) -> String {
     id(&w.ada.post("/v1/agents", agent(n)).await.is(201))
 }
 
-/// An agent with a reply in a public channel.
+/// An agent that has replied in a public channel.
 async fn replied(w: &AccessFixture, n: u64) -> String {
     let made = made_agent(w, n).await;
     let started = w.ada.start(&w.general, &format!("@agent-{n} hi")).await;
@@ -733,7 +734,7 @@ async fn replayed(w: &AccessFixture, n: u64, by: &Person) -> String {
     task
 }
 
-/// The path of a state in a new thread.
+/// Path of an adaptation state in a new thread.
 async fn state_of(w: &AccessFixture, n: u64, path: &str, by: &Person) -> String {
     let agent = made_agent(w, n).await;
     let thread = by.thread(&w.general, "Root").await;
@@ -768,7 +769,7 @@ async fn made_sandbox(w: &AccessFixture, n: u64) -> String {
     id(&w.ada.post("/v1/sandbox-policies", form).await.is(201))
 }
 
-/// A tool server with one function. A workspace can have 50 tools, so earlier ones are deleted.
+/// Registers a tool server with one function. A workspace can have only 50 tools, so earlier ones are deleted.
 async fn made_tool(w: &AccessFixture, n: u64) -> Value {
     let tools = w.ada.get("/v1/tools?limit=100").await.ok();
     let tools = list(&tools, "/data");
@@ -784,7 +785,7 @@ async fn made_tool(w: &AccessFixture, n: u64) -> Value {
     w.ada.act(&refresh).await.is(200)
 }
 
-/// Path and body that accept the function of a made tool.
+/// Path and body with which an admin accepts the tool's function.
 fn acceptance(tool: &Value) -> (String, Value) {
     let body = json!({"definition_hash": tool["functions"][0]["definition_hash"], "effect": "read", "risk": "autonomous"});
     (format!("/v1/tools/{}/functions/create", id(tool)), body)
@@ -794,13 +795,13 @@ async fn made_persona(w: &AccessFixture, n: u64) -> String {
     persona(&w.ada, &format!("made {n}")).await
 }
 
-/// A run in a public channel, which fails.
+/// A run in a public channel that fails.
 async fn made_run(w: &AccessFixture, by: &Person) -> String {
     let flow = made_workflow(by, w.next()).await;
     failed_run(by, &flow, &w.general).await
 }
 
-/// A workflow. A workspace can have 100, so earlier ones are archived.
+/// Creates a workflow. A workspace can have only 100 of them, so earlier ones are archived.
 async fn made_workflow(by: &Person, n: u64) -> String {
     let path = "/v1/workflows?status=active&limit=100";
     let active = by.get(path).await.ok();
@@ -817,7 +818,7 @@ async fn made_workflow(by: &Person, n: u64) -> String {
     workflow(by, &format!("made-{n}")).await
 }
 
-/// A public channel.
+/// Creates a public channel.
 async fn room(by: &Person, n: u64) -> String {
     id(&by
         .post("/v1/channels", json!({"name": format!("room {n}")}))
@@ -825,7 +826,7 @@ async fn room(by: &Person, n: u64) -> String {
         .is(201))
 }
 
-/// Adds a member of this workspace to a channel.
+/// Adds a member of this workspace to a channel; does nothing for other callers.
 async fn bring(by: &Person, room: &str, person: &Person, who: TestCaller) {
     if !matches!(who, TestCaller::Nobody | TestCaller::Foreign) {
         let path = format!("/v1/channels/{room}/members");
@@ -843,7 +844,7 @@ pub async fn posted_file(by: &Person, channel: &str) -> String {
     file
 }
 
-/// A memory of a new thread.
+/// A memory entry of a new thread.
 pub async fn remembered(by: &Person, channel: &str) -> String {
     let thread = by.thread(channel, "Root").await;
     let form = json!({"text": format!("A fact of {thread}"), "kind": "fact", "thread_id": thread});
@@ -854,7 +855,7 @@ async fn message(by: &Person, channel: &str) -> String {
     text(&by.start(channel, "Hi").await, "/message/id")
 }
 
-/// The task that records a Responses API call; it has no conversation.
+/// Call for the task that records a Responses API call; the task has no conversation.
 async fn unplaced(row: &Row, w: &AccessFixture, by: &Person) -> Call {
     kept_response(by).await;
     let tasks = by.get("/v1/tasks?limit=100").await.ok();

@@ -1,17 +1,17 @@
-//! Expected access to each route, from `security` in the API document and its exceptions in `table.txt`, and the IDs in
-//! queries and bodies, from the document and their exceptions in `ids.txt`.
+//! Expected access to each route, and the IDs in queries and bodies. Access follows from `security` in the API document and the
+//! exceptions in `table.txt`; IDs follow from the document and the exceptions in `ids.txt`.
 
 use std::{collections::BTreeMap, fmt, sync::LazyLock};
 
 use serde_json::Value;
 
-/// The checked-in API document; a test compares it with the served one.
+/// The checked-in API document; a test compares it to the one that is served.
 static DOCUMENT: LazyLock<Value> =
     LazyLock::new(|| serde_json::from_str(include_str!("../../../openapi.json")).unwrap());
 
 const METHODS: [&str; 5] = ["get", "put", "post", "patch", "delete"];
 
-/// Every operation of a document, as `GET /v1/channels` and its object.
+/// Every operation of a document: its name, such as `GET /v1/channels`, and its object.
 pub fn operations(document: &Value) -> Vec<(String, &Value)> {
     let paths = document["paths"].as_object().unwrap();
     let mut all = Vec::new();
@@ -25,7 +25,7 @@ pub fn operations(document: &Value) -> Vec<(String, &Value)> {
     all
 }
 
-/// Lowest role (`None`: no session needed) and scopes of a key (`None`: keys are not accepted) that `security` states.
+/// Lowest role (`None`: no session needed) and key scopes (`None`: keys are not accepted) that `security` requires.
 pub fn access_of(operation: &Value) -> (Option<&str>, Option<Vec<&str>>) {
     let security = operation["security"].as_array().unwrap();
     let list = |name: &str| {
@@ -48,7 +48,7 @@ pub enum TestCaller {
     Admin,
     /// The admin of another workspace.
     Foreign,
-    /// A key of an admin that has this scope alone.
+    /// An admin's key that has only this scope.
     Key(&'static str),
 }
 
@@ -89,7 +89,7 @@ impl fmt::Display for Cell {
 
 #[derive(Debug, Clone)]
 pub struct Row {
-    /// `POST /v1/channels`
+    /// Such as `POST /v1/channels`.
     pub route: String,
     /// Distinguishes this call from other calls of the route.
     pub variant: String,
@@ -105,13 +105,15 @@ impl Row {
         !self.route.starts_with("GET ")
     }
 
-    /// Checks whether the caller created the object of the call.
+    /// Checks whether the caller created the call's object.
     pub fn is_own(&self) -> bool {
         self.variant.starts_with("own")
     }
 
-    /// Checks whether only an admin can make this change. Excludes tasks of the Responses API, which have already ended and
-    /// cannot be canceled, the model test, which changes nothing, and the refresh of a tool, which stores what its server lists.
+    /// Checks whether the call is a change that only an admin can make.
+    ///
+    /// Excludes tasks of the Responses API, which have already ended and cannot be canceled; the model test, which does not change
+    /// anything; and the refresh of a tool, which stores what the tool's server lists.
     pub fn takes_an_admin(&self) -> bool {
         let decides_nothing = ["POST /v1/model-test", "POST /v1/tools/{id}/refresh"];
         let changes = self.changes()
@@ -134,7 +136,7 @@ fn lines(text: &'static str) -> impl Iterator<Item = &'static str> {
         .filter(|line| !line.trim().is_empty() && !line.starts_with('#'))
 }
 
-/// Every documented route; rows of `table.txt` replace the documented row of their route.
+/// Rows for all documented routes; a row in `table.txt` replaces its route's documented row.
 pub fn rows() -> Vec<Row> {
     let mut listed: BTreeMap<String, Vec<Row>> = BTreeMap::new();
     for row in lines(include_str!("table.txt")).map(row) {
@@ -174,7 +176,7 @@ pub fn body_example(route: &str) -> Option<Value> {
         .cloned()
 }
 
-/// Required query parameters of the route that take an ID, with the kinds of their objects.
+/// Required query parameters of the route that contain an ID, and the kind of object for each.
 pub fn required_ids(route: &str) -> Vec<(String, String)> {
     let (method, path) = route.split_once(' ').unwrap();
     let operation = &DOCUMENT["paths"][path][method.to_lowercase()];
@@ -256,16 +258,16 @@ fn row(line: &str) -> Row {
 #[derive(Debug, Clone)]
 pub struct IdField {
     pub route: String,
-    /// `query` or `body`
+    /// Either `query` or `body`.
     pub place: String,
     pub name: String,
     /// Kind of object; `none` if the field does not contain the ID of an object.
     pub kind: String,
-    /// Status of a request with the ID of another workspace's object.
+    /// Status of a request with an ID from another workspace.
     pub status: u16,
 }
 
-/// Every field of a query or body that contains the ID of an object.
+/// All fields of queries and bodies that contain an object's ID.
 pub fn id_fields() -> Vec<IdField> {
     let mut listed: BTreeMap<(String, String, String), IdField> = lines(include_str!("ids.txt"))
         .map(|line| {
@@ -307,7 +309,7 @@ pub fn id_fields() -> Vec<IdField> {
     fields
 }
 
-/// Fields of the query and the body whose names suggest an ID, with their schemas.
+/// Fields of the query and the body whose names suggest that they contain an ID, with their schemas.
 fn named_fields(operation: &Value) -> Vec<(&'static str, String, Value)> {
     let is_id =
         |name: &str| name.ends_with("_id") || name.ends_with("_ids") || name == "attachments";
@@ -346,7 +348,7 @@ fn properties(schema: &Value) -> BTreeMap<String, Value> {
     all
 }
 
-/// Kind of object for an ID type, including lists and nullable types.
+/// Kind of object for an ID type, including lists of IDs and nullable IDs.
 fn kind_of(schema: &Value) -> Option<String> {
     if let Some(name) = schema["$ref"].as_str() {
         return kind_of(DOCUMENT.pointer(name.trim_start_matches('#'))?);

@@ -1,4 +1,4 @@
-//! A workspace with every kind of caller, a second workspace, and the objects of the calls.
+//! A workspace with every kind of caller, a second workspace, and the objects that calls need.
 
 use std::{
     collections::BTreeMap,
@@ -19,7 +19,7 @@ use crate::{
     tools_loop::reader,
 };
 
-/// One object of each kind, all in a place that others cannot see.
+/// One object of each kind, all in a channel or workspace that others cannot see.
 pub struct Things {
     of_kind: BTreeMap<&'static str, String>,
 }
@@ -35,16 +35,16 @@ pub struct AccessFixture {
     pub app: TestApp,
     /// Admin and owner of the API keys.
     pub ada: Person,
-    /// Creates all objects that a call needs, unless the caller must have created them.
+    /// A member who creates all objects that a call needs, unless the caller must have created them.
     pub olu: Person,
-    /// The member among the callers.
+    /// The caller with the role member.
     pub bo: Person,
-    /// The viewer among the callers.
+    /// The caller with the role viewer.
     pub vera: Person,
     /// Admin of another workspace.
     pub zoe: Person,
     pub general: String,
-    /// The server of all tools of Ada's workspace.
+    /// Server of all tools in Ada's workspace.
     pub tools: McpServer,
     /// Objects in a private channel whose only member is Olu.
     pub private: Things,
@@ -65,7 +65,7 @@ impl AccessFixture {
             ("MODEL_API_KEY", ""),
             ("MCP_ALLOW", "127.0.0.1"),
             ("SECRET_KEY", "AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8="),
-            // The second workspace uses the same model server.
+            // Permits the model server, because the second workspace uses it, too.
             ("MODEL_ALLOW", "127.0.0.1"),
         ])
         .await;
@@ -78,7 +78,7 @@ impl AccessFixture {
         let vera = app.join(&ada, "Vera", "viewer").await;
         let zoe = app.founder("Zoe").await;
         use_model(&app, &zoe).await;
-        // An agent whose replies a test can make fail; no other test invokes it.
+        // Agent for the test that makes replies fail; other tests do not use it.
         ada.make_agent("grump").await;
         for admin in [&ada, &zoe] {
             reader(admin, "clerk", json!({"trust": {"approve": ["search"]}})).await;
@@ -119,7 +119,7 @@ impl AccessFixture {
         self.made.fetch_add(1, Ordering::Relaxed)
     }
 
-    /// The client of a caller. A caller from another workspace sends this workspace's ID.
+    /// Returns a caller's client. A caller from another workspace sends the ID of this one.
     pub fn caller(&self, who: TestCaller) -> Person {
         match who {
             TestCaller::Nobody => visitor(&self.app.base),
@@ -140,8 +140,7 @@ impl AccessFixture {
         }
     }
 
-    /// A new user with the caller's permissions, for calls that end a session, change a password, or remove a
-    /// membership.
+    /// Creates a user with the caller's permissions, for calls that end a session, change a password, or remove a membership.
     pub async fn double(&self, who: TestCaller) -> Double {
         let name = format!("Double {}", self.next());
         let person = match who {
@@ -161,7 +160,7 @@ impl AccessFixture {
         Double { person, asks }
     }
 
-    /// Waits until no agent is running, so that later changes are caused by a call.
+    /// Waits until no agent is running, so that later changes come from a call.
     pub async fn settle(&self) {
         let mut sockets = Vec::new();
         for person in [&self.ada, &self.olu, &self.zoe] {
@@ -171,7 +170,7 @@ impl AccessFixture {
             let ends = sockets
                 .iter_mut()
                 .map(|s| Box::pin(s.of("task.status_changed")));
-            // The end of a reflection is sent only to its requester.
+            // The timeout is needed because the end of a reflection is sent only to its requester.
             let ended = futures::future::select_all(ends);
             drop(tokio::time::timeout(Duration::from_millis(50), ended).await);
         }
@@ -182,35 +181,35 @@ impl AccessFixture {
         self.ada.patch(&path, json!({"role": role})).await.is(200);
     }
 
-    /// An action of Olu, for calls that do not decide about it.
+    /// An action of Olu that calls can use if they do not decide about it.
     pub async fn standing_action(&self) -> String {
         let action = self.action.get_or_init(|| self.waiting_action(&self.olu));
         action.await.clone()
     }
 
-    /// A permission of Olu, for calls that do not revoke it.
+    /// A permission of Olu that calls can use if they do not revoke it.
     pub async fn standing_grant(&self) -> String {
         let grant = self.grant.get_or_init(|| self.new_grant(&self.olu));
         grant.await.clone()
     }
 
-    /// An action for this person that waits for approval.
+    /// Creates an action that waits for this person's approval.
     pub async fn waiting_action(&self, by: &Person) -> String {
-        // The replies after earlier approvals must not receive this call.
+        // Replies that continue after an earlier approval must not receive the scripted call.
         self.settle().await;
         waiting_action(&self.app, by, &self.general).await
     }
 
-    /// A permission that this person gave.
+    /// Creates a permission that this person gives.
     pub async fn new_grant(&self, by: &Person) -> String {
         self.settle().await;
         grant(&self.app, by, &self.general).await
     }
 
-    /// A failed task of this person.
+    /// Creates a failed task of this person.
     pub async fn failed_task(&self, by: &Person) -> String {
         let thread = by.thread(&self.general, "Root").await;
-        // An earlier retry must receive the default response, not this one.
+        // An earlier retry must receive the default response, not the one that is scripted here.
         self.settle().await;
         self.app.model.script("grump", [Answer::status(400, "{}")]);
         let task = by.ask(&thread, "@grump hi").await;
@@ -259,7 +258,7 @@ pub async fn resolved(by: &Person, channel: &str) -> Resolved {
     }
 }
 
-/// A thread with messages that can be compacted.
+/// A thread with enough messages to be compacted.
 pub async fn compactable(by: &Person, channel: &str) -> String {
     let thread = by.thread(channel, "Where do we launch?").await;
     for n in 0..10 {
@@ -283,14 +282,14 @@ pub async fn kept_response(by: &Person) -> String {
     id(&by.post("/v1/responses", asked).await.is(200))
 }
 
-/// Makes the agents of this person's workspace use the scripted model server.
+/// Makes this person's workspace use the scripted model server.
 async fn use_model(app: &TestApp, admin: &Person) {
     let model = format!("/v1/workspaces/{}/model", admin.workspace);
     let form = json!({"provider": "other", "base_url": app.model.url});
     admin.put(&model, form).await.is(200);
 }
 
-/// An action for this person that waits for approval; its task is parked.
+/// Creates an action that waits for this person's approval; its task is parked.
 async fn waiting_action(app: &TestApp, by: &Person, channel: &str) -> String {
     let thread = by.thread(channel, "Root").await;
     let search = ("search_messages", json!({"query": "hello"}));
@@ -301,7 +300,7 @@ async fn waiting_action(app: &TestApp, by: &Person, channel: &str) -> String {
     id(&action)
 }
 
-/// A permission that this person gave; the reply that it was given for has ended.
+/// Creates a permission that this person gives; the reply for which it was given has ended.
 async fn grant(app: &TestApp, by: &Person, channel: &str) -> String {
     let action = waiting_action(app, by, channel).await;
     let path = format!("/v1/actions/{action}");
@@ -338,7 +337,7 @@ async fn things(app: &TestApp, by: &Person, channel: &str) -> Things {
     }
 }
 
-/// Objects of a workspace that are not in a channel.
+/// Creates objects of a workspace that do not belong to a channel.
 async fn admins_things(by: &Person) -> BTreeMap<&'static str, String> {
     let invite = by.post("/v1/invites", json!({})).await.is(201);
     let key = by.make_key(&["chat:read"]).await.1;
@@ -372,7 +371,7 @@ pub fn yearly(channel: &str) -> Value {
         "target": {"type": "agent", "prompt": "What did we decide?"}, "deliver": {"channel_id": channel}})
 }
 
-/// A schedule of this person in a channel: an existing one if there is one, because their number is limited.
+/// Returns a schedule of this person in a channel, an existing one if possible, because the number of schedules is limited.
 pub async fn schedule(by: &Person, channel: &str) -> String {
     let known = list(&by.get("/v1/schedules").await.ok(), "/data");
     let own = known.iter().find(|schedule| {
@@ -389,7 +388,7 @@ pub fn sandbox(name: &str) -> Value {
         "network": "none", "allowed_hosts": [], "timeout_s_max": 30, "filesystem": "read_only"})
 }
 
-/// Registers a function of clients.
+/// Registers a function that clients run.
 async fn client_function(by: &Person, name: &str) -> Value {
     let form = json!({"kind": "function", "name": name, "config": {}});
     by.post("/v1/tools", form).await.is(201)
@@ -431,7 +430,7 @@ async fn private_run(by: &Person, channel: &str) -> String {
     failed_run(by, &flow, channel).await
 }
 
-/// A new account without a workspace.
+/// A new account that is not in a workspace.
 pub async fn newcomer(world: &AccessFixture) -> Person {
     sign_up(&world.app.base, &format!("Newcomer {}", world.next()), None).await
 }

@@ -1,4 +1,4 @@
-//! The server in this process.
+//! The server within the test's process.
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
@@ -14,13 +14,13 @@ pub struct TestApp {
     pub model: ModelServer,
     pub(super) settings: BTreeMap<String, String>,
     bound: fn(&mut Bounds),
-    /// Interval between polls, if it differs from the default.
+    /// Polling interval, if it differs from the default.
     pub(super) poll: Option<Duration>,
     stop: CancellationToken,
     running: JoinSet<()>,
     db: Option<Db>,
     bus: Option<Arc<Bus>>,
-    /// Shared with the server, so that no other test gets the database before the server has ended.
+    /// Shared with the server, so that no other test can use the database before the server has shut down.
     pub place: Arc<TestDatabase>,
 }
 
@@ -48,12 +48,12 @@ impl TestApp {
         Self::with(&[]).await
     }
 
-    /// Starts a server with additional settings, named without the prefix; an empty value unsets one.
+    /// Starts a server with additional settings, whose names omit the prefix; an empty value unsets a setting.
     pub async fn with(others: &[(&str, &str)]) -> Self {
         Self::bounded(others, |_| {}).await
     }
 
-    /// Starts a server with other bounds, for tests in which the real ones are too large or too slow.
+    /// Starts a server with other bounds, for tests for which the default ones are too large or too slow.
     pub async fn bounded(others: &[(&str, &str)], bound: fn(&mut Bounds)) -> Self {
         let place = Arc::new(TestDatabase::migrated().await);
         let model = ModelServer::start().await;
@@ -73,7 +73,7 @@ impl TestApp {
         app
     }
 
-    /// Like `with`, for a node that practically never polls, so that everything arrives over the bus.
+    /// Like `with`, but the node practically never polls, so that all events arrive over the bus.
     pub async fn on_bus_only(others: &[(&str, &str)]) -> Self {
         let place = Arc::new(TestDatabase::migrated().await);
         let model = ModelServer::start().await;
@@ -108,7 +108,7 @@ impl TestApp {
         self.bus.as_ref().is_some_and(|bus| bus.has_peers())
     }
 
-    /// Checks whether the server knows that another one on its database is ready for clients.
+    /// Checks whether the server knows another one on its database that is ready for clients.
     pub(super) fn has_ready_peer(&self) -> bool {
         self.bus.as_ref().is_some_and(|bus| bus.has_ready_peer())
     }
@@ -143,7 +143,7 @@ impl TestApp {
         self.db.as_ref().unwrap()
     }
 
-    /// Shuts the server down as on SIGTERM.
+    /// Shuts the server down, as SIGTERM does.
     pub async fn stop(&mut self) {
         self.db = None;
         self.stop.cancel();
@@ -162,7 +162,7 @@ impl TestApp {
         self.run().await;
     }
 
-    /// Creates the first account and its workspace.
+    /// Creates the first account and its workspace. Returns the user.
     pub async fn founder(&self, name: &str) -> Person {
         let mut person = sign_up(&self.base, name, None).await;
         let workspace = person
@@ -184,7 +184,7 @@ impl TestApp {
 }
 
 impl Drop for TestApp {
-    /// The server shuts down in the background, or at the latest with the test's runtime.
+    /// The server shuts down in the background, at the latest when the test's runtime ends.
     fn drop(&mut self) {
         self.stop.cancel();
         self.running.detach_all();
@@ -198,7 +198,7 @@ pub struct Team {
     pub ada: Person,
     /// Member.
     pub bo: Person,
-    /// #general
+    /// ID of #general.
     pub general: String,
 }
 
@@ -224,7 +224,7 @@ impl Team {
         &self.app.model
     }
 
-    /// Waits until every task has ended or waits for a person.
+    /// Waits until every task has ended or is parked.
     pub async fn settled(&self) {
         within("all tasks to end", async {
             while self.app.place.tasks_under_way().await > 0 {

@@ -15,7 +15,7 @@ pub struct Cluster {
     pub url: String,
 }
 
-/// Directory of the newest server's programs, which Debian does not add to the PATH.
+/// Directory with the programs of the newest installed version, which Debian does not add to the PATH.
 fn programs() -> PathBuf {
     let mut found: Vec<(u32, PathBuf)> = std::fs::read_dir("/usr/lib/postgresql")
         .into_iter()
@@ -30,8 +30,7 @@ fn programs() -> PathBuf {
     found.pop().expect("PostgreSQL's server programs").1
 }
 
-/// Directory for servers, in memory if possible: on a busy disk, a restart can take longer than reads are allowed to
-/// wait.
+/// Directory for servers, in memory if possible: on a busy disk, a restart can take longer than the maximum wait of a read.
 fn in_memory() -> PathBuf {
     let memory = PathBuf::from("/dev/shm");
     if memory.is_dir() {
@@ -57,7 +56,7 @@ impl Cluster {
         cluster
     }
 
-    /// Creates the directory of a server.
+    /// Creates the directory of a server that allows this many connections.
     fn create(connections_max: u32) -> Self {
         let dir = in_memory().join(format!(
             "openvibe-cluster-{}-{}",
@@ -93,7 +92,7 @@ impl Cluster {
         standby
     }
 
-    /// Makes a standby the primary. Returns when it accepts writes.
+    /// Promotes this standby to primary. Returns when it accepts writes.
     pub fn promote(&self) {
         self.run("pg_ctl", &["-w", "promote"]);
     }
@@ -134,7 +133,7 @@ impl Cluster {
     }
 
     fn ctl(&self, act: &str, arguments: &[&str]) {
-        // Tests do not simulate power loss, so data does not need to reach the disk.
+        // Tests do not simulate power loss, so data does not have to be flushed to the disk.
         let options = format!(
             "-c listen_addresses= -c unix_socket_directories={} -c fsync=off -c max_connections={}",
             self.dir.display(),
@@ -175,7 +174,7 @@ impl Drop for Cluster {
         if std::fs::exists(self.dir.join("data/postmaster.pid")).unwrap_or(false) {
             self.run("pg_ctl", &["-m", "immediate", "stop"]);
         }
-        // At worst, the directory is left behind; its name contains the process ID.
+        // If this fails, the directory is left behind; its name contains the process ID.
         drop(std::fs::remove_dir_all(&self.dir));
     }
 }

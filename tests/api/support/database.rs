@@ -1,4 +1,4 @@
-//! Fresh storage for the data of one test.
+//! Fresh storage for one test's data.
 
 use std::{
     fs::DirBuilder,
@@ -19,13 +19,13 @@ use tokio::sync::OnceCell;
 /// A temporary directory and the URL of a dedicated database.
 pub struct TestDatabase {
     pub dir: PathBuf,
-    /// `None`: the `SQLite` file in the directory.
+    /// `None` if the database is the `SQLite` file in the directory.
     pub postgres: Option<String>,
-    /// `true` if a later test may remove the database.
+    /// `true` if a later test can remove the database.
     is_ours: bool,
 }
 
-/// Returns `true` if the suite runs on `PostgreSQL`.
+/// Checks whether the suite runs on `PostgreSQL`.
 fn wants_postgres() -> bool {
     match std::env::var("OPENVIBE_TEST_DATABASE").as_deref() {
         Ok("postgres") => true,
@@ -34,7 +34,7 @@ fn wants_postgres() -> bool {
     }
 }
 
-/// The server's URL with another database name.
+/// Replaces the database name in the server's URL.
 fn with_database(url: &str, name: &str) -> String {
     let (address, query) = url
         .split_once('?')
@@ -45,7 +45,7 @@ fn with_database(url: &str, name: &str) -> String {
     })
 }
 
-/// Names of databases that earlier tests have released.
+/// Names of databases that earlier tests no longer need.
 static LEFT: Mutex<Vec<String>> = Mutex::new(Vec::new());
 
 async fn run(url: &str, sql: &[&str]) {
@@ -57,7 +57,7 @@ async fn run(url: &str, sql: &[&str]) {
     c.close().await.unwrap();
 }
 
-/// Creates a database as a copy of another one, and returns its URL. Removes one that earlier tests have released.
+/// Creates a database as a copy of another one; returns its URL. Also removes one database that an earlier test no longer needs.
 async fn create_database(name: &str, template: &str) -> String {
     let server = std::env::var("OPENVIBE_TEST_POSTGRES_URL");
     let server = server.expect("run this by scripts/with-postgres.sh");
@@ -69,8 +69,7 @@ async fn create_database(name: &str, template: &str) -> String {
     with_database(&server, name)
 }
 
-/// Runs the migrations on an empty database. Nearly every test starts with a copy of the result, because they take longer
-/// than most tests.
+/// Runs the migrations on an empty database. They take longer than most tests, so nearly every test starts with a copy of the result.
 async fn migrate(database: DatabaseUrl) {
     let db = Db::open(&database, Arc::new(|_| {})).await.unwrap();
     db.close().await;
@@ -131,12 +130,12 @@ impl TestDatabase {
         self.dir.file_name().unwrap().to_str().unwrap()
     }
 
-    /// Storage without a database server, even if the suite runs on `PostgreSQL`.
+    /// Creates storage without a database server, even if the suite runs on `PostgreSQL`.
     pub fn on_disk() -> Self {
         static MADE: AtomicU64 = AtomicU64::new(0);
         let n = MADE.fetch_add(1, Ordering::Relaxed);
         let name = format!("openvibe_test_{}_{n}", std::process::id());
-        // Memory is faster than a disk, and also survives a killed process.
+        // Memory is faster than a disk, and its files also survive when the server is killed.
         let memory = PathBuf::from("/dev/shm");
         let parent = if memory.is_dir() {
             memory
@@ -176,7 +175,7 @@ impl TestDatabase {
         let file = self.dir.join("data").join("openvibe.db");
         let mut c = SqliteConnectOptions::new()
             .filename(file)
-            // The same pragma as in the server, so that a test finds only traces that the server leaves.
+            // The server sets the same pragma, so a test finds only traces that the server leaves.
             .pragma("secure_delete", "ON")
             .connect()
             .await
@@ -223,7 +222,7 @@ impl TestDatabase {
         SqliteConnection::connect(&url).await.unwrap()
     }
 
-    /// Number of rows in each table, except for those that nodes keep about themselves.
+    /// Number of rows in each table, except for tables in which nodes store their own state.
     pub async fn row_counts(&self) -> Vec<(String, i64)> {
         let mut tables: Vec<String> = if let Some(url) = &self.postgres {
             let mut c = PgConnection::connect(url).await.unwrap();
@@ -263,20 +262,20 @@ impl TestDatabase {
             .await[0]
     }
 
-    /// Tasks that have not ended.
+    /// Number of tasks that are running, or queued but not parked.
     pub async fn tasks_under_way(&self) -> i64 {
         // A parked task waits for a person.
         let sql = "select count(*) from tasks where status = 'running' or (status = 'queued' and not parked)";
         self.numbers(&[sql.to_owned()]).await[0]
     }
 
-    /// Every text in every table, with the name of its column; JSON as text.
+    /// All texts in all tables, each with the name of its column; JSON is converted to text.
     pub async fn every_text(&self) -> Vec<(String, String)> {
         let columns = if self.postgres.is_some() {
             "select table_name || ' ' || column_name from information_schema.columns \
              where table_schema = 'public' and data_type in ('text', 'jsonb', 'tsvector')"
         } else {
-            // `search_index` is a virtual table; its words are in the tables behind it.
+            // `search_index` is a virtual table, so its words are in the tables that implement it.
             "select t.name || ' ' || c.name from pragma_table_list t join pragma_table_info(t.name) c \
              where t.schema = 'main' and t.name not like 'sqlite%' and t.type in ('table', 'virtual', 'shadow') \
              and lower(c.type) in ('text', 'jsonb', '')"
@@ -307,7 +306,7 @@ impl TestDatabase {
         found
     }
 
-    /// Locations of a text: `SQLite` files, including bytes that were not overwritten, or `PostgreSQL` tables.
+    /// Locations of a text: `SQLite` files, including bytes that were freed but not overwritten, or `PostgreSQL` tables.
     pub async fn places_of(&self, needle: &str) -> Vec<String> {
         let Some(url) = &self.postgres else {
             let (mut found, mut folders) = (Vec::new(), vec![self.dir.join("data")]);
@@ -350,7 +349,7 @@ impl TestDatabase {
 
 impl Drop for TestDatabase {
     fn drop(&mut self) {
-        // At worst, the directory is left behind; its name contains the process ID.
+        // If this fails, the directory is left behind; its name contains the process ID.
         drop(std::fs::remove_dir_all(&self.dir));
         if self.postgres.is_some() && self.is_ours {
             LEFT.lock().unwrap().push(self.name().to_owned());

@@ -22,7 +22,7 @@ pub(super) fn unshare() -> Command {
 }
 
 pub struct Disk {
-    /// Process that holds the disk's mount namespace; ends with the test.
+    /// Process that keeps the disk's mount namespace alive; ends with the test.
     holder: Child,
     dir: PathBuf,
 }
@@ -57,7 +57,7 @@ impl Disk {
         Err(String::from_utf8_lossy(&output.stderr).trim().to_owned())
     }
 
-    /// Wraps a command to run in the disk's namespace.
+    /// Wraps a command, so that it runs in the disk's namespace.
     pub(super) fn inside(&self, command: &Command) -> Command {
         let mut nsenter = Command::new("nsenter");
         nsenter.args(["-t", &self.holder.id().to_string(), "-m"]);
@@ -85,7 +85,7 @@ impl Disk {
         }
     }
 
-    /// Writes a file of this size; free space remains.
+    /// Writes a file of this size, without filling the disk.
     pub fn write(&self, name: &str, mib: usize) {
         std::fs::write(self.path(name), vec![b'x'; mib << 20]).unwrap();
     }

@@ -4,15 +4,15 @@ use serde_json::{Value, json};
 
 use super::{Answer, Person, Team, id, list, number, person::Reply, text};
 
-/// A thread in #general with one message by Ada, and her fork of it without an agent.
+/// A fork that Ada started without an agent, from her only message of a thread in #general.
 pub struct TestFork {
     pub thread: String,
-    /// The forked message.
+    /// Message that the fork starts from.
     pub root: String,
     pub fork: String,
 }
 
-/// Text of a `TestFork`'s forked message.
+/// Text of the message that a `TestFork` starts from.
 pub const ROOT: &str = "Friday or Monday?";
 
 impl Team {
@@ -34,7 +34,7 @@ impl Team {
         }
     }
 
-    /// A fork with a published resolution with this headline. Returns the fork and the response of the publication.
+    /// Creates a fork and publishes a resolution with this headline. Returns the fork and the response to the publication.
     pub async fn resolved(&self, headline: &str) -> (TestFork, Value) {
         let dive = self.dive().await;
         self.bo.say_in(&dive.fork, "Monday suits everybody.").await;
@@ -83,7 +83,7 @@ impl Person {
         text(&self.say_in(fork, content).await, "/message/id")
     }
 
-    /// Posts a message to a fork that one agent replies to. Returns the task ID.
+    /// Posts a message to which one agent replies to a fork. Returns the task ID.
     pub async fn ask_in(&self, fork: &str, content: &str) -> String {
         let posted = self.say_in(fork, content).await;
         assert_eq!(list(&posted, "/tasks").len(), 1, "{posted}");
@@ -110,19 +110,19 @@ impl Person {
         text(&self.try_resolve(fork, json!({})).await.is(202), "/task/id")
     }
 
-    /// Requests a draft and waits for it.
+    /// Requests a draft and waits for it. Returns the draft.
     pub async fn drafted(&self, fork: &str) -> Value {
         let task = self.resolve(fork).await;
         self.completed(&task).await;
         self.resolution(fork).await
     }
 
-    /// The draft of a fork, or else its resolution.
+    /// Returns the draft of a fork, or its resolution if there is no draft.
     pub async fn resolution(&self, fork: &str) -> Value {
         self.get(&format!("/v1/forks/{fork}/resolution")).await.ok()
     }
 
-    /// Edits the draft with this revision.
+    /// Edits the draft if it has this revision.
     pub async fn edit_draft(&self, fork: &str, revision: i64, fields: Value) -> Reply {
         let path = format!("/v1/forks/{fork}/resolution");
         self.patch_if(&path, &format!("\"{revision}\""), fields)
@@ -144,7 +144,7 @@ impl Person {
         self.post(&format!("/v1/forks/{fork}/publish"), form).await
     }
 
-    /// Publishes the draft: `{fork,message,resolution}`.
+    /// Publishes the draft. Returns `{fork,message,resolution}`.
     pub async fn publish(&self, fork: &str) -> Value {
         self.try_publish(fork, json!({})).await.is(200)
     }
@@ -164,7 +164,7 @@ impl Person {
     }
 }
 
-/// All texts of a resolution that readers see, without IDs and times, which can contain any word by chance.
+/// All texts of a resolution that readers see. IDs and times are excluded, because they can contain any word by chance.
 pub fn texts_of(resolution: &Value) -> Vec<String> {
     let mut texts = vec![
         text(resolution, "/headline"),

@@ -1,4 +1,4 @@
-//! A tool server with scripted functions and answers, at the current revision of the protocol or at an earlier one.
+//! A tool server with scripted functions and answers, with the current or an earlier protocol revision.
 
 use std::{
     collections::VecDeque,
@@ -20,42 +20,42 @@ use futures::StreamExt;
 use serde_json::{Value, json};
 use tokio::{net::TcpListener, task::JoinSet};
 
-/// Response of a server to `server/discover`.
+/// Protocol revision of the server, and its response to `server/discover`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Revision {
-    /// 2026-07-28
+    /// Revision 2026-07-28.
     Current,
-    /// 2025-11-25: a JSON-RPC error.
+    /// Revision 2025-11-25: a JSON-RPC error.
     Earlier,
-    /// 2025-11-25: a status without a JSON-RPC error.
+    /// Revision 2025-11-25: this status, without a JSON-RPC error.
     EarlierWithStatus(u16),
-    /// 2025-11-25: status 400 and a JSON-RPC error with another ID, as some frameworks send.
+    /// Revision 2025-11-25: status 400 and a JSON-RPC error with another ID, as some frameworks send.
     EarlierWithOtherId,
-    /// 2025-11-25: a JSON-RPC error in a stream of events.
+    /// Revision 2025-11-25: a JSON-RPC error in an event stream.
     EarlierWithEvents,
-    /// 2025-11-25: an empty result, as for every unknown method.
+    /// Revision 2025-11-25: an empty result, as for every unknown method.
     EarlierWithResult,
 }
 
 /// Answer to a call.
 #[derive(Debug, Clone)]
 pub enum ToolAnswer {
-    /// `result` of the response.
+    /// The `result` field of the response.
     Result(Value),
-    /// The same, in a stream of events, after a notification.
+    /// The same in an event stream, after a notification.
     Events(Value),
-    /// A request for input in a stream of events, followed by the result.
+    /// A request for input in an event stream, followed by the result.
     Asks(Value),
-    /// A number of requests or notifications with this method in a stream of events, then the result.
+    /// This many requests or notifications with this method in an event stream, followed by the result.
     Messages(usize, &'static str, Value),
     Error(i64, String),
     Status(u16, String),
     Redirect(String),
-    /// A text of this many bytes, as JSON or as an event.
+    /// A text of this many bytes in a body of this content type.
     Flood(usize, &'static str),
-    /// Nothing, while the connection stays open.
+    /// No response, but the connection stays open.
     Silence,
-    /// The connection breaks.
+    /// The server cuts the connection.
     Cut,
 }
 
@@ -65,7 +65,7 @@ impl ToolAnswer {
     }
 }
 
-/// A request that the server received.
+/// A request that the tool server received.
 #[derive(Debug, Clone)]
 pub struct Received {
     pub method: String,
@@ -78,11 +78,11 @@ struct Shared {
     tools: Mutex<Vec<Value>>,
     answers: Mutex<VecDeque<ToolAnswer>>,
     received: Mutex<Vec<Received>>,
-    /// Required value of `Authorization`.
+    /// Value of `Authorization` that requests must have.
     authorization: Mutex<Option<String>>,
-    /// Status for all requests, instead of an answer.
+    /// Status of the response to all requests, sent instead of an answer.
     status: Mutex<Option<u16>>,
-    /// All requests remain unanswered.
+    /// `true` if no request is answered.
     is_silent: AtomicBool,
 }
 
@@ -173,7 +173,7 @@ async fn respond(State(shared): State<Arc<Shared>>, headers: HeaderMap, body: By
             let tools = shared.tools.lock().unwrap().clone();
             let mut listed = json!({"tools": tools});
             if shared.revision == Revision::Current {
-                // A client must not rely on a list for as long as the server wants.
+                // Offers a long lifetime, which a client must not rely on.
                 listed["resultType"] = json!("complete");
                 listed["ttlMs"] = json!(86_400_000);
                 listed["cacheScope"] = json!("private");
@@ -278,12 +278,12 @@ impl McpServer {
         *self.shared.tools.lock().unwrap() = tools.into_iter().collect();
     }
 
-    /// Scripts the answer to the next call that has none yet.
+    /// Scripts the answer to the next call that does not have one yet.
     pub fn answer(&self, answer: ToolAnswer) {
         self.shared.answers.lock().unwrap().push_back(answer);
     }
 
-    /// Rejects requests with another `Authorization`.
+    /// From now on, rejects requests with another `Authorization`.
     pub fn require(&self, authorization: &str) {
         *self.shared.authorization.lock().unwrap() = Some(authorization.to_owned());
     }
@@ -293,12 +293,12 @@ impl McpServer {
         *self.shared.status.lock().unwrap() = status;
     }
 
-    /// Leaves all requests unanswered from now on.
+    /// From now on, leaves all requests unanswered.
     pub fn silence(&self) {
         self.shared.is_silent.store(true, Ordering::Relaxed);
     }
 
-    /// All requests so far, without those of the connection's start and end.
+    /// All requests for tools so far, without those that start and end a connection.
     pub fn received(&self) -> Vec<Received> {
         let received = self.shared.received.lock().unwrap();
         let is_of_tools = |one: &&Received| one.method.starts_with("tools/");

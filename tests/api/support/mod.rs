@@ -1,5 +1,5 @@
-//! Fixtures: the server (in this process, or as a separate one that can be killed), people who use it over HTTP,
-//! their sockets, and the model server.
+//! Fixtures: the server (in this process, or as a separate process that can be killed), people who use it over HTTP, their sockets,
+//! and the model server.
 
 mod app;
 mod cluster;
@@ -36,16 +36,16 @@ pub use s3_server::S3;
 use serde_json::{Value, json};
 pub use socket::Socket;
 
-/// Time limit for everything that a test waits for.
+/// Timeout of everything that a test waits for.
 pub const DEADLINE: Duration = Duration::from_secs(30);
 
-/// Result of `future`.
+/// Waits for `future` and returns its result; panics after `DEADLINE`.
 pub async fn within<T>(what: &str, future: impl Future<Output = T>) -> T {
     let waited = tokio::time::timeout(DEADLINE, future).await;
     waited.unwrap_or_else(|_| panic!("waited too long for {what}"))
 }
 
-/// Number in an environment variable; empty means not set.
+/// Number in an environment variable; `None` if it is empty or not set.
 pub fn setting<T: FromStr>(name: &str) -> Option<T> {
     let text = std::env::var(name).ok().filter(|text| !text.is_empty())?;
     let value = text.parse().ok();
@@ -88,23 +88,23 @@ pub fn id(value: &Value) -> String {
     text(value, "/id")
 }
 
-/// Length in UTF-16 code units, in which the API counts lengths and offsets.
+/// Length of a text in UTF-16 code units, the unit of lengths and offsets in the API.
 pub fn units(text: &str) -> i64 {
     i64::try_from(text.encode_utf16().count()).unwrap()
 }
 
-/// A well-formed ID of this kind that is not in use.
+/// A well-formed, unused ID of this kind.
 pub fn unknown_id(prefix: &str) -> String {
     format!("{prefix}_01k5t00000e008000000000000")
 }
 
-/// The date in two weeks, as `YYYY-MM-DD`: a due date that is always in the future.
+/// The date in two weeks as `YYYY-MM-DD`, used as a due date that is always in the future.
 pub fn soon() -> String {
     let day = chrono::Utc::now() + chrono::Days::new(14);
     day.format("%Y-%m-%d").to_string()
 }
 
-/// Start of the seeded system prompts, by which the model server distinguishes agents.
+/// Instructions of a test agent, by whose beginning the model server distinguishes agents.
 pub fn instructions_of(name: &str) -> String {
     let mut letters = name.chars();
     let first = letters.next().unwrap().to_uppercase();

@@ -1,10 +1,15 @@
 //! A chat completions server with scripted responses.
 //!
-//! A script belongs to a speaker: the word after `You are` at the beginning of the system prompt, in lowercase
-//! (`vibe`, `coder`, or an agent of `instructions_of`), `summary` for summaries by the utility model, `judge` for its
-//! comparison of entries, `tone` for its ratings of questions, `reflection` for reflections, `drafter` for drafts of
-//! agents, `catch_up` for catch-ups, `condition` for conditions of workflows, or `resolver` for drafts of resolutions. A speaker without a
-//! remaining script follows its rule; without one, it responds `Fine.`, and the drafter with `DRAFT`.
+//! Each script belongs to a speaker:
+//!
+//! - the word after `You are` at the beginning of the system prompt, in lowercase (`vibe`, `coder`, or an agent with
+//!   `instructions_of`)
+//! - `summary` for summaries by the utility model, `judge` for its comparison of entries, and `tone` for its ratings of questions
+//! - `reflection` for reflections, `drafter` for drafts of agents, and `catch_up` for catch-ups
+//! - `condition` for conditions of workflows, and `resolver` for drafts of resolutions
+//!
+//! When a speaker's script is used up, the server responds by the speaker's rule. Without a rule, it responds `Fine.`, or `DRAFT` for
+//! the drafter.
 
 use std::{
     collections::{HashMap, VecDeque},
@@ -27,10 +32,10 @@ use tokio_util::sync::CancellationToken;
 
 use super::within;
 
-/// Draft of an agent.
+/// Default response with a draft of an agent.
 const DRAFT: &str = r#"{"name": "helper", "display_name": "Helper", "description": "Helps.", "instructions": "You help.", "capabilities": ["help"], "role": "specialist"}"#;
 
-/// A point in a response at which the model waits for the test.
+/// A point in a response at which the model server waits for the test.
 #[derive(Clone, Default)]
 pub struct Gate {
     reached: CancellationToken,
@@ -42,7 +47,7 @@ impl Gate {
         Self::default()
     }
 
-    /// Waits until the model has sent everything before the gate.
+    /// Waits until the model server has sent everything before the gate.
     pub async fn reached(&self) {
         within("the model to reach a gate", self.reached.cancelled()).await;
     }
@@ -57,18 +62,18 @@ enum Step {
     Bytes(String),
     Wait(Gate),
     Pause(Duration),
-    /// The connection breaks.
+    /// The server cuts the connection.
     Cut,
-    /// Nothing more is sent, but the connection stays open.
+    /// The server sends nothing more, but the connection stays open.
     Silence,
 }
 
-/// A response of the model.
+/// A scripted response of the model server.
 #[derive(Clone)]
 pub struct Answer {
     status: u16,
     headers: Vec<(&'static str, String)>,
-    /// Holds back the status.
+    /// Gate at which the server waits before it sends the status.
     before: Option<Gate>,
     steps: Vec<Step>,
 }
@@ -89,7 +94,7 @@ impl Answer {
         }
     }
 
-    /// A complete reply in several pieces, with usage.
+    /// A complete reply in these pieces, with usage.
     pub fn pieces(pieces: &[&str]) -> Self {
         pieces
             .iter()
@@ -102,7 +107,7 @@ impl Answer {
         Self::pieces(&[text])
     }
 
-    /// Some text, which may be empty, and tool calls.
+    /// A reply with some text, which may be empty, and tool calls.
     pub fn calls(text: &str, calls: &[(&str, Value)]) -> Self {
         let answer = if text.is_empty() {
             Self::stream()
@@ -112,7 +117,7 @@ impl Answer {
         answer.end_with_calls(calls)
     }
 
-    /// Tool calls, and the end.
+    /// Adds tool calls and ends the reply.
     pub fn end_with_calls(self, calls: &[(&str, Value)]) -> Self {
         let calls = calls.iter().enumerate().map(|(n, (name, arguments))| {
             json!({"index": n, "id": format!("call_{n}"), "type": "function",
@@ -126,14 +131,14 @@ impl Answer {
             .done()
     }
 
-    /// Pieces of a reply without its end.
+    /// A reply in these pieces that has not ended.
     pub fn pieces_open(pieces: &[&str]) -> Self {
         pieces
             .iter()
             .fold(Self::stream(), |answer, piece| answer.piece(piece))
     }
 
-    /// Responds with one object instead of an event stream.
+    /// Sends one object instead of an event stream.
     pub fn json(mut self) -> Self {
         self.headers = vec![("content-type", "application/json".to_owned())];
         self
@@ -155,7 +160,7 @@ impl Answer {
         }
     }
 
-    /// The error of a prompt that is too long.
+    /// An error that the prompt is too long.
     pub fn too_large() -> Self {
         Self::status(
             400,
@@ -197,7 +202,7 @@ impl Answer {
         self.raw("data: [DONE]\n\n")
     }
 
-    /// Finish reason, usage, `[DONE]`.
+    /// Adds the finish reason, usage, and `[DONE]`.
     pub fn end(self) -> Self {
         self.finish("stop").usage(11, 7).done()
     }
@@ -212,7 +217,7 @@ impl Answer {
         self
     }
 
-    /// Waits for this long.
+    /// Adds a pause of this length.
     pub fn pause(self, pause: Duration) -> Self {
         self.step(Step::Pause(pause))
     }
@@ -226,19 +231,19 @@ impl Answer {
     }
 }
 
-/// Answers every request of a speaker, however often it is repeated.
+/// Answers all requests of a speaker.
 type Rule = Arc<dyn Fn(&Request) -> Answer + Send + Sync>;
 
 struct Shared {
     scripts: Mutex<HashMap<String, VecDeque<Answer>>>,
     rules: Mutex<HashMap<String, Rule>>,
     requests: watch::Sender<Vec<Request>>,
-    /// Number of responses whose client disconnected before their end.
+    /// Number of responses from which the client disconnected before their end.
     dropped: watch::Sender<usize>,
     models: Mutex<Vec<String>>,
 }
 
-/// A request that the server received.
+/// A request that the model server received.
 #[derive(Clone, Debug)]
 pub struct Request {
     pub speaker: String,
@@ -247,16 +252,16 @@ pub struct Request {
 }
 
 impl Request {
-    /// The system text without the preamble.
+    /// System prompt without the server's preamble.
     pub fn instructions(&self) -> String {
         without_preamble(self.body["messages"][0]["content"].as_str().unwrap()).to_owned()
     }
 
-    /// `messages` without the preamble, the conversation block, dates, and times.
+    /// The request's `messages` without the preamble, the conversation block, dates, and times.
     pub fn messages(&self) -> Value {
         let mut messages = self.body["messages"].clone();
         for message in messages.as_array_mut().unwrap() {
-            // A message with calls only has no content.
+            // A message that only contains calls has no content.
             let content = message["content"].as_str().unwrap_or_default();
             let content = match message["role"].as_str() {
                 Some("system") => without_preamble(content).to_owned(),
@@ -267,7 +272,7 @@ impl Request {
         messages
     }
 
-    /// The messages as `role: content`, without the conversation block, dates, and times.
+    /// All messages except the system prompt as `role: content`, without the conversation block, dates, and times.
     pub fn turns(&self) -> Vec<String> {
         let messages = self.body["messages"].as_array().unwrap().iter();
         messages
@@ -282,7 +287,7 @@ impl Request {
             .collect()
     }
 
-    /// Results of calls, in order.
+    /// Results of function calls, in order.
     pub fn results(&self) -> Vec<String> {
         let messages = self.body["messages"].as_array().unwrap().iter();
         messages
@@ -291,7 +296,7 @@ impl Request {
             .collect()
     }
 
-    /// Functions that were called in each earlier round.
+    /// Names of the functions called in each earlier round.
     pub fn rounds(&self) -> Vec<Vec<String>> {
         let messages = self.body["messages"].as_array().unwrap().iter();
         let rounds = messages.filter_map(|message| message["tool_calls"].as_array());
@@ -301,7 +306,7 @@ impl Request {
             .collect()
     }
 
-    /// Names of the offered functions.
+    /// Names of the functions that the request offers.
     pub fn offered(&self) -> Vec<String> {
         let tools = self.body["tools"].as_array().into_iter().flatten();
         tools
@@ -330,7 +335,7 @@ impl ModelServer {
         Self::on(std::net::TcpListener::bind("127.0.0.1:0").unwrap())
     }
 
-    /// Serves on a bound port.
+    /// Starts a server on a port that is already bound.
     pub fn on(listener: std::net::TcpListener) -> Self {
         let shared = Arc::new(Shared {
             scripts: Mutex::default(),
@@ -364,7 +369,7 @@ impl ModelServer {
             .extend(answers);
     }
 
-    /// Sets a speaker's rule.
+    /// Sets the rule by which a speaker responds.
     pub fn answer_by(
         &self,
         speaker: &str,
@@ -389,7 +394,7 @@ impl ModelServer {
         self.shared.requests.borrow().clone()
     }
 
-    /// The requests for a speaker, once there are at least `n`.
+    /// Waits until there are at least `n` requests for a speaker; returns all of them.
     pub async fn asked(&self, speaker: &str, n: usize) -> Vec<Request> {
         let of = |all: &Vec<Request>| -> Vec<Request> {
             all.iter()
@@ -405,14 +410,14 @@ impl ModelServer {
         of(&all)
     }
 
-    /// The only request for a speaker.
+    /// Waits for a request for a speaker, which must be the only one; returns it.
     pub async fn asked_once(&self, speaker: &str) -> Request {
         let mut all = self.asked(speaker, 1).await;
         assert_eq!(all.len(), 1, "{speaker} was asked more than once");
         all.remove(0)
     }
 
-    /// Waits until clients have abandoned `n` responses.
+    /// Waits until clients have disconnected from `n` unfinished responses.
     pub async fn given_up(&self, n: usize) {
         let mut dropped = self.shared.dropped.subscribe();
         within("an answer to be given up", dropped.wait_for(|d| *d >= n))
@@ -430,7 +435,7 @@ async fn models(State(shared): State<Arc<Shared>>) -> axum::Json<Value> {
     axum::Json(json!({"object": "list", "data": data}))
 }
 
-/// A system text without the server's preamble.
+/// Removes the server's preamble from a system prompt.
 pub fn without_preamble(system: &str) -> &str {
     match system.split_once("\n\n") {
         Some((preamble, rest)) if preamble.ends_with("You see only what is below.") => rest,
@@ -438,7 +443,7 @@ pub fn without_preamble(system: &str) -> &str {
     }
 }
 
-/// A turn without the lines that depend on the day and the place: conversation block, dates, and time.
+/// Removes the blocks and lines that depend on the date and the conversation: conversation block, dates, and time.
 fn undated(content: &str) -> String {
     let is_date = |text: &str| {
         let days = ["Mon", "Tues", "Wednes", "Thurs", "Fri", "Satur", "Sun"];
@@ -489,7 +494,7 @@ fn speaker_of(body: &Value) -> String {
         .collect()
 }
 
-/// Counts a response that is dropped before its end.
+/// Counts the response if it is dropped before its end.
 struct Reader {
     shared: Arc<Shared>,
     ended: bool,
@@ -588,7 +593,7 @@ async fn complete(
                 Step::Pause(pause) => tokio::time::sleep(pause).await,
                 Step::Cut => {
                     reader.end();
-                    // Earlier data must arrive before the connection breaks.
+                    // Data that was already sent must arrive before the connection is cut.
                     tokio::time::sleep(Duration::from_millis(20)).await;
                     return Some((Err(std::io::Error::other("cut")), (VecDeque::new(), reader)));
                 }

@@ -1,22 +1,22 @@
-//! A test's own model table.
+//! A separate model table for one test.
 
 use std::{
     path::PathBuf,
     sync::atomic::{AtomicU64, Ordering},
 };
 
-/// A file for `MODELS_FILE` that is removed at the end of the test.
+/// A file for `MODELS_FILE`, removed on drop.
 pub struct ModelsFile(PathBuf);
 
 impl ModelsFile {
-    /// Sets the context window of the tests' default model in tokens, and whether it supports JSON schemas.
+    /// Sets the default model's context window in tokens, and whether the model supports JSON schemas.
     pub fn with(context_window: u64, json_schema: bool) -> Self {
         Self::of(&format!(
             "context_window = {context_window}\njson_schema = {json_schema}\n"
         ))
     }
 
-    /// Sets the facts of the tests' default model.
+    /// Sets the table entry of the tests' default model.
     pub fn of(facts: &str) -> Self {
         static MADE: AtomicU64 = AtomicU64::new(0);
         let n = MADE.fetch_add(1, Ordering::Relaxed);
@@ -34,7 +34,7 @@ impl ModelsFile {
 
 impl Drop for ModelsFile {
     fn drop(&mut self) {
-        // At worst, the file is left behind; its name contains the process ID.
+        // If this fails, the file is left behind; its name contains the process ID.
         drop(std::fs::remove_file(&self.0));
     }
 }

@@ -1,4 +1,4 @@
-//! A NATS server of one test.
+//! A separate NATS server for one test.
 
 use std::{
     path::PathBuf,

@@ -10,7 +10,7 @@ pub fn is_shared_engine() -> bool {
 }
 
 impl TestApp {
-    /// Starts another node on the same database, with the same model server and a data directory of its own.
+    /// Starts another node on the same database, with the same model server and its own data directory.
     pub async fn beside(&self, name: &str, others: &[(&str, &str)]) -> Self {
         let mut settings = self.settings.clone();
         let data = self.place.dir.join(format!("data-{name}"));
@@ -30,7 +30,7 @@ impl TestApp {
         node
     }
 
-    /// Waits until this node knows that another one lives.
+    /// Waits until this node knows another one.
     pub async fn knows_peers(&self) {
         super::within("the nodes to find each other", async {
             while !self.has_peers() {

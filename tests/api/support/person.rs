@@ -8,11 +8,11 @@ use serde_json::{Value, json};
 use super::{Socket, id, list, number, text, within};
 
 static HTTP: LazyLock<()> = LazyLock::new(|| {
-    // Fails if the server in this process has already installed it.
+    // Fails if the server in this process has already installed the provider.
     drop(rustls::crypto::ring::default_provider().install_default());
 });
 
-/// A client for HTTP. It reads no root certificates, because that takes longer than most requests.
+/// Builder of an HTTP client. It does not load root certificates, because that takes longer than most requests.
 fn builder() -> reqwest::ClientBuilder {
     LazyLock::force(&HTTP);
     reqwest::Client::builder().no_proxy().tls_certs_only([])
@@ -25,7 +25,7 @@ fn client() -> reqwest::Client {
 /// Content type of `multipart` bodies.
 pub const MULTIPART: &str = "multipart/form-data; boundary=boundary-4711";
 
-/// Builds a form from the disposition and bytes of each part. Every part claims a false content type.
+/// Builds a form from the disposition and bytes of each part. Every part claims an incorrect content type.
 pub fn multipart(parts: &[(&str, &[u8])]) -> Vec<u8> {
     let mut body = Vec::new();
     for (disposition, bytes) in parts {
@@ -55,7 +55,7 @@ impl Reply {
             .unwrap_or_else(|_| panic!("{} answered no JSON: {:?}", self.what, self.text))
     }
 
-    /// The JSON body; panics if the status differs.
+    /// Returns the JSON body; panics if the status is different.
     #[track_caller]
     pub fn is(self, status: u16) -> Value {
         assert_eq!(self.status, status, "{}: {}", self.what, self.text);
@@ -106,7 +106,7 @@ impl Reply {
         text(error, "/code")
     }
 
-    /// The text of the response; panics if the status is not 2xx.
+    /// Asserts that the status is 200 and that the body is this text.
     #[track_caller]
     pub fn ok_text(self, expected: &str) {
         assert_eq!(
@@ -123,7 +123,7 @@ impl Reply {
             .map(|value| value.to_str().unwrap().to_owned())
     }
 
-    /// The session cookie set by a sign-up or log-in, as `name=value`.
+    /// Session cookie that a sign-up or log-in set, as `name=value`.
     pub fn cookie(&self) -> String {
         let cookie = self.header("set-cookie").expect("a cookie");
         cookie.split(';').next().unwrap().to_owned()
@@ -137,20 +137,20 @@ pub struct Person {
     pub base: String,
     pub cookie: Option<String>,
     pub key: Option<String>,
-    /// The `Origin` header, if any.
+    /// Value of the `Origin` header, if it is sent.
     pub origin: Option<String>,
-    /// Sent as `X-Workspace-Id` when set.
+    /// Value of the `X-Workspace-Id` header, if it is sent.
     pub workspace_header: Option<String>,
-    /// `user_…`
+    /// User ID, `user_…`.
     pub id: String,
     pub name: String,
     pub email: String,
     pub handle: String,
-    /// `ws_…`
+    /// Workspace ID, `ws_…`.
     pub workspace: String,
 }
 
-/// Someone without an account.
+/// A client without an account.
 pub fn visitor(base: &str) -> Person {
     Person {
         http: client(),
@@ -220,7 +220,7 @@ impl Person {
         self.handle = text(&member.expect("a member"), "/handle");
     }
 
-    /// The same person with a workspace in the header.
+    /// The same person, with this workspace in the header.
     pub fn in_workspace(&self, workspace: &str) -> Self {
         Self {
             workspace_header: Some(workspace.to_owned()),
@@ -229,7 +229,7 @@ impl Person {
         }
     }
 
-    /// The same person at a restarted server with another address.
+    /// The same person on a server with another address: after a restart, or another node.
     pub fn at(&self, base: &str) -> Self {
         Self {
             base: base.to_owned(),
@@ -239,7 +239,7 @@ impl Person {
         }
     }
 
-    /// The same person from another local address (127.0.0.0/8), with a new connection for each request.
+    /// The same person with another local address (in 127.0.0.0/8), and with a new connection for each request.
     pub fn at_address(&self, address: std::net::IpAddr) -> Self {
         let http = builder()
             .local_address(address)
@@ -260,7 +260,7 @@ impl Person {
         }
     }
 
-    /// A program with an API key of the same person.
+    /// The same person's program, with this API key.
     pub fn with_key(&self, key: &str) -> Self {
         Self {
             cookie: None,
@@ -279,7 +279,7 @@ impl Person {
         (self.with_key(&text(&made, "/key")), id(&made))
     }
 
-    /// The same account in another browser.
+    /// Logs in with the same account from another browser.
     pub async fn log_in(&self) -> Self {
         let form = json!({"email": self.email, "password": PASSWORD});
         let reply = visitor(&self.base).post("/v1/auth/login", form).await;
@@ -332,7 +332,7 @@ impl Person {
         request
     }
 
-    /// A response whose body is read piece by piece.
+    /// Sends a request and returns the response, whose body the caller reads in pieces.
     pub async fn stream(&self, path: &str) -> reqwest::Response {
         let sent = self.request(Method::GET, path, &[], None).send();
         within(path, sent).await.unwrap()
@@ -357,7 +357,7 @@ impl Person {
         reply
     }
 
-    /// Sends a request; `None` if there is no response because the server has crashed.
+    /// Sends a request; `None` if there is no response, such as after a crash of the server.
     pub async fn try_send(
         &self,
         method: Method,
@@ -370,7 +370,7 @@ impl Person {
         received(&what, request).await.ok()
     }
 
-    /// A `POST` that may not get a response.
+    /// Sends a `POST`; `None` if there is no response.
     pub async fn try_send_typed(
         &self,
         path: &str,
@@ -382,7 +382,7 @@ impl Person {
             .await
     }
 
-    /// A `POST` of an object that may not get a response.
+    /// Sends a `POST` with a JSON object; `None` if there is no response.
     pub async fn try_post(&self, path: &str, body: Value) -> Option<Reply> {
         let body = Some(body.to_string().into_bytes());
         self.try_send(Method::POST, path, &[], body).await
@@ -397,12 +397,12 @@ impl Person {
             .await
     }
 
-    /// A request with a body that does not have to be JSON.
+    /// Sends a `POST` with a body that may not be valid JSON.
     pub async fn post_bytes(&self, path: &str, body: impl Into<Vec<u8>>) -> Reply {
         self.send(Method::POST, path, &[], Some(body.into())).await
     }
 
-    /// A `POST` without a body.
+    /// Sends a `POST` without a body.
     pub async fn act(&self, path: &str) -> Reply {
         self.send(Method::POST, path, &[], None).await
     }
@@ -467,7 +467,7 @@ impl Person {
         self.post("/v1/agents", form).await.is(201)
     }
 
-    /// Creates a private channel with these people.
+    /// Creates a private channel with these people; returns its ID.
     pub async fn private_channel(&self, name: &str, others: &[&Self]) -> String {
         let channel = id(&self
             .post("/v1/channels", json!({"name": name, "private": true}))
@@ -480,7 +480,7 @@ impl Person {
         channel
     }
 
-    /// Starts a thread: `{thread,message,tasks}`.
+    /// Starts a thread. Returns `{thread,message,tasks}`.
     pub async fn start(&self, channel: &str, content: &str) -> Value {
         self.post(
             &format!("/v1/channels/{channel}/threads"),
@@ -510,14 +510,14 @@ impl Person {
         text(&self.say(thread, content).await, "/message/id")
     }
 
-    /// Posts a message to a thread that one agent replies to. Returns the task ID.
+    /// Posts a message to which one agent replies to a thread. Returns the task ID.
     pub async fn ask(&self, thread: &str, content: &str) -> String {
         let posted = self.say(thread, content).await;
         assert_eq!(list(&posted, "/tasks").len(), 1, "{posted}");
         text(&posted, "/tasks/0/id")
     }
 
-    /// The newest messages of a thread.
+    /// The newest messages of a thread, oldest first.
     pub async fn messages(&self, thread: &str) -> Vec<Value> {
         list(
             &self
@@ -528,7 +528,7 @@ impl Person {
         )
     }
 
-    /// Messages of a thread, oldest first.
+    /// Contents of the newest messages of a thread, oldest first.
     pub async fn contents(&self, thread: &str) -> Vec<String> {
         self.messages(thread)
             .await
@@ -566,7 +566,7 @@ impl Person {
         }
     }
 
-    /// All visible events of the log.
+    /// All events of the log that this person can see.
     pub async fn events(&self) -> Vec<Value> {
         let mut all = Vec::new();
         let mut after = 0;
@@ -584,7 +584,7 @@ impl Person {
         }
     }
 
-    /// The first event in the log for which `wanted` returns true.
+    /// Waits for the first event in the log for which `wanted` returns `true`; returns it.
     pub async fn event_where(&self, what: &str, wanted: impl Fn(&Value) -> bool) -> Value {
         let mut socket = Socket::open(self, json!({"since": 0})).await;
         socket.until(what, wanted).await
@@ -617,7 +617,7 @@ impl Person {
         (ended, code)
     }
 
-    /// A live socket that receives events from now on.
+    /// Opens a live socket that receives events from now on.
     pub async fn socket(&self) -> Socket {
         Socket::open(self, json!({})).await
     }

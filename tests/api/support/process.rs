@@ -12,14 +12,14 @@ use tokio::{
 
 use super::{Disk, ModelServer, TestDatabase, app::settings, disk, within};
 
-/// Runs a command in its own mount namespace, after `script` has prepared it.
+/// Returns a command that runs `script` and then `command` in their own mount namespace.
 pub fn in_own_mounts(command: &Command, script: &str) -> Command {
     let mut unshare = disk::unshare();
     unshare.args(["sh", "-ec", &format!("{script}\nexec \"$0\" \"$@\"")]);
     started_by(unshare, command)
 }
 
-/// Appends a command to the arguments of another one.
+/// Appends a command to the arguments of the command that starts it.
 pub(super) fn started_by(mut starter: Command, command: &Command) -> Command {
     starter
         .arg(command.get_program())
@@ -31,9 +31,9 @@ pub(super) fn started_by(mut starter: Command, command: &Command) -> Command {
     starter
 }
 
-/// Error output of a program that refuses to start: one line, and status 1.
+/// Runs a program that must refuse to start, with status 1 and one line of error output. Returns that line.
 pub fn refusal(command: &Command) -> String {
-    // Ends a program that starts unexpectedly.
+    // Limits the runtime of a program that starts unexpectedly.
     let program = command.get_program().to_owned();
     let mut bounded = Command::new("timeout");
     bounded
@@ -58,7 +58,7 @@ impl Hold {
         Self(TcpListener::bind("127.0.0.1:0").await.unwrap())
     }
 
-    /// The setting that makes the program wait at `failpoint` (`NAME:N`).
+    /// Value of `FAILPOINT` that makes the program wait at `failpoint` (`NAME:N`).
     pub fn at(&self, failpoint: &str) -> String {
         format!("{failpoint}:hold={}", self.0.local_addr().unwrap())
     }
@@ -75,7 +75,7 @@ impl Hold {
 pub struct TestProcess {
     child: Child,
     pub base: String,
-    /// Output before it started listening.
+    /// Lines that the program printed before it started listening.
     pub said: Vec<String>,
 }
 
@@ -97,7 +97,7 @@ pub fn command(place: &TestDatabase, model: &ModelServer, others: &[(&str, &str)
 }
 
 impl TestProcess {
-    /// With the setting `FAILPOINT`, the program crashes or waits at that failpoint: see `src/failpoint.rs`.
+    /// Starts the server. With the setting `FAILPOINT`, it crashes or waits at that failpoint (see `src/failpoint.rs`).
     pub async fn start(place: &TestDatabase, model: &ModelServer, others: &[(&str, &str)]) -> Self {
         let started = Self::try_start(place, model, others).await;
         started.unwrap_or_else(|status| panic!("the server ended before it listened: {status}"))
@@ -114,7 +114,7 @@ impl TestProcess {
         kib.expect("VmRSS") * 1024
     }
 
-    /// Returns the exit status if the program ends before it listens.
+    /// Starts the server; returns the exit status if it exits before it listens.
     pub async fn try_start(
         place: &TestDatabase,
         model: &ModelServer,
@@ -123,7 +123,7 @@ impl TestProcess {
         Self::spawn(place, command(place, model, others)).await
     }
 
-    /// Starts the program with its data on this disk.
+    /// Starts the server with its data on this disk.
     pub async fn start_within(
         place: &TestDatabase,
         model: &ModelServer,
@@ -161,7 +161,7 @@ impl TestProcess {
             let mut lines = BufReader::new(stdout).lines().map_while(Result::ok);
             for line in lines.by_ref() {
                 if let Some((_, address)) = line.split_once("listening on ") {
-                    // Fails only if the test has failed and no longer waits.
+                    // Fails only if the test has already failed, so that it no longer waits.
                     drop(send.send((address.to_owned(), said)));
                     break;
                 }
@@ -186,7 +186,7 @@ impl TestProcess {
         self.signal("TERM");
     }
 
-    /// Sends a signal, by its name without `SIG`.
+    /// Sends a signal, whose name omits `SIG`.
     pub fn signal(&self, name: &str) {
         let kill = Command::new("kill")
             .args([&format!("-{name}"), &self.child.id().to_string()])
@@ -194,7 +194,7 @@ impl TestProcess {
         assert!(kill.unwrap().success());
     }
 
-    /// Exit status if the process has ended by itself.
+    /// Exit status, if the process has already exited by itself.
     pub fn has_ended(&mut self) -> Option<ExitStatus> {
         self.child.try_wait().unwrap()
     }

@@ -1,4 +1,4 @@
-//! A relay in front of a server, which can be cut or stalled.
+//! A relay in front of a server, which can cut or stall connections.
 
 use std::{
     net::SocketAddr,
@@ -18,7 +18,7 @@ use tokio::{
     task::JoinSet,
 };
 
-/// Address of the server behind a relay.
+/// Address of the server that a relay forwards to.
 #[derive(Clone)]
 pub enum Target {
     Tcp(String),
@@ -30,9 +30,9 @@ enum Traffic {
     Passes,
     /// All connections are closed; new ones are closed as soon as they are accepted.
     Cut,
-    /// Nothing arrives on either side until traffic is restored.
+    /// Data does not arrive in either direction until traffic is restored.
     Stalled,
-    /// Notifications from `PostgreSQL` do not arrive until traffic is restored.
+    /// Only notifications from `PostgreSQL` do not arrive, until traffic is restored.
     NotificationsStalled,
 }
 
@@ -59,7 +59,7 @@ impl Relay {
         }
     }
 
-    /// A relay in front of a database of `PostgreSQL`, and the URL that leads through it.
+    /// Starts a relay in front of a `PostgreSQL` database; returns it and the URL through it.
     pub async fn before(database: &str) -> (Self, String) {
         let options: PgConnectOptions = database.parse().unwrap();
         let target = match options.get_socket() {
@@ -72,7 +72,7 @@ impl Relay {
         (relay, url)
     }
 
-    /// New connections go to another server, as behind a proxy that follows the primary.
+    /// Forwards new connections to another server, like a proxy that follows the primary.
     pub fn point_to(&self, target: Target) {
         *self.target.lock().unwrap() = target;
     }
@@ -106,7 +106,7 @@ async fn accept(
             accepted = listener.accept() => {
                 let (client, _) = accepted.unwrap();
                 while open.try_join_next().is_some() {}
-                // A connection that is not forwarded is closed immediately.
+                // If traffic is cut, `client` is dropped here, which closes the connection.
                 if *traffic.borrow() != Traffic::Cut {
                     let target = target.lock().unwrap().clone();
                     open.spawn(forward(client, target, traffic.clone()));
@@ -142,7 +142,7 @@ async fn connect(target: &Target) -> std::io::Result<(Reader, Writer)> {
 
 /// Forwards a connection until one side closes it.
 async fn forward(client: TcpStream, target: Target, traffic: watch::Receiver<Traffic>) {
-    // The server may be down: then the client's connection is closed.
+    // If the server is down, this closes the client's connection.
     let Ok((mut from_server, mut to_server)) = connect(&target).await else {
         return;
     };

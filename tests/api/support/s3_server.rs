@@ -1,4 +1,4 @@
-//! An S3 server (tests/s3), shared by all tests of the process.
+//! An S3 server (tests/s3) that all tests of the process share.
 
 use std::{
     io::{BufRead, BufReader},
@@ -18,7 +18,7 @@ use super::{
     text, within,
 };
 
-/// A prefix in the bucket of the server.
+/// A separate prefix in the S3 server's bucket.
 pub struct S3 {
     pub url: String,
     server: Value,
@@ -29,7 +29,7 @@ async fn server() -> &'static Value {
     static STARTED: OnceCell<Value> = OnceCell::const_new();
     let start = STARTED.get_or_init(async || {
         let (send, receive) = oneshot::channel();
-        // The server ends with the thread that started it, which ends with the process.
+        // The S3 server is killed when the thread that started it ends, which is when the process ends.
         std::thread::spawn(move || {
             let root = Path::new(env!("CARGO_MANIFEST_DIR"));
             let python = root.join("target/s3/python/bin/python");
@@ -43,7 +43,7 @@ async fn server() -> &'static Value {
                 .stderr(Stdio::null())
                 .spawn()
                 .unwrap();
-            // The server ends when its input is closed, and waiting for it would close the input.
+            // The S3 server exits when its standard input is closed. `wait` would close it, so this keeps it open.
             let stdin = child.stdin.take();
             let mut line = String::new();
             let stdout = child.stdout.take().unwrap();
@@ -58,7 +58,7 @@ async fn server() -> &'static Value {
 }
 
 impl S3 {
-    /// Returns a new prefix in the bucket of the test server, without objects.
+    /// Returns a new, empty prefix in the test server's bucket.
     pub async fn new() -> Self {
         static MADE: AtomicU64 = AtomicU64::new(0);
         let server = server().await.clone();
@@ -70,7 +70,7 @@ impl S3 {
         }
     }
 
-    /// The same prefix behind a relay.
+    /// Puts a relay in front of the S3 server for this prefix; returns the relay.
     pub async fn behind_relay(&mut self) -> Relay {
         let server = self.endpoint.trim_start_matches("http://").to_owned();
         let relay = Relay::to(Target::Tcp(server)).await;
@@ -78,7 +78,7 @@ impl S3 {
         relay
     }
 
-    /// Variables with which a server can use the bucket, besides `BLOBS_URL`.
+    /// Environment variables that a server needs to use the bucket, in addition to `BLOBS_URL`.
     pub fn credentials(&self) -> [(&str, &str); 5] {
         [
             ("AWS_ENDPOINT_URL", self.endpoint.as_str()),
@@ -92,14 +92,14 @@ impl S3 {
         ]
     }
 
-    /// Settings of a server that stores its uploads here.
+    /// Settings of a server that stores its uploads under this prefix.
     pub fn settings(&self) -> Vec<(&str, &str)> {
         let mut settings = vec![("BLOBS_URL", self.url.as_str())];
         settings.extend(self.credentials());
         settings
     }
 
-    /// Access from the test, not through the relay.
+    /// Access to the bucket for the test, which does not go through the relay.
     pub fn bucket(&self) -> Bucket {
         let direct = text(&self.server, "/url");
         let mut variables: Vec<_> = self.credentials().to_vec();

@@ -1,4 +1,4 @@
-//! A WebSocket of one client.
+//! A client's WebSocket.
 
 use std::collections::VecDeque;
 
@@ -23,7 +23,7 @@ pub struct Socket {
 }
 
 impl Socket {
-    /// Status of a rejected upgrade.
+    /// Returns the status of an upgrade that must be rejected.
     pub async fn refused(person: &Person) -> u16 {
         match Self::connect(person).await {
             Err(Error::Http(response)) => response.status().as_u16(),
@@ -32,7 +32,7 @@ impl Socket {
         }
     }
 
-    /// Returns `true` if an upgrade succeeds; drops the socket.
+    /// Attempts an upgrade and drops the socket; returns the error if the upgrade fails.
     pub async fn try_open(person: &Person) -> Result<(), Error> {
         Box::pin(Self::connect(person)).await.map(drop)
     }
@@ -90,7 +90,7 @@ impl Socket {
         Ok(socket)
     }
 
-    /// A live socket; `next` and similar functions return the replayed frames first.
+    /// Opens a socket and waits until it is live; `next` and similar functions return the replayed frames first.
     pub async fn open(person: &Person, fields: Value) -> Self {
         let mut socket = Self::read_hello(person, fields).await;
         let mut replayed = VecDeque::new();
@@ -152,7 +152,7 @@ impl Socket {
         }
     }
 
-    /// The next frame of any kind; `None` once the socket is closed.
+    /// Returns the next frame of any type; `None` once the socket is closed.
     pub async fn try_next(&mut self) -> Option<Value> {
         match self.waiting.pop_front() {
             Some(frame) => Some(frame),
@@ -160,7 +160,7 @@ impl Socket {
         }
     }
 
-    /// The next frame of any kind.
+    /// Returns the next frame of any type.
     pub async fn next(&mut self) -> Value {
         if let Some(frame) = self.waiting.pop_front() {
             return frame;
@@ -184,7 +184,7 @@ impl Socket {
         self.until(kind, |frame| frame["type"] == kind).await
     }
 
-    /// The next frame for which `wanted` returns true; skips earlier frames.
+    /// Returns the next frame for which `wanted` returns `true`; skips earlier frames.
     pub async fn until(&mut self, what: &str, wanted: impl Fn(&Value) -> bool) -> Value {
         let search = async {
             loop {
@@ -197,7 +197,7 @@ impl Socket {
         within(what, search).await
     }
 
-    /// All frames up to and including the first for which `last` returns true.
+    /// Returns all frames up to and including the first one for which `last` returns `true`.
     pub async fn through(&mut self, what: &str, last: impl Fn(&Value) -> bool) -> Vec<Value> {
         let mut all = Vec::new();
         let collect = async {
@@ -214,7 +214,7 @@ impl Socket {
         all
     }
 
-    /// Durable events up to and including the first frame for which `last` returns true.
+    /// Returns the durable events up to and including the first frame for which `last` returns `true`.
     pub async fn events_through(
         &mut self,
         what: &str,
@@ -243,7 +243,7 @@ impl Socket {
         }
     }
 
-    /// Sends a request and returns the data of its acknowledgement.
+    /// Sends a request and returns the data of its acknowledgment.
     pub async fn ack(&mut self, request: Value) -> Value {
         let frame = self.request(request).await;
         assert_eq!(frame["type"], "ack", "{frame}");
@@ -255,13 +255,13 @@ impl Socket {
             .await;
     }
 
-    /// Watches a fork.
+    /// Subscribes to a fork.
     pub async fn watch(&mut self, fork: &str) {
         self.ack(json!({"type": "subscribe", "fork_id": fork}))
             .await;
     }
 
-    /// Waits until the text of a running reply has been sent as far as `wanted`.
+    /// Waits until the deltas of a running reply add up to `wanted`.
     pub async fn streamed(&mut self, wanted: &str) {
         let mut shown = String::new();
         while shown != wanted {
@@ -269,7 +269,7 @@ impl Socket {
         }
     }
 
-    /// The server's close code.
+    /// Waits until the server closes the socket; returns the close code.
     pub async fn closed(&mut self) -> u16 {
         loop {
             match self.receive().await {
@@ -285,13 +285,13 @@ impl Socket {
         Ok(())
     }
 
-    /// Sends a ping, so that all earlier frames have arrived, and returns the unread ones.
+    /// Sends a ping and waits for its response, so that all earlier frames have arrived. Returns the unread ones.
     pub async fn settle(&mut self) -> Vec<Value> {
         self.ack(json!({"type": "ping"})).await;
         std::mem::take(&mut self.waiting).into()
     }
 
-    /// Frames that arrived before the socket closed and were not read yet.
+    /// Frames that arrived before the socket closed but were not read.
     pub fn drained(&mut self) -> Vec<Value> {
         std::mem::take(&mut self.waiting).into()
     }

@@ -1,5 +1,4 @@
-//! Generated approvals: no call starts without approvals that are valid, unused, not expired, and bound to its
-//! arguments.
+//! Generated approvals: no call starts unless its approvals are valid, unused, not expired, and bound to its arguments.
 
 use std::time::Duration;
 
@@ -29,12 +28,12 @@ use uuid::Uuid;
 use super::{Bench, bench, call, rolled_back, round};
 use crate::support::Person;
 
-/// Number of presses. There are fewer on `PostgreSQL`, where round trips take longer.
+/// Number of simulated decisions (button presses). There are fewer on `PostgreSQL`, where round trips take longer.
 const PRESSES: u64 = 10_000;
 const PRESSES_POSTGRES: u64 = 2_500;
 const STEPS_MAX: u64 = 14;
 
-/// The people of a case. Bo asked the agent.
+/// The people of a case; Bo is the requester.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Who {
     Ada,
@@ -64,7 +63,7 @@ impl World {
         self.caller(who).user
     }
 
-    /// Checks whether a person can give an approval, as the rules say.
+    /// Checks whether the rules allow a person to give an approval.
     fn may_fill(&self, user: UserId, need: &Need, is_extended: bool) -> bool {
         let is = |who: Who| user == self.user(who);
         let is_asked = match need.who {
@@ -77,7 +76,7 @@ impl World {
     }
 }
 
-/// Changes to the conditions of an approval.
+/// Changes of conditions on which an approval depends.
 #[derive(Debug, Default)]
 #[expect(
     clippy::struct_excessive_bools,
@@ -90,9 +89,9 @@ struct Faults {
     tampered: bool,
     /// A source of the arguments was deleted.
     removed: bool,
-    /// The function has a different definition.
+    /// The function's definition has changed.
     redefined: bool,
-    /// The agent needs an admin's approval, too.
+    /// The agent now needs an admin's approval, too.
     tightened: bool,
     /// The approval is older than ten minutes.
     aged: bool,
@@ -171,7 +170,7 @@ impl Case<'_> {
             Ok(_) if !is_legal && filled(&after) > filled(&before) => {
                 self.wrong("a press filled a need that was not the person's");
             }
-            // If a permission for an hour is rejected, the approval is rejected as well.
+            // Rejecting a permission for an hour also rejects the approval that comes with it.
             Err(_) if is_legal && !is_for_hour => self.wrong("a valid press was refused"),
             Err(_) if filled(&after) > filled(&before) => {
                 self.wrong("a refused press filled a need");
@@ -204,7 +203,7 @@ impl Case<'_> {
         Ok(())
     }
 
-    /// Starts the action if it can start, as a worker does.
+    /// Starts the action like a worker, if it can start.
     async fn start(&mut self, c: &mut Conn) -> Result<(), DbError> {
         let before = self.now(c).await?;
         let rules = &self.world.rules[usize::from(self.faults.tightened)];
@@ -252,7 +251,7 @@ impl Case<'_> {
         Ok(())
     }
 
-    /// The worker is killed, and the next one finds the action.
+    /// Simulates that the worker is killed and the next one finds the action.
     async fn kill(&mut self, c: &mut Conn) -> Result<(), DbError> {
         let before = self.now(c).await?;
         let lost = std::mem::replace(&mut self.token, Uuid::now_v7());
@@ -263,7 +262,7 @@ impl Case<'_> {
             self.wrong("a write ran again after a crash");
         }
         actions::store_end(c, self.action, before.lease_token, Ending::unknown()).await?;
-        // The worker was only paused, and stores the end of its call.
+        // Simulates that the first worker was only paused and now stores the end of its call.
         if actions::store_end(c, self.action, Some(lost), Ending::done()).await? {
             self.wrong("a lost worker stored a result");
         }
@@ -271,7 +270,7 @@ impl Case<'_> {
         Ok(())
     }
 
-    /// Changes something between two presses.
+    /// Changes a condition between two decisions.
     async fn change(&mut self, c: &mut Conn, what: u32) -> Result<(), DbError> {
         let action = self.now(c).await?;
         match what {
@@ -321,12 +320,12 @@ impl Case<'_> {
     }
 }
 
-/// Plays one case. Returns the number of presses, and what went wrong.
+/// Runs one case. Returns the number of decisions, and what went wrong.
 async fn play(c: &mut Conn, world: &World, seed: u64) -> Result<(u64, Vec<String>), DbError> {
     let mut rng = StdRng::seed_from_u64(seed);
     let rules = rng.random_range(2..world.rules.len());
     let mut world = world.clone();
-    // The rules of this case, and those that an admin tightened.
+    // Rules of this case, and the rules after an admin has tightened them.
     world.rules = vec![world.rules[rules].clone(), world.rules[1].clone()];
     let arguments = json!({"to": "ada@example.org", "n": seed % 1_000});
     let calls = [call("mail__send", &arguments)];
@@ -479,7 +478,7 @@ async fn open_actions_are_listed_only_for_those_who_are_asked() {
     let b = bench().await;
     let cat = b.t.app.join(&b.t.ada, "Cat", "member").await;
     let world = world(&b, &cat, &cat).await;
-    // Rules of `world`: the requester, also an admin, Cat, too, and any member.
+    // Indexes into `rules`: approval by the requester, also by an admin, also by Cat, and by any member.
     for (rules, expected) in [
         (2, [false, true, false]),
         (4, [true, true, false]),
@@ -601,7 +600,7 @@ async fn a_permission_for_an_hour_is_spent_once_for_each_call() {
     };
     let (granted, started, left) = rolled_back(b.db(), b.task.workspace, case).await;
     assert!(granted.iter().all(|is| *is), "{granted:?}");
-    // Together with the call on the card, there are 20.
+    // With the call on the approval card, for which the permission was given, these are 20 calls.
     assert_eq!(started.iter().filter(|is| **is).count(), 19);
     assert!(started[..19].iter().all(|is| *is), "{started:?}");
     assert_eq!(left, 0, "a permission without calls is over");

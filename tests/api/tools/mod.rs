@@ -1,5 +1,5 @@
-//! Tools without the API: generated approvals, injections, and permissions. Each case runs in a transaction that is
-//! rolled back.
+//! Tools, tested without the API: generated approvals, injections, and permissions. Each case runs in a transaction that is rolled
+//! back.
 
 mod decisions;
 mod injections;
@@ -30,11 +30,11 @@ use crate::{
     tools_loop::reader,
 };
 
-/// Label, function, and risk of each registered server. Cases start calls of them, but run none.
+/// Label, function, and risk of each registered server. Cases start calls of these functions, but never send one.
 const FUNCTIONS: [(&str, &str, &str); 2] =
     [("mail", "send", "approve"), ("notes", "add", "autonomous")];
 
-/// A team, and a task of Bo that has ended, to which cases add rounds.
+/// A team, and an ended task of Bo to which cases add rounds.
 pub struct Bench {
     pub t: Team,
     pub thread: String,
@@ -43,7 +43,7 @@ pub struct Bench {
     /// A tool server with the functions of all registered servers.
     server: McpServer,
     registry: Arc<Registry>,
-    /// Registered servers, in the order of `FUNCTIONS`.
+    /// IDs of the registered servers, in the order of `FUNCTIONS`.
     tools: Vec<String>,
 }
 
@@ -93,7 +93,7 @@ impl Bench {
         self.t.app.db()
     }
 
-    /// Has the servers list a version of their functions, and accepts them.
+    /// Makes the servers list this version of their functions, and accepts it.
     async fn define(&self, version: u32) {
         let description = format!("Version {version}.");
         let listed = FUNCTIONS.map(|(_, name, _)| function(name, &description));
@@ -110,7 +110,7 @@ impl Bench {
         }
     }
 
-    /// Settings for decisions; another version has other definitions.
+    /// Settings for decisions; each version has different definitions.
     pub async fn requests(&self, policy: &Policy, version: u32) -> Requests {
         self.define(version).await;
         let (db, registry) = (self.db().clone(), Arc::clone(&self.registry));
@@ -150,7 +150,7 @@ impl Bench {
         }
     }
 
-    /// The person with the credentials of their browser or key.
+    /// Looks up the person as a caller, by browser session or API key.
     pub async fn caller(&self, person: &Person) -> Caller {
         let cookie = person.cookie.as_deref();
         let session = cookie.and_then(|cookie| cookie.split_once('='));
@@ -163,7 +163,7 @@ impl Bench {
     }
 }
 
-/// The end of a case, which rolls back its transaction.
+/// Error that ends a case, so that its transaction is rolled back.
 enum Over {
     Case,
     Db(DbError),
@@ -175,7 +175,7 @@ impl From<DbError> for Over {
     }
 }
 
-/// Runs a case in a transaction and rolls it back. Returns what it reports.
+/// Runs a case in a transaction and rolls it back. Returns the case's result.
 pub async fn rolled_back<T, F>(db: &Db, workspace: WorkspaceId, case: F) -> T
 where
     T: Send + 'static,

@@ -14,7 +14,7 @@ use serde_json::json;
 use super::{bench, rolled_back};
 use crate::support::id;
 
-/// Number of conversations and channels to read from, in generated memberships.
+/// Minimum number of cases in generated memberships; a case is a conversation of a task and a channel that it may be able to read.
 const CASES: usize = 5_000;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -31,7 +31,7 @@ enum Kind {
 struct Place {
     kind: Kind,
     channel: ChannelId,
-    /// A thread with the word that is searched for.
+    /// A thread that contains the word to search for.
     thread: ThreadId,
 }
 
@@ -40,7 +40,7 @@ struct World {
     /// Ada, Bo, Cat, and Vera.
     people: Vec<UserId>,
     places: Vec<Place>,
-    /// Bo's key with `chat:read`, and one without.
+    /// A key of Bo with `chat:read`, and one without it.
     keys: [ApiKeyId; 2],
     task: ToolTask,
 }
@@ -48,7 +48,7 @@ struct World {
 const ADA: usize = 0;
 const BO: usize = 1;
 
-/// Members of each private channel, and former members of the workspace.
+/// Members of each channel, and the former member of the workspace, if any.
 struct Memberships {
     of_places: Vec<BTreeSet<usize>>,
     gone: Option<usize>,
@@ -95,7 +95,7 @@ impl Memberships {
         Ok(Self { of_places, gone })
     }
 
-    /// Places that a task may read; `None` without any rights.
+    /// Channels that a task can read; `None` if it cannot read any.
     fn expected(
         &self,
         world: &World,
@@ -116,7 +116,7 @@ impl Memberships {
     }
 }
 
-/// IDs that the task finds; `None` without any permissions.
+/// Returns the channels in which the task finds something; `None` if it has no permissions.
 async fn found(
     c: &mut Conn,
     world: &World,

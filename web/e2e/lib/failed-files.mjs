@@ -1,4 +1,4 @@
-/** Reporter of `node --test` that writes the path of each file with a failed test, once. */
+/** Reporter for `node --test` that writes the path of each file with a failed test, once per file. */
 export default async function* failedFiles(events) {
   const seen = new Set();
   for await (const { type, data } of events) {

@@ -26,7 +26,10 @@ pub fn merge(local: &mut Note, remote: &Note) -> usize {
 
 I would ship it on Monday: two quiet days before the fair.`;
 
-/** Draft of a dive that contains `SAID`, in the format that the server requests: m1 is the origin message. */
+/**
+ * Message of the fork that `DRAFT` resolves. `DRAFT` has the format that the server requests; `m1` is the
+ * message that was forked.
+ */
 export const SAID =
   'We launch on Monday, because nobody deploys on a Friday. I will book the room. Who tells the press?';
 export const DRAFT = {
@@ -48,28 +51,28 @@ export class Model {
   #watchers = new Set();
   /** Every request body, in order. */
   asked = [];
-  /** Response to a request for the result of a dive. */
+  /** Response to a request to draft the resolution of a fork. Without one, such requests are refused. */
   draft = DRAFT;
   /** Responses to requests that contain one of these words. */
   answers = new Map();
   /**
-   * Tool calls before the response to a request that contains one of these words: `[text, name,
-   * arguments]`, with more names and arguments for calls at once.
+   * Tool calls before the response to a request that contains one of these words: `[text, name, arguments]`,
+   * followed by more names and arguments for parallel calls.
    */
   calls = new Map();
   /** Requests that contain one of these words are refused. */
   refused = new Set();
   /** True if drafts wait for `release`. */
   holdDrafts = false;
-  /** Response to a request to summarize messages, which is refused without one. */
+  /** Response to a request to summarize messages. Without one, such requests are refused. */
   segment = { gist: 'They talked.', items: [] };
-  /** Response to a request for a catch-up, which is refused without one. */
+  /** Response to a request for a catch-up. Without one, such requests are refused. */
   catchUp = null;
   /** True if summaries wait for `release`. */
   holdSegments = false;
   base = '';
 
-  /** Port 0 picks a free one. Fails if the port is in use. */
+  /** Starts the server; port 0 picks a free port. Fails if the port is in use. */
   async start(port = 0) {
     this.#server = createServer((req, res) => void this.#answer(req, res));
     await new Promise((done, fail) => {
@@ -117,7 +120,7 @@ export class Model {
     for (const check of this.#watchers) check();
     const last = body.messages.findLast((message) => message.role !== 'tool' && !message.tool_calls);
     const content = String(last.content);
-    // A delegated task ends with the original request, which is not the question.
+    // The prompt of a delegated task ends with the original request, which is not its question.
     const question = /^Task from .+:$/m.test(content)
       ? content.slice(0, content.lastIndexOf('Original request:'))
       : content.split('\n\n').at(-1);

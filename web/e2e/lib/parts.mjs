@@ -1,4 +1,4 @@
-// Parts of the page, by stable accessible names, and what tests do with them. `p` is a person.
+// Locators for parts of the page, by stable accessible names, and helpers that use them. `p` is a person.
 import { accessible, box, button, fits, PHONE, shot, WIDE } from './browser.mjs';
 
 export const REPLY_BOX = 'Reply, or @mention an agent';
@@ -18,7 +18,7 @@ export const agentCard = (p, name) =>
     .filter({ has: p.page.getByRole('heading', { name }) });
 /** Messages of an agent. */
 export const answers = (p, name) => p.page.getByRole('article', { name: new RegExp(`^${name}, `) });
-/** Waits for a toast that no earlier call has seen; every toast is an element of its own. */
+/** Waits for a toast that no earlier call has seen; each toast is a separate element. */
 export const toast = (p, text) =>
   p.page
     .locator('.toast:not([data-seen])')
@@ -31,7 +31,7 @@ export const threadId = (p) => /\/t\/(thread_\w+)/.exec(p.page.url())[1];
 
 export const theme = (p, name) => p.page.evaluate((t) => (document.documentElement.dataset.theme = t), name);
 
-/** Takes pictures in both themes, and leaves the dark one on. */
+/** Takes screenshots in both themes, and leaves the dark theme on. */
 export async function pictures(p, name) {
   await shot(p.page, `${name}-dark`);
   await theme(p, 'light');
@@ -39,7 +39,10 @@ export async function pictures(p, name) {
   await theme(p, 'dark');
 }
 
-/** Checks accessibility and takes pictures, in both themes and at both widths; nothing scrolls sideways at 320 px. */
+/**
+ * Checks accessibility and takes screenshots, in both themes and at both widths, and checks that nothing
+ * scrolls sideways at 320 px.
+ */
 export async function inspect(p, name) {
   for (const [width, viewport] of [
     ['wide', WIDE],

@@ -1,5 +1,5 @@
-// Runs the browser tests, two files at a time. A few files that fail are run again, one after another, as scripts/cargo-test.sh
-// does with tests: the suite passes if they pass alone, and their names are its last lines.
+// Runs the browser tests, two files at a time. If only a few files fail, they are run again, one after another,
+// as in scripts/cargo-test.sh: the suite passes if they pass this time, and its last lines name them.
 import { spawnSync } from 'node:child_process';
 import { mkdtempSync, readFileSync, readdirSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';

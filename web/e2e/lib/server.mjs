@@ -1,4 +1,5 @@
-// The real server, started like an installation: a fresh data directory, port 0, and the address from standard output.
+// The real server, started as in an installation, with a fresh data directory and port 0. Its address is read
+// from standard output.
 import { spawn } from 'node:child_process';
 import { existsSync } from 'node:fs';
 import { mkdtemp, rm, writeFile } from 'node:fs/promises';
@@ -17,7 +18,7 @@ export class Server {
   #settings;
   #log = [];
   base = '';
-  /** Standard output. */
+  /** Text that the server wrote to standard output. */
   said = '';
 
   /** `settings` is the text of `openvibe.toml`. */

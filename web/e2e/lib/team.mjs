@@ -1,4 +1,4 @@
-// A server, a browser, and signed-in people for one test file; all of it is closed after the last test.
+// A server, a browser, and signed-in people for one test file; everything is closed after the last test.
 import assert from 'node:assert/strict';
 import { after } from 'node:test';
 import { inviteLink, joinBy, launch, person, setUp } from './browser.mjs';
@@ -6,8 +6,8 @@ import { Model } from './model.mjs';
 import { Server } from './server.mjs';
 
 /**
- * `model`: a scripted model replies. `ada` creates the workspace and `bo` joins it, each with the options of `person`;
- * null leaves Bo out.
+ * Starts the team. If `model` is true, a scripted model replies. `ada` creates the workspace and `bo` joins
+ * it, each with the options of `person`; `bo: null` leaves Bo out.
  */
 export async function startTeam({ env = {}, model = false, ada = {}, bo = {} } = {}) {
   const open = [];
@@ -35,7 +35,7 @@ export async function startTeam({ env = {}, model = false, ada = {}, bo = {} } =
   }
 }
 
-/** The API as this person's browser calls it, without a page. */
+/** Sends an API request with the session of this person's browser, without a page. */
 export async function api(p, method, path, data, headers = {}) {
   const base = new URL(p.page.url()).origin;
   const answer = await p.page.request.fetch(`${base}/v1/${path}`, {
@@ -48,7 +48,7 @@ export async function api(p, method, path, data, headers = {}) {
   return text ? JSON.parse(text) : null;
 }
 
-/** IDs of the workspace's channels, and its members, by name. */
+/** Finds channel IDs and members of the workspace by name. */
 export async function known(p) {
   const { channels, members } = await api(p, 'GET', 'snapshot');
   return {

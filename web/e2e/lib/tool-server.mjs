@@ -17,7 +17,7 @@ export class ToolServer {
   calls = [];
   /** Values of `Authorization`, in order. */
   credentials = [];
-  /** The required value; every other one is rejected. */
+  /** Required `Authorization` value; any other value is rejected. Null accepts every request. */
   required = null;
   url = '';
 

@@ -8,7 +8,7 @@ const NEUTRAL: readonly string[] = ['neutral', 'intermediate', 'moderate'];
 /** A state and the line that shows it on the page. */
 export interface ShownState {
   state: AdaptationState;
-  /** Differs for each agent and conversation. */
+  /** Unique for each agent and conversation. */
   key: string;
   /** "Vibe in Launch plan: patient, expert" */
   text: string;

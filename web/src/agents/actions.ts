@@ -4,7 +4,7 @@ import { filesOf } from '../state/agents-import';
 import type { AgentsContext } from './agents-context.svelte';
 import { download } from '../lib/download';
 
-/** Actions that the person can take on a whole agent. */
+/** Actions that the user can take on an agent as a whole. */
 export interface Rights {
   duplicate: boolean;
   switchOn: boolean;

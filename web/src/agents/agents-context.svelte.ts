@@ -5,7 +5,7 @@ import { lacksModel } from '../lib/lacks-model';
 import { AgentList } from '../state/agents-list.svelte';
 import type { WorkspaceState } from '../state/workspace.svelte';
 
-/** Context of a workspace's agent pages: their API client, the agent list, and the person's rights. */
+/** Context of a workspace's agent pages: their API client, the agent list, and the user's rights. */
 export class AgentsContext {
   readonly api: AgentsApi;
   readonly list: AgentList;
@@ -25,7 +25,9 @@ export class AgentsContext {
   get isAdmin(): boolean {
     return this.ws.people.isAdmin;
   }
-  /** Can create, change, and archive agents. Members can if the workspace's policy allows it. */
+  /**
+   * True if the user can create, change, and archive agents. Members can if the workspace's policy allows it.
+   */
   get mayWrite(): boolean {
     const { me } = this.ws.people;
     return me.role === 'admin' || (me.role === 'member' && this.policy?.members_write_agents !== false);
@@ -45,7 +47,7 @@ export class AgentsContext {
     try {
       this.personas = await this.ws.api.part(PersonasApi).all();
     } catch {
-      // Until the next load, fields show no names.
+      // Fields show no persona names until the next load.
     }
   }
   draftKey(id: string): string {
@@ -59,18 +61,21 @@ export class AgentsContext {
     const prefix = this.fileDraftKey(id, '');
     return this.ws.store.keys(prefix).map((key) => key.slice(prefix.length));
   }
-  /** Removes unsaved changes of a deleted agent and its files; windows that show them keep them on screen. */
+  /**
+   * Removes unsaved changes of a deleted agent and its files. Windows that already show these changes keep
+   * them on screen.
+   */
   forgetDrafts(id: string): void {
     for (const key of this.ws.store.keys(this.draftKey(id))) this.ws.store.remove(key);
   }
-  /** Checks whether a field has unsaved text. */
+  /** Checks whether the agent has unsaved changes. */
   hasDraft(id: string): boolean {
     return this.ws.store.get(this.draftKey(id)) !== null;
   }
 }
 
 const contexts = new WeakMap<WorkspaceState, AgentsContext>();
-/** Lives as long as its workspace, so that navigation between pages does not reload anything. */
+/** Context of the workspace, kept between pages: navigation shows the loaded data while it is refreshed. */
 export function agentsContextOf(ws: WorkspaceState): AgentsContext {
   let context = contexts.get(ws);
   if (!context) contexts.set(ws, (context = new AgentsContext(ws)));

@@ -18,7 +18,7 @@ beforeEach(() => {
   scene.backend.objects.set(`/v1/agents/agent_quill/files/${PATH}`, file);
   ws.people.me = { ...ws.people.me, role: 'admin' };
 });
-/** The editor of the file; `fresh` if it does not exist yet. */
+/** Opens the editor of the file; `fresh` if the file does not exist yet. */
 function show(fresh = false) {
   const events = { onchange: vi.fn(), ongone: vi.fn() };
   const context = new AgentsContext(screen.ws);
@@ -106,7 +106,7 @@ test('a file that was deleted before can be written again', async () => {
   expect([file.content, file.matched]).toEqual(['New.', ['"0"', '"2"']]);
 });
 
-/** A file of the workspace, as Settings show it. */
+/** Shows a workspace file as in Settings. */
 function showShared(content: string | null) {
   const shared = new StoredFile('AGENTS.md', content);
   const { backend } = screen.scene;

@@ -17,13 +17,13 @@ const fieldsOf = (file: WholeFile): StoredFields<FileFields> => ({
   changedBy: file.updated_by,
 });
 const none = (version: number): StoredFields<FileFields> => ({ version, fields: { content: '' } });
-/** The conflict is about the file, or about the agent if the file is part of its profile. */
+/** Version of the file, or of the agent if the file is part of its profile. */
 const versionIn = (current: unknown): number => (current as { version: number }).version;
 
 function storageIn(store: KeyValueStore, key: string) {
   const text = store.get(key);
   if (text !== null && !readJson(store, key, isKeptEdit<FileFields>)) {
-    // Until 0.1, only the text was stored: the person compares it with the file.
+    // Until 0.1, only the text was stored, so the user has to compare it with the file.
     const edit: KeptEdit<FileFields> = { ...none(0), start: { content: '' }, fields: { content: text } };
     store.set(key, JSON.stringify(edit));
   }
@@ -49,7 +49,7 @@ export function agentFileEdit(
       read: async () => {
         const file = isNew ? null : await read();
         if (!file) return none(newVersion);
-        // The agent's own file would be part of its next version.
+        // Saving creates the agent's own file, as part of the agent's next version.
         return { ...fieldsOf(file), ...(file.source === 'workspace' && { version: profile.version }) };
       },
       write: async (version, _, { content }) => fieldsOf(await api.putFile(id, path, content, version)),
@@ -62,7 +62,7 @@ export function agentFileEdit(
   );
 }
 
-/** Editor of a file of the workspace: without content, there is none. */
+/** Editor of a workspace file. Saving an empty text deletes the file. */
 export function sharedFileEdit(context: AgentsContext, path: string): FileEdit {
   const { api, ws } = context;
   return new VersionedEdit(

@@ -4,7 +4,7 @@ import { isWanted, type PickedFile } from '../state/agents-import';
 const FILES_MAX = 2000;
 const SIZE_MAX = 1024 * 1024;
 
-/** Reads the text files that an agent's folder can contain; of other files only the names are kept. */
+/** Reads the text files that an agent's folder can contain; for other files, only the names are kept. */
 async function read(list: { path: string; file: File }[]): Promise<PickedFile[]> {
   const own = (path: string) => path.split('/').some((_, i, all) => isWanted(all.slice(i).join('/')));
   return Promise.all(

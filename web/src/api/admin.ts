@@ -28,7 +28,8 @@ type S = components['schemas'];
 const PAGE = 100;
 
 /**
- * Client of the settings pages, `api.part(AdminApi)`. Loaded with them, so that it does not add to the startup bundle.
+ * API client for the settings pages, `api.part(AdminApi)`. Loaded with them, so that it does not add to the
+ * startup bundle.
  */
 export class AdminApi {
   #transport: Transport;

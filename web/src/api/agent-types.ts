@@ -18,7 +18,7 @@ export type DelegateTool = Extract<AgentTool, { type: 'delegate' }>;
 export type AgentMemory = Partial<S['Memory']>;
 /** Reply style and compaction strategy. */
 export type AgentPrompting = S['Prompting'];
-/** Scoring of messages by people who allow it; unset fields follow the profile. */
+/** Scoring of messages from people who allow it; unset fields follow the profile. */
 export type AgentSentiment = Partial<NonNullable<NewAgent['sentiment']>>;
 /** Reflections on conversations with people who allow it. */
 export type AgentReflection = Partial<NonNullable<NewAgent['reflection']>>;
@@ -90,11 +90,11 @@ export type DraftedAgent = S['DraftedAgent'];
 export type AgentTemplate = S['Template'];
 
 export type PreviewSegment = S['SystemPart'];
-/** The prompt that a model would get for this agent. */
+/** The prompt that a model would receive for this agent. */
 export type AgentPreview = S['Preview'];
 
 export type WorkspacePolicy = S['Policy'];
-/** The policy, and the version that a change of it names. */
+/** The policy with its version, which a change must name. */
 export type VersionedPolicy = WorkspacePolicy & { version: number };
 /** Omitted fields are unchanged. */
 export type PolicyPatch = S['PolicyPatch'];

@@ -30,14 +30,15 @@ import type { Agent, AgentProfile, List } from './types';
 
 type S = components['schemas'];
 
-/** Encodes path parameters. Slashes of a file's path stay, because they are part of the URL. */
+/** Encodes path parameters. Slashes in a file's path are kept, because they are part of the URL. */
 const pathSerializer = (to: string, params: Record<string, unknown>): string =>
   to.replace(/\{(\w+)\}/g, (_, name: string) =>
     String(params[name]).split('/').map(encodeURIComponent).join('/'),
   );
 
 /**
- * Client of the agent pages, `api.part(AgentsApi)`. Loaded with them, so that it does not add to the startup bundle.
+ * API client for the agent pages, `api.part(AgentsApi)`. Loaded with them, so that it does not add to the
+ * startup bundle.
  */
 export class AgentsApi {
   #transport: Transport;
@@ -127,7 +128,10 @@ export class AgentsApi {
     const init = { ...at({ id, path }), pathSerializer };
     return this.#take(this.#http.GET('/v1/agents/{id}/files/{path}', init));
   }
-  /** `version`: that of the agent for a part of its profile; 0 for a new file. Fails with `Conflict` as above. */
+  /**
+   * `version` is the file's version, or the agent's version if the file is part of its profile; 0 for a new
+   * file. Fails with `Conflict` if the version has changed.
+   */
   putFile(id: string, path: string, content: string, version: number): Promise<WholeFile> {
     const params = { path: { id, path }, header: ifMatch(version) };
     const init = { params, body: { content }, pathSerializer };
@@ -174,7 +178,7 @@ export class AgentsApi {
     const init = { ...at({ id, path }), pathSerializer };
     return this.#take(this.#http.GET('/v1/workspaces/{id}/files/{path}', init));
   }
-  /** `version` is 0 for a new file. Fails with `Conflict` as above. */
+  /** `version` is 0 for a new file. Fails with `Conflict` if the version has changed. */
   putSharedFile(workspace: string, path: string, content: string, version: number): Promise<WholeFile> {
     const params = { path: { id: workspace, path }, header: ifMatch(version) };
     const init = { params, body: { content }, pathSerializer };

@@ -32,13 +32,10 @@ export type Posted = S['PostedMessage'];
 export type Started = S['PostedThread'];
 export type Published = S['Published'];
 export type MessagePage = { before?: string; after?: string; around?: string };
-/** A message that is sent again with the same ID is posted once. */
+/** A message that is sent again with the same `client_id` is posted only once. */
 type NewMessage = S['MessageForm'] & { client_id: string };
 
-/**
- * API client. Calls that are only needed after startup are in classes of their own, which are loaded on
- * demand.
- */
+/** API client. Calls that are only needed after startup are in separate classes, which are loaded on demand. */
 export class Api {
   #transport: Transport;
   #http: Transport['http'];

@@ -8,7 +8,7 @@ type S = components['schemas'];
 export type Compaction = S['CompactionRecord'];
 export type CompactionItems = Compaction['memory_json'];
 export type CompactionItem = CompactionItems['facts'][number];
-/** Records of a conversation, and the messages that agents are sent in addition to their summary. */
+/** Records of a conversation, and the window of messages that agents receive in addition to the summaries. */
 export type CompactionList = S['CompactionList'];
 export type SentWindow = S['SentWindow'];
 /** A thread or a fork. */

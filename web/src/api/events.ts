@@ -10,7 +10,7 @@ type Each<E extends { type: string }> = E extends unknown
 export type ServerEvent = Each<S['ServerEvent']>;
 export type MessageCreated = Extract<ServerEvent, { type: 'message.created' }>;
 export type ReactionChange = S['ReactionEvent']['data'];
-/** Events of results and their action items. */
+/** Events of resolutions and their action items. */
 export type OutcomeEvent = Each<S['ResolutionEvent'] | S['ActionItemEvent']>;
 
 type TypedFrame = ServerEvent | S['LiveFrame'] | S['OwnFrame'] | S['ControlFrame'];

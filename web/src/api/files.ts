@@ -13,7 +13,7 @@ export interface Sent {
   name: string;
   /** An upload with the same ID creates the file only once. */
   clientId: string;
-  /** Progress, from 0 to 1. */
+  /** Receives the progress, from 0 to 1. */
   onpart: (part: number) => void;
   signal: AbortSignal;
 }

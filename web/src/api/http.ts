@@ -58,6 +58,9 @@ export class Transport {
 export const at = <P extends object>(path: P) => ({ params: { path } });
 /** Header that makes a change apply only to this version. */
 export const ifMatch = (version: number) => ({ 'If-Match': `"${version}"` });
-/** Version of the object in a response, from its `ETag`; a proxy that compresses makes it a weak one. */
+/**
+ * Version of the object in a response, from its `ETag`, which becomes a weak one if a proxy compresses the
+ * response.
+ */
 export const versionOf = (response: Response): number =>
   Number((response.headers.get('ETag') ?? '').replace(/^W\/|"/g, ''));

@@ -35,7 +35,7 @@ export class MemoryApi {
   get(id: string): Promise<Memory> {
     return this.#take(this.#http.GET('/v1/memories/{id}', at({ id })));
   }
-  /** Creates the entry, unless an equal one exists; `isNew` is false if it did. */
+  /** Creates the entry. If an equal one exists, returns that one, and `isNew` is false. */
   async create(body: NewMemory): Promise<{ entry: Memory; isNew: boolean }> {
     let status = 0;
     const answer = this.#http.POST('/v1/memories', { body }).then((a) => {

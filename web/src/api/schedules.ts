@@ -5,7 +5,7 @@ import type { Task } from './types';
 
 type S = components['schemas'];
 
-/** Starts an agent at given times, for its owner. */
+/** Starts an agent at given times, on behalf of the schedule's owner. */
 export type Schedule = S['Schedule'];
 export type NewSchedule = S['ScheduleForm'];
 export type SchedulePatch = S['SchedulePatch'];

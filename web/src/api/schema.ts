@@ -138,7 +138,7 @@ export interface paths {
         };
         /**
          * List the actions in conversations that the caller can see, newest first
-         * @description Arguments and results are null unless the caller is the requester, can decide the action, or is an admin.
+         * @description Arguments and results are null unless the caller is the requester, can approve or reject the action, or is an admin.
          *
          *     **Access:** every role; keys need `chat:read`.
          */
@@ -182,7 +182,7 @@ export interface paths {
         put?: never;
         /**
          * Approve an action
-         * @description Gives every approval that the caller can give; the action starts once no approval is missing.
+         * @description Gives every approval that the caller can give. The action starts once it has all required approvals.
          *
          *     **Access:** members and admins; with a session only, not a key.
          */
@@ -204,7 +204,7 @@ export interface paths {
         put?: never;
         /**
          * Deny an action
-         * @description Everyone who can approve it can deny it. The agent continues without it.
+         * @description Everyone who can approve an action can deny it. The agent continues without the action.
          *
          *     **Access:** members and admins; with a session only, not a key.
          */
@@ -226,8 +226,8 @@ export interface paths {
         put?: never;
         /**
          * Report whether an action happened
-         * @description Allowed for the requester, and for admins once the requester can no longer read the conversation. The agent continues with
-         *     this result.
+         * @description Allowed for the requester, and for admins if the requester can no longer read the conversation. The agent continues with this
+         *     result.
          *
          *     **Access:** every role; with a session only, not a key.
          */
@@ -247,7 +247,7 @@ export interface paths {
         };
         /**
          * List your adaptation states, newest conversation first
-         * @description Only your own states, including those of conversations that you can no longer read.
+         * @description Returns only your own states, including those in conversations that you can no longer read.
          *
          *     **Access:** every role; keys need `chat:read`.
          */
@@ -360,7 +360,7 @@ export interface paths {
         get?: never;
         put?: never;
         /**
-         * Preview the system prompt of a draft; stores nothing
+         * Preview the system prompt of a draft; nothing is stored
          * @description **Access:** every role; keys need `agents:read`.
          */
         post: operations["preview_agent"];
@@ -390,7 +390,7 @@ export interface paths {
         post?: never;
         /**
          * Archive an agent, or permanently delete it
-         * @description To delete permanently, keys need `agents:admin`.
+         * @description For permanent deletion, keys need `agents:admin`.
          *
          *     **Access:** admins; keys need `agents:delete`.
          */
@@ -399,7 +399,7 @@ export interface paths {
         head?: never;
         /**
          * Change an agent; each change creates a version
-         * @description To change the status, or the default agent: admins; keys need `agents:admin`.
+         * @description Changing the status of an agent, or the workspace's default agent, requires the admin role; keys need `agents:admin`.
          *
          *     **Access:** members and admins; keys need `agents:write`.
          */
@@ -500,7 +500,8 @@ export interface paths {
         get: operations["get_file"];
         /**
          * Write a file of an agent; SOUL.md, IDENTITY.md, AGENTS.md, and TOOLS.md are part of its profile
-         * @description `If-Match` is the version of the agent for these, and of the file for others. `memory/YYYY-MM-DD.md` needs a real date.
+         * @description For files of the profile, `If-Match` is the version of the agent; for all others, it is the version of the file. In
+         *     `memory/YYYY-MM-DD.md`, the date must exist.
          *
          *     **Access:** members and admins; keys need `agents:write`.
          */
@@ -527,7 +528,7 @@ export interface paths {
         put?: never;
         /**
          * Start a reflection on your adaptation state in a conversation
-         * @description Requires `adaptation_allowed` in the policy, `reflection` of the agent, and `adapt` in your memory settings. If the same
+         * @description Requires `adaptation_allowed` in the policy, `reflection` in the agent's profile, and `adapt` in your memory settings. If the same
          *     reflection is already queued or running, its task is returned.
          *
          *     **Access:** members and admins; keys need `chat:write` and `agents:use`.
@@ -549,8 +550,8 @@ export interface paths {
         get?: never;
         put?: never;
         /**
-         * Write the newest replies of an agent again with a draft, for the caller only
-         * @description Covers the newest completed replies in conversations that the caller can read. Nothing is posted, no tools run, and the
+         * Rewrite the most recent replies of an agent with a draft, for the caller only
+         * @description Covers the most recent completed replies in conversations that the caller can read. Nothing is posted, no tools run, and the
          *     caller's budgets apply. Each person can run one replay per agent at a time.
          *
          *     **Access:** members and admins; keys need `agents:write`.
@@ -591,7 +592,7 @@ export interface paths {
         };
         /**
          * Get your adaptation state with an agent in a conversation
-         * @description Neutral if no state is stored. A state is deleted 30 days after your last message to the agent in that conversation.
+         * @description Returns a neutral state if none is stored. A state is deleted 30 days after your last message to the agent in that conversation.
          *
          *     **Access:** every role; keys need `chat:read`.
          */
@@ -677,7 +678,7 @@ export interface paths {
         };
         /**
          * List your keys in this workspace, or everyone's
-         * @description With `all`: admins.
+         * @description `all` requires the admin role.
          *
          *     **Access:** every role; keys need `workspace:admin`.
          */
@@ -708,7 +709,7 @@ export interface paths {
         post?: never;
         /**
          * Delete an API key
-         * @description A key can always revoke itself. For another person's key: admins.
+         * @description A key can always revoke itself. Deleting another person's key requires the admin role.
          *
          *     **Access:** every role; keys need `workspace:admin`.
          */
@@ -816,7 +817,7 @@ export interface paths {
         options?: never;
         head?: never;
         /**
-         * Change your own name, or turn suggestions of the client on or off
+         * Change your own name, or turn the client's suggestions on or off
          * @description **Access:** every role; with a session only, not a key.
          */
         patch: operations["update_me"];
@@ -937,15 +938,15 @@ export interface paths {
         };
         /**
          * Get the budgets of the workspace, with the usage of the current day or month (UTC)
-         * @description Without `mine`: admins; keys need `workspace:admin`.
+         * @description Without `mine`, requires the admin role; keys need `workspace:admin`.
          *
          *     **Access:** every role; keys need `chat:read`.
          */
         get: operations["get_budgets"];
         /**
          * Replace the budgets of the workspace
-         * @description A model call reserves 1.5 times its estimated input and its output limit in every budget that covers it, and is rejected if
-         *     one of them has too little left. New budgets start with the usage of the current day or month (UTC).
+         * @description Each model call reserves 1.5 times its estimated input, plus its output limit, in every budget that covers it. The call is
+         *     rejected if one of these budgets has too little left. New budgets start with the usage of the current day or month (UTC).
          *
          *     **Access:** admins; keys need `workspace:admin`.
          */
@@ -1018,7 +1019,7 @@ export interface paths {
         put?: never;
         /**
          * Archive a channel
-         * @description For a channel that someone else created: admins; keys need `workspace:admin`.
+         * @description Archiving a channel that someone else created requires the admin role; keys need `workspace:admin`.
          *
          *     **Access:** members and admins; keys need `chat:write`.
          */
@@ -1105,8 +1106,7 @@ export interface paths {
         post?: never;
         /**
          * Remove someone from a channel
-         * @description To remove someone else from a channel that you did not create: admins; keys need
-         *     `workspace:admin`.
+         * @description Removing someone else from a channel that you did not create requires the admin role; keys need `workspace:admin`.
          *
          *     **Access:** members and admins; keys need `chat:write`.
          */
@@ -1173,7 +1173,7 @@ export interface paths {
         put?: never;
         /**
          * Unarchive a channel
-         * @description For a channel that someone else created: admins; keys need `workspace:admin`.
+         * @description Unarchiving a channel that someone else created requires the admin role; keys need `workspace:admin`.
          *
          *     **Access:** members and admins; keys need `chat:write`.
          */
@@ -1195,10 +1195,10 @@ export interface paths {
         put?: never;
         /**
          * Create a chat completion from an agent or the model, compatible with clients of the `OpenAI` Chat Completions API
-         * @description Like `/v1/responses`, but stores nothing. With `stream`, the response is an event stream of `chat.completion.chunk`
-         *     objects that ends with `[DONE]`, or with an object that has an `error`. If the client disconnects, the model call is
-         *     canceled. Fields that are not listed here are accepted if their values have no effect (`n: 1`, null), and otherwise
-         *     rejected with `unsupported_parameter`.
+         * @description Like `/v1/responses`, but stores nothing. With `stream`, the response is an event stream of `chat.completion.chunk` objects that
+         *     ends with `[DONE]`, or with an object that has an `error`. If the client disconnects, the model call is canceled. Fields that are
+         *     not listed here are accepted only if their values have no effect (`n: 1`, null); other values are rejected with
+         *     `unsupported_parameter`.
          *
          *     **Access:** members and admins; keys need `agents:use`.
          */
@@ -1224,8 +1224,8 @@ export interface paths {
         put?: never;
         post?: never;
         /**
-         * Delete a record with the sentences made from it
-         * @description Its messages are compacted again by the next pass. For someone else's record: admins.
+         * Delete a record of compacted messages, with the sentences made from it
+         * @description Its messages are compacted again by the next pass. Deleting someone else's record requires the admin role.
          *
          *     **Access:** members and admins; keys need `chat:write`.
          */
@@ -1398,7 +1398,7 @@ export interface paths {
         post?: never;
         /**
          * Delete your own upload that is not attached to a message yet
-         * @description Allowed only for its uploader, before it is attached to a message.
+         * @description Only the uploader can delete a file, and only before it is attached to a message.
          *
          *     **Access:** members and admins; keys need `chat:write`.
          */
@@ -1508,8 +1508,8 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * Get the context that an agent would be sent if you posted now in a fork
-         * @description No model is called, and nothing is stored. 404 for an agent that the caller cannot see.
+         * Get the context that an agent would receive if you posted in a fork now
+         * @description No model is called, and nothing is stored. Returns 404 for an agent that the caller cannot see.
          *
          *     **Access:** every role; keys need `chat:read`.
          */
@@ -1561,7 +1561,7 @@ export interface paths {
         put: operations["choose_in_fork"];
         post?: never;
         /**
-         * Remove the chosen reply style in a fork, so that the agent, the rules, and the defaults decide
+         * Remove the chosen reply style in a fork, so that it depends on the agent, the rules, and the defaults
          * @description **Access:** members and admins; keys need `chat:write`.
          */
         delete: operations["reset_in_fork"];
@@ -1580,7 +1580,7 @@ export interface paths {
         get?: never;
         put?: never;
         /**
-         * Publish the draft as a message in the thread and close the fork; repeating it returns the same message
+         * Publish the draft as a message in the thread and close the fork; repeating the request returns the same message
          * @description **Access:** members and admins; keys need `chat:write`.
          */
         post: operations["publish_resolution"];
@@ -1628,8 +1628,11 @@ export interface paths {
         options?: never;
         head?: never;
         /**
-         * Edit the draft; without one, create it from the published resolution, or empty with `If-Match: "0"`
-         * @description **Access:** members and admins; keys need `chat:write`.
+         * Edit the draft of a fork's resolution
+         * @description If there is no draft, one is created from the published resolution. If there is no published resolution either, `If-Match: "0"`
+         *     creates a draft from the request alone.
+         *
+         *     **Access:** members and admins; keys need `chat:write`.
          */
         patch: operations["edit_resolution"];
         trace?: never;
@@ -1831,7 +1834,7 @@ export interface paths {
         post?: never;
         /**
          * Remove a member from the workspace, or leave it
-         * @description For another person: admins.
+         * @description Removing another person requires the admin role.
          *
          *     **Access:** every role; keys need `workspace:admin`.
          */
@@ -1840,7 +1843,7 @@ export interface paths {
         head?: never;
         /**
          * Change a member's role or handle
-         * @description To change a role, or another person's handle: admins; keys need `workspace:admin`.
+         * @description Changing a role, or another person's handle, requires the admin role; keys need `workspace:admin`.
          *
          *     **Access:** members and admins; keys need `chat:write`.
          */
@@ -1878,12 +1881,12 @@ export interface paths {
         };
         /**
          * Export everything that the workspace stores about a user
-         * @description `profile`, `membership`, and the lists `channels`, `messages`, `reactions`, `files`, `api_keys` (without secrets),
-         *     `sessions` (only your own), `tasks`, `model_calls`, `action_items`, `memories`, `user_files`, `adaptation` (only your own),
-         *     `responses`, `audit_log`. Tasks of the kinds `reflect` and `utility` are likewise included only in your own export. An
+         * @description The export contains `profile`, `membership`, and the lists `channels`, `messages`, `reactions`, `files`, `api_keys` (without
+         *     secrets), `sessions` (only your own), `tasks`, `model_calls`, `action_items`, `memories`, `user_files`, `adaptation` (only your
+         *     own), `responses`, and `audit_log`. Tasks of the kinds `reflect` and `utility` are likewise included only in your own export. An
          *     interrupted export is not valid JSON.
          *
-         *     For another person: admins.
+         *     Exporting another person's data requires the admin role.
          *
          *     **Access:** every role; keys need `workspace:admin`.
          */
@@ -1920,7 +1923,7 @@ export interface paths {
          */
         post: operations["create_memory"];
         /**
-         * Forget everything about the caller, in a thread, or of an agent
+         * Forget all memory entries of a person, a thread, or an agent
          * @description Requires exactly one parameter. For `agent_id`, keys need `agents:write` instead.
          *
          *     **Access:** every role; keys need `chat:write`.
@@ -1949,8 +1952,8 @@ export interface paths {
         post?: never;
         /**
          * Forget a memory entry
-         * @description Removes its text from memory, the index, and the records of prompts, together with copies that were published from it. Anyone
-         *     who can change the entry can do this, and so can the person whom it is about.
+         * @description Removes its text from memory, the index, and the records of prompts, together with copies that were published from it. Anyone who
+         *     can change the entry can forget it, and so can the person whom it is about.
          *
          *     **Access:** every role; keys need `chat:write`.
          */
@@ -1959,8 +1962,8 @@ export interface paths {
         head?: never;
         /**
          * Change a memory entry
-         * @description Allowed by scope: `conversation`, anyone who can post there; `user` and `persona`, that person; `agent`, callers with
-         *     `agents:write`; `organization`, admins.
+         * @description Allowed for anyone who can post in the conversation (scope `conversation`), for the person to whom the entry belongs (`user` and
+         *     `persona`), for callers with `agents:write` (`agent`), or for admins (`organization`).
          *
          *     **Access:** every role; keys need `chat:write`.
          */
@@ -2008,8 +2011,8 @@ export interface paths {
         head?: never;
         /**
          * Change the caller's memory switches
-         * @description A switch that is turned off stops writing and use immediately; existing memories remain until they are forgotten. `adapt`
-         *     lets agents adapt to the caller, if the workspace allows it.
+         * @description When a switch is turned off, agents immediately stop writing and using the memories that it controls; existing memories remain
+         *     until they are forgotten. `adapt` lets agents adapt to the caller, if the workspace allows it.
          *
          *     **Access:** every role; keys need `chat:write`.
          */
@@ -2032,7 +2035,7 @@ export interface paths {
         post?: never;
         /**
          * Delete a message: its text is deleted everywhere, and a tombstone remains
-         * @description For someone else's message: admins; keys need `workspace:admin`.
+         * @description Deleting someone else's message requires the admin role; keys need `workspace:admin`.
          *
          *     **Access:** members and admins; keys need `chat:write`.
          */
@@ -2040,7 +2043,7 @@ export interface paths {
         options?: never;
         head?: never;
         /**
-         * Edit your own message; an edit triggers no agent
+         * Edit your own message; an edit does not trigger agents
          * @description Only the author can edit a message.
          *
          *     **Access:** members and admins; keys need `chat:write`.
@@ -2141,7 +2144,7 @@ export interface paths {
         };
         /**
          * List the nodes that share the database, by name
-         * @description Only for admins of the oldest workspace, which belongs to the operator. All others get 404.
+         * @description Only admins of the oldest workspace, which belongs to the operator, can use this route. Everyone else gets 404.
          *
          *     **Access:** admins; keys need `workspace:admin`.
          */
@@ -2192,7 +2195,7 @@ export interface paths {
         get: operations["get_persona"];
         /**
          * Replace a persona except for its status; omitted fields become blank
-         * @description Changing a text sets an approved persona to `refined`; agents keep the approved text until the next approval.
+         * @description Changing a text sets the status of an approved persona to `refined`; agents keep the approved text until the next approval.
          *
          *     **Access:** members and admins; keys need `agents:write`.
          */
@@ -2224,7 +2227,7 @@ export interface paths {
         get?: never;
         put?: never;
         /**
-         * Draft the text of a persona from its steps; stores nothing
+         * Draft the text of a persona from its steps; nothing is stored
          * @description **Access:** members and admins; keys need `agents:write`.
          */
         post: operations["compress_persona"];
@@ -2308,7 +2311,7 @@ export interface paths {
         get: operations["get_prompt_profiles"];
         /**
          * Replace the reply styles of the workspace
-         * @description Agents and conversations whose preset no longer exists lose it.
+         * @description A preset that no longer exists is removed from the agents and conversations that used it.
          *
          *     **Access:** admins; keys need `workspace:admin`.
          */
@@ -2381,7 +2384,7 @@ export interface paths {
         };
         /**
          * List the input of a stored response of your own
-         * @description Contains the items of its own request, not those of the responses that it continues.
+         * @description Contains the items of the response's own request, not the items of responses that it continues.
          *
          *     **Access:** members and admins; keys need `agents:use`.
          */
@@ -2475,8 +2478,8 @@ export interface paths {
         get?: never;
         put?: never;
         /**
-         * Cancel a run and its tasks; one that has ended is returned unchanged
-         * @description Allowed for its requester, the workflow's owner, and admins, whose keys need `agents:admin`.
+         * Cancel a run and its tasks; a run that has ended is returned unchanged
+         * @description Only the run's requester, the workflow's owner, and admins can cancel a run. Keys of admins need `agents:admin`.
          *
          *     **Access:** members and admins; keys need `chat:write`.
          */
@@ -2497,9 +2500,9 @@ export interface paths {
         get?: never;
         put?: never;
         /**
-         * Resume a failed run with the step that failed; completed steps keep their outputs
-         * @description Allowed for its requester, the workflow's owner, and admins, whose keys need `agents:admin`. The run continues with the
-         *     requester's rights.
+         * Resume a failed run at the step that failed; completed steps keep their outputs
+         * @description Only the run's requester, the workflow's owner, and admins can resume a run. Keys of admins need `agents:admin`. The run continues
+         *     with the requester's permissions.
          *
          *     **Access:** members and admins; keys need `agents:use` and `chat:write`.
          */
@@ -2576,7 +2579,7 @@ export interface paths {
         get: operations["list_schedules"];
         put?: never;
         /**
-         * Create a schedule, which runs for the caller
+         * Create a schedule that runs for the caller
          * @description **Access:** members and admins; keys need `chat:write` and `agents:use`.
          */
         post: operations["create_schedule"];
@@ -2596,7 +2599,7 @@ export interface paths {
         get?: never;
         put?: never;
         /**
-         * List the next five times of a cron expression; stores nothing
+         * List the next five times of a cron expression; nothing is stored
          * @description **Access:** members and admins; keys need `agents:use`.
          */
         post: operations["preview_schedule"];
@@ -2631,7 +2634,7 @@ export interface paths {
         head?: never;
         /**
          * Change, pause, or resume a schedule
-         * @description Allowed for the owner. Admins can pause any schedule, and resume one that an admin paused.
+         * @description Allowed for the owner. Admins can pause any schedule, and can resume a schedule that an admin has paused.
          *
          *     **Access:** members and admins; keys need `chat:write`.
          */
@@ -2731,7 +2734,7 @@ export interface paths {
         };
         /**
          * List the tasks in conversations that the caller can see, and the caller's own tasks from `/v1/responses`
-         * @description Tasks of the kinds `reflect`, `utility`, `catch_up`, and `replay` are listed for their requester only.
+         * @description Tasks of the kinds `reflect`, `utility`, `catch_up`, and `replay` are listed only for their requester.
          *
          *     **Access:** every role; keys need `chat:read`.
          */
@@ -2778,7 +2781,7 @@ export interface paths {
         put?: never;
         /**
          * Cancel a task or its tree; partial replies are kept
-         * @description A task of the Responses API can be canceled by its requester and by admins.
+         * @description A task of the Responses API can be canceled only by its requester and by admins.
          *
          *     **Access:** members and admins; keys need `chat:write`.
          */
@@ -2797,7 +2800,7 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * Get the context that the model was sent for a task, and the results of its calls
+         * Get the context that the model received for a task, and the results of its calls
          * @description **Access:** every role; keys need `chat:read`.
          */
         get: operations["get_task_context"];
@@ -2818,7 +2821,8 @@ export interface paths {
         };
         /**
          * Get the cases of a replay, which are kept for 7 days
-         * @description Only for its requester. Replies in conversations that the caller can no longer read are skipped.
+         * @description Only the person who started the replay can get it. Replies in conversations that the caller can no longer read are listed as
+         *     skipped.
          *
          *     **Access:** every role; keys need `chat:read`.
          */
@@ -2842,7 +2846,7 @@ export interface paths {
         put?: never;
         /**
          * Retry a failed or canceled task
-         * @description For someone else's task: admins; keys need `workspace:admin`.
+         * @description Retrying someone else's task requires the admin role; keys need `workspace:admin`.
          *
          *     **Access:** members and admins; keys need `chat:write` and `agents:use`.
          */
@@ -2862,8 +2866,9 @@ export interface paths {
         };
         /**
          * Get the tree of a task: its root and all tasks that were started for it
-         * @description Tasks in conversations that the caller cannot read have only their ID and status. Personal tasks of others are left out. Briefs
-         *     and answers are shown to every reader until the tree calls an outward function, then only to those who see its arguments.
+         * @description For tasks in conversations that the caller cannot read, only the ID and the status are returned. Personal tasks of other people
+         *     are left out. Briefs and answers are shown to every reader until the tree calls an outward function, and after that only to people
+         *     who can see the arguments of its calls.
          *
          *     **Access:** every role; keys need `chat:read`.
          */
@@ -2910,18 +2915,19 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * Get a summary of the newest messages of a thread, written without a model
-         * @description After `POST`, returns the summary that the model wrote for the caller, until a message is added, edited, or deleted, and for
-         *     at most 24 hours. Reads up to 500 messages. Forks are summarized by their results.
+         * Get a summary of the most recent messages of a thread
+         * @description The summary is written without a model. If the caller has requested a summary with `POST`, the one that the model wrote is
+         *     returned instead, until a message is added, edited, or deleted, but for at most 24 hours. Up to 500 messages are read. Forks are
+         *     summarized by their resolutions.
          *
          *     **Access:** every role; keys need `chat:read`.
          */
         get: operations["get_catch_up"];
         put?: never;
         /**
-         * Have a model write the summary, for the caller only
-         * @description Requires 20 or more messages. `GET` returns the result. Each person can request 20 per hour; if a task for the same messages
-         *     is active, it is returned.
+         * Have a model write the summary of a thread, for the caller only
+         * @description Requires 20 or more messages. `GET` returns the result. Each person can request 20 summaries per hour. If a task for the same
+         *     messages is active, that task is returned.
          *
          *     **Access:** every role; keys need `chat:read` and `agents:use`.
          */
@@ -2964,8 +2970,8 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * Get the context that an agent would be sent if you posted now in a thread
-         * @description No model is called, and nothing is stored. 404 for an agent that the caller cannot see.
+         * Get the context that an agent would receive if you posted in a thread now
+         * @description No model is called, and nothing is stored. Returns 404 for an agent that the caller cannot see.
          *
          *     **Access:** every role; keys need `chat:read`.
          */
@@ -3017,8 +3023,8 @@ export interface paths {
         put?: never;
         /**
          * Fork a thread at a message; at most 7 forks of a thread can be active
-         * @description With an agent or `collaborators`, keys also need `agents:use`. Collaborators work on the goal, and then the draft of the
-         *     result waits for the caller's review.
+         * @description With an agent or `collaborators`, keys also need `agents:use`. Collaborators work on the goal. After that, the draft of the
+         *     resolution waits for the caller's review, unless `auto_publish` is true.
          *
          *     **Access:** members and admins; keys need `chat:write`.
          */
@@ -3068,7 +3074,7 @@ export interface paths {
         put: operations["choose_in_thread"];
         post?: never;
         /**
-         * Remove the chosen reply style in a thread, so that the agent, the rules, and the defaults decide
+         * Remove the chosen reply style in a thread, so that it depends on the agent, the rules, and the defaults
          * @description **Access:** members and admins; keys need `chat:write`.
          */
         delete: operations["reset_in_thread"];
@@ -3114,7 +3120,7 @@ export interface paths {
         put?: never;
         /**
          * Register a tool: a server of the Model Context Protocol, or a function that clients run
-         * @description The functions of a server are not read yet: store its secret, then refresh it.
+         * @description Registering a server does not read its functions: store its secret, then refresh it.
          *
          *     **Access:** admins; keys need `agents:admin`.
          */
@@ -3165,7 +3171,7 @@ export interface paths {
         get?: never;
         /**
          * Accept a function as it is defined now, so that agents can use it
-         * @description If the definition no longer has this hash, the response is 409 with the current tool.
+         * @description If the definition no longer has the given hash, the response is 409 with the current tool.
          *
          *     **Access:** admins; keys need `agents:admin`.
          */
@@ -3236,7 +3242,8 @@ export interface paths {
         };
         /**
          * Get the usage of agents and models by person, agent, month, or model
-         * @description For the usage of other people: admins; keys need `workspace:admin`. Costs are null if the policy hides them from the caller.
+         * @description The usage of other people requires the admin role; keys need `workspace:admin`. Costs are null if the policy hides them from the
+         *     caller.
          *
          *     **Access:** every role; keys need `chat:read`.
          */
@@ -3257,7 +3264,8 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * List the items that wait for the caller: actions to decide, drafts to review, active permissions, and warnings for admins
+         * List the items that wait for the caller: actions to approve or settle, drafts to review, active permissions, and warnings for
+         *     admins
          * @description **Access:** every role; keys need `chat:read`.
          */
         get: operations["get_waiting"];
@@ -3327,15 +3335,16 @@ export interface paths {
         get: operations["get_workflow"];
         /**
          * Replace a workflow except for its status; omitted fields are reset to their defaults
-         * @description For another person's workflow: admins; keys need `agents:admin`.
+         * @description Replacing another person's workflow requires the admin role; keys need `agents:admin`.
          *
          *     **Access:** members and admins; keys need `agents:write`.
          */
         put: operations["put_workflow"];
         post?: never;
         /**
-         * Archive a workflow, so that it starts no more runs
-         * @description For another person's workflow: admins; keys need `agents:admin`. `PATCH` with the status `active` restores it.
+         * Archive a workflow, so that it can no longer be started
+         * @description Archiving another person's workflow requires the admin role; keys need `agents:admin`. `PATCH` with the status `active` restores
+         *     it.
          *
          *     **Access:** members and admins; keys need `agents:write`.
          */
@@ -3344,8 +3353,8 @@ export interface paths {
         head?: never;
         /**
          * Change a workflow; each change creates a version
-         * @description For another person's workflow: admins; keys need `agents:admin`. Admins take over a workflow by setting `owner_id` to
-         *     their own ID.
+         * @description Changing another person's workflow requires the admin role; keys need `agents:admin`. Admins take over a workflow by setting
+         *     `owner_id` to their own ID.
          *
          *     **Access:** members and admins; keys need `agents:write`.
          */
@@ -3363,7 +3372,7 @@ export interface paths {
         put?: never;
         /**
          * Restore an earlier version as a new one; name, owner, and status are unchanged
-         * @description For another person's workflow: admins; keys need `agents:admin`.
+         * @description Restoring a version of another person's workflow requires the admin role; keys need `agents:admin`.
          *
          *     **Access:** members and admins; keys need `agents:write`.
          */
@@ -3510,7 +3519,7 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * Get a file that the workspace defines for agents without their own
+         * Get a file that the workspace defines for agents that do not have their own
          * @description **Access:** every role; keys need `agents:read`.
          */
         get: operations["get_shared_file"];
@@ -3538,8 +3547,8 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * List model servers that respond on the usual ports of the server's machine
-         * @description Empty if a server is connected already, or if the workspace may not use local addresses.
+         * List model servers that respond on common ports of the machine on which this server runs
+         * @description The list is empty if a model server is already connected, or if the workspace is not allowed to use local addresses.
          *
          *     **Access:** admins; keys need `workspace:admin`.
          */
@@ -3645,7 +3654,7 @@ export interface components {
             effect: components["schemas"]["Effect"];
             /** @description Required approval; at least `approve` for a destructive function. */
             risk: components["schemas"]["Risk"];
-            /** @description Title for people, 1 to 80 characters; the server's by default. */
+            /** @description Display title, 1 to 80 characters; defaults to the server's title. */
             title?: string | null;
         };
         Accepted: {
@@ -3664,17 +3673,17 @@ export interface components {
             user: components["schemas"]["AccountUser"];
             workspaces: components["schemas"]["MyWorkspace"][];
         };
-        /** @description A signed-in person; API keys only get `id` and `name`. */
+        /** @description A signed-in person. API keys get only `id` and `name`. */
         AccountUser: {
             id: components["schemas"]["UserId"];
             name: string;
             email?: string;
             avatar_url: string | null;
             created_at?: components["schemas"]["Timestamp"];
-            /** @description False if the client should not suggest deep dives. */
+            /** @description False if the client should not suggest forks. */
             suggestions?: boolean;
         };
-        /** @description An action as clients see it. */
+        /** @description A call of a function by a task, or a request for an approval, with its decision and result. */
         Action: {
             id: components["schemas"]["ActionId"];
             /** @enum {string} */
@@ -3699,19 +3708,19 @@ export interface components {
             name: string;
             /** @description Name by which the model called the function, such as `search_messages`. */
             function: string;
-            /** @description Name for people, such as `Create an issue`. */
+            /** @description Display name, such as `Create an issue`. */
             title: string;
             tool: components["schemas"]["ToolId"] | null;
             effect: components["schemas"]["Effect"];
             state: components["schemas"]["ActionState"];
             /**
-             * @description Arguments, for the requester, for people who can decide, and for admins who can read the conversation; null for others, in
-             *     events, and once removed.
+             * @description Arguments of the call. Visible to the requester, to people who can approve or deny the action, and to admins who can read the
+             *     conversation. Null for others, in events, and after the arguments have been removed.
              */
             arguments: Record<string, unknown> | null;
             /**
-             * @description Hash to send back when approving or denying. Only for people who can see the arguments, even after the arguments were
-             *     removed, because the hash would confirm guesses.
+             * @description Hash of the arguments, to be sent back when approving or denying the action. Only people with access to the arguments receive
+             *     it, because others could use the hash to confirm guesses. It remains after the arguments have been removed.
              */
             arguments_hash: string | null;
             /** @description Sources that the agent had seen in addition to the requester's own messages; empty in events. */
@@ -3742,7 +3751,7 @@ export interface components {
             type: "action.requested" | "action.updated";
             /**
              * Format: int64
-             * @description Number of the event in its workspace, without gaps.
+             * @description Number of the event in its workspace; there are no gaps.
              */
             seq: number;
             ts: components["schemas"]["Timestamp"];
@@ -3784,7 +3793,7 @@ export interface components {
             type: "action_item.updated";
             /**
              * Format: int64
-             * @description Number of the event in its workspace, without gaps.
+             * @description Number of the event in its workspace; there are no gaps.
              */
             seq: number;
             ts: components["schemas"]["Timestamp"];
@@ -3809,7 +3818,7 @@ export interface components {
         /**
          * @description State of an action.
          *
-         *     `waiting`: People must decide.
+         *     `waiting`: The action waits for people to approve or deny it.
          *
          *     `approved`: The action can start.
          *
@@ -3822,9 +3831,9 @@ export interface components {
          */
         ActionState: "waiting" | "approved" | "denied" | "expired" | "cancelled" | "running" | "done" | "failed" | "unknown";
         /**
-         * @description Event of a conversation with a person.
+         * @description Event in a conversation with a person.
          *
-         *     `error_threshold_exceeded`: At least 2 of the person's last 10 replies failed.
+         *     `error_threshold_exceeded`: At least 2 of the last 10 replies to the person failed.
          *
          *     `low_engagement`: Four neutral, short messages.
          * @enum {string}
@@ -3903,9 +3912,9 @@ export interface components {
             to: number;
             changes: components["schemas"]["FieldChange"][];
         };
-        /** @description Fields of an agent that is not stored. They can be sent to `POST /v1/agents` unchanged. */
+        /** @description Fields of an agent that has not been stored. They can be sent to `POST /v1/agents` unchanged. */
         AgentDraft: {
-            /** @description A handle that is not taken in the workspace. */
+            /** @description A handle that is available in the workspace. */
             name: string;
             display_name: string | null;
             description: string | null;
@@ -3926,7 +3935,7 @@ export interface components {
             type: "agent.created" | "agent.updated" | "agent.archived";
             /**
              * Format: int64
-             * @description Number of the event in its workspace, without gaps.
+             * @description Number of the event in its workspace; there are no gaps.
              */
             seq: number;
             ts: components["schemas"]["Timestamp"];
@@ -3934,7 +3943,10 @@ export interface components {
             thread_id: components["schemas"]["ThreadId"] | null;
             fork_id: components["schemas"]["ForkId"] | null;
             data: {
-                /** @description The complete agent. An agent of more than 16 KiB that changed with its base is included in the form used in lists. */
+                /**
+                 * @description The complete agent. An agent that changed only because its base changed has the form used in lists if it is larger than 16
+                 *     KiB.
+                 */
                 agent: components["schemas"]["AgentSummary"];
             };
         };
@@ -3981,7 +3993,7 @@ export interface components {
             instructions?: string;
             /** @description Markdown, at most 256 KiB: the text of IDENTITY.md. */
             identity?: string | null;
-            /** @description Model; null for the base's model, or otherwise the server's default. */
+            /** @description Model; null uses the base's model or, if no base sets one, the server's default. */
             model?: string | null;
             /**
              * Format: int32
@@ -4015,7 +4027,7 @@ export interface components {
             persona_text?: string | null;
             base_profile_id?: components["schemas"]["AgentId"] | null;
             access_control?: components["schemas"]["AccessControl"] | null;
-            /** @description Default of `store` in `/v1/responses`. */
+            /** @description Default value of `store` for `/v1/responses`. */
             store?: boolean | null;
             /** @description True if requests cannot opt out of storing responses. */
             store_required?: boolean | null;
@@ -4048,7 +4060,7 @@ export interface components {
             id: components["schemas"]["AgentId"];
             /** @enum {string} */
             object: "agent_profile";
-            /** @description Its handle. */
+            /** @description The agent's handle. */
             name: string;
             display_name: string | null;
             description: string | null;
@@ -4056,13 +4068,13 @@ export interface components {
             capabilities: string[];
             /** @description `primary` is the workspace's default agent. */
             role: components["schemas"]["AgentRole"];
-            /** @description Model; null for the base's model, or otherwise the server's default. */
+            /** @description Model; null uses the base's model or, if no base sets one, the server's default. */
             model: string | null;
             /** @description The model that replies. Omitted in events, because it depends on the server's settings. */
             effective_model?: components["schemas"]["EffectiveModel"];
             /** @description False for an agent that only serves as a base. */
             mentionable: boolean;
-            /** @description True if the agent, with its bases, adapts to people who allow it, where the workspace allows it. */
+            /** @description True if the agent, including its bases, is set to adapt to people who allow it. The workspace can forbid this. */
             adapts: boolean;
             is_default: boolean;
             is_system: boolean;
@@ -4215,7 +4227,7 @@ export interface components {
             color?: string | null;
             file_id?: components["schemas"]["FileId"] | null;
         };
-        /** @description A merged-in agent at the merged version. */
+        /** @description A base that was merged in, with its version. */
         Base: {
             id: components["schemas"]["AgentId"];
             name: string;
@@ -4234,7 +4246,7 @@ export interface components {
         /** @description A fact stated in a brief. */
         BriefFact: {
             text: string;
-            /** @description Messages that state the fact; if empty, the agent sees the fact as not verified. */
+            /** @description Messages that state the fact; if empty, the fact is presented to the agent as unverified. */
             sources: components["schemas"]["MessageId"][];
         };
         /** @description Token budget of the prompt. */
@@ -4243,7 +4255,7 @@ export interface components {
             context_window: number;
             /**
              * Format: int64
-             * @description Reserved for the reply.
+             * @description Number of tokens reserved for the reply.
              */
             reserve: number;
             /** Format: int64 */
@@ -4256,14 +4268,14 @@ export interface components {
             type: "budget.updated";
             /**
              * Format: int64
-             * @description Number of the event in its workspace, without gaps.
+             * @description Number of the event in its workspace; there are no gaps.
              */
             seq: number;
             ts: components["schemas"]["Timestamp"];
             channel_id: components["schemas"]["ChannelId"] | null;
             thread_id: components["schemas"]["ThreadId"] | null;
             fork_id: components["schemas"]["ForkId"] | null;
-            /** @description An admin changed the budgets, or the usage of some reached their warning or limit. */
+            /** @description An admin changed the budgets, or the usage of a budget reached its warning threshold or its limit. */
             data: {
                 /**
                  * Format: int64
@@ -4272,7 +4284,7 @@ export interface components {
                 version: number;
             };
         };
-        /** @description Fields that only the server sets are ignored, so the list from `GET` can be sent back. */
+        /** @description A budget to set. Fields that only the server sets are ignored, so the list from `GET` can be sent back. */
         BudgetForm: {
             scope: components["schemas"]["BudgetScope"];
             /** @description `user_…` or `agent_…`; null for a limit on each person or agent, or on the workspace. */
@@ -4280,12 +4292,12 @@ export interface components {
             period: components["schemas"]["BudgetPeriod"];
             /**
              * Format: double
-             * @description Limit in US dollars; a budget has either this or `limit_tokens`.
+             * @description Limit in US dollars. Set either this or `limit_tokens`.
              */
             limit_usd?: number | null;
             /**
              * Format: int64
-             * @description Limit on input and output tokens together.
+             * @description Limit on the total number of input and output tokens. Set either this or `limit_usd`.
              */
             limit_tokens?: number | null;
             /**
@@ -4340,7 +4352,7 @@ export interface components {
          * @enum {string}
          */
         CancelScope: "task" | "tree";
-        /** @description Summary of the messages after a message, for one person. */
+        /** @description Summary of the messages after a given message, for one person. */
         CatchUp: {
             /**
              * Format: int64
@@ -4357,7 +4369,7 @@ export interface components {
              * @description Number of messages in this range, at most 500.
              */
             count: number;
-            /** @description At most 12, oldest first. */
+            /** @description Lines, at most 12, oldest first. */
             lines: components["schemas"]["CatchUpLine"][];
             /**
              * @description `builtin`, or the model that wrote the lines.
@@ -4370,7 +4382,7 @@ export interface components {
         CatchUpLeftOut: {
             /**
              * Format: int64
-             * @description Number of sentences for which there was no room in 12 lines.
+             * @description Number of sentences that did not fit into 12 lines.
              */
             lines: number;
             /**
@@ -4383,7 +4395,7 @@ export interface components {
         CatchUpLine: {
             /** @description At most 240 characters. */
             text: string;
-            /** @description Messages that state it, oldest first. */
+            /** @description Messages that support the sentence, oldest first. */
             sources: components["schemas"]["MessageId"][];
         };
         /**
@@ -4397,7 +4409,7 @@ export interface components {
         ChainStep: {
             /**
              * Format: int64
-             * @description Number of the turn, starting at 1.
+             * @description Number of the link, starting at 1.
              */
             step: number;
             /** Format: int64 */
@@ -4454,11 +4466,11 @@ export interface components {
          *
          *     `off`: No messages; a mention of the agent in the channel is plain text.
          *
-         *     `mentions`: Mentions.
+         *     `mentions`: Messages that mention the agent.
          *
-         *     `roots`: Mentions, and the first message of each thread if it mentions nobody.
+         *     `roots`: Messages that mention the agent, and the first message of each thread if it mentions nobody.
          *
-         *     `all`: As for `roots`, and every message without a mention in threads that were started in this mode.
+         *     `all`: Like `roots`, plus every message without a mention in threads that were started in this mode.
          * @enum {string}
          */
         ChannelAgentMode: "off" | "mentions" | "roots" | "all";
@@ -4468,7 +4480,7 @@ export interface components {
             type: "channel.created" | "channel.updated" | "channel.archived";
             /**
              * Format: int64
-             * @description Number of the event in its workspace, without gaps.
+             * @description Number of the event in its workspace; there are no gaps.
              */
             seq: number;
             ts: components["schemas"]["Timestamp"];
@@ -4495,7 +4507,7 @@ export interface components {
             type: "channel.member_added" | "channel.member_removed";
             /**
              * Format: int64
-             * @description Number of the event in its workspace, without gaps.
+             * @description Number of the event in its workspace; there are no gaps.
              */
             seq: number;
             ts: components["schemas"]["Timestamp"];
@@ -4523,7 +4535,7 @@ export interface components {
             object: "chat.completion";
             /**
              * Format: int64
-             * @description Creation time, in seconds since 1970.
+             * @description Creation time, in seconds since the Unix epoch.
              */
             created: number;
             /** @description The model that was used, which may differ from the requested one. */
@@ -4533,7 +4545,7 @@ export interface components {
             usage: components["schemas"]["CompletionUsage"] | null;
         };
         /**
-         * @description Origin of a preset.
+         * @description Source that determined the preset.
          *
          *     `person`: Someone who can post in the conversation.
          *
@@ -4547,7 +4559,7 @@ export interface components {
         ChosenBy: "person" | "agent" | "rule" | "mode";
         /** @description A frame from a client; `hello` is the first one. */
         ClientFrame: components["schemas"]["Hello"] | components["schemas"]["ClientRequest"];
-        /** @description Requests, which carry an `id` and receive one response, and `typing`. */
+        /** @description A request, which has an `id` and receives one response, or a `typing` frame, which has neither. */
         ClientRequest: {
             channel_id?: components["schemas"]["ChannelId"] | null;
             thread_id?: components["schemas"]["ThreadId"] | null;
@@ -4608,9 +4620,9 @@ export interface components {
          *
          *     `done`: A draft was written or published.
          *
-         *     `stopped`: A person stopped it.
+         *     `stopped`: A person stopped the collaboration.
          *
-         *     `failed`: It ended without a draft.
+         *     `failed`: The collaboration ended without a draft.
          * @enum {string}
          */
         CollaborationState: "running" | "done" | "stopped" | "failed";
@@ -4623,12 +4635,12 @@ export interface components {
         CompactForm: {
             /**
              * Format: int64
-             * @description Number of newest messages that are not compacted: 10 to 50; 10 by default.
+             * @description Number of most recent messages that are not compacted: 10 to 50; 10 by default.
              */
             keep?: number | null;
             /**
              * Format: int64
-             * @description Maximum size of the sentences of each segment in tokens: 200 to 2,000; 450 by default.
+             * @description Maximum size of the sentences of each segment, in tokens: 200 to 2,000; 450 by default.
              */
             max_tokens?: number | null;
         };
@@ -4649,7 +4661,7 @@ export interface components {
             type: "compaction.created" | "compaction.updated" | "compaction.deleted";
             /**
              * Format: int64
-             * @description Number of the event in its workspace, without gaps.
+             * @description Number of the event in its workspace; there are no gaps.
              */
             seq: number;
             ts: components["schemas"]["Timestamp"];
@@ -4666,7 +4678,7 @@ export interface components {
         CompactionItem: {
             memory_id: components["schemas"]["MemoryId"];
             text: string;
-            /** @description Messages that state it. */
+            /** @description Messages that support the sentence. */
             sources: components["schemas"]["MessageId"][];
         };
         CompactionItems: {
@@ -4689,10 +4701,7 @@ export interface components {
             is_due: boolean;
             task_id: components["schemas"]["TaskId"] | null;
             last_compacted_at: components["schemas"]["Timestamp"] | null;
-            /**
-             * @description Number of unsummarized messages at which the older ones are summarized before a reply; null if compaction is
-             *     turned off.
-             */
+            /** @description Number of unsummarized messages at which the older ones are summarized before a reply. Null if compaction is turned off. */
             threshold: number | null;
         };
         /** @description Compaction of conversations, for agents that do not set a strategy. */
@@ -4700,8 +4709,8 @@ export interface components {
             /** @default standard */
             default: components["schemas"]["Compaction"];
             /**
-             * @description Strategy by prefix of the mode: `thread:NAME`, `direct:NAME`, or `fork:NAME`, with the agent's name. The longest match
-             *     wins.
+             * @description Strategies by mode: `thread:NAME`, `direct:NAME`, or `fork:NAME`, with the agent's name. A key can be any part of a mode; the
+             *     longest key that matches applies.
              * @default {}
              */
             by_mode: {
@@ -4740,7 +4749,7 @@ export interface components {
             /** @description Number of sentences that were dropped, by kind. */
             left_out: Record<string, unknown>;
             /**
-             * @description `builtin` without a model.
+             * @description Model that wrote the sentences; `builtin` if no model was used.
              * @example builtin
              */
             model: string;
@@ -4754,24 +4763,24 @@ export interface components {
         /**
          * @description State of a segment.
          *
-         *     `active`: The summary of the segment is sent.
+         *     `active`: Prompts include the summary of the segment.
          *
-         *     `stale`: A message was edited: until the segment is rebuilt, only sentences that do not depend on that message are sent.
+         *     `stale`: A message was edited. Until the segment is rebuilt, prompts include only sentences that do not depend on that message.
          *
-         *     `blank`: A message was deleted: the texts of the segment were removed until it is rebuilt.
+         *     `blank`: A message was deleted: the segment has no texts until it is rebuilt.
          *
-         *     `expanded`: The messages are sent instead of the summary, as many as fit.
+         *     `expanded`: Prompts include as many of the messages as fit, instead of the summary.
          * @enum {string}
          */
         CompactionState: "active" | "stale" | "blank" | "expanded";
         /**
          * @description Reason for a pass.
          *
-         *     `auto`: Many messages precede the window of messages that are sent.
+         *     `auto`: Many messages precede the most recent ones that prompts include.
          *
          *     `quiet`: Nobody has posted for a while.
          *
-         *     `size`: The messages do not fit the window, or are very long.
+         *     `size`: The messages do not fit in the window, or are very long.
          *
          *     `overflow`: The model server rejected the prompt as too long.
          *
@@ -4846,9 +4855,9 @@ export interface components {
         /**
          * @description Test of a condition.
          *
-         *     `contains`: `with` occurs in the value, in any case.
+         *     `contains`: The value contains `with`, ignoring case.
          *
-         *     `equals`: The value is `with`, in any case and with any white space around it.
+         *     `equals`: The value equals `with`, ignoring case and surrounding white space.
          *
          *     `matches`: The regular expression `with` matches a part of the value.
          *
@@ -4915,15 +4924,15 @@ export interface components {
             requested_by: components["schemas"]["Requester"];
             preset: components["schemas"]["UsedPreset"] | null;
             system: components["schemas"]["SystemSeen"];
-            /** @description The conversation as sent. */
+            /** @description The conversation as the model receives it. */
             turns: components["schemas"]["TurnSeen"][];
             /** @description The included messages in order; the trigger message is last. */
             messages: components["schemas"]["MessageSeen"][];
             left_out: components["schemas"]["LeftOut"][];
             memories: components["schemas"]["MemoriesSeen"];
             /**
-             * @description Origin of `budget.context_window`: the model table, `OPENVIBE_CONTEXT_WINDOW`, the provider's description, or an
-             *     error of the provider; `assumed` if nothing is known. Null in records of earlier versions.
+             * @description Origin of `budget.context_window`: the model table, `OPENVIBE_CONTEXT_WINDOW`, the provider's description, or an error from
+             *     the provider; `assumed` if nothing is known. Null in records written by earlier versions.
              */
             window_source: ("table" | "setting" | "provider" | "error" | "assumed") | null;
             budget: components["schemas"]["Budget"];
@@ -4983,22 +4992,18 @@ export interface components {
          * @enum {string}
          */
         CostVisibility: "everyone" | "admins" | "off";
-        /**
-         * @description A request of the Chat Completions API. Its other fields are accepted if their values have no effect, such as `n: 1`
-         *     or null.
-         */
+        /** @description A request of the Chat Completions API. Other fields are accepted only if their values have no effect, such as `n: 1` or null. */
         CreateChatCompletion: {
             /**
-             * @description Messages with `role` (`system`, `developer`, `user`, `assistant`, or `tool`) and `content` (a text, or text parts);
-             *     and optionally `tool_calls` or `tool_call_id`. The leading system and developer messages replace the agent's own
-             *     instructions.
+             * @description Messages with `role` (`system`, `developer`, `user`, `assistant`, or `tool`), `content` (a string, or text parts), and
+             *     optionally `tool_calls` or `tool_call_id`. The leading system and developer messages replace the agent's own instructions.
              */
             messages: Record<string, unknown>[];
             /** @description A model, or `agent:NAME`. Overrides the agent's model; without either, the server's default is used. */
             model?: string | null;
             /** @description `agent_…`, an agent's name, or `main`. */
             agent_id?: string | null;
-            /** @description Functions, called by the client. */
+            /** @description Functions that the client runs. */
             tools?: Record<string, unknown>[] | null;
             /** @description `none`, `auto`, `required`, or `{"type":"function","function":{"name":…}}`. */
             tool_choice?: string | Record<string, unknown> | null;
@@ -5035,7 +5040,7 @@ export interface components {
             /** @description `{"include_usage":true}` adds a chunk with the usage. */
             stream_options?: Record<string, unknown> | null;
             truncation?: components["schemas"]["Truncation"] | null;
-            /** @description Accepted without effect; at most 16 pairs, keys and values of at most 512 characters. */
+            /** @description Accepted without effect. At most 16 pairs; keys and values of at most 512 characters. */
             metadata?: {
                 [key: string]: string;
             } | null;
@@ -5050,12 +5055,9 @@ export interface components {
             /** @description Accepted without effect. */
             prompt_cache_retention?: string | null;
         };
-        /**
-         * @description A request of the Responses API. Fields that are marked as accepted have no effect; all other unsupported values are
-         *     rejected.
-         */
+        /** @description A request of the Responses API. Fields that are marked as accepted have no effect. All other unsupported values are rejected. */
         CreateResponse: {
-            /** @description A text, or a list of items: messages (`role`, `content`), `function_call`, `function_call_output`; `reasoning` is ignored. Images and files are rejected. */
+            /** @description A string, or a list of items: messages (`role`, `content`), `function_call`, `function_call_output`; `reasoning` is ignored. Images and files are rejected. */
             input?: string | Record<string, unknown>[] | null;
             /** @description A model, or `agent:NAME`. Overrides the agent's model; without either, the server's default is used. */
             model?: string | null;
@@ -5086,14 +5088,11 @@ export interface components {
             stream?: boolean | null;
             /** @description Accepted without effect. */
             stream_options?: Record<string, unknown> | null;
-            /**
-             * @description Whether the response is stored, so that it can be retrieved and continued; by default true, unless the agent
-             *     disables it.
-             */
+            /** @description True to store the response, so that it can be retrieved and continued. The default is true, unless the agent disables storage. */
             store?: boolean | null;
             /**
-             * @description The response to continue: its conversation comes first, and its agent and version reply again unless the
-             *     request sets another agent.
+             * @description The response to continue. Its conversation comes first, and its agent and version reply again unless the request names another
+             *     agent.
              */
             previous_response_id?: string | null;
             /** @description At most 16 pairs; keys and values of at most 512 characters. */
@@ -5112,7 +5111,7 @@ export interface components {
             background?: boolean | null;
             /** @description Accepted without effect. */
             include?: string[] | null;
-            /** @description `{"effort":…}`, which is ignored for models that do not support it; other values must be unset. */
+            /** @description `{"effort":…}`, which is ignored for models that do not support it; other fields must be null or absent. */
             reasoning?: Record<string, unknown> | null;
             /** @description `auto` or `default`. */
             service_tier?: string | null;
@@ -5175,7 +5174,7 @@ export interface components {
         } | {
             thread_id: components["schemas"]["ThreadId"];
         };
-        /** @description Location of the replies: exactly one of the IDs. */
+        /** @description Location of the replies; exactly one of the IDs is required. */
         DeliveryForm: {
             channel_id?: components["schemas"]["ChannelId"];
             thread_id?: components["schemas"]["ThreadId"];
@@ -5183,7 +5182,7 @@ export interface components {
         /**
          * @description Format of the deltas of a streaming reply.
          *
-         *     `full`: Objects.
+         *     `full`: JSON objects.
          *
          *     `compact`: Arrays of stream number, offset, and text, after an object that announces the stream number.
          * @enum {string}
@@ -5196,10 +5195,7 @@ export interface components {
             note?: string | null;
         };
         DirectForm: {
-            /**
-             * @description Members besides the caller. Empty, or omitted with `agent_id`, if the caller is the only
-             *     person.
-             */
+            /** @description Members besides the caller. If the caller is the only person, the list can be empty, or can be omitted if `agent_id` is set. */
             member_ids?: components["schemas"]["UserId"][] | null;
             agent_id?: components["schemas"]["AgentId"] | null;
         };
@@ -5216,8 +5212,8 @@ export interface components {
          */
         Effect: "read" | "write" | "destructive";
         /**
-         * @description The model that replies: `model` if the server has that model, otherwise the server's default. Null without a
-         *     language model.
+         * @description The model that replies: `model` if the server has that model, otherwise the server's default. Null if the server has no language
+         *     model.
          */
         EffectiveModel: string | null;
         /** @description A sentence that agents remember. */
@@ -5234,7 +5230,7 @@ export interface components {
             thread_id: components["schemas"]["ThreadId"] | null;
             fork_id: components["schemas"]["ForkId"] | null;
             compaction_id: components["schemas"]["CompactionId"] | null;
-            /** @description Messages from which the entry was made; it is forgotten when the last one is deleted. */
+            /** @description Messages from which the entry was made. The entry is forgotten when the last of them is deleted. */
             source_message_ids: components["schemas"]["MessageId"][];
             visibility: components["schemas"]["Visibility"];
             channel_id: components["schemas"]["ChannelId"] | null;
@@ -5244,7 +5240,7 @@ export interface components {
             superseded_by: components["schemas"]["MemoryId"] | null;
             /** @description True if admins who can read the entry can publish it. */
             share_with_organization: boolean;
-            /** @description True if someone considers the entry wrong; it is then used less. */
+            /** @description True if someone has flagged the entry as wrong. Agents then use it less often. */
             flagged: boolean;
             /**
              * Format: int64
@@ -5283,15 +5279,15 @@ export interface components {
             error: components["schemas"]["ErrorDetail"];
         };
         /**
-         * @description Rule that a request violates, or another cause of an error, for programs.
+         * @description Machine-readable cause of an error, such as the rule that a request violates.
          * @enum {string}
          */
         ErrorCode: "action_expired" | "action_item_not_found" | "action_not_found" | "adaptation_off" | "address_not_allowed" | "agent_not_found" | "already_decided" | "already_retried" | "api_key_required" | "arguments_changed" | "auth_failed" | "bare_model_off" | "base_archived" | "body_too_large" | "body_too_slow" | "chain_too_long" | "channel_archived" | "channel_not_found" | "client_id_reused" | "compaction_not_found" | "compaction_off" | "compaction_running" | "context_length_exceeded" | "context_not_found" | "context_too_large" | "cross_origin" | "cursor_not_found" | "default_agent" | "definition_changed" | "direct_is_fixed" | "draft_edited" | "duplicate_tool" | "email_taken" | "export_too_large" | "file_empty" | "file_in_use" | "file_not_found" | "file_refused" | "file_too_large" | "fork_closed" | "fork_empty" | "fork_not_found" | "from_file" | "function_not_found" | "grant_not_found" | "handle_mismatch" | "handle_taken" | "has_children" | "hello_expected" | "id_missing" | "inheritance_cycle" | "inheritance_too_deep" | "instructions_too_large" | "insufficient_quota" | "internal" | "invalid_address" | "invalid_body" | "invalid_cursor" | "invalid_field" | "invalid_id" | "invalid_if_match" | "invalid_json" | "invalid_limit" | "invalid_month" | "invalid_multipart" | "invalid_order" | "invalid_params" | "invalid_path" | "invalid_query" | "invalid_source" | "invalid_status" | "invalid_value" | "invite_for_another" | "invite_not_found" | "kind_not_allowed" | "last_admin" | "locks_you_out" | "looks_like_secret" | "low_disk_space" | "member_left" | "member_not_found" | "memory_full" | "memory_not_found" | "memory_off" | "message_deleted" | "message_not_found" | "message_too_long" | "method_not_allowed" | "method_not_found" | "metrics_closed" | "metrics_token_required" | "model_not_found" | "model_refused" | "model_timeout" | "model_unavailable" | "name_taken" | "never_runs" | "no_draft" | "no_image" | "no_model" | "no_resolution" | "no_such_base" | "no_such_item" | "no_such_member" | "no_such_sandbox_policy" | "no_such_tool" | "nobody_named" | "not_active" | "not_editable" | "not_failed" | "not_forkable" | "not_found" | "not_grantable" | "not_joined" | "not_retryable" | "not_root" | "not_shared" | "not_signed_in" | "not_visible_there" | "not_your_approval" | "not_yours" | "nothing_to_compact" | "nothing_to_replay" | "one_place" | "overloaded" | "own_server" | "persona_in_use" | "persona_not_found" | "precondition_required" | "previous_response_not_found" | "quota_exceeded" | "range_not_satisfiable" | "rate_limit_exceeded" | "rate_limited" | "replay_active" | "resolved_too_large" | "response_not_found" | "risk_too_low" | "role_too_low" | "route_not_found" | "run_not_found" | "sandbox_policy_in_use" | "sandbox_policy_not_found" | "schedule_not_found" | "scope_missing" | "secret_key_missing" | "session_required" | "set_by_environment" | "setup_token_required" | "signup_closed" | "slug_taken" | "still_running" | "store_required" | "task_not_found" | "text_expected" | "thread_archived" | "thread_not_found" | "too_few_messages" | "too_frequent" | "too_many_agents" | "too_many_attachments" | "too_many_attempts" | "too_many_children" | "too_many_followers" | "too_many_forks" | "too_many_functions" | "too_many_requests" | "too_many_runs" | "too_many_schedules" | "too_many_sockets" | "too_many_subscriptions" | "too_many_tools" | "too_many_workflows" | "too_many_workspaces" | "tool_in_use" | "tool_not_found" | "tool_unreachable" | "unavailable" | "unknown_host" | "unknown_protocol" | "unknown_type" | "unreachable" | "unreadable" | "unsupported_parameter" | "unsupported_value" | "upgrade_required" | "upload_too_slow" | "version_conflict" | "version_not_found" | "workflow_not_found" | "workflow_paused" | "workspace_creation_closed" | "workspace_not_found" | "workspace_required" | "wrong_credentials" | "wrong_kind_of_id" | "wrong_password";
         ErrorDetail: {
             type: components["schemas"]["ErrorKind"];
-            /** @description Specific cause, for programs. */
+            /** @description Specific cause, as a machine-readable code. */
             code: components["schemas"]["ErrorCode"];
-            /** @description Cause and remedy, for people. */
+            /** @description Cause and remedy, in human-readable form. */
             message: string;
             /** @description Field, parameter, or header that caused the error. */
             param?: string;
@@ -5300,7 +5296,7 @@ export interface components {
              * @description Seconds to wait before a retry, as in the header `Retry-After`.
              */
             retry_after_s?: number;
-            /** @description Current object, with 409 for a stale `If-Match`. */
+            /** @description Current object, sent with status 409 for a stale `If-Match`. */
             current?: Record<string, unknown>;
         };
         /**
@@ -5312,13 +5308,13 @@ export interface components {
         Estimate: {
             /**
              * Format: int64
-             * @description Estimated size of the prompt, without the message itself.
+             * @description Estimated size of the prompt in tokens, not counting the message that you have not posted yet.
              */
             input_tokens: number;
             /**
              * Format: double
-             * @description Amount in US dollars that the call reserves in budgets: 1.5 times the prompt plus the output limit. Null if the price is
-             *     unknown or the policy hides costs from the caller.
+             * @description Amount in US dollars that the call reserves in budgets: 1.5 times the size of the prompt, plus the output limit. Null if the
+             *     price is unknown or the policy hides costs from the caller.
              */
             cost_usd_max: number | null;
         };
@@ -5340,7 +5336,7 @@ export interface components {
         Events: {
             /** @enum {string} */
             object: "list";
-            /** @description Frames, as on the WebSocket. */
+            /** @description Events in the same format as on the WebSocket. */
             data: components["schemas"]["ServerEvent"][];
             has_more: boolean;
             first_id: string | null;
@@ -5412,7 +5408,7 @@ export interface components {
         /** @description Effect of an agent's file. */
         FileEffect: {
             path: string;
-            /** @description Completes a sentence about the file, such as `the first 2,000 tokens are sent with every reply`. */
+            /** @description Effect in words, such as `sent with every reply as the agent's instructions`. */
             effect: string;
         };
         FileForm: {
@@ -5506,7 +5502,7 @@ export interface components {
             workspace_id: components["schemas"]["WorkspaceId"];
             channel_id: components["schemas"]["ChannelId"];
             thread_id: components["schemas"]["ThreadId"];
-            /** @description The forked message of the thread's main line. */
+            /** @description The message in the thread's main line from which the fork starts. */
             message_id: components["schemas"]["MessageId"];
             title: string;
             description: string | null;
@@ -5519,10 +5515,10 @@ export interface components {
             /** @description True if the fork's agent replies without a mention. */
             auto_reply: boolean;
             context: components["schemas"]["ForkContext"];
-            /** @description Reply styles of agents; an agent without one has none. */
+            /** @description Reply styles of the agents in this fork. Agents that are not listed have none. */
             presets: components["schemas"]["ConversationPreset"][];
             status: components["schemas"]["ForkStatus"];
-            /** @description True if a message was posted, edited, or deleted since the newest draft or resolution. */
+            /** @description True if a message has been posted, edited, or deleted since the newest draft or resolution. */
             stale: boolean;
             /**
              * Format: int64
@@ -5544,7 +5540,7 @@ export interface components {
             context?: components["schemas"]["ForkContext"];
         };
         /**
-         * @description Thread context of the fork's agent.
+         * @description Part of the thread that the fork's agent can see.
          *
          *     `message`: Only the beginning of the forked message.
          *
@@ -5558,7 +5554,7 @@ export interface components {
             type: "fork.created" | "fork.updated";
             /**
              * Format: int64
-             * @description Number of the event in its workspace, without gaps.
+             * @description Number of the event in its workspace; there are no gaps.
              */
             seq: number;
             ts: components["schemas"]["Timestamp"];
@@ -5574,10 +5570,10 @@ export interface components {
             message_id: components["schemas"]["MessageId"];
             /** @description If omitted, the title is taken from the first message. */
             title?: string | null;
-            /** @description Topic of the fork, at most 2,000 characters; sent to its agent. */
+            /** @description Topic of the fork, at most 2,000 characters; included in the prompt of the fork's agent. */
             description?: string | null;
             agent_id?: components["schemas"]["AgentId"] | null;
-            /** @description Thread context of the fork's agent; defaults to `message`. */
+            /** @description Part of the thread that the fork's agent can see; defaults to `message`. */
             context?: components["schemas"]["ForkContext"];
             /** @description Instead of `agent_id`: 2 to 4 agents that work on `goal` in turns, in this order. */
             collaborators?: components["schemas"]["AgentId"][];
@@ -5588,22 +5584,22 @@ export interface components {
              * @description With `collaborators`: maximum number of turns, 2 to 8 (default).
              */
             turns_max?: number;
-            /** @description With `collaborators`: publish the result without review; defaults to false. */
+            /** @description With `collaborators`: publish the resolution without review; defaults to false. */
             auto_publish?: boolean;
-            /** @description A repeated ID returns the first fork with status 200. */
+            /** @description ID chosen by the client. A request that repeats an ID returns the first fork with status 200. */
             client_id?: string | null;
         };
         /** @description ID of a deep dive: `fork_` and 26 base-32 characters */
         ForkId: string;
         /**
-         * @description Publisher of the resolution of a deep dive.
+         * @description Publisher of the resolution of a fork.
          * @enum {string}
          */
         ForkPublisher: "person" | "agent";
         /** @enum {string} */
         ForkStatus: "active" | "resolved" | "abandoned";
         ForkStep: {
-            /** @description Agents of the deep dive; two or more collaborate. */
+            /** @description Agents of the fork; two or more collaborate. */
             agent_ids: components["schemas"]["AgentId"][];
             goal: string;
             /**
@@ -5636,13 +5632,13 @@ export interface components {
          *
          *     `accepted`: Offered to agents.
          *
-         *     `changed`: The server changed the definition; the function is not offered until an admin accepts the change.
+         *     `changed`: The server changed the definition. The function is not offered until an admin accepts the change.
          *
          *     `removed`: Accepted, but no longer listed by the server.
          * @enum {string}
          */
         FunctionState: "new" | "accepted" | "changed" | "removed";
-        /** @description A permission, in the form in which clients see it. */
+        /** @description A permission to call a function without an approval for an hour. */
         Grant: {
             id: components["schemas"]["GrantId"];
             /** @enum {string} */
@@ -5656,7 +5652,7 @@ export interface components {
             title: string;
             /** @description Host to which calls are restricted, if any. */
             host: string | null;
-            /** @description For writes, labels of the only texts that the task may have seen. */
+            /** @description For writes, labels of the sources that the task may have seen. The permission does not apply if the task has seen others. */
             labels: string[];
             /**
              * Format: int64
@@ -5673,7 +5669,7 @@ export interface components {
          *
          *     `policy`: No approval was needed.
          *
-         *     `grant`: A permission for an hour.
+         *     `grant`: A permission that lasts an hour.
          * @enum {string}
          */
         GrantedBy: "policy" | "person" | "grant";
@@ -5687,10 +5683,7 @@ export interface components {
         };
         /** @enum {string} */
         Healthy: "ok";
-        /**
-         * @description The first frame of a client. To resume, the frame contains the `epoch` and the cursor of the last
-         *     connection.
-         */
+        /** @description First frame that a client sends. To resume, the client sets `epoch` and `since` to the values from its previous connection. */
         Hello: {
             /** @enum {string} */
             type: "hello";
@@ -5731,7 +5724,7 @@ export interface components {
              * @description Always 1.
              */
             format?: number | null;
-            /** @description As for `POST /v1/agents`, plus `base`: the name of a base, or `main` for the default agent. */
+            /** @description Fields as for `POST /v1/agents`, plus `base`: the name of a base, or `main` for the default agent. */
             agent: components["schemas"]["PortableAgent"];
             /** @description File contents by path; SOUL.md replaces `agent.instructions` and IDENTITY.md `agent.identity`. */
             files?: {
@@ -5761,10 +5754,7 @@ export interface components {
             /** @enum {string} */
             type: "output_text";
         };
-        /**
-         * @description A message, a function call, or its output. Its ID consists of the response's ID and the
-         *     position.
-         */
+        /** @description A message, a function call, or the output of a function call. The item's ID consists of the response's ID and the item's position. */
         InputItem: {
             /** @description `msg_…`; not the ID of a message in a thread. */
             id: string;
@@ -5882,7 +5872,7 @@ export interface components {
             event: components["schemas"]["AdaptationEvent"];
             at: components["schemas"]["Timestamp"];
         };
-        /** @description The newest past slot. */
+        /** @description The most recent past slot. */
         LastSlot: {
             at: components["schemas"]["Timestamp"];
             /**
@@ -5908,7 +5898,7 @@ export interface components {
          *
          *     `superseded`: Resolution messages replaced by a newer version.
          *
-         *     `context_budget`: The window had no room for the messages.
+         *     `context_budget`: The context window had no room for the messages.
          *
          *     `context_too_large`: Left out after the provider reported that the context was too large.
          *
@@ -5936,8 +5926,8 @@ export interface components {
             first_id: string | null;
             last_id: string | null;
             /**
-             * @description Value to send as `cursor` to get the next page; null on the last page. Only in lists that are not sorted by
-             *     creation time.
+             * @description Value to send as `cursor` to get the next page; null on the last page. Present only in lists that are not sorted by creation
+             *     time.
              */
             next_cursor?: string | null;
         };
@@ -5951,8 +5941,8 @@ export interface components {
             first_id: string | null;
             last_id: string | null;
             /**
-             * @description Value to send as `cursor` to get the next page; null on the last page. Only in lists that are not sorted by
-             *     creation time.
+             * @description Value to send as `cursor` to get the next page; null on the last page. Present only in lists that are not sorted by creation
+             *     time.
              */
             next_cursor?: string | null;
         };
@@ -5966,8 +5956,8 @@ export interface components {
             first_id: string | null;
             last_id: string | null;
             /**
-             * @description Value to send as `cursor` to get the next page; null on the last page. Only in lists that are not sorted by
-             *     creation time.
+             * @description Value to send as `cursor` to get the next page; null on the last page. Present only in lists that are not sorted by creation
+             *     time.
              */
             next_cursor?: string | null;
         };
@@ -5981,8 +5971,8 @@ export interface components {
             first_id: string | null;
             last_id: string | null;
             /**
-             * @description Value to send as `cursor` to get the next page; null on the last page. Only in lists that are not sorted by
-             *     creation time.
+             * @description Value to send as `cursor` to get the next page; null on the last page. Present only in lists that are not sorted by creation
+             *     time.
              */
             next_cursor?: string | null;
         };
@@ -5996,8 +5986,8 @@ export interface components {
             first_id: string | null;
             last_id: string | null;
             /**
-             * @description Value to send as `cursor` to get the next page; null on the last page. Only in lists that are not sorted by
-             *     creation time.
+             * @description Value to send as `cursor` to get the next page; null on the last page. Present only in lists that are not sorted by creation
+             *     time.
              */
             next_cursor?: string | null;
         };
@@ -6011,8 +6001,8 @@ export interface components {
             first_id: string | null;
             last_id: string | null;
             /**
-             * @description Value to send as `cursor` to get the next page; null on the last page. Only in lists that are not sorted by
-             *     creation time.
+             * @description Value to send as `cursor` to get the next page; null on the last page. Present only in lists that are not sorted by creation
+             *     time.
              */
             next_cursor?: string | null;
         };
@@ -6026,8 +6016,8 @@ export interface components {
             first_id: string | null;
             last_id: string | null;
             /**
-             * @description Value to send as `cursor` to get the next page; null on the last page. Only in lists that are not sorted by
-             *     creation time.
+             * @description Value to send as `cursor` to get the next page; null on the last page. Present only in lists that are not sorted by creation
+             *     time.
              */
             next_cursor?: string | null;
         };
@@ -6041,8 +6031,8 @@ export interface components {
             first_id: string | null;
             last_id: string | null;
             /**
-             * @description Value to send as `cursor` to get the next page; null on the last page. Only in lists that are not sorted by
-             *     creation time.
+             * @description Value to send as `cursor` to get the next page; null on the last page. Present only in lists that are not sorted by creation
+             *     time.
              */
             next_cursor?: string | null;
         };
@@ -6056,8 +6046,8 @@ export interface components {
             first_id: string | null;
             last_id: string | null;
             /**
-             * @description Value to send as `cursor` to get the next page; null on the last page. Only in lists that are not sorted by
-             *     creation time.
+             * @description Value to send as `cursor` to get the next page; null on the last page. Present only in lists that are not sorted by creation
+             *     time.
              */
             next_cursor?: string | null;
         };
@@ -6071,8 +6061,8 @@ export interface components {
             first_id: string | null;
             last_id: string | null;
             /**
-             * @description Value to send as `cursor` to get the next page; null on the last page. Only in lists that are not sorted by
-             *     creation time.
+             * @description Value to send as `cursor` to get the next page; null on the last page. Present only in lists that are not sorted by creation
+             *     time.
              */
             next_cursor?: string | null;
         };
@@ -6086,8 +6076,8 @@ export interface components {
             first_id: string | null;
             last_id: string | null;
             /**
-             * @description Value to send as `cursor` to get the next page; null on the last page. Only in lists that are not sorted by
-             *     creation time.
+             * @description Value to send as `cursor` to get the next page; null on the last page. Present only in lists that are not sorted by creation
+             *     time.
              */
             next_cursor?: string | null;
         };
@@ -6101,8 +6091,8 @@ export interface components {
             first_id: string | null;
             last_id: string | null;
             /**
-             * @description Value to send as `cursor` to get the next page; null on the last page. Only in lists that are not sorted by
-             *     creation time.
+             * @description Value to send as `cursor` to get the next page; null on the last page. Present only in lists that are not sorted by creation
+             *     time.
              */
             next_cursor?: string | null;
         };
@@ -6116,8 +6106,8 @@ export interface components {
             first_id: string | null;
             last_id: string | null;
             /**
-             * @description Value to send as `cursor` to get the next page; null on the last page. Only in lists that are not sorted by
-             *     creation time.
+             * @description Value to send as `cursor` to get the next page; null on the last page. Present only in lists that are not sorted by creation
+             *     time.
              */
             next_cursor?: string | null;
         };
@@ -6131,8 +6121,8 @@ export interface components {
             first_id: string | null;
             last_id: string | null;
             /**
-             * @description Value to send as `cursor` to get the next page; null on the last page. Only in lists that are not sorted by
-             *     creation time.
+             * @description Value to send as `cursor` to get the next page; null on the last page. Present only in lists that are not sorted by creation
+             *     time.
              */
             next_cursor?: string | null;
         };
@@ -6146,8 +6136,8 @@ export interface components {
             first_id: string | null;
             last_id: string | null;
             /**
-             * @description Value to send as `cursor` to get the next page; null on the last page. Only in lists that are not sorted by
-             *     creation time.
+             * @description Value to send as `cursor` to get the next page; null on the last page. Present only in lists that are not sorted by creation
+             *     time.
              */
             next_cursor?: string | null;
         };
@@ -6161,8 +6151,8 @@ export interface components {
             first_id: string | null;
             last_id: string | null;
             /**
-             * @description Value to send as `cursor` to get the next page; null on the last page. Only in lists that are not sorted by
-             *     creation time.
+             * @description Value to send as `cursor` to get the next page; null on the last page. Present only in lists that are not sorted by creation
+             *     time.
              */
             next_cursor?: string | null;
         };
@@ -6176,8 +6166,8 @@ export interface components {
             first_id: string | null;
             last_id: string | null;
             /**
-             * @description Value to send as `cursor` to get the next page; null on the last page. Only in lists that are not sorted by
-             *     creation time.
+             * @description Value to send as `cursor` to get the next page; null on the last page. Present only in lists that are not sorted by creation
+             *     time.
              */
             next_cursor?: string | null;
         };
@@ -6191,8 +6181,8 @@ export interface components {
             first_id: string | null;
             last_id: string | null;
             /**
-             * @description Value to send as `cursor` to get the next page; null on the last page. Only in lists that are not sorted by
-             *     creation time.
+             * @description Value to send as `cursor` to get the next page; null on the last page. Present only in lists that are not sorted by creation
+             *     time.
              */
             next_cursor?: string | null;
         };
@@ -6206,8 +6196,8 @@ export interface components {
             first_id: string | null;
             last_id: string | null;
             /**
-             * @description Value to send as `cursor` to get the next page; null on the last page. Only in lists that are not sorted by
-             *     creation time.
+             * @description Value to send as `cursor` to get the next page; null on the last page. Present only in lists that are not sorted by creation
+             *     time.
              */
             next_cursor?: string | null;
         };
@@ -6221,8 +6211,8 @@ export interface components {
             first_id: string | null;
             last_id: string | null;
             /**
-             * @description Value to send as `cursor` to get the next page; null on the last page. Only in lists that are not sorted by
-             *     creation time.
+             * @description Value to send as `cursor` to get the next page; null on the last page. Present only in lists that are not sorted by creation
+             *     time.
              */
             next_cursor?: string | null;
         };
@@ -6236,8 +6226,8 @@ export interface components {
             first_id: string | null;
             last_id: string | null;
             /**
-             * @description Value to send as `cursor` to get the next page; null on the last page. Only in lists that are not sorted by
-             *     creation time.
+             * @description Value to send as `cursor` to get the next page; null on the last page. Present only in lists that are not sorted by creation
+             *     time.
              */
             next_cursor?: string | null;
         };
@@ -6251,8 +6241,8 @@ export interface components {
             first_id: string | null;
             last_id: string | null;
             /**
-             * @description Value to send as `cursor` to get the next page; null on the last page. Only in lists that are not sorted by
-             *     creation time.
+             * @description Value to send as `cursor` to get the next page; null on the last page. Present only in lists that are not sorted by creation
+             *     time.
              */
             next_cursor?: string | null;
         };
@@ -6266,8 +6256,8 @@ export interface components {
             first_id: string | null;
             last_id: string | null;
             /**
-             * @description Value to send as `cursor` to get the next page; null on the last page. Only in lists that are not sorted by
-             *     creation time.
+             * @description Value to send as `cursor` to get the next page; null on the last page. Present only in lists that are not sorted by creation
+             *     time.
              */
             next_cursor?: string | null;
         };
@@ -6281,8 +6271,8 @@ export interface components {
             first_id: string | null;
             last_id: string | null;
             /**
-             * @description Value to send as `cursor` to get the next page; null on the last page. Only in lists that are not sorted by
-             *     creation time.
+             * @description Value to send as `cursor` to get the next page; null on the last page. Present only in lists that are not sorted by creation
+             *     time.
              */
             next_cursor?: string | null;
         };
@@ -6296,8 +6286,8 @@ export interface components {
             first_id: string | null;
             last_id: string | null;
             /**
-             * @description Value to send as `cursor` to get the next page; null on the last page. Only in lists that are not sorted by
-             *     creation time.
+             * @description Value to send as `cursor` to get the next page; null on the last page. Present only in lists that are not sorted by creation
+             *     time.
              */
             next_cursor?: string | null;
         };
@@ -6311,8 +6301,8 @@ export interface components {
             first_id: string | null;
             last_id: string | null;
             /**
-             * @description Value to send as `cursor` to get the next page; null on the last page. Only in lists that are not sorted by
-             *     creation time.
+             * @description Value to send as `cursor` to get the next page; null on the last page. Present only in lists that are not sorted by creation
+             *     time.
              */
             next_cursor?: string | null;
         };
@@ -6326,8 +6316,8 @@ export interface components {
             first_id: string | null;
             last_id: string | null;
             /**
-             * @description Value to send as `cursor` to get the next page; null on the last page. Only in lists that are not sorted by
-             *     creation time.
+             * @description Value to send as `cursor` to get the next page; null on the last page. Present only in lists that are not sorted by creation
+             *     time.
              */
             next_cursor?: string | null;
         };
@@ -6341,8 +6331,8 @@ export interface components {
             first_id: string | null;
             last_id: string | null;
             /**
-             * @description Value to send as `cursor` to get the next page; null on the last page. Only in lists that are not sorted by
-             *     creation time.
+             * @description Value to send as `cursor` to get the next page; null on the last page. Present only in lists that are not sorted by creation
+             *     time.
              */
             next_cursor?: string | null;
         };
@@ -6356,8 +6346,8 @@ export interface components {
             first_id: string | null;
             last_id: string | null;
             /**
-             * @description Value to send as `cursor` to get the next page; null on the last page. Only in lists that are not sorted by
-             *     creation time.
+             * @description Value to send as `cursor` to get the next page; null on the last page. Present only in lists that are not sorted by creation
+             *     time.
              */
             next_cursor?: string | null;
         };
@@ -6371,8 +6361,8 @@ export interface components {
             first_id: string | null;
             last_id: string | null;
             /**
-             * @description Value to send as `cursor` to get the next page; null on the last page. Only in lists that are not sorted by
-             *     creation time.
+             * @description Value to send as `cursor` to get the next page; null on the last page. Present only in lists that are not sorted by creation
+             *     time.
              */
             next_cursor?: string | null;
         };
@@ -6386,8 +6376,8 @@ export interface components {
             first_id: string | null;
             last_id: string | null;
             /**
-             * @description Value to send as `cursor` to get the next page; null on the last page. Only in lists that are not sorted by
-             *     creation time.
+             * @description Value to send as `cursor` to get the next page; null on the last page. Present only in lists that are not sorted by creation
+             *     time.
              */
             next_cursor?: string | null;
         };
@@ -6401,8 +6391,8 @@ export interface components {
             first_id: string | null;
             last_id: string | null;
             /**
-             * @description Value to send as `cursor` to get the next page; null on the last page. Only in lists that are not sorted by
-             *     creation time.
+             * @description Value to send as `cursor` to get the next page; null on the last page. Present only in lists that are not sorted by creation
+             *     time.
              */
             next_cursor?: string | null;
         };
@@ -6416,8 +6406,8 @@ export interface components {
             first_id: string | null;
             last_id: string | null;
             /**
-             * @description Value to send as `cursor` to get the next page; null on the last page. Only in lists that are not sorted by
-             *     creation time.
+             * @description Value to send as `cursor` to get the next page; null on the last page. Present only in lists that are not sorted by creation
+             *     time.
              */
             next_cursor?: string | null;
         };
@@ -6431,8 +6421,8 @@ export interface components {
             first_id: string | null;
             last_id: string | null;
             /**
-             * @description Value to send as `cursor` to get the next page; null on the last page. Only in lists that are not sorted by
-             *     creation time.
+             * @description Value to send as `cursor` to get the next page; null on the last page. Present only in lists that are not sorted by creation
+             *     time.
              */
             next_cursor?: string | null;
         };
@@ -6445,7 +6435,7 @@ export interface components {
         LiveFrame: {
             /**
              * Format: int64
-             * @description Number of the stream in later deltas; only with `deltas: compact`.
+             * @description Number that identifies the stream in later deltas; present only with `deltas: compact`.
              */
             stream?: number;
             task_id: components["schemas"]["TaskId"];
@@ -6516,7 +6506,7 @@ export interface components {
             type: "member.joined" | "member.updated" | "member.removed";
             /**
              * Format: int64
-             * @description Number of the event in its workspace, without gaps.
+             * @description Number of the event in its workspace; there are no gaps.
              */
             seq: number;
             ts: components["schemas"]["Timestamp"];
@@ -6531,14 +6521,14 @@ export interface components {
             role?: components["schemas"]["Role"];
             handle?: string;
         };
-        /** @description Entries of memory that a reply used, without personal ones of other people. */
+        /** @description Memory entries and old messages that a reply used. Personal entries of other people are only counted. */
         MemoriesSeen: {
-            /** @description Number of entries that matched the question, by scope; personal ones are shown to the requester only. */
+            /** @description Number of entries that matched the question, by scope. Counts of personal entries are shown only to the requester. */
             considered: {
                 [key: string]: number;
             };
             used: components["schemas"]["MemorySeen"][];
-            /** @description Old messages of the conversation from which passages were sent. */
+            /** @description Old messages of the conversation from which the prompt contains passages. */
             messages: components["schemas"]["OldMessageSeen"][];
             /** @description Counts of other people's personal entries, whose texts are hidden. */
             hidden: components["schemas"]["HiddenMemories"][];
@@ -6547,8 +6537,8 @@ export interface components {
         Memory: {
             /**
              * Format: int32
-             * @description Number of days for which responses of `/v1/responses` are stored; 0 disables storage, null uses the server's
-             *     30 days.
+             * @description Number of days for which responses of `/v1/responses` are stored; 0 disables storage, null uses the server's default of 30
+             *     days.
              * @default null
              */
             conversation_retention_days?: number | null;
@@ -6585,7 +6575,7 @@ export interface components {
             type: "memory.changed";
             /**
              * Format: int64
-             * @description Number of the event in its workspace, without gaps.
+             * @description Number of the event in its workspace; there are no gaps.
              */
             seq: number;
             ts: components["schemas"]["Timestamp"];
@@ -6603,24 +6593,24 @@ export interface components {
             };
         };
         MemoryForm: {
-            /** @description 1 to 1,000 characters, without passwords, keys, and card numbers. */
+            /** @description 1 to 1,000 characters; must not contain passwords, keys, or card numbers. */
             text: string;
             kind: components["schemas"]["MemoryKind"];
             /**
-             * @description Defaults to `conversation` with `thread_id`, otherwise to `user`. `persona` and `agent` require `agent_id`. The owner of
-             *     `user` and `persona` is the caller.
+             * @description Defaults to `conversation` if `thread_id` is set, otherwise to `user`. `persona` and `agent` require `agent_id`. Entries of
+             *     the scopes `user` and `persona` belong to the caller.
              */
             scope?: components["schemas"]["MemoryScope"];
             agent_id?: components["schemas"]["AgentId"];
             thread_id?: components["schemas"]["ThreadId"];
             /**
-             * @description Messages that the caller can read: the entry becomes stale when one is edited, and is forgotten when the last one is
+             * @description Messages that the caller can read. The entry becomes stale when one of them is edited, and is forgotten when the last one is
              *     deleted.
              */
             source_message_ids?: components["schemas"]["MessageId"][];
             /** @description Defaults to `channel` for a conversation, otherwise to `workspace` if everyone can read the sources. */
             visibility?: components["schemas"]["Visibility"];
-            /** @description A repeated ID returns the first entry with status 200. */
+            /** @description ID chosen by the client. A request that repeats an ID returns the first entry with status 200. */
             client_id?: string | null;
         };
         /** @description ID of a memory entry: `mem_` and 26 base-32 characters */
@@ -6643,7 +6633,7 @@ export interface components {
          * @enum {string}
          */
         MemoryOrigin: "hand" | "auto" | "file" | "published";
-        /** @description Rules for memory. Agents and people can turn off more. */
+        /** @description Rules for memory, which agents and people can restrict further. */
         MemoryPolicy: {
             /** @default true */
             enabled: boolean;
@@ -6722,15 +6712,15 @@ export interface components {
             reason: string;
             /**
              * Format: int64
-             * @description Age of the entry when it was sent.
+             * @description Age of the entry in days when the prompt was built.
              */
             age_days: number;
-            /** @description Text as sent; null if the entry was forgotten since. */
+            /** @description Text as it appears in the prompt; null if the entry has since been forgotten. */
             text: string | null;
         };
         /** @description Switches of the caller for memory in this workspace. */
         MemorySettings: {
-            /** @description True if agents remember things about the caller and use them; off also stops `persona`. */
+            /** @description True if agents remember things about the caller and use them. If false, `persona` is off as well. */
             enabled: boolean;
             /** @description True if individual agents remember how the caller wants to be treated. */
             persona: boolean;
@@ -6751,7 +6741,7 @@ export interface components {
         /**
          * @description Status of a memory entry. Agents use active entries only.
          *
-         *     `stale`: A source was edited since; the entry is not used until someone confirms it by setting `active`.
+         *     `stale`: A source was edited after the entry was made. The entry is not used until someone confirms it by setting `active`.
          *
          *     `superseded`: A newer entry replaces this one.
          *
@@ -6799,7 +6789,7 @@ export interface components {
             content_plain: string;
             mentions: components["schemas"]["Mention"][];
             reactions: components["schemas"]["Reaction"][];
-            /** @description Files in the order of the request. */
+            /** @description Attached files, in the order in which the request listed them. */
             attachments: components["schemas"]["UploadedFile"][];
             metadata: components["schemas"]["MessageMetadata"];
             client_id: string | null;
@@ -6820,7 +6810,7 @@ export interface components {
             type: "message.created" | "message.updated" | "message.deleted";
             /**
              * Format: int64
-             * @description Number of the event in its workspace, without gaps.
+             * @description Number of the event in its workspace; there are no gaps.
              */
             seq: number;
             ts: components["schemas"]["Timestamp"];
@@ -6837,7 +6827,7 @@ export interface components {
             /** @description The caller's own uploads that are not attached to a message yet, at most 10. */
             attachments?: components["schemas"]["FileId"][];
             parent_id?: components["schemas"]["MessageId"] | null;
-            /** @description A repeated ID returns the first message with status 200. */
+            /** @description ID chosen by the client. A request that repeats an ID returns the first message with status 200. */
             client_id?: string | null;
         };
         /** @description ID of a message: `msg_` and 26 base-32 characters */
@@ -6874,15 +6864,15 @@ export interface components {
             sources?: components["schemas"]["MessageSource"][];
             /**
              * Format: int64
-             * @description Number of removed citations: unknown, deleted, or hidden messages, and those that do not support their sentence;
-             *     omitted if 0.
+             * @description Number of removed citations: those of unknown, deleted, or hidden messages, and those that do not support the sentence that
+             *     cites them; omitted if 0.
              */
             sources_removed?: number;
-            /** @description Run of a workflow that posted the message. */
+            /** @description Workflow run that posted the message. */
             run_id?: components["schemas"]["RunId"];
             /** @description The fork whose resolution this message publishes. */
             fork_id?: components["schemas"]["ForkId"];
-            /** @description Users notified of a resolution message as if mentioned. */
+            /** @description Users who are notified of a resolution message as if it mentioned them. */
             notify_user_ids?: components["schemas"]["UserId"][];
         };
         MessagePatch: {
@@ -6920,12 +6910,12 @@ export interface components {
              * @description Estimated number of tokens.
              */
             tokens: number;
-            /** @description Beginning of the message, as sent. */
+            /** @description Beginning of the message, as it appears in the prompt. */
             excerpt: string;
-            /** @description True if the message was deleted since; its text is no longer stored. */
+            /** @description True if the message has since been deleted; its text is no longer stored. */
             deleted: boolean;
         };
-        /** @description Source of a quotation that a reply cites as `[n]`. */
+        /** @description A message that a reply cites as `[n]`. */
         MessageSource: {
             n: number;
             message_id: components["schemas"]["MessageId"];
@@ -6934,7 +6924,7 @@ export interface components {
             channel_id: components["schemas"]["ChannelId"];
         };
         /**
-         * @description `interrupted`: Ended early, with partial text.
+         * @description `interrupted`: The reply ended early, with partial text.
          * @enum {string}
          */
         MessageState: "complete" | "streaming" | "interrupted";
@@ -6971,23 +6961,23 @@ export interface components {
         /**
          * @description Handling of slots that were due while the server was down.
          *
-         *     `run_once`: The newest one fires if it is less than an hour old.
+         *     `run_once`: Fires the newest missed slot if it is less than an hour old.
          * @enum {string}
          */
         MissedPolicy: "run_once" | "skip";
         /** @description A model of the Models API. */
         Model: {
-            /** @description ID: `agent:NAME`, or the provider's name of a model. */
+            /** @description ID: `agent:NAME`, or the provider's name for a model. */
             id: string;
             /** @enum {string} */
             object: "model";
             /**
              * Format: int64
-             * @description Creation time, in seconds since 1970; 0 for a provider's model.
+             * @description Creation time, in seconds since the Unix epoch; 0 for a provider's model.
              */
             created: number;
             /**
-             * @description `openvibe` for an agent, otherwise the provider.
+             * @description `openvibe` for an agent; otherwise, the provider.
              * @example openvibe
              */
             owned_by: string;
@@ -7002,7 +6992,7 @@ export interface components {
             provider: components["schemas"]["ProviderKind"] | null;
             /** @description Base URL; null if no server is connected. */
             base_url: string | null;
-            /** @description Model that every agent uses; null if agents choose. */
+            /** @description Model that every agent uses; null if agents choose their own. */
             model: string | null;
             /** @description Model for summaries; null for the server's default. */
             utility_model: string | null;
@@ -7025,9 +7015,9 @@ export interface components {
         /** @description Replaces the model server of a workspace. */
         ModelForm: {
             provider: components["schemas"]["ProviderKind"];
-            /** @description `http` or `https` URL, usually ending in `/v1`. Required for `other`; otherwise that of the vendor. */
+            /** @description `http` or `https` URL, usually ending in `/v1`. Required for `other`; defaults to the vendor's URL for the other providers. */
             base_url?: string | null;
-            /** @description Model that every agent uses; by default, agents choose. */
+            /** @description Model that every agent uses; by default, agents choose their own. */
             model?: string | null;
             /** @description Model for summaries. */
             utility_model?: string | null;
@@ -7071,7 +7061,7 @@ export interface components {
             message: string;
         };
         ModelTestForm: {
-            /** @description Model to test; by default, the one that agents use if they do not set a model. */
+            /** @description Model to test. By default, the model that agents use if they do not set one. */
             model?: string | null;
         };
         /** @description Values that can be used as `model`. */
@@ -7090,12 +7080,12 @@ export interface components {
             is_member: boolean;
             /**
              * Format: int64
-             * @description Unread messages; at most 1,000.
+             * @description Number of unread messages; at most 1,000.
              */
             unread_count: number;
             /**
              * Format: int64
-             * @description Unread mentions; at most 1,000.
+             * @description Number of unread mentions; at most 1,000.
              */
             mention_count: number;
             /**
@@ -7105,7 +7095,7 @@ export interface components {
              */
             read_seq: number;
         };
-        /** @description A session in the list of its owner. */
+        /** @description One of the caller's own sessions. */
         MySession: components["schemas"]["Session"] & {
             /** @description True for the session of this request. */
             current: boolean;
@@ -7213,7 +7203,7 @@ export interface components {
             instructions: string;
             /** @description Markdown, at most 256 KiB: the text of IDENTITY.md. */
             identity?: string | null;
-            /** @description Model; null for the base's model, or otherwise the server's default. */
+            /** @description Model; null uses the base's model or, if no base sets one, the server's default. */
             model?: string | null;
             /**
              * Format: int32
@@ -7247,7 +7237,7 @@ export interface components {
             persona_text?: string | null;
             base_profile_id?: components["schemas"]["AgentId"] | null;
             access_control?: components["schemas"]["AccessControl"] | null;
-            /** @description Default of `store` in `/v1/responses`. */
+            /** @description Default value of `store` for `/v1/responses`. */
             store?: boolean | null;
             /** @description True if requests cannot opt out of storing responses. */
             store_required?: boolean | null;
@@ -7274,10 +7264,10 @@ export interface components {
         };
         /** @description A key with its secret, which is shown only once. */
         NewKey: components["schemas"]["ApiKey"] & {
-            /** @description `ov_…` */
+            /** @description The secret: `ov_…`. */
             key: string;
         };
-        /** @description The context that an agent would be sent if the caller posted now, without that message. */
+        /** @description The context that an agent would receive if the caller posted a message now. The message itself is not included. */
         NextContext: components["schemas"]["ContextSeen"] & {
             /** @description Always true. */
             dry_run: boolean;
@@ -7291,7 +7281,7 @@ export interface components {
         /** @description A node in the list for admins. */
         Node: {
             id: components["schemas"]["NodeId"];
-            /** @description `OPENVIBE_NODE_NAME`, otherwise the address that the node listens on. */
+            /** @description `OPENVIBE_NODE_NAME`, or the address that the node listens on if it is not set. */
             name: string;
             version: string;
             /**
@@ -7299,16 +7289,16 @@ export interface components {
              *
              *     `local`: There is one node.
              *
-             *     `notify`: Over LISTEN and NOTIFY of `PostgreSQL`.
+             *     `notify`: Over `PostgreSQL`'s LISTEN and NOTIFY.
              *
-             *     `nats`: Over core NATS, or LISTEN and NOTIFY while it is unavailable.
+             *     `nats`: Over core NATS, or over LISTEN and NOTIFY while NATS is unavailable.
              * @enum {string}
              */
             mode: "local" | "notify" | "nats";
             /**
              * @description State of a node.
              *
-             *     `draining`: The node is stopping, and still serves open connections.
+             *     `draining`: The node is stopping, but still serves open connections.
              *
              *     `lost`: The lease of the node has expired.
              * @enum {string}
@@ -7325,16 +7315,16 @@ export interface components {
             queued_writes: number;
             /**
              * Format: double
-             * @description Mean delay of recent messages from other nodes in milliseconds; null if there were none.
+             * @description Mean delay of recent messages from other nodes in milliseconds; null if none have been received.
              */
             bus_delay_ms: number | null;
             last_gap_at: components["schemas"]["Timestamp"] | null;
             /**
              * Format: int64
-             * @description Difference between the clocks of the node's machine and the database, in milliseconds.
+             * @description Clock of the node's machine minus the database clock, in milliseconds.
              */
             clock_skew_ms: number;
-            /** @description Settings that differ from those of the node that responds, by name. */
+            /** @description Names of the settings that differ from those of the node that responds. */
             differing_settings: string[];
             epoch: string;
         };
@@ -7360,10 +7350,10 @@ export interface components {
             reason: string;
             /**
              * Format: int64
-             * @description Age of the message when it was sent.
+             * @description Age of the message in days when the prompt was built.
              */
             age_days: number;
-            /** @description Text as sent; null if the message was deleted since. */
+            /** @description Text as it appears in the prompt; null if the message has since been deleted. */
             text: string | null;
         };
         /**
@@ -7373,15 +7363,15 @@ export interface components {
          * @enum {string}
          */
         OnError: "stop" | "continue";
-        /** @description Messages of a channel that start a run. */
+        /** @description Messages in a channel that start a run. */
         OnMessage: {
             channel_id: components["schemas"]["ChannelId"];
             from?: components["schemas"]["StartedBy"];
             /** @description True if only the first message of a thread starts a run. */
             new_threads_only?: boolean;
             /**
-             * @description Words, any of which must occur as a whole word; at most 10, of 1 to 60 characters. If empty, every message
-             *     starts a run.
+             * @description At most 10 words of 1 to 60 characters. A message starts a run if it contains any of them as a whole word; if there are no
+             *     words, every message does.
              */
             words?: string[];
         };
@@ -7394,12 +7384,12 @@ export interface components {
             error: components["schemas"]["OpenAiErrorDetail"];
         };
         OpenAiErrorDetail: {
-            /** @description Cause and remedy, for people. */
+            /** @description Cause and remedy, in human-readable form. */
             message: string;
             type: components["schemas"]["OpenAiErrorKind"];
             /** @description Field that caused the error. */
             param: string | null;
-            /** @description Specific cause, for programs. */
+            /** @description Specific cause, as a machine-readable code. */
             code: components["schemas"]["ErrorCode"];
         };
         /**
@@ -7424,7 +7414,7 @@ export interface components {
         } | {
             /** @description ID of the item: `fc_…`. */
             id: string;
-            /** @description Return it in the `function_call_output`. */
+            /** @description ID of the call, to be returned in the `function_call_output`. */
             call_id: string;
             name: string;
             /** @description Arguments as JSON, as written by the model; may be invalid. */
@@ -7515,7 +7505,7 @@ export interface components {
              */
             reason: "owner_gone" | "failing" | "by_admin" | "by_owner";
             owner_id: components["schemas"]["UserId"];
-            /** @description Description for people. */
+            /** @description Human-readable description. */
             text: string;
         };
         /**
@@ -7584,7 +7574,7 @@ export interface components {
             avatar?: components["schemas"]["Avatar"] | null;
             /** @description Ignored; `PATCH` changes the status. */
             pipeline_status?: unknown;
-            /** @description Set by the server; ignored, as are the following fields. */
+            /** @description Ignored, because the server sets it. The same applies to the following fields. */
             id?: unknown;
             object?: unknown;
             used_by?: unknown;
@@ -7757,7 +7747,7 @@ export interface components {
             instructions?: string;
             /** @description Markdown, at most 256 KiB: the text of IDENTITY.md. */
             identity?: string | null;
-            /** @description Model; null for the base's model, or otherwise the server's default. */
+            /** @description Model; null uses the base's model or, if no base sets one, the server's default. */
             model?: string | null;
             /**
              * Format: int32
@@ -7791,7 +7781,7 @@ export interface components {
             persona_text?: string | null;
             base_profile_id?: components["schemas"]["AgentId"] | null;
             access_control?: components["schemas"]["AccessControl"] | null;
-            /** @description Default of `store` in `/v1/responses`. */
+            /** @description Default value of `store` for `/v1/responses`. */
             store?: boolean | null;
             /** @description True if requests cannot opt out of storing responses. */
             store_required?: boolean | null;
@@ -7822,7 +7812,7 @@ export interface components {
             status: components["schemas"]["PresenceStatus"];
         };
         /**
-         * @description Presence of a member: online with at least one socket.
+         * @description Presence of a member, who is online as long as at least one socket is open.
          * @enum {string}
          */
         PresenceStatus: "online" | "offline";
@@ -7851,11 +7841,11 @@ export interface components {
             preset: string;
             /**
              * Format: int32
-             * @description Priority, −1000 to 1000; the highest one wins, and among equals the first rule.
+             * @description Priority, −1000 to 1000. The matching rule with the highest priority applies; among equal priorities, the first one.
              */
             priority?: number;
         };
-        /** @description Presets of a conversation after a change. */
+        /** @description Presets of a conversation after they were changed. */
         Presets: {
             presets: components["schemas"]["ConversationPreset"][];
         };
@@ -7872,7 +7862,7 @@ export interface components {
             segments: components["schemas"]["SystemPart"][];
             /** @description The model that the draft or its base sets; null for the server's default. */
             model: string | null;
-            /** @description The model that would reply; null without a language model. */
+            /** @description The model that would reply; null if the server has no language model. */
             effective_model: string | null;
             /** Format: int32 */
             max_output_tokens: number;
@@ -7886,7 +7876,7 @@ export interface components {
         /** @description Fields of `POST /v1/agents/preview`. */
         PreviewForm: {
             agent_id?: components["schemas"]["AgentId"] | null;
-            /** @description As for `POST /v1/agents`; the name is optional. */
+            /** @description Fields as for `POST /v1/agents`; the name is optional. */
             agent: components["schemas"]["UnnamedAgent"];
         };
         /** @description A slot in a preview. */
@@ -7962,8 +7952,8 @@ export interface components {
             /** @description True if rules are also evaluated after messages are summarized. */
             force_review_on_compaction: boolean;
             /**
-             * @description Preset by prefix of the mode: `thread:NAME`, `direct:NAME`, or `fork:NAME`, with the agent's name. The longest match wins.
-             *     At most 100.
+             * @description Presets by mode: `thread:NAME`, `direct:NAME`, or `fork:NAME`, with the agent's name. A key can be any part of a mode; the
+             *     longest key that matches applies. At most 100.
              */
             default_preset_by_mode: {
                 [key: string]: string;
@@ -7976,7 +7966,7 @@ export interface components {
         /** @description Settings for the prompt: reply style and compaction strategy. */
         Prompting: {
             /**
-             * @description ID of a preset, `none`, or `auto` for the rules of the workspace; null for its default for the mode.
+             * @description ID of a preset, `none`, or `auto` for the rules of the workspace; null uses the workspace's default for the mode.
              * @default null
              */
             profile?: string | null;
@@ -8027,7 +8017,7 @@ export interface components {
             type: "reaction.added" | "reaction.removed";
             /**
              * Format: int64
-             * @description Number of the event in its workspace, without gaps.
+             * @description Number of the event in its workspace; there are no gaps.
              */
             seq: number;
             ts: components["schemas"]["Timestamp"];
@@ -8055,18 +8045,18 @@ export interface components {
             seq: number;
             /**
              * Format: int64
-             * @description Unread messages; at most 1,000.
+             * @description Number of unread messages; at most 1,000.
              */
             unread_count: number;
             /**
              * Format: int64
-             * @description Unread mentions; at most 1,000.
+             * @description Number of unread mentions; at most 1,000.
              */
             mention_count: number;
         };
         Readiness: {
             status: components["schemas"]["Healthy"];
-            /** @description A read succeeded, and every writer stored a row within the last 2 s. */
+            /** @description A read succeeded, and every writer has stored a row within the last 2 s. */
             database: components["schemas"]["Healthy"];
             /** @description The schema has the version that this server needs. */
             migrations: components["schemas"]["Healthy"];
@@ -8084,7 +8074,7 @@ export interface components {
             /**
              * @description State of a node.
              *
-             *     `draining`: The node is stopping, and still serves open connections.
+             *     `draining`: The node is stopping, but still serves open connections.
              *
              *     `lost`: The lease of the node has expired.
              * @enum {string}
@@ -8100,7 +8090,7 @@ export interface components {
         ReflectForm: {
             thread_id?: components["schemas"]["ThreadId"] | null;
             fork_id?: components["schemas"]["ForkId"] | null;
-            /** @description A metaprompt of the agent with the trigger `manual`. */
+            /** @description ID of one of the agent's metaprompts with the trigger `manual`. */
             metaprompt_id: string;
         };
         /** @description The task that runs the reflection; visible only to you. */
@@ -8125,12 +8115,18 @@ export interface components {
         /** @description A function of a server. */
         RegisteredFunction: {
             name: string;
-            /** @description Title for people. */
+            /** @description Display title. */
             title: string;
             state: components["schemas"]["FunctionState"];
-            /** @description Accepted effect, or the one that the server's annotations suggest; the stricter one for a changed function. */
+            /**
+             * @description Accepted effect; if the function has not been accepted, the effect that the server's annotations suggest. For a changed
+             *     function, the stricter of the two.
+             */
             effect: components["schemas"]["Effect"];
-            /** @description Accepted risk, or the one that the server's annotations suggest; the stricter one for a changed function. */
+            /**
+             * @description Accepted risk; if the function has not been accepted, the risk that the server's annotations suggest. For a changed function,
+             *     the stricter of the two.
+             */
             risk: components["schemas"]["Risk"];
             /** @description The latest definition: `name`, `title`, `description`, `inputSchema`, `outputSchema`, `annotations`. */
             definition: Record<string, unknown>;
@@ -8144,9 +8140,9 @@ export interface components {
             /** @enum {string} */
             object: "tool";
             kind: components["schemas"]["RegisteredToolKind"];
-            /** @description Label of its functions for agents, unique in the workspace: `[a-z0-9][a-z0-9_-]{0,23}`. */
+            /** @description Label for agents, unique in the workspace: `[a-z0-9][a-z0-9_-]{0,23}`. */
             name: string;
-            /** @description Title for people. */
+            /** @description Display title. */
             title: string;
             enabled: boolean;
             /** @description Settings; returned only with `agents:admin`. */
@@ -8167,27 +8163,27 @@ export interface components {
             version: number;
         };
         /**
-         * @description `mcp`: A server of the Model Context Protocol.
+         * @description `mcp`: A server that supports the Model Context Protocol.
          *
          *     `function`: A function that the client of `/v1/responses` runs.
          * @enum {string}
          */
         RegisteredToolKind: "mcp" | "function";
-        /** @description Places that contained the text, counted after the deletion. */
+        /** @description Places that still contain the text, counted after the deletion. */
         Remaining: {
             /**
              * Format: int64
-             * @description Number of entries: this one, and copies that were made from it.
+             * @description Number of remaining entries, counting this one and the copies made from it.
              */
             rows: number;
             /**
              * Format: int64
-             * @description Number of words in the index.
+             * @description Number of words in the index that belong to these entries.
              */
             index: number;
             /**
              * Format: int64
-             * @description Number of texts in records of prompts.
+             * @description Number of copies of the text in records of prompts.
              */
             contexts: number;
         };
@@ -8199,16 +8195,19 @@ export interface components {
              */
             url: string;
             auth?: components["schemas"]["AuthKind"];
-            /** @description Name of the header, with `auth: header`. */
+            /** @description Name of the header; only with `auth: header`. */
             header?: string | null;
         };
-        /** @description An earlier identical call of a task that the action's task retries. */
+        /**
+         * @description An earlier identical call that may already have taken effect. It was made by a task that is being retried, or by a task that was
+         *     started for it.
+         */
         Repeated: {
             action_id: components["schemas"]["ActionId"];
             /** @description Time when the call ended, or when it started if its end is unknown. */
             at: components["schemas"]["Timestamp"];
         };
-        /** @description Newest replies of an agent, compared with replies of a draft. */
+        /** @description The most recent replies of an agent, compared with replies written with a draft. */
         Replay: {
             /** @description Newest reply first. */
             cases: components["schemas"]["ReplayCase"][];
@@ -8216,16 +8215,13 @@ export interface components {
         };
         /** @description A reply that was written with the draft. */
         ReplayAfter: {
-            /**
-             * @description Text of the reply, or the text before a call. Null after an error, or if a message of the prompt was deleted
-             *     since.
-             */
+            /** @description Text of the reply, or the text before a tool call. Null after an error, or if a message of the prompt has since been deleted. */
             text: string | null;
             would_call: components["schemas"]["WouldCall"] | null;
             model: string | null;
             /**
              * Format: int64
-             * @description Number of tokens of all calls for the case.
+             * @description Total number of tokens used by all model calls for the case.
              */
             tokens: number;
             /**
@@ -8237,12 +8233,12 @@ export interface components {
         };
         /** @description A reply as it was posted. */
         ReplayBefore: {
-            /** @description Null if the reply was deleted since. */
+            /** @description Null if the reply has since been deleted. */
             text: string | null;
             model: string | null;
             /**
              * Format: int64
-             * @description Number of tokens of all calls for the reply.
+             * @description Total number of tokens used by all model calls for the reply.
              */
             tokens: number;
             /**
@@ -8256,7 +8252,7 @@ export interface components {
             task_id: components["schemas"]["TaskId"];
             /** @description Status of the case. */
             status: components["schemas"]["TaskStatus"];
-            /** @description The trigger message without the mention; null if it was deleted since. */
+            /** @description The trigger message without the mention; null if it has since been deleted. */
             asked: string | null;
             before: components["schemas"]["ReplayBefore"];
             after: components["schemas"]["ReplayAfter"] | null;
@@ -8267,17 +8263,17 @@ export interface components {
         ReplayEstimate: {
             /** @description Number of replies that would be written again. */
             cases: number;
-            /** @description Number of model calls. */
+            /** @description Number of model calls, without replies whose prompts do not fit into the window. */
             calls: number;
             /**
              * Format: int64
-             * @description Estimated size of all prompts.
+             * @description Estimated total size of all prompts, in tokens.
              */
             input_tokens: number;
             /**
              * Format: double
-             * @description Amount in US dollars that the calls reserve in budgets: 1.5 times the prompts plus the output limits. Null if the price is
-             *     unknown or the policy hides costs from the caller.
+             * @description Amount in US dollars that the calls reserve in budgets: 1.5 times the size of the prompts, plus the output limits. Null if the
+             *     price is unknown or the policy hides costs from the caller.
              */
             cost_usd_max: number | null;
         };
@@ -8338,7 +8334,7 @@ export interface components {
             deferred_items: components["schemas"]["SourcedText"][];
             /**
              * Format: int64
-             * @description `seq` of the newest message of the fork from which the resolution was made.
+             * @description `seq` of the newest message of the fork that the resolution covers.
              */
             covers_seq: number;
             /**
@@ -8358,7 +8354,7 @@ export interface components {
             type: "resolution.drafted" | "resolution.updated" | "resolution.published";
             /**
              * Format: int64
-             * @description Number of the event in its workspace, without gaps.
+             * @description Number of the event in its workspace; there are no gaps.
              */
             seq: number;
             ts: components["schemas"]["Timestamp"];
@@ -8378,13 +8374,13 @@ export interface components {
             headline?: string;
             /** @description One or two sentences, at most 600 characters. */
             conclusion?: string;
-            /** @description At most 4. */
+            /** @description At most 4 entries. */
             key_points?: components["schemas"]["PointForm"][];
-            /** @description At most 20. */
+            /** @description At most 20 entries. */
             action_items?: components["schemas"]["ItemForm"][];
-            /** @description At most 10. */
+            /** @description At most 10 entries. */
             open_questions?: components["schemas"]["PointForm"][];
-            /** @description At most 10. */
+            /** @description At most 10 entries. */
             deferred_items?: components["schemas"]["PointForm"][];
         };
         /** @description ID of a resolution: `res_` and 26 base-32 characters */
@@ -8395,7 +8391,7 @@ export interface components {
             id: components["schemas"]["ActionItemId"];
             text: string;
             owner_id: components["schemas"]["UserId"] | null;
-            /** @description The name of the member; otherwise the name as it was mentioned. */
+            /** @description Current name of the member, or the name as it was mentioned if the owner is not a member. */
             owner_name: string | null;
             /** @description Due date as `YYYY-MM-DD`. */
             due: string | null;
@@ -8405,11 +8401,11 @@ export interface components {
         /** @enum {string} */
         ResolutionStatus: "draft" | "published" | "superseded";
         ResolveForm: {
-            /** @description Publish the draft immediately, with the agent as its author. */
+            /** @description True to publish the draft immediately, with the agent as its author. */
             publish?: boolean;
             /** @description Focus of the draft, at most 2,000 characters. */
             guidance?: string | null;
-            /** @description Replace a draft even if people edited it. */
+            /** @description True to replace a draft even if people have edited it. */
             replace_draft?: boolean;
         };
         Resolving: {
@@ -8423,12 +8419,12 @@ export interface components {
             object: "response";
             /**
              * Format: int64
-             * @description Creation time, in seconds since 1970.
+             * @description Creation time, in seconds since the Unix epoch.
              */
             created_at: number;
             /**
              * Format: int64
-             * @description Seconds since 1970; null unless the response is completed.
+             * @description Seconds since the Unix epoch; null unless the response is completed.
              */
             completed_at: number | null;
             status: components["schemas"]["Status"];
@@ -8473,7 +8469,7 @@ export interface components {
             agent_id: components["schemas"]["AgentId"] | null;
             /**
              * Format: int64
-             * @description The agent version that replied; continuations keep it.
+             * @description The agent version that replied. Responses that continue this one use the same version.
              */
             agent_version: number | null;
         };
@@ -8501,13 +8497,13 @@ export interface components {
             guard?: number | null;
         };
         /**
-         * @description Approval that a call of a function needs, from least to most.
+         * @description Approval that a call of a function needs, in increasing order.
          *
-         *     `autonomous`: No approval.
+         *     `autonomous`: No approval is needed.
          *
-         *     `approve`: The requester.
+         *     `approve`: The requester must approve the call.
          *
-         *     `escalate`: The requester and an admin.
+         *     `escalate`: The requester and an admin must approve the call.
          * @enum {string}
          */
         Risk: "autonomous" | "approve" | "escalate";
@@ -8534,7 +8530,7 @@ export interface components {
             type: "run.created" | "run.updated";
             /**
              * Format: int64
-             * @description Number of the event in its workspace, without gaps.
+             * @description Number of the event in its workspace; there are no gaps.
              */
             seq: number;
             ts: components["schemas"]["Timestamp"];
@@ -8550,7 +8546,7 @@ export interface components {
             input?: string;
             thread_id?: components["schemas"]["ThreadId"] | null;
             channel_id?: components["schemas"]["ChannelId"] | null;
-            /** @description A repeated ID returns the first run. */
+            /** @description ID chosen by the client. A request that repeats an ID returns the first run. */
             client_id?: string | null;
         };
         /** @description ID of a run of a workflow: `run_` and 26 base-32 characters */
@@ -8571,11 +8567,11 @@ export interface components {
             fork_id: components["schemas"]["ForkId"] | null;
             action_id: components["schemas"]["ActionId"] | null;
             /**
-             * @description Output of the step. Null in events, once it was removed, for a message in a channel that you cannot read, and for an
-             *     agent's answer if you cannot see its tool results.
+             * @description Output of the step. Null in events and after the output was removed. Also null for a message in a channel that you cannot
+             *     read, and for an agent's answer if you cannot see its tool results.
              */
             output: string | null;
-            /** @description Cause of a failure, for people. */
+            /** @description Human-readable cause of a failure. */
             error: string | null;
             started_at: components["schemas"]["Timestamp"] | null;
             ended_at: components["schemas"]["Timestamp"] | null;
@@ -8638,7 +8634,7 @@ export interface components {
         };
         /** @description ID of a sandbox policy: `sbx_` and 26 base-32 characters */
         SandboxPolicyId: string;
-        /** @description Runs an agent or a workflow at the times of a cron expression, for its owner. */
+        /** @description A schedule runs an agent or a workflow for its owner at the times of a cron expression. */
         Schedule: {
             id: components["schemas"]["ScheduleId"];
             /** @enum {string} */
@@ -8651,7 +8647,7 @@ export interface components {
             /**
              * @description Handling of slots that were due while the server was down.
              *
-             *     `run_once`: The newest one fires if it is less than an hour old.
+             *     `run_once`: Fires the newest missed slot if it is less than an hour old.
              * @enum {string}
              */
             missed: "run_once" | "skip";
@@ -8672,7 +8668,7 @@ export interface components {
             type: "schedule.created" | "schedule.updated" | "schedule.deleted";
             /**
              * Format: int64
-             * @description Number of the event in its workspace, without gaps.
+             * @description Number of the event in its workspace; there are no gaps.
              */
             seq: number;
             ts: components["schemas"]["Timestamp"];
@@ -8697,7 +8693,7 @@ export interface components {
             target: components["schemas"]["ScheduleTargetForm"];
             deliver?: components["schemas"]["DeliveryForm"] | null;
             missed?: components["schemas"]["MissedPolicy"] | null;
-            /** @description A repeated ID returns the first schedule with status 200. */
+            /** @description ID chosen by the client. If it was used before, the response has status 200 and contains the schedule that was created first. */
             client_id?: string | null;
         };
         /** @description ID of a schedule: `sched_` and 26 base-32 characters */
@@ -8711,10 +8707,7 @@ export interface components {
             target?: components["schemas"]["ScheduleTargetForm"];
             deliver?: components["schemas"]["DeliveryForm"] | null;
             missed?: components["schemas"]["MissedPolicy"];
-            /**
-             * @description The owner and admins can set `paused`. The owner can set `active`, but only an admin can after a
-             *     pause by an admin.
-             */
+            /** @description The owner and admins can set `paused`. The owner can set `active`; if an admin paused the schedule, only an admin can. */
             status?: components["schemas"]["StatusForm"];
         };
         SchedulePreview: {
@@ -8723,22 +8716,22 @@ export interface components {
         };
         /** @description Fields of `POST /v1/schedules/preview`. */
         SchedulePreviewForm: {
-            /** @description Cron expression with five fields, in local time of `timezone`. */
+            /** @description Cron expression with five fields, in the local time of `timezone`. */
             cron: string;
             /** @description IANA name of the time zone. */
             timezone: string;
         };
-        /** @description A task of a schedule that a person started manually. */
+        /** @description The task that was started when a person ran a schedule manually. */
         ScheduleRun: {
             task: components["schemas"]["Task"];
         };
         ScheduleRunForm: {
-            /** @description A repeated ID returns the first task with status 200. */
+            /** @description ID chosen by the client. A request that repeats an ID returns the first task with status 200. */
             client_id?: string | null;
         };
         /** @description A past slot. */
         ScheduleSlot: {
-            /** @description Time of the slot; for `missed`, of the first one. */
+            /** @description Time of the slot. If `state` is `missed`, the time of the first missed slot. */
             slot_at: components["schemas"]["Timestamp"];
             /**
              * @description `fired`: The slot started a task.
@@ -8751,11 +8744,11 @@ export interface components {
             task_id: components["schemas"]["TaskId"] | null;
             /**
              * Format: int64
-             * @description Number of slots; more than 1 only for `missed`, at most 10,000.
+             * @description Number of slots, at most 10,000. It is greater than 1 only if `state` is `missed`.
              */
             count: number;
         };
-        /** @description Agent that runs, and its prompt; or a workflow, and its input. */
+        /** @description Target of a schedule: an agent with a prompt, a workflow with an input, or an agent's heartbeat. */
         ScheduleTarget: {
             agent_id: components["schemas"]["AgentId"];
             prompt: string;
@@ -8763,7 +8756,7 @@ export interface components {
             type: "agent";
         } | {
             workflow_id: components["schemas"]["WorkflowId"];
-            /** @description Input of the run; blank without an input. */
+            /** @description Input of the run; blank if there is none. */
             input: string;
             /** @enum {string} */
             type: "workflow";
@@ -8810,7 +8803,7 @@ export interface components {
             channel_name: string | null;
             /**
              * Format: int64
-             * @description Replies in the hit's thread.
+             * @description Number of replies in the hit's thread.
              */
             reply_count: number;
         };
@@ -8825,7 +8818,7 @@ export interface components {
         };
         /** @description The secret of a tool. */
         SecretForm: {
-            /** @description The secret: ASCII text in one line, at most 8 KiB. */
+            /** @description The secret: a single line of ASCII text, at most 8 KiB. */
             value: string;
         };
         SeenAuthor: {
@@ -8837,11 +8830,11 @@ export interface components {
             name: components["schemas"]["SegmentName"];
             /** Format: int64 */
             tokens: number;
-            /** @description Blocks in the order of the prompt. */
+            /** @description Blocks in the order in which they appear in the prompt. */
             parts: components["schemas"]["SegmentPart"][];
         };
         /**
-         * @description `tools`: Definitions of tools, calls, and their results.
+         * @description `tools`: Tool definitions, calls, and their results.
          *
          *     `reserve`: Room for the reply.
          * @enum {string}
@@ -8874,7 +8867,7 @@ export interface components {
         SentWindow: {
             /**
              * Format: int64
-             * @description Sequence number of the first message.
+             * @description Sequence number of the first of these messages.
              */
             from_seq: number;
             /**
@@ -8882,12 +8875,12 @@ export interface components {
              * @description Number of older messages that are summarized in segments.
              */
             message_count: number;
-            /** @description These segments, oldest first. */
+            /** @description IDs of these segments, oldest first. */
             compaction_ids: components["schemas"]["CompactionId"][];
         };
         /** @description The workspace context as agents with the default model receive it. */
         SentWorkspaceContext: {
-            /** @description Empty if the policy turns it off. */
+            /** @description The text that agents receive; empty if the policy turns the workspace context off. */
             text: string;
             /**
              * Format: int64
@@ -8897,7 +8890,7 @@ export interface components {
             parts: components["schemas"]["PartSize"][];
         };
         /**
-         * @description Scores of the messages of people who allow it. A null field has the value from `profile`, or its default without a
+         * @description Settings for scoring the messages of people who allow it. A null field has the value from `profile`, or its default if there is no
          *     profile.
          */
         Sentiment: {
@@ -8961,24 +8954,24 @@ export interface components {
          */
         SentimentMethod: "lexicon" | "llm";
         /**
-         * @description Reflection of the server for an event.
+         * @description Reflection that the server runs for an event.
          *
          *     `all`: All of the others; stored as the five presets.
          * @enum {string}
          */
         SentimentPreset: "frustration_recovery" | "confusion_clarification" | "satisfaction_reinforcement" | "error_recovery" | "engagement_boost" | "all";
         /**
-         * @description Values for the fields of `sentiment` that are not set.
+         * @description Profile that provides values for unset fields of `sentiment`.
          *
          *     `off`: Messages are not scored.
          *
-         *     `basic`: Word list; reacts to frustration and confusion.
+         *     `basic`: Uses the word list, and reacts to frustration and confusion.
          *
-         *     `standard`: Word list; reacts to all events.
+         *     `standard`: Uses the word list, and reacts to all events.
          *
-         *     `advanced`: Language model; reacts to all events.
+         *     `advanced`: Uses a language model, and reacts to all events.
          *
-         *     `tutor`: Word list with lower thresholds; reacts to frustration, confusion, and satisfaction.
+         *     `tutor`: Uses the word list with lower thresholds, and reacts to frustration, confusion, and satisfaction.
          * @enum {string}
          */
         SentimentProfile: "off" | "basic" | "standard" | "advanced" | "tutor";
@@ -9000,7 +8993,7 @@ export interface components {
             outcome: components["schemas"]["Settlement"];
         };
         /**
-         * @description Outcome of an action that the server could not determine.
+         * @description Outcome that a person reports for an action if the server could not determine it.
          * @enum {string}
          */
         Settlement: "happened" | "did_not_happen";
@@ -9021,23 +9014,26 @@ export interface components {
             /** @description JSON schema of the arguments. */
             parameters?: Record<string, unknown> | null;
             strict?: boolean | null;
-            /** @description The registered tool of the workspace to which this one refers. */
+            /** @description The registered tool of the workspace to which this tool refers. */
             registry_id?: string | null;
-            /** @description True if replies can use it. */
+            /** @description True if replies can use the tool. */
             available: boolean;
             unavailable_because: components["schemas"]["UnavailableBecause"] | null;
             /** @enum {string} */
             type: "function";
         } | {
-            /** @description 1 to 64 letters, digits, `_`, or `-`. With `registry_id`, it can be omitted and must equal the registered name. */
+            /**
+             * @description 1 to 64 letters, digits, `_`, or `-`. With `registry_id`, the label can be omitted; if it is set, it must equal the
+             *     registered name.
+             */
             server_label?: string | null;
             server_url?: string | null;
             server_description?: string | null;
             allowed_tools?: string[] | null;
             require_approval?: components["schemas"]["RequireApproval"] | null;
-            /** @description The registered tool of the workspace to which this one refers. */
+            /** @description The registered tool of the workspace to which this tool refers. */
             registry_id?: string | null;
-            /** @description True if replies can use it. */
+            /** @description True if replies can use the tool. */
             available: boolean;
             unavailable_because: components["schemas"]["UnavailableBecause"] | null;
             /** @enum {string} */
@@ -9053,9 +9049,9 @@ export interface components {
             ranking_options?: components["schemas"]["RankingOptions"] | null;
             /** @description `{"channel_ids": […]}`: only these channels are searched and read. */
             filters?: Record<string, unknown> | null;
-            /** @description The registered tool of the workspace to which this one refers. */
+            /** @description The registered tool of the workspace to which this tool refers. */
             registry_id?: string | null;
-            /** @description True if replies can use it. */
+            /** @description True if replies can use the tool. */
             available: boolean;
             unavailable_because: components["schemas"]["UnavailableBecause"] | null;
             /** @enum {string} */
@@ -9065,9 +9061,9 @@ export interface components {
             container?: string | Record<string, unknown> | null;
             /** @description Sandbox policy that overrides the agent's own. */
             sandbox_policy_id?: string | null;
-            /** @description The registered tool of the workspace to which this one refers. */
+            /** @description The registered tool of the workspace to which this tool refers. */
             registry_id?: string | null;
-            /** @description True if replies can use it. */
+            /** @description True if replies can use the tool. */
             available: boolean;
             unavailable_because: components["schemas"]["UnavailableBecause"] | null;
             /** @enum {string} */
@@ -9077,9 +9073,9 @@ export interface components {
             blocked_domains?: string[] | null;
             /** Format: int32 */
             max_uses?: number | null;
-            /** @description The registered tool of the workspace to which this one refers. */
+            /** @description The registered tool of the workspace to which this tool refers. */
             registry_id?: string | null;
-            /** @description True if replies can use it. */
+            /** @description True if replies can use the tool. */
             available: boolean;
             unavailable_because: components["schemas"]["UnavailableBecause"] | null;
             /** @enum {string} */
@@ -9091,7 +9087,7 @@ export interface components {
             context?: components["schemas"]["BriefContext"] | null;
             /**
              * Format: int64
-             * @description Maximum number of rounds in which a reply delegates: 1 to 10, 6 by default.
+             * @description Maximum number of rounds in which a reply can delegate: 1 to 10, 6 by default.
              */
             rounds_max?: number | null;
             /**
@@ -9100,9 +9096,9 @@ export interface components {
              *     price are not limited.
              */
             usd_max?: number | null;
-            /** @description The registered tool of the workspace to which this one refers. */
+            /** @description The registered tool of the workspace to which this tool refers. */
             registry_id?: string | null;
-            /** @description True if replies can use it. */
+            /** @description True if replies can use the tool. */
             available: boolean;
             unavailable_because: components["schemas"]["UnavailableBecause"] | null;
             /** @enum {string} */
@@ -9122,7 +9118,7 @@ export interface components {
             name: string;
             /** @description Token of an invite link. */
             invite?: string | null;
-            /** @description Token from the link that the server printed at startup, if it requires one. */
+            /** @description Token from the link that the server printed at startup, if the server requires one. */
             setup_token?: string | null;
         };
         /** @description A reply that was not written again. */
@@ -9132,11 +9128,11 @@ export interface components {
             /**
              * @description Reason why a reply is not written again.
              *
-             *     `expired`: Its prompt is no longer kept.
+             *     `expired`: The prompt of the reply is no longer kept.
              *
-             *     `deleted`: The reply or a message of its prompt was deleted.
+             *     `deleted`: The reply or its trigger message was deleted, or the stored prompt changed during the replay.
              *
-             *     `not_readable`: The person can no longer read its conversation.
+             *     `not_readable`: The person can no longer read the conversation of the reply.
              * @enum {string}
              */
             reason: "expired" | "deleted" | "not_readable";
@@ -9159,7 +9155,10 @@ export interface components {
          */
         SlotReason: "still_running" | "empty" | "agent_off" | "owner_gone" | "workflow_off" | "too_many_runs";
         Snapshot: {
-            /** @description Changes when a backup is restored; sequence numbers of other epochs are invalid. */
+            /**
+             * @description Epoch of the event log. It changes when a backup is restored, or after a failover that may have lost commits; sequence numbers
+             *     of other epochs are invalid.
+             */
             epoch: string;
             /**
              * Format: int64
@@ -9177,13 +9176,13 @@ export interface components {
             agents_truncated: boolean;
             /** @description Active forks, at most 500. */
             open_forks: components["schemas"]["Fork"][];
-            /** @description Threads that the caller has muted; only the newest 1,000. */
+            /** @description The newest 1,000 threads that the caller has muted. */
             muted_threads: components["schemas"]["ThreadId"][];
             active_tasks: components["schemas"]["Task"][];
             presence: components["schemas"]["Presence"][];
             limits: components["schemas"]["Limits"];
         };
-        /** @description Label of a text that the task had seen. */
+        /** @description Label of something that the agent had seen. */
         SourceLabel: {
             kind: components["schemas"]["TaintKind"];
             /** @description Name of a person, a file, a server, or a host. */
@@ -9224,7 +9223,7 @@ export interface components {
             title: string | null;
             on_error: components["schemas"]["OnError"];
         };
-        /** @description A step in a request: the fields of its `kind`. */
+        /** @description A step in a request. In addition to the common fields, it can contain only the fields of its `kind`. */
         StepForm: {
             /** @description `[a-z][a-z0-9_]{0,31}`, unique in the workflow; not `end`. */
             id: string;
@@ -9243,7 +9242,7 @@ export interface components {
             goal?: string | null;
             /**
              * Format: int64
-             * @description `fork`: maximum number of turns of a collaboration, 2 to 8 (default).
+             * @description `fork`: maximum number of turns of a collaboration, 2 to 8; 8 by default.
              */
             turns_max?: number | null;
             /**
@@ -9254,7 +9253,7 @@ export interface components {
             publish?: components["schemas"]["ForkPublisher"] | null;
             /**
              * Format: int32
-             * @description `fork`: time in seconds after which the step fails, 60 to 604,800 (default).
+             * @description `fork`: time in seconds after which the step fails, 60 to 604,800; 604,800 by default.
              */
             wait_s?: number | null;
             /** @description `approval`: text of 1 to 4,000 characters. */
@@ -9273,7 +9272,10 @@ export interface components {
             with?: string | null;
             /** @description `condition`: next step if the condition holds: a later step, or `end`. */
             then?: string | null;
-            /** @description `condition`, `approval`: next step otherwise: a later step, or `end`. */
+            /**
+             * @description `condition`, `approval`: next step if the condition does not hold, or if the approval is denied or expires: a later step, or
+             *     `end`. For an `approval`, null cancels the run.
+             */
             else?: string | null;
             branches?: components["schemas"]["StepForm"][][];
             /** @description `output`: text of the message, at most 32 KiB. */
@@ -9285,9 +9287,9 @@ export interface components {
          *
          *     `agent`: An agent answers a prompt.
          *
-         *     `fork`: People and agents work in a deep dive.
+         *     `fork`: People and agents work in a fork.
          *
-         *     `approval`: People decide.
+         *     `approval`: The run asks people for an approval.
          *
          *     `parallel`: Several lists of steps run at the same time.
          *
@@ -9349,12 +9351,12 @@ export interface components {
         Sums: {
             /**
              * Format: int64
-             * @description Ended tasks.
+             * @description Number of tasks that have ended.
              */
             tasks: number;
             /**
              * Format: int64
-             * @description Failed tasks, which are included in `tasks`.
+             * @description Number of failed tasks, which are included in `tasks`.
              */
             failed: number;
             /** Format: int64 */
@@ -9415,21 +9417,25 @@ export interface components {
          *
          *     `reply`: A reply whose sources were not recorded.
          *
-         *     `title`: A title or a description, which everyone who can write can change.
+         *     `title`: A title or a description, which anyone with write access can change.
          *
          *     `key`: A message that the requester posted with an API key.
          * @enum {string}
          */
         TaintKind: "message" | "reply" | "title" | "key" | "memory" | "file" | "page" | "mcp" | "code" | "import";
-        /** @description Work requested from an agent, or only from a model. */
+        /** @description A unit of work for an agent, or for a model without an agent. */
         Task: {
             id: components["schemas"]["TaskId"];
             workspace_id: components["schemas"]["WorkspaceId"];
             /**
-             * @description `collaborate` runs the turns of several agents; `compact` makes summaries of older messages; `reflect`, `utility`,
-             *     `catch_up`, and `replay` are visible to their requester only; `delegate` is work that an agent delegated to another one,
-             *     or an agent's work in a step of a run; `workflow` is a run; `response` is a call of `/v1/responses` or
-             *     `/v1/chat/completions`, recorded after it has ended.
+             * @description Kind of work:
+             *
+             *     - `collaborate` runs the turns of several agents.
+             *     - `compact` summarizes older messages.
+             *     - `reflect`, `utility`, `catch_up`, and `replay` are visible only to their requester.
+             *     - `delegate` is work that an agent delegated to another one, or an agent's work in a step of a run.
+             *     - `workflow` is a run.
+             *     - `response` is a call to `/v1/responses` or `/v1/chat/completions`, recorded after it has ended.
              */
             kind: components["schemas"]["TaskKind"];
             status: components["schemas"]["TaskStatus"];
@@ -9493,20 +9499,20 @@ export interface components {
          * @enum {string}
          */
         TaskComplexity: "simple" | "moderate" | "complex";
-        /** @description The exact context that a task's model was sent. */
+        /** @description The exact context that a task's model received. */
         TaskContext: components["schemas"]["ContextSeen"] & {
             task_id: components["schemas"]["TaskId"];
             /** Format: int64 */
             attempt: number;
             attempts: components["schemas"]["AttemptRecord"][];
-            /** @description True if the provider did not report the usage of all calls. Numbers of tokens of parts and messages are always estimates. */
+            /** @description True if the provider did not report the usage of every call. The token counts of parts and messages are always estimates. */
             estimated: boolean;
-            /** @description True if texts were deleted because nothing used them for `OPENVIBE_CONTEXT_RETENTION`. */
+            /** @description True if texts were deleted because no task had used them within `OPENVIBE_CONTEXT_RETENTION`. */
             expired: boolean;
         };
         TaskError: {
             code: components["schemas"]["FailCode"];
-            /** @description Description for people: the cause, and what to do. */
+            /** @description Human-readable description: the cause, and what to do. */
             message: string;
         };
         /** @description An event as it is stored and sent. */
@@ -9515,7 +9521,7 @@ export interface components {
             type: "task.status_changed";
             /**
              * Format: int64
-             * @description Number of the event in its workspace, without gaps.
+             * @description Number of the event in its workspace; there are no gaps.
              */
             seq: number;
             ts: components["schemas"]["Timestamp"];
@@ -9530,19 +9536,23 @@ export interface components {
         TaskId: string;
         TaskInput: {
             /**
-             * @description The trigger message without the mention; for a link of a chain, its part of the message; for a `resolve`, the guidance for
-             *     the draft; for a `delegate`, that of its root; blank for a heartbeat.
+             * @description The trigger message without the mention. For a link of a chain, its part of the message. For a `resolve`, the guidance for the
+             *     draft. For a `delegate`, the prompt of its root task. Empty for a heartbeat.
              */
             prompt: string;
-            /** @description Position in the chain, for a link of one. */
+            /** @description Position in the chain, if the task is a link of one. */
             chain?: components["schemas"]["ChainStep"];
             /**
-             * @description Further options by kind; for a `resolve`: `publish` and `replace_draft`; for a `schedule`: `schedule_id`, `name`, and
-             *     `heartbeat`; for a `collaborate`: `agents`, `turns_max`, and `auto_publish`; for its turns: `turn` and `turns_max`; for
-             *     a `delegate`: `context` and `usd_max`; for a step of a run: `contents`.
+             * @description Further options, by kind:
+             *
+             *     - `resolve`: `publish` and `replace_draft`
+             *     - `schedule`: `schedule_id`, `name`, and `heartbeat`
+             *     - `collaborate`: `agents`, `turns_max`, and `auto_publish`; its turns: `turn` and `turns_max`
+             *     - `delegate`: `context` and `usd_max`
+             *     - step of a run: `contents`
              */
             options?: Record<string, unknown>;
-            /** @description Brief of a `delegate`, for those who can see it. Not in events and lists. */
+            /** @description Brief of a `delegate`, included only for readers who can see it. Omitted in events and lists. */
             brief?: components["schemas"]["TaskBrief"];
         };
         /**
@@ -9560,13 +9570,13 @@ export interface components {
          *
          *     `utility`: Other work of a small model, such as the tone of a message; visible only to the requester.
          *
-         *     `catch_up`: A summary of new messages in a thread, only for the requester.
+         *     `catch_up`: A summary of new messages in a thread; visible only to the requester.
          *
-         *     `replay`: Replies of an agent, written again with a draft, only for the requester; each reply is a child.
+         *     `replay`: Replies of an agent that are written again with a draft of the agent; visible only to the requester. Each reply is a child task.
          *
-         *     `schedule`: Run of an agent in a slot of a schedule.
+         *     `schedule`: Work of an agent at a time set by a schedule.
          *
-         *     `response`: Call of `/v1/responses` or `/v1/chat/completions`, recorded after it has ended; it is never queued.
+         *     `response`: Call to `/v1/responses` or `/v1/chat/completions`, recorded after it has ended; it is never queued.
          *
          *     `delegate`: Work that an agent delegated to another one, or the prompt of a run's step. The task takes no turn in a conversation and posts nothing.
          *
@@ -9588,7 +9598,7 @@ export interface components {
              * @description Length of the text in UTF-16 code units.
              */
             response_length: number;
-            /** @description Number of memory entries that the reply used, with personal ones; omitted if 0. */
+            /** @description Number of memory entries that the reply used, including personal ones; omitted if 0. */
             memories?: number;
             /** @description True for a turn of a collaboration in which the agent proposed to end the work. */
             done?: boolean;
@@ -9596,12 +9606,12 @@ export interface components {
             delegated?: boolean;
             /** @description True if the answer of a `delegate` was cut off at its limit; omitted if false. */
             truncated?: boolean;
-            /** @description Answer of a `delegate`, for those who can see it. Not in events and lists. */
+            /** @description Answer of a `delegate`, included only for readers who can see it. Omitted in events and lists. */
             answer?: string;
         };
         /** @enum {string} */
         TaskStatus: "queued" | "running" | "completed" | "failed" | "cancelled";
-        /** @description A root task and all tasks that were started for it */
+        /** @description A root task and all tasks that were started for it. */
         TaskTree: {
             /** @enum {string} */
             object: "task_tree";
@@ -9655,7 +9665,7 @@ export interface components {
             instructions: string;
             /** @description Markdown, at most 256 KiB: the text of IDENTITY.md. */
             identity?: string | null;
-            /** @description Model; null for the base's model, or otherwise the server's default. */
+            /** @description Model; null uses the base's model or, if no base sets one, the server's default. */
             model?: string | null;
             /**
              * Format: int32
@@ -9689,7 +9699,7 @@ export interface components {
             persona_text?: string | null;
             base_profile_id?: components["schemas"]["AgentId"] | null;
             access_control?: components["schemas"]["AccessControl"] | null;
-            /** @description Default of `store` in `/v1/responses`. */
+            /** @description Default value of `store` for `/v1/responses`. */
             store?: boolean | null;
             /** @description True if requests cannot opt out of storing responses. */
             store_required?: boolean | null;
@@ -9715,7 +9725,7 @@ export interface components {
             name: string;
             description: string | null;
             schema: Record<string, unknown>;
-            /** @description Whether the schema must be matched exactly; null for the provider's default. */
+            /** @description True if the schema must be matched exactly; null for the provider's default. */
             strict: boolean | null;
             /** @enum {string} */
             type: "json_schema";
@@ -9730,24 +9740,24 @@ export interface components {
             agent_id: components["schemas"]["AgentId"] | null;
             /**
              * Format: int64
-             * @description Pinned version of that agent.
+             * @description Pinned version of the agent in `agent_id`.
              */
             agent_version: number | null;
             /** @description True if `agent_id` replies without a mention. */
             auto_reply: boolean;
             /**
-             * @description Switch for the memory of a thread and its deep dives.
+             * @description Memory setting of a thread and its forks.
              *
-             *     `off`: No memories are used in the thread, and its own memories are not used anywhere.
+             *     `off`: Agents use no memory in the thread, and entries from the thread are not used anywhere.
              * @enum {string}
              */
             memory: "on" | "off";
-            /** @description Reply styles of agents; an agent without one has none. */
+            /** @description Reply styles of the agents in this thread. Agents that are not listed have none. */
             presets: components["schemas"]["ConversationPreset"][];
             root_message_id: components["schemas"]["MessageId"];
             /**
              * Format: int64
-             * @description Messages after the first, without notices.
+             * @description Number of messages after the first, excluding notices.
              */
             reply_count: number;
             participants: components["schemas"]["Participant"][];
@@ -9766,9 +9776,9 @@ export interface components {
             auto_reply?: boolean;
             status?: components["schemas"]["ThreadStatus"];
             /**
-             * @description Switch for the memory of a thread and its deep dives.
+             * @description Memory setting of a thread and its forks.
              *
-             *     `off`: No memories are used in the thread, and its own memories are not used anywhere.
+             *     `off`: Agents use no memory in the thread, and entries from the thread are not used anywhere.
              * @enum {string}
              */
             memory?: "on" | "off";
@@ -9779,7 +9789,7 @@ export interface components {
             type: "thread.created" | "thread.updated";
             /**
              * Format: int64
-             * @description Number of the event in its workspace, without gaps.
+             * @description Number of the event in its workspace; there are no gaps.
              */
             seq: number;
             ts: components["schemas"]["Timestamp"];
@@ -9799,7 +9809,7 @@ export interface components {
             agent_id?: components["schemas"]["AgentId"] | null;
             from_thread_id?: components["schemas"]["ThreadId"] | null;
             memory?: ("on" | "off") & Record<string, unknown>;
-            /** @description A repeated ID returns the first thread with status 200. */
+            /** @description ID chosen by the client. A request that repeats an ID returns the first thread with status 200. */
             client_id?: string | null;
         };
         /** @description ID of a thread: `thread_` and 26 base-32 characters */
@@ -9821,7 +9831,7 @@ export interface components {
              * @description Costs in US dollars, if the model table has prices and the policy shows costs to the reader.
              */
             cost_usd: number | null;
-            /** @description True if some of the counts are estimates because the provider sent none. */
+            /** @description True if some of the counts are estimates because the provider did not report them. */
             estimated: boolean;
         };
         /** @description A tool object, tagged by its `type`. */
@@ -9832,7 +9842,7 @@ export interface components {
             /** @description JSON schema of the arguments. */
             parameters?: Record<string, unknown> | null;
             strict?: boolean | null;
-            /** @description The registered tool of the workspace to which this one refers. */
+            /** @description The registered tool of the workspace to which this tool refers. */
             registry_id?: string | null;
             /** @description Set by the server; ignored in requests. */
             available?: unknown;
@@ -9841,13 +9851,16 @@ export interface components {
             /** @enum {string} */
             type: "function";
         } | {
-            /** @description 1 to 64 letters, digits, `_`, or `-`. With `registry_id`, it can be omitted and must equal the registered name. */
+            /**
+             * @description 1 to 64 letters, digits, `_`, or `-`. With `registry_id`, the label can be omitted; if it is set, it must equal the
+             *     registered name.
+             */
             server_label?: string | null;
             server_url?: string | null;
             server_description?: string | null;
             allowed_tools?: string[] | null;
             require_approval?: components["schemas"]["RequireApproval"] | null;
-            /** @description The registered tool of the workspace to which this one refers. */
+            /** @description The registered tool of the workspace to which this tool refers. */
             registry_id?: string | null;
             /** @description Set by the server; ignored in requests. */
             available?: unknown;
@@ -9866,7 +9879,7 @@ export interface components {
             ranking_options?: components["schemas"]["RankingOptions"] | null;
             /** @description `{"channel_ids": […]}`: only these channels are searched and read. */
             filters?: Record<string, unknown> | null;
-            /** @description The registered tool of the workspace to which this one refers. */
+            /** @description The registered tool of the workspace to which this tool refers. */
             registry_id?: string | null;
             /** @description Set by the server; ignored in requests. */
             available?: unknown;
@@ -9879,7 +9892,7 @@ export interface components {
             container?: string | Record<string, unknown> | null;
             /** @description Sandbox policy that overrides the agent's own. */
             sandbox_policy_id?: string | null;
-            /** @description The registered tool of the workspace to which this one refers. */
+            /** @description The registered tool of the workspace to which this tool refers. */
             registry_id?: string | null;
             /** @description Set by the server; ignored in requests. */
             available?: unknown;
@@ -9892,7 +9905,7 @@ export interface components {
             blocked_domains?: string[] | null;
             /** Format: int32 */
             max_uses?: number | null;
-            /** @description The registered tool of the workspace to which this one refers. */
+            /** @description The registered tool of the workspace to which this tool refers. */
             registry_id?: string | null;
             /** @description Set by the server; ignored in requests. */
             available?: unknown;
@@ -9907,7 +9920,7 @@ export interface components {
             context?: components["schemas"]["BriefContext"] | null;
             /**
              * Format: int64
-             * @description Maximum number of rounds in which a reply delegates: 1 to 10, 6 by default.
+             * @description Maximum number of rounds in which a reply can delegate: 1 to 10, 6 by default.
              */
             rounds_max?: number | null;
             /**
@@ -9916,7 +9929,7 @@ export interface components {
              *     price are not limited.
              */
             usd_max?: number | null;
-            /** @description The registered tool of the workspace to which this one refers. */
+            /** @description The registered tool of the workspace to which this tool refers. */
             registry_id?: string | null;
             /** @description Set by the server; ignored in requests. */
             available?: unknown;
@@ -9935,7 +9948,7 @@ export interface components {
         /** @description Settings of a tool, which depend on its kind. */
         ToolConfig: components["schemas"]["RemoteConfig"] | components["schemas"]["ProcessToolConfig"] | components["schemas"]["FunctionConfig"];
         /**
-         * @description Cause of the error with which a tool call ended.
+         * @description Reason why a tool call failed.
          *
          *     `cancelled`: The task of the call was stopped or has ended.
          *
@@ -9951,19 +9964,19 @@ export interface components {
             type: "tool.updated";
             /**
              * Format: int64
-             * @description Number of the event in its workspace, without gaps.
+             * @description Number of the event in its workspace; there are no gaps.
              */
             seq: number;
             ts: components["schemas"]["Timestamp"];
             channel_id: components["schemas"]["ChannelId"] | null;
             thread_id: components["schemas"]["ThreadId"] | null;
             fork_id: components["schemas"]["ForkId"] | null;
-            /** @description A change to a tool. Omits texts written by people, settings, and definitions, which can be large. */
+            /** @description A change to a tool. Texts written by people, settings, and definitions are omitted because they can be large. */
             data: {
                 tool_id: components["schemas"]["ToolId"];
                 action: components["schemas"]["ToolChange"];
                 status: components["schemas"]["ToolStatus"];
-                /** @description Number of functions that the server has changed and whose change no admin has accepted yet. */
+                /** @description Number of functions that the server has changed and that no admin has accepted again. */
                 changed_functions: number;
             };
         };
@@ -9972,9 +9985,9 @@ export interface components {
             kind: components["schemas"]["RegisteredToolKind"];
             /** @description `[a-z0-9][a-z0-9_-]{0,23}`, unique in the workspace; it cannot be changed. */
             name: string;
-            /** @description Title for people, 1 to 80 characters; the name by default. */
+            /** @description Display title, 1 to 80 characters; defaults to the name. */
             title?: string | null;
-            /** @description Whether the tool is turned on; true by default. */
+            /** @description True if the tool is turned on; true by default. */
             enabled?: boolean | null;
             config: components["schemas"]["ToolConfig"];
             /** @description Channels in which the tool can be used, at most 100; all by default. */
@@ -10015,16 +10028,16 @@ export interface components {
             tasks: number;
             /**
              * Format: int64
-             * @description Number of parents above a task.
+             * @description Maximum number of ancestors of a task.
              */
             depth: number;
             /**
              * Format: int64
-             * @description Delegations per round.
+             * @description Maximum number of delegations per round.
              */
             delegations: number;
         };
-        /** @description Calls, tokens, costs, and run time of a tree so far, without its personal tasks. */
+        /** @description Calls, tokens, costs, and run time of a tree so far, not counting personal tasks. */
         TreeSpent: {
             /**
              * Format: int64
@@ -10078,8 +10091,8 @@ export interface components {
          */
         Truncation: "auto" | "disabled";
         /**
-         * @description Actions that need an approval, named as in `ApprovalRule`. The strictest requirement of the function, these lists, and
-         *     the rules applies.
+         * @description Approvals that the agent's actions need. Actions are named as in `ApprovalRule`. If the function, these lists, and the rules
+         *     differ, the strictest requirement applies.
          */
         Trust: {
             /**
@@ -10111,9 +10124,9 @@ export interface components {
          *
          *     `client_only`: Only clients of `/v1/responses` run the tool.
          *
-         *     `no_runner`: The operator configured no server that runs code.
+         *     `no_runner`: The operator has not configured a code runner.
          *
-         *     `not_registered`: The tool refers to no server in the registry.
+         *     `not_registered`: The tool does not refer to a server in the registry.
          *
          *     `not_allowed`: The workspace does not allow this type.
          *
@@ -10164,7 +10177,7 @@ export interface components {
             instructions: string;
             /** @description Markdown, at most 256 KiB: the text of IDENTITY.md. */
             identity?: string | null;
-            /** @description Model; null for the base's model, or otherwise the server's default. */
+            /** @description Model; null uses the base's model or, if no base sets one, the server's default. */
             model?: string | null;
             /**
              * Format: int32
@@ -10198,7 +10211,7 @@ export interface components {
             persona_text?: string | null;
             base_profile_id?: components["schemas"]["AgentId"] | null;
             access_control?: components["schemas"]["AccessControl"] | null;
-            /** @description Default of `store` in `/v1/responses`. */
+            /** @description Default value of `store` for `/v1/responses`. */
             store?: boolean | null;
             /** @description True if requests cannot opt out of storing responses. */
             store_required?: boolean | null;
@@ -10216,7 +10229,7 @@ export interface components {
              * @description The bytes, with a `filename`; at most 25 MiB by default.
              */
             file: string;
-            /** @description A resend with the same ID returns 200 with the first file. */
+            /** @description ID chosen by the client. An upload that repeats an ID returns the first file with status 200. */
             client_id?: string | null;
         };
         /** @description An uploaded file. */
@@ -10258,7 +10271,7 @@ export interface components {
         /** @description Limit on the tokens or costs of model calls in a day or a month. */
         UsageBudget: {
             scope: components["schemas"]["BudgetScope"];
-            /** @description The person or the agent; null for a limit on each person or agent, or on the workspace. */
+            /** @description ID of the person or the agent; null if the limit applies to each person or agent separately, or to the workspace. */
             subject_id: string | null;
             period: components["schemas"]["BudgetPeriod"];
             /**
@@ -10276,21 +10289,21 @@ export interface components {
              * @description Fraction of the limit at which admins are warned.
              */
             warn_at: number;
-            /**
-             * @description Usage in the current period, in the unit of the limit. In a budget for each person or agent, the highest usage of any of
-             *     them.
-             */
+            /** @description Usage in the current period, in the unit of the limit. In a budget for each person or agent, the usage of `top_subject_id`. */
             spent: components["schemas"]["Amount"];
             /** @description Amount reserved by running calls of the same person or agent. */
             reserved: components["schemas"]["Amount"];
-            /** @description In a budget for each person or agent, the one with the highest usage; null if there is no usage. */
+            /**
+             * @description In a budget for each person or agent, the ID of the one with the highest usage, including reservations; null if there is no
+             *     usage.
+             */
             top_subject_id: string | null;
         };
         /** @description Usage of one person, agent, month, or model. */
         Used: components["schemas"]["Sums"] & {
             /**
-             * @description `user_…`; `agent_…`, or `none` if only a model was used; `YYYY-MM`; or the name of a model, with `none` if the task failed
-             *     before a model replied.
+             * @description ID of the person (`user_…`) or agent (`agent_…`, or `none` if only a model was used), the month (`YYYY-MM`), or the name of
+             *     the model (`none` if the task failed before a model replied).
              */
             key: string;
             /** @description Display name. */
@@ -10326,7 +10339,7 @@ export interface components {
         /**
          * @description Conversations in which agents read a requester's USER.md, and people who see it in records of prompts.
          *
-         *     `direct`: Read in direct messages of the person with agents, without other people; only the person sees it.
+         *     `direct`: Read in direct messages between the person and agents, without other people; only the person sees it.
          *
          *     `workspace`: Read in all conversations of the workspace; everyone who can read the conversation sees it.
          * @enum {string}
@@ -10335,7 +10348,7 @@ export interface components {
         /** @description ID of a person: `user_` and 26 base-32 characters */
         UserId: string;
         /**
-         * @description Skill of the person in the subject.
+         * @description The person's skill in the subject.
          * @enum {string}
          */
         UserSkill: "novice" | "intermediate" | "expert";
@@ -10356,18 +10369,18 @@ export interface components {
          *
          *     `workspace`: All conversations of the workspace.
          *
-         *     `channel`: Those in `channel_id`.
+         *     `channel`: Conversations in the channel `channel_id`.
          *
-         *     `direct`: Direct messages of the person with agents, without other people.
+         *     `direct`: Direct messages between the person and agents, without other people.
          * @enum {string}
          */
         Visibility: "workspace" | "channel" | "direct";
         /**
-         * @description Reason why a task waits for its next attempt.
+         * @description Reason why a task is waiting.
          *
          *     `budget`: Running calls have reserved the rest of a budget.
          *
-         *     `approval`: People must decide about actions of the task; `retry_at` is null.
+         *     `approval`: People must approve or deny actions of the task; `retry_at` is null.
          *
          *     `chain`: The previous link of the chain has not completed; `retry_at` is null.
          *
@@ -10377,19 +10390,19 @@ export interface components {
         WaitReason: "rate_limited" | "unavailable" | "budget" | "approval" | "chain" | "children";
         /** @description Items that wait for the caller, and the caller's active permissions. */
         WaitingSeen: {
-            /** @description Actions that the caller can approve, deny, or settle; oldest first. */
+            /** @description Actions that the caller can approve, deny, or settle, oldest first. */
             actions: components["schemas"]["Action"][];
             /** @description The caller's own permissions that have not expired. */
             grants: components["schemas"]["Grant"][];
-            /** @description Results that agents drafted for the caller, to review and publish; oldest first. */
+            /** @description Resolutions that agents drafted for the caller to review and publish, oldest first. */
             drafts: components["schemas"]["Resolution"][];
             /** @description For people who manage agents: servers whose changed functions must be accepted again. */
             tools: components["schemas"]["ChangedTool"][];
             /** @description For admins: budgets that have reached their warning threshold. */
             budgets: components["schemas"]["UsageBudget"][];
-            /** @description Paused schedules and workflows: the caller's own that failed, and for admins those whose owner is gone. */
+            /** @description Paused schedules and workflows: the caller's own if they failed, and, for admins, those whose owner has left. */
             paused: components["schemas"]["PausedItem"][];
-            /** @description Number of items to decide. */
+            /** @description Number of actions and drafts that wait for the caller. */
             count: number;
         };
         /** @description A list of steps that people, messages, and schedules start. */
@@ -10398,14 +10411,14 @@ export interface components {
             /** @enum {string} */
             object: "workflow";
             name: string;
-            /** @description Messages and schedules start runs for this person. */
+            /** @description Owner of the workflow. Runs that messages start are on behalf of the owner. */
             owner_id: components["schemas"]["UserId"];
             status: components["schemas"]["WorkflowStatus"];
             paused_reason: components["schemas"]["PausedReason"] | null;
             /**
              * Format: int64
-             * @description Number of messages that started no run because too many others had already done so in the same
-             *     minute.
+             * @description Number of messages that did not start a run, because the limit per minute was reached or the run could not start, for example
+             *     because too many runs were active.
              */
             dropped: number;
             /** Format: int64 */
@@ -10417,7 +10430,7 @@ export interface components {
         WorkflowContent: {
             /** @description At most 1,024 characters. */
             description: string;
-            /** @description Author of the workflow's messages, and agent of steps that do not set one. */
+            /** @description Agent that posts the workflow's messages, and runs the steps that do not set an agent. */
             default_agent_id: components["schemas"]["AgentId"];
             /** @description Agents that steps can use, in addition to the default agent. */
             agents: components["schemas"]["AgentId"][];
@@ -10430,7 +10443,7 @@ export interface components {
             type: "workflow.created" | "workflow.updated" | "workflow.archived";
             /**
              * Format: int64
-             * @description Number of the event in its workspace, without gaps.
+             * @description Number of the event in its workspace; there are no gaps.
              */
             seq: number;
             ts: components["schemas"]["Timestamp"];
@@ -10453,7 +10466,7 @@ export interface components {
             on_message?: components["schemas"]["OnMessage"] | null;
             /** @description 1 to 30 steps, including those of branches. */
             steps: components["schemas"]["StepForm"][];
-            /** @description Set by the server; ignored, as are the following fields. */
+            /** @description Set by the server. This field and the following ones are ignored in requests. */
             id?: unknown;
             object?: unknown;
             owner_id?: unknown;
@@ -10479,7 +10492,7 @@ export interface components {
             /** @description 1 to 30 steps, including those of branches. */
             steps?: components["schemas"]["StepForm"][];
             status?: components["schemas"]["WorkflowStatus"];
-            /** @description The admin's own ID, with which an admin takes over the workflow. */
+            /** @description The caller's own ID. An admin sends it to take over the workflow. */
             owner_id?: components["schemas"]["UserId"];
         };
         /** @description Fields of `POST /v1/workflows`, ready to be posted. */
@@ -10487,7 +10500,7 @@ export interface components {
             /** @enum {string} */
             object: "workflow_recipe";
             name: string;
-            /** @description Description, which also states how the workflow is started. */
+            /** @description Description of the workflow, including how it is started. */
             description: string;
             default_agent_id: components["schemas"]["AgentId"];
             agents: components["schemas"]["AgentId"][];
@@ -10512,12 +10525,12 @@ export interface components {
             requested_by: components["schemas"]["UserId"];
             channel_id: components["schemas"]["ChannelId"] | null;
             thread_id: components["schemas"]["ThreadId"] | null;
-            /** @description Input of the run; blank in events. */
+            /** @description Input of the run; empty in events. */
             input: string;
             root_task_id: components["schemas"]["TaskId"];
             /** @description Steps in the workflow's order; those of branches follow their `parallel` step. */
             steps: components["schemas"]["RunStep"][];
-            /** @description Cause of a failure, for people. */
+            /** @description Human-readable cause of a failure. */
             error: string | null;
             created_at: components["schemas"]["Timestamp"];
             completed_at: components["schemas"]["Timestamp"] | null;
@@ -10530,7 +10543,7 @@ export interface components {
         /**
          * @description Status of a workflow.
          *
-         *     `paused`: The workflow starts no runs.
+         *     `paused`: The workflow does not start runs.
          * @enum {string}
          */
         WorkflowStatus: "active" | "paused" | "archived";
@@ -10564,7 +10577,7 @@ export interface components {
             type: "workspace.updated";
             /**
              * Format: int64
-             * @description Number of the event in its workspace, without gaps.
+             * @description Number of the event in its workspace; there are no gaps.
              */
             seq: number;
             ts: components["schemas"]["Timestamp"];
@@ -10586,7 +10599,7 @@ export interface components {
             name?: string;
             slug?: string;
         };
-        /** @description A call of a tool that was not run. */
+        /** @description A tool call that was not run. */
         WouldCall: {
             /** @description Name of the function. */
             name: string;
@@ -11161,9 +11174,9 @@ export interface operations {
                 channel_id?: components["schemas"]["ChannelId"];
                 /** @description 1 to 100; 20 by default. */
                 limit?: number;
-                /** @description Only items created after this one. */
+                /** @description Only items created after the one with this ID. */
                 after?: components["schemas"]["ActionItemId"];
-                /** @description Only items created before this one. */
+                /** @description Only items created before the one with this ID. */
                 before?: components["schemas"]["ActionItemId"];
             };
             header?: {
@@ -11298,7 +11311,7 @@ export interface operations {
                 thread_id?: components["schemas"]["ThreadId"];
                 /** @description Only actions in this state. */
                 state?: "waiting" | "approved" | "denied" | "expired" | "cancelled" | "running" | "done" | "failed" | "unknown";
-                /** @description `true` returns only actions that the caller can decide. */
+                /** @description `true` returns only actions of tasks that the caller requested. */
                 mine?: boolean;
                 /** @description 1 to 100; 20 by default. */
                 limit?: number;
@@ -11888,7 +11901,7 @@ export interface operations {
                 before?: components["schemas"]["AgentId"];
                 /** @description Only agents with this status. */
                 status?: "active" | "inactive" | "archived";
-                /** @description Exact name. */
+                /** @description Only the agent with exactly this name. */
                 name?: string;
             };
             header?: {
@@ -12290,7 +12303,7 @@ export interface operations {
     get_agent: {
         parameters: {
             query?: {
-                /** @description `true` merges in the bases and returns the profile with which the agent runs. */
+                /** @description `true` merges in the bases and returns the profile that the agent runs with. */
                 resolve?: boolean;
             };
             header?: never;
@@ -12896,7 +12909,7 @@ export interface operations {
     get_file: {
         parameters: {
             query?: {
-                /** @description An earlier version of the file; for a part of the profile, a version of the agent. */
+                /** @description An earlier version of the file. For a part of the profile, this is a version of the agent. */
                 version?: number;
             };
             header?: never;
@@ -13320,9 +13333,9 @@ export interface operations {
     get_state: {
         parameters: {
             query?: {
-                /** @description Thread, for a state on its main line; exactly one of `thread_id` and `fork_id` is required. */
+                /** @description Thread whose main line the state belongs to; exactly one of `thread_id` and `fork_id` is required. */
                 thread_id?: components["schemas"]["ThreadId"];
-                /** @description Deep dive; exactly one of `thread_id` and `fork_id` is required. */
+                /** @description Fork that the state belongs to; exactly one of `thread_id` and `fork_id` is required. */
                 fork_id?: components["schemas"]["ForkId"];
             };
             header?: never;
@@ -13376,9 +13389,9 @@ export interface operations {
     delete_state: {
         parameters: {
             query?: {
-                /** @description Thread, for a state on its main line; exactly one of `thread_id` and `fork_id` is required. */
+                /** @description Thread whose main line the state belongs to; exactly one of `thread_id` and `fork_id` is required. */
                 thread_id?: components["schemas"]["ThreadId"];
-                /** @description Deep dive; exactly one of `thread_id` and `fork_id` is required. */
+                /** @description Fork that the state belongs to; exactly one of `thread_id` and `fork_id` is required. */
                 fork_id?: components["schemas"]["ForkId"];
             };
             header?: never;
@@ -13584,13 +13597,13 @@ export interface operations {
     list_keys: {
         parameters: {
             query?: {
-                /** @description `true` for everyone's keys in this workspace; admins only. */
+                /** @description `true` lists everyone's keys in this workspace; requires the admin role. */
                 all?: boolean;
                 /** @description 1 to 100; 20 by default. */
                 limit?: number;
-                /** @description Only objects created after the one with this ID. */
+                /** @description Only keys created after the one with this ID. */
                 after?: components["schemas"]["ApiKeyId"];
-                /** @description Only objects created before the one with this ID. */
+                /** @description Only keys created before the one with this ID. */
                 before?: components["schemas"]["ApiKeyId"];
             };
             header?: {
@@ -16081,11 +16094,11 @@ export interface operations {
         parameters: {
             query?: {
                 /**
-                 * @description Words, all of which the resolution must contain.
+                 * @description Only resolutions that contain all of these words.
                  * @example launch
                  */
                 q?: string;
-                /** @description Only from this channel. */
+                /** @description Only resolutions from this channel. */
                 channel_id?: components["schemas"]["ChannelId"];
                 /** @description 1 to 100; 20 by default. */
                 limit?: number;
@@ -16274,9 +16287,9 @@ export interface operations {
     list_events: {
         parameters: {
             query?: {
-                /** @description Only events after this sequence number. */
+                /** @description Returns only events after this sequence number. */
                 after?: number;
-                /** @description 1 to 100. */
+                /** @description Page size, 1 to 100. */
                 limit?: number;
             };
             header?: {
@@ -17107,11 +17120,11 @@ export interface operations {
             query?: {
                 /** @description 1 to 100; 50 by default. */
                 limit?: number;
-                /** @description Return messages after this one. */
+                /** @description Return messages after the one with this ID. */
                 after?: components["schemas"]["MessageId"];
-                /** @description Return messages before this one. */
+                /** @description Return messages before the one with this ID. */
                 before?: components["schemas"]["MessageId"];
-                /** @description Return messages around this one, including itself. */
+                /** @description Return the message with this ID and the messages around it. */
                 around?: components["schemas"]["MessageId"];
             };
             header?: never;
@@ -19073,9 +19086,9 @@ export interface operations {
                 about?: "me";
                 /** @description ID of a thread: `thread_` and 26 base-32 characters */
                 thread_id?: components["schemas"]["ThreadId"];
-                /** @description `active` and `stale` ones if omitted. */
+                /** @description Only entries with this status; `active` and `stale` entries if omitted. */
                 status?: "active" | "stale" | "superseded" | "archived";
-                /** @description Words that an entry contains, in any form. */
+                /** @description Only entries that contain these words, in any form. */
                 q?: string;
                 /** @description 1 to 100; 20 by default. */
                 limit?: number;
@@ -19274,9 +19287,9 @@ export interface operations {
             query?: {
                 /** @description `me`, or for admins any `user_…`: forgets all entries of the scopes `user` and `persona`. */
                 user_id?: string;
-                /** @description Forgets all entries of the thread and its deep dives. */
+                /** @description Forgets all entries of the thread and its forks. */
                 thread_id?: components["schemas"]["ThreadId"];
-                /** @description Forgets all entries of the scope `agent`, except for files. */
+                /** @description Forgets all entries of the scope `agent`. The agent's files are kept. */
                 agent_id?: components["schemas"]["AgentId"];
             };
             header?: {
@@ -20485,7 +20498,7 @@ export interface operations {
                 after?: components["schemas"]["PersonaId"];
                 /** @description Only personas created before the one with this ID. */
                 before?: components["schemas"]["PersonaId"];
-                /** @description Exact name. */
+                /** @description Only the persona with exactly this name. */
                 name?: string;
                 /** @description Only personas with this status. */
                 status?: "draft" | "refined" | "approved";
@@ -23234,7 +23247,7 @@ export interface operations {
                 agent_id?: components["schemas"]["AgentId"];
                 /** @description `oldest` first (default), paged by `after` and `before`, or `newest` first, paged by `cursor`. */
                 order?: "oldest" | "newest";
-                /** @description `next_cursor` of the previous page, with `order=newest`. */
+                /** @description `next_cursor` of the previous page; only with `order=newest`. */
                 cursor?: string;
             };
             header?: {
@@ -24046,7 +24059,7 @@ export interface operations {
     get_catch_up: {
         parameters: {
             query?: {
-                /** @description Only messages after this `seq`; by default, after those that the caller has read. */
+                /** @description Only messages after this `seq`; by default, only messages that the caller has not read. */
                 since?: number;
             };
             header?: never;
@@ -24099,7 +24112,7 @@ export interface operations {
     write_catch_up: {
         parameters: {
             query?: {
-                /** @description Only messages after this `seq`; by default, after those that the caller has read. */
+                /** @description Only messages after this `seq`; by default, only messages that the caller has not read. */
                 since?: number;
             };
             header?: never;
@@ -24798,11 +24811,11 @@ export interface operations {
             query?: {
                 /** @description 1 to 100; 50 by default. */
                 limit?: number;
-                /** @description Return messages after this one. */
+                /** @description Return messages after the one with this ID. */
                 after?: components["schemas"]["MessageId"];
-                /** @description Return messages before this one. */
+                /** @description Return messages before the one with this ID. */
                 before?: components["schemas"]["MessageId"];
-                /** @description Return messages around this one, including itself. */
+                /** @description Return the message with this ID and the messages around it. */
                 around?: components["schemas"]["MessageId"];
             };
             header?: never;
@@ -25968,7 +25981,7 @@ export interface operations {
             query?: {
                 /** @description `YYYY-MM`, in UTC; this month by default. */
                 from?: string;
-                /** @description `YYYY-MM`, inclusive; the same as `from` by default, or this month. */
+                /** @description `YYYY-MM`, inclusive; this month by default, or `from` if that is later. */
                 to?: string;
                 /** @description `person` by default. */
                 group_by?: "person" | "agent" | "month" | "model";
@@ -25976,9 +25989,9 @@ export interface operations {
                 user_id?: string;
                 /** @description Only this task and the tasks that it started. Available to everyone in the conversation; covers all months by default. */
                 task_id?: components["schemas"]["TaskId"];
-                /** @description Only the tasks of this thread and of its forks. Available to everyone who can read it; covers all months by default. */
+                /** @description Only the tasks of this thread and of its forks. Available to everyone who can read the thread; covers all months by default. */
                 thread_id?: components["schemas"]["ThreadId"];
-                /** @description Only the tasks of this fork. Available to everyone who can read it; covers all months by default. */
+                /** @description Only the tasks of this fork. Available to everyone who can read the fork; covers all months by default. */
                 fork_id?: components["schemas"]["ForkId"];
             };
             header?: {
@@ -26292,7 +26305,7 @@ export interface operations {
                 after?: components["schemas"]["WorkflowId"];
                 /** @description Only workflows created before the one with this ID. */
                 before?: components["schemas"]["WorkflowId"];
-                /** @description Exact name. */
+                /** @description Only the workflow with exactly this name. */
                 name?: string;
                 /** @description Only workflows with this status. */
                 status?: "active" | "paused" | "archived";
@@ -27274,7 +27287,7 @@ export interface operations {
     get_workspace_context: {
         parameters: {
             query?: {
-                /** @description The channel in which an agent would reply; if omitted, only what everyone can read. */
+                /** @description The channel in which an agent would reply; if omitted, only content that everyone can read is included. */
                 channel_id?: components["schemas"]["ChannelId"];
             };
             header?: never;

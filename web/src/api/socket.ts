@@ -65,7 +65,7 @@ const browser: SocketDeps = {
 /** A subscription to a conversation or channel, and the number of views that share it. */
 interface Subscription {
   views: number;
-  /** For a channel, resolves when its events arrive. */
+  /** For a channel, resolves when its events start to arrive. */
   readonly opened: Promise<void>;
   readonly resolve: () => void;
 }
@@ -92,7 +92,7 @@ export class Socket {
   /** Channels named in the hello of this connection; null until it is sent. */
   #greeted: Set<string> | null = null;
   #requests = 0;
-  /** Subscriptions without a response yet, by the IDs of their requests. */
+  /** Subscriptions without a response yet, by request ID. */
   #requested = new Map<string, Subscription>();
   /** Streams of this connection by their numbers in compact deltas. */
   #streams = new Map<number, StreamStart>();
@@ -113,7 +113,8 @@ export class Socket {
   }
 
   /**
-   * Starts at the position of a snapshot, which may not be the first one. Subscriptions can be made before.
+   * Starts at the position of a snapshot. Called again after each further snapshot; subscriptions can be made
+   * before the first call.
    */
   start(at: Position): void {
     this.#drop();
@@ -136,9 +137,9 @@ export class Socket {
   }
 
   /**
-   * Subscribes to a thread, a fork, or a channel. Subscriptions are counted, so that two views of the same
-   * one are independent. For a channel, resolves when its events arrive, or immediately without a connection,
-   * because the next connection replays them from the cursor.
+   * Subscribes to a thread, a fork, or a channel. Subscriptions are counted, so that two views of the same one
+   * are independent. For a channel, resolves when its events start to arrive. Without a connection, resolves
+   * immediately, because the next connection replays them from the cursor.
    */
   subscribe(place: string): Promise<void> {
     const known = this.#places.get(place);
@@ -163,7 +164,7 @@ export class Socket {
     this.#places.delete(place);
     this.#request({ type: 'unsubscribe', ...named(place) });
   }
-  /** A delta did not fit: subscribes again, and the server sends the whole text so far. */
+  /** Subscribes again after a delta that did not fit: the server sends the whole text so far. */
   resubscribe(place: string): void {
     if (this.#places.has(place)) this.#request({ type: 'subscribe', ...named(place) });
   }
@@ -297,7 +298,7 @@ export class Socket {
     this.#greeted = null;
   }
 
-  /** Checks a connection that may have died unnoticed: without a quick response it is closed. */
+  /** Checks a connection that may have died unnoticed, and closes it if there is no quick response. */
   #probe(): void {
     if (this.#state !== 'live') return;
     this.#request({ type: 'ping' });

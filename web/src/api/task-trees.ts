@@ -4,7 +4,7 @@ import type { Task } from './types';
 
 export type TaskTree = components['schemas']['TaskTree'];
 export type HiddenTask = components['schemas']['HiddenTask'];
-/** Repetition score that stops a tree again when it is retried after being stopped for repetitions. */
+/** Repetition score at which a tree that was stopped for repetitions and then retried is stopped again. */
 const GUARD_AGAIN = 8;
 
 /** API client for task trees. Loaded on demand. */

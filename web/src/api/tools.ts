@@ -43,7 +43,10 @@ export class ToolsApi {
   async remove(id: string): Promise<void> {
     await this.#take(this.#http.DELETE('/v1/tools/{id}', at({ id })));
   }
-  /** Fails with `Conflict` if the version has changed: the secret could be sent to another server. */
+  /**
+   * Fails with `Conflict` if the version has changed, because the secret could otherwise be sent to a
+   * different server.
+   */
   async putSecret(id: string, version: number, value: string): Promise<void> {
     const params = { path: { id }, header: ifMatch(version) };
     await this.#take(this.#http.PUT('/v1/tools/{id}/secret', { params, body: { value } }));

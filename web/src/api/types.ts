@@ -62,7 +62,7 @@ export type ForkPatch = S['ForkChange'];
 export type Collaboration = S['Collaboration'];
 export type NewFork = S['ForkForm'] & { client_id: string };
 
-/** One line of a result, with the source messages in the fork. */
+/** One line of a resolution, with its source messages in the fork. */
 export type ResolutionPoint = S['SourcedText'];
 export type ResolutionAction = S['ResolutionItem'];
 export type Publisher = S['Publisher'];
@@ -72,7 +72,7 @@ export type Resolution = S['Resolution'];
 export type ResolutionEdit = Partial<
   Pick<Resolution, 'headline' | 'conclusion' | 'key_points' | 'open_questions' | 'deferred_items'>
 > & { action_items?: (Partial<ResolutionAction> & Pick<ResolutionAction, 'text'>)[] };
-/** An action item with its result. */
+/** An action item with its resolution. */
 export type ActionItem = S['ActionItem'];
 export type ActionItemPatch = S['ItemChange'];
 

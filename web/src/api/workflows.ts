@@ -64,7 +64,7 @@ export class WorkflowsApi {
   async recipes(): Promise<WorkflowRecipe[]> {
     return (await this.#take(this.#http.GET('/v1/workflow-recipes'))).data;
   }
-  /** Starts a run; the same `client_id` starts one only once. */
+  /** Starts a run. Calls with the same `client_id` start only one run. */
   async run(id: string, body: NewRun): Promise<WorkflowRun> {
     return (await this.#take(this.#http.POST('/v1/workflows/{id}/runs', { ...at({ id }), body }))).run;
   }

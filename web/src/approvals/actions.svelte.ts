@@ -25,7 +25,7 @@ import { doingText, isOpen, isRunning, progressOf, waitsFor } from './words';
 const KEEP = 2000;
 
 /**
- * Tool calls, and the decisions that wait for the user. All of it comes from the server; a failed request
+ * Tool calls, and the decisions that wait for the user. All of them come from the server; a failed request
  * changes nothing.
  */
 export class Actions {
@@ -34,7 +34,7 @@ export class Actions {
   waiting = $state.raw<Waiting | null>(null);
   /** Reason why `waiting` could not be loaded. */
   problem = $state('');
-  /** Actions that waited for a decision while this page was open, and stay on screen with it. */
+  /** Actions that waited for a decision while this page was open. They stay on screen with the decision. */
   readonly watched = new SvelteSet<string>();
   /** Titles of registered servers, once they are known. */
   titles = $state.raw<ReadonlyMap<string, string> | null>(null);
@@ -44,7 +44,7 @@ export class Actions {
   );
   /** Number of decisions to make and of drafts to review. */
   readonly count = $derived(this.mine.length + (this.waiting?.drafts.length ?? 0));
-  /** Trigger messages of agents that asked other agents. */
+  /** Trigger messages of delegated tasks. */
   readonly delegated: ReadonlySet<string | null> = $derived.by(() => {
     const passedOn = [...this.#ws.tasks.map.values()].filter((t) => t.kind === 'delegate');
     return new Set(passedOn.map((t) => t.trigger_message_id));
@@ -164,7 +164,7 @@ export class Actions {
       return; // without it, chips only show that a task waits
     }
   }
-  /** Titles of servers, for the cards; until then, or without them, their labels are shown. */
+  /** Loads the titles of servers, for the cards. Without a title, a card shows the server's label. */
   async wantTitles(): Promise<void> {
     if (this.titles) return;
     this.titles = new Map();
@@ -294,7 +294,7 @@ export class Actions {
   }
   /**
    * False if the user certainly cannot decide about the action. Admins can decide about any action that has
-   * waited for long.
+   * waited for a long time.
    */
   #canConcern(a: Action): boolean {
     const me = this.#ws.myId;

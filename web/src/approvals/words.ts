@@ -5,9 +5,9 @@ import { plural, seconds, since } from '../lib/time';
 /** Name of a user as it appears in sentences. */
 export type NameOf = (user: string | null) => string;
 
-/** A person must decide. */
+/** True if a person must decide. */
 export const isOpen = (a: Action): boolean => a.state === 'waiting' || a.state === 'unknown';
-/** The action is running, or is about to. */
+/** True if the action is running, or is about to run. */
 export const isRunning = (a: Action): boolean => a.state === 'approved' || a.state === 'running';
 
 /** Progress of an action, to detect a response that is older than an event. */
@@ -16,7 +16,7 @@ export const progressOf = (a: Action): number => {
   return stage * 100 + a.needs.filter((need) => need.by).length;
 };
 
-/** People whose decision is missing: "Ada", "Ada and an admin". */
+/** People whose decision is pending: "Ada", "Ada and an admin". */
 export function waitsFor(a: Action, nameOf: NameOf): string {
   if (a.state === 'unknown') return nameOf(a.requested_by);
   const names = a.needs
@@ -98,7 +98,7 @@ export function sourcesText(a: Action): string {
   return parts.length ? `It has read: ${parts.join(', ')}.` : '';
 }
 
-/** Functions of this server by name, while they run and afterwards. */
+/** Descriptions of the server's own functions, by name: while they run, and afterwards. */
 const BUILT_IN: Record<string, [doing: string, done: string]> = {
   search_messages: ['Searching messages', 'Searched messages'],
   read_thread: ['Reading a thread', 'Read a thread'],
@@ -109,7 +109,7 @@ const BUILT_IN: Record<string, [doing: string, done: string]> = {
   run_code: ['Running code', 'Ran code'],
   delegate: ['Asking an agent', 'Asked an agent'],
 };
-/** The action asks another agent. */
+/** True if the action delegates work to another agent. */
 export const isDelegation = (a: Action): boolean => a.function === 'delegate' && !a.tool;
 /** Handle of the asked agent; blank if the arguments are hidden. */
 export function askedHandle(a: Action): string {
@@ -149,7 +149,7 @@ const ERRORS: Record<ToolErrorCode, string> = {
   input_not_supported: 'asked for input',
   no_approver: 'nobody can approve it',
 };
-/** Outcome of a step, after its name: "6 results", "timed out"; blank if there is none to name. */
+/** Outcome of a step, to be shown after its name: "6 results", "timed out"; blank if there is none. */
 export function outcomeText(a: Action, nameOf: NameOf): string {
   if (a.state === 'waiting') return `waiting for ${inSentence(waitsFor(a, nameOf))}`;
   if (a.state === 'unknown') return 'may have happened';
@@ -191,7 +191,7 @@ export function decisionText(a: Action, nameOf: NameOf): string {
   const names = listed([...new Set(decided.map((need) => inSentence(nameOf(need.by))))]);
   return [`Approved by ${names}, ${since(last.at!)}`, endText(a)].filter(Boolean).join('. ');
 }
-/** Reason that an action did not run, although people decided about it or should have. */
+/** Reason why an action did not run, although it was approved or was waiting for approval; blank if it ran. */
 function endText(a: Action): string {
   if (a.state === 'expired') return 'It did not start in time';
   if (a.state !== 'cancelled') return '';
@@ -210,7 +210,7 @@ export function argumentsOf(a: Action): [name: string, value: string][] | null {
   return Object.entries(given).map(([name, value]) => [withCodes(name) || '""', text(value)]);
 }
 
-/** Values below this length are always shown as a whole, in characters. */
+/** Length in characters below which values are always shown in full. */
 const VALUE_MIN = 200;
 /** Cuts each value to its share of `max` characters, so that a long value cannot hide the others. */
 export function firstOf(rows: [string, string][], max: number): [string, string][] {
@@ -221,7 +221,7 @@ export function firstOf(rows: [string, string][], max: number): [string, string]
   ]);
 }
 
-/** Calls that return texts of other conversations. */
+/** True for completed calls that return text from other conversations. */
 const isReading = (a: Action): boolean => (a.name === 'search' || a.name === 'read') && a.state === 'done';
 /**
  * Note about the material from other conversations that a reply used, according to the actions of its task.

@@ -20,7 +20,7 @@ export const byText = (it: CatchUp): string =>
     ? `${plural(it.count, 'message')}, summarized without a model`
     : `${plural(it.count, 'message')}, summarized by ${it.by} for you`;
 
-/** Messages that the lines do not cover; empty if there are none. */
+/** Note about the messages that the lines do not cover; empty if there are none. */
 export function leftOutText({ left_out }: CatchUp): string {
   const parts = [
     left_out.lines ? plural(left_out.lines, 'sentence') : '',

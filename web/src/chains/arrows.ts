@@ -1,6 +1,6 @@
 /** Arrows between agents, as the server finds them (tests/corpus/arrows.json). No state, no framework. */
 
-/** Replaces what a pattern matches with characters that match nothing, so that offsets stay the same. */
+/** Replaces matches of the patterns with characters that match nothing, so that offsets stay the same. */
 const masked = (text: string, ...patterns: RegExp[]): string =>
   patterns.reduce((rest, pattern) => rest.replace(pattern, (found) => '\uE000'.repeat(found.length)), text);
 

@@ -101,7 +101,7 @@ describe('the tree', () => {
 
 describe('on screen', () => {
   const screen = new Screen();
-  /** Shows the work below the trigger message. `known` are the tasks that the server's tree contains. */
+  /** Shows the work below the trigger message. `known` contains the tasks of the server's tree. */
   const show = (known = tree.tasks) => {
     const { backend, ws } = screen.scene;
     backend.tasks = tree.tasks;

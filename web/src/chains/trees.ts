@@ -15,11 +15,11 @@ const below = (parent: string, all: Task[]): Task[] =>
 
 /** Agents at work: the links of a chain, and delegated tasks. */
 export interface Work {
-  /** ID of the task that started it. */
+  /** ID of the root task. */
   root: string;
   tasks: Task[];
 }
-/** Work that a message started, by tree. Retries replace what they retry. */
+/** Work that a message started, by tree. A retry replaces the task that it retries. */
 export function worksOf(m: Message, known: Iterable<Task>): Work[] {
   const all = [...known].sort((a, b) => (a.id < b.id ? -1 : 1));
   const retryOf = (id: string) => all.find((t) => t.retry_of === id);

@@ -11,7 +11,7 @@ export class Compactions {
   all = $state.raw<Compaction[]>([]);
   window = $state.raw<SentWindow | null>(null);
   loaded = $state(false);
-  /** Records that the user redoes, with the versions that they replace. */
+  /** Records that the user has requested again, with the versions to be replaced. */
   #remade = $state.raw<ReadonlyMap<string, number>>(new Map());
   readonly of: Summarized;
   #list: (of: Summarized) => Promise<CompactionList>;
@@ -23,7 +23,7 @@ export class Compactions {
     this.#list = list;
     this.of = of;
   }
-  /** Loads everything; calls during a load cause one more. */
+  /** Loads everything; calls during a load cause one more load. */
   refresh(): Promise<void> {
     this.#stale = this.#busy !== null;
     return (this.#busy ??= this.#load().finally(() => {
@@ -51,7 +51,8 @@ export class Compactions {
     this.all = this.all.filter((r) => r.id !== id);
   }
   /**
-   * Marks a record that the user redoes as outdated until the new one arrives, although no message changed.
+   * Marks a record that the user has requested again as outdated until the new one arrives, although no
+   * message changed.
    */
   remake(record: Compaction): void {
     this.#remade = new Map([...this.#remade, [record.id, record.version]]);

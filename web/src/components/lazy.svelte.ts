@@ -23,15 +23,15 @@ export function lazyComponent<P extends Record<string, unknown>>(
   return () => module()?.default ?? null;
 }
 
-/** Card of a result. */
+/** Resolution message. */
 export const resultCard = lazyComponent(() => import('./ResultCard.svelte'));
 /** System message. */
 export const notice = lazyComponent(() => import('./Notice.svelte'));
-/** Deep dives of a message. */
+/** Forks of a message. */
 export const forkChips = lazyComponent(() => import('../fork/ForkChips.svelte'));
 /** Attachments of a message. */
 export const messageFiles = lazyComponent(() => import('../files/MessageFiles.svelte'));
-/** Page of something that was not found. */
+/** Page shown when something was not found. */
 export const missing = lazyComponent(() => import('./Missing.svelte'));
 /** Links to search and to the lists across all channels. */
 export const sidebarLinks = lazyComponent(() => import('./SidebarOutcomes.svelte'));
@@ -39,19 +39,19 @@ export const sidebarLinks = lazyComponent(() => import('./SidebarOutcomes.svelte
 export const replyActions = lazyComponent(() => import('../approvals/ReplyActions.svelte'));
 /** Unread messages above the view. */
 export const unreadBar = lazyComponent(() => import('./UnreadBar.svelte'));
-/** Agents that reply one after the other, of a message or a draft. */
+/** Agents at work for a message, or the chain that a draft would start. */
 export const chains = lazyComponent(() => import('../chains/Chains.svelte'));
 /** Sources of a reply. */
 export const messageSources = lazyComponent(() => import('../sources/MessageSources.svelte'));
 /** Number of memories that a reply used. */
 export const memoriesChip = lazyComponent(() => import('../memory/MemoriesChip.svelte'));
-/** Around the messages of a conversation that is not short: summary for agents, catch-up, and suggestion. */
+/** Summary for agents, catch-up, and suggestion around the messages of a longer conversation. */
 export const longParts = lazyComponent(() => import('./LongParts.svelte'));
 /** Header controls of a direct channel with an agent. */
 export const conversations = lazyComponent(() => import('./Conversations.svelte'));
 /** Agent that replies in a conversation. */
 export const boundAgent = lazyComponent(() => import('./BoundAgent.svelte'));
-/** Deep dives of a thread. */
+/** Forks of a thread. */
 export const forksButton = lazyComponent(() => import('../fork/ForksButton.svelte'));
 /** Items of a thread's menu. */
 export const threadMenuItems = lazyComponent(() => import('./ThreadMenuItems.svelte'));

@@ -1,4 +1,4 @@
-/** The subset of OpenAPI 3.1 that our document uses, and helpers of the page. No DOM here. */
+/** The subset of OpenAPI 3.1 that our document uses, and helpers for the page. Does not use the DOM. */
 
 export interface Schema {
   $ref?: string;
@@ -255,7 +255,7 @@ export function inner(doc: OpenApi, schema: Schema): { label: string; schema: Sc
     .filter((c) => inner(doc, c).length > 0)
     .map((c, i) => ({ label: refName(c) ?? c.title ?? tagOf(doc, c) ?? `Choice ${i + 1}`, schema: c }));
 }
-/** Constant that distinguishes an alternative: its `type`, or else its first one. */
+/** Constant that distinguishes an alternative: its `type`, or else its first constant. */
 function tagOf(doc: OpenApi, schema: Schema): string | undefined {
   const all = fields(doc, schema);
   for (const f of [...all.filter((f) => f.name === 'type'), ...all]) {

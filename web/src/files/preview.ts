@@ -1,4 +1,4 @@
-/** Bytes of a text file that a preview reads. */
+/** Maximum number of bytes of a text file that a preview reads. */
 export const PREVIEW_BYTES_MAX = 64 * 1024;
 const ROWS_MAX = 500;
 const COLUMNS_MAX = 50;
@@ -33,7 +33,10 @@ function separatorOf(text: string): string {
   return [';', '\t'].reduce((best, s) => (count(s) > count(best) ? s : best), ',');
 }
 
-/** Values in quotes may hold separators, line breaks, and doubled quotes (RFC 4180). Null if there is only one column. */
+/**
+ * Quoted values may contain separators, line breaks, and doubled quotes (RFC 4180). Null if there is only one
+ * column.
+ */
 function table(text: string, separator: string): string[][] | null {
   const rows: string[][] = [];
   let row: string[] = [];

@@ -131,7 +131,7 @@ export class Uploads {
     this.#put(place, []);
     return all;
   }
-  /** Assigns the files to the message with which they were sent. */
+  /** Assigns the files to the message that was sent with them. */
   sent(client_id: string, held: readonly Held[]): void {
     const all = held.filter((h): h is Upload => h instanceof Upload);
     if (all.every((u) => u.file)) return this.#guard();
@@ -232,7 +232,7 @@ export class Uploads {
     this.#settle();
     this.#pump();
   }
-  /** The network is back: retries immediately. */
+  /** Retries immediately when the network is available again. */
   online(): void {
     if (this.#timer) clearTimeout(this.#timer);
     this.#timer = null;

@@ -1,6 +1,6 @@
 import type { CostsApi } from '../api/costs';
 
-/** Cost of a deep dive so far. */
+/** Cost of a fork so far. */
 export class ForkCost {
   usd = $state<number | null>(null);
   #api: Pick<CostsApi, 'ofFork'>;

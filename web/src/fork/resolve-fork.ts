@@ -1,5 +1,5 @@
 import type { Router } from '../lib/router.svelte';
 
-/** Opens the editor of a fork's result. A fork that is beside another one swaps places with it. */
+/** Opens the resolution editor of a fork. A fork that is beside another one swaps places with it. */
 export const resolveFork = (id: string, view: 'panel' | 'focus' | 'beside', router: Router): void =>
   router.open(`dive:${id}:resolve`, view === 'beside' ? (router.panel?.id ?? null) : router.focusText);

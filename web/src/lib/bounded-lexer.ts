@@ -61,7 +61,7 @@ function textLength(src: string): number {
 }
 
 const NUMERIC = /&#(?:(\d{1,7})|[Xx]([A-Fa-f0-9]{1,6}));/g;
-/** Like marked, leaves other character references to the browser. */
+/** Decodes numeric character references. Like marked, leaves the others to the browser. */
 function decoded(text: string): string {
   NUMERIC.lastIndex = 0;
   if (!NUMERIC.test(text)) return text;

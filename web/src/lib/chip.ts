@@ -19,9 +19,9 @@ export function chipState(t: Task): ChipState {
 
 export interface ChipView {
   now: number;
-  /** Part of the reply has arrived. */
+  /** True if part of the reply has arrived. */
   writing: boolean;
-  /** The task waits until earlier messages are summarized. */
+  /** True if the task waits until earlier messages are summarized. */
   summarizing: boolean;
   /** Number of tool calls; 0 while it is unknown. */
   steps?: number;

@@ -63,7 +63,9 @@ export function complete(candidates: Candidate[], query: string): Candidate[] {
     .map((x) => x.c);
 }
 
-/** The text with the trigger replaced, followed by one space unless a handle follows, and the caret position. */
+/**
+ * Replaces the trigger, adds one space unless a handle follows, and returns the new text and caret position.
+ */
 export function apply(
   text: string,
   caret: number,

@@ -6,7 +6,7 @@ export interface Device {
 }
 
 /**
- * The first match counts, because the user agent of a browser also names the browsers that it derives from.
+ * The first match counts, because the user agent of a browser also names the browsers that it is derived from.
  */
 const BROWSERS: [RegExp, string][] = [
   [/\bEdg(A|iOS|e)?\//, 'Edge'],

@@ -22,7 +22,7 @@ const EMOJI: readonly Emoji[] = table
     return { char: char!, names: words.filter((word) => word !== '|').join(' ') };
   });
 
-/** Completions of names. */
+/** Completion candidates for emoji names. */
 export const candidates = (): Candidate[] =>
   EMOJI.map(({ char, names }) => ({
     key: char,

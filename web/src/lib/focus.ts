@@ -14,7 +14,7 @@ export const focusComposer = (from: Element | null = document.activeElement): vo
 };
 
 const SEARCH_MS = 3000;
-/** Focuses a result card that is about to appear, or its row if the card does not load. */
+/** Focuses a resolution message that is about to appear, or its row if the content does not load. */
 export function focusCard(message: string, until = performance.now() + SEARCH_MS): void {
   const row = document.getElementById(`m-${message}`);
   const card = row?.querySelector<HTMLElement>('[data-result]');

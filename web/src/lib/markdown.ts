@@ -9,7 +9,7 @@ export interface Names {
   handles: ReadonlySet<string>;
   /** The user's own handle, shown with emphasis. */
   me: string | null;
-  /** Channel name to path; only channels that the user can read. */
+  /** Paths by channel name; only channels that the user can read. */
   channels: ReadonlyMap<string, string>;
 }
 export const NO_NAMES: Names = { handles: new Set(), me: null, channels: new Map() };
@@ -45,7 +45,7 @@ export const plainBlock = (text: string): string =>
 /** Rendering is synchronous, so the names for the current text can be a module variable. */
 let names: Names = NO_NAMES;
 let expanded = false;
-/** Nesting depth of the block that is rendered: the outermost one decides the text direction. */
+/** Nesting depth of the block that is being rendered: the outermost block decides the text direction. */
 let nested = 0;
 const dir = () => (nested ? '' : ' dir="auto"');
 function inside<T>(render: () => T): T {
@@ -209,7 +209,10 @@ export function lex(text: string, as: Names, { breaks = true }: RenderOptions = 
 export const renderTokens = (tokens: Token[], as: Names, options: RenderOptions = {}): string =>
   clean(toHtml(tokens, as, options));
 
-/** Cache of rendered messages by text. A virtual list mounts the same row many times. */
+/**
+ * Maximum number of rendered messages in the cache, whose keys contain the text. A virtual list mounts the
+ * same row many times.
+ */
 const CACHE_MAX = 800;
 const cache = new Map<string, string>();
 /** Versions of the channel links: renaming a channel makes a new one, an equal map does not. */

@@ -1,7 +1,10 @@
 import { expect, test } from 'vitest';
 import { continueList, linkSelection, toggleMark, type TextEdit } from './markup';
 
-/** Text with `|` around the selection, before and after. */
+/**
+ * Applies an edit to a text in which `|` marks both ends of the selection; returns the result in the same
+ * form.
+ */
 const run = (marked: string, edit: (text: string, a: number, b: number) => TextEdit | null) => {
   const a = marked.indexOf('|');
   const last = marked.lastIndexOf('|');

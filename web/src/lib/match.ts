@@ -1,4 +1,7 @@
-/** Rank in the quick switcher: 0 title prefix, then word prefix, anywhere, letters in order; 9: no match. */
+/**
+ * Rank in the quick switcher: 0 for a title prefix, then word prefix, anywhere, letters in order; 9 for no
+ * match.
+ */
 export function matchRank(title: string, query: string): number {
   const t = title.toLowerCase();
   const q = query.trim().toLowerCase();

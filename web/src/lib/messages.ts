@@ -50,5 +50,8 @@ export const mentionsMe = (m: Message, me: string): boolean =>
   !isFrom(m, me) &&
   (m.mentions.some((x) => (x.type === 'user' && x.id === me) || x.type === 'group') || tellsMe(m, me));
 
-/** A result in which the user took part, or that assigns the user an action item. */
+/**
+ * True for the resolution message of a fork in which the user took part, or that assigns the user an action
+ * item.
+ */
 export const tellsMe = (m: Message, me: string): boolean => m.metadata.notify_user_ids?.includes(me) ?? false;

@@ -6,7 +6,7 @@ export interface Who {
   user(id: string): string;
 }
 
-/** Authors of a result: "drafted by Vibe, edited by Ada and Bo". */
+/** Authors of a resolution: "drafted by Vibe, edited by Ada and Bo". */
 export function byline(r: Pick<Resolution, 'generated_by' | 'edited_by' | 'published_by'>, who: Who): string {
   const editors = listed(r.edited_by.map((id) => who.user(id)));
   if (r.generated_by === null) return editors ? `written by ${editors}` : 'written by hand';

@@ -43,7 +43,7 @@ export const FIELDS: readonly FieldName[] = [
   'deferred_items',
 ];
 
-/** A line of a result that is being edited. Only lines of `action_items` use owner, due, and done. */
+/** A line of a resolution that is being edited. Only lines of `action_items` use owner, due, and done. */
 export interface Entry {
   /** Stable while the editor is open, so that moving a line moves its field with caret and focus. */
   key: string;
@@ -82,7 +82,7 @@ export const noFields = (): Fields => ({
   deferred_items: [],
 });
 
-/** The edited result in the form that the server accepts, without empty lines. */
+/** The edited resolution in the form that the server accepts, without empty lines. */
 export type FullEdit = Required<ResolutionEdit>;
 
 /** `before`: the fields on screen; lines that remain keep their key, and so their focus. */
@@ -178,7 +178,7 @@ export function tooLong(edit: FullEdit): FieldName[] {
     ...lists,
   ];
 }
-/** Reasons why the result cannot be posted, one sentence each, the most important first. */
+/** Reasons why the resolution cannot be posted, one sentence each, the most important first. */
 export function problems(edit: FullEdit): string[] {
   const found: string[] = [];
   if (!edit.headline) found.push('Write a headline');
@@ -191,7 +191,7 @@ export function problems(edit: FullEdit): string[] {
   return found;
 }
 
-/** Source numbers across the whole result, in reading order: message ID to number, starting at 1. */
+/** Source numbers across the whole resolution, in reading order: message ID to number, starting at 1. */
 export function sourceNumbers(
   r: Record<ListName, readonly { sources: readonly string[] }[]>,
 ): Map<string, number> {

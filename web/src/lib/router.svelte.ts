@@ -37,7 +37,7 @@ export type Route =
   | { name: 'missing' };
 export type Panel =
   | { kind: 'task' | 'agent'; id: string }
-  /** `resolve`: the result editor is open. */
+  /** `resolve`: true if the resolution editor is open. */
   | { kind: 'dive'; id: string; resolve: boolean }
   | null;
 export type Focus = { beside: string | null } | null;
@@ -151,7 +151,7 @@ export class Router {
   get panel(): Panel {
     return this.#at.panel;
   }
-  /** `focus` as in the address, to preserve it. */
+  /** `focus` as written in the address, so that it can be preserved. */
   get focusText(): string | null {
     return this.#at.query.get('focus');
   }
@@ -193,7 +193,10 @@ export class Router {
     }
     this.#at = parsePlace(url);
   }
-  /** Panels and tabs in the query belong to the page; a persona is a page of its own. */
+  /**
+   * Checks whether the URL leaves the page. Panels and tabs in the query belong to the same page; each persona
+   * is a separate page.
+   */
   #leaves(url: URL): boolean {
     const { path, query } = this.#at;
     return url.pathname !== path || url.searchParams.get('persona') !== query.get('persona');
@@ -204,10 +207,7 @@ export class Router {
     this.moved ||= !replace;
     this.#at = parsePlace(new URL(location.href));
   }
-  /**
-   * Opens or closes the right panel; the main column does not change. `focus` is that of `Place`, as in the
-   * address.
-   */
+  /** Opens or closes the right panel; the main column does not change. `focus` is written as in the address. */
   open(panel: string | null, focus: string | null = null, replace = false): void {
     const url = new URL(location.href);
     const before = url.searchParams.get('panel');

@@ -1,6 +1,9 @@
 const SEEN_AFTER_MS = 1000;
 
-/** Tracks which messages are on screen in a visible tab, and which of them for one second without a break. */
+/**
+ * Tracks which messages are on screen in a visible tab, and which of them have been there for one second
+ * without interruption.
+ */
 export class ScreenTime {
   #since = new Map<number, number>();
   #timer: ReturnType<typeof setTimeout> | null = null;

@@ -8,13 +8,13 @@ interface ScrollBox {
 }
 
 /**
- * Follows the end of a growing list. Only user input (wheel, touch, key, scrollbar) releases it from the bottom:
+ * Follows the end of a growing list. Only user input (wheel, touch, key, scrollbar) can stop this, because
  * measuring rows also changes the offset and must not count.
  */
 export class StickToEnd {
   stuck = $state(true);
   #hand = -Infinity;
-  /** Programmatic scroll in progress: passing the end does not attach the list to it. */
+  /** True during a programmatic scroll: passing the end does not attach the list to it. */
   #leaving = false;
   #now: () => number;
 
@@ -25,7 +25,7 @@ export class StickToEnd {
   get leaving(): boolean {
     return this.#leaving;
   }
-  /** User input on the list. */
+  /** Records user input on the list. */
   touch = (): void => {
     this.#hand = this.#now();
     this.#leaving = false;
@@ -34,7 +34,7 @@ export class StickToEnd {
     this.stuck = true;
     this.#leaving = false;
   }
-  /** Programmatic scroll to a message. */
+  /** Starts a programmatic scroll to a message. */
   leave(): void {
     this.stuck = false;
     this.#leaving = true;

@@ -22,7 +22,7 @@ export class StreamRenderer {
   #seen = '';
   #code: Text | null = null;
   #codeAt = 0;
-  /** Offset up to which no line is known to close the open fence. */
+  /** Offset up to which no line closes the open fence. */
   #codeChecked = 0;
   #fence = '';
   /** The open block, while it is too long to be rendered with every delta. */

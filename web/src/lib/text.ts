@@ -45,7 +45,7 @@ export function threadTitle(thread: Pick<Thread, 'title' | 'root_message'> | und
 export const titleFrom = (m: Message): string =>
   cut(oneLine(firstLine(m.content_plain)) || fileNames(m) || 'Deep dive', 60);
 
-/** Headline of a card. */
+/** Headline of a resolution message. */
 export const headline = (card: Message): string => oneLine(firstLine(card.content_plain));
 
 export const preview = (m: Message): string =>

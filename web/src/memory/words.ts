@@ -93,7 +93,7 @@ export function placesOf(entry: Memory, kind: MemoryKind, ws: WorkspaceState): P
 
 export const textOf = (m: Message): string => [...oneLine(m.content_plain)].slice(0, TEXT_MAX).join('');
 
-/** Checks whether admins may publish it once its owner allows it. */
+/** Checks whether admins can publish the entry once its owner allows it. */
 export const canShare = (m: Memory, kind = m.kind): boolean =>
   m.scope !== 'organization' && m.trust === 'person' && PUBLISHED.includes(kind);
 export const canPublish = (m: Memory, ws: WorkspaceState): boolean =>

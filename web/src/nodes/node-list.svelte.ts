@@ -17,7 +17,7 @@ export interface Nodes {
 /** The nodes, shared by the tabs of Settings and the page. */
 export class NodeList {
   list: Loaded<Nodes>;
-  /** True if the server has no list for this person. */
+  /** True if the server refuses to list the nodes for this user. */
   isRefused = $state(false);
 
   constructor(api: Pick<AdminApi, 'nodes'>) {

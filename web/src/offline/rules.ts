@@ -1,4 +1,4 @@
-/** Requests that the service worker handles. All others, above all API requests, bypass it. */
+/** Requests that the service worker handles. All others, most notably API requests, bypass it. */
 export type Handling = 'page' | 'asset' | 'file' | null;
 
 /** Server paths that browsers open as pages. */

@@ -58,9 +58,8 @@ export class DecisionList {
     }
   }
   /**
-   * A new decision goes to the top and replaces its older version. With a search query, the server decides; likewise
-   * while
-   * a request is in flight whose response may not include it yet.
+   * Adds a new decision at the top, in place of its older version. With a search query, or during a request
+   * whose response may not include it yet, loads the list again instead.
    */
   onEvent(e: OutcomeEvent): void {
     if (e.type === 'action_item.updated') return this.#tick(e.data.action_item.id, e.data.action_item.done);

@@ -1,7 +1,7 @@
 import type { Fork, Resolution, ResolutionAction, ResolutionPoint } from '../api/types';
 import type { Drafting } from '../state/drafting.svelte';
 
-/** The result as it would be posted now, with the fields as they are on screen. */
+/** The resolution as it would be posted now, with the fields as they are on screen. */
 export function previewOf(d: Drafting, fork: Fork | undefined, me: string): Resolution {
   const r = d.resolution;
   const { edit } = d;

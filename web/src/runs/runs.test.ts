@@ -28,7 +28,7 @@ const approval = action({
   arguments: { text: 'Publish this?' },
   grantable: false,
 });
-/** A tree without tasks that cost this much. */
+/** A tree that contains no tasks and cost this much. */
 const tree = (cost_usd: number | null) => ({
   object: 'task_tree' as const,
   root_task_id: 'task_1',

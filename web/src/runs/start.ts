@@ -39,7 +39,7 @@ export async function startRun(workflow: Workflow, form: NewRun, { ws, ui, route
   ui.show(`Started ${workflow.name}`, { label: 'Show run', run: show });
 }
 
-/** Executes `/run NAME` in a composer. True if the run was started. */
+/** Executes `/run NAME` in a composer. Returns true if the run was started. */
 export async function runNamed(
   { query, input }: Extract<Slash, { name: 'run' }>,
   { channel, conversation }: ComposerContext,

@@ -141,7 +141,7 @@ function valuesOf(name: FilterName, known: Known): Suggestion[] {
   }
 }
 
-/** The text with the word replaced; after a filter's name comes its value, after other words a space. */
+/** Replaces the word. Adds a space, except after a filter's name, which its value follows. */
 export function put(text: string, word: Word, insert: string): { text: string; caret: number } {
   const tail = text.slice(word.end);
   const gap = insert.endsWith(':') || tail.startsWith(' ') ? '' : ' ';

@@ -1,4 +1,4 @@
-/** Part of a hit's text; `hit`: it matches the query. */
+/** Part of a hit's text; `hit` is true if it matches the query. */
 export interface Piece {
   text: string;
   hit: boolean;

@@ -54,7 +54,7 @@ export class SearchList {
     this.#myId = myId;
   }
 
-  /** The current hits stay on screen until the response arrives, also when the same search is repeated. */
+  /** The current hits stay on screen until the response arrives, even when the same search is repeated. */
   async load(q: string): Promise<void> {
     const again = q === this.q && this.status === 'ready';
     this.q = q;

@@ -21,7 +21,7 @@ const channel = (e: AuditEntry, names: AuditNames): string =>
   (e.target && names.channel(e.target)) || (text(e.data, 'name') ? `#${text(e.data, 'name')}` : 'a channel');
 const other = (e: AuditEntry, key: string, names: AuditNames): string =>
   text(e.data, key) ? names.person(text(e.data, key)) : 'someone';
-/** The current name; of a former member, the name at that time. */
+/** The person's current name; for a former member, the name at the time of the entry. */
 const person = (e: AuditEntry, names: AuditNames): string =>
   text(e.data, 'name') || (e.target ? names.person(e.target) : 'someone');
 

@@ -47,7 +47,7 @@ export const formOf = (b: UsageBudget): BudgetForm => ({
   warn_at: b.warn_at,
 });
 
-/** Value of the choice of covered calls: `person`, `person:user_…`. */
+/** Form value that selects the covered calls: `person`, `person:user_…`. */
 export const keyOf = (b: Pick<UsageBudget, 'scope' | 'subject_id'>): string =>
   b.subject_id === null ? b.scope : `${b.scope}:${b.subject_id}`;
 /** Key that is unique within a list of budgets. */

@@ -2,7 +2,7 @@ import type { AdminApi } from '../api/admin';
 import type { LocalServer, ModelConnection, ModelForm } from '../api/admin-types';
 import { ApiError, Conflict, type ErrorCode, errorMessage } from '../api/problem';
 
-/** Results of a test that a person may ignore. */
+/** Test failures that a person can ignore. */
 const TESTED: (ErrorCode | null)[] = ['unreachable', 'auth_failed', 'no_model'];
 export type ModelField = 'base_url' | 'api_key' | 'model' | 'utility_model';
 const FIELDS: ModelField[] = ['base_url', 'api_key', 'model', 'utility_model'];
@@ -19,7 +19,7 @@ export class ModelEdit {
   /** Error that belongs to no field. */
   problem = $state('');
   errors = $state.raw<Partial<Record<ModelField, string>>>({});
-  /** The test failed; the settings can still be saved without it. */
+  /** True if the test failed; the settings can still be saved without it. */
   failed = $state(false);
   #api: AdminApi;
   #workspace: string;

@@ -6,7 +6,7 @@ import { isKeptEdit } from '../state/shared-edit.svelte';
 import { VersionedEdit, type StoredFields } from '../state/versioned-edit.svelte';
 import type { WorkspaceState } from '../state/workspace.svelte';
 
-/** Editor of some fields of the workspace's policy. Changes of its other fields are no conflicts. */
+/** Editor of some fields of the workspace's policy. Changes to other fields do not cause conflicts. */
 function policyEdit<F extends object>(
   { ws, api }: { ws: WorkspaceState; api: AgentsApi },
   name: string,
@@ -40,7 +40,7 @@ export const RULE_LABELS: Record<keyof AgentRules, string> = {
   members_write_agents: 'Members can create and edit agents',
   bare_model: 'API clients can use the model without an agent',
 };
-/** A value of a rule as text. */
+/** Formats a value of a rule as text. */
 export const ruleText = (rule: keyof AgentRules, value: unknown): string => {
   if (rule === 'required_text') return value as string;
   if (rule === 'allowed_tools') return (value as ToolKind[] | null)?.join(', ') ?? 'All kinds';
@@ -78,7 +78,7 @@ export const CONTEXT_LABELS: Record<keyof ContextFields, string> = {
   text: 'About us',
   sections: 'Also send',
 };
-/** A value of these fields as text. */
+/** Formats a value of these fields as text. */
 export const contextText = (field: keyof ContextFields, value: unknown): string =>
   field === 'text'
     ? (value as string)

@@ -23,7 +23,7 @@ export const monthName = (month: string): string => monthFormat.format(new Date(
 export const monthsUntil = (month: string, n: number): string[] =>
   Array.from({ length: n }, (_, i) => monthBefore(month, i));
 
-/** Range of one month; by month, the year that ends with it. */
+/** Range of one month. In a report by month, the year that ends with it. */
 export const spanOf = (by: UsageBy, month: string): { from: string; to: string } => ({
   from: by === 'month' ? monthBefore(month, MONTHS_SHOWN - 1) : month,
   to: month,

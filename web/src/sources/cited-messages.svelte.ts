@@ -32,7 +32,7 @@ export class CitedMessages {
     });
   }
 
-  /** Null if the user cannot see the message, undefined as long as it is not known. */
+  /** Null if the user cannot see the message; undefined while it is not known. */
   get(id: string): Message | null | undefined {
     const found = this.#found.get(id);
     return found?.deleted_at ? null : found;
@@ -47,7 +47,10 @@ export class CitedMessages {
       if (loaded) this.#add(loaded.id, loaded);
     }
   }
-  /** Requests what is not known. Returns a function that withdraws what was not requested yet. */
+  /**
+   * Requests messages that are not known. Returns a function that withdraws requests that have not been sent
+   * yet.
+   */
   want(sources: readonly Source[]): () => void {
     // The whole state was loaded again: events may have been missed.
     if (this.#start !== this.#ws.outcomes.starts) {

@@ -38,7 +38,7 @@ beforeEach(() => {
 });
 afterEach(() => vi.unstubAllGlobals());
 
-/** A reply with these data in #general; Bo's message is in #ops. */
+/** Shows a reply with this metadata in #general; Bo's message is in #ops. */
 async function showReply(metadata: Message['metadata']) {
   const { scene, ws } = screen;
   scene.live();

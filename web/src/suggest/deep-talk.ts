@@ -1,6 +1,6 @@
 import type { Message } from '../api/types';
 
-/** A person's message, reduced to what the rule reads. */
+/** A person's message, reduced to the data that the rule needs. */
 export interface Spoken {
   author: string;
   /** Unix time in ms. */
@@ -25,10 +25,10 @@ export function spokenIn(messages: readonly Message[], now = Date.now()): Spoken
   return last && now - last.at <= RECENT_MS ? spoken : [];
 }
 
-/** Letters that a word needs to count, and the letters by which its forms are compared. */
+/** Minimum number of letters of a word that counts, and number of letters by which word forms are compared. */
 const LETTERS_MIN = 3;
 const STEM_LETTERS = 5;
-/** Frequent words without a subject: English, German, Spanish. */
+/** Frequent words that do not name a subject: English, German, Spanish. */
 const STOP_WORDS = new Set(
   `all and any are ask big but can did don few for get got had has her him his how its let lot may new not now off old one our out own
   per put say see set she six ten the too try two use was way who why yes yet you
@@ -89,7 +89,7 @@ function ofTwo(messages: readonly Spoken[]): { two: string[]; spoken: readonly S
   return { two, spoken: densest(newest.filter((m) => two.includes(m.author))) };
 }
 
-/** Baseline: two people wrote eight of the newest messages. */
+/** Baseline: true if two people wrote eight of the newest messages. */
 export const isBusy = (messages: readonly Spoken[]): boolean => {
   const { two, spoken } = ofTwo(messages);
   return two.length === 2 && spoken.length >= BY_TWO_MIN;

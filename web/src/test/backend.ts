@@ -41,7 +41,7 @@ export class Backend {
   /** Nodes, if Mia's workspace is the oldest; otherwise null. */
   nodes: ListedNode[] | null = null;
   fileBytesInDatabase = 0;
-  /** Threads of published results. */
+  /** Threads of published resolutions. */
   decisions: { thread_id: string }[] = [];
   calls: string[] = [];
   bodies: unknown[] = [];
@@ -178,7 +178,7 @@ export class Backend {
 export const mine = (x: Partial<Message> = {}): Message =>
   message({ author: { type: 'human', id: 'user_me', name: 'Mia', avatar_url: null }, ...x });
 
-/** Mia's workspace on such a server, and its outgoing calls. */
+/** Mia's workspace on a `Backend`, and its outgoing calls. */
 export class Scene {
   backend = new Backend();
   notifications: UserNotification[] = [];
@@ -235,7 +235,7 @@ export class Scene {
       },
     );
   }
-  /** The socket is connected. */
+  /** Delivers the frames after which the socket is live. */
   live(): void {
     const frame = (f: object) => this.#transport?.onmessage?.({ data: JSON.stringify(f) });
     frame({ type: 'ready', protocol: 1, session_id: 's', epoch: 'e1', seq: 0, heartbeat_ms: 20_000 });

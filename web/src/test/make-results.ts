@@ -1,4 +1,4 @@
-/** Forks and results for unit tests. */
+/** Forks and resolutions for unit tests. */
 import type { Fork, Resolution, ResolutionAction } from '../api/types';
 import { AT } from './make';
 

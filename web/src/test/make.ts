@@ -222,12 +222,12 @@ interface Claim {
  */
 export class Browser {
   readonly kept = new Map<string, string>();
-  /** Rejects all writes. */
+  /** True to reject all writes. */
   full = false;
   #watchers = new Map<(key: string) => void, object>();
   #claims = new Map<string, Claim[]>();
 
-  /** `shared`: false as on plain http, where windows share no locks. */
+  /** `shared`: false as on plain http, where windows do not share locks. */
   open({ shared = true } = {}): FakeWindow {
     const window = {};
     const send = (key: string) => {

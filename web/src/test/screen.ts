@@ -1,4 +1,6 @@
-/** Components on the screen of a test: real state on the in-memory server, in a DOM without layout (happy-dom). */
+/**
+ * Renders components in tests: with real state on the in-memory server, in a DOM without layout (happy-dom).
+ */
 import { cleanup, configure, render } from '@testing-library/svelte';
 import type { Component } from 'svelte';
 import { afterEach, beforeEach } from 'vitest';
@@ -13,7 +15,10 @@ import { WAIT_MS } from './setup';
 
 configure({ asyncUtilTimeout: WAIT_MS });
 
-/** Features that happy-dom lacks: sizes, so that lists show what fits on the screen, and popovers. */
+/**
+ * Replacements for features that happy-dom lacks: sizes, so that lists show what fits on the screen, and
+ * popovers.
+ */
 const SIZE_PX = 100;
 class FixedSize implements ResizeObserver {
   #onresize: ResizeObserverCallback;

@@ -1,6 +1,6 @@
 import { vi } from 'vitest';
 
-/** Deadline of a wait in a test: a machine that also compiles may stop a test for seconds. */
+/** Timeout of a wait in a test. A machine that is also compiling may pause a test for seconds. */
 export const WAIT_MS = 10_000;
 
 const waitFor = vi.waitFor.bind(vi);

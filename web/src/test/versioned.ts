@@ -48,7 +48,7 @@ export class StoredFile extends VersionedObject {
     this.#path = path;
     if (content !== null) this.write(content);
   }
-  /** Bo changes the file, or deletes it (null). */
+  /** Changes the file as Bo, or deletes it (null). */
   write(content: string | null): void {
     this.content = content;
     this.version++;
@@ -110,7 +110,7 @@ export class StoredPolicy extends VersionedObject {
       ...policy,
     };
   }
-  /** Another admin changes the policy. */
+  /** Changes the policy as another admin. */
   write(change: Partial<WorkspacePolicy>): void {
     this.policy = { ...this.policy, ...change };
     this.version++;

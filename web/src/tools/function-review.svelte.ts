@@ -41,7 +41,7 @@ export class FunctionReview {
     const { effect, risk } = this.#current();
     return this.effect !== effect || this.risk !== risk;
   }
-  /** The server has changed the definition since it was opened. */
+  /** True if the server has changed the definition since it was opened. */
   get isOutdated(): boolean {
     return this.opened !== null && this.opened.definition_hash !== this.#current().definition_hash;
   }
@@ -49,7 +49,10 @@ export class FunctionReview {
   toggle(): void {
     this.opened = this.opened ? null : this.#current();
   }
-  /** Closes the definition, also if it fails with `Conflict`: the new one has to be opened. */
+  /**
+   * Accepts the function and closes its definition. Also closes it after a `Conflict`, because the new
+   * definition must be opened first.
+   */
   async accept(api: ToolsApi, tool: string): Promise<RegisteredTool> {
     const { opened, effect, risk } = this;
     if (!opened) throw new Error('the definition is closed');

@@ -37,6 +37,6 @@ export const PROBLEM: Record<ToolStatus, string> = {
 export const functionLabel = (of: Pick<RegisteredFunction, 'name' | 'title'>): string =>
   withCodes(of.title === of.name ? of.name : `${of.title} (${of.name})`);
 
-/** Approvals that a function with this effect can have: a destructive one is never without. */
+/** Approvals that a function with this effect can have: a destructive one always needs one. */
 export const approvalsOf = (effect: Effect): Risk[] =>
   effect === 'destructive' ? ['approve', 'escalate'] : ['autonomous', 'approve', 'escalate'];

@@ -9,7 +9,7 @@ use crate::forks::draft::{
     AgentLines, Checked, FieldPath, Kind, check, extracted, parse, trim, trim::fit,
 };
 
-// Formatted by the rules of the crate that it belongs to.
+// The module is formatted by the rules of the crate that it belongs to.
 #[rustfmt::skip]
 #[path = "../../../../crates/extract/tests/support/mod.rs"]
 mod support;
@@ -150,7 +150,7 @@ impl Case {
             .find(|fact| why.contains(&fact.why.as_str()))?;
         let is_said = |line: &&usize| fact.is_in(self.line(**line));
         let text = self.line(*fact.lines.iter().find(is_said).unwrap_or(&fact.lines[0]));
-        // Only the demand of an injected text, without its introduction.
+        // For an injected text, uses only its demand, without the introduction.
         let demand = text
             .rsplit([':', '"', '“', '«'])
             .find(|part| fact.is_in(part));

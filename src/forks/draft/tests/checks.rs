@@ -65,7 +65,8 @@ fn faults(answer: &Value) -> Vec<String> {
         .collect()
 }
 
-/// Replaces the headline, the conclusion, the second key point, or the action item: `field | text | sources | owner | due`.
+/// Replaces the headline, the conclusion, the second key point, or the action item of the good answer. A row is `wanted | field |
+/// text | sources | owner | due`. Returns the answer and `wanted`.
 fn replaced(row: &str) -> (Value, String) {
     let mut parts = row.split(" | ").map(str::trim);
     let mut next = || parts.next().unwrap_or_default();
@@ -198,7 +199,7 @@ fn a_faulty_headline_or_conclusion_discards_the_whole_draft() {
         let checked = checked(&with(&[(pointer, json!(lie))]), &material);
         assert!(trim(checked, &material).is_err(), "{lie}");
     }
-    // The headline and the conclusion can replace each other.
+    // If the headline or the conclusion is missing, it is taken from the other one.
     let kept = stored(&with(&[("/headline", json!(""))]), &material);
     assert_eq!(kept.headline, "The site launches on Thursday.");
 }

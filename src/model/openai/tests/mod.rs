@@ -122,7 +122,7 @@ fn request() -> ChatRequest {
     }
 }
 
-/// Response without a content length, which ends with the connection.
+/// Response without `Content-Length`, which ends when the connection closes.
 fn raw(status: &str, headers: &str, body: &str) -> Vec<u8> {
     format!("HTTP/1.1 {status}\r\nconnection: close\r\n{headers}\r\n{body}").into_bytes()
 }
@@ -539,7 +539,7 @@ async fn a_field_rejected_by_a_model_is_omitted_from_then_on() {
     );
 }
 
-/// Request with a schema, for a model by name.
+/// Request with a schema, for the given model.
 fn schema_request(model: &str) -> ChatRequest {
     ChatRequest {
         model: model.to_owned(),

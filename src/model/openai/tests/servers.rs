@@ -1,4 +1,4 @@
-//! Features and windows learned from servers, and servers with limits of their own.
+//! Tests of features and windows learned from servers, and of servers with limits of their own.
 
 use futures::future::join;
 
@@ -41,7 +41,7 @@ fn list_of(models: &[&str]) -> Vec<u8> {
     json("200 OK", &serde_json::json!({"data": data}).to_string())
 }
 
-/// Paths that the server was asked for.
+/// Paths of the requests that the server received.
 fn paths(script: &Script) -> Vec<String> {
     let requests = script.requests.lock().unwrap();
     let path = |request: &String| request.split(' ').nth(1).unwrap().to_owned();
@@ -198,7 +198,7 @@ async fn the_window_comes_from_the_table_the_setting_the_server_or_is_assumed() 
     let set = set.unwrap();
     assert_eq!(window(&set, "m").await, (16_000, WindowSource::Setting));
     assert_eq!(window(&set, "gpt-5.1").await.1, WindowSource::Table);
-    // The host determines how much of its window an open-weight model has.
+    // The host determines how much of an open-weight model's window is available.
     assert_eq!(window(&set, "gpt-oss-20b").await.0, 16_000);
 }
 
@@ -357,7 +357,7 @@ async fn a_kept_alive_connection_that_was_closed_is_replaced_once() {
     assert!(matches!(error, ModelError::Unavailable(_)), "{error:?}");
 }
 
-/// Server that answers slowly and drops the running response when another request arrives, as llama-cpp-python does.
+/// Server that answers slowly and drops the running response when another request arrives, like llama-cpp-python.
 async fn single_slot(listener: TcpListener) {
     let mut running: Option<tokio::task::AbortHandle> = None;
     let mut tasks = JoinSet::new();
