@@ -247,7 +247,7 @@ impl<J> Served<J> {
         let mut waiting = self.0.lock();
         let first = origins.len() - jobs.len();
         for (job, origin) in jobs.into_iter().zip(origins.drain(first..)).rev() {
-            waiting.put_back(job, origin);
+            waiting.put_back(job, origin, self.0.mix);
         }
     }
 }
@@ -372,7 +372,9 @@ impl<J> Waiting<J> {
         }
     }
 
-    fn put_back(&mut self, job: J, origin: Origin) {
+    /// Returns a command to the front of its turn. A transaction of several turns had no time for them, so they are served next; the
+    /// turn of any other transaction was just served.
+    fn put_back(&mut self, job: J, origin: Origin, mix: Mix) {
         let Origin {
             turn: id,
             number,
@@ -382,8 +384,10 @@ impl<J> Waiting<J> {
         turn.entries.push_front(Entry { number, key, job });
         turn.queued += 1;
         self.queued += 1;
-        if turn.queued == 1 {
-            self.order.push_front(id);
+        self.order.retain(|other| *other != id);
+        match mix {
+            Mix::Turns => self.order.push_front(id),
+            Mix::OneKey => self.order.push_back(id),
         }
     }
 
@@ -599,8 +603,27 @@ mod tests {
         push(&queue, ADA, 6);
         served.put_back(round.jobs.split_off(1), round.origins);
         assert_eq!(queue.queued(), 8);
-        assert_eq!(next_jobs(&served), [10, 20, 1, 2, 3, 4, 5, 6]);
+        assert_eq!(next_jobs(&served), [10, 1, 20, 2, 3, 4, 5, 6]);
         assert!(next(&served).is_none());
+    }
+
+    #[test]
+    fn workspaces_whose_commands_take_long_alternate() {
+        for mix in [Mix::Turns, Mix::OneKey] {
+            let (queue, served) = queue(BOUNDS, mix);
+            for n in 0..10 {
+                push(&queue, ADA, n);
+                push(&queue, BO, 100 + n);
+            }
+            let mut run = Vec::new();
+            while let Some(mut round) = next(&served) {
+                let rest = round.jobs.split_off(1);
+                run.append(&mut round.jobs);
+                served.put_back(rest, round.origins);
+            }
+            let expected: Vec<u32> = (0..10).flat_map(|n| [n, 100 + n]).collect();
+            assert_eq!(run, expected);
+        }
     }
 
     #[test]

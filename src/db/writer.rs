@@ -459,17 +459,19 @@ impl Writer {
         let mut rest = Vec::new();
         let stored = self.try_batch(&mut jobs, &mut rest).await;
         BATCH_SIZE.record(f64_from(jobs.len()));
-        match stored {
-            Ok(notices) => self.finish(jobs, notices),
+        let mut left = match stored {
+            Ok(notices) => {
+                self.finish(jobs, notices);
+                return rest;
+            }
             Err(Failed { unknown: None, .. }) => self.run_each(jobs).await,
             Err(Failed {
                 unknown: Some(marker),
                 error,
-            }) => {
-                self.settle(jobs, marker.as_ref(), error).await;
-            }
-        }
-        rest
+            }) => self.settle(jobs, marker.as_ref(), error).await,
+        };
+        left.append(&mut rest);
+        left
     }
 
     fn finish(&self, jobs: Vec<Box<dyn Job>>, notices: Vec<CommitSignal>) {
@@ -573,18 +575,23 @@ impl Writer {
         }
     }
 
-    /// Runs each job in its own transaction, so that failures do not affect other jobs.
-    async fn run_each(&self, jobs: Vec<Box<dyn Job>>) {
-        let mut away = None;
-        for job in jobs {
+    /// Runs each job in its own transaction, so that failures do not affect other jobs. Returns those for which there was no time.
+    async fn run_each(&self, jobs: Vec<Box<dyn Job>>) -> Vec<Box<dyn Job>> {
+        let started = Instant::now();
+        let (mut jobs, mut away) = (jobs.into_iter(), None);
+        while let Some(job) = jobs.next() {
             if let Some(error) = &away {
                 // Each remaining job would wait as long as the first one and fail as well.
                 job.fail(DbError::Away(String::clone(error)));
                 job.answer();
             } else {
                 away = self.run_one(job).await;
+                if away.is_none() && started.elapsed() >= BATCH_WITHIN {
+                    break;
+                }
             }
         }
+        jobs.collect()
     }
 
     /// Runs a job in its own transaction, and repeats it after transient failures. Returns the last error if the database does not
@@ -607,7 +614,8 @@ impl Writer {
                     return None;
                 }
                 Err(OneFailed::Unknown(marker, error)) => {
-                    self.settle(vec![job], marker.as_ref(), Some(error)).await;
+                    // Returns no job, because the first one always runs.
+                    drop(self.settle(vec![job], marker.as_ref(), Some(error)).await);
                     return None;
                 }
                 Err(OneFailed::Retry(error, _))
@@ -671,13 +679,14 @@ impl Writer {
         Ok(self.keep(c))
     }
 
-    /// Handles a connection that was lost during the commit. The event log shows whether the commit happened.
+    /// Handles a connection that was lost during the commit. The event log shows whether the commit happened. Returns jobs like
+    /// `run_each`.
     async fn settle(
         &self,
         jobs: Vec<Box<dyn Job>>,
         marker: Option<&CommitMarker>,
         error: Option<DbError>,
-    ) {
+    ) -> Vec<Box<dyn Job>> {
         let error = error.map_or_else(|| "the connection was lost".to_owned(), |e| e.to_string());
         for job in &jobs {
             job.span()
@@ -692,7 +701,7 @@ impl Writer {
                 let workspace = marker.map(|marker| marker.workspace).unwrap_or_default();
                 self.finish(jobs, vec![Box::new(LostSignals(workspace))]);
             }
-            Some(false) => Box::pin(self.run_each(jobs)).await,
+            Some(false) => return Box::pin(self.run_each(jobs)).await,
             None => {
                 for job in jobs {
                     job.fail(DbError::Commit(error.clone()));
@@ -700,6 +709,7 @@ impl Writer {
                 }
             }
         }
+        Vec::new()
     }
 
     /// Checks whether the transaction was committed; `None` if the database does not respond.
