@@ -87,7 +87,7 @@ pub enum Change {
     Deleted,
 }
 
-/// Removes everything that was derived from the given messages, except for messages that have not been deleted.
+/// Removes everything that was derived from those of the given messages that have been deleted; the others are ignored.
 pub async fn remove_deleted(
     c: &mut Conn,
     messages: impl IntoIterator<Item = MessageId>,

@@ -3,8 +3,9 @@
 use serde::Serialize;
 
 use super::{
-    files, policy,
-    profiles::{Agency, Profile, Resolved},
+    files,
+    policy::{self, Policy},
+    profiles::{Agency, Profile, Resolved, ToolKind},
 };
 use crate::{
     db::{Conn, DbError},
@@ -159,13 +160,17 @@ pub async fn render(
 /// The workspace's required text, which starts the system text of every call in the workspace, even if a request has its
 /// own instructions.
 pub async fn required(c: &mut Conn, workspace: WorkspaceId) -> Result<System, DbError> {
-    let mut system = System::default();
     let policy = policy::find(c, workspace).await?;
+    Ok(required_by(&policy))
+}
+
+fn required_by(policy: &Policy) -> System {
+    let mut system = System::default();
     system.add(
         SystemPartName::Required,
         policy.required_text.as_deref().unwrap_or(""),
     );
-    Ok(system)
+    system
 }
 
 /// Builds the parts of a merged profile. With `own`, the agent's own instructions, those of its bases form a separate
@@ -176,7 +181,8 @@ pub(super) async fn build(
     own: Option<&str>,
     merged: &Profile,
 ) -> Result<System, DbError> {
-    let mut system = required(c, workspace).await?;
+    let policy = policy::find(c, workspace).await?;
+    let mut system = required_by(&policy);
     let base = own.and_then(|own| {
         let own = own.trim_start_matches('\n');
         merged.instructions.strip_suffix(own)
@@ -198,7 +204,8 @@ pub(super) async fn build(
     );
     if let Some(agency) = &merged.agency {
         let rules = agency.delegation_rules.as_slice();
-        let rules: &[String] = if merged.delegates() { rules } else { &[] };
+        let delegates = merged.delegates() && policy.allows(ToolKind::Delegate);
+        let rules: &[String] = if delegates { rules } else { &[] };
         system.add(SystemPartName::Agency, &agency_text(agency, rules));
     }
     for text in files::instruction_files(c, workspace, &merged.files).await? {

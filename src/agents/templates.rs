@@ -77,7 +77,11 @@ mod tests {
         );
         for template in &templates {
             let profile = template.agent.clone().into_parts().unwrap().profile;
-            assert!(profile.not_in_force().is_empty(), "{}", template.agent.name);
+            assert!(
+                profile.not_in_force(None).is_empty(),
+                "{}",
+                template.agent.name
+            );
         }
         assert_eq!(
             (of(3).temperature, of(3).output_tokens_max()),

@@ -480,6 +480,23 @@ async fn an_orchestrator_delegates_without_listing_the_tool() {
 }
 
 #[tokio::test]
+async fn an_agent_that_cannot_delegate_in_the_workspace_does_not_receive_the_rules() {
+    let t = team().await;
+    let agency = json!({"role_description": "Calm.", "delegation_rules": ["Ask Coder about code"]});
+    let fields = json!({"role": "orchestrator", "agency": agency, "tools": []});
+    let lead = id(&reader(&t.ada, "lead", fields).await);
+    let policy = format!("/v1/workspaces/{}/policy", t.ada.workspace);
+    let patch = json!({"allowed_tools": ["function"]});
+    t.ada.patch(&policy, patch).await.is(200);
+    let agent = t.ada.get(&format!("/v1/agents/{lead}")).await.ok();
+    assert_eq!(agent["not_in_force"], json!(["agency.delegation_rules"]));
+    asked(&t, "@lead hi").await;
+    let request = t.model().asked_once("lead").await;
+    assert!(!request.offered().contains(&"delegate".to_owned()));
+    assert!(!request.instructions().contains("Delegation rules"));
+}
+
+#[tokio::test]
 async fn an_asked_agent_runs_while_it_replies_elsewhere_in_the_conversation() {
     let t = lead_team().await;
     let gate = Gate::new();

@@ -82,8 +82,10 @@ impl Profile {
         tools.iter().any(|tool| tool.kind() == ToolKind::Delegate)
     }
 
-    /// Fields that are set but have no effect.
-    pub(crate) fn not_in_force(&self) -> Vec<&'static str> {
+    /// Fields that are set but have no effect. `allowed` lists the tools that the workspace allows, if it restricts them.
+    pub(crate) fn not_in_force(&self, allowed: Option<&[ToolKind]>) -> Vec<&'static str> {
+        let may_delegate =
+            self.delegates() && allowed.is_none_or(|kinds| kinds.contains(&ToolKind::Delegate));
         let agency = self.agency.as_ref();
         let has_rules = agency.is_some_and(|agency| !agency.delegation_rules.is_empty());
         let has = |is_set: fn(&Tool) -> bool| self.tools.iter().any(is_set);
@@ -93,7 +95,7 @@ impl Profile {
                 self.role
                     .is_some_and(|role| role != AgentRole::Orchestrator),
             ),
-            ("agency.delegation_rules", has_rules && !self.delegates()),
+            ("agency.delegation_rules", has_rules && !may_delegate),
             // These fields of OpenAI's tools have no effect: the sandbox policy controls code, and the registry
             // describes servers.
             (
@@ -321,7 +323,7 @@ impl Row {
     pub(super) fn with_profile(&self, profile: Profile) -> Agent {
         let allowed = self.allowed_tools.as_ref().map(|kinds| kinds.0.as_slice());
         let has_base = profile.base_profile_id.is_some();
-        let not_in_force = profile.not_in_force();
+        let not_in_force = profile.not_in_force(allowed);
         let persona = self.persona(&profile);
         Agent {
             summary: AgentSummary {

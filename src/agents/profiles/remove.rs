@@ -14,7 +14,7 @@ use super::{
 use crate::agents::{AgentError, derived};
 use crate::{
     auth::{Actor, AuditAction, Scope, handles, quota},
-    db::{Conn, dialect::lock_workspace},
+    db::{Conn, dialect::lock_workspace, now},
     ids::AgentId,
     realtime::EventType,
 };
@@ -91,17 +91,25 @@ pub async fn delete_history(
     let files = old_file_versions(c, row.id, &mut batch).await?;
     let entries = derived::entries_of(c, row.id, batch.limit()).await?;
     let has_few_entries = i64::try_from(entries.len()).is_ok_and(|n| n < batch.limit());
-    if versions.next.is_none() && files.next.is_none() && has_few_entries {
+    let has_few_versions = versions.next.is_none() && files.next.is_none() && !batch.is_full();
+    if has_few_versions && has_few_entries {
         return Ok(false);
     }
     if row.status != AgentStatus::Archived {
-        archive_agent(c, actor, reference, expected).await?;
+        // No version is created, because a full workspace cannot store any.
+        c.q("update agents set status = $2, updated_at = $3 where id = $1")
+            .bind(row.id)
+            .bind(AgentStatus::Archived)
+            .bind(now())
+            .run()
+            .await?;
+        announce_archived(c, &row).await?;
         return Ok(true);
     }
-    if let Some(last) = versions.items.last() {
-        c.q("delete from agent_versions where agent_id = $1 and version <= $2")
+    for version in versions.items {
+        c.q("delete from agent_versions where agent_id = $1 and version = $2")
             .bind(row.id)
-            .bind(*last)
+            .bind(version)
             .run()
             .await?;
     }
@@ -118,12 +126,13 @@ pub async fn delete_history(
     Ok(true)
 }
 
-/// Selects a batch of the oldest versions of an agent, excluding the version from which the current one reads its profile.
+/// Selects a batch of an agent's earlier versions, the latest ones first, because these can read their profiles from older ones. The
+/// version from which the current one reads its profile is left out.
 async fn old_versions(c: &mut Conn, row: &Row, batch: &mut Batch) -> Result<Page<i64>, AgentError> {
     let found: Vec<(i64, i64)> = c
-        .q("select version, bytes from agent_versions where agent_id = $1 and version < \
-            (select coalesce(v.profile_of, v.version) from agent_versions v where v.agent_id = $1 and v.version = $2) \
-            order by version limit $3")
+        .q("select version, bytes from agent_versions where agent_id = $1 and version < $2 and version <> \
+            coalesce((select v.profile_of from agent_versions v where v.agent_id = $1 and v.version = $2), 0) \
+            order by version desc limit $3")
         .bind(row.id)
         .bind(row.version)
         .bind(batch.limit())
@@ -173,7 +182,6 @@ pub async fn delete_agent(
     actor.require(Scope::AgentsAdmin)?;
     let row = removable(c, actor, reference, expected).await?;
     check_childless(c, row.id).await?;
-    let gone = Agent::from(row.clone());
     handles::release(c, actor.workspace, row.id.0).await?;
     let bytes: i64 = c
         .q("select cast(coalesce(sum(bytes), 0) as bigint) from agent_versions where agent_id = $1")
@@ -208,18 +216,15 @@ pub async fn delete_agent(
         .await?;
     let data = serde_json::json!({"name": row.name, "version": row.version});
     audit(c, actor, AuditAction::AgentDeleted, row.id, data).await?;
-    let mut shown = gone;
-    shown.summary.status = AgentStatus::Archived;
-    announce(
-        c,
-        EventType::AgentArchived,
-        &shown,
-        row.access(),
-        None,
-        &mut None,
-    )
-    .await?;
+    announce_archived(c, &row).await?;
     Ok(row.id.into())
+}
+
+async fn announce_archived(c: &mut Conn, row: &Row) -> Result<(), AgentError> {
+    let mut shown = Agent::from(row.clone());
+    shown.summary.status = AgentStatus::Archived;
+    let (archived, access) = (EventType::AgentArchived, row.access());
+    Ok(announce(c, archived, &shown, access, None, &mut None).await?)
 }
 
 async fn removable(

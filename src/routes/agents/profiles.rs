@@ -22,7 +22,7 @@ use crate::{
         templates::{self, Template},
         transfer::{self, Export, Import, Imported},
     },
-    auth::{Scope, WorkspaceCaller},
+    auth::{Actor, Scope, WorkspaceCaller},
     chat::{bindings, remove},
     db::{Conn, DbError},
     http::{
@@ -269,19 +269,10 @@ async fn delete_agent(
     Query(query): Query<DeleteQuery>,
     IfMatch(expected): IfMatch,
 ) -> Result<Json<Archived>, ApiError> {
-    let hub = state.hub.clone();
-    let mut expected = expected;
-    while query.permanent
-        && named
-            .clone()
-            .write(&state.db, async move |c, actor, reference| {
-                profiles::delete_history(c, actor, reference, expected).await
-            })
-            .await?
-    {
-        // The first step has already checked the version and created a new one.
-        expected = None;
+    if query.permanent {
+        delete_history(&state, &named, expected).await?;
     }
+    let hub = state.hub.clone();
     let archived = named
         .write(&state.db, async move |c, actor, reference| {
             if !query.permanent {
@@ -296,6 +287,29 @@ async fn delete_agent(
         })
         .await?;
     Ok(Json(archived))
+}
+
+/// Deletes most of a long history in short transactions, before the agent is permanently deleted.
+async fn delete_history(
+    state: &State,
+    named: &AgentRef,
+    expected: Option<i64>,
+) -> Result<(), AgentError> {
+    loop {
+        let hub = state.hub.clone();
+        let step = async move |c: &mut Conn, actor: &Actor<'_>, reference: &str| {
+            let has_more = profiles::delete_history(c, actor, reference, expected).await?;
+            if has_more {
+                // Tasks of deleted versions could no longer run.
+                let agent = profiles::get_by_reference(c, actor, reference).await?;
+                end_tasks(c, agent.summary.id, &hub).await?;
+            }
+            Ok(has_more)
+        };
+        if !named.clone().write(&state.db, step).await? {
+            return Ok(());
+        }
+    }
 }
 
 /// Ends an agent's tasks before the agent is permanently deleted, because they could no longer run.
