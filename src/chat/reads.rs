@@ -255,18 +255,22 @@ pub async fn mark_thread(
     Ok((mark, workspace))
 }
 
-/// Checks whether all threads of a channel have been read to the end, except for muted ones without unread mentions. Unlike the
-/// counts, this reads no messages, because it runs in a write transaction.
+/// Checks whether all threads of a channel are read, except for muted ones without unread mentions. Because this runs in a write, it
+/// reads only some threads and messages, and returns false if there are more.
 async fn is_read(c: &mut Conn, user: UserId, channel: ChannelId) -> Result<bool, DbError> {
     macro_rules! unread_sql {
         ($from:literal) => {
             concat!(
-                "select t.id from channel_members cm ",
+                "select t.id, cast(coalesce((select max(case when x.kind <> 'notice' and x.deleted_at is null and x.author_id <> $1 then 1 else 0 end) \
+                   + case when count(*) = 50 then 1 else 0 end from (select m.kind, m.deleted_at, m.author_id from messages m \
+                     where m.conversation_id = t.id and m.seq > t.mark order by m.seq limit 50) x), 0) as bigint) as unread from \
+                 (select t.id, case when coalesce(r.seq, cm.read_seq) > cm.joined_seq then coalesce(r.seq, cm.read_seq) else cm.joined_seq end as mark \
+                  from channel_members cm ",
                 $from,
                 " where cm.user_id = $1 and cm.channel_id = $2 and t.last_seq > cm.joined_seq and t.last_seq > coalesce(r.seq, cm.read_seq) \
-                  and (not exists (select 1 from follows f where f.user_id = cm.user_id and f.thread_id = t.id and f.level = 'none') \
-                    or exists (select 1 from message_mentions mm where mm.thread_id = t.id and mm.target_id in (cm.user_id, cm.channel_id) \
-                      and mm.seq > coalesce(r.seq, cm.read_seq) and mm.seq > cm.joined_seq)) limit 1"
+                    and (not exists (select 1 from follows f where f.user_id = cm.user_id and f.thread_id = t.id and f.level = 'none') \
+                      or exists (select 1 from message_mentions mm where mm.thread_id = t.id and mm.target_id in (cm.user_id, cm.channel_id) \
+                        and mm.seq > coalesce(r.seq, cm.read_seq) and mm.seq > cm.joined_seq)) limit 100) t"
             )
         };
     }
@@ -279,8 +283,8 @@ async fn is_read(c: &mut Conn, user: UserId, channel: ChannelId) -> Result<bool,
          join threads t on t.id = r.thread_id and t.last_seq <= cm.read_seq"
     );
     for sql in [after_marker, before_marker] {
-        let unread: Option<(ThreadId,)> = c.q(sql).bind(user).bind(channel).opt().await?;
-        if unread.is_some() {
+        let threads: Vec<(ThreadId, i64)> = c.q(sql).bind(user).bind(channel).all().await?;
+        if threads.len() == 100 || threads.iter().any(|(_, unread)| *unread > 0) {
             return Ok(false);
         }
     }
