@@ -36,6 +36,9 @@ const DELTA_EVERY: Duration = Duration::from_millis(50);
 const CHECKPOINT_EVERY: Duration = Duration::from_secs(2);
 const CHECKPOINT_BYTES: usize = 4096;
 const CHECKPOINT_FRACTION: usize = 8;
+/// Maximum number of bytes per second that the checkpoints of a reply write, because every other write waits for their commits. A fast
+/// model server can send several times as much.
+const CHECKPOINT_BYTES_PER_SECOND: usize = 64 * 1024;
 /// Separator between the texts of two rounds.
 pub(super) const ROUNDS_JOINED: &str = "\n\n";
 
@@ -175,7 +178,9 @@ impl<'a> Reply<'a> {
             self.flush();
         }
         let due = CHECKPOINT_BYTES.max(self.text.len() / CHECKPOINT_FRACTION);
-        if self.text.len() - self.saved_bytes >= due {
+        if self.text.len() - self.saved_bytes >= due
+            && self.saved_at.elapsed() >= self.checkpoint_interval()
+        {
             self.save();
         }
         Ok(())
@@ -246,7 +251,13 @@ impl<'a> Reply<'a> {
 
     /// Returns the time of the next checkpoint for unsaved text.
     pub(super) fn save_at(&self) -> Instant {
-        self.saved_at + CHECKPOINT_EVERY
+        self.saved_at + CHECKPOINT_EVERY.max(self.checkpoint_interval())
+    }
+
+    /// Minimum interval between two checkpoints of a text of this size.
+    fn checkpoint_interval(&self) -> Duration {
+        let millis = self.text.len() * 1000 / CHECKPOINT_BYTES_PER_SECOND;
+        Duration::from_millis(u64::try_from(millis).unwrap_or(u64::MAX))
     }
 
     /// Updates the row without an event, to limit the loss of text if the process dies.
