@@ -21,7 +21,7 @@ use crate::{
     ids::NodeId,
     nodes::{self, Links, Mode},
     realtime::NodeState,
-    server::{State, origin::is_local_host},
+    server::{State, origin::is_loopback_host},
     tasks::queue,
     telemetry,
     text_enum::{constant, text_enum},
@@ -150,7 +150,7 @@ fn admit_to_metrics(state: &State, headers: &HeaderMap, peer: IpAddr) -> Result<
         // loopback address.
         let forwarded =
             headers.contains_key("x-forwarded-for") || headers.contains_key("forwarded");
-        if peer.is_loopback() && !forwarded && is_local_host(headers, &state.public_url) {
+        if peer.is_loopback() && !forwarded && is_loopback_host(headers) {
             return Ok(());
         }
         return Err(ApiError::forbidden(

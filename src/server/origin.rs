@@ -80,13 +80,11 @@ fn is_known_host(headers: &HeaderMap, public_url: &str) -> bool {
     is_loopback_name(&host) || origin_authority(public_url).is_some_and(|((own, _), _)| own == host)
 }
 
-/// Checks whether `Host` cannot be the name of another site: it is a known host, an IP address, or a name without a dot.
-pub fn is_local_host(headers: &HeaderMap, public_url: &str) -> bool {
+/// Checks whether `Host` is a loopback name or address.
+pub fn is_loopback_host(headers: &HeaderMap) -> bool {
     let host = headers.get(header::HOST).and_then(|v| v.to_str().ok());
     let host = host.and_then(|host| authority(host, 0));
-    host.is_some_and(|(host, _)| {
-        !host.contains('.') || host.parse::<IpAddr>().is_ok() || is_known_host(headers, public_url)
-    })
+    host.is_some_and(|(host, _)| is_loopback_name(&host))
 }
 
 /// Rejects host names that another site may have pointed at this server (400), and requests that another site may have

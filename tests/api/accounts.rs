@@ -26,10 +26,13 @@ async fn the_first_account_needs_no_invite_and_the_second_does() {
         visitor(&app.base).get("/v1/auth/setup").await.ok()["needs_setup"],
         false
     );
-    let second = visitor(&app.base)
-        .post("/v1/auth/signup", form("bo@example.org"))
-        .await;
-    assert_eq!(second.refused(403), "signup_closed");
+    // The response does not reveal that an email address is taken.
+    for email in ["bo@example.org", "ada@example.org"] {
+        let second = visitor(&app.base)
+            .post("/v1/auth/signup", form(email))
+            .await;
+        assert_eq!(second.refused(403), "signup_closed", "{email}");
+    }
     app.join(&ada, "Bo", "member").await;
 }
 
@@ -161,6 +164,20 @@ async fn an_email_address_has_one_account() {
     who.post("/v1/auth/signup", form("ADA@example.org"))
         .await
         .refused(409);
+}
+
+#[tokio::test]
+async fn sign_ups_with_a_taken_email_are_limited_like_logins() {
+    let app = TestApp::with(&[("SIGNUP", "open")]).await;
+    let who = visitor(&app.base);
+    let sign_up = || who.post("/v1/auth/signup", form("ada@example.org"));
+    sign_up().await.is(201);
+    let mut codes = Vec::new();
+    for _ in 0..20 {
+        codes.push(text(&sign_up().await.json(), "/error/code"));
+    }
+    assert!(codes.iter().any(|code| code == "email_taken"), "{codes:?}");
+    assert_eq!(codes[19], "too_many_attempts", "{codes:?}");
 }
 
 #[tokio::test]

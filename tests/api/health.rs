@@ -50,7 +50,7 @@ async fn metrics_are_available_on_the_local_machine() {
 #[tokio::test]
 async fn pages_of_other_sites_do_not_read_the_metrics_of_a_server_on_all_addresses() {
     let app = TestApp::with(&[("LISTEN", "0.0.0.0:0")]).await;
-    let who = visitor(&app.base);
+    let who = visitor(&app.base.replace("0.0.0.0", "127.0.0.1"));
     assert_eq!(who.get("/metrics").await.status, 200);
     let host = [("host", "evil.example")];
     let rebound = who
