@@ -120,6 +120,16 @@ test('a failure notice is settled once its trigger message gets a reply', () => 
   expect(settled([human(1), notice, answer('msg_9')])).toBe(false);
   expect(settled([human(1), notice, answer('msg_1')])).toBe(true);
 });
+test('a notice without a trigger message is not settled by a post without one', () => {
+  const notice = message({
+    id: 'msg_2',
+    seq: 2,
+    kind: 'notice',
+    author: { type: 'system', id: null, name: 'System', avatar_url: null },
+  });
+  const row = rows({ messages: [human(1), notice, fromAgent({ id: 'msg_3', seq: 3 })] })[1]!;
+  expect(row.kind === 'message' && row.settled).toBe(false);
+});
 test('the reply of another agent does not settle a failure notice', () => {
   const failed = task({ status: 'failed', trigger_message_id: 'msg_1', agent_id: 'agent_coder' });
   const notice = message({

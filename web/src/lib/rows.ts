@@ -86,15 +86,17 @@ export function buildRows({ messages, tasks, unsent, unreadFrom, below, atEnd, m
     m.parent_id ?? taskOf.get(m.metadata.task_id ?? '')?.trigger_message_id ?? null;
   /** `seq` of the last reply to each trigger message: by any agent, and by each agent. */
   const answeredAt = new Map<string, number>();
-  const keyOfReply = (trigger: string | null, agent: string | null) => `${trigger} ${agent ?? ''}`;
+  const keyOfReply = (trigger: string, agent: string | null) => `${trigger} ${agent ?? ''}`;
   for (const m of messages) {
     if (m.author.type !== 'agent' || m.state !== 'complete' || m.deleted_at || m.kind === 'notice') continue;
-    for (const agent of [null, m.author.id]) answeredAt.set(keyOfReply(triggerId(m), agent), m.seq);
+    const trigger = triggerId(m);
+    if (trigger) for (const agent of [null, m.author.id]) answeredAt.set(keyOfReply(trigger, agent), m.seq);
   }
   /** A failure notice whose trigger message was answered later by the same agent, or by any agent if the task is not loaded. */
   const isSettled = (m: Message) => {
+    const trigger = m.kind === 'notice' ? triggerId(m) : null;
     const agent = taskOf.get(m.metadata.task_id ?? '')?.agent_id ?? null;
-    return m.kind === 'notice' && (answeredAt.get(keyOfReply(triggerId(m), agent)) ?? 0) > m.seq;
+    return trigger !== null && (answeredAt.get(keyOfReply(trigger, agent)) ?? 0) > m.seq;
   };
   let above: string | null = null;
   const questionOf = (id: string | null | undefined) => {
