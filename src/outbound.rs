@@ -219,7 +219,7 @@ impl OwnServer {
             let own = self.address.ip().to_canonical();
             let ip = ip.to_canonical();
             if own.is_unspecified() {
-                // Only an address of this machine can be bound.
+                // Binding succeeds only for an address of this machine.
                 ip.is_unspecified() || UdpSocket::bind((ip, 0)).is_ok()
             } else {
                 own == ip || (ip.is_unspecified() && own.is_loopback())

@@ -30,8 +30,7 @@ const WRITES: Rate = Rate::new(Duration::from_millis(50), 400);
 const UPLOADS: Rate = Rate::new(SECOND, 60);
 /// Limit of agents that a model drafts for one person: 10 per hour.
 const AGENT_DRAFTS: Rate = Rate::new(Duration::from_mins(6), 10);
-/// Limits of catch-ups for one person: those without a model, each of which reads up to 500 messages, and those written by a model
-/// (20 per hour).
+/// Per-person catch-up limits: without a model (each reads up to 500 messages), and written by a model (20 per hour).
 const CATCH_UPS: Rate = Rate::new(Duration::from_secs(2), 30);
 const WRITTEN_CATCH_UPS: Rate = Rate::new(Duration::from_mins(3), 20);
 /// Limits of all requests, and of anonymous requests, from one address.

@@ -145,8 +145,8 @@ impl AcceptedFunction {
     }
 }
 
-/// Checks the name of a function as the protocol does: visible ASCII characters that cannot be confused with others. `.`
-/// and `..` would change the path of a URL.
+/// Checks whether a function name is valid: 1 to 128 ASCII letters, digits, `_`, `-`, `.`, or `/`. The names `.` and `..` are
+/// rejected because they would change the path of a URL.
 fn is_name(name: &str) -> bool {
     let is_allowed = |c: u8| c.is_ascii_alphanumeric() || matches!(c, b'_' | b'-' | b'.' | b'/');
     (1..=NAME_BYTES_MAX).contains(&name.len())

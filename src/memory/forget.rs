@@ -274,7 +274,8 @@ pub async fn record(
     .await?)
 }
 
-/// Deletes some entries by and about a person with their rows, for the erasure of that person. Returns the number of deleted entries.
+/// Deletes up to `FORGOTTEN_AT_ONCE` entries by, for, or about a person, including their rows, when the person is erased. Returns the
+/// number of deleted entries.
 ///
 /// # Errors
 /// Only database errors.

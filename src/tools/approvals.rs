@@ -330,7 +330,7 @@ pub async fn approve(
 /// Denies an action. Everyone who can approve an action can deny it.
 ///
 /// # Errors
-/// Same as `approve`.
+/// Same as `approve`, except `NotGrantable`.
 pub async fn deny(
     c: &mut Conn,
     caller: &Caller,

@@ -379,7 +379,7 @@ async fn records_of_an_earlier_version_are_converted_at_startup() {
                 "user",
                 texts[0],
             ),
-            // The deletion does not change this part, because the message is not in this thread.
+            // The old record still contains the text of a message that has since been deleted; the conversion must remove it.
             (
                 json!({"kind": "message", "message_id": gone, "author": author}),
                 "user",

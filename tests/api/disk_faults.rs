@@ -255,7 +255,7 @@ async fn with_little_free_space_uploads_and_agent_changes_are_rejected_and_messa
     ada.post("/v1/agents", form).await.is(201);
 }
 
-/// Data of a server that was shut down gracefully, and the database's bytes.
+/// Data of a server that was shut down gracefully, and the path and bytes of its database file.
 async fn ended() -> (crate::faults::Prepared, std::path::PathBuf, Vec<u8>) {
     let p = prepared().await;
     let (server, ada) = p.start(&[]).await;

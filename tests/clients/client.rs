@@ -37,7 +37,7 @@ fn request(model: &str, input: impl Into<InputParam>) -> CreateResponse {
     }
 }
 
-/// Parameters of the only function.
+/// Parameter schema of the `weather` function.
 fn city() -> Value {
     json!({
         "type": "object",

@@ -315,7 +315,8 @@ impl Lexicon {
         phrases.iter().filter(fits).map(Vec::len).max()
     }
 
-    /// All phrases in a text of the form ` word word `, with their positions in words.
+    /// Returns the lexicon's phrases found in `text`, as token ranges; at most 8 hits per pattern. `text` must have the form ` word
+    /// word `, as from `pattern_text`.
     pub(crate) fn hits(&self, text: &str) -> Vec<Hit> {
         let mut hits = Vec::new();
         let place = |at: usize| text[..at].matches(' ').count();

@@ -229,7 +229,8 @@ impl Thread {
         let found = self.earlier(at, REACH).find(|before| {
             let said = &self.units[*before];
             let is_own = said.person == unit.person;
-            // "Grid generation is mine, tilemap in the bin" does not retract what others said about the sound.
+            // A retraction of three or more words concerns only the speaker's own statements, unless words are shared: "Grid
+            // generation is mine, tilemap in the bin" does not retract what others said about the sound.
             let is_about = is_own || !is_retraction || unit.words.len() < 3;
             let is_near = unit.turn - said.turn <= reach && is_about || unit.shared(said) > 0;
             !said.words.is_empty() && !said.is_idle() && is_near && (is_retraction || !is_own)

@@ -125,7 +125,7 @@ pub enum Kind {
     /// A value that was corrected or retracted later, and its correction, if any.
     #[error("states \"{old}\", which was {}", corrected(new))]
     Superseded { old: String, new: String },
-    /// The source text contains too few words of the text.
+    /// Too few of the content words of this text occur in its source text.
     #[error(
         "states what its messages do not: use their words, cite the right ones, or leave it out"
     )]

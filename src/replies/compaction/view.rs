@@ -48,7 +48,7 @@ impl View {
         self.start.filter(|_| !self.is_due)
     }
 
-    /// Selects the messages before the trigger message that the prompt contains.
+    /// Selects which of the messages before the trigger message the prompt contains.
     pub async fn find(
         c: &mut Conn,
         conversation: Conversation,

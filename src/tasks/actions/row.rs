@@ -855,7 +855,7 @@ pub enum Closing {
     Ended,
 }
 
-/// Filters tasks by whether they have open actions.
+/// Returns those of the given tasks that have open actions.
 pub async fn tasks_with_open(c: &mut Conn, tasks: &[TaskId]) -> Result<Vec<TaskId>, DbError> {
     if tasks.is_empty() {
         return Ok(Vec::new());

@@ -25,8 +25,8 @@ macro_rules! is_not_personal {
 }
 pub(crate) use is_not_personal;
 
-/// Part of an update that ends a run of a task. `$at` is the number of the parameter with the time, in Unix
-/// milliseconds.
+/// Assignments of an `update` that add the elapsed running time to a task's `run_ms`. `$at` is the parameter with the current time,
+/// in Unix milliseconds.
 macro_rules! ends_run {
     ($at:literal) => {
         concat!(

@@ -217,7 +217,7 @@ pub async fn count_children(c: &mut Conn, parent: TaskId, round: i64) -> Result<
         .await
 }
 
-/// The child of a task with this key.
+/// Finds the child of `parent` that has this key.
 pub async fn find_child(
     c: &mut Conn,
     parent: TaskId,

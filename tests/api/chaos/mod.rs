@@ -134,7 +134,7 @@ async fn people(base: &str, n: usize) -> Vec<Person> {
 struct Round {
     seed: u64,
     clients: usize,
-    /// `None` for the short round of the suite.
+    /// Duration of the round; `None` for the short round that the test suite runs.
     seconds: Option<u64>,
 }
 

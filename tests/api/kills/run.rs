@@ -36,7 +36,7 @@ fn steps(recorder: &Value) -> Value {
     ])
 }
 
-/// Calls both functions until each of them has succeeded.
+/// Scripted reply: calls each function again until it has succeeded.
 fn record(request: &Request) -> Answer {
     let all = request.all();
     let (_, rest) = all.split_once(RECORD).expect("the prompt of the step");

@@ -149,7 +149,7 @@ impl Case<'_> {
             after.state
         ));
         let is_due = before.expires_at.is_some_and(|at| at <= now());
-        // The end of the first term counts even before the server notices it.
+        // Once the first approval period has passed, admins can approve even if the server has not processed its end yet.
         let is_extended = before.is_extended || is_due;
         let can_fill = before
             .needs
