@@ -388,7 +388,7 @@ fn attackers() -> std::io::Result<Runtime> {
         .on_thread_start(|| {
             // Without the right to change priorities, the attackers compete with the measured client.
             if let Err(error) = setpriority_process(None, NICE_MAX) {
-                eprintln!("attackers run at normal priority: {error}");
+                say(&format!("attackers run at normal priority: {error}"));
             }
         })
         .build()

@@ -261,9 +261,9 @@ async fn is_read(c: &mut Conn, user: UserId, channel: ChannelId) -> Result<bool,
     macro_rules! unread_sql {
         ($from:literal) => {
             concat!(
-                "select t.id, cast(coalesce((select max(case when x.kind <> 'notice' and x.deleted_at is null and x.author_id <> $1 then 1 else 0 end) \
+                "select t.id, cast(coalesce((select max(case when m.kind <> 'notice' and m.deleted_at is null and m.author_id <> $1 then 1 else 0 end) \
                    + case when count(*) = 50 then 1 else 0 end from (select m.kind, m.deleted_at, m.author_id from messages m \
-                     where m.conversation_id = t.id and m.seq > t.mark order by m.seq limit 50) x), 0) as bigint) as unread from \
+                     where m.conversation_id = t.id and m.seq > t.mark order by m.seq limit 50) m), 0) as bigint) as unread from \
                  (select t.id, case when coalesce(r.seq, cm.read_seq) > cm.joined_seq then coalesce(r.seq, cm.read_seq) else cm.joined_seq end as mark \
                   from channel_members cm ",
                 $from,

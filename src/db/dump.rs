@@ -274,7 +274,7 @@ impl Dump {
     /// Opens a database and takes a snapshot of it.
     ///
     /// # Errors
-    /// If the database does not exist, cannot be opened, or is not an OpenVibe database.
+    /// If the database does not exist, cannot be opened, or is not a database of this server.
     pub async fn open(place: &DatabaseUrl) -> Result<Self, DbError> {
         let backend = match place {
             DatabaseUrl::Sqlite(path) => {

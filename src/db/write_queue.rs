@@ -67,6 +67,7 @@ pub(super) struct Round<J> {
 }
 
 /// Position in the queue from which a command was taken.
+#[derive(Clone, Copy)]
 pub(super) struct Origin {
     turn: Uuid,
     number: u64,

@@ -579,7 +579,7 @@ impl Writer {
     async fn run_each(&self, jobs: Vec<Box<dyn Job>>) -> Vec<Box<dyn Job>> {
         let started = Instant::now();
         let (mut jobs, mut away) = (jobs.into_iter(), None);
-        while let Some(job) = jobs.next() {
+        for job in jobs.by_ref() {
             if let Some(error) = &away {
                 // Each remaining job would wait as long as the first one and fail as well.
                 job.fail(DbError::Away(String::clone(error)));

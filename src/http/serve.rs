@@ -43,7 +43,7 @@ const BUFFER_BYTES: usize = 64 * 1024;
 #[derive(Clone, Debug)]
 pub struct Bounds {
     /// Maximum number of concurrent connections. Additional ones wait in the operating system's queue until one of these closes or
-    /// becomes a WebSocket; WebSockets have their own limit.
+    /// becomes a WebSocket; WebSocket connections have their own limit.
     pub connections_max: usize,
     /// Maximum number of concurrent connections from one IPv4 address or IPv6 /64 network. Additional ones are closed.
     pub connections_per_address: u64,

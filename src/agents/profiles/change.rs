@@ -499,17 +499,16 @@ pub async fn duplicate_agent(
     actor.require(Scope::AgentsWrite)?;
     lock_workspace(c, actor.workspace.0).await?;
     let row = get_visible_row(c, actor, reference).await?;
-    let name = match &form.name {
-        Some(name) => name.clone(),
-        None => {
-            // The stem leaves room for `-copy` and a number.
-            let stem: String = row
-                .name
-                .chars()
-                .take(handles::HANDLE_CHARS_MAX - 13)
-                .collect();
-            handles::find_free(c, actor.workspace, &format!("{stem}-copy"), "agent").await?
-        }
+    let name = if let Some(name) = &form.name {
+        name.clone()
+    } else {
+        // The stem leaves room for `-copy` and a number.
+        let stem: String = row
+            .name
+            .chars()
+            .take(handles::HANDLE_CHARS_MAX - 13)
+            .collect();
+        handles::find_free(c, actor.workspace, &format!("{stem}-copy"), "agent").await?
     };
     let mut copy = NewAgent {
         name,

@@ -178,8 +178,9 @@ impl<'a> Reply<'a> {
             self.flush();
         }
         let due = CHECKPOINT_BYTES.max(self.text.len() / CHECKPOINT_FRACTION);
+        let is_first = self.saved_bytes == 0;
         if self.text.len() - self.saved_bytes >= due
-            && self.saved_at.elapsed() >= self.checkpoint_interval()
+            && (is_first || self.saved_at.elapsed() >= self.checkpoint_interval())
         {
             self.save();
         }

@@ -90,10 +90,16 @@ async fn a_loopback_server_accepts_only_its_own_host_names() {
     for path in ["/metrics", "/", "/v1/auth/setup", "/openapi.json"] {
         let refused = get(path, "evil.example").await;
         assert_eq!(refused.refused(400), "unknown_host", "{path}");
-        for host in ["localhost:1", "[::1]", "chat.example"] {
+        for host in ["localhost:1", "[::1]"] {
             assert_eq!(get(path, host).await.status, 200, "{path} of {host}");
         }
     }
+    for path in ["/", "/v1/auth/setup", "/openapi.json"] {
+        assert_eq!(get(path, "chat.example").await.status, 200, "{path}");
+    }
+    // A request for the public name comes from a proxy.
+    let proxied = get("/metrics", "chat.example").await;
+    assert_eq!(proxied.refused(403), "metrics_closed");
     for path in ["/healthz", "/readyz"] {
         get(path, "evil.example").await.is(200);
     }
