@@ -49,7 +49,7 @@ const hold = async (p) => {
     await p.page.unroute('**/v1/files');
   };
 };
-/** Drops or pastes real files, as a person does. */
+/** Dispatches a paste or drag event with these files. Returns true if the page handled it. */
 const drag = (p, type, selector, files = []) =>
   p.page.evaluate(
     ({ type, selector, files }) => {

@@ -89,10 +89,7 @@ function head(src: string, lines: number, units: number): string {
 const HEAD_LINES = 16;
 const HEAD_UNITS = 2048;
 
-/**
- * Bounded versions of marked's tokenizers that scan the rest of the text on each attempt: matches
- * beyond the bound are text.
- */
+/** Bounded replacements for those of marked's tokenizers that would scan the rest of the text on each attempt. Longer matches are treated as text. */
 export const boundedTokenizer = {
   inlineText(this: Tokenizer, src: string) {
     const raw = src.slice(0, textLength(src));
@@ -195,7 +192,7 @@ class BoundedLexer extends Lexer {
     }
   }
 
-  /** End of a few whole blocks after `from`: the cost of lists and quotes grows faster than their length. */
+  /** End of the next slice: a few whole blocks from `from`. Text is lexed in slices because the cost of lists and quotes grows faster than their length. */
   #sliceEnd(src: string, from: number): number {
     for (let size = SLICE; src.length - from > size; size *= 2) {
       const before = src.lastIndexOf('\n', from + size - 1);

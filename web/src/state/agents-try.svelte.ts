@@ -97,7 +97,7 @@ export class TryIt {
 /** Model name of the built-in responder, used if the operator has not configured a model. */
 const BUILT_IN = 'builtin';
 
-/** The request contains everything and no agent ID: it tests the current text. */
+/** Request with the previewed prompt and model settings instead of an agent ID, so that unsaved changes are tested. */
 export function requestOf(
   preview: AgentPreview,
   input: { role: 'user' | 'assistant'; content: string }[],

@@ -123,7 +123,7 @@ export class Session {
     this.#enter(await this.api.me());
   }
   async signOut(): Promise<void> {
-    this.#setCurrent(''); // first: no window may send in between as the next user
+    this.#setCurrent(''); // cleared first, so that no window sends this user’s messages in the next user’s session
     try {
       await this.api.signOut();
     } catch (e) {
