@@ -229,9 +229,10 @@ async fn count(
         .await?;
     let part: i64 = c
         .q(concat!(
-            "select count(*) from compactions k join messages m on m.conversation_id = k.conversation_id and m.seq >= k.from_seq \
-             and m.seq < $2 where k.conversation_id = $1 and k.from_seq < $2 and k.to_seq >= $2 and k.state <> 'blank' \
-             and ($3 or k.state <> 'expanded')",
+            // Segments do not overlap, so only the newest one that begins before the sequence number can contain it.
+            "select count(*) from messages m where m.conversation_id = $1 and m.seq < $2 and m.seq >= (select case when k.to_seq >= $2 \
+               and k.state <> 'blank' and ($3 or k.state <> 'expanded') then k.from_seq else $2 end from compactions k \
+               where k.conversation_id = $1 and k.from_seq < $2 order by k.from_seq desc limit 1)",
             said!()
         ))
         .bind(conversation)
