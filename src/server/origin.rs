@@ -70,21 +70,21 @@ fn is_loopback_name(host: &str) -> bool {
 /// Checks whether a server on loopback accepts the name in `Host`. Any website can point its own name to 127.0.0.1 (DNS rebinding);
 /// its requests then look like those of the server's own pages, except for the name.
 fn is_known_host(headers: &HeaderMap, public_url: &str) -> bool {
-    let Some(host) = headers.get(header::HOST).and_then(|v| v.to_str().ok()) else {
-        return false;
-    };
-    // The port is ignored, because a proxy may omit it.
-    let Some((host, _)) = authority(host, 0) else {
-        return false;
-    };
-    is_loopback_name(&host) || origin_authority(public_url).is_some_and(|((own, _), _)| own == host)
+    is_loopback_host(headers)
+        || host_of(headers).is_some_and(|host| {
+            origin_authority(public_url).is_some_and(|((own, _), _)| own == host)
+        })
 }
 
 /// Checks whether `Host` is a loopback name or address.
 pub fn is_loopback_host(headers: &HeaderMap) -> bool {
-    let host = headers.get(header::HOST).and_then(|v| v.to_str().ok());
-    let host = host.and_then(|host| authority(host, 0));
-    host.is_some_and(|(host, _)| is_loopback_name(&host))
+    host_of(headers).is_some_and(|host| is_loopback_name(&host))
+}
+
+/// Returns the name or address in `Host`, without the port, because a proxy may omit it.
+fn host_of(headers: &HeaderMap) -> Option<String> {
+    let host = headers.get(header::HOST)?.to_str().ok()?;
+    authority(host, 0).map(|(host, _)| host)
 }
 
 /// Rejects host names that another site may have pointed at this server (400), and requests that another site may have
