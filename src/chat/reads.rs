@@ -18,6 +18,9 @@ use crate::{
 
 /// Maximum count for a channel or a thread, which limits the cost of counting.
 pub const COUNTED_MAX: i64 = 1000;
+/// Maximum number of threads, and of messages in each, that are read to check whether a channel is read.
+const CHECKED_THREADS_MAX: i64 = 100;
+const CHECKED_MESSAGES_MAX: i64 = 50;
 
 /// Query that counts rows, up to `$3`, for each channel `cm` of the person `$1`, or only for channel `$2`.
 macro_rules! counted_sql {
@@ -262,15 +265,15 @@ async fn is_read(c: &mut Conn, user: UserId, channel: ChannelId) -> Result<bool,
         ($from:literal) => {
             concat!(
                 "select t.id, cast(coalesce((select max(case when m.kind <> 'notice' and m.deleted_at is null and m.author_id <> $1 then 1 else 0 end) \
-                   + case when count(*) = 50 then 1 else 0 end from (select m.kind, m.deleted_at, m.author_id from messages m \
-                     where m.conversation_id = t.id and m.seq > t.mark order by m.seq limit 50) m), 0) as bigint) as unread from \
+                   + case when count(*) = $4 then 1 else 0 end from (select m.kind, m.deleted_at, m.author_id from messages m \
+                     where m.conversation_id = t.id and m.seq > t.mark order by m.seq limit $4) m), 0) as bigint) as unread from \
                  (select t.id, case when coalesce(r.seq, cm.read_seq) > cm.joined_seq then coalesce(r.seq, cm.read_seq) else cm.joined_seq end as mark \
                   from channel_members cm ",
                 $from,
                 " where cm.user_id = $1 and cm.channel_id = $2 and t.last_seq > cm.joined_seq and t.last_seq > coalesce(r.seq, cm.read_seq) \
                     and (not exists (select 1 from follows f where f.user_id = cm.user_id and f.thread_id = t.id and f.level = 'none') \
                       or exists (select 1 from message_mentions mm where mm.thread_id = t.id and mm.target_id in (cm.user_id, cm.channel_id) \
-                        and mm.seq > coalesce(r.seq, cm.read_seq) and mm.seq > cm.joined_seq)) limit 100) t"
+                        and mm.seq > coalesce(r.seq, cm.read_seq) and mm.seq > cm.joined_seq)) limit $3) t"
             )
         };
     }
@@ -283,8 +286,16 @@ async fn is_read(c: &mut Conn, user: UserId, channel: ChannelId) -> Result<bool,
          join threads t on t.id = r.thread_id and t.last_seq <= cm.read_seq"
     );
     for sql in [after_marker, before_marker] {
-        let threads: Vec<(ThreadId, i64)> = c.q(sql).bind(user).bind(channel).all().await?;
-        if threads.len() == 100 || threads.iter().any(|(_, unread)| *unread > 0) {
+        let threads: Vec<(ThreadId, i64)> = c
+            .q(sql)
+            .bind(user)
+            .bind(channel)
+            .bind(CHECKED_THREADS_MAX)
+            .bind(CHECKED_MESSAGES_MAX)
+            .all()
+            .await?;
+        let has_more = i64::try_from(threads.len()).is_ok_and(|n| n >= CHECKED_THREADS_MAX);
+        if has_more || threads.iter().any(|(_, unread)| *unread > 0) {
             return Ok(false);
         }
     }
