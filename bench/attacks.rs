@@ -88,11 +88,7 @@ const ATTACKS: [(&str, Attack, usize); 11] = [
         24,
     ),
     ("sockets that resume from the start", Attack::CatchUp, 16),
-    (
-        "responses of 6 MB that nobody reads",
-        Attack::UnreadResponses,
-        40,
-    ),
+    ("unread responses of 6 MB", Attack::UnreadResponses, 40),
     (
         "connections with 20 unread requests, without an account",
         Attack::Pipelined,

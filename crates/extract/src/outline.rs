@@ -265,7 +265,7 @@ impl Maker<'_> {
         Item { text: parts.join(" "), owner: task.owner.map(Owner::Person), due: task.due, sources }
     }
 
-    /// Questions that nobody answered, oldest first.
+    /// Unanswered questions, oldest first.
     pub(crate) fn questions(&self, decisions: &[Point]) -> Vec<Point> {
         let all = 0..self.thread.units.len();
         let mut best: Vec<usize> = all.rev().filter(|at| self.is_last_question(*at)).collect();

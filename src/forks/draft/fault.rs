@@ -73,7 +73,7 @@ pub enum Doubt {
     Dropped,
     #[error("is based on text that gives orders to an assistant: leave it out")]
     Machine,
-    /// A question, or a statement that nobody agreed to. Used only for the headline and the conclusion.
+    /// A question, or a statement without any agreement. Used only for the headline and the conclusion.
     #[error("states something that nobody agreed to: state what was settled, or that nothing was")]
     Unsettled,
 }

@@ -1,6 +1,6 @@
 //! Lines of a conversation, in the form in which they are compared with the texts of a draft.
 //!
-//! A line is *doubtful* if it cannot be the source of a result: an agent's idea that nobody adopted, a joke, a dropped plan, or an
+//! A line is *doubtful* if it cannot be the source of a result: an agent's idea that was not adopted, a joke, a dropped plan, or an
 //! order to a machine. In a language that the extractor does not support, only agents' lines are doubtful.
 
 use std::collections::BTreeSet;

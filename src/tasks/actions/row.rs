@@ -793,7 +793,7 @@ pub async fn extend(c: &mut Conn, action: &Action, until: Timestamp) -> Result<b
     Ok(extended == 1)
 }
 
-/// Ends an action that nobody approved or denied in time, or that was not started in time.
+/// Ends an action that was not approved, denied, or started in time.
 pub async fn expire(c: &mut Conn, action: &Action) -> Result<bool, DbError> {
     check(action.state, ActionState::Expired);
     withdraw(c, action, ActionState::Expired, ToolErrorCode::Expired).await
