@@ -7,10 +7,7 @@ use std::collections::HashMap;
 
 use serde::Serialize;
 
-use super::{
-    ChatError,
-    access::{self, ChannelAccess},
-};
+use super::{ChatError, access};
 use crate::{
     auth::{Actor, Caller, Scope},
     db::{Conn, DbError, now},
@@ -41,6 +38,8 @@ text_enum! {
         Started = "started",
         Wrote = "wrote",
         Mentioned = "mentioned",
+        /// Owns an action item of a resolution in the thread.
+        Assigned = "assigned",
         /// Chosen by the person.
         Manual = "manual",
     }
@@ -160,12 +159,12 @@ pub async fn set(
     Ok((set, actor.workspace))
 }
 
-/// Sets the level of a message's author to `all`, unless they already have a level or the thread
-/// has the maximum number of followers.
-pub(super) async fn follow_as_author(
+/// Sets a channel member's level to `all`, unless they already have a level or the thread has the maximum number of followers.
+pub(crate) async fn follow_as_participant(
     c: &mut Conn,
-    channel_access: &ChannelAccess<'_>,
+    channel: ChannelId,
     thread: ThreadId,
+    user: UserId,
     cause: FollowCause,
 ) -> Result<(), DbError> {
     c.q(
@@ -177,8 +176,8 @@ pub(super) async fn follow_as_author(
          on conflict (thread_id, user_id) do nothing",
     )
     .bind(thread)
-    .bind(channel_access.channel)
-    .bind(channel_access.actor.user)
+    .bind(channel)
+    .bind(user)
     .bind(cause)
     .bind(now())
     .bind(FOLLOWERS_MAX)
@@ -187,7 +186,7 @@ pub(super) async fn follow_as_author(
     Ok(())
 }
 
-/// Like `follow_as_author`, for the channel members that a message mentions. The mentions must be
+/// Like `follow_as_participant`, for the channel members that a message mentions. The mentions must be
 /// stored first.
 pub(super) async fn follow_as_mentioned(
     c: &mut Conn,

@@ -12,7 +12,11 @@ use super::{
 };
 use crate::{
     auth::{Caller, Scope},
-    chat::{ChatError, access, messages},
+    chat::{
+        ChatError, access,
+        follows::{self, FollowCause},
+        messages,
+    },
     cursor::PageRange,
     db::{Conn, DbError, Json, is_in_visible_channel, now},
     forks::resolution::ResolutionStatus,
@@ -241,6 +245,11 @@ pub async fn change(
             .bind(name)
             .run()
             .await?;
+        if let Some(owner) = owner {
+            let (channel, thread) = (before.channel_id, before.thread_id);
+            follows::follow_as_participant(c, channel, thread, owner, FollowCause::Assigned)
+                .await?;
+        }
     }
     if let Some(due) = &patch.due {
         c.q("update action_items set due = $3 where resolution_id = $1 and id = $2")

@@ -16,6 +16,7 @@ use crate::{
     auth::{Caller, Scope, quota},
     chat::{
         ChatError, access, channels,
+        follows::{self, FollowCause},
         forks::{self, Fork, ForkStatus},
         messages::{self, AuthorKind, Message, MessageKind, MessageMetadata, MessageState},
         plain, post,
@@ -164,6 +165,16 @@ pub(super) async fn publish_draft(
     };
     let card = insert_card(c, seq, fork, new, author, audience).await?;
     set_published(c, fork.id, id, &card, author).await?;
+    for owner in draft.action_items.iter().filter_map(|item| item.owner_id) {
+        follows::follow_as_participant(
+            c,
+            fork.channel_id,
+            fork.thread_id,
+            owner,
+            FollowCause::Assigned,
+        )
+        .await?;
+    }
     let but = match author {
         Author::Person(_) => None,
         Author::Agent { task, .. } => Some(task),

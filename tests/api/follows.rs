@@ -57,6 +57,52 @@ async fn participating_in_a_thread_follows_it() {
 }
 
 #[tokio::test]
+async fn owning_an_action_item_follows_the_thread() {
+    let t = team().await;
+    let dive = t.dive().await;
+    let others = t.dive().await;
+    for thread in [&dive.thread, &others.thread] {
+        assert_eq!(follow_of(&t.bo, thread).await, json!(["mentions", null]));
+    }
+    set_level(&t.bo, &others.thread, "none").await;
+    let items = json!({"headline": "Monday", "action_items": [{"text": "Book the room", "owner_id": t.bo.id}, {"text": "Bake a cake"}]});
+    for fork in [&dive.fork, &others.fork] {
+        t.ada.begin_draft(fork, items.clone()).await;
+        t.ada.publish(fork).await;
+    }
+    assert_eq!(
+        follow_of(&t.bo, &dive.thread).await,
+        json!(["all", "assigned"])
+    );
+    assert_eq!(
+        follow_of(&t.bo, &others.thread).await,
+        json!(["none", "manual"])
+    );
+}
+
+#[tokio::test]
+async fn taking_over_an_action_item_follows_the_thread() {
+    let t = team().await;
+    let dive = t.dive().await;
+    let items = json!({"headline": "Monday", "action_items": [{"text": "Bake a cake"}]});
+    t.ada.begin_draft(&dive.fork, items).await;
+    let published = t.ada.publish(&dive.fork).await;
+    assert_eq!(
+        follow_of(&t.bo, &dive.thread).await,
+        json!(["mentions", null])
+    );
+    let path = format!(
+        "/v1/action-items/{}",
+        text(&published, "/resolution/action_items/0/id")
+    );
+    t.ada.patch(&path, json!({"owner_id": t.bo.id})).await.ok();
+    assert_eq!(
+        follow_of(&t.bo, &dive.thread).await,
+        json!(["all", "assigned"])
+    );
+}
+
+#[tokio::test]
 async fn a_level_chosen_by_the_user_is_kept() {
     let t = team().await;
     let thread = t.ada.thread(&t.general, "Launch").await;

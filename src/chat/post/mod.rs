@@ -476,7 +476,8 @@ async fn follow(
     found: &ResolvedMentions,
 ) -> Result<(), ChatError> {
     let access = &draft.access.channel_access;
-    follows::follow_as_author(c, access, message.thread_id, cause).await?;
+    let (channel, author) = (access.channel, access.actor.user);
+    follows::follow_as_participant(c, channel, message.thread_id, author, cause).await?;
     if !found.people.is_empty() {
         follows::follow_as_mentioned(c, access.channel, message.thread_id, message.id).await?;
     }

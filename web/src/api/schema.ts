@@ -5463,10 +5463,12 @@ export interface components {
         /**
          * @description Reason for a follow level.
          *
+         *     `assigned`: Owns an action item of a resolution in the thread.
+         *
          *     `manual`: Chosen by the person.
          * @enum {string}
          */
-        FollowCause: "started" | "wrote" | "mentioned" | "manual";
+        FollowCause: "started" | "wrote" | "mentioned" | "assigned" | "manual";
         FollowForm: {
             /** @description Defaults to `all`. */
             level?: components["schemas"]["FollowLevel"];
