@@ -8,7 +8,10 @@ use super::{
     plain,
     search::index::SearchDocument,
 };
-use crate::ids::FileId;
+use crate::{
+    db::{DbError, blocking},
+    ids::FileId,
+};
 
 /// A validated text with the data derived from it; built outside of transactions.
 #[derive(Debug, Clone)]
@@ -98,6 +101,7 @@ impl ReplyText {
         &self.content
     }
 
+    /// Indexing a long text takes tens of milliseconds, so threads that serve sockets call `of_long` instead.
     pub fn of(content: String) -> Self {
         let plain = plain::to_plain(&content);
         let search_document = SearchDocument::of(&content, &plain);
@@ -106,5 +110,12 @@ impl ReplyText {
             plain,
             search_document,
         }
+    }
+    /// Like `of`, on a blocking thread.
+    ///
+    /// # Errors
+    /// If the server is stopping.
+    pub async fn of_long(content: String) -> Result<Self, DbError> {
+        blocking(move || Ok(Self::of(content))).await
     }
 }

@@ -263,7 +263,7 @@ fn cores() -> usize {
 }
 
 /// Runs `work` on a thread that may block.
-pub(super) async fn blocking<T: Send + 'static>(
+pub(crate) async fn blocking<T: Send + 'static>(
     work: impl FnOnce() -> Result<T, DbError> + Send + 'static,
 ) -> Result<T, DbError> {
     let done = tokio::task::spawn_blocking(work).await;

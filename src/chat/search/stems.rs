@@ -1,6 +1,6 @@
 //! Stems of the content words of texts, for searches in which any word may match.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashSet};
 
 use openvibe_extract::{Language, is_function_word, is_function_word_of, language_of};
 use rust_stemmers::{Algorithm, Stemmer};
@@ -27,7 +27,7 @@ const ALGORITHMS: [(Language, Algorithm); 4] = [
     (Language::Spanish, Algorithm::Spanish),
 ];
 
-/// The content words of a text. In scripts without spaces between words, each pair of neighboring characters is a word.
+/// The distinct content words of a text. In scripts without spaces between words, each pair of neighboring characters is a word.
 fn content_words(text: &str) -> impl Iterator<Item = Stemmed> {
     let text = composed(text);
     let language = language_of(&text);
@@ -53,7 +53,11 @@ fn content_words(text: &str) -> impl Iterator<Item = Stemmed> {
             && (is_long || word.text.starts_with(|c: char| c.is_ascii_digit()))
             && !is_function(&word.text)
     };
-    let whole = found.into_iter().filter(is_content).map(move |word| {
+    // Stemming takes most of the time, and most words of a long text are repeated.
+    let mut seen = HashSet::new();
+    let is_new = move |word: &Word| !seen.contains(&word.text) && seen.insert(word.text.clone());
+    let distinct = found.into_iter().filter(is_new).filter(is_content);
+    let whole = distinct.map(move |word| {
         let stems = stemmers.iter().map(|(language, stemmer)| {
             let base = irregular::base(*language, &word.text);
             stemmer.stem(base).into_owned()

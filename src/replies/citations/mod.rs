@@ -74,10 +74,14 @@ struct Source {
 
 impl CitedText {
     fn of(text: &str, sources: Vec<MessageSource>, removed: usize) -> Self {
-        let text = text.trim_end();
+        let text = ReplyText::of(text.trim_end().to_owned());
+        Self::with(text, sources, removed)
+    }
+
+    fn with(text: ReplyText, sources: Vec<MessageSource>, removed: usize) -> Self {
         Self {
-            length: i64::try_from(text.encode_utf16().count()).unwrap_or(i64::MAX),
-            text: ReplyText::of(text.to_owned()),
+            length: i64::try_from(text.content().encode_utf16().count()).unwrap_or(i64::MAX),
+            text,
             sources,
             removed: i64::try_from(removed).ok().filter(|removed| *removed > 0),
         }
@@ -86,11 +90,15 @@ impl CitedText {
 
 impl Cited {
     /// A reply that was not written by a model, with sources that need no check.
-    pub(super) fn ready(text: &str, sources: Vec<MessageSource>) -> Self {
-        Self {
-            whole: CitedText::of(text, sources, 0),
+    ///
+    /// # Errors
+    /// If the server is stopping.
+    pub(super) async fn ready(text: &str, sources: Vec<MessageSource>) -> Result<Self, DbError> {
+        let text = ReplyText::of_long(text.trim_end().to_owned()).await?;
+        Ok(Self {
+            whole: CitedText::with(text, sources, 0),
             checked: None,
-        }
+        })
     }
 
     /// Checks the marks in a model's reply.
@@ -104,7 +112,7 @@ impl Cited {
         let read = text.to_owned();
         let read = tokio::task::spawn_blocking(move || Marked::of(read, HANDLES_MAX)).await;
         let Ok(mut marked) = read else {
-            return Ok(Self::ready(text, Vec::new()));
+            return Self::ready(text, Vec::new()).await;
         };
         let found = if marked.is_empty() {
             Found::default()
@@ -115,7 +123,7 @@ impl Cited {
             marked = marked.without_files();
         }
         if marked.is_empty() {
-            return Ok(Self::ready(text, Vec::new()));
+            return Self::ready(text, Vec::new()).await;
         }
         let files = found.read_files(blobs).await;
         let places = found.places();

@@ -210,10 +210,11 @@ impl ReplyHandler {
     ) -> Result<(), LeaseLost> {
         let cause = FailCause::of(code, failed.as_ref().map(|f| &f.failure), too_large);
         // The text is computed outside the transaction, because other writers would have to wait.
-        let text = failed
-            .map(|failed| failed.text)
-            .filter(|text| !text.is_empty())
-            .map(messages::ReplyText::of);
+        let text = failed.map(|failed| failed.text);
+        let text = match text.filter(|text| !text.is_empty()) {
+            Some(text) => Some(messages::ReplyText::of_long(text).await?),
+            None => None,
+        };
         self.hub.close_stream(lease.workspace, lease.run());
         let noted = self.noted_failure(&lease).await.unwrap_or_else(|e| {
             // Recording the failure is more important than the score.

@@ -480,8 +480,8 @@ impl<'a> RunningReply<'a> {
         } = &self.reply;
         let uses_tools = task.round > 0 || !agent.profile.reply_tools().is_empty();
         let cited = match ready {
-            Some(ready) => Cited::ready(&answer.text, ready.sources),
-            None if !uses_tools => Cited::ready(&answer.text, Vec::new()),
+            Some(ready) => Cited::ready(&answer.text, ready.sources).await?,
+            None if !uses_tools => Cited::ready(&answer.text, Vec::new()).await?,
             None => {
                 let task = &self.requests.task;
                 Cited::check(&handler.db, &handler.blobs, task, &answer.text).await?
