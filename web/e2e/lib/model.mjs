@@ -1,6 +1,7 @@
 // A small OpenAI-compatible model server. The text of each request controls its response, so that tests need no fixed
 // waits.
 import { createServer } from 'node:http';
+import { setTimeout as sleep } from 'node:timers/promises';
 
 export const LONG = `Short version: **last-write-wins for each field is enough**, and it keeps the door open for more.
 
@@ -64,6 +65,8 @@ export class Model {
   refused = new Set();
   /** True if drafts wait for `release`. */
   holdDrafts = false;
+  /** Pieces of a streamed response per second; a piece has nine characters, about two tokens. */
+  rate = Infinity;
   /** Response to a request to summarize messages. Without one, such requests are refused. */
   segment = { gist: 'They talked.', items: [] };
   /** Response to a request for a catch-up. Without one, such requests are refused. */
@@ -166,6 +169,7 @@ export class Model {
         `data: ${JSON.stringify({ id: 'c', object: 'chat.completion.chunk', model: body.model, ...x })}\n\n`,
       );
     const pieces = whole.match(/[\s\S]{1,9}/g) ?? [];
+    const started = performance.now();
     const hold = /hold/.test(question) ? Math.ceil(pieces.length * 0.6) : Infinity;
     for (const [i, content] of pieces.entries()) {
       if (i === hold)
@@ -173,6 +177,8 @@ export class Model {
           this.#held.push(go);
           res.once('close', go);
         });
+      const waitMs = started + (i * 1000) / this.rate - performance.now();
+      if (waitMs > 0) await sleep(waitMs);
       if (res.destroyed) return;
       send({
         choices: [{ index: 0, delta: i ? { content } : { role: 'assistant', content }, finish_reason: null }],
