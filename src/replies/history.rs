@@ -11,7 +11,7 @@ use crate::{
     ids::{AgentId, MessageId, TaskId, UserId},
     realtime::hub::Conversation,
     replies::prompt::{Attached, Author, HistoryKind, HistoryMessage, attached_line},
-    sql_with_ids, sql_with_numbers,
+    sql_with_ids, sql_with_seqs,
     time::Timestamp,
 };
 
@@ -230,13 +230,14 @@ pub(super) async fn list(
     conversation: Conversation,
     seqs: impl IntoIterator<Item = i64>,
 ) -> Result<Vec<Row>, DbError> {
-    let sql = sql_with_numbers!(
+    let sql = sql_with_seqs!(
         c,
         concat!(
-            row_sql!("CAST(null AS BIGINT)", "where m.conversation_id = $1"),
+            row_sql!("CAST(null AS BIGINT)", "where true"),
             said!(),
-            "and m.seq in"
+            "and"
         ),
+        "conversation_id" = 1,
         2,
         ""
     );

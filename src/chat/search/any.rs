@@ -25,7 +25,7 @@ use crate::{
     },
     ids::{ThreadId, UserId, WorkspaceId},
     realtime::hub::Conversation,
-    sql_with_numbers,
+    sql_with_numbers, sql_with_seqs,
     time::Timestamp,
 };
 
@@ -586,12 +586,13 @@ async fn neighbors(
     type Row = (i64, Option<i64>, Option<i64>, Option<i64>, Option<i64>);
     let (sql, of) = match searched {
         Searched::Readable { scope, .. } => (
-            sql_with_numbers!(
+            sql_with_seqs!(
                 c,
                 concat!(
                     select_neighbors!("m.conversation_id", "m.seq"),
-                    "from messages m where m.workspace_id = $1 and m.seq in"
+                    "from messages m where"
                 ),
+                "workspace_id" = 1,
                 2,
                 ""
             ),

@@ -24,7 +24,7 @@ use crate::{
     },
     http::page::ListObject,
     ids::{AgentId, ChannelId, IdError, MessageId, ThreadId, UserId},
-    sql_with_numbers,
+    sql_with_seqs,
     text_enum::{constant, text_enum},
     time::Timestamp,
 };
@@ -710,10 +710,11 @@ async fn by_relevance(
     if phrases.is_empty() {
         return Ok(seqs);
     }
-    let sql = sql_with_numbers!(
+    let sql = sql_with_seqs!(
         c,
         "select m.seq, substr(m.content_plain, 1, cast($3 as int)) as plain, m.kind, t.title from messages m \
-         left join threads t on t.root_message_id = m.id and t.id = m.thread_id where m.workspace_id = $1 and m.seq in",
+         left join threads t on t.root_message_id = m.id and t.id = m.thread_id where",
+        "workspace_id" = 1,
         2,
         "order by m.seq desc"
     );
@@ -758,22 +759,18 @@ async fn hits(
     if seqs.is_empty() {
         return Ok(Vec::new());
     }
-    let sql = sql_with_numbers!(
-        c,
-        message_sql!("where m.workspace_id = $1 and m.seq in"),
-        2,
-        ""
-    );
+    let sql = sql_with_seqs!(c, message_sql!("where"), "workspace_id" = 1, 2, "");
     let rows: Vec<Row> = c
         .q(sql)
         .bind(actor.workspace)
         .bind(Json(seqs.to_vec()))
         .all()
         .await?;
-    let sql = sql_with_numbers!(
+    let sql = sql_with_seqs!(
         c,
         "select m.seq, t.title, t.reply_count, ch.name as channel_name from messages m join threads t on t.id = m.thread_id \
-         join channels ch on ch.id = m.channel_id where m.workspace_id = $1 and m.seq in",
+         join channels ch on ch.id = m.channel_id where",
+        "workspace_id" = 1,
         2,
         ""
     );
@@ -794,7 +791,7 @@ async fn hits(
         let title = hit.title.as_deref();
         Some(SearchHit {
             object: SearchHitObject,
-            highlight: highlight::excerpt(&message.content_plain, phrases),
+            highlight: highlight::excerpt(index::beginning(&message.content_plain), phrases),
             thread_title_highlight: title.and_then(|title| highlight::whole(title, phrases)),
             thread_title: hit.title,
             channel_name: hit.channel_name,

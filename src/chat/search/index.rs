@@ -19,12 +19,20 @@ use crate::{
     ids::{MessageId, WorkspaceId},
 };
 
-/// Version of the document format; a change rebuilds all documents at the next start.
+/// Version of the document format; a change rebuilds all documents at the next start. Documents of long texts may contain more than
+/// `INDEXED_BYTES_MAX` if they were made before this limit existed.
 const VERSION: &str = "4";
 /// Messages indexed per transaction during a rebuild.
 const FILLED_AT_ONCE: i64 = 500;
 
-/// The searchable parts of a text; computed outside of transactions.
+/// Maximum indexed size of a plain text in bytes; twice the limit for people's messages. It bounds the time for indexing, also in
+/// transactions such as adding a reaction.
+const INDEXED_BYTES_MAX: usize = 64 * 1024;
+
+/// Maximum size of a word that is left out instead of cut.
+const WORD_BYTES_MAX: usize = 256;
+
+/// The searchable parts of a text; computed outside of transactions if the text is known before.
 #[derive(Debug, Clone, Default)]
 pub struct SearchDocument {
     words: String,
@@ -49,6 +57,7 @@ impl SearchDocument {
                 _ => {}
             }
         }
+        let plain = beginning(plain);
         Self {
             words: folded(plain),
             stems: stems(plain).iter().map(|stem| stem_term(stem)).collect(),
@@ -56,6 +65,19 @@ impl SearchDocument {
             has_code,
         }
     }
+}
+
+/// The indexed part of a text, without a word that is cut.
+pub(super) fn beginning(plain: &str) -> &str {
+    if plain.len() <= INDEXED_BYTES_MAX {
+        return plain;
+    }
+    let cut = &plain[..plain.floor_char_boundary(INDEXED_BYTES_MAX)];
+    // Scripts without spaces between words have none to cut at.
+    let space = cut.rfind(char::is_whitespace);
+    space
+        .filter(|at| cut.len() - at <= WORD_BYTES_MAX)
+        .map_or(cut, |at| &cut[..at])
 }
 
 /// The part of an ID after its prefix. The prefix is omitted because the kind of term implies it.
@@ -267,4 +289,27 @@ pub async fn bring_up_to_date(db: &Db) -> Result<(), DbError> {
     })
     .await?;
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_beginning_of_a_long_text_is_indexed() {
+        let text = format!("Harbor {} lighthouse", "é ".repeat(INDEXED_BYTES_MAX));
+        let document = SearchDocument::of(&text, &text);
+        assert!(document.words.starts_with("harbor e e"));
+        assert!(document.words.len() < text.len() / 2);
+        assert!(document.stems.contains(&stem_term("harbor")));
+        assert!(!document.stems.contains(&stem_term("lighthous")));
+    }
+
+    #[test]
+    fn no_word_is_cut_at_the_end_of_the_indexed_part() {
+        let text = format!("{}lighthouse", "a ".repeat(INDEXED_BYTES_MAX / 2 - 2));
+        assert!(beginning(&text).ends_with(" a"));
+        let without_spaces = "東".repeat(INDEXED_BYTES_MAX);
+        assert!(beginning(&without_spaces).len() > INDEXED_BYTES_MAX - 4);
+    }
 }

@@ -13,7 +13,7 @@ use crate::{
         is_visible_channel, now,
     },
     ids::{ApiKeyId, ChannelId, ForkId, MessageId, ThreadId, UserId, WorkspaceId},
-    sql_with_numbers,
+    sql_with_seqs,
     time::Timestamp,
 };
 
@@ -151,12 +151,13 @@ pub async fn find_shared(
 }
 
 async fn hits(c: &mut Conn, readers: &Readers, seqs: &[i64]) -> Result<HashMap<i64, Hit>, DbError> {
-    let sql = sql_with_numbers!(
+    let sql = sql_with_seqs!(
         c,
         "select m.seq, m.conversation_id, m.thread_id, m.channel_id, case when ch.kind = 'direct' then null else ch.name end as channel_name, \
          coalesce(f.title, t.title, substr(r.content, 1, 200)) as title from messages m join channels ch on ch.id = m.channel_id \
          join threads t on t.id = m.thread_id left join messages r on r.id = t.root_message_id \
-         left join forks f on f.id = m.conversation_id where m.workspace_id = $1 and m.seq in",
+         left join forks f on f.id = m.conversation_id where",
+        "workspace_id" = 1,
         2,
         "order by m.seq"
     );

@@ -27,7 +27,7 @@ const ALGORITHMS: [(Language, Algorithm); 4] = [
     (Language::Spanish, Algorithm::Spanish),
 ];
 
-/// The distinct content words of a text. In scripts without spaces between words, each pair of neighboring characters is a word.
+/// The content words of a text, each once. In scripts without spaces between words, each pair of neighboring characters is a word.
 fn content_words(text: &str) -> impl Iterator<Item = Stemmed> {
     let text = composed(text);
     let language = language_of(&text);
@@ -42,10 +42,12 @@ fn content_words(text: &str) -> impl Iterator<Item = Stemmed> {
         None => is_function_word(word),
     };
     let found = words(&text);
+    let mut pairs_seen = HashSet::new();
     let pairs: Vec<String> = found
         .windows(2)
         .filter(|pair| pair.iter().all(|word| word.is_alone) && pair[0].end == pair[1].start)
         .map(|pair| pair.iter().map(|word| word.text.as_str()).collect())
+        .filter(|pair: &String| !pairs_seen.contains(pair) && pairs_seen.insert(pair.clone()))
         .collect();
     let is_content = move |word: &Word| {
         let is_long = word.text.chars().nth(1).is_some();

@@ -17,7 +17,7 @@ use crate::{
     },
     files::Attachment,
     ids::{ChannelId, MessageId, ThreadId, UserId, WorkspaceId},
-    sql_with_ids, sql_with_numbers,
+    sql_with_ids, sql_with_seqs,
     time::Timestamp,
 };
 
@@ -142,13 +142,13 @@ pub async fn find_messages(c: &mut Conn, search: &TaskSearch<'_>) -> Result<Vec<
         .map(|ranked| ranked.found.seq)
         .take(search.limit)
         .collect();
-    let sql = sql_with_numbers!(
+    let sql = sql_with_seqs!(
         c,
         message_sql!(concat!(
-            "m.workspace_id = $1 and ",
             is_shared_channel!("m.channel_id", "$2", "$3"),
-            " and m.seq in"
+            " and"
         )),
+        "workspace_id" = 1,
         4,
         "order by m.seq limit 100"
     );
@@ -225,15 +225,16 @@ async fn neighbors(
     if of.is_empty() {
         return Ok(HashMap::new());
     }
-    let sql = sql_with_numbers!(
+    let sql = sql_with_seqs!(
         c,
         concat!(
             "select m.seq, ",
             beside!("< m.seq order by p.seq desc"),
             ", ",
             beside!("> m.seq order by p.seq"),
-            " from messages m where m.workspace_id = $1 and m.seq in"
+            " from messages m where"
         ),
+        "workspace_id" = 1,
         2,
         ""
     );
@@ -249,9 +250,10 @@ async fn neighbors(
         .iter()
         .flat_map(|(_, before, after)| [*before, *after]);
     let wanted: Vec<i64> = wanted.flatten().collect();
-    let sql = sql_with_numbers!(
+    let sql = sql_with_seqs!(
         c,
-        message_sql!("m.workspace_id = $1 and m.seq in"),
+        message_sql!(""),
+        "workspace_id" = 1,
         2,
         "order by m.seq limit 100"
     );

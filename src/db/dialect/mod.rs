@@ -54,6 +54,45 @@ macro_rules! sql_with_numbers {
     };
 }
 
+/// Concatenates the start of a statement, a condition for messages `m` by their sequence numbers, and the end. The numbers are the
+/// JSON array bound to `$n`; the messages have the column `$column` (`workspace_id` or `conversation_id`) in common, bound to `$of`.
+///
+/// `PostgreSQL` looks up each number. With a plain condition, it would read all messages of a conversation of a million if it expects
+/// conversations to be short, as in a generic plan or before statistics are updated.
+#[macro_export]
+macro_rules! sql_with_seqs {
+    ($c:expr, $begin:expr, $column:literal = $of:literal, $n:literal, $end:expr) => {
+        match $c.engine() {
+            $crate::db::Engine::Sqlite => {
+                concat!(
+                    $begin,
+                    " m.",
+                    $column,
+                    " = $",
+                    $of,
+                    " and m.seq in (select value from json_each($",
+                    $n,
+                    ")) ",
+                    $end
+                )
+            }
+            $crate::db::Engine::Postgres => {
+                concat!(
+                    $begin,
+                    " m.id in (select (select x.id from messages x where x.",
+                    $column,
+                    " = $",
+                    $of,
+                    " and x.seq = cast(v.value as bigint) limit 1) from jsonb_array_elements_text($",
+                    $n,
+                    ") v) ",
+                    $end
+                )
+            }
+        }
+    };
+}
+
 /// Like `sql_with_list!`, for an array of hexadecimal IDs from `hexadecimal_ids`.
 #[macro_export]
 macro_rules! sql_with_ids {

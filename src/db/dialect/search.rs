@@ -19,7 +19,7 @@ use uuid::Uuid;
 use crate::{
     db::{Conn, DbError, Engine, Json, is_in_visible_channel, is_shared_channel},
     ids::ThreadId,
-    sql_with_numbers,
+    sql_with_seqs,
     time::Timestamp,
 };
 
@@ -515,20 +515,20 @@ pub async fn list_readable(
     scope: &ConversationScope,
     seqs: Vec<i64>,
 ) -> Result<Vec<Found>, DbError> {
-    let sql = sql_with_numbers!(
+    let sql = sql_with_seqs!(
         c,
         concat!(
-            "select m.seq, m.thread_id, m.created_at from messages m where m.conversation_id = $1 and m.workspace_id = $2 \
-             and m.deleted_at is null and m.kind <> 'notice' and m.state <> 'streaming' and ",
-            is_in_visible_channel!("m.channel_id", "$3"),
-            " and m.seq in"
+            "select m.seq, m.thread_id, m.created_at from messages m where m.deleted_at is null and m.kind <> 'notice' \
+             and m.state <> 'streaming' and ",
+            is_in_visible_channel!("m.channel_id", "$2"),
+            " and"
         ),
-        4,
+        "conversation_id" = 1,
+        3,
         ""
     );
     c.q(sql)
         .bind(scope.conversation)
-        .bind(scope.workspace)
         .bind(scope.user)
         .bind(Json(seqs))
         .all()
