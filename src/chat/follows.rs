@@ -1,6 +1,6 @@
 //! Follow levels of threads.
 //!
-//! Participating in a thread sets the level `all`; the server never changes a level that a person
+//! Participating in a thread, or being assigned one of its action items, sets the level `all`; the server never changes a level that a person
 //! has chosen. Messages of a muted thread (`none`) do not count as unread, but mentions in it do.
 
 use std::collections::HashMap;
@@ -38,7 +38,7 @@ text_enum! {
         Started = "started",
         Wrote = "wrote",
         Mentioned = "mentioned",
-        /// Owns an action item of a resolution in the thread.
+        /// Was assigned an action item of a resolution in the thread.
         Assigned = "assigned",
         /// Chosen by the person.
         Manual = "manual",
@@ -160,7 +160,7 @@ pub async fn set(
 }
 
 /// Sets a channel member's level to `all`, unless they already have a level or the thread has the maximum number of followers.
-pub(crate) async fn follow_as_participant(
+pub(crate) async fn follow_as_member(
     c: &mut Conn,
     channel: ChannelId,
     thread: ThreadId,
@@ -186,7 +186,7 @@ pub(crate) async fn follow_as_participant(
     Ok(())
 }
 
-/// Like `follow_as_participant`, for the channel members that a message mentions. The mentions must be
+/// Like `follow_as_member`, for the channel members that a message mentions. The mentions must be
 /// stored first.
 pub(super) async fn follow_as_mentioned(
     c: &mut Conn,

@@ -87,6 +87,9 @@ impl Text {
     }
 }
 
+/// Maximum size of a text whose data are derived on the current thread.
+const SHORT_BYTES_MAX: usize = 4 * 1024;
+
 /// The text of a finished reply with the data derived from it; built outside of transactions.
 #[derive(Debug, Clone)]
 pub struct ReplyText {
@@ -101,7 +104,7 @@ impl ReplyText {
         &self.content
     }
 
-    /// Indexing a long text takes tens of milliseconds, so threads that serve sockets call `of_long` instead.
+    /// Derives the data of a text. For a long text, this takes several milliseconds, so call `of_long` outside of transactions.
     pub fn of(content: String) -> Self {
         let plain = plain::to_plain(&content);
         let search_document = SearchDocument::of(&content, &plain);
@@ -111,11 +114,15 @@ impl ReplyText {
             search_document,
         }
     }
-    /// Like `of`, on a blocking thread.
+
+    /// Like `of`, on a blocking thread if the text is long.
     ///
     /// # Errors
     /// If the server is stopping.
     pub async fn of_long(content: String) -> Result<Self, DbError> {
+        if content.len() <= SHORT_BYTES_MAX {
+            return Ok(Self::of(content));
+        }
         blocking(move || Ok(Self::of(content))).await
     }
 }

@@ -247,8 +247,7 @@ pub async fn change(
             .await?;
         if let Some(owner) = owner {
             let (channel, thread) = (before.channel_id, before.thread_id);
-            follows::follow_as_participant(c, channel, thread, owner, FollowCause::Assigned)
-                .await?;
+            follows::follow_as_member(c, channel, thread, owner, FollowCause::Assigned).await?;
         }
     }
     if let Some(due) = &patch.due {

@@ -1,6 +1,8 @@
 //! Publishes a draft: posts it as a resolution message in the thread, activates its action items,
 //! and closes the fork.
 
+use std::collections::BTreeSet;
+
 use serde::Serialize;
 
 use super::{
@@ -165,8 +167,9 @@ pub(super) async fn publish_draft(
     };
     let card = insert_card(c, seq, fork, new, author, audience).await?;
     set_published(c, fork.id, id, &card, author).await?;
-    for owner in draft.action_items.iter().filter_map(|item| item.owner_id) {
-        follows::follow_as_participant(
+    let owners = draft.action_items.iter().filter_map(|item| item.owner_id);
+    for owner in owners.collect::<BTreeSet<_>>() {
+        follows::follow_as_member(
             c,
             fork.channel_id,
             fork.thread_id,

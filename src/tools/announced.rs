@@ -118,13 +118,17 @@ fn is_announced(sentence: &[String], name: &[String]) -> bool {
 
 impl Cues {
     fn announce(&self, sentence: &[String], name: &[String]) -> bool {
-        let has = |words: &[String], open: &[String]| words.iter().any(|word| open.contains(word));
-        if has(sentence, &self.open) {
+        if sentence.iter().any(|word| self.open.contains(word)) {
             return false;
         }
-        (0..sentence.len()).any(|at| {
+        // No word of `open_before` may come before the phrase.
+        let open = sentence
+            .iter()
+            .position(|word| self.open_before.contains(word));
+        let end = open.map_or(sentence.len(), |open| open + 1);
+        (0..end).any(|at| {
             let fits = |phrase: &Vec<String>| fits(&sentence[at..], phrase, name);
-            self.phrases.iter().any(fits) && !has(&sentence[..at], &self.open_before)
+            self.phrases.iter().any(fits)
         })
     }
 }

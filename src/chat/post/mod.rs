@@ -477,7 +477,7 @@ async fn follow(
 ) -> Result<(), ChatError> {
     let access = &draft.access.channel_access;
     let (channel, author) = (access.channel, access.actor.user);
-    follows::follow_as_participant(c, channel, message.thread_id, author, cause).await?;
+    follows::follow_as_member(c, channel, message.thread_id, author, cause).await?;
     if !found.people.is_empty() {
         follows::follow_as_mentioned(c, access.channel, message.thread_id, message.id).await?;
     }

@@ -5,7 +5,7 @@ use futures::{FutureExt, future::BoxFuture};
 use super::call::parameters;
 use crate::{
     agents::profiles::{self, ListedAgent, Tool, ToolKind, tools::DelegateTool as ProfileTool},
-    db::{Db, DbError},
+    db::{Db, DbError, blocking},
     ids::AgentId,
     model::FunctionTool,
     tool_fault::{ToolErrorCode, ToolFault},
@@ -116,11 +116,15 @@ pub(in crate::replies) async fn announced_agent(
         return Ok(None);
     };
     let agents = list_askable(db, task, tool).await?;
-    let names: Vec<(&str, &str)> = agents
-        .iter()
-        .map(|agent| (agent.handle.as_str(), agent.name.as_str()))
-        .collect();
-    Ok(announced(text, &names).map(|at| agents[at].id))
+    let text = text.to_owned();
+    blocking(move || {
+        let names: Vec<(&str, &str)> = agents
+            .iter()
+            .map(|agent| (agent.handle.as_str(), agent.name.as_str()))
+            .collect();
+        Ok(announced(&text, &names).map(|at| agents[at].id))
+    })
+    .await
 }
 
 impl DelegationTool {

@@ -71,7 +71,8 @@ struct SearchQuery {
 
 /// Search messages, resolutions, and thread titles
 ///
-/// Returns messages that the caller can currently see, but never deleted messages, notices, or unfinished replies.
+/// Returns messages that the caller can currently see, but never deleted messages, notices, or unfinished replies. Only the
+/// first 64 KiB of a message are searched.
 #[utoipa::path(get, path = "/v1/search", tag = "search",
     security(("session" = ["viewer"]), ("key" = ["chat:read"])),
     params(SearchQuery), responses((status = 200, body = SearchPage)))]

@@ -2692,7 +2692,8 @@ export interface paths {
         };
         /**
          * Search messages, resolutions, and thread titles
-         * @description Returns messages that the caller can currently see, but never deleted messages, notices, or unfinished replies.
+         * @description Returns messages that the caller can currently see, but never deleted messages, notices, or unfinished replies. Only the
+         *     first 64 KiB of a message are searched.
          *
          *     **Access:** every role; keys need `chat:read`.
          */
@@ -5463,7 +5464,7 @@ export interface components {
         /**
          * @description Reason for a follow level.
          *
-         *     `assigned`: Owns an action item of a resolution in the thread.
+         *     `assigned`: Was assigned an action item of a resolution in the thread.
          *
          *     `manual`: Chosen by the person.
          * @enum {string}
