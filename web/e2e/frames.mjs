@@ -9,7 +9,7 @@ import { api, startTeam } from './lib/team.mjs';
 const MESSAGES = 5000;
 const SCROLL_MS_MAX = 120_000;
 const GESTURE_PX = 18_000;
-/** Per second: 900 in each frame. */
+/** Pixels per second: 900 in each of 60 frames. */
 const SPEED_PX = 54_000;
 const STREAMS_MS = 8000;
 

@@ -1,11 +1,11 @@
-import { expect, test } from 'vitest';
+import { expect, test, vi } from 'vitest';
 import { PaintQueue } from './paint-queue';
 
 const FAST_MS = 16;
 const SLOW_MS = 60;
 
 /** A queue whose frames are run by the test. */
-function open(replies: Record<string, { visible: boolean }>) {
+function open(replies: Record<string, { visible: boolean; urgent?: boolean; broken?: boolean }>) {
   let next: ((now: number) => void) | null = null;
   let now = 0;
   let painted: string[] = [];
@@ -13,9 +13,13 @@ function open(replies: Record<string, { visible: boolean }>) {
     next = f;
     return 1;
   });
-  const painters = Object.entries(replies).map(([name, { visible }]) => ({
-    paint: () => void painted.push(name),
+  const painters = Object.entries(replies).map(([name, { visible, urgent, broken }]) => ({
+    paint: () => {
+      if (broken) throw new Error('broken');
+      painted.push(name);
+    },
     isVisible: () => visible,
+    isUrgent: () => urgent ?? false,
   }));
   const run = (ms: number): string => {
     const due = next;
@@ -59,11 +63,31 @@ test('every reply is painted again after three fast frames', () => {
   expect(shown).toEqual(['', 'a', 'b,a']);
 });
 
-test('a removed reply is not painted, and the queue stops when nothing waits', () => {
-  const { queue, painters, frame, isIdle, run } = open({ a: { visible: true } });
-  expect(frame(FAST_MS)).toBe('a');
+test('a reply that begins or ends does not wait while frames are slow', () => {
+  const { frame } = open({ a: { visible: true }, end: { visible: false, urgent: true } });
+  frame(FAST_MS);
+  expect([frame(SLOW_MS), frame(SLOW_MS)]).toEqual(['end', 'end']);
+});
+
+test('an error in one reply does not stop the others', () => {
+  vi.stubGlobal('reportError', vi.fn());
+  const { frame } = open({ bad: { visible: true, broken: true }, a: { visible: true } });
+  expect([frame(FAST_MS), frame(FAST_MS)]).toEqual(['a', 'a']);
+  expect(reportError).toHaveBeenCalledTimes(2);
+  vi.unstubAllGlobals();
+});
+
+test('a removed reply is not painted', () => {
+  const { queue, painters, frame, run } = open({ a: { visible: true } });
+  frame(FAST_MS);
   queue.add(painters[0]!);
   queue.remove(painters[0]!);
   expect([run(FAST_MS), run(FAST_MS), run(FAST_MS)]).toEqual(['', '', '']);
+});
+
+test('the queue stops when nothing waits', () => {
+  const { frame, isIdle, run } = open({ a: { visible: true } });
+  frame(FAST_MS);
+  for (let n = 0; n < 3; n++) run(FAST_MS);
   expect(isIdle()).toBe(true);
 });
