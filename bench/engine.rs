@@ -127,6 +127,12 @@ impl Engine {
         let pattern = Arc::clone(&self.pattern);
         self.db
             .write(pattern.workspace_id.0, async move |c: &mut Conn| {
+                if c.engine() == openvibe::db::Engine::Postgres {
+                    // Foreign keys, which refer to rows of the template, would take most of the time.
+                    c.q("set local session_replication_role = replica")
+                        .run()
+                        .await?;
+                }
                 for texts in texts.chunks(ROWS_A_STATEMENT) {
                     fill_some(c, &pattern, texts).await?;
                 }

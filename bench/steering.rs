@@ -297,7 +297,8 @@ pub(crate) async fn run() -> anyhow::Result<()> {
     let mut settings = model.settings();
     // Compaction passes would also call the model.
     settings.push(("COMPACTION", "off"));
-    // Reflections call the utility model. The model server answers only its own utility model without reporting the call.
+    // Reflections call the utility model, whose calls the model server would answer without reporting them.
+    settings.retain(|(name, _)| *name != "UTILITY_MODEL");
     settings.push(("UTILITY_MODEL", "bench"));
     let server = Server::start(&settings).await?;
     let mut workspace = Workspace::make(model, &server.process.address).await?;
