@@ -21,28 +21,30 @@ macro_rules! sql_with_list {
     ($c:expr, ($sqlite:literal, $postgres:literal), $begin:expr, $n:literal, $end:expr) => {
         match $c.engine() {
             $crate::db::Engine::Sqlite => {
-                concat!(
-                    $begin,
-                    " (select ",
-                    $sqlite,
-                    " from json_each($",
-                    $n,
-                    ")) ",
-                    $end
-                )
+                $crate::sql_from_list!("json_each", $sqlite, $begin, $n, $end)
             }
             $crate::db::Engine::Postgres => {
-                concat!(
-                    $begin,
-                    " (select ",
-                    $postgres,
-                    " from jsonb_array_elements_text($",
-                    $n,
-                    ")) ",
-                    $end
-                )
+                $crate::sql_from_list!("jsonb_array_elements_text", $postgres, $begin, $n, $end)
             }
         }
+    };
+}
+
+/// Part of `sql_with_list!` for one engine, whose function `$elements` returns the elements of an array.
+#[macro_export]
+macro_rules! sql_from_list {
+    ($elements:literal, $value:expr, $begin:expr, $n:literal, $end:expr) => {
+        concat!(
+            $begin,
+            " (select ",
+            $value,
+            " from ",
+            $elements,
+            "($",
+            $n,
+            ")) ",
+            $end
+        )
     };
 }
 
@@ -63,32 +65,26 @@ macro_rules! sql_with_numbers {
 macro_rules! sql_with_seqs {
     ($c:expr, $begin:expr, $column:literal = $of:literal, $n:literal, $end:expr) => {
         match $c.engine() {
-            $crate::db::Engine::Sqlite => {
+            $crate::db::Engine::Sqlite => $crate::sql_from_list!(
+                "json_each",
+                "value",
+                concat!($begin, " m.", $column, " = $", $of, " and m.seq in"),
+                $n,
+                $end
+            ),
+            $crate::db::Engine::Postgres => $crate::sql_from_list!(
+                "jsonb_array_elements_text",
                 concat!(
-                    $begin,
-                    " m.",
+                    "(select x.id from messages x where x.",
                     $column,
                     " = $",
                     $of,
-                    " and m.seq in (select value from json_each($",
-                    $n,
-                    ")) ",
-                    $end
-                )
-            }
-            $crate::db::Engine::Postgres => {
-                concat!(
-                    $begin,
-                    " m.id in (select (select x.id from messages x where x.",
-                    $column,
-                    " = $",
-                    $of,
-                    " and x.seq = cast(v.value as bigint) limit 1) from jsonb_array_elements_text($",
-                    $n,
-                    ") v) ",
-                    $end
-                )
-            }
+                    " and x.seq = cast(value as bigint) limit 1)"
+                ),
+                concat!($begin, " m.id in"),
+                $n,
+                $end
+            ),
         }
     };
 }
