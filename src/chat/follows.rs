@@ -1,7 +1,7 @@
 //! Follow levels of threads.
 //!
-//! Participating in a thread, or being assigned one of its action items, sets the level `all`; the server never changes a level that a person
-//! has chosen. Messages of a muted thread (`none`) do not count as unread, but mentions in it do.
+//! Participating in a thread, or being assigned one of its action items, sets the level `all`; the server never changes a
+//! level that a person has chosen. Messages of a muted thread (`none`) do not count as unread, but mentions in it do.
 
 use std::collections::HashMap;
 

@@ -13,8 +13,8 @@ export interface Painter {
 
 /**
  * Paints streaming replies, each at most once per frame. While frames are slow, only one reply is painted in
- * every third frame: the visible ones first, and among them the one that has waited longest. Nothing is missed: an invisible
- * reply is painted when it is shown, or ends.
+ * every third frame: the visible ones first, and among them the one that has waited longest. Nothing is missed: an
+ * invisible reply is painted when it is shown, or ends.
  */
 export class PaintQueue {
   #waiting = new Set<Painter>();
