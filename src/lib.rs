@@ -13,6 +13,7 @@ pub mod agents;
 pub mod app;
 pub mod auth;
 pub mod backup;
+pub mod blocking;
 pub mod chat;
 pub mod cli;
 pub mod config;
