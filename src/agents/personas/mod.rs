@@ -17,4 +17,5 @@ pub use persona::{
     Filter, NamedPersona, Persona, PersonaContent, PersonaObject, PersonaSection, PipelineStatus,
     find_approved, find_named, get_persona, list_personas, workspace_of,
 };
+pub(in crate::agents) use version_rows::find_approver;
 pub use version_rows::{PersonaVersion, list_versions};

@@ -96,6 +96,25 @@ pub(super) async fn find_content(
     Ok(row.map(|(content,)| content.0))
 }
 
+/// Finds the person who approved a text of a persona; `None` if there is no record of it. Changes to other fields of an approved persona
+/// are not approvals.
+pub(in crate::agents) async fn find_approver(
+    c: &mut Conn,
+    persona: PersonaId,
+    text: &str,
+) -> Result<Option<UserId>, DbError> {
+    let row: Option<(UserId,)> = c
+        .q("select v.changed_by from persona_versions v \
+            where v.persona_id = $1 and v.pipeline_status = 'approved' and v.content ->> 'compressed' = $2 \
+            and not exists (select 1 from persona_versions b where b.persona_id = v.persona_id and b.version = v.version - 1 \
+              and b.pipeline_status = 'approved' and b.content ->> 'compressed' = $2) order by v.version desc limit 1")
+        .bind(persona)
+        .bind(text.to_owned())
+        .opt()
+        .await?;
+    Ok(row.map(|(user,)| user))
+}
+
 /// Stores the current state as a version.
 pub(super) async fn insert_version(
     c: &mut Conn,

@@ -15,7 +15,10 @@ use crate::{
 
 use super::{
     adaptation::{Reflection, Sentiment},
-    parts::{AccessControl, Agency, AgentRole, AgentStatus, Avatar, Memory, Prompting, Trust},
+    authors::Authors,
+    parts::{
+        AccessControl, Agency, AgentRole, AgentStatus, Avatar, Memory, Prompting, Subject, Trust,
+    },
     tools::{DelegateTool, NamedTools, Tool, ToolKind, UnavailableBecause},
 };
 
@@ -53,6 +56,8 @@ pub struct Profile {
     pub persona_text: Option<String>,
     pub base_profile_id: Option<AgentId>,
     pub access_control: Option<AccessControl>,
+    /// People and roles that can change the agent, besides admins; not inherited. `None` allows everyone with `agents:write`.
+    pub editors: Option<Vec<Subject>>,
     pub store: Option<bool>,
     pub store_required: Option<bool>,
     pub metadata: BTreeMap<String, String>,
@@ -261,6 +266,10 @@ pub struct Agent {
     pub persona_id: Option<PersonaId>,
     /// The persona with the ID in `persona_id`.
     pub persona: Option<NamedPersona>,
+    /// People (`user_…`) and roles (`role:…`) that can change the agent, besides admins. Empty allows everyone with `agents:write`.
+    #[schema(value_type = Vec<String>)]
+    pub editors: Vec<Subject>,
+    pub authors: Authors,
     pub store: Option<bool>,
     pub store_required: Option<bool>,
     pub metadata: BTreeMap<String, String>,
@@ -297,6 +306,9 @@ pub(in crate::agents) struct Row {
     /// Registered tools; loaded separately, and only for complete agents.
     #[sqlx(skip)]
     pub(super) servers: NamedTools,
+    /// Authors of the parts; loaded like `servers`.
+    #[sqlx(skip)]
+    pub(super) authors: Authors,
 }
 
 impl Row {
@@ -377,6 +389,8 @@ impl Row {
             trust: profile.trust,
             persona_id: profile.persona_id,
             persona,
+            editors: profile.editors.unwrap_or_default(),
+            authors: self.authors.clone(),
             store: profile.store,
             store_required: profile.store_required,
             metadata: profile.metadata,

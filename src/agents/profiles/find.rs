@@ -3,8 +3,8 @@
 use uuid::Uuid;
 
 use super::{
-    AccessControl, Agent, AgentStatus, Brief, Profile, Row, merged_columns::MergedColumns, parts,
-    tools::NamedTools,
+    AccessControl, Agent, AgentStatus, Authors, Brief, Profile, Row, merged_columns::MergedColumns,
+    parts, tools::NamedTools,
 };
 use crate::agents::AgentError;
 use crate::{
@@ -360,6 +360,7 @@ pub(super) async fn find_row(
         return Ok(None);
     };
     row.servers = NamedTools::read(c, workspace, &row.profile.0.tools).await?;
+    row.authors = Authors::read(c, row.id, row.version, &row.profile.0).await?;
     Ok(Some(row))
 }
 

@@ -11,8 +11,8 @@ use utoipa::openapi::{
 
 use super::{
     AccessControl, Agency, AgentRole, Avatar, Memory, Profile, Prompting, Reflection, Row,
-    Sentiment, Tool, Trust, adaptation::Violation, parts::AgentStatus, tools::IgnoredField,
-    trust::check_new_trust,
+    Sentiment, Subject, Tool, Trust, adaptation::Violation, parts::AgentStatus,
+    tools::IgnoredField, trust::check_new_trust,
 };
 use crate::{
     agents::{
@@ -41,6 +41,7 @@ const LINES_MAX: usize = 50;
 const LINE_UNITS_MAX: usize = 1000;
 const ROLE_DESCRIPTION_UNITS_MAX: usize = 4000;
 const SUBJECTS_MAX: usize = 500;
+const EDITORS_MAX: usize = 50;
 const RETENTION_DAYS_MAX: u32 = 36_500;
 const APPROVAL_TIMEOUT_S_MAX: u32 = 604_800;
 
@@ -61,6 +62,7 @@ const SERVER_FIELDS: &[&str] = &[
     "effective_model",
     "not_in_force",
     "persona",
+    "authors",
 ];
 
 /// Fields of `POST` and `PUT` requests for agents; omitted fields get their defaults.
@@ -126,6 +128,10 @@ pub struct NewAgent {
     /// Null or two empty lists allow everyone.
     #[serde(default)]
     pub access_control: Option<AccessControl>,
+    /// At most 50 user IDs and `role:…`: only they and admins can change the agent, its versions, and its files. New agents have their
+    /// creator; an empty list allows everyone with `agents:write`.
+    #[serde(default)]
+    pub editors: Option<Vec<String>>,
     /// Default value of `store` for `/v1/responses`.
     #[serde(default)]
     pub store: Option<bool>,
@@ -245,6 +251,24 @@ fn units(text: &str) -> usize {
 
 fn invalid(param: &'static str, text: impl Into<String>) -> AgentError {
     AgentError::Invalid(text.into(), param)
+}
+
+/// Parses a list of editors, and removes duplicates.
+fn parse_editors(texts: Vec<String>) -> Result<Vec<Subject>, AgentError> {
+    let mut editors: Vec<Subject> = Vec::new();
+    for text in texts {
+        let editor = text
+            .parse()
+            .map_err(|rule: String| invalid("editors", rule))?;
+        if !editors.contains(&editor) {
+            editors.push(editor);
+        }
+    }
+    if editors.len() > EDITORS_MAX {
+        let rule = format!("at most {EDITORS_MAX} users and roles are allowed: use a role");
+        return Err(invalid("editors", rule));
+    }
+    Ok(editors)
 }
 
 /// Returns true if there are at most `count_max` texts of 1 to `units_max` characters each.
@@ -563,23 +587,34 @@ pub(in crate::agents) async fn check_names(
         let stored = before.and_then(|before| before.trust.as_ref());
         check_new_trust(c, workspace, trust, stored).await?;
     }
-    let known: Vec<UserId> = before
-        .and_then(|profile| profile.access_control.as_ref())
-        .map(|access| access.people().collect())
-        .unwrap_or_default();
-    let listed = profile
-        .access_control
-        .iter()
-        .flat_map(AccessControl::people);
-    for user in listed.filter(|user| !known.contains(user)) {
+    let known = before.map(listed_people).unwrap_or_default();
+    let listed = listed_people(profile).into_iter();
+    for (user, field) in listed.filter(|person| !known.contains(person)) {
         c.q("select user_id from members where workspace_id = $1 and user_id = $2")
             .bind(workspace)
             .bind(user)
             .opt::<(UserId,)>()
             .await?
-            .ok_or_else(|| AgentError::NoSuchMember(user.to_string(), "access_control"))?;
+            .ok_or_else(|| AgentError::NoSuchMember(user.to_string(), field))?;
     }
     Ok(())
+}
+
+/// People in the lists of a profile, with the field of each.
+fn listed_people(profile: &Profile) -> Vec<(UserId, &'static str)> {
+    let access = profile
+        .access_control
+        .iter()
+        .flat_map(AccessControl::people);
+    let editors = profile
+        .editors
+        .iter()
+        .flatten()
+        .filter_map(|subject| subject.person());
+    access
+        .map(|user| (user, "access_control"))
+        .chain(editors.map(|user| (user, "editors")))
+        .collect()
 }
 
 /// Checks that the actor can read the channels to which searches are newly restricted.
@@ -717,6 +752,7 @@ impl NewAgent {
             persona_text: None,
             base_profile_id: self.base_profile_id,
             access_control: self.access_control.filter(|access| !access.is_open()),
+            editors: self.editors.map(parse_editors).transpose()?,
             store: self.store,
             store_required: self.store_required,
             metadata: self.metadata.unwrap_or_default(),
@@ -768,6 +804,9 @@ impl NewAgent {
             persona_text: profile.persona_text,
             base_profile_id: profile.base_profile_id,
             access_control: profile.access_control,
+            editors: profile
+                .editors
+                .map(|editors| editors.iter().map(ToString::to_string).collect()),
             store: profile.store,
             store_required: profile.store_required,
             metadata: Some(profile.metadata),

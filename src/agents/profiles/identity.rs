@@ -55,6 +55,11 @@ fn with_value(text: &str, wanted: Field, value: &str) -> String {
     lines.join("\n")
 }
 
+/// Returns the text without the values of the lines that follow the profile's fields.
+pub(super) fn without_fields(text: &str) -> String {
+    with_value(&with_value(text, Field::Name, ""), Field::Emoji, "")
+}
+
 /// Reconciles the text with the fields: the side that was changed wins, or the fields if both were changed.
 pub(super) fn reconcile(before: Option<&Profile>, profile: &mut Profile) {
     let Some(text) = profile.identity.clone() else {

@@ -86,6 +86,7 @@ pub(super) fn merge(base: &Profile, child: &Profile) -> Profile {
         persona_text: named.persona_text.clone(),
         base_profile_id: child.base_profile_id,
         access_control: child.access_control.clone().or(base.access_control.clone()),
+        editors: child.editors.clone(),
         store: child.store.or(base.store),
         store_required: child.store_required.or(base.store_required),
         metadata,

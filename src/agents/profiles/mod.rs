@@ -50,6 +50,7 @@ macro_rules! child_sql {
 mod adaptation;
 mod agent;
 mod announce;
+mod authors;
 pub(super) mod batch;
 mod change;
 mod draft;
@@ -60,6 +61,7 @@ mod identity;
 mod inherit;
 mod list;
 mod merged_columns;
+mod part_versions;
 mod parts;
 mod preset;
 mod refresh;
@@ -79,6 +81,7 @@ pub use agent::{Agent, AgentSummary, MAX_OUTPUT_TOKENS_DEFAULT, Profile, ShownTo
 pub(in crate::agents) use agent::{Brief, Row, shown_role};
 pub use announce::AgentEvent;
 pub(in crate::agents) use announce::recipients;
+pub use authors::{AgentPart, Authors};
 pub use change::{
     CopyForm, create_agent, duplicate_agent, make_default, patch_agent, put_agent, rollback_agent,
 };
@@ -98,6 +101,9 @@ pub(in crate::agents) use form::{check_avatar, check_names, parse_form};
 pub use inherit::Base;
 pub(in crate::agents) use inherit::resolve_draft;
 pub use list::{Filter, find_by_name, list_agents};
+pub use part_versions::{
+    AuthoredPart, PERSONA, PartChange, TextAuthor, authored_parts, part_changes,
+};
 pub use parts::{
     AccessControl, Agency, AgentRole, AgentStatus, ApprovalRule, Approver, Avatar, Compaction,
     Memory, MemoryScopes, Prompting, Subject, Trust, can_invoke, may_see,

@@ -158,6 +158,13 @@ impl Subject {
             Self::Role(named) => named == role,
         }
     }
+
+    pub(super) fn person(self) -> Option<UserId> {
+        match self {
+            Self::Person(id) => Some(id),
+            Self::Role(_) => None,
+        }
+    }
 }
 
 impl std::str::FromStr for Subject {
@@ -226,10 +233,7 @@ impl AccessControl {
     /// Users in the lists.
     pub fn people(&self) -> impl Iterator<Item = UserId> + '_ {
         let all = self.allowed_subjects.iter().chain(&self.denied_subjects);
-        all.filter_map(|subject| match subject {
-            Subject::Person(id) => Some(*id),
-            Subject::Role(_) => None,
-        })
+        all.filter_map(|subject| subject.person())
     }
 }
 
@@ -246,6 +250,15 @@ pub fn can_invoke(access: Option<&AccessControl>, actor: &Actor<'_>) -> bool {
 /// Returns true if the actor can see an agent with these lists; agent admins can see all agents.
 pub fn may_see(access: Option<&AccessControl>, actor: &Actor<'_>) -> bool {
     actor.scopes.has(Scope::AgentsAdmin) || permits(access, actor.user, actor.role)
+}
+
+/// Returns true if the actor can change an agent with these editors. Admins can change all agents; an empty list allows everyone.
+pub(super) fn can_edit(editors: &[Subject], actor: &Actor<'_>) -> bool {
+    actor.role == Role::Admin
+        || editors.is_empty()
+        || editors
+            .iter()
+            .any(|subject| subject.is(actor.user, actor.role))
 }
 
 #[cfg(test)]

@@ -15,6 +15,7 @@ use super::{
     form::INSTRUCTIONS_BYTES_MAX,
     inherit::{self, Merged},
     merged_columns::MergedColumns,
+    part_versions::part_versions,
     version_rows::{Version, insert_version, stored_bytes},
 };
 use crate::{
@@ -387,6 +388,7 @@ async fn refresh_child(
         profile: &row.profile.0,
         merged: &merged,
         has_same_profile: written.0 == row.profile.0,
+        parts: part_versions(c, row.id, row.version).await?,
     };
     let summary = format!(
         "base {} changed to version {}",

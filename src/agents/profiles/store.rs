@@ -7,6 +7,7 @@ use super::{
     announce::{Before, People, announce},
     find::get_row,
     inherit::{self, Merged, check_size},
+    part_versions::{PartVersions, changed_by, part_versions},
     refresh,
     version_rows::{Version, insert_version, instructions_bytes, size_of, stored_bytes},
 };
@@ -75,6 +76,7 @@ pub async fn insert_agent(
         profile: &first.profile,
         merged: &merged,
         has_same_profile: false,
+        parts: PartVersions::all_in(1),
     };
     insert_version(c, workspace, &version, first.created_by, &first.summary).await?;
     index_metadata(c, workspace, id, &first.profile).await?;
@@ -109,6 +111,8 @@ impl ProfileWrite<'_> {
 pub(super) enum Origin {
     /// A person changed the agent.
     Edit,
+    /// A person accepted all parts of the agent, and becomes their author.
+    Acceptance,
     /// The agent's persona was approved, and the storage for the versions was reserved. Agents that inherit from the agent are
     /// refreshed later.
     Approval,
@@ -151,6 +155,15 @@ pub(super) async fn store(
     let Some(version) = updated else {
         return Err(AgentError::Stale(Box::new(row.clone().into())));
     };
+    let parts = match wanted.origin {
+        Origin::Acceptance => PartVersions::all_in(version),
+        Origin::Edit | Origin::Approval | Origin::PresetDeletion => {
+            let (before, after) = (&row.profile.0, &wanted.profile);
+            let changed = changed_by(c, row.workspace_id, by, before, after).await?;
+            let parts = part_versions(c, row.id, row.version).await?;
+            parts.after(version, changed)
+        }
+    };
     let summary = match &wanted.summary {
         Some(summary) => summary.clone(),
         None => change_summary(row, &wanted),
@@ -164,6 +177,7 @@ pub(super) async fn store(
         profile: &wanted.profile,
         merged: &merged,
         has_same_profile: false,
+        parts,
     };
     insert_version(c, row.workspace_id, &stored, Some(by), &summary).await?;
     if wanted.profile.metadata != row.profile.0.metadata {
@@ -173,7 +187,7 @@ pub(super) async fn store(
     let mut people = None;
     announce_change(c, row, &agent, &merged, &mut people).await?;
     match wanted.origin {
-        Origin::Edit => {
+        Origin::Edit | Origin::Acceptance => {
             refresh::begin(c, by, row.workspace_id, row.id, followers, &mut people).await?;
         }
         Origin::Approval | Origin::PresetDeletion => {

@@ -5,7 +5,10 @@
 
 use std::{borrow::Cow, collections::BTreeMap};
 
-use super::{AgentStatus, Profile, inherit::Merged, merged_columns::without_start};
+use super::{
+    AgentStatus, Profile, inherit::Merged, merged_columns::without_start,
+    part_versions::PartVersions,
+};
 use crate::{
     auth::quota,
     db::{Conn, DbError, Json, now},
@@ -22,6 +25,8 @@ pub(super) struct Version<'a> {
     pub(super) merged: &'a Merged,
     /// True if the agent's previous version has the same profile.
     pub(super) has_same_profile: bool,
+    /// The versions that last changed the parts.
+    pub(super) parts: PartVersions,
 }
 
 /// The merged profile without the agent's own instructions or files; `None` if it has no bases.
@@ -56,8 +61,8 @@ pub(super) async fn insert_version(
         serde_json::to_value(stored.profile).unwrap_or_default()
     };
     c.q("insert into agent_versions (agent_id, version, name, status, mentionable, profile, resolved, bases, change_summary, \
-         changed_by, changed_at, bytes, is_split, profile_of) values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, \
-         case when $14 then (select coalesce(profile_of, version) from agent_versions where agent_id = $1 and version = $2 - 1) end)")
+         changed_by, changed_at, bytes, is_split, part_versions, profile_of) values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, \
+         $13, $14, case when $15 then (select coalesce(profile_of, version) from agent_versions where agent_id = $1 and version = $2 - 1) end)")
         .bind(stored.agent)
         .bind(stored.version)
         .bind(stored.name.to_owned())
@@ -71,6 +76,7 @@ pub(super) async fn insert_version(
         .bind(now())
         .bind(bytes)
         .bind(is_split)
+        .bind(Json(stored.parts.clone()))
         .bind(stored.has_same_profile)
         .run()
         .await?;

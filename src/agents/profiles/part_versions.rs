@@ -1,0 +1,374 @@
+//! Authors of what an agent is told: the person whose write last changed a part of its profile, or the server.
+//!
+//! A version stores the number of the version that last changed each part, and the writer of that version is the part's author. Later
+//! versions copy these numbers, so a change of the temperature does not make anybody the author of the instructions.
+
+use std::{borrow::Cow, collections::BTreeMap};
+
+use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
+
+use super::{
+    Base, Profile,
+    authors::{AgentPart, Authors},
+    identity::without_fields,
+    merged_columns::MergedColumns,
+};
+use crate::{
+    agents::{files::SHARED, personas::find_approver},
+    auth::Role,
+    db::{Conn, DbError, Json},
+    ids::{AgentId, UserId, WorkspaceId},
+    time::Timestamp,
+};
+
+impl AgentPart {
+    /// Name of the part in a sentence, such as "Vibe's instructions".
+    pub const fn noun(self) -> &'static str {
+        match self {
+            Self::Instructions => "instructions",
+            Self::Identity => "identity",
+            Self::Agency => "agency",
+            Self::Tools => "tools",
+            Self::AgentsMd => SHARED[0],
+            Self::ToolsMd => SHARED[1],
+        }
+    }
+
+    /// The part's text in a profile; empty if the profile does not have the part.
+    fn text(self, profile: &Profile) -> Cow<'_, str> {
+        let json = |value: Option<serde_json::Value>| {
+            Cow::Owned(value.map(|value| value.to_string()).unwrap_or_default())
+        };
+        let file = |path: &str| Cow::Borrowed(profile.files.get(path).map_or("", String::as_str));
+        match self {
+            Self::Instructions => Cow::Borrowed(&profile.instructions),
+            // The lines with the name and the emoji follow the profile's fields.
+            Self::Identity => Cow::Owned(without_fields(profile.identity.as_deref().unwrap_or(""))),
+            Self::Agency => json(
+                profile
+                    .agency
+                    .as_ref()
+                    .map(|agency| serde_json::json!(agency)),
+            ),
+            Self::Tools if profile.tools.is_empty() => Cow::Borrowed(""),
+            Self::Tools => json(Some(serde_json::json!(profile.tools))),
+            Self::AgentsMd => file(SHARED[0]),
+            Self::ToolsMd => file(SHARED[1]),
+        }
+    }
+
+    fn is_empty(self, profile: &Profile) -> bool {
+        self.text(profile).trim().is_empty()
+    }
+}
+
+/// The version of the agent that last changed each part.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(transparent)]
+pub(super) struct PartVersions(BTreeMap<AgentPart, i64>);
+
+impl PartVersions {
+    /// All parts were written in this version.
+    pub(super) fn all_in(version: i64) -> Self {
+        let parts = AgentPart::ALL.iter().map(|part| (*part, version));
+        Self(parts.collect())
+    }
+
+    /// The numbers after a version that changed these parts.
+    pub(super) fn after(&self, version: i64, changed: impl IntoIterator<Item = AgentPart>) -> Self {
+        let mut parts = self.clone();
+        parts
+            .0
+            .extend(changed.into_iter().map(|part| (part, version)));
+        parts
+    }
+
+    fn of(&self, part: AgentPart) -> i64 {
+        self.0.get(&part).copied().unwrap_or(1)
+    }
+}
+
+/// Parts that differ between two profiles of an agent.
+fn differing(before: &Profile, after: &Profile) -> impl Iterator<Item = AgentPart> {
+    let parts = AgentPart::ALL.iter().copied();
+    parts.filter(|part| part.text(before) != part.text(after))
+}
+
+/// Parts that a write changed. A new display name counts as part of the instructions, except by an admin, who would otherwise become
+/// the author of another person's instructions.
+pub(super) async fn changed_by(
+    c: &mut Conn,
+    workspace: WorkspaceId,
+    by: UserId,
+    before: &Profile,
+    after: &Profile,
+) -> Result<Vec<AgentPart>, DbError> {
+    let mut changed: Vec<AgentPart> = differing(before, after).collect();
+    if before.display_name != after.display_name && !changed.contains(&AgentPart::Instructions) {
+        let role: Option<(Role,)> = c
+            .q("select role from members where workspace_id = $1 and user_id = $2")
+            .bind(workspace)
+            .bind(by)
+            .opt()
+            .await?;
+        if role.is_none_or(|(role,)| role != Role::Admin) {
+            changed.push(AgentPart::Instructions);
+        }
+    }
+    Ok(changed)
+}
+
+/// Numbers of the versions that last changed the parts of a version.
+pub(super) async fn part_versions(
+    c: &mut Conn,
+    agent: AgentId,
+    version: i64,
+) -> Result<PartVersions, DbError> {
+    let mut found = BTreeMap::new();
+    let (mut at, mut after) = (version, None::<Profile>);
+    loop {
+        let row = find_written(c, agent, at).await?;
+        // A server of an earlier release does not store the numbers, so its versions are compared.
+        let (known, profile) = match row {
+            Some((Some(Json(known)), profile)) => (Some(known), Some(profile.0)),
+            Some((None, profile)) => (None, Some(profile.0)),
+            None => (Some(PartVersions::all_in(at + 1)), None),
+        };
+        if let (Some(before), Some(after)) = (&profile, &after) {
+            for part in differing(before, after) {
+                found.entry(part).or_insert(at + 1);
+            }
+        }
+        if let Some(known) = known {
+            for part in AgentPart::ALL {
+                found.entry(*part).or_insert_with(|| known.of(*part));
+            }
+            return Ok(PartVersions(found));
+        }
+        (at, after) = (at - 1, profile);
+    }
+}
+
+type Written = (Option<Json<PartVersions>>, Json<Profile>);
+
+/// The profile of a version as written.
+async fn find_written(
+    c: &mut Conn,
+    agent: AgentId,
+    version: i64,
+) -> Result<Option<Written>, DbError> {
+    c.q(concat!(
+        "select v.part_versions, coalesce(o.profile, v.profile) from agent_versions v",
+        profile_row_sql!(),
+        "where v.agent_id = $1 and v.version = $2"
+    ))
+    .bind(agent)
+    .bind(version)
+    .opt()
+    .await
+}
+
+/// Author of a text.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum TextAuthor {
+    Server,
+    Person(UserId),
+    /// The record of the change no longer exists.
+    Unknown,
+}
+
+/// The last change of a part.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct PartChange {
+    pub author: TextAuthor,
+    pub version: i64,
+    /// `None` for an unknown author.
+    pub changed_at: Option<Timestamp>,
+}
+
+/// Last changes of all parts of an agent's version.
+pub async fn part_changes(
+    c: &mut Conn,
+    agent: AgentId,
+    version: i64,
+) -> Result<BTreeMap<AgentPart, PartChange>, DbError> {
+    let versions = part_versions(c, agent, version).await?;
+    let number = |part| versions.of(part);
+    let rows: Vec<(i64, Option<UserId>, Timestamp)> = c
+        .q(
+            "select version, changed_by, changed_at from agent_versions \
+            where agent_id = $1 and version in ($2, $3, $4, $5, $6, $7) order by version",
+        )
+        .bind(agent)
+        .bind(number(AgentPart::Instructions))
+        .bind(number(AgentPart::Identity))
+        .bind(number(AgentPart::Agency))
+        .bind(number(AgentPart::Tools))
+        .bind(number(AgentPart::AgentsMd))
+        .bind(number(AgentPart::ToolsMd))
+        .all()
+        .await?;
+    let change = |part: AgentPart| {
+        let version = versions.of(part);
+        let row = rows.iter().find(|row| row.0 == version);
+        PartChange {
+            version,
+            author: row.map_or(TextAuthor::Unknown, |row| {
+                row.1.map_or(TextAuthor::Server, TextAuthor::Person)
+            }),
+            changed_at: row.map(|row| row.2),
+        }
+    };
+    Ok(AgentPart::ALL
+        .iter()
+        .map(|part| (*part, change(*part)))
+        .collect())
+}
+
+impl Authors {
+    /// Authors of the parts of a version with this profile as written.
+    pub(super) async fn read(
+        c: &mut Conn,
+        agent: AgentId,
+        version: i64,
+        profile: &Profile,
+    ) -> Result<Self, DbError> {
+        let changes = part_changes(c, agent, version).await?;
+        let author = |(part, change): (AgentPart, PartChange)| match change.author {
+            TextAuthor::Person(user) if !part.is_empty(profile) => (part, Some(user)),
+            _ => (part, None),
+        };
+        Ok(Self(changes.into_iter().map(author).collect()))
+    }
+}
+
+/// A text that shapes an agent's replies, and its author.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct AuthoredPart {
+    /// The agent that has the text: the agent itself, or one of its bases.
+    pub agent_id: AgentId,
+    /// Display name of that agent.
+    pub agent_name: String,
+    /// Name of the part in a sentence, such as `instructions` or `persona`.
+    pub noun: &'static str,
+    pub author: TextAuthor,
+    /// SHA-256 of the text.
+    pub text_hash: [u8; 32],
+}
+
+/// Noun of a persona's approved text.
+pub const PERSONA: &str = "persona";
+
+#[derive(sqlx::FromRow)]
+struct ToldRow {
+    name: String,
+    bases: Option<Json<Vec<Base>>>,
+    #[sqlx(flatten)]
+    merged: MergedColumns,
+}
+
+/// Texts of a version of an agent that are sent to the model, with those of the bases that were merged in, most distant first. Empty
+/// if the version no longer exists.
+pub async fn authored_parts(
+    c: &mut Conn,
+    agent: AgentId,
+    version: i64,
+) -> Result<Vec<AuthoredPart>, DbError> {
+    let row: Option<ToldRow> = c
+        .q(concat!(
+            "select a.name, v.bases, ",
+            merged_sql!(),
+            " from agent_versions v join agents a on a.id = v.agent_id",
+            profile_row_sql!(),
+            "where v.agent_id = $1 and v.version = $2"
+        ))
+        .bind(agent)
+        .bind(version)
+        .opt()
+        .await?;
+    let Some(row) = row else {
+        return Ok(Vec::new());
+    };
+    let merged = row.merged.profile();
+    let mut chain = row.bases.map(|bases| bases.0).unwrap_or_default();
+    chain.push(Base {
+        id: agent,
+        name: row.name,
+        version,
+    });
+    let mut parts = Vec::new();
+    for level in &chain {
+        parts.extend(parts_of(c, level, &merged, level.id == agent).await?);
+    }
+    if let (Some(persona), Some(text)) = (merged.persona_id, &merged.persona_text) {
+        let approver = find_approver(c, persona, text).await?;
+        parts.push(AuthoredPart {
+            agent_id: agent,
+            agent_name: merged.shown_name(&chain[chain.len() - 1].name).to_owned(),
+            noun: PERSONA,
+            author: approver.map_or(TextAuthor::Unknown, TextAuthor::Person),
+            text_hash: Sha256::digest(text).into(),
+        });
+    }
+    Ok(parts)
+}
+
+/// Parts of one level of a chain that reached the merged profile.
+async fn parts_of(
+    c: &mut Conn,
+    level: &Base,
+    merged: &Profile,
+    is_own: bool,
+) -> Result<Vec<AuthoredPart>, DbError> {
+    let Some((_, Json(profile))) = find_written(c, level.id, level.version).await? else {
+        let text = merged.instructions.as_bytes();
+        let lost = authored(
+            level,
+            &level.name,
+            AgentPart::Instructions,
+            TextAuthor::Unknown,
+            text,
+        );
+        return Ok(vec![lost]);
+    };
+    let changes = part_changes(c, level.id, level.version).await?;
+    let is_sent = |part: AgentPart| match part {
+        AgentPart::Instructions => true,
+        AgentPart::Identity => is_own || profile.identity == merged.identity,
+        AgentPart::Agency => is_own || profile.agency == merged.agency,
+        AgentPart::Tools => profile.tools.iter().any(|tool| merged.tools.contains(tool)),
+        AgentPart::AgentsMd | AgentPart::ToolsMd => is_own,
+    };
+    let name = profile.shown_name(&level.name);
+    let sent = changes
+        .into_iter()
+        .filter(|(part, _)| !part.is_empty(&profile) && is_sent(*part));
+    Ok(sent
+        .map(|(part, change)| {
+            authored(
+                level,
+                name,
+                part,
+                change.author,
+                part.text(&profile).as_bytes(),
+            )
+        })
+        .collect())
+}
+
+fn authored(
+    level: &Base,
+    name: &str,
+    part: AgentPart,
+    author: TextAuthor,
+    text: &[u8],
+) -> AuthoredPart {
+    AuthoredPart {
+        agent_id: level.id,
+        agent_name: name.to_owned(),
+        noun: part.noun(),
+        author,
+        text_hash: Sha256::digest(text).into(),
+    }
+}
