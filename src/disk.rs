@@ -12,6 +12,8 @@ use std::{
 
 use tokio::sync::Mutex;
 
+use crate::blocking::blocking;
+
 /// Free space that uploads and agent versions must not use.
 const RESERVED_BYTES: u64 = 1 << 30;
 /// Time for which a measurement is valid.
@@ -52,7 +54,7 @@ struct Measured {
 pub struct DiskSpace {
     directories: Arc<[PathBuf]>,
     reserved_bytes: u64,
-    measured: Mutex<Measured>,
+    measured: Arc<Mutex<Measured>>,
 }
 
 /// Minimum free space of the disks that contain these directories, in bytes.
@@ -70,7 +72,7 @@ impl DiskSpace {
         Self {
             directories: directories.into(),
             reserved_bytes: reserved_bytes(),
-            measured: Mutex::default(),
+            measured: Arc::default(),
         }
     }
 
@@ -79,19 +81,19 @@ impl DiskSpace {
     /// # Errors
     /// `LowDiskSpace`.
     pub async fn check(&self) -> Result<(), LowDiskSpace> {
-        let mut measured = self.measured.lock().await;
+        let mut measured = Arc::clone(&self.measured).lock_owned().await;
+        let mut is_low = measured.is_low;
         if measured.at.is_none_or(|at| at.elapsed() >= MEASURED_FOR) {
-            let directories = Arc::clone(&self.directories);
-            let free = tokio::task::spawn_blocking(move || measure(&directories)).await;
-            measured.note(
-                free.map_err(io::Error::other).flatten(),
-                self.reserved_bytes,
-            );
+            let (directories, reserved_bytes) =
+                (Arc::clone(&self.directories), self.reserved_bytes);
+            // The lock is held until the disks have been measured, also if the request is dropped before that.
+            let measuring = blocking((), move || {
+                measured.note(measure(&directories), reserved_bytes);
+                measured.is_low
+            });
+            is_low = measuring.await.unwrap_or(false);
         }
-        if measured.is_low {
-            return Err(LowDiskSpace);
-        }
-        Ok(())
+        if is_low { Err(LowDiskSpace) } else { Ok(()) }
     }
 }
 

@@ -196,6 +196,60 @@ impl<K: Hash + Eq> Turns<K> {
     }
 }
 
+/// Turns with a limit per holder and a limit for all holders together.
+#[derive(Debug)]
+pub struct SharedTurns<K> {
+    own: Turns<K>,
+    all: Arc<Semaphore>,
+}
+
+/// A turn that is held until this value is dropped.
+#[derive(Debug)]
+pub struct Turn {
+    _own: OwnedSemaphorePermit,
+    _of_all: OwnedSemaphorePermit,
+}
+
+impl<K: Hash + Eq> SharedTurns<K> {
+    /// Each holder has one turn, and all holders together have `total`. At most about `waiting_max` requests per holder hold a turn
+    /// or wait for one.
+    pub fn new(total: usize, waiting_max: usize) -> Self {
+        Self {
+            own: Turns::new(1, waiting_max),
+            all: Arc::new(Semaphore::new(total)),
+        }
+    }
+
+    /// Waits for a turn. A holder's requests wait for the holder's own turn first, so that a holder never has more than one place in
+    /// the queue of all holders. Returns `None` immediately if too many of the holder's requests already hold a turn or wait for one.
+    pub async fn take(&self, holder: K) -> Option<Turn> {
+        let own = self.own.take(holder).await?;
+        self.join(own).await
+    }
+
+    /// Waits for a turn for a limited time. Returns `None` when that time is up, or immediately if `take` would return `None`
+    /// immediately.
+    pub async fn take_within(&self, holder: K, within: Duration) -> Option<Turn> {
+        let turn = tokio::time::timeout(within, self.take(holder));
+        turn.await.ok().flatten()
+    }
+
+    /// Like `take`, but waits only for a limited time while the holder's own turn is taken.
+    pub async fn take_if_own_is_free(&self, holder: K, within: Duration) -> Option<Turn> {
+        let own = self.own.take_within(holder, within).await?;
+        self.join(own).await
+    }
+
+    async fn join(&self, own: OwnedSemaphorePermit) -> Option<Turn> {
+        // Fails only if the semaphore is closed, which never happens.
+        let of_all = Arc::clone(&self.all).acquire_owned().await.ok()?;
+        Some(Turn {
+            _own: own,
+            _of_all: of_all,
+        })
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -225,6 +279,34 @@ mod tests {
         assert_eq!(ada.grow_within(2, 4).unwrap_err(), Exhausted::Share);
         ada.grow_within(1, 4).unwrap();
         assert_eq!(ada.grow_within(2, 9).unwrap_err(), Exhausted::Total);
+    }
+
+    #[tokio::test]
+    async fn a_holder_has_one_turn_and_one_place_in_the_queue_of_all() {
+        let turns = SharedTurns::new(2, 8);
+        let ada = turns.take("ada").await.unwrap();
+        let mut again = Box::pin(turns.take("ada"));
+        assert!(futures::poll!(again.as_mut()).is_pending());
+        let bo = turns.take("bo").await.unwrap();
+        let mut cy = Box::pin(turns.take("cy"));
+        assert!(futures::poll!(cy.as_mut()).is_pending());
+        drop(ada);
+        let cy = cy.await.unwrap();
+        assert!(futures::poll!(again.as_mut()).is_pending());
+        drop((bo, cy));
+        again.await.unwrap();
+    }
+
+    #[tokio::test]
+    async fn a_turn_is_not_awaited_for_longer_than_allowed() {
+        let (turns, soon) = (SharedTurns::new(1, 8), Duration::from_millis(1));
+        let held = turns.take("ada").await.unwrap();
+        assert!(turns.take_within("bo", soon).await.is_none());
+        assert!(turns.take_if_own_is_free("ada", soon).await.is_none());
+        let mut bo = Box::pin(turns.take_if_own_is_free("bo", soon));
+        assert!(futures::poll!(bo.as_mut()).is_pending());
+        drop(held);
+        bo.await.unwrap();
     }
 
     #[test]

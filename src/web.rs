@@ -25,6 +25,7 @@ use reqwest::{
 use tokio::sync::Semaphore;
 
 use crate::{
+    blocking::blocking,
     outbound::{Denied, Exemption, Gate, LocalAddresses, OwnServer, Rules},
     tool_fault::{ToolErrorCode, ToolFault},
 };
@@ -211,11 +212,7 @@ impl Fetcher {
         let permit = Arc::clone(&self.conversions).acquire_owned().await;
         let permit = permit.map_err(|_| unreadable())?;
         let html = fetched.text.clone();
-        let converted = tokio::task::spawn_blocking(move || {
-            let text = text_of_html(&html);
-            drop(permit);
-            text
-        });
+        let converted = blocking(permit, move || text_of_html(&html));
         // Fails if the conversion panics, which some malformed pages have caused.
         let text = converted.await.ok().flatten().ok_or_else(unreadable)?;
         Ok(clean(&text))

@@ -9,8 +9,9 @@ use super::{
     search::index::SearchDocument,
 };
 use crate::{
-    db::{DbError, blocking},
-    ids::FileId,
+    db::DbError,
+    ids::{FileId, UserId},
+    tasks::slow,
 };
 
 /// A validated text with the data derived from it; built outside of transactions.
@@ -115,14 +116,15 @@ impl ReplyText {
         }
     }
 
-    /// Like `of`, on a blocking thread if the text is long.
+    /// Like `of`, on a blocking thread if the text is long. `person` is the person for whom the task runs.
     ///
     /// # Errors
     /// If the server is stopping.
-    pub async fn of_long(content: String) -> Result<Self, DbError> {
+    pub async fn of_long(person: UserId, content: String) -> Result<Self, DbError> {
         if content.len() <= SHORT_BYTES_MAX {
             return Ok(Self::of(content));
         }
-        blocking(move || Ok(Self::of(content))).await
+        let derived = slow::run(person, move |_| Self::of(content)).await;
+        derived.map_err(|_| DbError::Closed)
     }
 }

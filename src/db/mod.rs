@@ -48,7 +48,6 @@ pub use lanes::Share;
 pub use options::{Failover, Options};
 pub use pending::EventRow;
 use sessions::{Faults, Purpose, READ_WAIT, ReaderPool, Server};
-pub(crate) use sqlite::blocking;
 use sqlite::{SqliteLane, SqlitePool};
 pub(crate) use visibility::{
     is_in_visible_channel, is_reader, is_shared_channel, is_visible_channel, is_visible_from,

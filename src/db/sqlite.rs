@@ -219,11 +219,11 @@ impl SqlitePool {
             return Err(sqlx::Error::PoolClosed.into());
         }
         let idle = self.idle().pop();
-        let reader = if let Some(reader) = idle {
-            reader
+        let (reader, permit) = if let Some(reader) = idle {
+            (reader, permit)
         } else {
             let (path, runtime) = (self.0.path.clone(), Handle::current());
-            blocking(move || Reader::open(&path, runtime)).await?
+            blocking(move || Ok((Reader::open(&path, runtime)?, permit))).await?
         };
         Ok(Lite(Some(Box::new(Held {
             reader,
@@ -244,17 +244,16 @@ impl SqlitePool {
         self.0.is_closed.store(true, Ordering::Relaxed);
         let size = u32::try_from(self.0.size).unwrap_or(u32::MAX);
         // Callers that are already waiting for a slot get an error.
-        let all = self.0.slots.acquire_many(size).await;
+        let all = Arc::clone(&self.0.slots).acquire_many_owned(size).await;
         let idle = std::mem::take(&mut *self.idle());
         // Closing the last connection writes the write-ahead log into the file.
         let closed = blocking(move || {
-            drop(idle);
+            drop((idle, all));
             Ok(())
         });
         if let Err(e) = closed.await {
             tracing::warn!(error = %e, "could not close the database");
         }
-        drop(all);
     }
 }
 
@@ -262,11 +261,11 @@ fn cores() -> usize {
     std::thread::available_parallelism().map_or(1, std::num::NonZero::get)
 }
 
-/// Runs `work` on a thread that may block.
-pub(crate) async fn blocking<T: Send + 'static>(
+/// Opens or closes connections on a thread that may block. The connections are the permit: `work` owns the slots that they use.
+pub(super) async fn blocking<T: Send + 'static>(
     work: impl FnOnce() -> Result<T, DbError> + Send + 'static,
 ) -> Result<T, DbError> {
-    let done = tokio::task::spawn_blocking(work).await;
+    let done = crate::blocking::blocking((), work).await;
     done.unwrap_or_else(|e| match e.try_into_panic() {
         Ok(panic) => std::panic::resume_unwind(panic),
         Err(_) => Err(DbError::Closed),

@@ -308,7 +308,8 @@ impl Writers {
             .lock()
             .map(|mut t| std::mem::take(&mut *t))
             .unwrap_or_default();
-        let joined = tokio::task::spawn_blocking(move || {
+        // The threads own their connections, and are joined only once.
+        let joined = crate::blocking::blocking((), move || {
             for thread in threads {
                 drop(thread.join());
             }

@@ -32,7 +32,7 @@ use crate::{
         attempts::{self, AttemptError, AttemptOutcome, AttemptRecord},
         budgets,
         calls::{self, CallTask, NewCall, Purpose},
-        queue,
+        queue, slow,
         worker::Abort,
     },
 };
@@ -82,7 +82,7 @@ impl Calls<'_> {
         work: impl FnOnce(&Read) -> T + Send + 'static,
     ) -> Result<T, Failed> {
         let read = Arc::clone(&self.read);
-        let done = tokio::task::spawn_blocking(move || work(&read)).await;
+        let done = slow::run(self.requested_by.id, move |_| work(&read)).await;
         done.map_err(|e| {
             tracing::error!(error = %e, "checking the model's draft panicked");
             Failed::UnparsableDraft(UnparsableDraft::NoObject)

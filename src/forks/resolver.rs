@@ -41,12 +41,18 @@ use crate::{
         calls::CallLog,
         notice_text,
         queue::{self, End},
+        slow::SlowTurn,
         worker::{Abort, Handler, Run},
     },
 };
 
 /// Value of `generated_by` for a draft that was extracted without a model.
 const EXTRACTED: &str = builtin::NAME;
+
+/// Maximum wait of a running task while other work for the same person takes its turn. After that, the task waits in the queue.
+const TURN_WITHIN: Duration = Duration::from_millis(200);
+/// Time until a task that waits in the queue tries again.
+const TURN_AFTER: Duration = Duration::from_millis(500);
 
 #[derive(Clone)]
 pub struct Resolver {
@@ -98,7 +104,8 @@ impl Handler for Resolver {
                 return Err(LeaseLost::Gone);
             };
             // Extracts the draft instead of calling the model again. If even the extracted draft cannot be stored, the task fails.
-            let stored = match self.read(&task).await {
+            let turn = SlowTurn::take(task.requested_by).await;
+            let stored = match self.read(&task, &turn).await {
                 Ok(Some(read)) => {
                     let reason = (!self.provider.is_offline()).then_some(FailCode::WorkerLost);
                     let drafted = extracted(&read, reason);
@@ -140,13 +147,26 @@ impl Resolver {
         lease: Lease,
         stop: CancellationToken,
     ) -> Result<(), Abort> {
+        let Some(turn) = SlowTurn::take_unless_busy(task.requested_by, TURN_WITHIN).await else {
+            self.db
+                .write(lease.workspace.0, async move |c: &mut Conn| {
+                    queue::postpone(c, &lease, TURN_AFTER).await
+                })
+                .await?;
+            return Err(Abort::Stopped);
+        };
         let mut c = self.db.snapshot().await?;
         let agent =
             profiles::get_resolved(&mut c, lease.target.agent, lease.target.agent_version).await?;
         let counts = queue::counts_of(&mut c, task.id).await?;
         drop(c);
         let counts: RetryCounts = serde_json::from_value(counts).unwrap_or_default();
-        let Some(read) = self.read(&task).await? else {
+        let read = tokio::select! {
+            read = self.read(&task, &turn) => read?,
+            () = stop.cancelled() => return Err(Abort::Stopped),
+        };
+        drop(turn);
+        let Some(read) = read else {
             self.fail(lease).await?;
             return Ok(());
         };
@@ -160,8 +180,9 @@ impl Resolver {
         Ok(())
     }
 
-    /// Reads the whole fork. Returns `None` if it no longer exists or the extractor failed.
-    async fn read(&self, task: &Task) -> Result<Option<Arc<Read>>, Abort> {
+    /// Reads the whole fork. Returns `None` if it no longer exists or the extractor failed. If the returned future is dropped, the
+    /// extractor stops at the next message.
+    async fn read(&self, task: &Task, turn: &SlowTurn) -> Result<Option<Arc<Read>>, Abort> {
         let Some(fork) = task.fork_id else {
             return Ok(None);
         };
@@ -169,11 +190,11 @@ impl Resolver {
         let dive = material::load(&mut c, fork).await?;
         drop(c);
         let Some(dive) = dive else { return Ok(None) };
-        let read = tokio::task::spawn_blocking(move || Read {
-            reading: Reading::new(&dive.material),
+        let read = turn.run(move |interrupt| Read {
+            reading: Reading::newest(&dive.material, &|| interrupt.is_set()).0,
             dive,
-        })
-        .await;
+        });
+        let read = read.await;
         match read {
             Ok(read) => Ok(Some(Arc::new(read))),
             Err(e) => {

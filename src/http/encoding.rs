@@ -16,6 +16,8 @@ use axum::{
 use flate2::{Compression, write::GzEncoder};
 use serde::Serialize;
 
+use crate::blocking::blocking;
+
 /// Minimum size of a body that is compressed; smaller ones fit into one or two packets anyway.
 const GZIP_BYTES_MIN: usize = 1024;
 /// Maximum size of a body that is compressed on the current thread; larger ones are compressed on a blocking thread.
@@ -73,7 +75,7 @@ async fn gzip_body(text: &Bytes) -> std::io::Result<Vec<u8>> {
         return gzip(text);
     }
     let copy = text.clone();
-    tokio::task::spawn_blocking(move || gzip(&copy))
+    blocking((), move || gzip(&copy))
         .await
         .map_err(std::io::Error::other)
         .flatten()

@@ -3,7 +3,7 @@
 //! A lookup occupies a thread until the operating system gives up, even if its request has ended, so names whose servers never
 //! respond would use up the threads of the process.
 
-use crate::{ids::WorkspaceId, share::Turns};
+use crate::{blocking::blocking, ids::WorkspaceId, share::Turns};
 
 /// Maximum number of concurrent lookups per workspace; `WAITING_MAX` also includes lookups that wait for a turn.
 const AT_ONCE: usize = 2;
@@ -25,12 +25,7 @@ impl Lookups {
         lookup: impl FnOnce() -> T + Send + 'static,
     ) -> Option<T> {
         let turn = self.0.take(workspace).await?;
-        let found = tokio::task::spawn_blocking(move || {
-            let found = lookup();
-            drop(turn);
-            found
-        });
-        found.await.ok()
+        blocking(turn, lookup).await.ok()
     }
 }
 

@@ -18,7 +18,7 @@ use crate::{
         prompt::{Ask, Author, HistoryMessage},
         requester::RequesterRole,
     },
-    tasks::{StepOptions, Task, TaskTarget},
+    tasks::{StepOptions, Task, TaskTarget, slow::SlowTurn},
     time::Timestamp,
 };
 
@@ -59,6 +59,7 @@ struct Reading {
 /// Prepares the reply. `c` must be a snapshot of the database.
 pub(super) async fn prepare(
     c: &mut Conn,
+    turn: &SlowTurn,
     task: &Task,
     loaded: &Loaded,
 ) -> Result<Offline, DbError> {
@@ -92,7 +93,7 @@ pub(super) async fn prepare(
         conversation,
         sources,
     } = reading;
-    let read = apart(move || {
+    let read = apart(turn, move || {
         let answer = answer(&conversation, question);
         let found = (!answer.needs_search()).then(|| answer.compose(&[]));
         (answer, found)
@@ -104,12 +105,13 @@ pub(super) async fn prepare(
         }
         Some((answer, None)) => answer,
     };
-    search(c, task, target, ask, answer).await
+    search(c, turn, task, target, ask, answer).await
 }
 
 /// Answers from the requester's other conversations.
 async fn search(
     c: &mut Conn,
+    turn: &SlowTurn,
     task: &Task,
     target: TaskTarget,
     ask: &Ask,
@@ -130,7 +132,7 @@ async fn search(
     };
     let found = shared::find_shared(c, &readers, asked).await?;
     let excerpts: Vec<Excerpt> = found.iter().map(excerpt).collect();
-    let composed = apart(move || answer.compose(&excerpts)).await;
+    let composed = apart(turn, move || answer.compose(&excerpts)).await;
     let source = |source: Source| {
         let excerpt = found.get(source.place)?;
         Some(MessageSource {
@@ -173,8 +175,11 @@ async fn settings_url(c: &mut Conn, task: &Task) -> Result<String, DbError> {
 }
 
 /// Runs slow work on a blocking thread. Returns `None` if the work panics.
-async fn apart<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> Option<T> {
-    let done = tokio::task::spawn_blocking(work).await;
+async fn apart<T: Send + 'static>(
+    turn: &SlowTurn,
+    work: impl FnOnce() -> T + Send + 'static,
+) -> Option<T> {
+    let done = turn.run(|_| work()).await;
     done.inspect_err(|e| tracing::error!(error = %e, "the built-in responder panicked"))
         .ok()
 }

@@ -13,9 +13,11 @@ use axum::{
     response::{IntoResponse, Response},
 };
 use serde::Serialize;
+use tokio::sync::Semaphore;
 use utoipa_axum::{router::OpenApiRouter, routes};
 
 use crate::{
+    blocking::blocking,
     db::DbError,
     http::error::{ApiError, ErrorBody, ErrorCode},
     ids::NodeId,
@@ -170,6 +172,9 @@ fn admit_to_metrics(state: &State, headers: &HeaderMap, peer: IpAddr) -> Result<
     }
 }
 
+/// Responses that are rendered at the same time.
+static RENDERING: Semaphore = Semaphore::const_new(1);
+
 /// Get metrics for Prometheus
 ///
 /// Requires the metrics token if one is set; without one, only requests from the same machine are accepted.
@@ -193,7 +198,9 @@ async fn metrics(
     if !is_up {
         forget_database();
     }
-    let text = tokio::task::spawn_blocking(move || {
+    // Fails only if the semaphore is closed, which never happens.
+    let turn = RENDERING.acquire().await.ok();
+    let text = blocking(turn, move || {
         telemetry::process::look();
         state.metrics.render()
     });

@@ -12,6 +12,7 @@ use super::{
     work::{Fault, PatternSearch, Surroundings, Work},
 };
 use crate::{
+    blocking::Interrupt,
     chat::{
         access,
         post::{self, NoticeTarget},
@@ -19,7 +20,7 @@ use crate::{
     },
     db::{Conn, Db, DbError},
     failpoint,
-    ids::ScheduleId,
+    ids::{ScheduleId, UserId},
     model::Provider,
     realtime::{EventType, Hub},
     replies::compaction::pass::BUILT_IN,
@@ -27,6 +28,7 @@ use crate::{
     tasks::{
         FailCode, Lease, LeaseLost, Task, TaskError, TaskOutput, WaitReason, notice_text,
         queue::{self, End},
+        slow,
         worker::{Abort, Handler, Run},
     },
     workflows::{
@@ -73,7 +75,8 @@ impl From<DbError> for NotAdvanced {
 }
 
 impl Handler for RunHandler {
-    fn run(&self, _task: Task, lease: Lease, _stop: CancellationToken) -> Run<'_> {
+    fn run(&self, task: Task, lease: Lease, _stop: CancellationToken) -> Run<'_> {
+        let person = task.requested_by;
         async move {
             failpoint!("run_advance");
             let mut around = self.around();
@@ -89,7 +92,7 @@ impl Handler for RunHandler {
                     Ok(()) => break,
                     Err(NotAdvanced::Lost(e)) => return Err(e.into()),
                     Err(NotAdvanced::Needs(search)) => {
-                        let is_found = find(search.clone()).await?;
+                        let is_found = find(person, search.clone()).await?;
                         around.searched.insert(search, is_found);
                     }
                 }
@@ -121,9 +124,11 @@ impl Handler for RunHandler {
     }
 }
 
-async fn find(search: PatternSearch) -> Result<bool, Abort> {
-    let work = move || holds(ConditionOp::Matches, &search.text, &search.pattern) == Some(true);
-    let found = tokio::task::spawn_blocking(work).await;
+async fn find(person: UserId, search: PatternSearch) -> Result<bool, Abort> {
+    let work = move |_: &Interrupt| {
+        holds(ConditionOp::Matches, &search.text, &search.pattern) == Some(true)
+    };
+    let found = slow::run(person, work).await;
     found.map_err(|_| Abort::Stopped)
 }
 

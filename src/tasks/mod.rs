@@ -13,6 +13,7 @@ pub mod calls;
 pub mod costs;
 pub mod failure;
 pub mod queue;
+pub mod slow;
 mod task;
 pub mod usage;
 pub mod worker;

@@ -12,10 +12,11 @@ use sha2::{Digest, Sha256};
 use crate::{
     chat::search::folded,
     db::{Conn, Db, DbError},
-    ids::{AgentId, TaskId},
+    ids::{AgentId, TaskId, UserId},
     tasks::{
         GUARD_MIN, Task,
         queue::{self, GUARD_OPTION},
+        slow,
     },
 };
 
@@ -276,7 +277,12 @@ pub struct KnownNumbers(BTreeSet<String>);
 /// - the result of a tool in the tree
 ///
 /// Reads all of these texts, which takes too long for a write transaction.
-pub async fn known_numbers(db: &Db, task: TaskId, text: &str) -> Result<KnownNumbers, DbError> {
+pub async fn known_numbers(
+    db: &Db,
+    person: UserId,
+    task: TaskId,
+    text: &str,
+) -> Result<KnownNumbers, DbError> {
     let numbers = Words::of(text).with_digits;
     if numbers.is_empty() {
         return Ok(KnownNumbers::default());
@@ -299,7 +305,7 @@ pub async fn known_numbers(db: &Db, task: TaskId, text: &str) -> Result<KnownNum
         .bind(task)
         .all()
         .await?;
-    let found = tokio::task::spawn_blocking(move || numbers_in(&texts, numbers)).await;
+    let found = slow::run(person, move |_| numbers_in(&texts, numbers)).await;
     // If the search fails, no numbers are known and the guard is stricter.
     Ok(KnownNumbers(found.unwrap_or_default()))
 }

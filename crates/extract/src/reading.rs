@@ -47,11 +47,25 @@ impl Reading {
 
     /// Reads every line with a model other than the one in the data files.
     pub fn with_model(material: &Material, model: &Model) -> Self {
+        Self::read(material, model, &|| false).0
+    }
+
+    /// Reads lines, newest first, until `stop` returns true, which is called before each line. Returns the position of the first line
+    /// that was read as well; positions in the reading are relative to it.
+    pub fn newest(material: &Material, stop: &dyn Fn() -> bool) -> (Self, usize) {
+        Self::read(material, Model::built_in(), stop)
+    }
+
+    fn read(material: &Material, model: &Model, stop: &dyn Fn() -> bool) -> (Self, usize) {
         let mut all = LanguageCounts::default();
         let mut is_foreign = (0, 0);
         let mut read = Vec::new();
-        let mut turn = 0;
-        for (line, said) in material.lines.iter().enumerate() {
+        let mut first = material.lines.len();
+        for (line, said) in material.lines.iter().enumerate().rev() {
+            if stop() {
+                break;
+            }
+            first = line;
             let person = match &said.speaker {
                 Speaker::Person(person) => Some(*person),
                 Speaker::Agent(_) => None,
@@ -78,32 +92,47 @@ impl Reading {
                     (sentence, tokens)
                 })
                 .collect();
-            let place = Place { line, turn, person, day: said.day };
-            turn += usize::from(person.is_some());
+            let place = Place { line, turn: 0, person, day: said.day };
             read.push((place, counts, sentences));
         }
         let is_foreign = is_foreign.0 * 2 > is_foreign.1;
         let language = if is_foreign { Language::Other } else { all.language(Language::English) };
         let people = People::new(material);
-        let mut found: Vec<Unit> = Vec::new();
+        let mut found: Vec<(usize, Vec<Unit>)> = Vec::new();
         for (place, counts, sentences) in read {
+            if stop() {
+                first = found.last().map_or(material.lines.len(), |(line, _)| *line);
+                break;
+            }
             // A line in a supported language that differs from the conversation's is read in its own language.
             let own =
                 if language == Language::Other { language } else { counts.line_language(language) };
-            let first = found.len();
-            for (sentence, tokens) in sentences {
-                found.push(units::read(&place, sentence, tokens, own, &people));
-            }
+            let sentences = sentences.into_iter();
+            let units = sentences
+                .map(|(sentence, tokens)| units::read(&place, sentence, tokens, own, &people));
+            let mut units: Vec<Unit> = units.collect();
             // An order to a machine disqualifies its whole message.
-            if found[first..].iter().any(|unit| unit.is(Act::Machine)) {
-                found[first..].iter_mut().for_each(|unit| unit.add(Act::Machine));
+            if units.iter().any(|unit| unit.is(Act::Machine)) {
+                units.iter_mut().for_each(|unit| unit.add(Act::Machine));
             }
+            found.push((place.line, units));
+        }
+        let said_by_people =
+            |line: &usize| matches!(material.lines[*line].speaker, Speaker::Person(_));
+        let mut turn = 0;
+        let mut units = Vec::new();
+        for (line, mut of_line) in found.into_iter().rev() {
+            for unit in &mut of_line {
+                (unit.line, unit.turn) = (line - first, turn);
+            }
+            turn += usize::from(said_by_people(&line));
+            units.append(&mut of_line);
         }
         let names = material.people.iter().map(|person| person.name.clone()).collect();
-        let mut thread = Thread::new(found);
+        let mut thread = Thread::new(units);
         thread.overrule();
         thread.weigh(model);
-        Self { names, thread, language }
+        (Self { names, thread, language }, first)
     }
 
     /// Language of the people in the conversation.
@@ -177,5 +206,43 @@ impl Reading {
     pub(crate) fn units(&self, line: usize) -> impl Iterator<Item = &Unit> {
         let first = self.thread.units.partition_point(|unit| unit.line < line);
         self.thread.units[first..].iter().take_while(move |unit| unit.line == line)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::Cell;
+
+    use super::*;
+    use crate::{Line, Person};
+
+    #[test]
+    fn a_reading_that_is_stopped_contains_the_newest_lines() {
+        let text = |n: usize| match n {
+            3 => "Let's meet at 10 on Friday.".to_owned(),
+            4 => "Sorry, at 11, not 10.".to_owned(),
+            _ => format!("Row {n} is done."),
+        };
+        let line = |n: usize| Line {
+            speaker: Speaker::Person(0),
+            text: text(n),
+            files: Vec::new(),
+            day: chrono::NaiveDate::default(),
+        };
+        let person = Person { name: "Ada".to_owned(), handle: "ada".to_owned() };
+        let material = Material { people: vec![person], lines: (0..5).map(line).collect() };
+        let calls = Cell::new(0);
+        // The fourth call is that for line 1.
+        let stop = || calls.replace(calls.get() + 1) == 3;
+        let (reading, first) = Reading::newest(&material, &stop);
+        assert_eq!(first, 2);
+        let newest = Material { lines: material.lines[2..].to_vec(), ..material.clone() };
+        let whole = Reading::new(&newest);
+        assert_eq!(reading.outline(), whole.outline());
+        assert_eq!(reading.superseded(), whole.superseded());
+        assert_eq!(reading.superseded().len(), 1);
+        assert_eq!(reading.acts(0), whole.acts(0));
+        let (none, first) = Reading::newest(&material, &|| true);
+        assert_eq!((first, none.acts(0).len()), (5, 0));
     }
 }

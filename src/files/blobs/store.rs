@@ -6,7 +6,7 @@ use std::{
     sync::Arc,
 };
 
-use tokio::sync::OnceCell;
+use tokio::sync::{OnceCell, Semaphore};
 use tokio_util::task::TaskTracker;
 use uuid::Uuid;
 
@@ -45,11 +45,16 @@ pub(super) fn set_stored(size_bytes: u64) {
     metrics::gauge!(STORED_BYTES).set(as_f64(size_bytes));
 }
 
+/// Maximum number of concurrent file operations, which are short. Limited because they continue after their request has been dropped.
+static OPERATIONS: Semaphore = Semaphore::const_new(32);
+
 /// Runs file operations that block.
 pub(super) async fn blocking<T: Send + 'static>(
     act: impl FnOnce() -> io::Result<T> + Send + 'static,
 ) -> io::Result<T> {
-    tokio::task::spawn_blocking(act)
+    // Fails only if the semaphore is closed, which never happens.
+    let permit = OPERATIONS.acquire().await.ok();
+    crate::blocking::blocking(permit, act)
         .await
         .map_err(io::Error::other)?
 }

@@ -22,8 +22,9 @@ use crate::{
     },
     db::{Conn, Db, DbError, dialect::hexadecimal_ids},
     files::{self, Blobs, Stored},
-    ids::{FileId, ForkId, MessageId},
+    ids::{FileId, ForkId, MessageId, UserId},
     sql_with_ids,
+    tasks::slow,
     tools::{builtin::files::read_part, handles, output::Handled, rights, runner::ToolTask},
 };
 
@@ -93,8 +94,12 @@ impl Cited {
     ///
     /// # Errors
     /// If the server is stopping.
-    pub(super) async fn ready(text: &str, sources: Vec<MessageSource>) -> Result<Self, DbError> {
-        let text = ReplyText::of_long(text.trim_end().to_owned()).await?;
+    pub(super) async fn ready(
+        person: UserId,
+        text: &str,
+        sources: Vec<MessageSource>,
+    ) -> Result<Self, DbError> {
+        let text = ReplyText::of_long(person, text.trim_end().to_owned()).await?;
         Ok(Self {
             whole: CitedText::with(text, sources, 0),
             checked: None,
@@ -110,9 +115,9 @@ impl Cited {
     ) -> Result<Self, DbError> {
         // Checking a long text is slow, so it runs in a blocking thread.
         let read = text.to_owned();
-        let read = tokio::task::spawn_blocking(move || Marked::of(read, HANDLES_MAX)).await;
+        let read = slow::run(task.requester, move |_| Marked::of(read, HANDLES_MAX)).await;
         let Ok(mut marked) = read else {
-            return Self::ready(text, Vec::new()).await;
+            return Self::ready(task.requester, text, Vec::new()).await;
         };
         let found = if marked.is_empty() {
             Found::default()
@@ -123,12 +128,12 @@ impl Cited {
             marked = marked.without_files();
         }
         if marked.is_empty() {
-            return Self::ready(text, Vec::new()).await;
+            return Self::ready(task.requester, text, Vec::new()).await;
         }
         let files = found.read_files(blobs).await;
         let places = found.places();
         let task = task.clone();
-        let compared = tokio::task::spawn_blocking(move || {
+        let compared = slow::run(task.requester, move |_| {
             let supported = found.support(&marked, &files);
             let checked = Checked {
                 task,

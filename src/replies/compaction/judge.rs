@@ -24,7 +24,7 @@ use crate::{
         lines::{visible_line, without_control_tokens},
         utility::{Answer, UtilityCall},
     },
-    tasks::{LeaseLost, queue},
+    tasks::{LeaseLost, queue, slow},
 };
 
 use super::{
@@ -240,7 +240,7 @@ impl Compactor {
         }
         let agent = profiles::find_resolved(&mut c, target.agent, target.agent_version).await?;
         drop(c);
-        let work = tokio::task::spawn_blocking(move || Comparison::of(compared));
+        let work = slow::run(pass.task.requested_by, move |_| Comparison::of(compared));
         let mut comparison = work.await.unwrap_or_default();
         if comparison.pairs.is_empty() {
             return Ok(());

@@ -8,6 +8,7 @@ use openvibe_extract::{
     content_words, plain_sentences, values,
 };
 
+use crate::blocking::Interrupt;
 use crate::memory::{content::looks_like_secret, entry::MemoryKind};
 
 use super::{
@@ -60,6 +61,15 @@ pub(super) fn material(lines: &[SourceLine], people: &[SegmentPerson]) -> Materi
         people: people.collect(),
         lines: lines.collect(),
     }
+}
+
+/// Reads messages with the extractor. If the work is interrupted, only the newest messages are read, because nobody needs the result.
+pub(super) fn read(
+    lines: &[SourceLine],
+    people: &[SegmentPerson],
+    interrupt: &Interrupt,
+) -> Reading {
+    Reading::newest(&material(lines, people), &|| interrupt.is_set()).0
 }
 
 /// A quoted sentence and the positions of its sources.

@@ -3,7 +3,6 @@
 use std::{collections::BTreeMap, sync::Arc};
 
 use futures::{FutureExt, StreamExt, future::BoxFuture};
-use openvibe_extract::Reading;
 use uuid::Uuid;
 
 use crate::{
@@ -16,6 +15,7 @@ use crate::{
         system,
     },
     auth::quota,
+    blocking::Interrupt,
     chat::{messages::AuthorKind, presets},
     db::{Conn, DbError, Json, dialect::hexadecimal_ids, now},
     failpoint,
@@ -32,7 +32,7 @@ use crate::{
     tasks::{
         FailCode, Lease, LeaseLost, Task, TaskKind,
         calls::{CallError, Purpose},
-        queue,
+        queue, slow,
     },
 };
 
@@ -384,8 +384,11 @@ impl Compactor {
         let workspace = shared.key.workspace;
         let has_model = shared.model.is_some();
         // The extractor and the checks process all of the messages, so they run in a blocking thread.
-        let work = tokio::task::spawn_blocking(move || {
-            let reading = Reading::new(&offline::material(&lines, &people));
+        let work = slow::run(pass.task.requested_by, move |interrupt| {
+            let reading = offline::read(&lines, &people, interrupt);
+            if interrupt.is_set() {
+                return Default::default();
+            }
             let source = Source::new(&lines, &people, &recalled);
             let mut raw = raw.unwrap_or_else(|| offline::draft(&reading, &lines));
             if let Some(prose) = prose {
@@ -451,8 +454,10 @@ impl Compactor {
             let rows = history::between(&mut c, conversation, range, MESSAGES_READ_MAX).await?;
             drop(c);
             let (lines, people) = lines_of(&rows);
-            let work = move || settle::corrected(&older, &new, lines, &people);
-            let settled = tokio::task::spawn_blocking(work).await;
+            let work = move |interrupt: &Interrupt| {
+                settle::corrected(&older, &new, lines, &people, interrupt)
+            };
+            let settled = slow::run(pass.task.requested_by, work).await;
             self.retire(pass, settled.unwrap_or_default()).await?;
         }
         let Some(first) = first.filter(|_| shared.model.is_none()) else {
@@ -478,8 +483,10 @@ impl Compactor {
         drop(c);
         let (lines, people) = lines_of(&rows);
         let seqs: Vec<i64> = rows.iter().map(|row| row.seq).collect();
-        let work = move || settle::changed(&entries, gists, &lines, &seqs, &people);
-        let settled = tokio::task::spawn_blocking(work).await;
+        let work = move |interrupt: &Interrupt| {
+            settle::changed(&entries, gists, &lines, &seqs, &people, interrupt)
+        };
+        let settled = slow::run(pass.task.requested_by, work).await;
         self.retire(pass, settled.unwrap_or_default()).await
     }
 

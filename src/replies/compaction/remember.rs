@@ -23,6 +23,7 @@ use crate::{
     realtime::hub::Conversation,
     replies::history::{self, Row},
     secrets::Keyring,
+    tasks::slow,
     tool_fault::{ToolErrorCode, ToolFault},
     tools::{
         arguments::Arguments,
@@ -265,7 +266,7 @@ impl RememberTool {
         let grounds = Grounds::read(&mut c, task, &agent, &handles).await?;
         drop(c);
         // The checks process all of the messages, so they run in a blocking thread.
-        let work = tokio::task::spawn_blocking(move || grounds.check(&text, &kind));
+        let work = slow::run(task.requester, move |_| grounds.check(&text, &kind));
         let Some((item, sources)) = work.await.unwrap_or_default() else {
             return Err(refusal(
                 ToolErrorCode::BadArguments,

@@ -5,6 +5,7 @@ use std::collections::HashSet;
 use openvibe_extract::{Reading, content_words, detect, plain_sentences};
 
 use crate::{
+    blocking::Interrupt,
     ids::{CompactionId, MemoryId},
     memory::automatic::SegmentEntry,
     time::Timestamp,
@@ -56,6 +57,7 @@ pub(super) fn corrected(
     new: &[SegmentEntry],
     lines: Vec<SourceLine>,
     people: &[SegmentPerson],
+    interrupt: &Interrupt,
 ) -> Settled {
     let Some(day) = lines.first().map(|line| line.day) else {
         return Settled::default();
@@ -72,7 +74,7 @@ pub(super) fn corrected(
         asks: None,
     });
     let all: Vec<SourceLine> = before.chain(lines).collect();
-    let reading = Reading::new(&offline::material(&all, people));
+    let reading = offline::read(&all, people, interrupt);
     let words =
         |text: &str| -> HashSet<String> { content_words(text, detect(text)).into_iter().collect() };
     let mut settled = Settled::default();
@@ -106,8 +108,9 @@ pub(super) fn changed(
     lines: &[SourceLine],
     seqs: &[i64],
     people: &[SegmentPerson],
+    interrupt: &Interrupt,
 ) -> Settled {
-    let reading = Reading::new(&offline::material(lines, people));
+    let reading = offline::read(lines, people, interrupt);
     let claim = |entry: &SegmentEntry| {
         let day = entry.said_at.map(Timestamp::day);
         Claim::of(&entry.text, reading.language(), day.unwrap_or_default())
@@ -203,7 +206,8 @@ mod tests {
             to_seq: seqs[0],
             text: format!("{}. Other talk.", said[0].trim_end_matches('.')),
         };
-        let found = changed(&entries, vec![gist], &lines, &seqs, &[]);
+        let never = Interrupt::default();
+        let found = changed(&entries, vec![gist], &lines, &seqs, &[], &never);
         (entries, found)
     }
 
@@ -294,7 +298,8 @@ mod tests {
             "Sorry, the van of the team has 3 seats.",
             "Ticket 3 of the van is fixed.",
         ];
-        let found = corrected(&older, &new, said.map(line).to_vec(), &[]);
+        let never = Interrupt::default();
+        let found = corrected(&older, &new, said.map(line).to_vec(), &[], &never);
         assert_eq!(found.superseded, [(older[1].id, new[0].id)]);
     }
 

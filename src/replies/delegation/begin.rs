@@ -18,14 +18,14 @@ use crate::{
     },
     chat::{access, search::task::find_readable},
     db::{Conn, Db, DbError},
-    ids::{MessageId, TaskId},
+    ids::{MessageId, TaskId, UserId},
     realtime::EventType,
     replies::{compaction::support::sources_of, history},
     tasks::{
         BriefContext, BriefFact, DELEGATIONS_IN_ROUND_MAX, Lease, NewTask, TREE_DEPTH_MAX,
         TREE_TASKS_MAX, Task, TaskBrief, TaskKind, TaskTarget,
         actions::{self, Action, Ending, texts},
-        briefs, queue,
+        briefs, queue, slow,
     },
     tool_fault::{ToolErrorCode, ToolFault},
     tools::{
@@ -45,6 +45,7 @@ pub(in crate::replies) struct Prepared {
 /// Parses the arguments of a call, and finds the sources of its facts.
 pub(in crate::replies) async fn prepare(
     db: &Db,
+    person: UserId,
     task: TaskId,
     arguments: &Map<String, Value>,
 ) -> Result<Prepared, DbError> {
@@ -56,7 +57,7 @@ pub(in crate::replies) async fn prepare(
     let mut sources = Vec::new();
     if !facts.is_empty() {
         let rows = history::cited_by_prompt(&mut db.read().await?, task).await?;
-        let found = tokio::task::spawn_blocking(move || sources_of(&rows, &facts)).await;
+        let found = slow::run(person, move |_| sources_of(&rows, &facts)).await;
         // Without sources, the facts are passed on as unverified.
         sources = found.unwrap_or_default();
     }
@@ -69,6 +70,7 @@ pub(in crate::replies) async fn prepare(
 /// Finds the numbers in a round's calls that already occurred in the tree's work.
 pub(in crate::replies) async fn known_numbers(
     db: &Db,
+    person: UserId,
     task: TaskId,
     calls: &HashMap<i64, Prepared>,
 ) -> Result<guard::KnownNumbers, DbError> {
@@ -76,7 +78,7 @@ pub(in crate::replies) async fn known_numbers(
         .values()
         .filter_map(|call| call.delegation.as_ref().ok());
     let texts: Vec<String> = delegations.map(Delegation::text).collect();
-    guard::known_numbers(db, task, &texts.join("\n")).await
+    guard::known_numbers(db, person, task, &texts.join("\n")).await
 }
 
 /// Returns a call in the form that the loop guard compares; `None` if its arguments cannot be parsed.

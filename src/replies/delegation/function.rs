@@ -5,9 +5,10 @@ use futures::{FutureExt, future::BoxFuture};
 use super::call::parameters;
 use crate::{
     agents::profiles::{self, ListedAgent, Tool, ToolKind, tools::DelegateTool as ProfileTool},
-    db::{Db, DbError, blocking},
+    db::{Db, DbError},
     ids::AgentId,
     model::FunctionTool,
+    tasks::slow,
     tool_fault::{ToolErrorCode, ToolFault},
     tools::{
         announced::announced,
@@ -117,14 +118,14 @@ pub(in crate::replies) async fn announced_agent(
     };
     let agents = list_askable(db, task, tool).await?;
     let text = text.to_owned();
-    blocking(move || {
+    let found = slow::run(task.requester, move |_| {
         let names: Vec<(&str, &str)> = agents
             .iter()
             .map(|agent| (agent.handle.as_str(), agent.name.as_str()))
             .collect();
-        Ok(announced(&text, &names).map(|at| agents[at].id))
-    })
-    .await
+        announced(&text, &names).map(|at| agents[at].id)
+    });
+    found.await.map_err(|_| DbError::Closed)
 }
 
 impl DelegationTool {

@@ -13,7 +13,7 @@ use crate::{
         offline::{self, Offline},
     },
     schedules,
-    tasks::{Lease, Task, TaskKind, queue},
+    tasks::{Lease, Task, TaskKind, queue, slow::SlowTurn},
 };
 
 use super::handler::ReplyHandler;
@@ -35,7 +35,7 @@ impl Beginning {
         c: &mut Conn,
         task: Task,
         lease: Lease,
-        is_offline: bool,
+        offline: Option<&SlowTurn>,
         settings: CompactionSettings,
     ) -> Result<Self, DbError> {
         let target = lease.target;
@@ -53,8 +53,8 @@ impl Beginning {
             return Ok(beginning);
         }
         let loaded = context::load(c, &task, &beginning.agent, settings).await?;
-        beginning.offline = match &loaded {
-            Some(loaded) if is_offline => Some(offline::prepare(c, &task, loaded).await?),
+        beginning.offline = match (&loaded, offline) {
+            (Some(loaded), Some(turn)) => Some(offline::prepare(c, turn, &task, loaded).await?),
             _ => None,
         };
         beginning.loaded = loaded;
@@ -95,14 +95,15 @@ impl ReplyHandler {
         is_offline: bool,
     ) -> Result<Beginning, DbError> {
         let settings = self.compactor.settings;
-        let mut c = self.db.snapshot().await?;
         if is_offline {
+            // Waits for the turn before it occupies a connection.
+            let turn = SlowTurn::take(task.requested_by).await;
+            let mut c = self.db.snapshot().await?;
             // The built-in responder also waits for blocking threads, which `Conn::run` does not allow.
-            let read = Beginning::read(&mut c, task, lease, is_offline, settings).await;
-            drop(c);
-            return read;
+            return Beginning::read(&mut c, task, lease, Some(&turn), settings).await;
         }
-        c.run(move |c| Beginning::read(c, task, lease, is_offline, settings).boxed())
+        let c = self.db.snapshot().await?;
+        c.run(move |c| Beginning::read(c, task, lease, None, settings).boxed())
             .await
     }
 }

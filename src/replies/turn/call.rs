@@ -7,6 +7,7 @@ use crate::{
     agents::profiles::Resolved,
     db::{Conn, DbError, now},
     failpoint,
+    ids::UserId,
     model::{
         ChatMessage, ChatRequest, Delta, DeltaStream, FunctionTool, ModelError, Place, StopReason,
         ToolCall, ToolCallPiece, ToolChoice,
@@ -142,6 +143,7 @@ impl PreparedCall<'_> {
 /// A failed call, with the text received before the failure.
 pub(super) struct Failed {
     pub(super) failure: Failure,
+    pub(super) requester: UserId,
     pub(super) text: String,
 }
 
@@ -170,6 +172,7 @@ fn outcome_of(
     earlier: &str,
 ) -> Result<Answer, Failed> {
     let own_text = reply.own_text().to_owned();
+    let requester = reply.requester();
     let text = reply.text;
     // If this round has no text, the text of earlier rounds is the reply.
     let whole = if text.is_empty() {
@@ -180,10 +183,12 @@ fn outcome_of(
     match received {
         Ok(None) => Err(Failed {
             failure: Failure::Model(ModelError::Broken("the stream ended early".to_owned())),
+            requester,
             text,
         }),
         Ok(Some(_)) if whole.trim().is_empty() && calls.is_empty() => Err(Failed {
             failure: Failure::Model(ModelError::Empty),
+            requester,
             text,
         }),
         Ok(Some(reason)) => Ok(Answer {
@@ -193,7 +198,11 @@ fn outcome_of(
             calls,
             open: None,
         }),
-        Err(failure) => Err(Failed { failure, text }),
+        Err(failure) => Err(Failed {
+            failure,
+            requester,
+            text,
+        }),
     }
 }
 
@@ -209,6 +218,7 @@ impl ReplyHandler {
     ) -> Result<Result<Answer, Failed>, Abort> {
         let nothing = |failure| Failed {
             failure,
+            requester: task.requested_by,
             text: String::new(),
         };
         // Waiting for a free slot does not count toward the model's timeout.
@@ -279,6 +289,7 @@ impl ReplyHandler {
         .await;
         let nothing = |failure| Failed {
             failure,
+            requester: task.requested_by,
             text: String::new(),
         };
         let stream = match connected {

@@ -210,9 +210,10 @@ impl ReplyHandler {
     ) -> Result<(), LeaseLost> {
         let cause = FailCause::of(code, failed.as_ref().map(|f| &f.failure), too_large);
         // The text is computed outside the transaction, because other writers would have to wait.
-        let text = failed.map(|failed| failed.text);
-        let text = match text.filter(|text| !text.is_empty()) {
-            Some(text) => Some(messages::ReplyText::of_long(text).await?),
+        let text = match failed.filter(|failed| !failed.text.is_empty()) {
+            Some(failed) => {
+                Some(messages::ReplyText::of_long(failed.requester, failed.text).await?)
+            }
             None => None,
         };
         self.hub.close_stream(lease.workspace, lease.run());

@@ -20,7 +20,7 @@ use crate::{
     },
     db::{Conn, DbError},
     failpoint,
-    ids::MessageId,
+    ids::{MessageId, UserId},
     realtime::{hub::TaskRun, log},
     replies::labels::LabelStripper,
     tasks::{Lease, LeaseLost, Task, TaskKind, queue, worker::Abort},
@@ -239,6 +239,10 @@ impl<'a> Reply<'a> {
             })
             .await?;
         Ok(message)
+    }
+
+    pub(super) fn requester(&self) -> UserId {
+        self.task.requested_by
     }
 
     /// Returns the text of this call, without the texts of earlier rounds.

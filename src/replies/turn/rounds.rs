@@ -705,8 +705,10 @@ impl ReplyHandler {
             ..
         } = answer;
         let ended = open.as_ref().map(OpenCall::ended);
-        let delegations = self.prepare_all(lease.task, &calls).await?;
-        let known = delegation::known_numbers(&self.db, lease.task, &delegations).await?;
+        let delegations = self.prepare_all(&requests.task, &calls).await?;
+        let known =
+            delegation::known_numbers(&self.db, requests.task.requester, lease.task, &delegations)
+                .await?;
         let hub = Arc::clone(&self.hub);
         failpoint!("round_store");
         let next = self
@@ -778,7 +780,7 @@ impl ReplyHandler {
     /// Prepares the delegations among the calls of a round. The keys are the numbers of the calls.
     async fn prepare_all(
         &self,
-        task: TaskId,
+        task: &ToolTask,
         calls: &[ToolCall],
     ) -> Result<HashMap<i64, Prepared>, DbError> {
         let mut delegations = HashMap::new();
@@ -787,7 +789,8 @@ impl ReplyHandler {
                 continue;
             }
             if let Ok((arguments, _)) = hash::parse_arguments(&call.arguments) {
-                let prepared = delegation::prepare(&self.db, task, &arguments).await?;
+                let prepared =
+                    delegation::prepare(&self.db, task.requester, task.task, &arguments).await?;
                 delegations.insert(number, prepared);
             }
         }
@@ -878,7 +881,8 @@ impl ReplyHandler {
             }
             let (lease, of, held) = (run.lease, run.requests.clone(), action.clone());
             let delegation = if action.function == DELEGATE {
-                self.prepare_approved(action).await?
+                self.prepare_approved(run.requests.task.requester, action)
+                    .await?
             } else {
                 None
             };
@@ -908,12 +912,17 @@ impl ReplyHandler {
     }
 
     /// Prepares a delegation that people have approved. Returns `None` if its arguments were removed.
-    async fn prepare_approved(&self, action: &Action) -> Result<Option<Prepared>, DbError> {
+    async fn prepare_approved(
+        &self,
+        person: UserId,
+        action: &Action,
+    ) -> Result<Option<Prepared>, DbError> {
         let text = texts::find(&mut self.db.read().await?, action.arguments_id).await?;
         let arguments = text.and_then(|text| hash::parse_arguments(&text).ok());
         match arguments {
             Some((arguments, _)) => {
-                let prepared = delegation::prepare(&self.db, action.task_id, &arguments).await?;
+                let prepared =
+                    delegation::prepare(&self.db, person, action.task_id, &arguments).await?;
                 Ok(Some(prepared))
             }
             None => Ok(None),

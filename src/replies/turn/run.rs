@@ -297,8 +297,10 @@ impl<'a> RunningReply<'a> {
         let room = window.estimate_for(window.tokens);
         let keep = prompt::kept_after_overflow(&reply.loaded.context, room);
         let failure = reply.compact(CompactionTrigger::Overflow, keep).await?;
+        let requester = reply.task.requested_by;
         Ok(failure.map(|failure| Failed {
             failure,
+            requester,
             text: String::new(),
         }))
     }
@@ -480,8 +482,10 @@ impl<'a> RunningReply<'a> {
         } = &self.reply;
         let uses_tools = task.round > 0 || !agent.profile.reply_tools().is_empty();
         let cited = match ready {
-            Some(ready) => Cited::ready(&answer.text, ready.sources).await?,
-            None if !uses_tools => Cited::ready(&answer.text, Vec::new()).await?,
+            Some(ready) => Cited::ready(task.requested_by, &answer.text, ready.sources).await?,
+            None if !uses_tools => {
+                Cited::ready(task.requested_by, &answer.text, Vec::new()).await?
+            }
             None => {
                 let task = &self.requests.task;
                 Cited::check(&handler.db, &handler.blobs, task, &answer.text).await?

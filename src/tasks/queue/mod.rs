@@ -79,7 +79,7 @@ pub use parked::{count_parked, list_left, park};
 pub use rounds::{NextRound, Round, begin_round, rounds_of};
 pub use run::{
     Call, End, blank_input, blank_prompt, cancel, cancel_all, cancel_later, complete_queued,
-    counts_of, fail, finish, lock_lease, next_attempt, record_call, renew, requeue,
+    counts_of, fail, finish, lock_lease, next_attempt, postpone, record_call, renew, requeue,
     requeue_on_shutdown, set_input, set_notice, set_reply, set_thread,
 };
 pub use tree::{

@@ -249,6 +249,33 @@ pub async fn requeue(
     Ok(task)
 }
 
+/// Requeues a running task that has not begun its work, because it has to wait for a turn.
+///
+/// # Errors
+/// `Gone` if the task no longer belongs to this worker.
+pub async fn postpone(c: &mut Conn, lease: &Lease, delay: Duration) -> Result<(), LeaseLost> {
+    lock_lease(c, lease).await?;
+    let at = dialect::clock(c).await?;
+    let task: Task = c
+        .q(task_sql!(
+            concat!(
+                "update tasks set status = 'queued', retry_at = $3, lease_token = null, lease_until = null, worker_id = null, ",
+                ends_run!("$4"),
+                " where id = $1 and lease_token = $2 returning"
+            ),
+            ""
+        ))
+        .bind(lease.task)
+        .bind(lease.token)
+        .bind(at + delay)
+        .bind(at.unix_ms())
+        .one()
+        .await?;
+    announce(c, &task, lease.audience).await?;
+    c.notify(Box::new(Wake));
+    Ok(())
+}
+
 /// Requeues a running task immediately because its process is shutting down. This does not count as a lost worker.
 pub async fn requeue_on_shutdown(c: &mut Conn, lease: &Lease) -> Result<Option<Task>, DbError> {
     dialect::lock_workspace(c, lease.workspace.0).await?;

@@ -6,7 +6,6 @@ use std::{
 };
 
 use futures::{FutureExt, future::BoxFuture};
-use openvibe_extract::Reading;
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
@@ -32,6 +31,7 @@ use crate::{
         FailCode, Lease, LeaseLost, Task, TaskError, TaskOutput,
         calls::Purpose,
         queue::{self, End},
+        slow,
         worker::{Abort, Handler, Run},
     },
 };
@@ -268,8 +268,11 @@ impl CatchUpWriter {
             Err(e) => return Ok(Err(e.code())),
         };
         let messages: Vec<MessageId> = rows.iter().map(|row| row.id).collect();
-        let work = tokio::task::spawn_blocking(move || {
-            let reading = Reading::new(&offline::material(&lines, &people));
+        let work = slow::run(task.requested_by, move |interrupt| {
+            let reading = offline::read(&lines, &people, interrupt);
+            if interrupt.is_set() {
+                return (Vec::new(), 0);
+            }
             let source = Source::new(&lines, &people, &[]);
             let items = checked(&source, &reading, &raw.items).into_iter();
             choose(items.map(Candidate::of).collect(), &messages)
