@@ -1,19 +1,19 @@
-//! Password rules and hashing: argon2id with the default parameters of the library (19 MiB), on blocking threads, one hash per
-//! core at a time.
+//! Password rules and hashing: argon2id with the default parameters of the library (19 MiB), on blocking threads, at most one hash
+//! per core at a time.
 
 use std::{
-    sync::{Arc, LazyLock},
+    sync::{Arc, LazyLock, Mutex, PoisonError},
     time::Duration,
 };
 
 use argon2::{
-    Argon2,
-    password_hash::{PasswordHasher, PasswordVerifier, phc::PasswordHash},
+    Argon2, Block, Params,
+    password_hash::phc::{Output, ParamsString, PasswordHash, Salt},
 };
 use tokio::sync::Semaphore;
 
 use super::AuthError;
-use crate::{db::Conn, ids::UserId};
+use crate::{blocking::blocking, db::Conn, ids::UserId};
 
 pub(super) const PASSWORD_CHARS_MIN: usize = 8;
 pub(super) const PASSWORD_BYTES_MAX: usize = 1024;
@@ -25,11 +25,71 @@ const NOBODY: &str = "$argon2id$v=19$m=19456,t=2,p=1$AAAAAAAAAAAAAAAAAAAAAA$AAAA
 /// the meantime.
 const WAIT_MAX: Duration = Duration::from_secs(10);
 
+/// Maximum number of concurrent hashes. Their memory is kept, so that hashing never needs more than 57 MiB, and this number still
+/// allows more than 100 sign-ins per second.
+const HASHES_MAX: usize = 3;
+
 #[derive(Clone)]
 pub struct Hasher {
     argon2: Argon2<'static>,
+    /// A place is occupied until its hash is complete, even if the client has hung up.
     places: Arc<Semaphore>,
+    memory: Arc<Memory>,
     wait_max: Duration,
+}
+
+/// Buffers of hashes; there are at most as many as places.
+struct Memory {
+    /// Size of a buffer that is kept.
+    blocks: usize,
+    free: Mutex<Vec<Vec<Block>>>,
+}
+
+impl Memory {
+    fn lend<T>(&self, work: impl FnOnce(&mut Vec<Block>) -> T) -> T {
+        let free = || self.free.lock().unwrap_or_else(PoisonError::into_inner);
+        let buffer = free().pop();
+        let mut buffer = buffer.unwrap_or_default();
+        let done = work(&mut buffer);
+        // A password that was hashed with other parameters may have needed more memory.
+        buffer.truncate(self.blocks);
+        buffer.shrink_to(self.blocks);
+        free().push(buffer);
+        done
+    }
+}
+
+/// Hashes a password. `None` if the parameters cannot be used.
+fn compute(
+    argon2: &Argon2<'_>,
+    password: &str,
+    salt: &[u8],
+    buffer: &mut Vec<Block>,
+) -> Option<Output> {
+    let params = argon2.params();
+    let blocks = params.block_count();
+    if buffer.len() < blocks {
+        buffer.resize(blocks, Block::new());
+    }
+    let mut out = vec![0; params.output_len().unwrap_or(Params::DEFAULT_OUTPUT_LEN)];
+    let memory = &mut buffer[..blocks];
+    argon2
+        .hash_password_into_with_memory(password.as_bytes(), salt, &mut out, memory)
+        .ok()?;
+    Output::new(&out).ok()
+}
+
+/// Checks a password against a stored hash, with the parameters of the hash.
+fn matches(password: &str, stored: &str, buffer: &mut Vec<Block>) -> Option<bool> {
+    let stored = PasswordHash::new(stored).ok()?;
+    let version = stored.version.map(argon2::Version::try_from);
+    let argon2 = Argon2::new(
+        argon2::Algorithm::new(stored.algorithm.as_str()).ok()?,
+        version.transpose().ok()?.unwrap_or_default(),
+        Params::try_from(&stored).ok()?,
+    );
+    // `Output` is compared in constant time.
+    Some(compute(&argon2, password, stored.salt.as_ref()?, buffer)? == stored.hash?)
 }
 
 /// Minimum length of a part of a name or address that a password must not contain; shorter parts occur in good passwords by
@@ -112,39 +172,50 @@ impl StoredPassword {
 impl Hasher {
     pub fn new(cost: argon2::Params) -> Self {
         let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
+        let memory = Memory {
+            blocks: cost.block_count(),
+            free: Mutex::default(),
+        };
         Self {
             argon2: Argon2::new(
                 argon2::Algorithm::default(),
                 argon2::Version::default(),
                 cost,
             ),
-            places: Arc::new(Semaphore::new(cores)),
+            places: Arc::new(Semaphore::new(cores.min(HASHES_MAX))),
+            memory: Arc::new(memory),
             wait_max: WAIT_MAX,
         }
     }
 
     async fn run<T: Send + 'static>(
         &self,
-        work: impl FnOnce() -> T + Send + 'static,
+        work: impl FnOnce(&mut Vec<Block>) -> T + Send + 'static,
     ) -> Result<T, AuthError> {
-        let permit = tokio::time::timeout(self.wait_max, self.places.acquire());
-        let permit = permit.await.map_err(|_| AuthError::HasherBusy)?;
-        let _permit = permit.map_err(|_| AuthError::Hash)?;
-        tokio::task::spawn_blocking(work)
-            .await
-            .map_err(|_| AuthError::Hash)
+        let place = Arc::clone(&self.places).acquire_owned();
+        let place = tokio::time::timeout(self.wait_max, place).await;
+        let place = place.map_err(|_| AuthError::HasherBusy)?;
+        let place = place.map_err(|_| AuthError::Hash)?;
+        let memory = Arc::clone(&self.memory);
+        let hashed = blocking(place, move || memory.lend(work)).await;
+        hashed.map_err(|_| AuthError::Hash)
     }
 
     /// Returns the PHC string to store.
     pub async fn hash(&self, password: String) -> Result<String, AuthError> {
         let argon2 = self.argon2.clone();
-        self.run(move || {
-            argon2
-                .hash_password(password.as_bytes())
-                .map(|hash| hash.to_string())
-                .map_err(|_| AuthError::Hash)
-        })
-        .await?
+        let hashed = self.run(move |buffer| {
+            let salt = Salt::new(&rand::random::<[u8; Salt::RECOMMENDED_LENGTH]>()).ok()?;
+            let hash = PasswordHash {
+                algorithm: argon2::Algorithm::default().ident(),
+                version: Some(argon2::Version::default().into()),
+                params: ParamsString::try_from(argon2.params()).ok()?,
+                salt: Some(salt),
+                hash: Some(compute(&argon2, &password, &salt, buffer)?),
+            };
+            Some(hash.to_string())
+        });
+        hashed.await?.ok_or(AuthError::Hash)
     }
 
     /// Verifies a password against its stored hash; without a hash, returns false after the same amount of time.
@@ -153,15 +224,10 @@ impl Hasher {
         password: String,
         stored: Option<StoredPassword>,
     ) -> Result<bool, AuthError> {
-        self.run(move || {
+        self.run(move |buffer| {
             let known = stored.is_some();
             let text = stored.map_or_else(|| NOBODY.to_owned(), |stored| stored.hash);
-            let right = PasswordHash::new(&text).is_ok_and(|hash| {
-                Argon2::default()
-                    .verify_password(password.as_bytes(), &hash)
-                    .is_ok()
-            });
-            right && known
+            matches(&password, &text, buffer).unwrap_or(false) && known
         })
         .await
     }
@@ -189,6 +255,79 @@ mod tests {
                 .await
                 .unwrap()
         );
+    }
+
+    fn cheap() -> Hasher {
+        Hasher::new(Params::new(8, 1, 1, None).unwrap())
+    }
+
+    fn stored(hash: &str) -> Option<StoredPassword> {
+        Some(StoredPassword {
+            user_id: UserId::new(),
+            hash: hash.to_owned(),
+        })
+    }
+
+    #[tokio::test]
+    async fn a_password_matches_its_hash_with_the_parameters_of_the_hash() {
+        let hasher = cheap();
+        let made = hasher.hash("correct horse".to_owned()).await.unwrap();
+        assert!(made.starts_with("$argon2id$v=19$m=8,t=1,p=1$"), "{made}");
+        // Made by argon2 0.5 with other algorithms and parameters.
+        for (hash, is_right) in [
+            (made.as_str(), true),
+            (
+                "$argon2i$v=19$m=64,t=3,p=1$c29tZXNhbHRzb21lc2FsdA$2HCs1GRDeIGzf5nIrZEdl8YFW8DcVKBrcQ3TW/VT0sI",
+                false,
+            ),
+            ("$argon2id$v=19$m=8,t=1,p=1$c29tZXNhbHQ", false),
+            ("not a hash", false),
+        ] {
+            let verify = |password: &str| hasher.verify(password.to_owned(), stored(hash));
+            assert_eq!(verify("correct horse").await.unwrap(), is_right, "{hash}");
+            assert!(!verify("correct mouse").await.unwrap(), "{hash}");
+        }
+        for (m, t, p) in [(8, 1, 1), (64, 3, 2), (200, 1, 4)] {
+            let other = Hasher::new(Params::new(m, t, p, Some(24)).unwrap());
+            let hash = other.hash("correct horse".to_owned()).await.unwrap();
+            let right = hasher.verify("correct horse".to_owned(), stored(&hash));
+            assert!(right.await.unwrap(), "{hash}");
+            // The library agrees.
+            let parsed = PasswordHash::new(&hash).unwrap();
+            let verifier = Argon2::default();
+            use argon2::password_hash::PasswordVerifier;
+            verifier.verify_password(b"correct horse", &parsed).unwrap();
+        }
+    }
+
+    #[tokio::test]
+    async fn hashes_of_clients_that_hung_up_keep_their_places_and_buffers() {
+        // Slow enough that a hash is still running when its client has hung up.
+        let hasher = Hasher::new(Params::new(19 * 1024, 4, 1, None).unwrap());
+        let places = hasher.places.available_permits();
+        for _ in 0..40 {
+            let mut aborted = Box::pin(hasher.hash("correct horse".to_owned()));
+            assert!(futures::poll!(aborted.as_mut()).is_pending());
+            drop(aborted);
+        }
+        let running = places - hasher.places.available_permits();
+        assert!(
+            running >= 1,
+            "the places are released before the hashes end"
+        );
+        // All that wait have left the queue, so this is the next hash.
+        let hash = hasher.hash("correct horse".to_owned()).await.unwrap();
+        assert!(
+            hasher
+                .verify("correct horse".to_owned(), stored(&hash))
+                .await
+                .unwrap()
+        );
+        let all = u32::try_from(places).unwrap();
+        drop(hasher.places.acquire_many(all).await.unwrap());
+        let kept = hasher.memory.free.lock().unwrap();
+        assert!((1..=places).contains(&kept.len()), "{}", kept.len());
+        assert!(kept.iter().all(|buffer| buffer.len() <= 19 * 1024));
     }
 
     #[test]
