@@ -66,6 +66,7 @@ use crate::{
     schedules,
     secrets::Keyring,
     server::{Inner, State, pages::page_cache, workspaces::workspace_cache},
+    share::SharedTurns,
     socket,
     tasks::{
         Queue, TaskKind, budgets,
@@ -93,6 +94,10 @@ const SHUTDOWN_WITHIN: Duration = Duration::from_secs(7);
 const UNREADY_FOR_MAX: Duration = Duration::from_secs(5);
 /// Time limit for closing the database.
 const CLOSE_WITHIN: Duration = Duration::from_secs(2);
+/// Maximum number of concurrent catch-ups, each of which reads up to 1 MiB of text.
+const CATCH_UPS_AT_ONCE: usize = 2;
+/// Maximum number of catch-ups of one person that are being made or wait for that.
+const CATCH_UPS_WAITING_MAX: usize = 16;
 const TIDY_EVERY_MAX: Duration = Duration::from_mins(1);
 /// Number of cleanup rounds until all stored data is scanned again.
 const WHOLE_TIDY_ROUNDS: u64 = 60;
@@ -643,6 +648,7 @@ async fn state(
         disk: DiskSpace::new(data_directories(&config)),
         blobs,
         hasher: Hasher::new(config.password_cost.clone()),
+        catch_ups: SharedTurns::new(CATCH_UPS_AT_ONCE, CATCH_UPS_WAITING_MAX),
         limits: limits.shared_by(&db),
         personal: PersonalTurns::default(),
         pages: page_cache(),

@@ -181,18 +181,22 @@ pub(super) async fn between(
     .await
 }
 
-/// Lists the most recent messages in a conversation after a sequence number, newest first.
-pub(super) async fn after(
+/// Size of a message's text.
+#[derive(Debug, Clone, Copy, sqlx::FromRow)]
+pub(super) struct TextSize {
+    pub seq: i64,
+    pub bytes: i64,
+}
+
+/// Lists the text sizes of the most recent messages in a conversation after a sequence number, newest first.
+pub(super) async fn sizes_after(
     c: &mut Conn,
     conversation: Conversation,
     seq: i64,
     count_max: usize,
-) -> Result<Vec<Row>, DbError> {
+) -> Result<Vec<TextSize>, DbError> {
     c.q(concat!(
-        row_sql!(
-            "CAST(null AS BIGINT)",
-            "where m.conversation_id = $1 and m.seq > $2"
-        ),
+        "select m.seq, cast(octet_length(m.content) as bigint) as bytes from messages m where m.conversation_id = $1 and m.seq > $2",
         said!(),
         "order by m.seq desc limit $3"
     ))

@@ -12,7 +12,7 @@ use crate::{
     db::{Db, DbError},
     disk::DiskSpace,
     files::Blobs,
-    ids::WorkspaceId,
+    ids::{UserId, WorkspaceId},
     nodes::Links,
     personal::PersonalTurns,
     providers::Providers,
@@ -20,6 +20,7 @@ use crate::{
     registry::Registry,
     responses::ResponsesService,
     secrets::Keyring,
+    share::SharedTurns,
     tasks::{Queue, calls::CallLog},
     tools::runner::Toolbox,
 };
@@ -51,6 +52,8 @@ pub struct Inner {
     /// Storage of uploads.
     pub blobs: Blobs,
     pub hasher: Hasher,
+    /// Turns for catch-ups without a model.
+    pub catch_ups: SharedTurns<UserId>,
     pub limits: Limits,
     /// Limits on concurrent exports and erasures.
     pub personal: PersonalTurns,

@@ -99,6 +99,27 @@ async fn without_a_model_lines_quote_the_messages_after_a_seq() {
 }
 
 #[tokio::test]
+async fn a_catch_up_reads_the_newest_messages_with_one_mebibyte_of_text() {
+    let t = people().await;
+    let thread = t.ada.thread(&t.general, "Long texts").await;
+    for n in 0..39 {
+        t.ada
+            .tell(&thread, &format!("{n:02}{}", "x".repeat(31_998)))
+            .await;
+    }
+    t.ada.tell(&thread, DECISION).await;
+    let all = caught_up(&t.bo, &thread).await;
+    // 32 texts of 32,000 bytes are 24,576 bytes less than 1 MiB.
+    assert_eq!(number(&all, "/count"), 33, "{all}");
+    assert_eq!(number(&all, "/left_out/messages"), 8, "{all}");
+    assert_eq!(number(&all, "/to_seq") - number(&all, "/from_seq"), 32);
+    assert!(
+        texts(&all).iter().any(|text| text.contains("Friday")),
+        "{all}"
+    );
+}
+
+#[tokio::test]
 async fn a_catch_up_begins_after_the_read_marker_by_default_and_does_not_move_it() {
     let t = people().await;
     let (thread, messages) = busy_thread(&t, &t.general).await;

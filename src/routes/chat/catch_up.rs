@@ -1,5 +1,7 @@
 //! Catch-up over HTTP.
 
+use std::time::Duration;
+
 use axum::{Json, http::StatusCode};
 use serde::{Deserialize, Serialize};
 use utoipa_axum::{router::OpenApiRouter, routes};
@@ -11,6 +13,7 @@ use crate::{
     db::Conn,
     http::{
         ApiError, ErrorCode,
+        error::ErrorBody,
         extract::{NoFields, Path, Query},
     },
     ids::ThreadId,
@@ -19,6 +22,9 @@ use crate::{
     server::State,
     tasks::{Task, queue::tenancy},
 };
+
+/// Maximum wait for a turn.
+const TURN_WITHIN: Duration = Duration::from_secs(10);
 
 pub(super) fn router() -> OpenApiRouter<State> {
     OpenApiRouter::new().routes(routes!(get_catch_up, write_catch_up))
@@ -40,11 +46,13 @@ struct WritingCatchUp {
 /// Get a summary of the most recent messages of a thread
 ///
 /// The summary is written without a model. If the caller has requested a summary with `POST`, the one that the model wrote is
-/// returned instead, until a message is added, edited, or deleted, but for at most 24 hours. Up to 500 messages are read. Forks are
-/// summarized by their resolutions.
+/// returned instead, until a message is added, edited, or deleted, but for at most 24 hours. Up to 500 messages with 1 MiB of text are
+/// read, the newest ones. Forks are summarized by their resolutions. Each person can have one summary written at a time; other requests
+/// wait for up to 10 seconds.
 #[utoipa::path(get, path = "/v1/threads/{id}/catch-up", tag = "threads",
     security(("session" = ["viewer"]), ("key" = ["chat:read"])),
-    params(("id" = ThreadId, Path), CatchUpQuery), responses((status = 200, body = CatchUp)))]
+    params(("id" = ThreadId, Path), CatchUpQuery), responses((status = 200, body = CatchUp),
+        (status = 503, description = "Too many summaries are being written", body = ErrorBody)))]
 async fn get_catch_up(
     axum::extract::State(state): St,
     caller: Caller,
@@ -57,12 +65,16 @@ async fn get_catch_up(
     let tenancy = tenancy(&mut c).await?;
     drop(c);
     state.limits.catch_up(caller.user)?;
+    let turn = state.catch_ups.take_within(caller.user, TURN_WITHIN).await;
+    let turn = turn.ok_or_else(ApiError::overloaded)?;
     // Reading many messages takes about as much CPU time as a call of `/v1/responses`.
     let slots = &state.responses_of_all.slots;
-    let _permit = slots.take(workspace, caller.user, tenancy)?;
+    let permit = slots.take(workspace, caller.user, tenancy)?;
     let thread = ScannedObject::Conversation(Conversation::Thread(id));
     let c = scan_for(&state, &caller, thread).await?;
-    Ok(Json(read::catch_up(c, &caller, id, query.since).await?))
+    Ok(Json(
+        read::catch_up(c, (turn, permit), &caller, id, query.since).await?,
+    ))
 }
 
 /// Have a model write the summary of a thread, for the caller only

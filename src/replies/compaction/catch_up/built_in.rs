@@ -3,12 +3,14 @@
 use std::{
     cmp::Reverse,
     collections::{HashMap, HashSet},
+    time::{Duration, Instant},
 };
 
 use openvibe_extract::{Reading, plain_sentences};
 
 use crate::{
     agents::segments::CompactionState,
+    blocking::Interrupt,
     db::{Conn, DbError},
     ids::{MemoryId, MessageId, ThreadId},
     memory::{
@@ -137,16 +139,23 @@ impl Material {
         })
     }
 
-    /// Returns the lines, and the number of sentences that did not fit. Processes all messages, so it must run in a blocking thread.
-    pub(super) fn lines(&self) -> (Vec<CatchUpLine>, i64) {
+    /// Makes the lines. Processes all messages, so it must run in a blocking thread. Ends early, with what has been found until then, if
+    /// time runs out.
+    pub(super) fn lines(&self, time: &Time<'_>) -> BuiltIn {
         let messages: Vec<MessageId> = self.rows.iter().map(|row| row.id).collect();
         let at: HashMap<MessageId, usize> = (messages.iter().enumerate())
             .map(|(at, id)| (*id, at))
             .collect();
         let mut candidates = self.results();
         candidates.extend(self.remembered(&at));
-        candidates.extend(self.extracted());
-        choose(candidates, &messages)
+        let (extracted, unread) = self.extracted(time);
+        candidates.extend(extracted);
+        let (lines, left) = choose(candidates, &messages);
+        BuiltIn {
+            lines,
+            left,
+            unread,
+        }
     }
 
     fn results(&self) -> Vec<Candidate> {
@@ -188,29 +197,71 @@ impl Material {
         entries.collect()
     }
 
-    /// Returns sentences from messages that are neither part of a segment nor a published resolution.
-    fn extracted(&self) -> Vec<Candidate> {
+    /// Returns sentences from messages that are neither part of a segment nor a published resolution, and the number of the oldest such
+    /// messages for which there was no time.
+    fn extracted(&self, time: &Time<'_>) -> (Vec<Candidate>, usize) {
         let is_covered = |row: &Row| {
             let mut covered = self.covered.iter();
             covered.any(|(from, to)| (*from..=*to).contains(&row.seq))
         };
         let is_told = |row: &Row| is_covered(row) || self.headlines.contains_key(&row.id);
-        let places: Vec<usize> = (0..self.rows.len())
+        let mut places: Vec<usize> = (0..self.rows.len())
             .filter(|at| !is_told(&self.rows[*at]))
             .collect();
         let rows: Vec<Row> = places.iter().map(|at| self.rows[*at].clone()).collect();
-        let (lines, people) = lines_of(&rows);
+        let (mut lines, people) = lines_of(&rows);
         if lines.is_empty() {
-            return Vec::new();
+            return (Vec::new(), 0);
         }
-        let reading = Reading::new(&offline::material(&lines, &people));
+        let material = offline::material(&lines, &people);
+        let (reading, unread) = Reading::newest(&material, &|| time.is_over(time.read_until));
+        lines.drain(..unread);
+        places.drain(..unread);
+        if lines.is_empty() {
+            return (Vec::new(), unread);
+        }
         let raw = sentences_of(&reading, &lines);
-        let items = checked(&Source::new(&lines, &people, &[]), &reading, &raw);
-        let candidates = items.into_iter().map(|item| Candidate {
+        let source = Source::new(&lines, &people, &[]);
+        let raw = raw.iter().take_while(|_| !time.is_over(time.until));
+        let items = raw.flat_map(|raw| checked(&source, &reading, std::slice::from_ref(raw)));
+        let candidates = items.map(|item| Candidate {
             sources: item.sources.iter().map(|at| places[*at]).collect(),
             ..Candidate::of(item)
         });
-        candidates.collect()
+        (candidates.collect(), unread)
+    }
+}
+
+/// Lines that were made without a model.
+#[derive(Debug, Default)]
+pub(super) struct BuiltIn {
+    pub lines: Vec<CatchUpLine>,
+    /// Number of sentences that did not fit.
+    pub left: i64,
+    /// Number of the oldest messages for which there was no time.
+    pub unread: usize,
+}
+
+/// Time for the lines of a catch-up. The work looks at it between messages.
+pub(super) struct Time<'a> {
+    /// Ends the reading of messages; the rest of the time is for the checks of their sentences.
+    read_until: Instant,
+    until: Instant,
+    interrupt: &'a Interrupt,
+}
+
+impl<'a> Time<'a> {
+    pub(super) fn new(length: Duration, interrupt: &'a Interrupt) -> Self {
+        let now = Instant::now();
+        Self {
+            read_until: now + length / 2,
+            until: now + length,
+            interrupt,
+        }
+    }
+
+    fn is_over(&self, until: Instant) -> bool {
+        self.interrupt.is_set() || Instant::now() >= until
     }
 }
 

@@ -45,11 +45,11 @@ pub struct CatchUpLeftOut {
 /// Summary of the messages after a given message, for one person.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, utoipa::ToSchema)]
 pub struct CatchUp {
-    /// `seq` of the first message that was read; null if there is none.
+    /// `seq` of the first message of the range; null if there is none.
     pub from_seq: Option<i64>,
-    /// `seq` of the last message that was read; null if there is none.
+    /// `seq` of the last message of the range; null if there is none.
     pub to_seq: Option<i64>,
-    /// Number of messages in this range, at most 500.
+    /// Number of messages in this range that were read, at most 500.
     pub count: i64,
     /// Lines, at most 12, oldest first.
     pub lines: Vec<CatchUpLine>,

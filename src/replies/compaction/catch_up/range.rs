@@ -9,12 +9,14 @@ use crate::{
     replies::history::{self, Row, SeqRange},
 };
 
-/// Maximum number of messages that are read; older ones are only counted.
+/// Maximum number of messages that are read, and maximum size of their texts together; older messages are only counted.
 const MESSAGES_MAX: usize = 500;
+const TEXT_BYTES_MAX: i64 = 1024 * 1024;
 /// Number at which the count of older messages stops.
 const COUNTED_MAX: i64 = 10_000;
 
 /// Messages of a thread that follow a sequence number.
+#[derive(Default)]
 pub(super) struct Range {
     /// Messages, oldest first.
     pub rows: Vec<Row>,
@@ -38,13 +40,27 @@ impl Range {
             read.unwrap_or_default()
         };
         let conversation = Conversation::Thread(thread);
-        let mut rows = history::after(c, conversation, since, MESSAGES_MAX).await?;
-        rows.reverse();
-        let older = match rows.first() {
-            Some(first) if rows.len() == MESSAGES_MAX => {
-                history::count_between(c, conversation, since, first.seq, COUNTED_MAX).await?
-            }
-            _ => 0,
+        let sizes = history::sizes_after(c, conversation, since, MESSAGES_MAX).await?;
+        let mut bytes = 0;
+        let fit = sizes.iter().take_while(|message| {
+            bytes += message.bytes;
+            bytes <= TEXT_BYTES_MAX
+        });
+        // The newest message is read regardless of its size.
+        let count = fit.count().max(1).min(sizes.len());
+        let newest = &sizes[..count];
+        let (Some(last), Some(first)) = (newest.first(), newest.last()) else {
+            return Ok(Self::default());
+        };
+        let ends = SeqRange {
+            from: first.seq,
+            to: last.seq,
+        };
+        let rows = history::between(c, conversation, ends, MESSAGES_MAX).await?;
+        let older = if count < sizes.len() || count == MESSAGES_MAX {
+            history::count_between(c, conversation, since, first.seq, COUNTED_MAX).await?
+        } else {
+            0
         };
         Ok(Self { rows, older })
     }

@@ -1,22 +1,34 @@
 //! Returns the catch-up of a thread.
 
+use std::time::Duration;
+
 use crate::{
     auth::Caller,
+    blocking::interruptible,
     chat::{ChatError, access},
     db::Conn,
     ids::ThreadId,
     replies::compaction::pass::BUILT_IN,
 };
 
-use super::{CatchUp, CatchUpLeftOut, built_in::Material, range::Range, store};
+use super::{
+    CatchUp, CatchUpLeftOut,
+    built_in::{BuiltIn, Material, Time},
+    range::Range,
+    store,
+};
+
+/// Maximum time for reading the messages; after that, only the newest ones count.
+const READ_WITHIN: Duration = Duration::from_secs(2);
 
 /// Returns the lines that a model wrote for the caller if they are current, otherwise lines that are made without a model. `since`
-/// defaults to the caller's read marker.
+/// defaults to the caller's read marker. `permit` is held until the messages have been read, even if the request is dropped.
 ///
 /// # Errors
 /// `ThreadNotFound`, or an error from `reading`.
 pub async fn catch_up(
     mut c: Conn,
+    permit: impl Send + 'static,
     caller: &Caller,
     thread: ThreadId,
     since: Option<i64>,
@@ -35,20 +47,23 @@ pub async fn catch_up(
     };
     let material = Material::load(&mut c, thread, range, ends).await?;
     drop(c);
-    let work = tokio::task::spawn_blocking(move || material.lines());
-    let (lines, left) = work.await.unwrap_or_else(|e| {
-        tracing::error!(error = %e, "reading a thread for a catch-up panicked");
-        (Vec::new(), 0)
+    let work = interruptible(permit, move |interrupt| {
+        material.lines(&Time::new(READ_WITHIN, interrupt))
     });
+    let found = work.await.unwrap_or_else(|e| {
+        tracing::error!(error = %e, "reading a thread for a catch-up panicked");
+        BuiltIn::default()
+    });
+    let unread = i64::try_from(found.unread).unwrap_or(i64::MAX);
     Ok(CatchUp {
         from_seq: Some(ends.from),
         to_seq: Some(ends.to),
-        count,
-        lines,
+        count: count - unread,
+        lines: found.lines,
         by: BUILT_IN.to_owned(),
         left_out: CatchUpLeftOut {
-            lines: left,
-            messages: older,
+            lines: found.left,
+            messages: older.saturating_add(unread),
         },
     })
 }
