@@ -62,12 +62,24 @@ pub fn start(filter: &str, shape: Shape) {
     }
 }
 
-/// Excludes logs that may contain user data: trace logs of dependencies (tungstenite logs every frame), and logs of rmcp, which
-/// contain messages from tool servers that may repeat a credential.
+/// Targets of dependencies that may log below `warn`, up to `debug`. Others print user data (tungstenite logs every frame) or their
+/// configuration with passwords (`async_nats::connector`).
+const VERBOSE: &[&str] = &["sqlx::query"];
+
+/// Excludes logs that may contain user data or secrets. Nothing from rmcp is logged, because it repeats messages from tool servers,
+/// which may contain a credential.
 fn may_be_logged(about: &Metadata<'_>) -> bool {
     let target = about.target();
-    target.starts_with("openvibe")
-        || (*about.level() <= Level::DEBUG && !target.starts_with("rmcp"))
+    let level_max = if target.starts_with("openvibe") {
+        Level::TRACE
+    } else if target.starts_with("rmcp") {
+        return false;
+    } else if VERBOSE.contains(&target) {
+        Level::DEBUG
+    } else {
+        Level::WARN
+    };
+    *about.level() <= level_max
 }
 
 /// Fields for text output. A field that is recorded again in a span is written only once.
@@ -241,7 +253,9 @@ mod tests {
             .with_writer(move || into.clone())
             .fmt_fields(Pieces)
             .event_format(Flat);
-        let layers = tracing_subscriber::registry().with(lines);
+        let layers = tracing_subscriber::registry()
+            .with(filter_fn(may_be_logged))
+            .with(lines);
         tracing::subscriber::with_default(layers, act);
         let bytes = written.0.lock().unwrap().clone();
         let text = String::from_utf8(bytes).unwrap();
@@ -273,6 +287,21 @@ mod tests {
         assert_eq!(line["task.id"], "t1");
         assert_eq!((&line["attempt"], &line["ratio"]), (&json!(3), &json!(0.5)));
         assert!(line["timestamp"].as_str().unwrap().ends_with('Z'));
+    }
+
+    #[test]
+    fn libraries_log_only_warnings_and_their_statements() {
+        let lines = lines_of(|| {
+            tracing::info!(target: "async_nats::connector", "a password");
+            tracing::debug!(target: "object_store::aws", "a key");
+            tracing::trace!(target: "sqlx::query", "parameters");
+            tracing::error!(target: "rmcp::transport", "a header");
+            tracing::debug!(target: "sqlx::query", "select 1");
+            tracing::warn!(target: "async_nats::connector", "no connection");
+            tracing::trace!(target: "openvibe_sqlite", "opened");
+        });
+        let messages: Vec<&Value> = lines.iter().map(|line| &line["message"]).collect();
+        assert_eq!(messages, ["select 1", "no connection", "opened"]);
     }
 
     #[test]
