@@ -36,6 +36,14 @@ pub enum AgentError {
     DefaultAgent(&'static str),
     #[error("this access list excludes you: add yourself or your role to `allowed_subjects`")]
     LocksYouOut,
+    #[error("this list excludes you: add yourself or your role to `editors`")]
+    EditorsLockYouOut,
+    #[error(
+        "only the agent's editors and admins can change it: ask one of them, or duplicate the agent"
+    )]
+    NotEditor,
+    #[error("set the If-Match header to the version of the agent that you have read")]
+    VersionRequired,
     #[error("only an active agent can be the default: activate it first")]
     NotActive,
     #[error("the base does not exist in this workspace")]
@@ -180,6 +188,11 @@ impl From<AgentError> for ApiError {
             E::DefaultMustStay => conflict(C::DefaultAgent),
             E::DefaultAgent(_) => make(StatusCode::FORBIDDEN, C::DefaultAgent),
             E::LocksYouOut => refused(C::LocksYouOut).param("access_control"),
+            E::EditorsLockYouOut => refused(C::LocksYouOut).param("editors"),
+            E::NotEditor => make(StatusCode::FORBIDDEN, C::NotEditor),
+            E::VersionRequired => {
+                make(StatusCode::PRECONDITION_REQUIRED, C::PreconditionRequired).param("If-Match")
+            }
             E::ReplayActive => conflict(C::ReplayActive),
             E::NothingToReplay => refused(C::NothingToReplay),
             E::BadId(_) => malformed(C::InvalidId),

@@ -7,10 +7,11 @@ use serde::Deserialize;
 
 use super::{
     AgentError,
-    profiles::{FirstVersion, NewAgent, Parts, insert_agent},
+    profiles::{FirstVersion, NewAgent, Parts, Profile, Subject, insert_agent},
 };
 use crate::{
     agents::profiles::AgentStatus,
+    auth::Role,
     db::{Conn, DbError},
     ids::{AgentId, WorkspaceId},
 };
@@ -70,9 +71,13 @@ fn parse(text: &str) -> Result<Vec<(bool, Parts)>, String> {
         if !names.insert(parts.name.clone()) {
             return Err(at_line(format!("the name `{}` is used twice", parts.name)));
         }
-        if parts.profile.base_profile_id.is_some() || parts.profile.access_control.is_some() {
+        let profile = &parts.profile;
+        if profile.base_profile_id.is_some()
+            || profile.access_control.is_some()
+            || profile.editors.is_some()
+        {
             return Err(at_line(
-                "a seed cannot have a base or an access list".to_owned(),
+                "a seed cannot have a base, an access list, or editors".to_owned(),
             ));
         }
         seeds.push((is_active, parts));
@@ -163,7 +168,10 @@ pub async fn seed(c: &mut Conn, workspace: WorkspaceId) -> Result<Option<AgentId
                 AgentStatus::Inactive
             },
             mentionable: true,
-            profile: parts.profile.clone(),
+            profile: Profile {
+                editors: Some(vec![Subject::Role(Role::Admin)]),
+                ..parts.profile.clone()
+            },
             created_by: None,
             summary: "created".to_owned(),
         };

@@ -26,6 +26,7 @@ const FORMAT: u32 = 1;
 /// Fields that are not exported, because IDs of users, sandbox policies, personas, and agents are not valid in another workspace.
 const LEFT_OUT: &[&str] = &[
     "access_control",
+    "editors",
     "sandbox_policy_id",
     "persona_id",
     "persona_text",

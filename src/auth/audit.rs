@@ -35,6 +35,7 @@ text_enum! {
         CompactionDeleted = "compaction.deleted",
         AgentCreated = "agent.created",
         AgentUpdated = "agent.updated",
+        AgentAccepted = "agent.accepted",
         AgentStatusChanged = "agent.status_changed",
         AgentMadeDefault = "agent.made_default",
         AgentDeleted = "agent.deleted",

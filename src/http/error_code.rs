@@ -114,6 +114,7 @@ text_enum! {
         NobodyNamed = "nobody_named",
         NotActive = "not_active",
         NotEditable = "not_editable",
+        NotEditor = "not_editor",
         NotFailed = "not_failed",
         NotForkable = "not_forkable",
         NotFound = "not_found",

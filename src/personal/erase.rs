@@ -723,6 +723,11 @@ async fn rename_in_agent(
             .run()
             .await?;
     }
+    c.q("update agent_versions set change_summary = 'accepted' where agent_id = $1 and changed_by = $2 and change_summary like 'accepted by %'")
+        .bind(agent)
+        .bind(e.user_id)
+        .run()
+        .await?;
     for sql in [
         "update agents set created_by = $3 where id = $1 and created_by = $2",
         "update agent_versions set changed_by = $3 where agent_id = $1 and changed_by = $2",

@@ -27,7 +27,7 @@ const FILE_BYTES_MAX: usize = 256 * 1024;
 /// Writes a file. Writing a view of the profile changes the profile. `expected` is the version from `If-Match`.
 ///
 /// # Errors
-/// `NotFound`, `InvalidLogDate`, `FileTooLarge`, `FileStale`, `FileRefused` if the agent already has the maximum number of files, an
+/// `NotFound`, `NotEditor`, `InvalidLogDate`, `FileTooLarge`, `FileStale`, `FileRefused` if the agent already has the maximum number of files, an
 /// error from changing the profile, or an error from `Actor::require`.
 pub async fn write(
     c: &mut Conn,
@@ -57,7 +57,7 @@ pub async fn write(
             return instruction_file(&agent, path).ok_or_else(missing);
         }
         _ => {
-            let agent = profiles::get_by_reference(c, actor, reference).await?;
+            let agent = profiles::get_editable(c, actor, reference).await?;
             let owner = agent.summary.id.0;
             let (source, content) = (FileSource::Agent, Some(content));
             let written = write_row(c, actor, owner, source, path, content, expected).await?;
@@ -76,7 +76,7 @@ pub async fn write(
 /// Deletes a file. After IDENTITY.md is deleted, it is generated from the profile's fields again.
 ///
 /// # Errors
-/// `NotFound`, `FileNotFound`, `FileStale`, `FileRefused` for SOUL.md, or an error from `Actor::require`.
+/// `NotFound`, `NotEditor`, `FileNotFound`, `FileStale`, `FileRefused` for SOUL.md, or an error from `Actor::require`.
 pub async fn delete(
     c: &mut Conn,
     actor: &Actor<'_>,
@@ -97,7 +97,7 @@ pub async fn delete(
             Ok(())
         }
         _ if path.is_shared() => {
-            let agent = profiles::get_by_reference(c, actor, reference).await?;
+            let agent = profiles::get_editable(c, actor, reference).await?;
             if !agent.files.contains_key(path.as_str()) {
                 return Err(AgentError::FileNotFound(path.as_str().to_owned()));
             }
@@ -105,7 +105,7 @@ pub async fn delete(
             Ok(())
         }
         _ => {
-            let agent = profiles::get_by_reference(c, actor, reference).await?;
+            let agent = profiles::get_editable(c, actor, reference).await?;
             delete_row(c, actor, agent.summary.id.0, path, expected).await
         }
     }

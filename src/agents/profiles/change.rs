@@ -9,7 +9,7 @@ use super::{
     find::{get_row, get_visible_row},
     form::{check, check_names, unset_deleted},
     identity,
-    parts::permits,
+    parts::{Subject, can_edit, permits},
     store::{Origin, ProfileWrite, insert_agent, store},
     versions,
 };
@@ -62,6 +62,10 @@ async fn insert_new(
     check(&profile)?;
     see_base(c, actor, &profile, None).await?;
     check_own_access(c, actor, &profile, None).await?;
+    let editors = profile.editors.take();
+    let editors = editors.unwrap_or_else(|| vec![Subject::Person(actor.user)]);
+    profile.editors = Some(editors).filter(|editors| !editors.is_empty());
+    check_own_editing(actor, &profile)?;
     share_avatar(c, actor, &profile, None).await?;
     let first = FirstVersion {
         name: parts.name,
@@ -124,11 +128,46 @@ pub(in crate::agents) async fn see_base(
     }
 }
 
+/// Finds an agent that the actor can change.
+///
+/// # Errors
+/// `NotFound`, `NotEditor`.
+pub(super) async fn get_editable_row(
+    c: &mut Conn,
+    actor: &Actor<'_>,
+    reference: &str,
+) -> Result<Row, AgentError> {
+    let row = get_visible_row(c, actor, reference).await?;
+    if can_edit(row.profile.0.editors.as_deref(), actor) {
+        Ok(row)
+    } else {
+        Err(AgentError::NotEditor)
+    }
+}
+
+/// Like `get_editable_row`, for the agent's files.
+pub(in crate::agents) async fn get_editable(
+    c: &mut Conn,
+    actor: &Actor<'_>,
+    reference: &str,
+) -> Result<Agent, AgentError> {
+    Ok(get_editable_row(c, actor, reference).await?.into())
+}
+
+/// Rejects a list of editors without the actor, who could then not undo the change. Admins can change every agent.
+fn check_own_editing(actor: &Actor<'_>, profile: &Profile) -> Result<(), AgentError> {
+    if can_edit(profile.editors.as_deref(), actor) {
+        Ok(())
+    } else {
+        Err(AgentError::EditorsLockYouOut)
+    }
+}
+
 /// Applies a patch as a new version; does nothing if the patch changes nothing. `expected` is the version from
 /// `If-Match`.
 ///
 /// # Errors
-/// `NotFound`, `Malformed`, `Invalid`, `Stale` with the current agent, `DefaultMustStay`, an error about an object
+/// `NotFound`, `NotEditor`, `Malformed`, `Invalid`, `Stale` with the current agent, `DefaultMustStay`, an error about an object
 /// that the profile refers to, or an error from `Actor::require`.
 pub async fn patch_agent(
     c: &mut Conn,
@@ -139,7 +178,7 @@ pub async fn patch_agent(
 ) -> Result<Agent, AgentError> {
     actor.require(Scope::AgentsWrite)?;
     lock_workspace(c, actor.workspace.0).await?;
-    let row = get_visible_row(c, actor, reference).await?;
+    let row = get_editable_row(c, actor, reference).await?;
     let form = patch.over(&row)?;
     let role = form.role.filter(|_| patch.names("role"));
     let parts = Parts {
@@ -163,7 +202,7 @@ pub async fn put_agent(
 ) -> Result<Agent, AgentError> {
     actor.require(Scope::AgentsWrite)?;
     lock_workspace(c, actor.workspace.0).await?;
-    let row = get_visible_row(c, actor, reference).await?;
+    let row = get_editable_row(c, actor, reference).await?;
     let mut parts = parts;
     // An agent without a role is returned as a specialist, so clients may send this role back.
     if row.profile.0.role.is_none() && parts.profile.role == Some(AgentRole::Specialist) {
@@ -338,6 +377,7 @@ async fn apply(
     let mut profile = parts.profile;
     let before = &row.profile.0;
     profile.files.clone_from(&before.files);
+    profile.editors = profile.editors.filter(|editors| !editors.is_empty());
     // Treats the default value that responses show for an unset field as unset.
     if profile.base_profile_id.is_none()
         && before.max_output_tokens.is_none()
@@ -361,6 +401,7 @@ async fn apply(
     };
     check_default(c, actor, row, &wanted).await?;
     check_own_access(c, actor, &wanted.profile, Some(row)).await?;
+    check_own_editing(actor, &wanted.profile)?;
     let agent = Box::pin(store(c, actor.user, row, wanted)).await?;
     audit_change(c, actor, row, &agent).await?;
     if becomes_default {
@@ -374,7 +415,7 @@ async fn apply(
 /// `expected` is the agent's version from `If-Match`.
 ///
 /// # Errors
-/// `NotFound`, `Stale` with the current agent, or an error from `Actor::require`.
+/// `NotFound`, `NotEditor`, `Stale` with the current agent, or an error from `Actor::require`.
 pub(in crate::agents) async fn put_file(
     c: &mut Conn,
     actor: &Actor<'_>,
@@ -385,7 +426,7 @@ pub(in crate::agents) async fn put_file(
 ) -> Result<Agent, AgentError> {
     actor.require(Scope::AgentsWrite)?;
     lock_workspace(c, actor.workspace.0).await?;
-    let row = get_visible_row(c, actor, reference).await?;
+    let row = get_editable_row(c, actor, reference).await?;
     let mut profile = row.profile.0.clone();
     match content {
         Some(content) => profile.files.insert(path.to_owned(), content.to_owned()),
@@ -513,6 +554,7 @@ pub async fn duplicate_agent(
     let mut copy = NewAgent {
         name,
         mentionable: Some(row.mentionable),
+        editors: None,
         ..NewAgent::of_profile(row.profile.0.clone())
     };
     if form.display_name.is_some() {
@@ -531,8 +573,8 @@ pub async fn duplicate_agent(
 /// since; the name and status are unchanged. A deleted sandbox policy is an error: without it, code would have no limits.
 ///
 /// # Errors
-/// `NotFound`, `VersionNotFound`, `Stale`, an error about an object that the old profile refers to, or an error from
-/// `Actor::require`.
+/// `NotFound`, `NotEditor`, `VersionNotFound`, `Stale`, `EditorsLockYouOut`, an error about an object that the old profile refers to,
+/// or an error from `Actor::require`.
 pub async fn rollback_agent(
     c: &mut Conn,
     actor: &Actor<'_>,
@@ -542,7 +584,7 @@ pub async fn rollback_agent(
 ) -> Result<Agent, AgentError> {
     actor.require(Scope::AgentsWrite)?;
     lock_workspace(c, actor.workspace.0).await?;
-    let row = get_visible_row(c, actor, reference).await?;
+    let row = get_editable_row(c, actor, reference).await?;
     let old = versions::stored(c, &row, target).await?;
     let Json(mut profile) = old.profile;
     unset_deleted(c, actor.workspace, &mut profile).await?;
@@ -560,7 +602,43 @@ pub async fn rollback_agent(
     };
     check_default(c, actor, &row, &wanted).await?;
     check_own_access(c, actor, &wanted.profile, Some(&row)).await?;
+    check_own_editing(actor, &wanted.profile)?;
     let agent = Box::pin(store(c, actor.user, &row, wanted)).await?;
     audit_change(c, actor, &row, &agent).await?;
+    Ok(agent)
+}
+
+/// Makes the actor the author of all parts of an agent and of its files, as a new version. `expected` is the version from `If-Match`.
+///
+/// # Errors
+/// `NotFound`, `VersionRequired`, `Stale` with the current agent, or an error from `Actor::require`.
+pub async fn accept_agent(
+    c: &mut Conn,
+    actor: &Actor<'_>,
+    reference: &str,
+    expected: Option<i64>,
+) -> Result<Agent, AgentError> {
+    actor.require(Scope::AgentsAdmin)?;
+    lock_workspace(c, actor.workspace.0).await?;
+    let row = get_editable_row(c, actor, reference).await?;
+    let expected = expected.ok_or(AgentError::VersionRequired)?;
+    let name = auth::get_member(c, actor.workspace, actor.user).await?.name;
+    let wanted = ProfileWrite {
+        name: &row.name,
+        status: row.status,
+        mentionable: row.mentionable,
+        profile: row.profile.0.clone(),
+        summary: Some(format!("accepted by {name}")),
+        expected: Some(expected),
+        origin: Origin::Acceptance,
+    };
+    let agent = Box::pin(store(c, actor.user, &row, wanted)).await?;
+    c.q("update agent_files set updated_by = $2 where owner_id = $1")
+        .bind(row.id)
+        .bind(actor.user)
+        .run()
+        .await?;
+    let data = serde_json::json!({"name": agent.summary.name, "version": agent.summary.version});
+    audit(c, actor, auth::AuditAction::AgentAccepted, row.id, data).await?;
     Ok(agent)
 }

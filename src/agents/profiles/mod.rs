@@ -50,6 +50,7 @@ macro_rules! child_sql {
 mod adaptation;
 mod agent;
 mod announce;
+mod authored;
 mod authors;
 pub(super) mod batch;
 mod change;
@@ -81,11 +82,13 @@ pub use agent::{Agent, AgentSummary, MAX_OUTPUT_TOKENS_DEFAULT, Profile, ShownTo
 pub(in crate::agents) use agent::{Brief, Row, shown_role};
 pub use announce::AgentEvent;
 pub(in crate::agents) use announce::recipients;
+pub use authored::{AuthoredPart, PERSONA, PartsChanged, authored_parts, changes_since, levels};
 pub use authors::{AgentPart, Authors};
 pub use change::{
-    CopyForm, create_agent, duplicate_agent, make_default, patch_agent, put_agent, rollback_agent,
+    CopyForm, accept_agent, create_agent, duplicate_agent, make_default, patch_agent, put_agent,
+    rollback_agent,
 };
-pub(in crate::agents) use change::{put_file, see_base};
+pub(in crate::agents) use change::{get_editable, put_file, see_base};
 pub use draft::{TrialProfile, resolve_trial};
 pub(in crate::agents) use find::get_visible_profile;
 pub use find::{
@@ -101,9 +104,7 @@ pub(in crate::agents) use form::{check_avatar, check_names, parse_form};
 pub use inherit::Base;
 pub(in crate::agents) use inherit::resolve_draft;
 pub use list::{Filter, find_by_name, list_agents};
-pub use part_versions::{
-    AuthoredPart, PERSONA, PartChange, TextAuthor, authored_parts, part_changes,
-};
+pub use part_versions::{PartChange, TextAuthor, part_changes};
 pub use parts::{
     AccessControl, Agency, AgentRole, AgentStatus, ApprovalRule, Approver, Avatar, Compaction,
     Memory, MemoryScopes, Prompting, Subject, Trust, can_invoke, may_see,

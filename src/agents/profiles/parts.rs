@@ -252,13 +252,10 @@ pub fn may_see(access: Option<&AccessControl>, actor: &Actor<'_>) -> bool {
     actor.scopes.has(Scope::AgentsAdmin) || permits(access, actor.user, actor.role)
 }
 
-/// Returns true if the actor can change an agent with these editors. Admins can change all agents; an empty list allows everyone.
-pub(super) fn can_edit(editors: &[Subject], actor: &Actor<'_>) -> bool {
-    actor.role == Role::Admin
-        || editors.is_empty()
-        || editors
-            .iter()
-            .any(|subject| subject.is(actor.user, actor.role))
+/// Returns true if the list allows the actor to change an agent; `None` allows everyone. Admins can change every agent.
+pub(super) fn can_edit(editors: Option<&[Subject]>, actor: &Actor<'_>) -> bool {
+    let is_listed = |list: &[Subject]| list.iter().any(|one| one.is(actor.user, actor.role));
+    actor.role == Role::Admin || editors.is_none_or(is_listed)
 }
 
 #[cfg(test)]

@@ -7,8 +7,7 @@ use super::{
     agent::AgentObject,
     announce::announce,
     batch::{Batch, Page},
-    change::audit,
-    find::get_visible_row,
+    change::{audit, get_editable_row},
     store::{Origin, ProfileWrite, store},
 };
 use crate::agents::{AgentError, derived};
@@ -44,7 +43,7 @@ impl From<AgentId> for Archived {
 /// Archives an agent. It can no longer be invoked, but its versions, files, and name are kept.
 ///
 /// # Errors
-/// `NotFound`, `DefaultMustStay`, `Stale`, or an error from `Actor::require`.
+/// `NotFound`, `NotEditor`, `DefaultMustStay`, `Stale`, or an error from `Actor::require`.
 pub async fn archive_agent(
     c: &mut Conn,
     actor: &Actor<'_>,
@@ -172,7 +171,7 @@ async fn check_childless(c: &mut Conn, agent: AgentId) -> Result<(), AgentError>
 /// ended the tasks of the agent.
 ///
 /// # Errors
-/// `NotFound`, `DefaultMustStay`, `HasChildren`, `Stale`, or an error from `Actor::require`.
+/// `NotFound`, `NotEditor`, `DefaultMustStay`, `HasChildren`, `Stale`, or an error from `Actor::require`.
 pub async fn delete_agent(
     c: &mut Conn,
     actor: &Actor<'_>,
@@ -234,7 +233,7 @@ async fn removable(
     expected: Option<i64>,
 ) -> Result<Row, AgentError> {
     lock_workspace(c, actor.workspace.0).await?;
-    let row = get_visible_row(c, actor, reference).await?;
+    let row = get_editable_row(c, actor, reference).await?;
     if expected.is_some_and(|version| version != row.version) {
         return Err(AgentError::Stale(Box::new(row.into())));
     }

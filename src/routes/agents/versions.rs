@@ -10,7 +10,7 @@ use crate::{
     auth::Scope,
     http::{
         ApiError,
-        extract::{Body, IfMatch, Path, Query},
+        extract::{Body, IfMatch, NoFields, Path, Query},
         page::{Limit, List},
     },
     server::{State, caller::FreeDiskSpace},
@@ -22,6 +22,7 @@ pub(super) fn router() -> OpenApiRouter<State> {
         .routes(routes!(get_version))
         .routes(routes!(diff_versions))
         .routes(routes!(roll_back))
+        .routes(routes!(accept_agent))
 }
 
 #[derive(Debug, Default, Deserialize, utoipa::IntoParams)]
@@ -124,6 +125,29 @@ async fn roll_back(
     let agent = named
         .write(&state.db, async move |c, actor, reference| {
             profiles::rollback_agent(c, actor, reference, form.target_version, expected).await
+        })
+        .await?;
+    Ok(answer(&state, StatusCode::OK, agent).await)
+}
+
+/// Accept what an agent is told; you become the author of all its parts and files
+///
+/// Others are then no longer asked because of them before the agent sends anything out.
+#[utoipa::path(post, path = "/v1/agents/{id}/accept", tag = "agents",
+    security(("session" = ["admin"]), ("key" = ["agents:admin"])),
+    params(("id" = inline(AgentRef), Path), ("If-Match" = inline(IfMatch), Header)),
+    responses((status = 200, body = Agent),
+        (status = 428, body = crate::http::error::ErrorBody, description = "Without If-Match")))]
+async fn accept_agent(
+    axum::extract::State(state): St,
+    named: AgentRef,
+    _: FreeDiskSpace,
+    IfMatch(expected): IfMatch,
+    _: NoFields,
+) -> Result<Response, ApiError> {
+    let agent = named
+        .write(&state.db, async move |c, actor, reference| {
+            profiles::accept_agent(c, actor, reference, expected).await
         })
         .await?;
     Ok(answer(&state, StatusCode::OK, agent).await)
