@@ -67,6 +67,11 @@ impl Timestamp {
         at.format(format).to_string()
     }
 
+    /// The day in UTC, such as `Nov 27`.
+    pub fn to_short_day_text(self) -> String {
+        self.0.format("%b %-d").to_string()
+    }
+
     /// Whole milliseconds since the Unix epoch.
     pub fn unix_ms(self) -> i64 {
         self.0.timestamp_millis()

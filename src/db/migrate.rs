@@ -129,6 +129,7 @@ const MIGRATIONS: &[(i64, &str, Text)] = &[
     common!(20_261_126_150_000, "index_live_messages"),
     per_engine!(20_261_126_150_500, "cluster_memory_words"),
     per_engine!(20_261_127_030_000, "add_part_versions"),
+    common!(20_261_127_031_000, "create_told_versions"),
 ];
 
 pub(super) fn migrator(engine: Engine) -> Migrator {

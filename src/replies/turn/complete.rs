@@ -33,7 +33,7 @@ use crate::{
     tools::guard,
 };
 
-use super::{call::Answer, handler::ReplyHandler, scheduled};
+use super::{call::Answer, handler::ReplyHandler, scheduled, told};
 
 /// Maximum size of an answer to another agent in UTF-8 bytes.
 const ANSWER_BYTES_MAX: usize = 32 * 1024;
@@ -93,6 +93,7 @@ impl Completion {
         let reply = self.finish_reply(c, &task, &cited, steps).await?;
         self.finish_task(c, &task, &cited, reply).await?;
         remove_superseded(c, self.retry_of, lease).await?;
+        told::announce_changes(c, &task, &lease).await?;
         post::continue_chain(c, &task, lease.audience).await?;
         self.count_turn(c, &task).await?;
         schedules::note_completed(c, &task).await?;

@@ -30,6 +30,7 @@ mod reply;
 mod rounds;
 mod run;
 mod scheduled;
+mod told;
 
 use beginning::Beginning;
 pub use handler::ReplyHandler;
