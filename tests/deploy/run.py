@@ -23,6 +23,7 @@ ROOT = Path(__file__).resolve().parents[2]
 CHART = ROOT / "deploy/helm/openvibe"
 KUBERNETES = "1.37"
 URL = {"publicUrl": "https://chat.example.org"}
+KEY = {"secretKey": {"existingSecret": "key"}}
 LEAST = URL | {"database": {"url": "postgres://openvibe:secret@db/openvibe"}}
 
 
@@ -61,6 +62,15 @@ class Compose(unittest.TestCase):
         self.assertEqual(2, len(directories))
         first, second = self.nodes.values()
         self.assertEqual(first, second)
+
+    def test_nodes_share_a_key_and_sign_in_to_nats(self):
+        user, password = "--user", "--pass"
+        login = dict(zip(*[iter(self.services["nats"]["command"])] * 2, strict=True))
+        for node in self.nodes.values():
+            self.assertEqual("${OPENVIBE_SECRET_KEY:-}", node["environment"]["OPENVIBE_SECRET_KEY"])
+            self.assertEqual(
+                f"nats://{login[user]}:{login[password]}@nats:4222", node["environment"]["OPENVIBE_NATS_URL"]
+            )
 
     def test_every_service_that_a_node_needs_is_in_its_profile(self):
         for service in (*self.nodes.values(), self.services["haproxy"]):
@@ -144,8 +154,16 @@ class Chart(unittest.TestCase):
 
     def test_more_than_four_nodes_need_nats(self):
         self.assert_refused(LEAST | {"replicaCount": 5}, "5 nodes need NATS, and the limit is 4 without it")
-        objects = self.render(LEAST | {"replicaCount": 5, "nats": {"url": "nats://nats:4222"}})
+        objects = self.render(LEAST | KEY | {"replicaCount": 5, "nats": {"url": "nats://nats:4222"}})
         self.assertEqual(5, objects["Deployment"]["spec"]["replicas"])
+
+    def test_nats_needs_a_secret_key(self):
+        nats = LEAST | {"nats": {"existingSecret": "nats"}}
+        self.assert_refused(nats, "NATS needs OPENVIBE_SECRET_KEY")
+        reference = {"secretKeyRef": {"name": "key", "key": "secret-key"}}
+        self.assertEqual(reference, self.env(nats | KEY)["OPENVIBE_SECRET_KEY"])
+        for other in ({"env": {"OPENVIBE_SECRET_KEY": "x"}}, {"envFrom": [{"secretRef": {"name": "settings"}}]}):
+            self.render(nats | other)
 
     def test_values_are_checked(self):
         for wrong in (
@@ -183,7 +201,7 @@ class Chart(unittest.TestCase):
         self.assertEqual({"data": {}, "tmp": {}}, {v["name"]: v["emptyDir"] for v in pod["volumes"]})
 
     def test_addresses_with_passwords_are_in_a_secret(self):
-        values = LEAST | {"nats": {"url": "tls://ov:secret@nats:4222"}, "blobs": {"url": "s3://files/chat"}}
+        values = LEAST | KEY | {"nats": {"url": "tls://ov:secret@nats:4222"}, "blobs": {"url": "s3://files/chat"}}
         objects = self.render(values)
         self.assertEqual(
             {"database-url": LEAST["database"]["url"], "nats-url": "tls://ov:secret@nats:4222"},
@@ -242,6 +260,7 @@ class Chart(unittest.TestCase):
         self.assertIn("OPENVIBE_SECRET_KEY is not set", notes)
         env = {"OPENVIBE_SECRET_KEY": "x", "OPENVIBE_TRUSTED_PROXIES": "10.0.0.1"}
         self.assertNotIn("is not set", self.notes(LEAST | {"env": env}))
+        self.assertNotIn("OPENVIBE_SECRET_KEY is not set", self.notes(LEAST | KEY))
 
 
 class Settings(unittest.TestCase):

@@ -22,5 +22,6 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
 {{- $value := index $.Values $name }}
 {{- if and $value.url $value.existingSecret }}{{ fail (printf "%s.url and %s.existingSecret exclude each other: remove one of them" $name $name) }}{{ end }}
 {{- end }}
+{{- if and (or .Values.nats.url .Values.nats.existingSecret) (not (or .Values.secretKey.existingSecret .Values.env.OPENVIBE_SECRET_KEY .Values.envFrom)) }}{{ fail "NATS needs OPENVIBE_SECRET_KEY, which encrypts the messages between nodes: set secretKey.existingSecret" }}{{ end }}
 {{- if and (gt (int .Values.replicaCount) 4) (not (or .Values.nats.url .Values.nats.existingSecret)) }}{{ fail (printf "%d nodes need NATS, and the limit is 4 without it: set nats.url or nats.existingSecret" (int .Values.replicaCount)) }}{{ end }}
 {{- end }}
