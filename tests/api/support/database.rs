@@ -63,7 +63,8 @@ async fn create_database(name: &str, template: &str) -> String {
     let server = server.expect("run this by scripts/with-postgres.sh");
     let left = LEFT.lock().unwrap().pop();
     let drop = left.map(|name| format!("drop database {name} with (force)"));
-    let create = format!("create database {name} template {template}");
+    // Takes a third of the time of the default strategy, which writes each page to the log.
+    let create = format!("create database {name} template {template} strategy file_copy");
     let statements: Vec<&str> = drop.iter().chain([&create]).map(String::as_str).collect();
     run(&server, &statements).await;
     with_database(&server, name)
