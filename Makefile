@@ -32,8 +32,10 @@ dev: node packages ## Start a server that reloads when you save a file
 build: node ## Build target/release/openvibe, including the web client
 	cargo build --release
 
+# Each part with the minutes that it should take on two cores, if dependencies are already compiled.
 .PHONY: test
-test: test-without-server test-deploy test-rust test-browser test-protocols ## Run all checks and tests; installs the tools that they need
+test: ## Run all checks and tests; installs the tools that they need
+	+@MAKE='$(MAKE)' scripts/parts.sh test-without-server:4 compile:6 test-sqlite:6 test-crates:1 test-postgres:7 test-browser:5 test-protocols:2
 
 .PHONY: check
 check: node packages ## Check formatting, lints, types, docs, and dependencies
@@ -41,8 +43,8 @@ check: node packages ## Check formatting, lints, types, docs, and dependencies
 
 # Everything that needs no server. The checks of the Rust code are slow and mostly use one core, so the others run beside them.
 .PHONY: test-without-server
-test-without-server: node packages
-	$(MAKE) --no-print-directory --jobs=2 --output-sync=target check-rust check-web test-units
+test-without-server: node packages test-tools
+	$(MAKE) --no-print-directory --jobs=2 --output-sync=target check-rust check-web test-units test-deploy
 
 .PHONY: check-rust
 check-rust: node packages
@@ -59,14 +61,26 @@ check-web: node packages
 audit: node ## Check licenses, sources, and known vulnerabilities of dependencies
 	scripts/audit.sh
 
-# Many API tests wait for deadlines, so the number of concurrent tests is four more than that of cores.
-.PHONY: test-rust
-test-rust: export RUST_TEST_THREADS ?= $(shell echo $$(($$(nproc) + 4)))
-test-rust: node test-tools ## Run the Rust tests, on SQLite and on PostgreSQL
+.PHONY: compile
+compile: node
 	$(CLEAN) cargo test --no-run
-	$(CLEAN) OPENVIBE_TEST_DATABASE=sqlite scripts/cargo-test.sh --quiet
+
+.PHONY: test-rust
+test-rust: test-sqlite test-crates test-postgres ## Run the Rust tests, on SQLite and on PostgreSQL
+
+# API tests wait more than they compute: with six at a time for each core, no core is idle. On PostgreSQL, its processes need cores too.
+.PHONY: test-sqlite
+test-sqlite: compile test-tools
+	$(CLEAN) RUST_TEST_THREADS=$${RUST_TEST_THREADS:-$$(($$(nproc) * 6))} OPENVIBE_TEST_DATABASE=sqlite scripts/cargo-test.sh --quiet
+
+.PHONY: test-crates
+test-crates:
 	$(CLEAN) scripts/cargo-test.sh --quiet -p openvibe-extract -p openvibe-responder -p openvibe-sqlite
-	$(CLEAN) OPENVIBE_TEST_DATABASE=postgres scripts/with-postgres.sh scripts/cargo-test.sh --quiet --test api
+
+.PHONY: test-postgres
+test-postgres: compile test-tools
+	$(CLEAN) RUST_TEST_THREADS=$${RUST_TEST_THREADS:-$$(($$(nproc) + 4))} OPENVIBE_TEST_DATABASE=postgres \
+		scripts/with-postgres.sh scripts/cargo-test.sh --quiet --test api
 
 .PHONY: test-web
 test-web: test-units test-browser ## Run the unit tests and browser tests of the web client
