@@ -555,6 +555,20 @@ impl ThreadAccess<'_> {
         self.fork.map(|fork| fork.id)
     }
 
+    /// Requires the conversation to be in this workspace, because its members may belong to others, too.
+    ///
+    /// # Errors
+    /// `ThreadNotFound` or `ForkNotFound`.
+    pub fn within(self, workspace: WorkspaceId) -> Result<Self, ChatError> {
+        if self.channel_access.actor.workspace == workspace {
+            return Ok(self);
+        }
+        Err(match self.fork {
+            None => ChatError::ThreadNotFound,
+            Some(_) => ChatError::ForkNotFound,
+        })
+    }
+
     /// # Errors
     /// Any error from `Actor::require`.
     pub fn reading(self) -> Result<Self, ChatError> {

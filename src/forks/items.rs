@@ -11,7 +11,7 @@ use super::{
     resolution::{self, item_columns},
 };
 use crate::{
-    auth::{Caller, Scope},
+    auth::{AuthError, Caller, Scope},
     chat::{
         ChatError, access,
         follows::{self, FollowCause},
@@ -108,6 +108,27 @@ pub enum OwnedBy {
     Anyone,
     Nobody,
     Member(UserId),
+}
+
+/// Checks that a list can be filtered by this owner: a member, or a former one who still owns items.
+///
+/// # Errors
+/// `MemberNotFound`.
+pub async fn check_owner(
+    c: &mut Conn,
+    workspace: WorkspaceId,
+    owner: UserId,
+) -> Result<(), AuthError> {
+    c.q(
+        "select user_id from members where workspace_id = $1 and user_id = $2 \
+         union select owner_id from action_items where workspace_id = $1 and owner_id = $2 limit 1",
+    )
+    .bind(workspace)
+    .bind(owner)
+    .opt::<(UserId,)>()
+    .await?
+    .ok_or_else(|| AuthError::MemberNotFound(owner.to_string()))?;
+    Ok(())
 }
 
 /// Filter of a list of items.

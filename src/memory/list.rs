@@ -3,7 +3,9 @@
 use uuid::Uuid;
 
 use crate::{
-    auth::Actor,
+    agents::{AgentError, profiles},
+    auth::{Actor, Caller},
+    chat::access,
     db::{Conn, Json, is_in_visible_channel, is_visible_channel, now},
     ids::{AgentId, MemoryId, ThreadId, UserId},
     memory::{
@@ -67,6 +69,29 @@ pub fn parse_cursor(text: Option<&str>) -> Result<Option<MemoryId>, MemoryError>
         let rule = "the cursor does not belong to a list of memories: use `next_cursor` of the previous page";
         MemoryError::InvalidQuery(rule.to_owned(), "cursor")
     })
+}
+
+/// Checks that the actor can see the thread and the agent by which a list is filtered.
+///
+/// # Errors
+/// `ThreadNotFound`, or `NotFound` for the agent.
+pub async fn check_objects(
+    c: &mut Conn,
+    caller: &Caller,
+    actor: &Actor<'_>,
+    thread: Option<ThreadId>,
+    agent: Option<AgentId>,
+) -> Result<(), MemoryError> {
+    if let Some(thread) = thread {
+        let access = access::thread(c, caller, thread).await?;
+        access.within(actor.workspace)?;
+    }
+    if let Some(agent) = agent
+        && !profiles::is_visible(c, actor, agent).await?
+    {
+        return Err(AgentError::NotFound.into());
+    }
+    Ok(())
 }
 
 /// Entries that the actor can see, newest first, and the cursor of the next page.

@@ -135,6 +135,14 @@ async fn list_memories(
     let mut c = state.db.scan(member.share()).await?;
     let actor = member.enter(&mut c).await?;
     require_reading(&actor, query.scope)?;
+    list::check_objects(
+        &mut c,
+        &member.caller,
+        &actor,
+        query.thread_id,
+        query.agent_id,
+    )
+    .await?;
     let filter = Filter {
         scope: query.scope,
         kind: query.kind,

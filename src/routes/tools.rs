@@ -151,9 +151,7 @@ async fn list_actions(
     }
     if let Some(thread) = query.thread_id {
         let found = access::thread(&mut c, caller, thread).await?;
-        if found.channel_access.actor.workspace != actor.workspace {
-            return Err(ChatError::ThreadNotFound.into());
-        }
+        found.within(actor.workspace)?;
     }
     let (workspace, user) = (actor.workspace, actor.user);
     let found = actions::list(&mut c, workspace, user, filter, before, limit + 1).await?;

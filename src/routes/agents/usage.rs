@@ -180,17 +180,13 @@ async fn find_tasks(
             Some(TaskSet::Tree(task.id))
         }
         (None, Some(thread), None) => {
-            let access = access::thread(c, caller, thread).await?.reading()?;
-            if access.channel_access.actor.workspace != workspace {
-                return Err(ChatError::ThreadNotFound.into());
-            }
+            let access = access::thread(c, caller, thread).await?;
+            access.within(workspace)?.reading()?;
             Some(TaskSet::Thread(thread))
         }
         (None, None, Some(fork)) => {
-            let access = access::fork(c, caller, fork).await?.reading()?;
-            if access.channel_access.actor.workspace != workspace {
-                return Err(ChatError::ForkNotFound.into());
-            }
+            let access = access::fork(c, caller, fork).await?;
+            let access = access.within(workspace)?.reading()?;
             let thread = access.thread;
             Some(TaskSet::Fork { thread, fork })
         }

@@ -163,13 +163,16 @@ async fn list_tasks(
             let thread = query.thread_id;
             let agent = query.agent_id;
             if let Some(thread) = thread {
-                access::thread(c, caller, thread).await?;
+                let found = access::thread(c, caller, thread).await?;
+                found.within(actor.workspace)?;
             }
             if let Some(agent) = agent {
                 crate::agents::profiles::get_visible(c, &actor, agent).await?;
             }
-            if let Some(id) = page.after.or(page.before) {
-                visible_task(c, caller, id).await?;
+            if let Some(id) = page.after.or(page.before)
+                && visible_task(c, caller, id).await?.workspace_id != actor.workspace
+            {
+                return Err(ChatError::TaskNotFound.into());
             }
             let filter = queue::Filter {
                 status: query.status,

@@ -172,6 +172,9 @@ async fn list_action_items(
                 done: query.done,
                 channel,
             };
+            if let OwnedBy::Member(owner) = owner {
+                items::check_owner(c, actor.workspace, owner).await?;
+            }
             if let Some(channel) = channel {
                 visible_channel(c, caller, &actor, channel).await?;
             }

@@ -19,7 +19,7 @@ use self::{
     table::{COLUMNS, Cell, IdField, Row, TestCaller, access_of, id_fields, operations, rows},
     world::{AccessFixture, Things},
 };
-use crate::support::{Person, Socket, TestApp, unknown_id, visitor};
+use crate::support::{Person, Socket, TestApp, id, text, unknown_id, visitor};
 
 async fn document(base: &str) -> Value {
     visitor(base).get("/openapi.json").await.is(200)
@@ -412,30 +412,37 @@ fn naming(call: &Call, field: &IdField, id: &str) -> Call {
     call
 }
 
-/// Sends the ID of an object that the caller cannot see, in each ID field of queries and bodies.
-async fn check_named(w: &AccessFixture, things: &Things, whose: &str) {
+/// Builds a successful call of the field's route: one that contains the field, if there is one.
+async fn call_with(w: &AccessFixture, rows: &[Row], field: &IdField) -> (TestCaller, Call) {
+    let mut first = None;
+    for row in rows.iter().filter(|row| row.route == field.route) {
+        let who = match (row.cells[2], row.cells[3]) {
+            (Cell::Ok, _) => TestCaller::Member,
+            (_, Cell::Ok) => TestCaller::Admin,
+            _ => continue,
+        };
+        let call = prepared(w, row, who).await;
+        let has_field = |mark: char| call.path.contains(&format!("{mark}{}=", field.name));
+        if has_field('?') || has_field('&') {
+            return (who, call);
+        }
+        first = first.or(Some((who, call)));
+    }
+    first.unwrap_or_else(|| panic!("{}", field.route))
+}
+
+/// Sends the ID of an object that the caller cannot see, in each of these ID fields of queries and bodies.
+async fn check_named(w: &AccessFixture, things: &Things, whose: &str, fields: &[IdField]) {
     let rows = rows();
     let mut wrong = Vec::new();
-    for field in id_fields() {
+    for field in fields {
         let Some(other) = things.get(&field.kind) else {
             continue;
         };
-        let granted = |row: &&Row| {
-            row.route == field.route && [2, 3].iter().any(|i| row.cells[*i] == Cell::Ok)
-        };
-        let row = rows
-            .iter()
-            .find(granted)
-            .unwrap_or_else(|| panic!("{}", field.route));
-        let who = if row.cells[2] == Cell::Ok {
-            TestCaller::Member
-        } else {
-            TestCaller::Admin
-        };
-        let call = prepared(w, row, who).await;
+        let (who, call) = call_with(w, &rows, field).await;
         w.settle().await;
         let before = w.app.place.row_counts().await;
-        let (status, text) = send(&naming(&call, &field, other), &w.caller(who)).await;
+        let (status, text) = send(&naming(&call, field, other), &w.caller(who)).await;
         if status != field.status {
             wrong.push(format!(
                 "{} with {whose} {} as {}: {status}, not {}: {text}",
@@ -443,7 +450,7 @@ async fn check_named(w: &AccessFixture, things: &Things, whose: &str) {
             ));
         }
         let nothings = nothings_id(other);
-        let absent = send(&naming(&call, &field, &nothings), &w.caller(who)).await;
+        let absent = send(&naming(&call, field, &nothings), &w.caller(who)).await;
         if (absent.0, absent.1.replace(&nothings, other)) != (status, text.clone()) {
             wrong.push(format!(
                 "{} tells {whose} {} as {} from one that does not exist: {text} and {}",
@@ -463,11 +470,71 @@ async fn check_named(w: &AccessFixture, things: &Things, whose: &str) {
 #[tokio::test]
 async fn objects_of_another_workspace_in_a_query_or_body_are_not_found() {
     let w = AccessFixture::new().await;
-    check_named(&w, &w.foreign, "another workspace's").await;
+    check_named(&w, &w.foreign, "another workspace's", &id_fields()).await;
 }
 
 #[tokio::test]
 async fn objects_of_an_inaccessible_private_channel_in_a_query_or_body_are_not_found() {
     let w = AccessFixture::new().await;
-    check_named(&w, &w.private, "a private channel's").await;
+    check_named(&w, &w.private, "a private channel's", &id_fields()).await;
+}
+
+#[tokio::test]
+async fn objects_of_another_workspace_of_the_caller_in_a_query_are_not_found() {
+    let mut w = AccessFixture::new().await;
+    for person in [&mut w.ada, &mut w.bo] {
+        let invite = w.zoe.post("/v1/invites", json!({})).await.is(201);
+        let path = format!("/v1/invites/{}/accept", text(&invite, "/token"));
+        person.act(&path).await.is(200);
+        *person = person.in_workspace(&person.workspace);
+    }
+    let queries: Vec<IdField> = id_fields()
+        .into_iter()
+        .filter(|field| field.place == "query")
+        .collect();
+    check_named(&w, &w.foreign, "the caller's other workspace's", &queries).await;
+}
+
+#[tokio::test]
+async fn hidden_agents_in_a_query_are_not_found() {
+    let w = AccessFixture::new().await;
+    let lists = json!({"access_control": {"allowed_subjects": ["role:admin"]}});
+    let hidden = id(&w.ada.make_agent("hidden").await);
+    let path = format!("/v1/agents/{hidden}");
+    w.ada.patch(&path, lists).await.is(200);
+    let rows = rows();
+    // Admins see all agents.
+    let is_for_members = |field: &IdField| {
+        rows.iter()
+            .any(|row| row.route == field.route && row.cells[2] == Cell::Ok)
+    };
+    let queries: Vec<IdField> = id_fields()
+        .into_iter()
+        .filter(|field| field.place == "query" && field.kind == "agent" && is_for_members(field))
+        .collect();
+    assert!(queries.len() >= 5, "{queries:?}");
+    check_named(&w, &Things::one("agent", hidden), "a hidden", &queries).await;
+}
+
+#[tokio::test]
+async fn malformed_ids_in_a_query_are_rejected() {
+    let w = AccessFixture::new().await;
+    let rows = rows();
+    let mut wrong = Vec::new();
+    for field in id_fields() {
+        if field.place != "query" || field.kind == "none" {
+            continue;
+        }
+        let (who, call) = call_with(&w, &rows, &field).await;
+        for id in ["nonsense", "ws_0"] {
+            let (status, text) = send(&naming(&call, &field, id), &w.caller(who)).await;
+            if status != 400 {
+                wrong.push(format!(
+                    "{} with {} as {id}: {status} {text}",
+                    field.route, field.name
+                ));
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }

@@ -311,8 +311,9 @@ pub fn id_fields() -> Vec<IdField> {
 
 /// Fields of the query and the body whose names suggest that they contain an ID, with their schemas.
 fn named_fields(operation: &Value) -> Vec<(&'static str, String, Value)> {
-    let is_id =
-        |name: &str| name.ends_with("_id") || name.ends_with("_ids") || name == "attachments";
+    let is_id = |name: &str| {
+        name.ends_with("_id") || name.ends_with("_ids") || ["attachments", "owner"].contains(&name)
+    };
     let mut fields = Vec::new();
     for parameter in operation["parameters"].as_array().into_iter().flatten() {
         let name = parameter["name"].as_str().unwrap();

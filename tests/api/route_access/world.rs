@@ -25,6 +25,12 @@ pub struct Things {
 }
 
 impl Things {
+    pub fn one(kind: &'static str, id: String) -> Self {
+        Self {
+            of_kind: BTreeMap::from([(kind, id)]),
+        }
+    }
+
     /// ID of the object of this kind, if any.
     pub fn get(&self, kind: &str) -> Option<&str> {
         self.of_kind.get(kind).map(String::as_str)
