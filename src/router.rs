@@ -30,6 +30,9 @@ use crate::{
 
 const API_CSP: &str = "default-src 'none'; frame-ancestors 'none'";
 
+/// Browsers use only HTTPS for this host for 30 days after each response. Subdomains may belong to other services.
+const TRANSPORT_SECURITY: &str = "max-age=2592000";
+
 /// Returns every route in the `OpenAPI` document.
 fn all() -> OpenApiRouter<State> {
     OpenApiRouter::with_openapi(openapi::empty())
@@ -94,10 +97,10 @@ pub fn build(state: State, bounds: &Bounds) -> Router {
     };
     let intake = Intake::new(state.clone(), Pool::new(bounds.unsent), bounds.bodies);
     let upload_bytes = UploadBytes::new(bounds.bodies.upload_bytes, state.config.upload_bytes_max);
-    // Browsers accept this header only over HTTPS and log a warning otherwise.
-    let opener_policy = state
-        .is_https()
-        .then(|| set_header("cross-origin-opener-policy", "same-origin"));
+    // Browsers accept these headers only over HTTPS and log a warning otherwise.
+    let over_https = |name, value| option_layer(state.is_https().then(|| set_header(name, value)));
+    let opener_policy = over_https("cross-origin-opener-policy", "same-origin");
+    let transport_security = over_https("strict-transport-security", TRANSPORT_SECURITY);
     let routes = ALL.0.clone();
     routes
         .route("/openapi.json", get(serve_document))
@@ -132,7 +135,8 @@ pub fn build(state: State, bounds: &Bounds) -> Router {
         // Pages set their own policy. This policy makes API responses inert if a browser is tricked into showing
         // them.
         .layer(set_header("content-security-policy", API_CSP))
-        .layer(option_layer(opener_policy))
+        .layer(opener_policy)
+        .layer(transport_security)
         .layer(set_header("cache-control", "no-store"))
         .layer(middleware::from_fn(requests::accompany))
         .with_state(state)

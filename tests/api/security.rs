@@ -96,6 +96,29 @@ async fn the_cookie_is_limited_to_this_server_and_hidden_from_scripts() {
 }
 
 #[tokio::test]
+async fn browsers_stay_on_https_if_the_public_address_uses_it() {
+    let t = team_with(&[("PUBLIC_URL", "https://chat.example.org")]).await;
+    let plain = team().await;
+    for path in [
+        "/",
+        "/v1/auth/setup",
+        "/v1/channels",
+        "/v1/nowhere",
+        "/openapi.json",
+        "/readyz",
+        "/%00",
+    ] {
+        let sent = |base: String| async move {
+            let reply = visitor(&base).get(path).await;
+            reply.header("strict-transport-security")
+        };
+        let header = sent(t.app.base.clone()).await;
+        assert_eq!(header.as_deref(), Some("max-age=2592000"), "{path}");
+        assert_eq!(sent(plain.app.base.clone()).await, None, "{path}");
+    }
+}
+
+#[tokio::test]
 async fn logging_in_starts_a_new_session_and_ends_the_previous_one() {
     let t = team().await;
     let form = json!({"email": t.ada.email, "password": PASSWORD});
