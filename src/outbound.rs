@@ -166,6 +166,11 @@ impl Class {
     }
 }
 
+/// Returns true for an address of the Internet, and false for one of this machine, of a private network, or for a special purpose.
+pub fn is_public(ip: IpAddr) -> bool {
+    Class::of(ip.to_canonical()) == Class::Global
+}
+
 /// The IPv4 address embedded in a mapped, NAT64, or 6to4 address.
 fn embedded(ip: Ipv6Addr) -> Option<Ipv4Addr> {
     if let Some(v4) = ip.to_ipv4_mapped() {

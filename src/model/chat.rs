@@ -120,6 +120,8 @@ pub struct ChatRequest {
     pub parallel_tool_calls: Option<bool>,
     /// True if the call must fail when the server rejects tools, instead of being repeated without them.
     pub tools_required: bool,
+    /// True for a connection test.
+    pub is_test: bool,
     /// Slot from `Provider::place`.
     pub place: Place,
 }

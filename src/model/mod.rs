@@ -13,7 +13,7 @@ pub mod table;
 mod tokens;
 mod window;
 
-use std::{path::PathBuf, sync::Arc};
+use std::{net::IpAddr, path::PathBuf, sync::Arc};
 
 use reqwest::{Url, dns::Resolve};
 
@@ -83,6 +83,27 @@ pub struct Connection {
     pub utility_model: Option<String>,
     /// Resolver for the host, used instead of the system's. If it is set, proxies are not used.
     pub resolver: Option<Arc<dyn Resolve>>,
+    pub errors: ErrorTexts,
+}
+
+/// Rules for texts of servers in errors. Errors of servers at public addresses always quote them, and errors of connection tests
+/// never quote a server at a local address.
+#[derive(Debug, Clone, Copy)]
+pub struct ErrorTexts {
+    /// Checks whether an address is public.
+    pub is_public: fn(IpAddr) -> bool,
+    /// True if errors of replies do not quote servers at local addresses either.
+    pub are_local_hidden: bool,
+}
+
+impl Default for ErrorTexts {
+    /// Treats all addresses as local.
+    fn default() -> Self {
+        Self {
+            is_public: |_| false,
+            are_local_hidden: false,
+        }
+    }
 }
 
 /// Creates clients of model servers.
@@ -110,6 +131,7 @@ impl Connector {
             model: connection.model,
             utility_model: connection.utility_model,
             resolver: connection.resolver,
+            errors: connection.errors,
             context_window: self.context_window,
             table: self.table.clone(),
             store: Arc::clone(&self.store),
@@ -175,6 +197,7 @@ pub fn from_settings(
         model: set(settings.model),
         utility_model: set(settings.utility_model),
         resolver: None,
+        errors: ErrorTexts::default(),
     };
     Ok((connector(table), Some(connection)))
 }

@@ -126,6 +126,7 @@ impl Providers {
                 system: "You are the target of a connection test.".to_owned(),
                 turns: vec![ChatMessage::new(Role::User, "Reply with the one word: OK")],
                 max_output_tokens: Some(OUTPUT_TOKENS_MAX),
+                is_test: true,
                 ..ChatRequest::default()
             };
             let limits = Limits {

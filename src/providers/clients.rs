@@ -14,8 +14,8 @@ use super::{connection::Checked, stored::Stored};
 use crate::{
     db::{Db, DbError},
     ids::WorkspaceId,
-    model::{Connection, Connector, Provider, SetupError, builtin::Builtin},
-    outbound::{Gate, LocalAddresses, Rules},
+    model::{Connection, Connector, ErrorTexts, Provider, SetupError, builtin::Builtin},
+    outbound::{self, Gate, LocalAddresses, Rules},
     secrets::{self, Keyring},
     share::{Pool, PoolBounds},
     tasks::calls::CallLog,
@@ -109,7 +109,14 @@ impl Providers {
     /// # Errors
     /// If the server configured by environment variables cannot be used; the error names the setting to change.
     pub fn new(setup: Setup) -> Result<Self, SetupError> {
-        let environment = match setup.environment {
+        let environment = setup.environment.map(|connection| Connection {
+            errors: ErrorTexts {
+                is_public: outbound::is_public,
+                are_local_hidden: false,
+            },
+            ..connection
+        });
+        let environment = match environment {
             Some(connection) => Some(Environment {
                 provider: Arc::new(
                     setup
@@ -179,6 +186,7 @@ impl Providers {
             model: stored.model.clone(),
             utility_model: stored.utility_model.clone(),
             resolver: None,
+            errors: ErrorTexts::default(),
         };
         let provider = match self.connect(connection, stored.local()) {
             Ok(provider) => provider,
@@ -191,7 +199,7 @@ impl Providers {
         Ok(provider)
     }
 
-    /// Creates a client that connects only to permitted addresses.
+    /// Creates a client that connects only to permitted addresses, and whose errors do not quote servers at local ones.
     pub(super) fn connect(
         &self,
         mut connection: Connection,
@@ -204,6 +212,10 @@ impl Providers {
             }
             connection.resolver = Some(Arc::new(gate));
         }
+        connection.errors = ErrorTexts {
+            is_public: outbound::is_public,
+            are_local_hidden: true,
+        };
         let provider = self.connector.connect(connection)?;
         Ok(Arc::new(self.meter.around(provider)))
     }

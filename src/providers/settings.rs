@@ -12,7 +12,7 @@ use crate::{
     auth::{self, Scope, WorkspaceCaller},
     db::{Conn, DbError, now},
     ids::WorkspaceId,
-    model::Connection,
+    model::{Connection, ErrorTexts},
     outbound::{Denied, LocalAddresses},
     secrets::{self, Sealed},
 };
@@ -261,6 +261,7 @@ impl Providers {
             model: wanted.model.clone(),
             utility_model: wanted.utility_model.clone(),
             resolver: None,
+            errors: ErrorTexts::default(),
         };
         let provider = self
             .connect(connection, local)

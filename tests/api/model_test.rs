@@ -58,6 +58,65 @@ async fn a_failing_model_is_reported_with_a_reason_and_no_secret() {
 }
 
 #[tokio::test]
+async fn errors_do_not_quote_a_server_at_a_local_address() {
+    const SECRET: &str = "db-password-4711";
+    let t = team_with(&[("MODEL_BASE_URL", ""), ("MODEL_API_KEY", "")]).await;
+    let model = format!("/v1/workspaces/{}/model", t.ada.workspace);
+    let form = json!({"provider": "other", "base_url": t.model().url, "force": true});
+    let stream_error = format!(r#"{{"error":{{"message":"{SECRET}"}}}}"#);
+    let answers = || {
+        [
+            Answer::status(400, SECRET),
+            Answer::status(
+                404,
+                &format!(r#"{{"error":{{"message":"no model {SECRET}"}}}}"#),
+            ),
+            Answer::status(401, SECRET),
+            Answer::status(503, &format!("<title>{SECRET}</title>")),
+            Answer::status(200, &stream_error).header("content-type", "application/json"),
+        ]
+    };
+    for answer in answers() {
+        t.model().script("target", [answer]);
+        let mut tested = form.clone();
+        tested["force"] = json!(false);
+        let reply = t.ada.put(&model, tested).await;
+        assert!(
+            reply.status == 422 && !reply.text.contains(SECRET),
+            "{}",
+            reply.text
+        );
+    }
+    t.ada.put(&model, form).await.is(200);
+    for answer in answers() {
+        t.model().script("target", [answer]);
+        let found = test(&t.ada, json!({})).await;
+        assert_eq!(found["ok"], false);
+        assert!(!found["error"]["message"].as_str().unwrap().is_empty());
+        assert!(!found.to_string().contains(SECRET), "{found}");
+    }
+    // An admin could otherwise read the texts from failed replies.
+    let thread = t.ada.thread(&t.general, "Root").await;
+    t.model().script("vibe", [Answer::status(400, SECRET)]);
+    let task = t.ada.ask(&thread, "@vibe hi").await;
+    let (failed, notice) = t.ada.failed(&task).await;
+    assert!(!failed.to_string().contains(SECRET), "{failed}");
+    assert!(!notice.contains(SECRET), "{notice}");
+}
+
+#[tokio::test]
+async fn a_test_of_the_operators_local_server_is_not_quoted_either() {
+    let t = team().await;
+    t.model()
+        .script("target", [Answer::status(400, "db-password-4711")]);
+    let found = test(&t.ada, json!({})).await;
+    assert_eq!(
+        found["error"]["message"],
+        "the provider rejected the request: status 400"
+    );
+}
+
+#[tokio::test]
 async fn without_a_model_the_built_in_responder_replies() {
     let t = team_with(&[("MODEL_BASE_URL", ""), ("MODEL_API_KEY", "")]).await;
     let found = test(&t.ada, json!({})).await;

@@ -11,7 +11,7 @@ use super::{
     super::chat::{Delta, ModelError, StopReason, ToolCallPiece, Usage},
     calls::{Calls, TooMany},
     overflow::Overflow,
-    refusal::{ProviderErrorBody, clean, root_cause},
+    refusal::{ProviderErrorBody, Quotes},
 };
 
 /// Maximum wait for the usage after the end of the response.
@@ -136,7 +136,7 @@ enum Phase {
 #[expect(clippy::struct_excessive_bools, reason = "independent facts")]
 pub(super) struct Answer {
     bytes: ByteStream,
-    api_key: Option<String>,
+    quotes: Quotes,
     reader: EventReader,
     ready: VecDeque<Result<Delta, ModelError>>,
     answer_bytes: usize,
@@ -174,10 +174,10 @@ pub(super) struct Ending {
 }
 
 impl Answer {
-    pub(super) fn new(bytes: ByteStream, api_key: Option<String>) -> Self {
+    pub(super) fn new(bytes: ByteStream, quotes: Quotes) -> Self {
         Self {
             bytes,
-            api_key,
+            quotes,
             reader: EventReader::default(),
             ready: VecDeque::new(),
             answer_bytes: 0,
@@ -233,7 +233,7 @@ impl Answer {
             match read {
                 Some(Ok(bytes)) => self.reader.feed(&bytes),
                 Some(Err(error)) => {
-                    let cause = clean(&root_cause(error), self.api_key.as_deref());
+                    let cause = self.quotes.cause(error);
                     self.break_off(cause);
                 }
                 None => {
@@ -275,7 +275,7 @@ impl Answer {
                 .any(|kind| *kind == "error");
         if is_error {
             let complaint = ProviderErrorBody::of(&chunk);
-            let error = complaint.error(None, None, self.api_key.as_deref());
+            let error = complaint.error(None, None, &self.quotes);
             self.overflow = Some(complaint.overflow);
             return self.fail(error);
         }

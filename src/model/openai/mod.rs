@@ -27,6 +27,7 @@ mod request;
 mod tests;
 
 use std::{
+    net::SocketAddr,
     ops::Deref,
     sync::{Arc, Mutex, PoisonError},
     time::Duration,
@@ -49,10 +50,11 @@ use self::{
     list::{Age, Listed, ModelList},
     overflow::Overflow,
     places::{Places, Taken},
-    refusal::{Refusal, SHORT_TIMEOUT, clean, read_capped, root_cause},
+    refusal::{Quotes, Refusal, SHORT_TIMEOUT, read_capped},
     request::FormatSupport,
 };
 use super::{
+    ErrorTexts,
     chat::{
         ChatRequest, Delta, DeltaStream, FactStore, ModelError, Place, Provider, RequiredFormat,
         Usage,
@@ -84,6 +86,7 @@ pub struct Endpoint {
     pub utility_model: Option<String>,
     /// Resolver for the host, used instead of the system's.
     pub resolver: Option<Arc<dyn Resolve>>,
+    pub errors: ErrorTexts,
     /// Context window of models that are not in the table.
     pub context_window: Option<u64>,
     pub table: Table,
@@ -352,6 +355,7 @@ impl Server {
         let (model, place) = (request.model.clone(), request.place.clone());
         let must_have_tools = request.tools_required && !request.tools.is_empty();
         let must_have_format = request.required_format.is_some();
+        let is_test = request.is_test;
         let mut request = request::create(request, self.entry(&model));
         let mut quirks = self.learned.of(&model).await.quirks();
         quirks.no_tools &= !must_have_tools;
@@ -359,7 +363,7 @@ impl Server {
         if must_have_format {
             quirks.format = FormatSupport::default();
         }
-        let refusal = loop {
+        let (refusal, quotes) = loop {
             quirks.apply(&mut request);
             let sent = self.post(&request::body(&request)).await;
             let response = match sent {
@@ -368,9 +372,10 @@ impl Server {
                     if !error.is_connect() {
                         self.note_cut_off(&place);
                     }
-                    return Err(self.unreachable(error));
+                    return Err(self.unreachable(error, is_test));
                 }
             };
+            let quotes = self.quotes(response.remote_addr(), is_test);
             if response.status().is_success() {
                 let mut kept = quirks.worth_keeping();
                 if must_have_format {
@@ -379,7 +384,7 @@ impl Server {
                 self.learned
                     .learn(&model, |facts| facts.set_quirks(kept))
                     .await;
-                let answer = self.answer(response).await?;
+                let answer = self.answer(response, quotes).await?;
                 let is_known =
                     self.endpoint.context_window.is_some() || self.entry(&model).is_some();
                 let call = Call {
@@ -397,12 +402,14 @@ impl Server {
                     self.learned
                         .learn(&model, |facts| facts.set_quirks(kept))
                         .await;
-                    break refusal;
+                    break (refusal, quotes);
                 }
                 // The client's own schema may be invalid, so the rejection is not a fact about the model.
-                Some(other) if must_have_format && other.format != quirks.format => break refusal,
+                Some(other) if must_have_format && other.format != quirks.format => {
+                    break (refusal, quotes);
+                }
                 Some(other) => quirks = other,
-                None => break refusal,
+                None => break (refusal, quotes),
             }
         };
         if let Some(overflow) = refusal.overflow() {
@@ -410,19 +417,25 @@ impl Server {
         }
         let refuses_tools = must_have_tools && refusal.refuses_tools(&request);
         Err(self
-            .error_of(&refusal, &model, refuses_tools, started)
+            .error_of(
+                refusal.error(&quotes),
+                &refusal,
+                &model,
+                refuses_tools,
+                started,
+            )
             .await)
     }
 
     /// Error for a request that the server rejected.
     async fn error_of(
         &self,
+        error: ModelError,
         refusal: &Refusal,
         model: &str,
         refuses_tools: bool,
         started: Instant,
     ) -> ModelError {
-        let error = refusal.error(self.endpoint.api_key.as_deref());
         if refusal.overflow().is_some() {
             return error;
         }
@@ -546,27 +559,35 @@ impl Server {
         true
     }
 
-    async fn answer(&self, response: Response) -> Result<Answer, ModelError> {
+    async fn answer(&self, response: Response, quotes: Quotes) -> Result<Answer, ModelError> {
         let header = |name| response.headers().get(name).and_then(|v| v.to_str().ok());
         let content_type = header(CONTENT_TYPE).unwrap_or_default().to_lowercase();
-        let key = self.endpoint.api_key.clone();
         if content_type.contains("text/html") {
             return Err(ModelError::BadRequest(self.missing_path()));
         }
         if content_type.contains("application/json") {
             // A server without streaming sends the complete response in one piece.
             let body = read_capped(response, LINE_BYTES_MAX).await;
-            let mut answer = Answer::new(futures::stream::empty().boxed(), key);
+            let mut answer = Answer::new(futures::stream::empty().boxed(), quotes);
             answer.take(&body);
             answer.end();
             return Ok(answer);
         }
-        Ok(Answer::new(response.bytes_stream().boxed(), key))
+        Ok(Answer::new(response.bytes_stream().boxed(), quotes))
     }
 
-    fn unreachable(&self, error: reqwest::Error) -> ModelError {
-        let cause = root_cause(error);
-        let cause = clean(&cause, self.endpoint.api_key.as_deref());
+    /// Rules for texts of a server at this address, which is `None` if no connection was made.
+    fn quotes(&self, address: Option<SocketAddr>, is_test: bool) -> Quotes {
+        let errors = self.endpoint.errors;
+        let is_public = address.is_some_and(|address| (errors.is_public)(address.ip()));
+        Quotes {
+            api_key: self.endpoint.api_key.clone(),
+            are_hidden: !is_public && (is_test || errors.are_local_hidden),
+        }
+    }
+
+    fn unreachable(&self, error: reqwest::Error, is_test: bool) -> ModelError {
+        let cause = self.quotes(None, is_test).cause(error);
         ModelError::Unavailable(format!("could not reach {}: {cause}", self.name))
     }
 }

@@ -22,9 +22,10 @@ use super::{
 pub(super) const SHORT_TIMEOUT: Duration = Duration::from_secs(5);
 const REFUSAL_BYTES_MAX: usize = 64 * 1024;
 const DETAIL_CHARS_MAX: usize = 200;
+const CONNECTION_LOST: &str = "the connection was lost";
 
 /// Innermost cause of an error, without the URL, which may contain a password.
-pub(super) fn root_cause(error: reqwest::Error) -> String {
+fn root_cause(error: reqwest::Error) -> String {
     let error = error.without_url();
     let mut cause = error.to_string();
     let mut source = error.source();
@@ -33,6 +34,59 @@ pub(super) fn root_cause(error: reqwest::Error) -> String {
         source = inner.source();
     }
     cause
+}
+
+/// Kind of a failed request, without any text that the server could have chosen, such as the names in its certificate.
+pub(super) fn failure_kind(error: &reqwest::Error) -> String {
+    let mut source = error.source();
+    while let Some(inner) = source {
+        let io = inner.downcast_ref::<std::io::Error>();
+        if let Some(io) = io.filter(|io| io.raw_os_error().is_some()) {
+            return io.to_string();
+        }
+        let is_tls = io
+            .and_then(std::io::Error::get_ref)
+            .is_some_and(<dyn std::error::Error + Send + Sync>::is::<rustls::Error>);
+        if is_tls || inner.is::<rustls::Error>() {
+            return "its certificate was not accepted, or it does not use TLS".to_owned();
+        }
+        source = inner.source();
+    }
+    if error.is_timeout() {
+        "no response in time".to_owned()
+    } else if error.is_connect() {
+        "no connection could be made".to_owned()
+    } else {
+        CONNECTION_LOST.to_owned()
+    }
+}
+
+/// Rules for text of a server in errors.
+#[derive(Clone, Default)]
+pub(super) struct Quotes {
+    /// Key that is redacted.
+    pub(super) api_key: Option<String>,
+    /// True if errors contain only their kind: the server is at a local address, and its text could reveal to an admin of a workspace
+    /// what other services there respond.
+    pub(super) are_hidden: bool,
+}
+
+impl Quotes {
+    /// Shortens a text to one line without keys; blank if it cannot be quoted.
+    fn quote(&self, text: &str) -> String {
+        if self.are_hidden {
+            return String::new();
+        }
+        clean(text, self.api_key.as_deref())
+    }
+
+    /// Cause of a request that failed.
+    pub(super) fn cause(&self, error: reqwest::Error) -> String {
+        if self.are_hidden {
+            return failure_kind(&error);
+        }
+        self.quote(&root_cause(error))
+    }
 }
 
 /// Reads at most `bytes_max` bytes of a body. If reading fails, returns the bytes received so far.
@@ -235,13 +289,14 @@ impl ProviderErrorBody {
         &self,
         status: Option<u16>,
         retry_after: Option<Duration>,
-        api_key: Option<&str>,
+        quotes: &Quotes,
     ) -> ModelError {
         let detail = || {
-            let message = clean(&self.message, api_key);
+            let message = quotes.quote(&self.message);
             match (status, message.as_str()) {
                 (Some(status), "") => format!("status {status}"),
                 (Some(status), message) => format!("status {status}, {message}"),
+                (None, "") => "the server reported an error".to_owned(),
                 (None, message) => message.to_owned(),
             }
         };
@@ -274,7 +329,7 @@ impl ProviderErrorBody {
 }
 
 /// Shortens `text` to one line of at most `DETAIL_CHARS_MAX` characters and redacts keys.
-pub(super) fn clean(text: &str, api_key: Option<&str>) -> String {
+fn clean(text: &str, api_key: Option<&str>) -> String {
     let text = match api_key {
         Some(key) if !key.is_empty() => text.replace(key, "…"),
         _ => text.to_owned(),
@@ -439,9 +494,9 @@ impl Refusal {
         matches!(self.status, 404 | 405)
     }
 
-    pub(super) fn error(&self, api_key: Option<&str>) -> ModelError {
+    pub(super) fn error(&self, quotes: &Quotes) -> ModelError {
         self.complaint
-            .error(Some(self.status), self.retry_after, api_key)
+            .error(Some(self.status), self.retry_after, quotes)
     }
 }
 

@@ -50,7 +50,7 @@ fn read(pieces: Vec<Vec<u8>>) -> Outcome {
         .build()
         .unwrap();
     let bytes = futures::stream::iter(pieces.into_iter().map(|piece| Ok(Bytes::from(piece))));
-    let answer = Answer::new(bytes.boxed(), Some(KEY.to_owned())).into_stream();
+    let answer = Answer::new(bytes.boxed(), quotes()).into_stream();
     let all = runtime.block_on(answer.collect::<Vec<_>>());
     all.into_iter()
         .map(|delta| delta.map(known_by_place))
@@ -197,7 +197,7 @@ async fn a_finished_response_is_not_delayed_by_a_server_that_keeps_sending() {
             tokio::time::sleep(pause).await;
             Ok(Bytes::from_static(b": ping\n\n"))
         });
-        let mut answer = Answer::new(begin.chain(pings).boxed(), None);
+        let mut answer = Answer::new(begin.chain(pings).boxed(), Quotes::default());
         answer.usage_within = Duration::from_millis(20);
         let deltas = answer.into_stream().collect::<Vec<_>>().await;
         assert_eq!(deltas, [Ok(text("Hi")), Ok(Delta::Alive), Ok(COMPLETE)]);

@@ -16,7 +16,7 @@ use super::{
         ChatMessage, CollectError, Delta, JsonSchema, Limits, NoStore, Role, StopReason, collect,
     },
     answer::{ANSWER_BYTES_MAX, Answer, EventReader, LINE_BYTES_MAX},
-    refusal::retry_after,
+    refusal::{Quotes, retry_after},
     *,
 };
 use bytes::Bytes;
@@ -97,6 +97,7 @@ fn endpoint(url: &str) -> Endpoint {
         model: None,
         utility_model: None,
         resolver: None,
+        errors: ErrorTexts::default(),
         context_window: None,
         table: Table::built_in().unwrap(),
         store: Arc::new(NoStore),
@@ -109,6 +110,13 @@ fn client(url: &str, model: Option<&str>) -> OpenAi {
         ..endpoint(url)
     })
     .unwrap()
+}
+
+fn quotes() -> Quotes {
+    Quotes {
+        api_key: Some(KEY.to_owned()),
+        are_hidden: false,
+    }
 }
 
 fn request() -> ChatRequest {
@@ -309,7 +317,7 @@ async fn only_a_stream_that_stops_early_is_cut_off() {
     ] {
         let shown: String = body.chars().take(80).collect();
         let bytes = futures::stream::iter([Ok(Bytes::from(body))]);
-        let mut answer = Answer::new(bytes.boxed(), None);
+        let mut answer = Answer::new(bytes.boxed(), Quotes::default());
         while answer.next().await.is_some() {}
         assert_eq!(answer.ending().is_cut_off, is_cut_off, "{shown}");
     }
