@@ -67,6 +67,31 @@ test('nothing is remembered at first; an entry is added, found, edited, and forg
   await entry(ada, 'Lives by the harbor').waitFor();
 });
 
+test('an entry can be kept to one’s own chats with agents', async () => {
+  const where = dialog(ada).getByLabel('Where agents can use it');
+  await button(ada.page, 'Add').click();
+  await box(ada.page, 'Text').fill('Takes medicine at noon');
+  await dialog(ada).getByText('Agents may repeat this wherever you ask them.').waitFor();
+  await where.selectOption('Only in my own chats with agents');
+  await dialog(ada).getByText('In your direct messages with agents, if nobody else is in them.').waitFor();
+  await inspect(ada, 'memory-own-chats');
+  await button(ada.page, 'Remember').click();
+  await toast(ada, 'Remembered');
+  const noon = entry(ada, 'Takes medicine at noon');
+  await noon.getByText('only in your own chats with agents').waitFor();
+  const visibility = async () =>
+    (await api(ada, 'GET', 'memories?user_id=me&q=medicine')).data.map((e) => e.visibility);
+  assert.deepEqual(await visibility(), ['direct']);
+  await noon.getByRole('button', { name: 'Edit' }).click();
+  assert.equal(await where.locator('option:checked').innerText(), 'Only in my own chats with agents');
+  await where.selectOption('When I ask');
+  await button(ada.page, 'Save').click();
+  await noon.getByText('only in your own chats').waitFor({ state: 'detached' });
+  assert.deepEqual(await visibility(), ['workspace']);
+  await noon.getByRole('button', { name: 'Forget' }).click();
+  await noon.waitFor({ state: 'detached' });
+});
+
 test('a secret is refused, and the text stays', async () => {
   await button(ada.page, 'Add').click();
   await box(ada.page, 'Text').fill('The password is Hunter22');

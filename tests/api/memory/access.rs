@@ -91,6 +91,13 @@ fn entries() -> Vec<Planted> {
             seen_by: &["Ada"],
             ..planted("wcsource", "user")
         },
+        // Written by hand for one's own chats with agents.
+        Planted {
+            person: Some("Ada"),
+            channel: Some("alone"),
+            seen_by: &["Ada"],
+            ..planted("wdalone", "user")
+        },
     ]
 }
 
@@ -169,6 +176,9 @@ async fn plant(w: &World, entry: &Planted) {
     };
     if entry.word == "w6everywhere" {
         fields["visibility"] = "workspace".into();
+    }
+    if entry.word == "wdalone" {
+        fields["visibility"] = "direct".into();
     }
     if entry.word == "wcsource" {
         let source = who.tell(w.thread("closed"), "The source").await;

@@ -43,28 +43,44 @@ const keys = (places: { key: string }[]) => places.map((p) => p.key);
 
 test('a message can be used here, everywhere if its channel is public, or for oneself', async () => {
   const ws = await scene();
-  expect(keys(placesFor({ message: mine() }, 'fact', ws))).toEqual(['channel', 'workspace', 'user']);
+  expect(keys(placesFor({ message: mine() }, 'fact', ws))).toEqual([
+    'channel',
+    'workspace',
+    'user',
+    'direct',
+  ]);
   expect(placesFor({ message: mine() }, 'fact', ws)[0]?.label).toBe('Only here');
   ws.channels.put(channel({ id: 'chan_1', kind: 'private' }));
-  expect(keys(placesFor({ message: mine() }, 'fact', ws))).toEqual(['channel', 'user']);
+  expect(keys(placesFor({ message: mine() }, 'fact', ws))).toEqual(['channel', 'user', 'direct']);
 });
 test('kinds about people reach no other conversation, and agents say nothing about people', async () => {
   const ws = await scene();
-  expect(keys(placesFor({ message: message() }, 'preference', ws))).toEqual(['channel', 'user']);
+  expect(keys(placesFor({ message: message() }, 'preference', ws))).toEqual(['channel', 'user', 'direct']);
   expect(placesFor({ message: message() }, 'person', ws)[0]?.hint).toBe('In this thread');
   expect(keys(placesFor({ message: fromAgent() }, 'fact', ws))).toEqual(['channel', 'workspace']);
 });
 test('an entry about oneself is for all agents or for a single one', async () => {
   const ws = await scene();
-  const [all, single] = placesFor('me', 'fact', ws);
+  const [all, own, single] = placesFor('me', 'fact', ws);
   expect(all?.form).toEqual({ scope: 'user' });
+  expect(all?.hint).toBe('Agents may repeat this wherever you ask them.');
+  expect([own?.label, own?.form]).toEqual([
+    'Only in my own chats with agents',
+    { scope: 'user', visibility: 'direct' },
+  ]);
   expect(single?.form.scope).toBe('persona');
 });
-test('only entries of conversations have a place to change', async () => {
+test('entries of conversations and personal ones have a place to change', async () => {
   const ws = await scene();
   const shared = memory({ scope: 'conversation', thread_id: 'thread_1', user_id: null });
   expect(keys(placesOf(shared, 'fact', ws))).toEqual(['channel', 'workspace']);
-  expect(placesOf(memory(), 'fact', ws)).toEqual([]);
+  expect(placesOf(memory(), 'fact', ws).map((p) => p.form)).toEqual([
+    { visibility: 'workspace' },
+    { visibility: 'direct' },
+  ]);
+  const closed = memory({ visibility: 'direct', source_message_ids: ['msg_1'] });
+  expect(keys(placesOf(closed, 'fact', ws))).toEqual(['channel', 'direct']);
+  expect(placesOf(memory({ scope: 'agent' }), 'fact', ws)).toEqual([]);
 });
 test('rights follow the scope', async () => {
   const ws = await scene();

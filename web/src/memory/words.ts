@@ -50,20 +50,26 @@ function channelPlaces(
   const hint = `In every conversation in ${ws.workspace.name}`;
   return [here, { key: 'workspace', label: 'Everywhere', hint, form: { ...form, visibility: 'workspace' } }];
 }
+const ANYWHERE = 'Agents may repeat this wherever you ask them.';
+/** Choices for a personal entry of the given reach, which comes first, or else for one of direct messages only. */
+function personalPlaces(key: string, label: string, hint: string, form: Place['form']): Place[] {
+  const own: Place = {
+    key: 'direct',
+    label: 'Only in my own chats with agents',
+    hint: 'In your direct messages with agents, if nobody else is in them.',
+    form: { ...form, visibility: 'direct' },
+  };
+  return [{ key, label, hint, form }, own];
+}
 /** Choices for a new entry, the default first. */
 export function placesFor(subject: Subject, kind: MemoryKind, ws: WorkspaceState): Place[] {
   if (subject === 'me') {
-    const all: Place = {
-      key: 'user',
-      label: 'All agents, when I ask',
-      hint: '',
-      form: { scope: 'user' },
-    };
+    const all = personalPlaces('user', 'All agents, when I ask', ANYWHERE, { scope: 'user' });
     const single = ws.people.agents.map((a): Place => {
       const form = { scope: 'persona', agent_id: a.id } as const;
-      return { key: a.id, label: `Only ${agentName(a)}, when I ask`, hint: '', form };
+      return { key: a.id, label: `Only ${agentName(a)}, when I ask`, hint: ANYWHERE, form };
     });
-    return [all, ...single];
+    return [...all, ...single];
   }
   if ('agent' in subject)
     return [{ key: 'agent', label: '', hint: '', form: { scope: 'agent', agent_id: subject.agent } }];
@@ -72,19 +78,21 @@ export function placesFor(subject: Subject, kind: MemoryKind, ws: WorkspaceState
   const isPublic = channel?.kind === 'public';
   const places = channelPlaces(channel, isPublic, { thread: m.thread_id, kind }, ws);
   // An agent's statement never becomes an entry about a person.
-  if (m.author.type === 'human')
-    places.push({
-      key: 'user',
-      label: 'When I ask',
-      hint: isPublic
-        ? 'In every conversation; only you see it'
-        : 'Where everyone can read this message; only you see it',
-      form: { scope: 'user' },
-    });
+  if (m.author.type === 'human') {
+    const hint = isPublic ? ANYWHERE : 'Agents may repeat this where everyone can read this message.';
+    places.push(...personalPlaces('user', 'When I ask', hint, { scope: 'user' }));
+  }
   return places;
 }
-/** Choices for an entry that exists; empty unless it belongs to a conversation. */
+/** Choices for an entry that exists; empty unless it is personal or belongs to a conversation. */
 export function placesOf(entry: Memory, kind: MemoryKind, ws: WorkspaceState): Place[] {
+  if (entry.scope === 'user' || entry.scope === 'persona') {
+    // Whether an entry of direct messages can be used elsewhere depends on its sources.
+    const isWide = entry.visibility === 'workspace' || !entry.source_message_ids.length;
+    const visibility = isWide ? 'workspace' : 'channel';
+    const hint = isWide ? ANYWHERE : 'Agents may repeat this where everyone can read its sources.';
+    return personalPlaces(visibility, 'When I ask', hint, { visibility });
+  }
   if (entry.scope !== 'conversation' || !entry.thread_id) return [];
   const channel = ws.channels.map.get(entry.channel_id ?? '') ?? null;
   const isPublic = entry.visibility === 'workspace' || channel?.kind === 'public';
