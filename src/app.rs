@@ -950,6 +950,7 @@ async fn prepare(links: &Links, config: &Config, agents: Option<String>) -> Resu
     let db = &links.db;
     index::bring_up_to_date(db).await?;
     manifest::convert_old(db).await?;
+    auth::shown_names::fill(db).await?;
     let is_alone = nodes::find_peers(links).await?;
     if is_alone {
         calls::close_all(db).await?;

@@ -11,7 +11,7 @@ use super::{
 };
 use crate::{
     agents::profiles::AgentStatus,
-    auth::Role,
+    auth::{AuthError, DisplayName, Role, look_alikes::Skeletons},
     db::{Conn, DbError},
     ids::{AgentId, WorkspaceId},
 };
@@ -46,7 +46,7 @@ static SEEDS: LazyLock<Vec<(bool, Parts)>> = LazyLock::new(|| {
 /// Parses a seed file; the error describes the problem and its line.
 fn parse(text: &str) -> Result<Vec<(bool, Parts)>, String> {
     let file: File = serde_yaml_ng::from_str(text).map_err(|e| e.to_string())?;
-    let mut names = HashSet::new();
+    let (mut names, mut shown_names) = (HashSet::new(), Vec::new());
     let mut seeds = Vec::with_capacity(file.agents.len());
     for (n, seed) in file.agents.into_iter().enumerate() {
         let at_line = |problem: String| format!("line {}: {problem}", line_of_agent(text, n));
@@ -71,6 +71,16 @@ fn parse(text: &str) -> Result<Vec<(bool, Parts)>, String> {
         if !names.insert(parts.name.clone()) {
             return Err(at_line(format!("the name `{}` is used twice", parts.name)));
         }
+        let shown = parts.profile.shown_name(&parts.name);
+        DisplayName::parse(shown, "display_name").map_err(|e| at_line(e.to_string()))?;
+        let skeletons = Skeletons::of(shown);
+        if shown_names
+            .iter()
+            .any(|known: &Skeletons| known.is_like(&skeletons))
+        {
+            return Err(at_line(format!("an agent above looks like `{shown}`")));
+        }
+        shown_names.push(skeletons);
         let profile = &parts.profile;
         if profile.base_profile_id.is_some()
             || profile.access_control.is_some()
@@ -154,6 +164,23 @@ async fn seeds(c: &mut Conn) -> Result<Vec<(bool, Parts)>, DbError> {
             .ok()
     });
     Ok(own.unwrap_or_else(|| SEEDS.clone()))
+}
+
+/// Checks that no agent of new workspaces looks like this person.
+///
+/// # Errors
+/// `Invalid` for the field `name`.
+pub async fn check_person(c: &mut Conn, name: &str) -> Result<(), AuthError> {
+    let own = Skeletons::of(&DisplayName::parse(name, "name")?.0);
+    let seeds = seeds(c).await?;
+    let mut shown = seeds
+        .iter()
+        .map(|(_, parts)| parts.profile.shown_name(&parts.name));
+    if shown.any(|agent| Skeletons::of(agent).is_like(&own)) {
+        let problem = "the name looks like that of an agent of this server: choose another name";
+        return Err(AuthError::Invalid(problem.to_owned(), "name"));
+    }
+    Ok(())
 }
 
 /// Adds the seed agents to a new workspace and returns the default one.

@@ -6,6 +6,7 @@ use serde::Serialize;
 use super::{
     Actor, AuthError, Role, handles,
     revocations::{self, Revocation},
+    shown_names,
 };
 use crate::{
     db::{Conn, now},
@@ -112,6 +113,7 @@ pub(super) async fn insert(
     role: Role,
     handle: &str,
 ) -> Result<(), AuthError> {
+    shown_names::check_new_member(c, workspace, user).await?;
     c.q("insert into members (workspace_id, user_id, role, handle, joined_at) values ($1, $2, $3, $4, $5)")
         .bind(workspace)
         .bind(user)

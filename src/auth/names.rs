@@ -2,7 +2,7 @@
 
 use unicode_normalization::UnicodeNormalization;
 
-use super::AuthError;
+use super::{AuthError, look_alikes};
 
 pub(super) const NAME_UNITS_MAX: usize = 80;
 
@@ -11,9 +11,43 @@ pub(super) const NAME_UNITS_MAX: usize = 80;
 pub struct DisplayName(pub String);
 
 impl DisplayName {
+    /// Parses a new name.
+    ///
     /// # Errors
     /// `Invalid` for the field `param`, with the rule that the name violates.
     pub fn parse(text: &str, param: &'static str) -> Result<Self, AuthError> {
+        let name = Self::parse_stored(text, param)?;
+        name.check_new(param)?;
+        Ok(name)
+    }
+
+    /// Parses a name that replaces `current`, which stays valid although an earlier version may have stored it.
+    ///
+    /// # Errors
+    /// Same as `parse`.
+    pub fn parse_change(text: &str, current: &str, param: &'static str) -> Result<Self, AuthError> {
+        if text.trim() == current {
+            return Self::parse_stored(text, param);
+        }
+        Self::parse(text, param)
+    }
+
+    /// Checks that the name does not imitate others.
+    ///
+    /// # Errors
+    /// Same as `parse`.
+    pub fn check_new(&self, param: &'static str) -> Result<(), AuthError> {
+        match look_alikes::problem(&self.0) {
+            Some(problem) => Err(AuthError::Invalid(problem.to_owned(), param)),
+            None => Ok(()),
+        }
+    }
+
+    /// Parses a name that may have been stored by an earlier version; new names need `check_new`, too.
+    ///
+    /// # Errors
+    /// Same as `parse`.
+    pub fn parse_stored(text: &str, param: &'static str) -> Result<Self, AuthError> {
         let name = text.trim();
         let problem = if name.is_empty() {
             "the name is blank: enter at least one character"

@@ -6,8 +6,9 @@ use super::{
     AuthError, Caller, DisplayName, Hasher,
     events::{self, AuthEventKind, Device},
     invites, keys,
+    look_alikes::Skeletons,
     password::{StoredPassword, check_password},
-    sessions, workspaces,
+    sessions, shown_names, workspaces,
 };
 use crate::{
     auth::{names::parse_email, tokens::hash_token},
@@ -67,13 +68,17 @@ async fn insert_user(
     name: &str,
     password_hash: &str,
 ) -> Result<User, AuthError> {
-    c.q("insert into users (id, email, name, avatar_url, password_hash, created_at) values ($1, $2, $3, null, $4, $5) \
+    let skeletons = Skeletons::of(name);
+    c.q("insert into users (id, email, name, avatar_url, password_hash, created_at, name_skeleton, name_folded) \
+         values ($1, $2, $3, null, $4, $5, $6, $7) \
          on conflict (email) do nothing returning id, email, name, avatar_url, created_at, suggestions")
         .bind(UserId::new())
         .bind(email.to_owned())
         .bind(name.to_owned())
         .bind(password_hash.to_owned())
         .bind(now())
+        .bind(skeletons.exact)
+        .bind(skeletons.folded)
         .opt()
         .await?
         .ok_or(AuthError::EmailTaken)
@@ -257,7 +262,10 @@ pub(crate) async fn set_suggestions(db: &Db, caller: &Caller, on: bool) -> Resul
 }
 
 /// Renames a person and notifies all of their workspaces.
-pub(crate) async fn rename(db: &Db, caller: &Caller, name: DisplayName) -> Result<(), AuthError> {
+///
+/// # Errors
+/// `Invalid`, also for a name that looks like that of an agent in one of these workspaces.
+pub(crate) async fn rename(db: &Db, caller: &Caller, name: String) -> Result<(), AuthError> {
     let user = caller.user;
     caller
         .write(db, async move |c: &mut Conn| set_name(c, user, &name).await)
@@ -273,12 +281,29 @@ pub(crate) async fn rename(db: &Db, caller: &Caller, name: DisplayName) -> Resul
     Ok(())
 }
 
-async fn set_name(c: &mut Conn, user: UserId, name: &DisplayName) -> Result<(), AuthError> {
-    c.q("update users set name = $2 where id = $1")
+async fn set_name(c: &mut Conn, user: UserId, name: &str) -> Result<(), AuthError> {
+    let current = get_user(c, user).await?.name;
+    let DisplayName(name) = DisplayName::parse_change(name, &current, "name")?;
+    if name == current {
+        return Ok(());
+    }
+    for workspace in workspaces::ids_of(c, user).await? {
+        dialect::lock_workspace(c, workspace.0).await?;
+    }
+    let skeletons = Skeletons::of(&name);
+    c.q("update users set name = $2, name_skeleton = $3, name_folded = $4 where id = $1")
         .bind(user)
-        .bind(name.0.clone())
+        .bind(name.clone())
+        .bind(skeletons.exact)
+        .bind(skeletons.folded)
         .run()
         .await?;
+    // People who join a workspace lock their account. So this includes the workspaces that the person has joined since, and whoever
+    // joins one later checks the new name.
+    for workspace in workspaces::ids_of(c, user).await? {
+        dialect::lock_workspace(c, workspace.0).await?;
+        shown_names::check_person(c, workspace, &name).await?;
+    }
     mark_names_changed(c).await?;
     Ok(())
 }

@@ -227,12 +227,15 @@ pub async fn may_create(c: &mut Conn, user: UserId) -> Result<bool, AuthError> {
 pub(crate) async fn update(
     c: &mut Conn,
     actor: &Actor<'_>,
-    name: Option<&DisplayName>,
+    name: Option<&str>,
     slug: Option<&str>,
     named: &[String],
 ) -> Result<Workspace, AuthError> {
     actor.require(super::Scope::WorkspaceAdmin)?;
     let before = get_workspace(c, actor.workspace).await?;
+    let name = name
+        .map(|name| DisplayName::parse_change(name, &before.name, "name"))
+        .transpose()?;
     if let Some(slug) = slug.filter(|slug| *slug != before.slug) {
         check_not_named(slug, named)?;
         if named.contains(&before.slug) {

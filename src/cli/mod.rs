@@ -19,6 +19,7 @@ use self::{
     blobs::BlobsCommand,
 };
 use crate::{
+    agents::seeds,
     app::{App, describe},
     auth::{self, Hasher, KeysAfterReset},
     cli::output::{say, say_error},
@@ -291,6 +292,7 @@ async fn user(config: &Config, command: UserCommand) -> anyhow::Result<()> {
             password,
         } => {
             let (password, made) = given(password);
+            seeds::check_person(&mut db.read().await?, &name).await?;
             let user = auth::create_account(&db, &hasher, &email, &name, password.clone()).await?;
             say(&format!("created the account of {}", user.email));
             if made {

@@ -72,7 +72,7 @@ pub async fn create_tool(
     actor.require(Scope::AgentsAdmin)?;
     lock_workspace(c, actor.workspace.0).await?;
     check_name(&form.name)?;
-    let title = parse_title(form.title.as_deref().unwrap_or(&form.name))?;
+    let title = parse_title(form.title.as_deref().unwrap_or(&form.name), "")?;
     let config = parse_config(form.kind, form.config)?;
     let channels = channels(c, actor, form.channel_ids, &[]).await?;
     let count: i64 = c
@@ -124,7 +124,7 @@ pub async fn patch_tool(
 ) -> Result<RegisteredTool, ToolError> {
     let before = locked(c, actor, id, expected).await?;
     let title = match &patch.title {
-        Some(title) => parse_title(title)?,
+        Some(title) => parse_title(title, &before.title)?,
         None => before.title.clone(),
     };
     let config = match patch.config {

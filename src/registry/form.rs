@@ -115,12 +115,12 @@ pub(super) fn check_name(name: &str) -> Result<(), ToolError> {
     Err(invalid(&problem, "name"))
 }
 
-/// Parses a display title.
+/// Parses a display title that replaces `current`.
 ///
 /// # Errors
 /// `Auth` with the violated rule.
-pub(super) fn parse_title(title: &str) -> Result<String, ToolError> {
-    Ok(DisplayName::parse(title, "title")?.0)
+pub(super) fn parse_title(title: &str, current: &str) -> Result<String, ToolError> {
+    Ok(DisplayName::parse_change(title, current, "title")?.0)
 }
 
 /// Checks the number of channels.

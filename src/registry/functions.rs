@@ -163,7 +163,11 @@ pub async fn accept_function(
     if form.effect == Effect::Destructive && form.risk == Risk::Autonomous {
         return Err(ToolError::RiskTooLow);
     }
-    let title = form.title.as_deref().map(parse_title).transpose()?;
+    let title = form
+        .title
+        .as_deref()
+        .map(|title| parse_title(title, &function.title))
+        .transpose()?;
     if function.definition_hash != form.definition_hash {
         return Err(ToolError::DefinitionChanged(Box::new(tool)));
     }

@@ -197,6 +197,7 @@ async fn an_export_can_be_imported_into_its_own_workspace_under_another_name() {
         "name_taken"
     );
     export["agent"]["name"] = "owl".into();
+    export["agent"]["display_name"] = "Owl".into();
     let mut socket = t.bo.socket().await;
     let owl = import(&t.bo, export).await;
     assert_eq!(

@@ -84,6 +84,7 @@ mod model_calls;
 mod model_servers;
 mod model_settings;
 mod model_test;
+mod names;
 mod nodes;
 mod openapi;
 mod outcomes;

@@ -2,7 +2,7 @@
 
 use super::{
     Persona, PersonaContent, PersonaForm, PersonaPatch, PipelineStatus,
-    form::parse_name,
+    form::{check_new_name, parse_name},
     persona::get_persona,
     version_rows::{find_content, insert_version, size_of, stored_bytes},
 };
@@ -75,6 +75,7 @@ async fn insert(
     summary: &str,
 ) -> Result<Persona, AgentError> {
     let id = PersonaId::new();
+    check_new_name(&name)?;
     check_name(c, actor, id, &name).await?;
     share_avatar(c, actor, &content, None).await?;
     quota::check_bytes(c, actor.workspace, size_of(&content)).await?;
@@ -250,6 +251,7 @@ async fn store(
         return Ok(before.clone());
     }
     if name != before.name {
+        check_new_name(&name)?;
         check_name(c, actor, before.id, &name).await?;
     }
     share_avatar(c, actor, &content, Some(&before.content)).await?;

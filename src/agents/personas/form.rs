@@ -8,6 +8,7 @@ use crate::{
         AgentError,
         profiles::{Avatar, check_avatar, tools::IgnoredField},
     },
+    auth::DisplayName,
     patch::{nullable, present},
 };
 
@@ -179,6 +180,14 @@ pub(super) fn parse_name(text: &str) -> Result<String, AgentError> {
         return Err(invalid("name", rule));
     }
     Ok(name.to_owned())
+}
+
+/// Checks that a new name does not imitate others.
+///
+/// # Errors
+/// `Auth` with the violated rule.
+pub(super) fn check_new_name(name: &str) -> Result<(), AgentError> {
+    Ok(DisplayName(name.to_owned()).check_new("name")?)
 }
 
 fn check(content: &PersonaContent) -> Result<(), AgentError> {

@@ -15,13 +15,15 @@ use super::{
 };
 use crate::agents::AgentError;
 use crate::{
-    auth::{self, Actor, Scope, handles},
+    auth::{self, Actor, Scope, handles, look_alikes::Skeletons, shown_names},
     db::{Conn, Json, dialect::lock_workspace},
     files,
     ids::AgentId,
     realtime::EventType,
 };
 
+/// Maximum number of characters of a display name that a copy keeps; characters are at most two UTF-16 code units.
+const COPY_STEM_CHARS_MAX: usize = 32;
 /// Maximum number of levels of bases above an agent that are searched. Validation allows fewer; this only bounds the
 /// search.
 const BASES_MAX: usize = 8;
@@ -524,6 +526,7 @@ async fn point_default_at(c: &mut Conn, actor: &Actor<'_>, row: &Row) -> Result<
 pub struct CopyForm {
     /// Name of the copy; `NAME-copy` by default, with a number if that is taken.
     pub name: Option<String>,
+    /// Display name of the copy; `DISPLAY_NAME copy` by default, with a number if that is taken.
     pub display_name: Option<String>,
 }
 
@@ -557,9 +560,11 @@ pub async fn duplicate_agent(
         editors: None,
         ..NewAgent::of_profile(row.profile.0.clone())
     };
-    if form.display_name.is_some() {
-        copy.display_name.clone_from(&form.display_name);
-    }
+    copy.display_name = match (&form.display_name, &row.profile.0.display_name) {
+        (Some(given), _) => Some(given.clone()),
+        (None, Some(original)) => Some(name_of_copy(c, actor, original).await?),
+        (None, None) => None,
+    };
     let summary = format!("copied from {}, version {}", row.name, row.version);
     let mut parts = copy.into_parts()?;
     parts.profile.files.clone_from(&row.profile.0.files);
@@ -567,6 +572,35 @@ pub async fn duplicate_agent(
     let before = Some(&row.profile.0);
     check_names(c, actor, &mut parts.profile, before).await?;
     Box::pin(insert_new(c, actor, parts, summary)).await
+}
+
+/// `ORIGINAL copy`, with a number if an agent or a person looks like that.
+async fn name_of_copy(
+    c: &mut Conn,
+    actor: &Actor<'_>,
+    original: &str,
+) -> Result<String, AgentError> {
+    // The stem leaves room for ` copy` and a number.
+    let stem: String = original.chars().take(COPY_STEM_CHARS_MAX).collect();
+    let stem = stem.trim_end_matches(|c: char| c.is_whitespace() || c == '\u{200d}');
+    let mut n = 1_u64;
+    loop {
+        let name = match n {
+            1 => format!("{stem} copy"),
+            n => format!("{stem} copy {n}"),
+        };
+        let skeletons = Skeletons::of(&name);
+        let is_taken = shown_names::is_like_agent(c, actor.workspace, None, &skeletons).await?
+            || shown_names::is_like_person(c, actor.workspace, &skeletons).await?;
+        if !is_taken {
+            return Ok(name);
+        }
+        n += if n < 20 {
+            1
+        } else {
+            1 + u64::from(rand::random::<u16>())
+        };
+    }
 }
 
 /// Restores the profile of an earlier version as a new version, without any persona, preset, or registered tool that has been deleted

@@ -282,7 +282,7 @@ fn lines_fit(lines: &[String], count_max: usize, units_max: usize) -> bool {
 /// Checks a profile against all rules that do not depend on other objects.
 pub(super) fn check(profile: &Profile) -> Result<(), AgentError> {
     if let Some(name) = &profile.display_name {
-        DisplayName::parse(name, "display_name")?;
+        DisplayName::parse_stored(name, "display_name")?;
     }
     if profile.instructions.trim().is_empty() {
         return Err(invalid(

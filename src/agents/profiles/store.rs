@@ -13,7 +13,7 @@ use super::{
 };
 use crate::agents::AgentError;
 use crate::{
-    auth::{handles, quota},
+    auth::{handles, look_alikes::Skeletons, quota, shown_names},
     db::{Conn, DbError, Json, now},
     ids::{AgentId, UserId, WorkspaceId},
     realtime::EventType,
@@ -48,9 +48,12 @@ pub async fn insert_agent(
     if !handles::claim(c, workspace, &first.name, handles::OwnerType::Agent, id.0).await? {
         return Err(AgentError::NameTaken(first.name.clone()));
     }
+    let shown = first.profile.shown_name(&first.name);
+    shown_names::check_agent(c, workspace, None, shown, param_of(&first.profile)).await?;
+    let skeletons = Skeletons::of(shown);
     c.q("insert into agents (id, workspace_id, name, status, is_system, mentionable, version, profile, summary, access, base_id, \
-         created_by, created_at, updated_at, instructions_bytes, profile_bytes, persona_id) \
-         values ($1, $2, $3, $4, FALSE, $5, 1, $6, $7, $8, $9, $10, $11, $11, $12, $13, $14)")
+         created_by, created_at, updated_at, instructions_bytes, profile_bytes, persona_id, name_skeleton, name_folded) \
+         values ($1, $2, $3, $4, FALSE, $5, 1, $6, $7, $8, $9, $10, $11, $11, $12, $13, $14, $15, $16)")
         .bind(id)
         .bind(workspace)
         .bind(first.name.clone())
@@ -65,6 +68,8 @@ pub async fn insert_agent(
         .bind(instructions_bytes(&first.profile))
         .bind(stored_bytes(&first.profile))
         .bind(first.profile.persona_id)
+        .bind(skeletons.exact)
+        .bind(skeletons.folded)
         .run()
         .await?;
     let version = Version {
@@ -151,6 +156,7 @@ pub(super) async fn store(
     }
     refresh::check_sizes(c, row.id, merged.profile.instructions.len()).await?;
     rename(c, row, wanted.name).await?;
+    check_shown_name(c, row, &wanted).await?;
     let updated = update_row(c, row, &wanted, &merged).await?;
     let Some(version) = updated else {
         return Err(AgentError::Stale(Box::new(row.clone().into())));
@@ -205,9 +211,10 @@ async fn update_row(
     wanted: &ProfileWrite<'_>,
     merged: &Merged,
 ) -> Result<Option<i64>, AgentError> {
+    let skeletons = Skeletons::of(wanted.profile.shown_name(wanted.name));
     let updated: Option<(i64,)> = c
         .q("update agents set profile = $3, mentionable = $4, status = $5, name = $6, summary = $7, access = $8, base_id = $9, \
-            version = version + 1, updated_at = $10, instructions_bytes = $12, profile_bytes = $13, persona_id = $14 \
+            version = version + 1, updated_at = $10, instructions_bytes = $12, profile_bytes = $13, persona_id = $14, name_skeleton = $15, name_folded = $16 \
             where workspace_id = $1 and id = $2 and version = $11 returning version")
         .bind(row.workspace_id)
         .bind(row.id)
@@ -223,6 +230,8 @@ async fn update_row(
         .bind(instructions_bytes(&wanted.profile))
         .bind(stored_bytes(&wanted.profile))
         .bind(wanted.profile.persona_id)
+        .bind(skeletons.exact)
+        .bind(skeletons.folded)
         .opt()
         .await?;
     Ok(updated.map(|(version,)| version))
@@ -249,6 +258,28 @@ async fn announce_change(
     };
     let access = merged.profile.access_control.as_ref();
     Ok(announce(c, kind, agent, access, Some(before), people).await?)
+}
+
+/// Field that contains the name shown for an agent.
+fn param_of(profile: &Profile) -> &'static str {
+    match profile.display_name {
+        Some(_) => "display_name",
+        None => "name",
+    }
+}
+
+/// Checks a change of the name that is shown for an agent. Other changes are possible whatever its name is.
+async fn check_shown_name(
+    c: &mut Conn,
+    row: &Row,
+    wanted: &ProfileWrite<'_>,
+) -> Result<(), AgentError> {
+    let shown = wanted.profile.shown_name(wanted.name);
+    if shown == row.profile.0.shown_name(&row.name) {
+        return Ok(());
+    }
+    let param = param_of(&wanted.profile);
+    Ok(shown_names::check_agent(c, row.workspace_id, Some(row.id), shown, param).await?)
 }
 
 /// Claims the new name of an agent, unless it is the old one.

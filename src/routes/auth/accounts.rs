@@ -17,9 +17,9 @@ use tracing::Instrument;
 
 use super::{St, device_of};
 use crate::{
+    agents::seeds,
     auth::{
-        Attempt, AuthError, AuthEvent, Caller, Credential, DisplayName, MyWorkspace, Session,
-        Token, User,
+        Attempt, AuthError, AuthEvent, Caller, Credential, MyWorkspace, Session, Token, User,
         clients::{self, Client},
         events::{self, AuthEventKind, Device},
         keys,
@@ -246,13 +246,20 @@ async fn signup(
     let email = form.email.trim().to_lowercase();
     // Sign-up reveals whether an email address is taken, so attempts are limited like logins.
     let attempt = state.limits.log_in(&email, address.0).await?;
-    let new = users::sign_up(
-        &state.db,
-        &state.hasher,
-        state.config.signup,
-        state.setup_token.clone(),
-        form,
-    )
+    let new = async {
+        if form.invite.is_none() {
+            // The person may create a workspace, which begins with these agents.
+            seeds::check_person(&mut state.db.read().await?, &form.name).await?;
+        }
+        users::sign_up(
+            &state.db,
+            &state.hasher,
+            state.config.signup,
+            state.setup_token.clone(),
+            form,
+        )
+        .await
+    }
     .await;
     state.limits.settle(&email, address.0, attempt, &new).await;
     let sign_in = SignIn::New(new?.user.id);
@@ -388,12 +395,8 @@ async fn update_me(
     Body(patch): Body<MePatch>,
 ) -> Result<Json<Account>, ApiError> {
     caller.require_session()?;
-    let name = patch
-        .name
-        .map(|name| DisplayName::parse(&name, "name"))
-        .transpose()?;
     let user = caller.user;
-    if let Some(name) = name {
+    if let Some(name) = patch.name {
         users::rename(&state.db, &caller, name).await?;
     }
     if let Some(on) = patch.suggestions {

@@ -128,10 +128,6 @@ async fn update_workspace(
     Path(id): Path<WorkspaceId>,
     Body(patch): Body<WorkspacePatch>,
 ) -> Result<Json<WorkspaceAnswer>, ApiError> {
-    let name = patch
-        .name
-        .map(|name| DisplayName::parse(&name, "name"))
-        .transpose()?;
     let slug = patch
         .slug
         .as_deref()
@@ -144,7 +140,7 @@ async fn update_workspace(
     let named = state.config.mcp_workspaces.clone();
     let answer = admin
         .write(&state.db, async move |c, actor| {
-            let (name, slug) = (name.as_ref(), slug.as_deref());
+            let (name, slug) = (patch.name.as_deref(), slug.as_deref());
             Ok::<_, AuthError>(WorkspaceAnswer {
                 workspace: workspaces::update(c, actor, name, slug, &named).await?,
                 role: actor.role,

@@ -4984,6 +4984,7 @@ export interface components {
         CopyForm: {
             /** @description Name of the copy; `NAME-copy` by default, with a number if that is taken. */
             name?: string | null;
+            /** @description Display name of the copy; `DISPLAY_NAME copy` by default, with a number if that is taken. */
             display_name?: string | null;
         };
         /**

@@ -1,0 +1,144 @@
+//! Names of the people and agents of a workspace, none of whom may look like an agent.
+//!
+//! The rows of people and agents contain the skeletons of their shown names, so that the transaction that stores a name compares it
+//! with all others. Names that were stored before there were rules stay valid until they are changed.
+
+use uuid::Uuid;
+
+use super::{AuthError, DisplayName, look_alikes::Skeletons};
+use crate::{
+    db::{Conn, Db, DbError, dialect},
+    ids::{AgentId, UserId, WorkspaceId},
+};
+
+/// Number of rows that get their skeletons in one transaction.
+const FILLED_AT_ONCE: i64 = 500;
+
+/// Checks that no agent of the workspace looks like this person.
+///
+/// # Errors
+/// `Invalid` for the field `name`.
+pub(super) async fn check_person(
+    c: &mut Conn,
+    workspace: WorkspaceId,
+    name: &str,
+) -> Result<(), AuthError> {
+    if is_like_agent(c, workspace, None, &Skeletons::of(name)).await? {
+        let problem = "the name looks like that of an agent in the workspace: choose another name";
+        return Err(AuthError::Invalid(problem.to_owned(), "name"));
+    }
+    Ok(())
+}
+
+/// Checks that a person who joins a workspace does not look like one of its agents.
+///
+/// # Errors
+/// Same as `check_person`.
+pub(super) async fn check_new_member(
+    c: &mut Conn,
+    workspace: WorkspaceId,
+    user: UserId,
+) -> Result<(), AuthError> {
+    // A change of the name runs in another write queue, and either waits or has already changed the name that is read here.
+    dialect::lock_account(c, user.0).await?;
+    let name: String = c
+        .q("select name from users where id = $1")
+        .bind(user)
+        .value()
+        .await?;
+    check_person(c, workspace, &name).await
+}
+
+/// Checks the name that is shown for an agent: it must follow the rules of `DisplayName`, and not look like another agent or a person
+/// in the workspace, which must be locked.
+///
+/// # Errors
+/// `Invalid` for the field `param`.
+pub async fn check_agent(
+    c: &mut Conn,
+    workspace: WorkspaceId,
+    agent: Option<AgentId>,
+    name: &str,
+    param: &'static str,
+) -> Result<(), AuthError> {
+    DisplayName::parse(name, param)?;
+    let skeletons = Skeletons::of(name);
+    let whose = if is_like_agent(c, workspace, agent, &skeletons).await? {
+        "another agent"
+    } else if is_like_person(c, workspace, &skeletons).await? {
+        "a person"
+    } else {
+        return Ok(());
+    };
+    let problem = format!(
+        "the name looks like that of {whose} in the workspace: choose another `display_name`"
+    );
+    Err(AuthError::Invalid(problem, param))
+}
+
+/// Checks whether an agent other than `except` looks like this.
+pub async fn is_like_agent(
+    c: &mut Conn,
+    workspace: WorkspaceId,
+    except: Option<AgentId>,
+    skeletons: &Skeletons,
+) -> Result<bool, DbError> {
+    c.q("select exists (select 1 from agents where workspace_id = $1 and (name_skeleton = $2 or name_folded = $3) and id <> $4)")
+        .bind(workspace)
+        .bind(skeletons.exact.clone())
+        .bind(skeletons.folded.clone())
+        .bind(except.unwrap_or(AgentId(Uuid::nil())))
+        .value()
+        .await
+}
+
+/// Checks whether a member looks like this.
+pub async fn is_like_person(
+    c: &mut Conn,
+    workspace: WorkspaceId,
+    skeletons: &Skeletons,
+) -> Result<bool, DbError> {
+    c.q("select exists (select 1 from users u join members m on m.user_id = u.id and m.workspace_id = $1 \
+         where u.name_skeleton = $2 or u.name_folded = $3)")
+        .bind(workspace)
+        .bind(skeletons.exact.clone())
+        .bind(skeletons.folded.clone())
+        .value()
+        .await
+}
+
+/// Stores the skeletons of names that an earlier version stored.
+pub async fn fill(db: &Db) -> Result<(), DbError> {
+    const PEOPLE: [&str; 2] = [
+        "select id, name from users where name_skeleton is null order by id limit $1",
+        "update users set name_skeleton = $2, name_folded = $3 where id = $1 and name = $4",
+    ];
+    const AGENTS: [&str; 2] = [
+        "select id, coalesce(summary ->> 'display_name', name) from agents where name_skeleton is null order by id limit $1",
+        "update agents set name_skeleton = $2, name_folded = $3 where id = $1 and coalesce(summary ->> 'display_name', name) = $4",
+    ];
+    for [find, store] in [PEOPLE, AGENTS] {
+        loop {
+            let found: Vec<(Uuid, String)> =
+                db.read().await?.q(find).bind(FILLED_AT_ONCE).all().await?;
+            if found.is_empty() {
+                break;
+            }
+            db.write(Uuid::nil(), async move |c: &mut Conn| {
+                for (id, name) in found.clone() {
+                    let skeletons = Skeletons::of(&name);
+                    c.q(store)
+                        .bind(id)
+                        .bind(skeletons.exact)
+                        .bind(skeletons.folded)
+                        .bind(name)
+                        .run()
+                        .await?;
+                }
+                Ok::<_, DbError>(())
+            })
+            .await?;
+        }
+    }
+    Ok(())
+}
