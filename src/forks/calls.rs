@@ -94,15 +94,15 @@ impl Calls<'_> {
         ids.map(ToString::to_string).collect()
     }
 
-    /// Calls the model with each brief, a few at a time, and returns the answers in the same order.
+    /// Calls the model with each brief, a few at a time, and returns the answers in the same order. A request whose answer has no end is
+    /// sent again, with twice the output limit.
     pub(super) async fn ask(&self, briefs: &[Brief]) -> Result<Vec<Collected>, Failed> {
         let briefs: Vec<Brief> = briefs
             .iter()
             .map(|brief| brief.after(&self.required))
             .collect();
         self.note(&briefs).await?;
-        let provider = &self.resolver.provider;
-        let window = provider.window(&self.model).await;
+        let window = self.resolver.provider.window(&self.model).await;
         let output_tokens_max = OUTPUT_TOKENS_MAX + window.reasoning_tokens;
         let limits = Limits {
             bytes_max: draft::ANSWER_BYTES_MAX,
@@ -119,42 +119,17 @@ impl Calls<'_> {
         let mut running: Vec<BoxFuture<'_, Result<Collected, Failed>>> =
             Vec::with_capacity(briefs.len());
         for brief in &briefs {
-            let request = ChatRequest {
-                model: self.model.clone(),
-                system: brief.system.clone(),
-                turns: brief.turns(),
-                max_output_tokens: Some(
-                    window.output_limit(output_tokens_max, window.corrected(brief.tokens())),
-                ),
-                json_schema: Some(JsonSchema {
-                    name: "resolution",
-                    schema: Arc::clone(&SCHEMA),
-                }),
-                ..ChatRequest::default()
-            };
-            let new = NewCall {
-                workspace: self.lease.workspace,
-                task: Some(CallTask {
-                    id: self.lease.task,
-                    root: self.lease.task,
-                    attempt: self.attempt,
-                    round: 1,
-                }),
-                purpose: Purpose::Resolve,
-                user: self.requested_by.id,
-                agent: Some(self.lease.target.agent),
-                model: self.model.clone(),
-                prompt_tokens: window.corrected(brief.tokens()),
-                output_tokens_max: request.max_output_tokens.unwrap_or(output_tokens_max),
-            };
+            let prompt_tokens = window.corrected(brief.tokens());
             let call = async move {
-                let begun = self.resolver.calls.begin(provider, new, wait_max).await;
-                let call = begun
-                    .map_err(Abort::Db)?
-                    .map_err(|over| Failed::Call(Failure::OverBudget(over)))?;
-                let answer = calls::collect(call, request, limits).await;
-                let answer = answer.map_err(Abort::Db)?;
-                answer.map_err(|e| Failed::Call(e.into()))
+                let within = |tokens_max| window.output_limit(tokens_max, prompt_tokens);
+                let answer = self
+                    .call(brief, within(output_tokens_max), limits, wait_max)
+                    .await?;
+                if answer.is_incomplete() {
+                    let twice = within(2 * output_tokens_max);
+                    return self.call(brief, twice, limits, wait_max).await;
+                }
+                Ok(answer)
             };
             running.push(call.boxed());
         }
@@ -162,6 +137,50 @@ impl Calls<'_> {
             .buffered(CALLS_AT_ONCE)
             .try_collect()
             .await
+    }
+
+    async fn call(
+        &self,
+        brief: &Brief,
+        output_tokens_max: u32,
+        limits: Limits,
+        wait_max: Duration,
+    ) -> Result<Collected, Failed> {
+        let provider = &self.resolver.provider;
+        let request = ChatRequest {
+            model: self.model.clone(),
+            system: brief.system.clone(),
+            turns: brief.turns(),
+            max_output_tokens: Some(output_tokens_max),
+            json_schema: Some(JsonSchema {
+                name: "resolution",
+                schema: Arc::clone(&SCHEMA),
+            }),
+            ..ChatRequest::default()
+        };
+        let window = provider.window(&self.model).await;
+        let new = NewCall {
+            workspace: self.lease.workspace,
+            task: Some(CallTask {
+                id: self.lease.task,
+                root: self.lease.task,
+                attempt: self.attempt,
+                round: 1,
+            }),
+            purpose: Purpose::Resolve,
+            user: self.requested_by.id,
+            agent: Some(self.lease.target.agent),
+            model: self.model.clone(),
+            prompt_tokens: window.corrected(brief.tokens()),
+            output_tokens_max,
+        };
+        let begun = self.resolver.calls.begin(provider, new, wait_max).await;
+        let call = begun
+            .map_err(Abort::Db)?
+            .map_err(|over| Failed::Call(Failure::OverBudget(over)))?;
+        let answer = calls::collect(call, request, limits).await;
+        let answer = answer.map_err(Abort::Db)?;
+        answer.map_err(|e| Failed::Call(e.into()))
     }
 
     /// Stores the requests that are about to be sent, for "What it saw".

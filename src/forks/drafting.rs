@@ -11,7 +11,7 @@ use openvibe_extract::{Material, Outline, Reading};
 
 use super::{
     calls::{Calls, Failed},
-    draft::{self, AgentLines, Brief, Checked, DraftRequest, Raw},
+    draft::{self, AgentLines, Brief, Checked, DraftRequest, Raw, UnparsableDraft},
     resolver::{DraftOrigin, Drafted, Read, Resolver, extracted},
 };
 use crate::{
@@ -257,18 +257,21 @@ impl Calls<'_> {
         Ok(trimmed.await??)
     }
 
-    /// Parses an answer. If it cannot be parsed, repeats the request once.
+    /// Parses an answer. If it cannot be parsed, repeats the request once, unless its end is missing, because that request has already
+    /// been repeated.
     async fn parsed(
         &mut self,
         brief: &Brief,
         answer: Collected,
     ) -> Result<(Collected, Raw), Failed> {
-        if let Ok(raw) = draft::parse(&answer.text, &self.ids()) {
-            return Ok((answer, raw));
+        match draft::parse_answer(&answer, &self.ids()) {
+            Ok(raw) => return Ok((answer, raw)),
+            Err(e @ UnparsableDraft::Incomplete) => return Err(e.into()),
+            Err(_) => {}
         }
         self.step_done().await?;
         let answer = self.ask(std::slice::from_ref(brief)).await?.remove(0);
-        let raw = draft::parse(&answer.text, &self.ids())?;
+        let raw = draft::parse_answer(&answer, &self.ids())?;
         Ok((answer, raw))
     }
 
@@ -282,7 +285,7 @@ impl Calls<'_> {
         self.step_done().await?;
         let repair = draft::repair_brief(brief, answer, &checked.faults);
         let repaired = match self.ask(&[repair]).await {
-            Ok(mut answers) => draft::parse(&answers.remove(0).text, &self.ids()),
+            Ok(mut answers) => draft::parse_answer(&answers.remove(0), &self.ids()),
             Err(Failed::Call(failure)) => {
                 tracing::info!(
                     code = %failure.code(),
@@ -333,7 +336,7 @@ fn agent_lines(read: &Read) -> AgentLines {
 /// The outline of a chunk, extracted if the model's answer is unusable.
 fn part(read: &Read, ids: &[String], brief: &Brief, answer: &Collected) -> Outline {
     let material = &read.dive.material;
-    if let Ok(raw) = draft::parse(&answer.text, ids) {
+    if let Ok(raw) = draft::parse_answer(answer, ids) {
         return draft::check(&raw, material, &read.reading, agent_lines(read)).outline;
     }
     let lines = brief.pieces.iter().filter_map(|piece| piece.line);

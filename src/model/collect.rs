@@ -4,7 +4,10 @@ use std::time::Duration;
 
 use futures::StreamExt;
 
-use super::{ChatRequest, Delta, DeltaStream, ModelError, Provider, StopReason, Usage};
+use super::{
+    ChatRequest, Delta, DeltaStream, ModelError, Provider, StopReason, Usage,
+    json::ends_inside_object,
+};
 
 /// Complete response of a model.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -14,6 +17,14 @@ pub struct Collected {
     pub usage: Option<Usage>,
     /// True if the end is missing because the response exceeded a limit of the model or the caller.
     pub is_cut: bool,
+}
+
+impl Collected {
+    /// Checks whether the end of the response is missing, also if the model did not report it. Such a response must not be used as an
+    /// answer, because its last sentence or entry can be half of what the model wanted to write.
+    pub fn is_incomplete(&self) -> bool {
+        self.is_cut || ends_inside_object(&self.text)
+    }
 }
 
 /// Size and time limits of a response.

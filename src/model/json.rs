@@ -6,10 +6,27 @@ use serde_json::{Map, Value};
 const TRIES_MAX: usize = 48;
 const DEPTH_MAX: usize = 24;
 
-/// Returns the top-level objects in `text`, in order. Objects that `serde_json` rejects are parsed leniently: trailing commas,
-/// comments, line breaks and quotes inside strings, unquoted names, and a missing end are accepted.
+/// Objects in a text.
+#[derive(Debug, Clone, PartialEq, Default)]
+struct Found {
+    objects: Vec<Value>,
+    is_cut_off: bool,
+}
+
+/// Returns the complete top-level objects in `text`, in order. Objects that `serde_json` rejects are parsed leniently: trailing commas,
+/// comments, line breaks and quotes inside strings, and unquoted names are accepted. An object without an end is left out, including
+/// the objects inside it, because its last string may be half of what the model wanted to write.
 pub fn objects(text: &str) -> Vec<Value> {
-    let mut found = Vec::new();
+    find(text).objects
+}
+
+/// Checks whether `text` ends inside an object.
+pub(super) fn ends_inside_object(text: &str) -> bool {
+    find(text).is_cut_off
+}
+
+fn find(text: &str) -> Found {
+    let mut found = Found::default();
     let mut at = 0;
     for _ in 0..TRIES_MAX {
         let Some(next) = text[at..].find('{') else {
@@ -18,18 +35,33 @@ pub fn objects(text: &str) -> Vec<Value> {
         at += next;
         let rest = &text[at..];
         let mut strict = serde_json::Deserializer::from_str(rest).into_iter::<Value>();
-        let read = match strict.next() {
-            Some(Ok(value)) => Some((value, strict.byte_offset())),
-            _ => Reader { text: rest, at: 0 }.whole(),
-        };
-        if let Some((value, length)) = read {
-            found.push(value);
-            at += length;
-        } else {
-            at += 1;
+        if let Some(Ok(value)) = strict.next() {
+            found.objects.push(value);
+            at += strict.byte_offset();
+            continue;
+        }
+        let mut reader = Reader { text: rest, at: 0 };
+        match reader.value(0) {
+            Ok(value) => {
+                found.objects.push(value);
+                at += reader.at;
+            }
+            Err(Fault::Invalid) => at += 1,
+            Err(Fault::CutOff) => {
+                found.is_cut_off = true;
+                break;
+            }
         }
     }
     found
+}
+
+/// Reason why a position in a text does not begin an object.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Fault {
+    Invalid,
+    /// The text ends inside the object.
+    CutOff,
 }
 
 struct Reader<'a> {
@@ -38,11 +70,6 @@ struct Reader<'a> {
 }
 
 impl Reader<'_> {
-    fn whole(mut self) -> Option<(Value, usize)> {
-        let value = self.value(0)?;
-        Some((value, self.at))
-    }
-
     fn peek(&self) -> Option<char> {
         self.text[self.at..].chars().next()
     }
@@ -78,72 +105,63 @@ impl Reader<'_> {
         }
     }
 
-    fn value(&mut self, depth: usize) -> Option<Value> {
+    fn value(&mut self, depth: usize) -> Result<Value, Fault> {
         self.skip();
-        match self.peek() {
-            // The text ends where a value is expected.
-            None => Some(Value::Null),
-            Some('{' | '[') if depth >= DEPTH_MAX => None,
-            Some('{') => self.object(depth),
-            Some('[') => self.array(depth),
-            Some(quote) if closing(quote).is_some() => Some(Value::String(self.string())),
-            Some(_) => self.bare(),
+        match self.peek().ok_or(Fault::CutOff)? {
+            '{' | '[' if depth >= DEPTH_MAX => Err(Fault::Invalid),
+            '{' => self.object(depth),
+            '[' => self.array(depth),
+            quote if closing(quote).is_some() => self.string().map(Value::String),
+            _ => self.bare(),
         }
     }
 
-    fn object(&mut self, depth: usize) -> Option<Value> {
+    fn object(&mut self, depth: usize) -> Result<Value, Fault> {
         self.next();
         let mut fields = Map::new();
         loop {
             self.skip_commas();
-            match self.peek() {
-                None => break,
-                Some('}') => {
+            let key = match self.peek().ok_or(Fault::CutOff)? {
+                '}' => {
                     self.at += 1;
-                    break;
+                    return Ok(Value::Object(fields));
                 }
-                Some(_) => {}
-            }
-            let key = match self.peek() {
-                Some(quote) if closing(quote).is_some() => self.string(),
+                quote if closing(quote).is_some() => self.string()?,
                 _ => self.name()?,
             };
             self.skip();
-            match self.peek() {
-                None => break,
-                Some(':' | '=') => self.at += 1,
-                Some(_) => return None,
+            match self.peek().ok_or(Fault::CutOff)? {
+                ':' | '=' => self.at += 1,
+                _ => return Err(Fault::Invalid),
             }
             let value = self.value(depth + 1)?;
             fields.insert(key, value);
         }
-        Some(Value::Object(fields))
     }
 
-    fn array(&mut self, depth: usize) -> Option<Value> {
+    fn array(&mut self, depth: usize) -> Result<Value, Fault> {
         self.next();
         let mut values = Vec::new();
         loop {
             self.skip_commas();
-            match self.peek() {
-                None | Some('}') => break,
-                Some(']') => {
+            match self.peek().ok_or(Fault::CutOff)? {
+                '}' => return Ok(Value::Array(values)),
+                ']' => {
                     self.at += 1;
-                    break;
+                    return Ok(Value::Array(values));
                 }
-                Some(_) => values.push(self.value(depth + 1)?),
+                _ => values.push(self.value(depth + 1)?),
             }
         }
-        Some(Value::Array(values))
     }
 
     /// A quote ends a string only if the following characters can follow a string.
-    fn string(&mut self) -> String {
+    fn string(&mut self) -> Result<String, Fault> {
         let end = self.next().and_then(closing).unwrap_or('"');
         let mut text = String::new();
         while let Some(c) = self.next() {
             if c == end && self.is_end_of_string() {
-                break;
+                return Ok(text);
             }
             if c == '\\' {
                 self.escape(&mut text);
@@ -151,7 +169,7 @@ impl Reader<'_> {
                 text.push(c);
             }
         }
-        text
+        Err(Fault::CutOff)
     }
 
     fn is_end_of_string(&self) -> bool {
@@ -197,17 +215,21 @@ impl Reader<'_> {
         Some(number)
     }
 
-    fn name(&mut self) -> Option<String> {
+    fn name(&mut self) -> Result<String, Fault> {
         let rest = &self.text[self.at..];
         let is_part = |c: char| c.is_alphanumeric() || matches!(c, '_' | '-' | '.' | '+');
         let length = rest.find(|c| !is_part(c)).unwrap_or(rest.len());
         self.at += length;
-        (length > 0).then(|| rest[..length].to_owned())
+        if length > 0 {
+            Ok(rest[..length].to_owned())
+        } else {
+            Err(Fault::Invalid)
+        }
     }
 
-    fn bare(&mut self) -> Option<Value> {
+    fn bare(&mut self) -> Result<Value, Fault> {
         let name = self.name()?;
-        Some(match name.as_str() {
+        Ok(match name.as_str() {
             "null" | "None" | "undefined" | "nil" => Value::Null,
             "true" | "True" => Value::Bool(true),
             "false" | "False" => Value::Bool(false),
@@ -240,7 +262,7 @@ mod tests {
             objects("{not this} {\"a\": {\"b\": 1}}"),
             [json!({"a": {"b": 1}})]
         );
-        assert!(objects("no object } here {").len() <= 1);
+        assert!(objects("no object } here {").is_empty());
         assert!(objects("").is_empty());
     }
 
@@ -259,8 +281,7 @@ mod tests {
                 "{\"a\": 1 // why\n, /* b */ \"c\": 2}",
                 json!({"a": 1, "c": 2}),
             ),
-            ("{\"a\": [\"x\", \"y", json!({"a": ["x", "y"]})),
-            ("{\"a\": {\"b\": \"cut", json!({"a": {"b": "cut"}})),
+            ("{\"a\": [\"x\"}", json!({"a": ["x"]})),
             ("{“a”: “b”}", json!({"a": "b"})),
             (
                 "{\"a\": \"\\u00e9\\ud83d\\udc4d\\q\",}",
@@ -270,6 +291,34 @@ mod tests {
             ("{\"a\": m3}", json!({"a": "m3"})),
         ] {
             assert_eq!(objects(text), [wanted], "{text}");
+        }
+    }
+
+    #[test]
+    fn an_object_without_an_end_is_left_out_with_all_that_is_inside() {
+        let whole = r#"{"gist": "A launch.", "items": [{"text": "Ship", "sources": ["m1"]}, {"text": "he said \"yes\""}], "n": 12}"#;
+        assert!(!ends_inside_object(whole));
+        assert_eq!(objects(whole).len(), 1);
+        for end in (1..whole.len()).filter(|end| whole.is_char_boundary(*end)) {
+            let cut = &whole[..end];
+            assert!(objects(cut).is_empty(), "{cut}");
+            assert!(ends_inside_object(cut), "{cut}");
+            assert!(
+                ends_inside_object(&format!("Sure:\n```json\n{cut}")),
+                "{cut}"
+            );
+        }
+        let second = "{\"a\": 1} and {\"b\": \"hal";
+        assert_eq!(objects(second), [json!({"a": 1})]);
+        assert!(ends_inside_object(second));
+        for whole in [
+            "",
+            "They talk.",
+            "Use {curly braces}.",
+            "{'a': 1,}",
+            "{\"a\": [1}",
+        ] {
+            assert!(!ends_inside_object(whole), "{whole}");
         }
     }
 

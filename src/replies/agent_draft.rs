@@ -108,7 +108,9 @@ pub async fn draft_agent(
     let mut draft = match utility.ask(&model, &call, read).await? {
         Ok(Answer::Read(draft)) => draft,
         Err(CallError::OverBudget(over)) => return Ok(Err(over)),
-        Ok(Answer::Unread(_)) | Err(CallError::Collect(_)) => return Ok(Ok(None)),
+        Ok(Answer::Unread(_) | Answer::Incomplete) | Err(CallError::Collect(_)) => {
+            return Ok(Ok(None));
+        }
     };
     let mut c = utility.db.read().await?;
     draft.name = handles::find_free(&mut c, workspace, &draft.name, UNNAMED).await?;

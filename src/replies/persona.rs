@@ -39,7 +39,9 @@ pub async fn compress(
     let text = match utility.ask(&model, &call, read).await? {
         Ok(Answer::Read(text)) => text,
         Err(CallError::OverBudget(over)) => return Ok(Err(over)),
-        Ok(Answer::Unread(_)) | Err(CallError::Collect(_)) => return Ok(Ok(None)),
+        Ok(Answer::Unread(_) | Answer::Incomplete) | Err(CallError::Collect(_)) => {
+            return Ok(Ok(None));
+        }
     };
     Ok(Ok(Some(Compressed {
         tokens: estimate_tokens(&text),

@@ -9,8 +9,8 @@ use crate::{
     db::{Db, DbError},
     ids::{AgentId, UserId, WorkspaceId},
     model::{
-        ChatMessage, ChatRequest, CollectError, JsonSchema, Limits, ModelError, Provider, Role,
-        Window, estimate_tokens,
+        ChatMessage, ChatRequest, CollectError, Collected, JsonSchema, Limits, ModelError,
+        Provider, Role, Window, estimate_tokens,
     },
     tasks::{
         Task, budgets,
@@ -143,6 +143,8 @@ pub enum Answer<T> {
     Read(T),
     /// No answer could be parsed. Contains the text of the last one.
     Unread(String),
+    /// The end of the last answer is missing, so nothing of it may be used.
+    Incomplete,
 }
 
 impl Utility {
@@ -170,7 +172,8 @@ impl Utility {
         })
     }
 
-    /// Calls the model until `read` accepts its answer, at most twice. Temporary failures are retried.
+    /// Calls the model until `read` accepts its answer, at most twice. After an answer whose end is missing, the output limit is
+    /// doubled. Temporary failures are retried.
     ///
     /// # Errors
     /// `Ok(Err(_))` if the model fails or a budget does not allow the call; `Err` if the database fails.
@@ -199,28 +202,34 @@ impl Utility {
         let room = model.room(&call.system);
         let text = budget::without_middle(&call.text, room).unwrap_or_else(|| call.text.clone());
         let tokens = (model.window).corrected(estimate_tokens(&system) + estimate_tokens(&text));
-        let request = ChatRequest {
+        let output_limit = |tokens_max| Some(model.window.output_limit(tokens_max, tokens));
+        let mut request = ChatRequest {
             model: model.name.clone(),
-            max_output_tokens: Some(model.window.output_limit(limits.output_tokens_max, tokens)),
+            max_output_tokens: output_limit(limits.output_tokens_max),
             temperature: limits.temperature,
             system,
             turns: vec![ChatMessage::new(Role::User, text)],
             json_schema: call.schema.clone(),
             ..ChatRequest::default()
         };
-        let mut unread = String::new();
+        let mut unread = None;
         for _ in 0..READ_MAX {
-            let answer = match self.call(model, call, &request, tokens).await? {
-                Ok(answer) => answer,
-                Err(_) if !unread.is_empty() => break,
-                Err(e) => return Ok(Err(e)),
+            let answer = match (self.call(model, call, &request, tokens).await?, unread) {
+                (Ok(answer), _) => answer,
+                (Err(_), Some(unread)) => return Ok(Ok(unread)),
+                (Err(e), None) => return Ok(Err(e)),
             };
-            match read(&answer) {
+            if answer.is_incomplete() {
+                request.max_output_tokens = output_limit(2 * limits.output_tokens_max);
+                unread = Some(Answer::Incomplete);
+                continue;
+            }
+            match read(&answer.text) {
                 Some(value) => return Ok(Ok(Answer::Read(value))),
-                None => unread = answer,
+                None => unread = Some(Answer::Unread(answer.text)),
             }
         }
-        Ok(Ok(Answer::Unread(unread)))
+        Ok(Ok(unread.unwrap_or(Answer::Incomplete)))
     }
 
     async fn call(
@@ -229,7 +238,7 @@ impl Utility {
         call: &UtilityCall,
         request: &ChatRequest,
         prompt_tokens: u64,
-    ) -> Result<Result<String, CallError>, DbError> {
+    ) -> Result<Result<Collected, CallError>, DbError> {
         let (retries, wait_max) = match call.patience {
             Patience::ReplyWaits => (self.delays.len().min(1), Duration::ZERO),
             Patience::Background => (self.delays.len(), budgets::WAIT_MAX),
@@ -256,7 +265,7 @@ impl Utility {
                 Err(over) => return Ok(Err(CallError::OverBudget(over))),
             };
             let error = match calls::collect(open, request.clone(), limits).await? {
-                Ok(answer) => return Ok(Ok(answer.text)),
+                Ok(answer) => return Ok(Ok(answer)),
                 Err(e) => e,
             };
             match delays.next().filter(|_| may_pass(&error)) {

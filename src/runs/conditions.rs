@@ -86,7 +86,7 @@ impl ConditionHandler {
         let model = self.utility.model(lease.workspace, None, &main).await?;
         Ok(match self.utility.ask(&model, &call, yes_or_no).await? {
             Ok(Answer::Read(answer)) => Decision::Answered(answer, model.name),
-            Ok(Answer::Unread(_)) => Decision::Failed(FailCode::BadResponse),
+            Ok(Answer::Unread(_) | Answer::Incomplete) => Decision::Failed(FailCode::BadResponse),
             Err(e) => Decision::Failed(e.code()),
         })
     }

@@ -159,6 +159,8 @@ async fn a_draft_without_a_model_or_a_usable_answer_is_refused() {
         vec![Answer::status(503, "busy"), Answer::status(503, "busy")],
         vec![Answer::text("I cannot do that."), Answer::text("No.")],
         vec![said(&blank), said(&json!({"name": "notes"}))],
+        // The model stopped in the middle of the instructions, which would otherwise be valid.
+        vec![Answer::text("{\"name\": \"notes\", \"instructions\": \"Never post the"); 2],
     ] {
         t.model().script("drafter", answers);
         let reply = draft(&t.ada).await;

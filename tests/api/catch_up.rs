@@ -387,6 +387,28 @@ async fn repeating_a_request_returns_the_active_task_and_failures_change_nothing
 }
 
 #[tokio::test]
+async fn a_catch_up_whose_answers_have_no_end_fails() {
+    let t = people().await;
+    let (thread, _) = busy_thread(&t, &t.general).await;
+    let whole = json!({"gist": "A fair.", "items": []}).to_string();
+    let half = "{\"items\": [{\"text\": \"Ada books the";
+    t.model().script(
+        "catch_up",
+        [
+            Answer::text(half),
+            Answer::stream().piece(&whole).finish("length").done(),
+        ],
+    );
+    let asked = t.bo.post(&path(&thread, 0), json!({})).await.is(202);
+    let (_, code) = t.bo.failed(&text(&asked, "/task/id")).await;
+    assert_eq!(code, "bad_response");
+    let asked = t.model().asked("catch_up", 2).await;
+    let limits = [&asked[0].body["max_tokens"], &asked[1].body["max_tokens"]];
+    assert_eq!(limits, [&json!(1_200), &json!(2_400)]);
+    assert_eq!(caught_up(&t.bo, &thread).await["by"], "builtin");
+}
+
+#[tokio::test]
 async fn catch_ups_are_exported_to_their_person_and_erased_with_them() {
     let t = people().await;
     let (thread, _) = busy_thread(&t, &t.general).await;

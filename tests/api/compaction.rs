@@ -234,13 +234,6 @@ async fn a_reply_completes_whatever_the_utility_model_returns() {
             vec![Answer::text("They talked about a launch."); 2],
             true,
         ),
-        (
-            "cut",
-            vec![Answer::text(
-                "{\"gist\": \"A launch.\", \"items\": [{\"text\": \"Shi",
-            )],
-            true,
-        ),
         // A response with a line this long is rejected.
         ("3 MB", vec![Answer::text(&huge); 2], false),
     ];
@@ -269,6 +262,61 @@ async fn a_reply_completes_whatever_the_utility_model_returns() {
         };
         assert_eq!(seen["left_out"][0]["reason"], reason, "{name}");
         assert_eq!(seen["left_out"][0]["count"], 30, "{name}");
+    }
+}
+
+/// A model's response for a segment that ends in the middle of a sentence, although it reports that it is complete.
+const HALF: &str = "{\"gist\": \"A launch.\", \"items\": [{\"text\": \"Bo will write the rel";
+
+#[tokio::test]
+async fn a_segment_whose_answer_has_no_end_is_requested_once_more_with_twice_the_limit() {
+    let t = sage_team().await;
+    let whole = json!({"gist": "They counted.", "items": []}).to_string();
+    for first in [
+        Answer::text(HALF),
+        // Complete by its form, but the model stopped at its limit.
+        Answer::stream().piece(&whole).finish("length").done(),
+    ] {
+        let (thread, _) = long_thread(&t.ada, &t.general, 50).await;
+        t.model().forget();
+        t.model()
+            .script("summary", [first, segment("They counted to 30.", &[])]);
+        answered(&t.ada, &thread, "@sage sum up").await;
+        let asked = t.model().asked("summary", 2).await;
+        let limits = [&asked[0].body["max_tokens"], &asked[1].body["max_tokens"]];
+        assert_eq!(limits, [&json!(1_200), &json!(2_400)]);
+        assert_eq!(asked[0].body["messages"], asked[1].body["messages"]);
+        let prompt = t.model().asked_once("sage").await.all();
+        assert!(prompt.contains("They counted to 30."), "{prompt}");
+    }
+}
+
+#[tokio::test]
+async fn the_extractor_makes_a_segment_if_two_answers_have_no_end() {
+    let t = sage_team().await;
+    for cut in [
+        Answer::text(HALF),
+        Answer::stream()
+            .piece("They talked about the rel")
+            .finish("length")
+            .done(),
+    ] {
+        let thread = t.ada.thread(&t.general, "message 0").await;
+        t.ada
+            .tell(&thread, "We decided to launch on 2026-12-04.")
+            .await;
+        for n in 2..50 {
+            t.ada.tell(&thread, &format!("message {n}")).await;
+        }
+        t.model().forget();
+        t.model().script("summary", vec![cut; 2]);
+        answered(&t.ada, &thread, "@sage sum up").await;
+        t.model().asked("summary", 2).await;
+        let prompt = t.model().asked_once("sage").await.all();
+        assert!(prompt.contains("launch on 2026-12-04"), "{prompt}");
+        assert!(!prompt.contains(" the rel"), "{prompt}");
+        let memories = t.ada.get("/v1/memories").await.ok().to_string();
+        assert!(!memories.contains(" the rel"), "{memories}");
     }
 }
 

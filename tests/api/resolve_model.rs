@@ -329,6 +329,30 @@ async fn an_unparsable_response_is_requested_once_more() {
 }
 
 #[tokio::test]
+async fn a_response_without_an_end_is_requested_once_more_with_twice_the_limit() {
+    let t = team().await;
+    let (dive, said) = settled(&t).await;
+    let whole = right().to_string();
+    let half = &whole[..whole.find("Book the").unwrap() + 8];
+    for cut in [
+        Answer::text(half),
+        Answer::stream().piece(&whole).finish("length").done(),
+    ] {
+        let answers = [cut.clone(), drafting(&right())];
+        let (draft, _, asked) = draft_of(&t, &dive, answers).await;
+        let limits: Vec<&Value> = asked.iter().map(|a| &a.body["max_tokens"]).collect();
+        assert_eq!(limits, [&json!(1_024), &json!(2_048)]);
+        assert_eq!(draft["generated_by"], t.ada.agent("vibe").await["id"]);
+        check(&t, &dive, &said, &draft);
+        let (draft, done, asked) = draft_of(&t, &dive, vec![cut; 2]).await;
+        assert_eq!(asked.len(), 2);
+        assert_eq!(draft["generated_by"], "builtin");
+        assert!(done["error"].is_null(), "{done}");
+        check(&t, &dive, &said, &draft);
+    }
+}
+
+#[tokio::test]
 async fn a_response_of_3_megabytes_is_aborted() {
     let t = team().await;
     let (dive, said) = settled(&t).await;

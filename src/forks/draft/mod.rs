@@ -36,7 +36,7 @@ pub use self::{
     chunk::{briefs, merge_brief},
     fault::{Doubt, Fault, FieldPath, Kind},
     line::AgentLines,
-    parse::{ANSWER_BYTES_MAX, Raw, RawItem, UnparsableDraft, parse},
+    parse::{ANSWER_BYTES_MAX, Raw, RawItem, UnparsableDraft, parse_answer},
     schema::schema,
     source::RawSource,
     trim::{extracted, trim},

@@ -6,7 +6,7 @@ use super::{
     clean::{clean, cut_to_units},
     source::{Handles, RawSource},
 };
-use crate::model::objects;
+use crate::model::{Collected, objects};
 
 /// Maximum size of an answer in bytes; a resolution has about 2 KiB.
 pub const ANSWER_BYTES_MAX: usize = 256 * 1024;
@@ -45,6 +45,8 @@ pub enum UnparsableDraft {
     TooLarge,
     #[error("the answer is a web page")]
     WebPage,
+    #[error("the end of the answer is missing")]
+    Incomplete,
     #[error("the answer contains no object with the fields of a resolution")]
     NoObject,
     #[error("the fields of the answer are empty")]
@@ -74,8 +76,16 @@ const SOURCES: &str =
 /// ID too.
 ///
 /// # Errors
-/// `UnparsableDraft` if it contains no object with content.
-pub fn parse(answer: &str, ids: &[String]) -> Result<Raw, UnparsableDraft> {
+/// `UnparsableDraft` if its end is missing, or if it contains no object with content.
+pub fn parse_answer(answer: &Collected, ids: &[String]) -> Result<Raw, UnparsableDraft> {
+    if answer.is_incomplete() {
+        return Err(UnparsableDraft::Incomplete);
+    }
+    parse(&answer.text, ids)
+}
+
+/// Parses the text of a complete answer.
+pub(super) fn parse(answer: &str, ids: &[String]) -> Result<Raw, UnparsableDraft> {
     if answer.len() > ANSWER_BYTES_MAX {
         return Err(UnparsableDraft::TooLarge);
     }

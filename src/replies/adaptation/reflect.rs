@@ -197,7 +197,7 @@ impl Reflector {
         let changes = match answer {
             Ok(Answer::Read(changes)) => changes,
             // An answer that cannot be parsed changes nothing.
-            Ok(Answer::Unread(_)) => TraitChanges::default(),
+            Ok(Answer::Unread(_) | Answer::Incomplete) => TraitChanges::default(),
             Err(e) => return Ok(self.finish(lease, Err(e.code())).await?),
         };
         let (allowed, key) = (reflecting.allowed, StateKey::of(task, &lease.target));

@@ -150,9 +150,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_answer_is_read_from_prose_and_when_its_end_is_missing() {
-        let text = "Sure!\n```json\n{\"gist\": \"A launch.\", \"items\": [{\"text\": \"Ship\", \"kind\": \"todo\", \"sources\": \"m1, m2\"}, {\"te";
-        let draft = parse(text).unwrap();
+    fn an_answer_is_read_from_prose_but_not_without_its_end() {
+        let text = "Sure!\n```json\n{\"gist\": \"A launch.\", \"items\": [{\"text\": \"Ship\", \"kind\": \"todo\", \"sources\": \"m1, m2\"}";
+        assert_eq!(parse(text), None);
+        let draft = parse(&format!("{text}]}}\n```")).unwrap();
         assert_eq!((draft.gist.as_str(), draft.items.len()), ("A launch.", 1));
         assert_eq!(draft.items[0].sources, ["m1", "", "m2"]);
         assert_eq!(parse("They talked about the launch."), None);

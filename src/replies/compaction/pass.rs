@@ -375,6 +375,8 @@ impl Compactor {
             match self.utility.ask(model, &call, draft::parse).await? {
                 Ok(Answer::Read(read)) => raw = Some(read),
                 Ok(Answer::Unread(text)) => prose = Some(text),
+                // The extractor makes the segment.
+                Ok(Answer::Incomplete) => {}
                 Err(e) => return Ok(Err(e)),
             }
         }

@@ -2,7 +2,10 @@
 
 use serde_json::json;
 
-use crate::forks::draft::{ANSWER_BYTES_MAX, Raw, RawSource, UnparsableDraft, parse};
+use crate::{
+    forks::draft::{ANSWER_BYTES_MAX, Raw, RawSource, UnparsableDraft, parse, parse_answer},
+    model::Collected,
+};
 
 fn ids() -> Vec<String> {
     (1..=6).map(|n| format!("msg_{n}")).collect()
@@ -139,11 +142,21 @@ fn entries_are_parsed_in_every_form() {
 }
 
 #[test]
-fn a_truncated_response_keeps_the_complete_part() {
-    let cut = &PLAIN[..PLAIN.find("\"owner\"").unwrap()];
-    let raw = read(cut).unwrap();
-    assert_eq!(raw.key_points.len(), 1);
-    assert_eq!(raw.action_items[0].text, "Write the notes");
+fn a_response_without_an_end_is_not_used() {
+    let answer = |text: &str, is_cut| Collected {
+        text: text.to_owned(),
+        usage: None,
+        is_cut,
+    };
+    let read = |answer: &Collected| parse_answer(answer, &ids()).map(|raw| shown(&raw));
+    assert_eq!(read(&answer(PLAIN, false)).unwrap(), WANTED);
+    // The model stopped at its limit, perhaps between two sentences of a text without an object.
+    let stopped = read(&answer(PLAIN, true));
+    assert_eq!(stopped, Err(UnparsableDraft::Incomplete));
+    for end in (1..PLAIN.len()).step_by(7) {
+        let cut = read(&answer(&PLAIN[..end], false));
+        assert_eq!(cut, Err(UnparsableDraft::Incomplete), "{end}");
+    }
 }
 
 #[test]

@@ -264,7 +264,7 @@ impl CatchUpWriter {
         };
         let raw: RawDraft = match self.utility.ask(model, &call, draft::parse).await? {
             Ok(Answer::Read(raw)) => raw,
-            Ok(Answer::Unread(_)) => return Ok(Err(FailCode::BadResponse)),
+            Ok(Answer::Unread(_) | Answer::Incomplete) => return Ok(Err(FailCode::BadResponse)),
             Err(e) => return Ok(Err(e.code())),
         };
         let messages: Vec<MessageId> = rows.iter().map(|row| row.id).collect();
