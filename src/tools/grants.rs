@@ -43,7 +43,7 @@ pub struct GrantObject {
     pub host: Option<String>,
     /// For writes, labels of the sources that the task may have seen. The permission does not apply if the task has seen others.
     pub labels: Vec<String>,
-    /// Number of calls so far, of at most 20.
+    /// Number of calls that were permitted so far, of at most 20.
     pub uses: i64,
     pub created_at: Timestamp,
     pub expires_at: Timestamp,
@@ -131,9 +131,10 @@ pub async fn insert(c: &mut Conn, action: &Action) -> Result<Option<GrantId>, Db
     Ok(Some(id))
 }
 
-/// Finds a permission for a call that only the requester would have to approve. Permissions are given in a browser and do not
-/// cover tasks that an API key started.
-pub async fn find_usable(
+/// Uses a permission for a call that only the requester would have to approve, if there is one. The use is counted when the call is
+/// decided, so that the calls of one round cannot share it. Permissions are given in a browser and do not cover tasks that an API key
+/// started.
+pub async fn take_use(
     c: &mut Conn,
     task: &ToolTask,
     function: &ToolFunction,
@@ -175,19 +176,31 @@ pub async fn find_usable(
             && (function.effect == Effect::Read
                 || (seen.len() < SEEN_MAX && seen.iter().all(knows)))
     };
-    Ok(grants.into_iter().find(covers).map(|grant| grant.id))
+    for grant in grants.iter().filter(|grant| covers(grant)) {
+        let used = c
+            .q("update grants set uses = uses + 1 where id = $1 and uses < $2 and expires_at > $3")
+            .bind(grant.id)
+            .bind(USES_MAX)
+            .bind(now())
+            .run()
+            .await?;
+        if used == 1 {
+            return Ok(Some(grant.id));
+        }
+    }
+    Ok(None)
 }
 
-/// Counts a call that uses a permission. Returns whether the permission was still valid.
-pub async fn use_once(c: &mut Conn, id: Uuid) -> Result<bool, DbError> {
-    let used = c
-        .q("update grants set uses = uses + 1 where id = $1 and uses < $2 and expires_at > $3")
+/// Checks whether a permission has neither expired nor been revoked. Its uses do not matter, because a call takes its use when it is
+/// decided.
+pub async fn is_valid(c: &mut Conn, id: Uuid) -> Result<bool, DbError> {
+    let found: Option<(GrantId,)> = c
+        .q("select id from grants where id = $1 and expires_at > $2")
         .bind(id)
-        .bind(USES_MAX)
         .bind(now())
-        .run()
+        .opt()
         .await?;
-    Ok(used == 1)
+    Ok(found.is_some())
 }
 
 /// Valid permissions that a person gave, oldest first.

@@ -371,7 +371,7 @@ impl Requests {
         if question.is_for_requester() {
             let task = &self.task;
             let seen = &facts.seen;
-            let grant = grants::find_usable(c, task, function, host.as_deref(), seen).await?;
+            let grant = grants::take_use(c, task, function, host.as_deref(), seen).await?;
             if let Some(grant) = grant {
                 return Ok(Begin {
                     grant: Some(grant.0),
@@ -621,13 +621,13 @@ fn is_too_late(action: &Action) -> bool {
     action.granted_by != Some(GrantedBy::Policy) && !is_fresh()
 }
 
-/// Uses the grant that permits an action, if there is one. Returns false if the grant is no longer valid.
+/// Checks whether the grant that permits an action, if there is one, is still valid.
 async fn has_grant(c: &mut Conn, action: &Action) -> Result<bool, DbError> {
     if action.granted_by != Some(GrantedBy::Grant) {
         return Ok(true);
     }
     match action.grant_id {
-        Some(id) => grants::use_once(c, id).await,
+        Some(id) => grants::is_valid(c, id).await,
         None => Ok(false),
     }
 }
