@@ -17,6 +17,8 @@ text_enum! {
         DefinitionChanged = "definition_changed",
         ToolUnreachable = "tool_unreachable",
         ToolTimeout = "tool_timeout",
+        /// The server sent more than a response can have.
+        TooMuchData = "too_much_data",
         ToolFailed = "tool_failed",
         TooManyCalls = "too_many_calls",
         /// The call is the third identical one.

@@ -31,21 +31,17 @@ use serde::{Deserialize, de::IgnoredAny};
 use serde_json::{Value, json};
 use sse_stream::{Sse, SseStream};
 
-use super::server::HttpAuth;
+use super::{
+    limits::{Excess, MESSAGE_BYTES_MAX, MESSAGES_MAX, PINGS_MAX, STREAM_BYTES_MAX},
+    server::{HttpAuth, ServerFault},
+};
 use crate::outbound::{Denied, Gate};
 
 const CONNECT_WITHIN: Duration = Duration::from_secs(5);
 /// Time limit of a request. It is longer than the time limit of a call, and ends requests whose caller no longer waits.
 const REQUEST_WITHIN: Duration = Duration::from_secs(65);
-/// Maximum size of a message: an event, a response that is one JSON object, or an output line of a process. The parsed value can need
-/// more than 30 times as much memory.
-pub(super) const MESSAGE_BYTES_MAX: usize = 1 << 20;
-/// Maximum total size of the events of a response, or of the output lines of a process after a request.
-pub(super) const STREAM_BYTES_MAX: usize = 16 << 20;
-/// Maximum number of events of a response, or of output lines of a process after a request.
-pub(super) const MESSAGES_MAX: usize = 1000;
-/// Maximum number of pings in a response; each one is answered with a request.
-const PINGS_MAX: usize = 16;
+/// Description of a connection that ended too early.
+pub(super) const LOST: &str = "the connection was lost";
 const SESSION_ID: HeaderName = HeaderName::from_static("mcp-session-id");
 const LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");
 const JSON: &str = "application/json";
@@ -57,12 +53,30 @@ const STARTS: [&str; 2] = ["server/discover", "initialize"];
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum RequestFailure {
     AuthFailed,
+    /// The response exceeds a limit.
+    TooMuchData(Excess),
     /// The address is not permitted.
     NotAllowed(String),
     /// The request was not sent.
     NotSent(String),
     /// The request was sent or may have been sent.
     Unreachable(String),
+}
+
+impl RequestFailure {
+    /// Whether the request may have been carried out.
+    pub(super) fn was_sent(&self) -> bool {
+        matches!(self, Self::Unreachable(_) | Self::TooMuchData(_))
+    }
+
+    pub(super) fn into_fault(self, title: String) -> ServerFault {
+        match self {
+            Self::AuthFailed => ServerFault::AuthFailed(title),
+            Self::TooMuchData(excess) => ServerFault::TooMuchData(title, excess),
+            Self::NotAllowed(why) => ServerFault::NotAllowed(title, why),
+            Self::NotSent(why) | Self::Unreachable(why) => ServerFault::Unreachable(title, why),
+        }
+    }
 }
 
 /// Failures of one request, which carries this value in its extensions, or of everything else on a connection. Concurrent requests do
@@ -104,8 +118,8 @@ pub(super) enum HttpFault {
     Denied,
     #[error("HTTP {0}")]
     Status(u16),
-    #[error("the response is too large")]
-    TooLarge,
+    #[error(transparent)]
+    TooMuchData(Excess),
     #[error("the response is not a JSON-RPC message")]
     NotJsonRpc,
 }
@@ -186,6 +200,12 @@ impl Guarded {
         {
             return Ok(error);
         }
+        if status.is_redirection() {
+            return Err(self.unreachable(
+                "it redirects to another address: enter that address instead",
+                HttpFault::Status(status.as_u16()),
+            ));
+        }
         let code = status.as_u16();
         Err(self.unreachable(
             format!("it responded with HTTP {code}"),
@@ -196,6 +216,13 @@ impl Guarded {
     fn fail(&self, cause: RequestFailure, fault: HttpFault) -> Fault {
         self.causes.note(cause);
         StreamableHttpError::Client(fault)
+    }
+
+    fn too_much(&self, excess: Excess) -> Fault {
+        self.fail(
+            RequestFailure::TooMuchData(excess),
+            HttpFault::TooMuchData(excess),
+        )
     }
 
     fn unreachable(&self, text: impl Into<String>, fault: HttpFault) -> Fault {
@@ -242,7 +269,7 @@ impl Guarded {
             let cause = if e.is_connect() {
                 RequestFailure::NotSent("no connection could be made".to_owned())
             } else {
-                RequestFailure::Unreachable("the connection was lost".to_owned())
+                RequestFailure::Unreachable(LOST.to_owned())
             };
             self.fail(cause, HttpFault::Request)
         })?;
@@ -259,13 +286,12 @@ impl Guarded {
         let mut body = Vec::new();
         loop {
             let piece = response.chunk().await;
-            let piece = piece
-                .map_err(|_| self.unreachable("the connection was lost", HttpFault::Request))?;
+            let piece = piece.map_err(|_| self.unreachable(LOST, HttpFault::Request))?;
             let Some(piece) = piece else {
                 return Ok(body);
             };
             if body.len() + piece.len() > MESSAGE_BYTES_MAX {
-                return Err(self.unreachable("its response is too large", HttpFault::TooLarge));
+                return Err(self.too_much(Excess::Message));
             }
             body.extend_from_slice(&piece);
         }
@@ -277,7 +303,13 @@ impl Guarded {
         events: BoxStream<'static, Result<Sse, SseError>>,
     ) -> Result<ServerJsonRpcMessage, Fault> {
         let mut events = events.take(MESSAGES_MAX);
+        let mut count = 0;
         while let Some(event) = events.next().await {
+            count += 1;
+            let event = event.map_err(|e| match excess_of(&e) {
+                Some(excess) => self.too_much(excess),
+                None => self.unreachable(LOST, HttpFault::Request),
+            });
             let text = event?.data.unwrap_or_default();
             let message = serde_json::from_str::<ServerJsonRpcMessage>(&text);
             if let Ok(
@@ -286,6 +318,9 @@ impl Guarded {
             {
                 return Ok(message);
             }
+        }
+        if count == MESSAGES_MAX {
+            return Err(self.too_much(Excess::Messages));
         }
         Err(self.unreachable("it did not respond", HttpFault::NotJsonRpc))
     }
@@ -367,8 +402,11 @@ impl EventLimit {
         }
     }
 
-    /// Counts a piece of the stream, in which an event ends with an empty line. Returns false if a limit is exceeded.
-    fn admits(&mut self, piece: &[u8]) -> bool {
+    /// Counts a piece of the stream, in which an event ends with an empty line.
+    ///
+    /// # Errors
+    /// The limit that the stream exceeds.
+    fn count(&mut self, piece: &[u8]) -> Result<(), Excess> {
         self.whole = self.whole.saturating_add(piece.len());
         for byte in piece {
             match byte {
@@ -379,12 +417,35 @@ impl EventLimit {
                     self.is_line_empty = false;
                     self.event += 1;
                     if self.event > self.event_max {
-                        return false;
+                        return Err(Excess::Message);
                     }
                 }
             }
         }
-        self.whole <= STREAM_BYTES_MAX
+        if self.whole > STREAM_BYTES_MAX {
+            return Err(Excess::Response);
+        }
+        Ok(())
+    }
+}
+
+/// Reason why a stream of events ends early.
+#[derive(Debug, thiserror::Error)]
+enum StreamFault {
+    #[error("{LOST}")]
+    Lost,
+    #[error(transparent)]
+    TooMuchData(Excess),
+}
+
+/// Returns the limit whose excess ended a stream of events, if there is one.
+fn excess_of(error: &SseError) -> Option<Excess> {
+    match error {
+        SseError::Body(cause) => match cause.downcast_ref() {
+            Some(StreamFault::TooMuchData(excess)) => Some(*excess),
+            _ => None,
+        },
+        _ => None,
     }
 }
 
@@ -394,9 +455,11 @@ fn events_of(response: Response, event_max: usize) -> BoxStream<'static, Result<
         .bytes_stream()
         .scan(Some(EventLimit::new(event_max)), |limit, piece| {
             let admitted = limit.as_mut().map(|open| match piece {
-                Ok(piece) if open.admits(&piece) => Ok(piece),
-                Ok(_) => Err(std::io::Error::other("an event is too large")),
-                Err(_) => Err(std::io::Error::other("the connection was lost")),
+                Ok(piece) => match open.count(&piece) {
+                    Ok(()) => Ok(piece),
+                    Err(excess) => Err(StreamFault::TooMuchData(excess)),
+                },
+                Err(_) => Err(StreamFault::Lost),
             });
             if matches!(admitted, Some(Err(_))) {
                 *limit = None;
@@ -432,18 +495,29 @@ impl Watched {
             return None;
         }
         if self.has_asked {
-            return Some(self.cut("it sent a request"));
+            let cause = RequestFailure::Unreachable("it sent a request".to_owned());
+            return Some(self.cut(cause, StreamFault::Lost));
         }
         let next = self.events.next().await;
         match &next {
             Some(Ok(event)) => {
                 self.note(event.data.as_deref().unwrap_or_default());
                 self.count += 1;
-                if self.count > MESSAGES_MAX || self.pings > PINGS_MAX {
-                    return Some(self.cut("it sent too many messages"));
+                let excess = if self.count > MESSAGES_MAX {
+                    Some(Excess::Messages)
+                } else {
+                    (self.pings > PINGS_MAX).then_some(Excess::Pings)
+                };
+                if let Some(excess) = excess {
+                    let cause = RequestFailure::TooMuchData(excess);
+                    return Some(self.cut(cause, StreamFault::TooMuchData(excess)));
                 }
             }
-            Some(Err(_)) | None => self.end("the connection was lost"),
+            Some(Err(e)) => self.end(match excess_of(e) {
+                Some(excess) => RequestFailure::TooMuchData(excess),
+                None => RequestFailure::Unreachable(LOST.to_owned()),
+            }),
+            None => self.end(RequestFailure::Unreachable(LOST.to_owned())),
         }
         next
     }
@@ -464,15 +538,14 @@ impl Watched {
         self.is_answered |= parts.result.is_some() || parts.error.is_some();
     }
 
-    fn cut(&mut self, why: &'static str) -> Result<Sse, SseError> {
-        self.end(why);
-        Err(SseError::Body(Box::new(std::io::Error::other(why))))
+    fn cut(&mut self, cause: RequestFailure, fault: StreamFault) -> Result<Sse, SseError> {
+        self.end(cause);
+        Err(SseError::Body(Box::new(fault)))
     }
 
-    fn end(&mut self, why: &str) {
+    fn end(&mut self, cause: RequestFailure) {
         self.has_ended = true;
         if !self.is_answered {
-            let cause = RequestFailure::Unreachable(why.to_owned());
             self.causes.note(cause);
         }
     }
@@ -651,22 +724,23 @@ mod tests {
     fn an_event_and_all_events_together_are_limited() {
         let mut limit = EventLimit::new(10);
         for _ in 0..100 {
-            assert!(limit.admits(b"data: 1\n\ndata"));
-            assert!(limit.admits(b": 2\r\n\r\n"));
+            assert_eq!(limit.count(b"data: 1\n\ndata"), Ok(()));
+            assert_eq!(limit.count(b": 2\r\n\r\n"), Ok(()));
         }
-        assert!(!limit.admits(b"data: 123456"));
+        assert_eq!(limit.count(b"data: 123456"), Err(Excess::Message));
         let mut limit = EventLimit::new(10);
-        assert!(limit.admits(b"data\nda\n"));
-        assert!(
-            !limit.admits(b"data: 1"),
+        assert_eq!(limit.count(b"data\nda\n"), Ok(()));
+        assert_eq!(
+            limit.count(b"data: 1"),
+            Err(Excess::Message),
             "lines of one event count together"
         );
         let mut limit = EventLimit::new(10);
         let line = vec![b'\n'; 1 << 20];
         for _ in 0..16 {
-            assert!(limit.admits(&line));
+            assert_eq!(limit.count(&line), Ok(()));
         }
-        assert!(!limit.admits(&line));
+        assert_eq!(limit.count(&line), Err(Excess::Response));
     }
 
     #[test]

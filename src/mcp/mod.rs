@@ -8,6 +8,7 @@
 mod client;
 mod definition;
 mod http;
+mod limits;
 mod output;
 mod process;
 mod server;
@@ -18,6 +19,7 @@ pub use definition::{
     AcceptedFunction, Definition, Effect, Hints, Risk, offered_name, offered_names,
 };
 pub use http::can_be_credential;
+pub use limits::Excess;
 pub use output::CallOutput;
 pub use process::{LocalServers, ProcessConfig};
 pub use server::{Endpoint, HttpAuth, ServerConfig, ServerFault};

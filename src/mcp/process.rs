@@ -6,7 +6,7 @@ use std::{
     pin::Pin,
     process::Stdio,
     sync::{
-        Arc,
+        Arc, OnceLock,
         atomic::{AtomicUsize, Ordering},
     },
     task::{Context, Poll, ready},
@@ -18,6 +18,8 @@ use tokio::{
     io::{AsyncRead, ReadBuf},
     process::{Child, ChildStdin, ChildStdout, Command},
 };
+
+use super::limits::Excess;
 
 /// A process, configured as `[mcp.NAME]` in `openvibe.toml`.
 #[derive(Clone, PartialEq, Eq, Deserialize)]
@@ -88,6 +90,8 @@ pub(super) struct OutputLimits {
 struct Written {
     lines: AtomicUsize,
     bytes: AtomicUsize,
+    /// The limit whose excess ended the output.
+    excess: OnceLock<Excess>,
 }
 
 /// A running process, which ends, together with the processes that it started, when this value is
@@ -104,6 +108,11 @@ impl Running {
     pub(super) fn note_request(&self) {
         self.written.lines.store(0, Ordering::Relaxed);
         self.written.bytes.store(0, Ordering::Relaxed);
+    }
+
+    /// Returns the limit whose excess ended the output, if there is one.
+    pub(super) fn excess(&self) -> Option<Excess> {
+        self.written.excess.get().copied()
     }
 }
 
@@ -169,25 +178,28 @@ impl<R> LimitedLines<R> {
         }
     }
 
-    /// Counts a piece of output. Returns false if a limit is exceeded.
-    fn admits(&mut self, piece: &[u8]) -> bool {
+    /// Counts a piece of output.
+    ///
+    /// # Errors
+    /// The limit that the output exceeds.
+    fn count(&mut self, piece: &[u8]) -> Result<(), Excess> {
         let written = self.written.bytes.fetch_add(piece.len(), Ordering::Relaxed);
         if written.saturating_add(piece.len()) > self.limits.bytes {
-            return false;
+            return Err(Excess::Response);
         }
         for (n, line) in piece.split(|byte| *byte == b'\n').enumerate() {
             if n > 0 {
                 self.line_bytes = 0;
                 if self.written.lines.fetch_add(1, Ordering::Relaxed) >= self.limits.lines {
-                    return false;
+                    return Err(Excess::Messages);
                 }
             }
             self.line_bytes = self.line_bytes.saturating_add(line.len());
             if self.line_bytes > self.limits.line_bytes {
-                return false;
+                return Err(Excess::Message);
             }
         }
-        true
+        Ok(())
     }
 }
 
@@ -199,11 +211,10 @@ impl<R: AsyncRead + Unpin> AsyncRead for LimitedLines<R> {
     ) -> Poll<io::Result<()>> {
         let before = buf.filled().len();
         ready!(Pin::new(&mut self.inner).poll_read(cx, buf))?;
-        Poll::Ready(if self.admits(&buf.filled()[before..]) {
-            Ok(())
-        } else {
-            Err(io::Error::other("the output exceeds a limit"))
-        })
+        Poll::Ready(self.count(&buf.filled()[before..]).map_err(|excess| {
+            self.written.excess.get_or_init(|| excess);
+            io::Error::other(excess)
+        }))
     }
 }
 
@@ -246,9 +257,14 @@ mod tests {
         lines.read_to_string(&mut text).await.unwrap();
         assert_eq!(text, most);
         let (many, large) = ("\n".repeat(201), "12\n".repeat(101));
-        for more in ["{}\n{ }\n", many.as_str(), large.as_str()] {
+        for (more, excess) in [
+            ("{}\n{ }\n", Excess::Message),
+            (many.as_str(), Excess::Messages),
+            (large.as_str(), Excess::Response),
+        ] {
             let mut lines = LimitedLines::new(more.as_bytes(), limits);
             assert!(lines.read_to_string(&mut String::new()).await.is_err());
+            assert_eq!(lines.written.excess.get(), Some(&excess));
         }
     }
 

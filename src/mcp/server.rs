@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use reqwest::{Url, header::HeaderName};
 
-use super::process::ProcessConfig;
+use super::{limits::Excess, process::ProcessConfig};
 use crate::{
     ids::{ToolId, WorkspaceId},
     tool_fault::{ToolErrorCode, ToolFault},
@@ -79,6 +79,9 @@ impl ServerConfig {
 pub enum ServerFault {
     #[error("{0} rejected the credential: replace it in Settings › Tools")]
     AuthFailed(String),
+    /// The response exceeds a limit.
+    #[error("{0} sent too much data: {1}")]
+    TooMuchData(String, Excess),
     #[error("{0} cannot be reached: {1}")]
     Unreachable(String, String),
     /// The address is not permitted.
@@ -95,6 +98,7 @@ impl From<ServerFault> for ToolFault {
         let code = match &fault {
             ServerFault::NotAllowed(..) => ToolErrorCode::NotAllowed,
             ServerFault::Timeout(_) => ToolErrorCode::ToolTimeout,
+            ServerFault::TooMuchData(..) => ToolErrorCode::TooMuchData,
             ServerFault::AuthFailed(_) | ServerFault::Unreachable(..) | ServerFault::Paused(_) => {
                 ToolErrorCode::ToolUnreachable
             }

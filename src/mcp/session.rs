@@ -25,7 +25,8 @@ use serde_json::{Map, Value};
 
 use super::{
     definition::{AcceptedFunction, Definition},
-    http::{Causes, Guarded, MESSAGE_BYTES_MAX, MESSAGES_MAX, RequestFailure, STREAM_BYTES_MAX},
+    http::{Causes, Guarded, LOST, RequestFailure},
+    limits::{MESSAGE_BYTES_MAX, MESSAGES_MAX, STREAM_BYTES_MAX},
     output::{CallOutput, redact, redacted},
     process::{self, OutputLimits, Running},
     server::{Endpoint, HttpAuth, ServerConfig, ServerFault},
@@ -137,8 +138,10 @@ impl Session {
                 };
                 let served =
                     serve_client_with_lifecycle(handler, (output, input), lifecycle()).await;
-                let served =
-                    served.map_err(|_| unreachable(server, "its process does not respond"))?;
+                let served = served.map_err(|_| match running.excess() {
+                    Some(excess) => ServerFault::TooMuchData(server.title.clone(), excess),
+                    None => unreachable(server, "its process does not respond"),
+                })?;
                 Ok(Self::new(server, served, causes, Some(running)))
             }
         }
@@ -167,13 +170,7 @@ impl Session {
             Ok(served) => Ok(Self::new(server, served, causes, None)),
             // The error can contain data that the server sent, such as the credential, so only the cause is reported.
             Err(_) => Err(match causes.take() {
-                Some(RequestFailure::AuthFailed) => ServerFault::AuthFailed(server.title.clone()),
-                Some(RequestFailure::NotAllowed(why)) => {
-                    ServerFault::NotAllowed(server.title.clone(), why)
-                }
-                Some(RequestFailure::NotSent(why) | RequestFailure::Unreachable(why)) => {
-                    unreachable(server, &why)
-                }
+                Some(failure) => failure.into_fault(server.title.clone()),
                 None => unreachable(
                     server,
                     "it does not support a known version of the protocol",
@@ -281,23 +278,25 @@ impl Session {
         Ok(found)
     }
 
+    /// The reason why a request failed, if the transport knows it.
+    fn failure(&self, causes: &Causes) -> Option<RequestFailure> {
+        causes.take().or_else(|| {
+            let excess = self.process.as_ref()?.excess()?;
+            Some(RequestFailure::TooMuchData(excess))
+        })
+    }
+
     fn unreachable(&self, why: &str) -> ServerFault {
         ServerFault::Unreachable(self.title.clone(), why.to_owned())
     }
 
     fn list_fault(&self, causes: &Causes, error: &ServiceError) -> ServerFault {
-        match causes.take() {
-            Some(RequestFailure::AuthFailed) => ServerFault::AuthFailed(self.title.clone()),
-            Some(RequestFailure::NotAllowed(why)) => {
-                ServerFault::NotAllowed(self.title.clone(), why)
-            }
-            Some(RequestFailure::NotSent(why) | RequestFailure::Unreachable(why)) => {
-                self.unreachable(&why)
-            }
+        match self.failure(causes) {
+            Some(failure) => failure.into_fault(self.title.clone()),
             None if matches!(error, ServiceError::McpError(_)) => {
                 self.unreachable("it does not list its functions")
             }
-            None => self.unreachable("the connection was lost"),
+            None => self.unreachable(LOST),
         }
     }
 
@@ -375,17 +374,15 @@ impl Session {
 
     fn call_fault(&self, causes: &Causes, error: &ServiceError) -> ToolFault {
         let title = self.title.clone();
-        match causes.take() {
-            Some(RequestFailure::AuthFailed) => ServerFault::AuthFailed(title).into(),
-            Some(RequestFailure::NotAllowed(why)) => ServerFault::NotAllowed(title, why).into(),
-            Some(RequestFailure::NotSent(why)) => ServerFault::Unreachable(title, why).into(),
-            Some(RequestFailure::Unreachable(why)) => {
-                ToolFault::from(ServerFault::Unreachable(title, why)).with_unknown_outcome()
+        match self.failure(causes) {
+            Some(failure) if failure.was_sent() => {
+                ToolFault::from(failure.into_fault(title)).with_unknown_outcome()
             }
+            Some(failure) => failure.into_fault(title).into(),
             None => {
                 let ServiceError::McpError(error) = error else {
-                    let why = "the connection was lost".to_owned();
-                    let fault = ToolFault::from(ServerFault::Unreachable(title, why));
+                    let fault = ServerFault::Unreachable(title, LOST.to_owned());
+                    let fault = ToolFault::from(fault);
                     return fault.with_unknown_outcome();
                 };
                 // The message is cut after the redaction, so that no part of a credential remains.

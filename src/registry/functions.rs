@@ -56,6 +56,7 @@ pub(super) async fn store_outcome(
         Err(fault) => {
             let status = match fault {
                 ServerFault::AuthFailed(_) => ToolStatus::AuthFailed,
+                ServerFault::TooMuchData(..) => ToolStatus::TooMuchData,
                 _ => ToolStatus::Unreachable,
             };
             c.q("update tools set status = $2 where id = $1")

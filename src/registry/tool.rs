@@ -35,6 +35,8 @@ text_enum! {
     pub enum ToolStatus {
         Ok = "ok",
         Unreachable = "unreachable",
+        /// The response of the server exceeded a limit.
+        TooMuchData = "too_much_data",
         /// The server rejected the credential.
         AuthFailed = "auth_failed",
         /// The stored credential cannot be decrypted and has to be entered again.

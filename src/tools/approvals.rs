@@ -609,7 +609,7 @@ async fn end_action(db: &Db, action: Action) -> Result<(), DbError> {
         let ending = if action.effect == Effect::Read {
             Ending::failed(ToolErrorCode::Cancelled)
         } else {
-            Ending::unknown()
+            Ending::unknown(None)
         };
         if actions::store_end(c, action.id, action.lease_token, ending).await? {
             actions::announce(c, action.id, EventType::ActionUpdated, audience).await?;

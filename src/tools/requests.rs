@@ -524,7 +524,7 @@ impl Requests {
         let ending = if is_read {
             Ending::failed(cause.unwrap_or(ToolErrorCode::ToolFailed))
         } else {
-            Ending::unknown()
+            Ending::unknown(None)
         };
         if actions::store_end(c, action.id, action.lease_token, ending).await? {
             actions::announce(c, action.id, EventType::ActionUpdated, self.audience).await?;

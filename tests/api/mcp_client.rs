@@ -1,12 +1,12 @@
 //! The client of tool servers: protocol revisions, limits, and misbehavior of servers.
 
-use std::{sync::Arc, time::Duration};
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use openvibe::{
     ids::{ToolId, WorkspaceId},
     mcp::{
-        AcceptedFunction, CallOutput, Client, Definition, Effect, Endpoint, HttpAuth, Risk,
-        ServerConfig, ServerFault, Servers,
+        AcceptedFunction, CallOutput, Client, Definition, Effect, Endpoint, HttpAuth,
+        ProcessConfig, Risk, ServerConfig, ServerFault, Servers,
     },
     outbound::{Exemption, OwnServer},
     registry::CodeRunner,
@@ -185,7 +185,7 @@ async fn arguments_are_also_headers_where_the_definition_says_so() {
 
 #[tokio::test]
 async fn a_failed_call_is_reported_and_never_repeated() {
-    use ToolErrorCode::{InputNotSupported, ToolFailed, ToolUnreachable};
+    use ToolErrorCode::{InputNotSupported, TooMuchData, ToolFailed, ToolUnreachable};
     let scripted = McpServer::start().await;
     let client = servers("127.0.0.1").client();
     let server = config(&scripted.url, HttpAuth::None);
@@ -223,17 +223,17 @@ async fn a_failed_call_is_reported_and_never_repeated() {
         ),
         (
             ToolAnswer::Flood(50 << 20, "application/json"),
-            ToolUnreachable,
+            TooMuchData,
             true,
         ),
         (
             ToolAnswer::Flood(2 << 20, "application/json"),
-            ToolUnreachable,
+            TooMuchData,
             true,
         ),
         (
             ToolAnswer::Flood(2 << 20, "text/event-stream"),
-            ToolUnreachable,
+            TooMuchData,
             true,
         ),
         (ToolAnswer::Cut, ToolUnreachable, true),
@@ -256,6 +256,66 @@ async fn a_failed_call_is_reported_and_never_repeated() {
     );
     let fault = call(&client, &server, &json!([])).await.unwrap_err();
     assert_eq!(fault.code, ToolErrorCode::BadArguments);
+}
+
+#[tokio::test]
+async fn a_fault_names_the_limit_that_the_server_exceeded() {
+    let scripted = McpServer::start().await;
+    let client = servers("127.0.0.1").client();
+    let server = config(&scripted.url, HttpAuth::None);
+    let long = json!({"jsonrpc": "2.0", "method": "notifications/message", "params": {"level": "info", "data": "x".repeat(1 << 19)}});
+    let many: String = (0..40).map(|_| format!("data: {long}\n\n")).collect();
+    let elsewhere = "https://elsewhere.example/mcp".to_owned();
+    for (answer, wanted) in [
+        (
+            ToolAnswer::Flood(2 << 20, "application/json"),
+            "Jira sent too much data: a message can have at most 1 MiB",
+        ),
+        (
+            ToolAnswer::Flood(2 << 20, "text/event-stream"),
+            "Jira sent too much data: a message can have at most 1 MiB",
+        ),
+        (
+            ToolAnswer::RawEvents(many),
+            "Jira sent too much data: a response can have at most 16 MiB",
+        ),
+        (
+            ToolAnswer::Redirect(elsewhere),
+            "Jira cannot be reached: it redirects to another address: enter that address instead",
+        ),
+        (
+            ToolAnswer::Cut,
+            "Jira cannot be reached: the connection was lost",
+        ),
+    ] {
+        scripted.answer(answer);
+        let fault = call(&client, &server, &json!({})).await.unwrap_err();
+        assert_eq!(fault.message, wanted);
+    }
+    // A list that is too large, and a first response that is too large.
+    scripted.list([function("create", &"x".repeat(2 << 20))]);
+    let fault = client.list(&server).await.unwrap_err();
+    assert!(matches!(fault, ServerFault::TooMuchData(..)), "{fault}");
+}
+
+#[cfg(target_os = "linux")]
+#[tokio::test]
+async fn a_process_that_floods_is_told_as_such() {
+    let client = servers("127.0.0.1").client();
+    let process = ProcessConfig {
+        command: vec!["/usr/bin/yes".to_owned()],
+        env: BTreeMap::new(),
+        workspaces: Vec::new(),
+    };
+    let server = ServerConfig {
+        endpoint: Endpoint::Process {
+            process: Arc::new(process),
+        },
+        ..config("http://127.0.0.1:1", HttpAuth::None)
+    };
+    let fault = client.list(&server).await.unwrap_err();
+    let text = "Jira sent too much data: a response can have at most 1000 messages";
+    assert_eq!(fault.to_string(), text);
 }
 
 #[tokio::test]
@@ -322,8 +382,15 @@ async fn a_server_cannot_make_the_client_send_many_requests() {
     for (count, method) in [(2000, "ping"), (2000, "notifications/tools/list_changed")] {
         scripted.answer(ToolAnswer::Messages(count, method, done.clone()));
         let fault = call(&client, &server, &json!({})).await.unwrap_err();
-        assert_eq!(fault.code, ToolErrorCode::ToolUnreachable, "{method}");
+        assert_eq!(fault.code, ToolErrorCode::TooMuchData, "{method}");
         assert!(fault.may_have_happened, "{method}");
+        let limit = if method == "ping" {
+            "16 pings"
+        } else {
+            "1000 messages"
+        };
+        let text = format!("Jira sent too much data: a response can have at most {limit}");
+        assert_eq!(fault.message, text);
     }
     let answers = scripted.methods();
     let answers = answers.iter().filter(|method| method.is_empty()).count();

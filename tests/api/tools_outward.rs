@@ -310,23 +310,42 @@ async fn a_write_is_sent_at_most_once_whenever_the_process_dies() {
 }
 
 #[tokio::test]
-async fn a_write_without_an_answer_is_unknown() {
+async fn a_write_without_an_answer_is_unknown_and_says_why() {
     let Linked { t, scripted, .. } = linked().await;
-    scripted.answer(ToolAnswer::Cut);
-    t.model()
-        .script("sage", [Answer::calls("", &[create("Fair")])]);
-    let (_, task) = asked_by_bo(&t, "@sage create it").await;
-    let action = waiting(&t.bo, &task).await;
-    is_parked(&t.bo, &task).await;
-    approve(&t.bo, &action).await;
-    is_unknown(&t.bo, &id(&action)).await;
-    let own = t.bo.get("/v1/waiting").await.ok();
-    assert_eq!(own["actions"][0]["id"], action["id"]);
-    let path = format!("/v1/actions/{}/settle", id(&action));
-    let outcome = json!({"outcome": "did_not_happen"});
-    t.bo.post(&path, outcome).await.is(200);
-    t.bo.completed(&task).await;
-    assert_eq!(scripted.calls(), 1);
+    for (n, (answer, reason)) in [
+        (
+            ToolAnswer::Cut,
+            "tool_unreachable: Jira cannot be reached: the connection was lost",
+        ),
+        (
+            ToolAnswer::Flood(2 << 20, "application/json"),
+            "too_much_data: Jira sent too much data: a message can have at most 1 MiB",
+        ),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        scripted.answer(answer);
+        t.model()
+            .script("sage", [Answer::calls("", &[create("Fair")])]);
+        let (_, task) = asked_by_bo(&t, "@sage create it").await;
+        let action = waiting(&t.bo, &task).await;
+        is_parked(&t.bo, &task).await;
+        approve(&t.bo, &action).await;
+        is_unknown(&t.bo, &id(&action)).await;
+        let own = t.bo.get("/v1/waiting").await.ok();
+        assert_eq!(own["actions"][0]["id"], action["id"]);
+        assert_eq!(own["actions"][0]["result"], reason);
+        let code = reason.split(':').next().unwrap();
+        assert_eq!(own["actions"][0]["error"], code);
+        let path = format!("/v1/actions/{}/settle", id(&action));
+        let outcome = json!({"outcome": "did_not_happen"});
+        let settled = t.bo.post(&path, outcome).await.is(200);
+        assert_eq!(settled["result"], "did_not_happen");
+        assert!(settled["error"].is_null(), "{settled}");
+        t.bo.completed(&task).await;
+        assert_eq!(scripted.calls(), n + 1);
+    }
 }
 
 /// Serves two web pages; returns their origin.

@@ -595,6 +595,17 @@ async fn an_unreachable_server_keeps_its_functions() {
     assert_eq!(shown["status"], "unreachable");
     assert_eq!(shown["functions"], tool["functions"]);
     scripted.fail(None);
+    scripted.list([function("create", &"x".repeat(2 << 20))]);
+    let reply = t.ada.act(&format!("{}/refresh", path(&tool))).await;
+    let said = text(&reply.json(), "/error/message");
+    assert!(
+        said.ends_with(" sent too much data: a message can have at most 1 MiB"),
+        "{said}"
+    );
+    let shown = t.ada.get(&path(&tool)).await.ok();
+    assert_eq!(shown["status"], "too_much_data");
+    assert_eq!(shown["functions"], tool["functions"]);
+    scripted.list([function("create", "Creates an issue")]);
     assert_eq!(refresh(&t.ada, &tool).await["status"], "ok");
     let form = json!({"kind": "function", "name": "f", "config": {}});
     let client_function = t.ada.post("/v1/tools", form).await.is(201);

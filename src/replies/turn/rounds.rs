@@ -561,8 +561,8 @@ enum Ran {
     Output(ToolOutput),
     /// The call failed. The sources are the origins of an error message that does not come from this server.
     Failed(ToolFault, Vec<ActionSource>),
-    /// A write whose result is unknown.
-    Unknown,
+    /// A write whose result is unknown, and the error that hides it, with its sources.
+    Unknown(Option<ToolFault>, Vec<ActionSource>),
 }
 
 impl Ran {
@@ -574,7 +574,7 @@ impl Ran {
         match self {
             Self::Output(_) => Ending::done(),
             Self::Failed(fault, _) => Ending::failed(fault.code),
-            Self::Unknown => Ending::unknown(),
+            Self::Unknown(fault, _) => Ending::unknown(fault.as_ref().map(|fault| fault.code)),
         }
     }
 }
@@ -1011,10 +1011,10 @@ impl ReplyHandler {
         let ran = match ended {
             Some(Ok(Ok(output))) => Ran::Output(output),
             // The request was sent, and the server may have processed it.
-            Some(Ok(Err(CallError::Fault { fault, .. })))
+            Some(Ok(Err(CallError::Fault { fault, taints })))
                 if fault.may_have_happened && !is_read =>
             {
-                Ran::Unknown
+                Ran::Unknown(Some(fault), taints)
             }
             Some(Ok(Err(CallError::Fault { fault, taints }))) => Ran::Failed(fault, taints),
             Some(Ok(Err(CallError::Db(e)))) if is_read => {
@@ -1022,7 +1022,7 @@ impl ReplyHandler {
                 Ran::failed(ToolErrorCode::ToolFailed)
             }
             Some(Err(_)) if is_read => Ran::failed(ToolErrorCode::ToolTimeout),
-            Some(Ok(Err(CallError::Db(_))) | Err(_)) | None => Ran::Unknown,
+            Some(Ok(Err(CallError::Db(_))) | Err(_)) | None => Ran::Unknown(None, Vec::new()),
         };
         self.end_action(run, action, ran).await
     }
@@ -1061,7 +1061,9 @@ impl ReplyHandler {
                     Ran::Output(output) => {
                         store_output(c, &task, &action, output, &source).await?;
                     }
-                    Ran::Failed(fault, taints) if !fault.message.is_empty() => {
+                    Ran::Failed(fault, taints) | Ran::Unknown(Some(fault), taints)
+                        if !fault.message.is_empty() =>
+                    {
                         let detail = escaped(&fault.message);
                         // The text comes from the server that was called, or from this server.
                         let heading = if taints.is_empty() {
@@ -1074,7 +1076,7 @@ impl ReplyHandler {
                         actions::set_result(c, action.id, text).await?;
                         taint::add(c, task.task, taints).await?;
                     }
-                    Ran::Failed(..) | Ran::Unknown => {}
+                    Ran::Failed(..) | Ran::Unknown(..) => {}
                 }
                 let (id, audience) = (action.id, lease.audience);
                 actions::announce(c, id, EventType::ActionUpdated, audience).await?;

@@ -699,10 +699,11 @@ impl Ending {
         }
     }
 
-    pub fn unknown() -> Self {
+    /// The end of a write whose result is unknown. `error` is the error that hides it, if there is one.
+    pub fn unknown(error: Option<ToolErrorCode>) -> Self {
         Self {
             state: ActionState::Unknown,
-            error: None,
+            error,
         }
     }
 }
@@ -827,7 +828,7 @@ async fn withdraw(
 pub async fn settle(c: &mut Conn, action: ActionId, to: ActionState) -> Result<bool, DbError> {
     check(ActionState::Unknown, to);
     let settled = c
-        .q("update actions set state = $2, ended_at = $3 where id = $1 and state = 'unknown'")
+        .q("update actions set state = $2, error = null, ended_at = $3 where id = $1 and state = 'unknown'")
         .bind(action)
         .bind(to)
         .bind(now())
@@ -890,7 +891,7 @@ pub async fn close(
         let is_ended = match (action.state, closing) {
             (ActionState::Running, Closing::Stopped) if is_write => false,
             (ActionState::Running, Closing::Ended) if is_write => {
-                store_end(c, action.id, action.lease_token, Ending::unknown()).await?
+                store_end(c, action.id, action.lease_token, Ending::unknown(None)).await?
             }
             (ActionState::Running, _) => {
                 let ending = Ending::failed(ToolErrorCode::Cancelled);

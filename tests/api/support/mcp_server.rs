@@ -53,6 +53,8 @@ pub enum ToolAnswer {
     Redirect(String),
     /// A text of this many bytes in a body of this content type.
     Flood(usize, &'static str),
+    /// These bytes as an event stream.
+    RawEvents(String),
     /// No response, but the connection stays open.
     Silence,
     /// The server cuts the connection.
@@ -223,6 +225,9 @@ fn answer(id: &Value, answer: ToolAnswer) -> Response {
                 text
             };
             ([("content-type", content_type)], body).into_response()
+        }
+        ToolAnswer::RawEvents(bytes) => {
+            ([("content-type", "text/event-stream")], bytes).into_response()
         }
         ToolAnswer::Silence => {
             let nothing = futures::stream::pending::<Result<Bytes, std::io::Error>>();

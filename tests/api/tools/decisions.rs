@@ -261,7 +261,7 @@ impl Case<'_> {
         if actions::restart(c, &before, self.token, 3).await? {
             self.wrong("a write ran again after a crash");
         }
-        actions::store_end(c, self.action, before.lease_token, Ending::unknown()).await?;
+        actions::store_end(c, self.action, before.lease_token, Ending::unknown(None)).await?;
         // Simulates that the first worker was only paused and now stores the end of its call.
         if actions::store_end(c, self.action, Some(lost), Ending::done()).await? {
             self.wrong("a lost worker stored a result");

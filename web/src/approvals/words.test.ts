@@ -38,7 +38,12 @@ const search = (x: Partial<Action> = {}) =>
 test('a card states what the agent wants, where, and for whom', () => {
   expect(wantText('Vibe', 'Jira', 'you')).toBe('Vibe wants to do this in Jira for you.');
   expect(wantText('Vibe', '', 'Ada')).toBe('Vibe wants to do this for Ada.');
-  expect(unknownText('Jira')).toBe('Jira may have received this. Did it happen?');
+  const unknown = action({ state: 'unknown' });
+  expect(unknownText('Jira', unknown)).toBe('Jira may have received this. Did it happen?');
+  const result = 'too_much_data: Jira sent too much data: a message can have at most 1 MiB';
+  expect(unknownText('Jira', { ...unknown, error: 'too_much_data', result })).toBe(
+    'Jira sent too much data: a message can have at most 1 MiB. Jira may have received this. Did it happen?',
+  );
 });
 test('a run asks for an approval, or to post in another channel', () => {
   expect(runText('you', null)).toBe('A workflow that runs for you needs your approval to go on.');

@@ -51,8 +51,12 @@ export function postedIn(a: Action): string | null {
   const channel = a.kind === 'approval' ? a.arguments?.channel_id : null;
   return typeof channel === 'string' ? channel : null;
 }
-export const unknownText = (server: string): string =>
-  `${server || 'The server'} may have received this. Did it happen?`;
+export function unknownText(server: string, a: Action): string {
+  // The result is the code of the error and its description: "tool_timeout: Jira did not respond in time".
+  const reason = a.error && a.result?.startsWith(`${a.error}: `) ? a.result.slice(a.error.length + 2) : '';
+  const ask = `${server || 'The server'} may have received this. Did it happen?`;
+  return reason ? `${withCodes(reason)}. ${ask}` : ask;
+}
 
 /** Maximum length of a label, and number of labels in a sentence. */
 const LABEL_MAX = 60;
@@ -142,6 +146,7 @@ const ERRORS: Record<ToolErrorCode, string> = {
   definition_changed: 'changed by the server',
   tool_unreachable: 'server not reachable',
   tool_timeout: 'timed out',
+  too_much_data: 'server sent too much data',
   tool_failed: 'failed',
   too_many_calls: 'too many calls',
   repeated_call: 'repeated too often',

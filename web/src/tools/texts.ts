@@ -29,6 +29,7 @@ export const TRUST = ['Off', 'Read only', 'As set per function', 'No questions i
 export const PROBLEM: Record<ToolStatus, string> = {
   ok: '',
   unreachable: 'The server could not be reached.',
+  too_much_data: 'The server sent too much data.',
   auth_failed: 'The server rejected the secret. Replace it.',
   secret_unreadable: 'The stored secret can no longer be read. Enter it again.',
 };
