@@ -12,14 +12,15 @@ use serde_json::Value;
 
 use super::error::{ApiError, ErrorCode};
 
-/// A JSON body; an empty body counts as `{}`.
-pub struct Body<T>(pub T);
+/// The bytes of a body.
+pub struct RawBody(pub Bytes);
 
-impl<S: Send + Sync, T: DeserializeOwned> FromRequest<S> for Body<T> {
+impl<S: Send + Sync> FromRequest<S> for RawBody {
     type Rejection = ApiError;
 
     async fn from_request(request: Request, state: &S) -> Result<Self, ApiError> {
-        let bytes = Bytes::from_request(request, state).await.map_err(|e| {
+        let bytes = Bytes::from_request(request, state).await;
+        bytes.map(Self).map_err(|e| {
             if e.status() == axum::http::StatusCode::PAYLOAD_TOO_LARGE {
                 ApiError::body_too_large(super::bodies::MEMBER_BYTES_MAX)
             } else {
@@ -29,7 +30,18 @@ impl<S: Send + Sync, T: DeserializeOwned> FromRequest<S> for Body<T> {
                     "",
                 )
             }
-        })?;
+        })
+    }
+}
+
+/// A JSON body; an empty body counts as `{}`.
+pub struct Body<T>(pub T);
+
+impl<S: Send + Sync, T: DeserializeOwned> FromRequest<S> for Body<T> {
+    type Rejection = ApiError;
+
+    async fn from_request(request: Request, state: &S) -> Result<Self, ApiError> {
+        let RawBody(bytes) = RawBody::from_request(request, state).await?;
         let text: &[u8] = if bytes.iter().all(u8::is_ascii_whitespace) {
             b"{}"
         } else {

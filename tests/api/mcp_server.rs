@@ -820,19 +820,60 @@ async fn bodies_are_limited_and_must_be_json() {
         json!({"name": "post_message", "arguments": {"content": "x".repeat(1 << 20)}}),
     );
     assert_eq!(send(&key, &[], &large).await.refused(413), "body_too_large");
-    let broken = key
-        .send(Method::POST, "/mcp", &[ACCEPT], Some(b"{".to_vec()))
-        .await;
-    assert!((400..500).contains(&broken.status), "{}", broken.status);
-    let plain = [ACCEPT, ("content-type", "text/plain")];
-    let body = request("tools/list", json!({})).to_string().into_bytes();
-    let typed = key
-        .send(Method::POST, "/mcp", &plain, Some(body.clone()))
-        .await;
-    assert_eq!(typed.status, 415);
-    let only_json = [("accept", "application/json")];
-    let accepted = key.send(Method::POST, "/mcp", &only_json, Some(body)).await;
-    assert_eq!(accepted.status, 406);
+}
+
+#[tokio::test]
+async fn a_request_that_is_not_a_message_gets_a_json_rpc_error() {
+    let t = team().await;
+    let key = program(&t.bo, &["chat:write"]).await;
+    let listing = request("tools/list", json!({})).to_string();
+    let json_type = ("content-type", "application/json");
+    let version = |version| ("mcp-protocol-version", version);
+    let only_json = ("accept", "application/json");
+    let plain = ("content-type", "text/plain");
+    let deep = "[".repeat(100_000);
+    let other = json!({"jsonrpc": "1.0", "id": "x", "method": 7}).to_string();
+    let batch = format!("[{listing}]");
+    for (headers, body, status, code, id) in [
+        (vec![ACCEPT, json_type], "{", 400, -32700, Value::Null),
+        (vec![ACCEPT, json_type], "", 400, -32700, Value::Null),
+        (vec![ACCEPT, json_type], "\u{0}", 400, -32700, Value::Null),
+        (vec![ACCEPT, json_type], &deep, 400, -32700, Value::Null),
+        (vec![ACCEPT, json_type], "42", 400, -32600, Value::Null),
+        (vec![ACCEPT, json_type], &batch, 400, -32600, Value::Null),
+        (vec![ACCEPT, json_type], &other, 400, -32600, json!("x")),
+        (vec![ACCEPT, plain], &listing, 415, -32600, Value::Null),
+        (
+            vec![only_json, json_type],
+            &listing,
+            406,
+            -32600,
+            Value::Null,
+        ),
+        (
+            vec![ACCEPT, json_type, version("1999-01-01")],
+            &listing,
+            400,
+            -32600,
+            Value::Null,
+        ),
+    ] {
+        let shown: String = body.chars().take(40).collect();
+        let reply = key
+            .send(
+                Method::POST,
+                "/mcp",
+                &headers,
+                Some(body.as_bytes().to_vec()),
+            )
+            .await;
+        assert_eq!(reply.status, status, "{shown} {}", reply.text);
+        let answer = reply.json();
+        assert_eq!(answer["jsonrpc"], "2.0", "{shown} {answer}");
+        assert_eq!(answer["error"]["code"], code, "{shown} {answer}");
+        assert_eq!(answer["id"], id, "{shown} {answer}");
+        assert!(!text(&answer, "/error/message").is_empty(), "{answer}");
+    }
 }
 
 #[tokio::test]

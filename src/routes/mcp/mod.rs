@@ -1,10 +1,11 @@
 //! `POST /mcp`: a Model Context Protocol server for programs, such as editors, that have an API key.
 //!
-//! Requests are independent: there are no sessions, and responses are JSON. A tool behaves like the corresponding API route,
+//! Requests are independent: there are no sessions, and responses are JSON, also those that are not about a message (`envelope`). A tool behaves like the corresponding API route,
 //! with the same access checks, limits, and errors. `rmcp` implements the protocol; `server::origin` checks `Host` and
 //! `Origin`.
 
 mod arguments;
+mod envelope;
 mod read;
 mod schema;
 mod tools;
@@ -20,7 +21,7 @@ use std::{
     },
 };
 
-use axum::{Extension, body::Body, extract::Request, response::Response};
+use axum::{Extension, body::Body, extract::Request, http::request::Parts, response::Response};
 use futures::{FutureExt, future::BoxFuture};
 use rmcp::{
     ErrorData, RoleServer, ServerHandler,
@@ -45,7 +46,7 @@ use utoipa_axum::{router::OpenApiRouter, routes};
 use self::{arguments::parsed, tools::McpTool};
 use crate::{
     auth::{Caller, RateClass, Scopes, WorkspaceCaller},
-    http::{ApiError, ErrorCode, unsent::ReadOnly},
+    http::{ApiError, ErrorCode, extract::RawBody, unsent::ReadOnly},
     server::{State, caller::workspace_of, intake::PersonTurns},
 };
 
@@ -77,14 +78,15 @@ async fn serve_mcp(
     axum::extract::State(state): St,
     caller: Caller,
     Extension(turns): Extension<PersonTurns>,
-    request: Request,
+    parts: Parts,
+    RawBody(body): RawBody,
 ) -> Result<Response, ApiError> {
     if caller.key().is_none() {
         let text = "MCP clients need an API key, not a browser session: create one in Settings › Keys and send it as \
                     `Authorization: Bearer ov_…`";
         return Err(ApiError::forbidden(ErrorCode::ApiKeyRequired, text));
     }
-    let workspace = workspace_of(&state, request.headers(), &caller).await?;
+    let workspace = workspace_of(&state, &parts.headers, &caller).await?;
     let has_called_write = Arc::new(AtomicBool::new(false));
     let server = McpHandler {
         state,
@@ -93,7 +95,14 @@ async fn serve_mcp(
         has_called_write: Arc::clone(&has_called_write),
         span: Span::current(),
     };
-    let mut response = service(server).handle(request).await.map(Body::new);
+    let mut response = match envelope::check(&parts.headers, &body) {
+        Some(error) => error,
+        None => {
+            let request = Request::from_parts(parts, Body::from(body));
+            let response = service(server).handle(request).await.map(Body::new);
+            envelope::with_json_error(response).await
+        }
+    };
     if !has_called_write.load(Ordering::Relaxed) {
         response.extensions_mut().insert(ReadOnly);
     }
