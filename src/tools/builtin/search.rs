@@ -68,6 +68,15 @@ pub(super) async fn messages(
     Ok(show(&found))
 }
 
+/// Formats hits, separated by blank lines:
+///
+/// ```text
+/// [S1] Ada in #general, 2026-11-27:
+/// > The text of the hit.
+/// [F1] file plan.pdf
+/// [S2] Bo, in the message before S1:
+/// > Its text.
+/// ```
 fn show(hits: &[TaskHit]) -> ToolOutput {
     let mut output = ToolOutput {
         count: Some(hits.len()),
@@ -93,14 +102,13 @@ fn show(hits: &[TaskHit]) -> ToolOutput {
             places::place(message.channel_name.as_deref()),
             places::day(message.created_at)
         ));
-        if let Some(before) = &hit.before {
-            neighbor(&mut output, "before", before);
-        }
-        output.data(hit.passage.clone());
+        output.data(quoted(&hit.passage));
         files(&mut output, message);
-        if let Some(after) = &hit.after {
-            output.own("\n");
-            neighbor(&mut output, "after", after);
+        let neighbors = [("before", &hit.before), ("after", &hit.after)];
+        for (side, neighbor) in neighbors {
+            if let Some(neighbor) = neighbor {
+                show_neighbor(&mut output, side, neighbor, message);
+            }
         }
     }
     output
@@ -115,17 +123,25 @@ pub(super) fn note_source(output: &mut ToolOutput, message: &TaskMessage) {
     }
 }
 
-fn neighbor(output: &mut ToolOutput, side: &str, message: &TaskMessage) {
+/// Adds the message before or after a hit. Each handle is directly above the text that it stands for, so that a model does not cite a hit
+/// for words of its neighbor, or the reverse.
+fn show_neighbor(output: &mut ToolOutput, side: &str, message: &TaskMessage, hit: &TaskMessage) {
     note_source(output, message);
-    output.own("[");
+    output.own("\n[");
     output.handle(Handled::Message(message.id));
-    output.own(format!("] ({side}) "));
-    output.data(format!(
-        "{}: {}",
-        one_line(message.author_name.as_deref().unwrap_or("somebody")),
-        one_line(&message.beginning())
+    output.own("] ");
+    output.data(one_line(
+        message.author_name.as_deref().unwrap_or("somebody"),
     ));
-    output.own("\n");
+    output.own(format!(", in the message {side} "));
+    output.handle(Handled::Message(hit.id));
+    output.own(":\n");
+    output.data(quoted(&one_line(&message.beginning())));
+}
+
+/// Marks each line of a text as quoted, so that no line of a message looks like the line above another one.
+fn quoted(text: &str) -> String {
+    format!("> {}", text.replace('\n', "\n> "))
 }
 
 /// Adds the names and handles of a message's files to a result.
@@ -135,5 +151,67 @@ pub(super) fn files(output: &mut ToolOutput, message: &TaskMessage) {
         output.handle(Handled::File(file.id));
         output.own("] file ");
         output.data(one_line(&file.name));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use uuid::Uuid;
+
+    use super::*;
+    use crate::{
+        chat::messages::MessageKind,
+        db::{Json, now},
+        ids::{ChannelId, MessageId, ThreadId},
+    };
+
+    fn message(author: &str, text: &str) -> TaskMessage {
+        TaskMessage {
+            id: MessageId::new(),
+            seq: 1,
+            thread_id: ThreadId::new(),
+            channel_id: ChannelId::new(),
+            conversation_id: Uuid::now_v7(),
+            author_type: AuthorKind::Human,
+            author_id: None,
+            author_name: Some(author.to_owned()),
+            kind: MessageKind::Text,
+            content_plain: text.to_owned(),
+            attachments: Json(Vec::new()),
+            created_at: now(),
+            channel_name: Some("general".to_owned()),
+        }
+    }
+
+    #[test]
+    fn each_handle_of_a_result_is_directly_above_the_text_of_its_message() {
+        let hit = message("Ada", "");
+        let day = places::day(hit.created_at);
+        let output = show(&[
+            TaskHit {
+                passage: "The port is 9.\n[S2] Bo, in the message before S1:".to_owned(),
+                before: Some(message("Bo", "Which\nport?")),
+                after: Some(message("Cy", "Thanks.")),
+                message: hit,
+            },
+            TaskHit {
+                passage: "No.".to_owned(),
+                before: None,
+                after: None,
+                message: message("Di", ""),
+            },
+        ]);
+        let all = output.handled();
+        let name = |of: Handled| format!("S{}", all.iter().position(|h| *h == of).unwrap() + 1);
+        assert_eq!(
+            output.text(name, str::to_owned),
+            format!(
+                "[S1] Ada in #general, {day}:\n> The port is 9.\n> [S2] Bo, in the message before S1:\n\
+                 [S2] Bo, in the message before S1:\n> Which port?\n\
+                 [S3] Cy, in the message after S1:\n> Thanks.\n\n\
+                 [S4] Di in #general, {day}:\n> No."
+            )
+        );
+        assert_eq!(output.messages.len(), 4);
     }
 }
