@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! begin: reservation, row `running` ─► stream ─► end: row, budgets, usage of the month and of the task, in one transaction
-//!                                        └─ dropped: `cancelled` ─┘      └─ process died: closed as `lost` by the reaper or at startup
+//!                                        └─ dropped or task stopped: `cancelled` ─┘      └─ process died: closed as `lost` by the reaper or at startup
 //! ```
 //!
 //! Tokens that the provider does not report are estimated from the prompt and the received text. A request that the provider
@@ -11,11 +11,12 @@
 use std::{
     collections::HashMap,
     pin::Pin,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError},
     task::{Context, Poll},
     time::Duration,
 };
 
+use dashmap::DashMap;
 use futures::Stream;
 use tokio::time::Instant;
 use tokio_util::task::TaskTracker;
@@ -24,11 +25,12 @@ use uuid::Uuid;
 use super::{
     FailCode, TokenUsage,
     budgets::{self, Amounts, Charge, OverBudget, Price},
+    queue,
     usage::{self, Month},
 };
 use crate::{
     db::{
-        Conn, Db, DbError, Json,
+        Conn, Db, DbError,
         dialect::{self, hexadecimal_ids},
         now,
     },
@@ -173,13 +175,18 @@ impl CallLog {
 
     /// Like `begin`, but leaves it to the caller to insert `OpenCall::row` in a transaction.
     pub fn prepare(&self, provider: &Arc<dyn Provider>, call: NewCall) -> OpenCall {
+        let price = Price::of(provider.as_ref(), &call.model);
+        let progress = Progress {
+            id: Uuid::now_v7(),
+            call,
+            provider: Arc::clone(provider),
+            received: Arc::default(),
+        };
+        OPEN.insert(progress.id, progress.clone());
         OpenCall {
             log: self.clone(),
-            provider: Arc::clone(provider),
-            id: Uuid::now_v7(),
-            price: Price::of(provider.as_ref(), &call.model),
-            call,
-            received: Arc::default(),
+            progress,
+            price,
             has_ended: false,
         }
     }
@@ -308,6 +315,11 @@ impl Received {
         }
     }
 
+    /// Checks whether the provider may have done work for the request.
+    fn is_sent(&self) -> bool {
+        matches!(self.request, Request::Sent | Request::Accepted)
+    }
+
     fn output_tokens(&self) -> u64 {
         self.output_tokens + estimate_tokens(&self.text)
     }
@@ -334,104 +346,26 @@ fn lock(received: &Mutex<Received>) -> MutexGuard<'_, Received> {
     received.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// A call whose row is stored. Dropping it closes the row in the background.
-pub struct OpenCall {
-    log: CallLog,
-    provider: Arc<dyn Provider>,
+/// Calls that this process makes, by ID. The transaction that stops a task stores their usage.
+static OPEN: LazyLock<DashMap<Uuid, Progress>> = LazyLock::new(DashMap::new);
+
+/// A call and the part of its response that was received.
+#[derive(Clone)]
+struct Progress {
     id: Uuid,
     call: NewCall,
-    price: Option<Price>,
+    provider: Arc<dyn Provider>,
     received: Arc<Mutex<Received>>,
-    has_ended: bool,
 }
 
-impl OpenCall {
-    pub fn row(&self) -> CallRow {
-        CallRow {
-            id: self.id,
-            call: self.call.clone(),
-            price: self.price,
-            is_covered: self.is_covered(),
-        }
-    }
-
-    /// Checks whether budgets limit the call. The test of a connection is counted but never rejected, because an admin needs its
-    /// result to change the model server.
-    fn is_covered(&self) -> bool {
-        self.call.purpose != Purpose::Test && !self.provider.is_offline()
-    }
-
-    /// Drops a call without storing its end, either because its row was not stored, or because the caller has stored its end.
-    pub fn discard(mut self) {
-        self.has_ended = true;
-    }
-
-    /// Sends the request.
-    ///
-    /// # Errors
-    /// Same as `Provider::stream`.
-    pub async fn stream(&self, request: ChatRequest) -> Result<DeltaStream, ModelError> {
-        self.sent();
-        let opened = self.provider.stream(request).await;
-        opened
-            .map(|stream| self.watch(stream))
-            .inspect_err(|e| self.refused(e))
-    }
-
-    fn sent(&self) {
-        let mut received = lock(&self.received);
-        if received.request != Request::Accepted {
-            received.request = Request::Sent;
-        }
-    }
-
-    fn watch(&self, inner: DeltaStream) -> DeltaStream {
-        lock(&self.received).request = Request::Accepted;
-        Box::pin(Watched {
-            inner,
-            received: Arc::clone(&self.received),
-        })
-    }
-
-    fn refused(&self, error: &ModelError) {
-        let mut received = lock(&self.received);
-        received.has_failed = true;
-        if received.request != Request::Accepted && is_refusal(error) {
-            received.request = Request::Refused;
-        }
-    }
-
-    /// Marks the call as failed, for callers that give up on it, for example after a timeout.
-    pub fn fail(&self) {
-        lock(&self.received).has_failed = true;
-    }
-
-    /// Closes the row, and returns the usage of this call.
-    ///
-    /// # Errors
-    /// Returns an error if the end cannot be stored. The row is then closed later.
-    pub async fn end(mut self) -> Result<TokenUsage, DbError> {
-        self.has_ended = true;
-        let end = self.ended();
-        let usage = end.usage.clone();
-        self.log
-            .db
-            .write(self.call.workspace.0, async move |c: &mut Conn| {
-                end.store(c).await
-            })
-            .await?;
-        failpoint!("model_call_ended");
-        Ok(usage)
-    }
-
-    /// Returns the end of the call, with the outcome and usage so far. Does not store it.
-    pub fn ended(&self) -> EndedCall {
+impl Progress {
+    /// Returns the end of the call, with the outcome and usage so far.
+    fn ended(&self) -> EndedCall {
         let received = lock(&self.received);
-        let is_used = matches!(received.request, Request::Sent | Request::Accepted);
         let count = |tokens: u64| i64::try_from(tokens).unwrap_or(i64::MAX);
         let counted = match received.usage {
             Some(usage) => usage,
-            None if is_used => Usage {
+            None if received.is_sent() => Usage {
                 input_tokens: count(self.call.prompt_tokens),
                 output_tokens: count(received.output_tokens()),
                 ..Usage::default()
@@ -454,8 +388,125 @@ impl OpenCall {
     }
 }
 
+/// Closes the rows of the running calls of tasks that are about to be stopped, with the usage so far, so that the last events of these tasks
+/// have it. Calls of other processes, and calls whose request has not been sent, are left to their workers.
+pub async fn end_running(c: &mut Conn, tasks: &[TaskId]) -> Result<(), DbError> {
+    let sql = sql_with_ids!(
+        c,
+        "select id from model_calls where outcome = 'running' and task_id in",
+        1,
+        "order by id"
+    );
+    let running: Vec<(Uuid,)> = c
+        .q(sql)
+        .bind(hexadecimal_ids(tasks.iter().map(|id| id.0)))
+        .all()
+        .await?;
+    for (id,) in running {
+        let open = OPEN.get(&id).map(|open| open.clone());
+        if let Some(open) = open.filter(|open| lock(&open.received).is_sent()) {
+            open.ended().store(c).await?;
+        }
+    }
+    Ok(())
+}
+
+/// A call whose row is stored. Dropping it closes the row in the background.
+pub struct OpenCall {
+    log: CallLog,
+    progress: Progress,
+    price: Option<Price>,
+    has_ended: bool,
+}
+
+impl OpenCall {
+    pub fn row(&self) -> CallRow {
+        CallRow {
+            id: self.progress.id,
+            call: self.progress.call.clone(),
+            price: self.price,
+            is_covered: self.is_covered(),
+        }
+    }
+
+    /// Checks whether budgets limit the call. The test of a connection is counted but never rejected, because an admin needs its
+    /// result to change the model server.
+    fn is_covered(&self) -> bool {
+        self.progress.call.purpose != Purpose::Test && !self.progress.provider.is_offline()
+    }
+
+    /// Drops a call without storing its end, either because its row was not stored, or because the caller has stored its end.
+    pub fn discard(mut self) {
+        self.has_ended = true;
+    }
+
+    /// Sends the request.
+    ///
+    /// # Errors
+    /// Same as `Provider::stream`.
+    pub async fn stream(&self, request: ChatRequest) -> Result<DeltaStream, ModelError> {
+        self.sent();
+        let opened = self.progress.provider.stream(request).await;
+        opened
+            .map(|stream| self.watch(stream))
+            .inspect_err(|e| self.refused(e))
+    }
+
+    fn sent(&self) {
+        let mut received = lock(&self.progress.received);
+        if received.request != Request::Accepted {
+            received.request = Request::Sent;
+        }
+    }
+
+    fn watch(&self, inner: DeltaStream) -> DeltaStream {
+        lock(&self.progress.received).request = Request::Accepted;
+        Box::pin(Watched {
+            inner,
+            received: Arc::clone(&self.progress.received),
+        })
+    }
+
+    fn refused(&self, error: &ModelError) {
+        let mut received = lock(&self.progress.received);
+        received.has_failed = true;
+        if received.request != Request::Accepted && is_refusal(error) {
+            received.request = Request::Refused;
+        }
+    }
+
+    /// Marks the call as failed, for callers that give up on it, for example after a timeout.
+    pub fn fail(&self) {
+        lock(&self.progress.received).has_failed = true;
+    }
+
+    /// Closes the row, and returns the usage of this call.
+    ///
+    /// # Errors
+    /// Returns an error if the end cannot be stored. The row is then closed later.
+    pub async fn end(mut self) -> Result<TokenUsage, DbError> {
+        self.has_ended = true;
+        let end = self.ended();
+        let usage = end.usage.clone();
+        self.log
+            .db
+            .write(self.progress.call.workspace.0, async move |c: &mut Conn| {
+                end.store(c).await
+            })
+            .await?;
+        failpoint!("model_call_ended");
+        Ok(usage)
+    }
+
+    /// Returns the end of the call, with the outcome and usage so far. Does not store it.
+    pub fn ended(&self) -> EndedCall {
+        self.progress.ended()
+    }
+}
+
 impl Drop for OpenCall {
     fn drop(&mut self) {
+        OPEN.remove(&self.progress.id);
         if self.has_ended {
             return;
         }
@@ -523,7 +574,7 @@ pub async fn collect(
     limits: Limits,
 ) -> Result<Result<Collected, CollectError>, DbError> {
     call.sent();
-    let provider = Arc::clone(&call.provider);
+    let provider = Arc::clone(&call.progress.provider);
     let watch = |stream| call.watch(stream);
     let collected = collect_watched(provider.as_ref(), request, limits, watch).await;
     match &collected {
@@ -587,11 +638,7 @@ impl EndedCall {
         usage::raise(c, &spent).await?;
         if let Some(task) = call.task {
             let total = token_usage_of(c, task.id).await?;
-            c.q("update tasks set token_usage = $2 where id = $1")
-                .bind(task.id)
-                .bind(total.map(Json))
-                .run()
-                .await?;
+            queue::set_usage(c, task.id, total).await?;
         }
         Ok(())
     }

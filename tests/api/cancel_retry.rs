@@ -59,6 +59,46 @@ async fn canceling_before_the_first_text_leaves_no_message() {
 }
 
 #[tokio::test]
+async fn the_last_event_of_a_stopped_reply_has_its_usage() {
+    let t = team().await;
+    let gate = Gate::new();
+    t.model().script(
+        "vibe",
+        [Answer::pieces_open(&["Half ", "way"]).wait(&gate).end()],
+    );
+    let thread = t.ada.thread(&t.general, "Root").await;
+    let mut socket = t.bo.socket().await;
+    socket.subscribe(&thread).await;
+    let task = t.ada.ask(&thread, "@vibe hi").await;
+    gate.reached().await;
+    socket.streamed("Half way").await;
+    assert_eq!(cancel(&t, &task).await["status"], "cancelled");
+    let last = socket.until("the end of the task", |f| {
+        f["data"]["task"]["status"] == "cancelled"
+    });
+    let last = last.await["data"]["task"].take();
+    let usage = &last["token_usage"];
+    assert_eq!(usage["estimated"], true, "{usage}");
+    assert!(usage["output_tokens"].as_i64().unwrap() > 0, "{usage}");
+    let stored = t.ada.task(&task).await;
+    assert_eq!(stored["token_usage"], *usage);
+    assert_eq!(stored["completed_at"], last["completed_at"]);
+    let outcomes = "select outcome from model_calls";
+    assert_eq!(t.app.place.texts(outcomes).await, ["cancelled"]);
+    // Nothing changes when the worker ends the call.
+    t.model().given_up(1).await;
+    let next = t.ada.ask(&thread, "@vibe next").await;
+    t.ada.completed(&next).await;
+    assert_eq!(t.ada.task(&task).await["token_usage"], *usage);
+    let ends = t.ada.events().await;
+    let ends = ends.iter().filter(|e| {
+        e["data"]["task"]["id"] == task.as_str() && e["data"]["task"]["status"] == "cancelled"
+    });
+    assert_eq!(ends.count(), 1);
+    gate.open();
+}
+
+#[tokio::test]
 async fn canceling_keeps_partial_text_as_interrupted() {
     let t = team().await;
     let gate = Gate::new();

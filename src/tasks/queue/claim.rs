@@ -5,12 +5,11 @@ use std::{collections::HashSet, time::Duration};
 use crate::time::Timestamp;
 use uuid::Uuid;
 
-use super::{LOST_MAX, Lease, LeaseLost, Wake, announce, lease_length};
+use super::{LOST_MAX, Lease, LeaseLost, Wake, announce, audience_in, lease_length};
 use crate::tasks::{Task, TaskTarget, calls};
 use crate::{
     db::{Conn, DbError, Json, dialect},
     ids::{AgentId, ChannelId, ForkId, TaskId, ThreadId, WorkspaceId},
-    realtime::Audience,
     sql_with_texts,
     tasks::TaskKind,
 };
@@ -192,28 +191,6 @@ pub async fn next_due_in(c: &mut Conn) -> Result<Option<Duration>, DbError> {
         .value()
         .await?;
     Ok(next.map(|next| next.since(at)))
-}
-
-/// Recipients of events in a channel.
-pub async fn audience_of(c: &mut Conn, channel: ChannelId) -> Result<Audience, DbError> {
-    let is_public: bool = c
-        .q("select kind = 'public' from channels where id = $1")
-        .bind(channel)
-        .value()
-        .await?;
-    Ok(if is_public {
-        Audience::Public(channel)
-    } else {
-        Audience::Members(channel)
-    })
-}
-
-/// Recipients of events in a channel. `None` is for tasks without a channel, whose events go only to their requester.
-pub async fn audience_in(c: &mut Conn, channel: Option<ChannelId>) -> Result<Audience, DbError> {
-    match channel {
-        Some(channel) => audience_of(c, channel).await,
-        None => Ok(Audience::Workspace),
-    }
 }
 
 /// Claims a due task for a worker. Returns `None` if another worker was faster, the task is no

@@ -1,18 +1,14 @@
-//! Adds tasks to the queue and announces them.
+//! Adds tasks to the queue.
 
-use super::{Wake, tree};
+use super::{Wake, announce_as, tree};
 
 use crate::{
     db::{Conn, DbError, Json, now},
     ids::{AgentId, ApiKeyId, ChannelId, MessageId, TaskId, ThreadId, UserId, WorkspaceId},
-    realtime::{
-        Audience, EventType, NewEvent,
-        log::{self, Recipients},
-    },
+    realtime::{Audience, log},
     tasks::{
-        ChainStep, Lane, Task, TaskError, TaskEvent, TaskInput, TaskKind, TaskStatus, TaskTarget,
-        WaitReason, calls,
-        costs::{self, CostReader},
+        ChainStep, Lane, Task, TaskError, TaskInput, TaskKind, TaskStatus, TaskTarget, WaitReason,
+        calls,
         usage::{self, Ended},
     },
 };
@@ -269,45 +265,4 @@ pub(super) async fn count_all(c: &mut Conn, tasks: &[Task]) -> Result<(), DbErro
     });
     let ended: Vec<Ended> = ended.collect();
     usage::count(c, &ended).await
-}
-
-/// Appends an event with the current state of the task under the sequence number `seq`. If the task is personal or has no channel,
-/// only its requester receives the event.
-pub async fn announce_as(
-    c: &mut Conn,
-    seq: i64,
-    task: &Task,
-    audience: Audience,
-) -> Result<(), DbError> {
-    // Everyone in the conversation receives the same frame, so it contains no costs.
-    let without_cost =
-        if task.has_cost() && !costs::are_visible(c, task.workspace_id, CostReader::Other).await? {
-            Some(task.clone().without_cost())
-        } else {
-            None
-        };
-    let task = without_cost.as_ref().unwrap_or(task);
-    let is_hidden = task.kind.is_personal() || task.channel_id.is_none();
-    let only = is_hidden.then(|| Recipients {
-        users: vec![task.requested_by],
-        managers: false,
-    });
-    let mut event = NewEvent::new(
-        seq,
-        EventType::TaskStatusChanged,
-        audience,
-        &TaskEvent { task },
-    )?
-    .about(task.trigger_message_id)
-    .only_to(only);
-    if let Some(thread) = task.thread_id {
-        event = event.in_conversation(thread, task.fork_id);
-    }
-    log::append(c, task.workspace_id, event).await
-}
-
-/// Appends an event with the current state of the task.
-pub async fn announce(c: &mut Conn, task: &Task, audience: Audience) -> Result<(), DbError> {
-    let seq = log::reserve(c, task.workspace_id, 1).await?;
-    announce_as(c, seq, task, audience).await
 }

@@ -48,6 +48,7 @@ macro_rules! is_awaited_by {
     };
 }
 
+mod announce;
 mod claim;
 mod find;
 mod insert;
@@ -59,9 +60,10 @@ mod run;
 mod tree;
 mod waking;
 
+pub use announce::{announce, announce_as, audience_in, audience_of, set_usage};
 pub use claim::{
-    Claimer, Due, Lost, Tenancy, audience_in, audience_of, claim, due, expire_leases, lost,
-    next_due_in, owned, recover, take, tenancy,
+    Claimer, Due, Lost, Tenancy, claim, due, expire_leases, lost, next_due_in, owned, recover,
+    take, tenancy,
 };
 pub use find::{
     Active, Filter, Range, Reader, active, active_catch_up, active_compact, active_in_fork,
@@ -70,8 +72,7 @@ pub use find::{
     tasks_of_message,
 };
 pub use insert::{
-    NewLink, NewScheduled, NewTask, announce, announce_as, free_slots, insert, insert_scheduled,
-    set_queued_max,
+    NewLink, NewScheduled, NewTask, free_slots, insert, insert_scheduled, set_queued_max,
 };
 pub use lease::{LOST_MAX, Lease, LeaseLost, Queue, Stopped, Wake, lease_length};
 pub use of_run::{NewRunTask, insert_of_run, reopen};

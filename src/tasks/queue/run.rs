@@ -428,6 +428,7 @@ pub async fn cancel_all(
     if tasks.is_empty() {
         return Ok(Vec::new());
     }
+    calls::end_running(c, tasks).await?;
     let at = dialect::clock(c).await?;
     let sql = sql_with_ids!(
         c,
@@ -463,6 +464,7 @@ pub async fn fail(
     notice: Option<MessageId>,
     audience: Audience,
 ) -> Result<(), DbError> {
+    calls::end_running(c, &[task]).await?;
     let at = dialect::clock(c).await?;
     let task: Option<Task> = c
         .q(task_sql!(

@@ -1,0 +1,99 @@
+//! Events with the state of a task.
+
+use crate::{
+    db::{Conn, DbError, Json},
+    ids::{ChannelId, TaskId},
+    realtime::{
+        Audience, EventType, NewEvent,
+        log::{self, Recipients},
+    },
+    tasks::{
+        Task, TaskEvent, TaskKind, TokenUsage,
+        costs::{self, CostReader},
+    },
+};
+
+/// Recipients of events in a channel.
+pub async fn audience_of(c: &mut Conn, channel: ChannelId) -> Result<Audience, DbError> {
+    let is_public: bool = c
+        .q("select kind = 'public' from channels where id = $1")
+        .bind(channel)
+        .value()
+        .await?;
+    Ok(if is_public {
+        Audience::Public(channel)
+    } else {
+        Audience::Members(channel)
+    })
+}
+
+/// Recipients of events in a channel. `None` is for tasks without a channel, whose events go only to their requester.
+pub async fn audience_in(c: &mut Conn, channel: Option<ChannelId>) -> Result<Audience, DbError> {
+    match channel {
+        Some(channel) => audience_of(c, channel).await,
+        None => Ok(Audience::Workspace),
+    }
+}
+
+/// Appends an event with the current state of the task under the sequence number `seq`. If the task is personal or has no channel,
+/// only its requester receives the event.
+pub async fn announce_as(
+    c: &mut Conn,
+    seq: i64,
+    task: &Task,
+    audience: Audience,
+) -> Result<(), DbError> {
+    // Everyone in the conversation receives the same frame, so it contains no costs.
+    let without_cost =
+        if task.has_cost() && !costs::are_visible(c, task.workspace_id, CostReader::Other).await? {
+            Some(task.clone().without_cost())
+        } else {
+            None
+        };
+    let task = without_cost.as_ref().unwrap_or(task);
+    let is_hidden = task.kind.is_personal() || task.channel_id.is_none();
+    let only = is_hidden.then(|| Recipients {
+        users: vec![task.requested_by],
+        managers: false,
+    });
+    let mut event = NewEvent::new(
+        seq,
+        EventType::TaskStatusChanged,
+        audience,
+        &TaskEvent { task },
+    )?
+    .about(task.trigger_message_id)
+    .only_to(only);
+    if let Some(thread) = task.thread_id {
+        event = event.in_conversation(thread, task.fork_id);
+    }
+    log::append(c, task.workspace_id, event).await
+}
+
+/// Appends an event with the current state of the task.
+pub async fn announce(c: &mut Conn, task: &Task, audience: Audience) -> Result<(), DbError> {
+    let seq = log::reserve(c, task.workspace_id, 1).await?;
+    announce_as(c, seq, task, audience).await
+}
+
+/// Stores the usage of a task after one of its calls. If the call ran on another node, or was about to be sent, when the task was stopped,
+/// it ends after the task: another event with the usage then follows. Tasks of the OpenAI routes have no events.
+pub async fn set_usage(c: &mut Conn, id: TaskId, usage: Option<TokenUsage>) -> Result<(), DbError> {
+    let task: Option<Task> = c
+        .q(task_sql!(
+            "update tasks set token_usage = $2 where id = $1 returning",
+            ""
+        ))
+        .bind(id)
+        .bind(usage.map(Json))
+        .opt()
+        .await?;
+    let has_ended = |task: &Task| {
+        !task.is_active() && task.token_usage.is_some() && task.kind != TaskKind::Response
+    };
+    if let Some(task) = task.filter(has_ended) {
+        let audience = audience_in(c, task.channel_id).await?;
+        announce(c, &task, audience).await?;
+    }
+    Ok(())
+}
