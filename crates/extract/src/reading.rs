@@ -17,6 +17,9 @@ use crate::{
 /// Prefix of the built-in responder's replies, which only quote people.
 const BUILT_IN: &str = "I am OpenVibe's built-in responder";
 
+/// Maximum number of tokens that are read from a sentence. Longer ones are lists and logs, and comparisons take quadratic time.
+const TOKENS_MAX: usize = 400;
+
 /// A sentence, with the entry that it would become in each of [`crate::ROLES`].
 #[derive(Debug, Clone)]
 pub struct Candidate {
@@ -79,6 +82,7 @@ impl Reading {
                 .into_iter()
                 .map(|sentence| {
                     let mut tokens = tokens(&sentence.text);
+                    tokens.truncate(TOKENS_MAX);
                     is_quoting = continue_quotation(&mut tokens, is_quoting);
                     counts.add(&tokens);
                     if person.is_some() {
@@ -219,8 +223,8 @@ mod tests {
     #[test]
     fn a_reading_that_is_stopped_contains_the_newest_lines() {
         let text = |n: usize| match n {
-            3 => "Let's meet at 10 on Friday.".to_owned(),
-            4 => "Sorry, at 11, not 10.".to_owned(),
+            3 => "Let's order 10 chairs for Friday.".to_owned(),
+            4 => "Sorry, 12 chairs, not 10 chairs.".to_owned(),
             _ => format!("Row {n} is done."),
         };
         let line = |n: usize| Line {

@@ -39,6 +39,8 @@ const GIST_CHARS_MAX: usize = 600;
 const SUBJECT_TEXTS_MAX: usize = 2;
 /// Minimum length, in letters, of a word that counts as equal to a longer word that starts with it.
 const PART_LETTERS_MIN: usize = 5;
+/// Maximum number of values of a text that are compared with those of later texts, because the time for that is quadratic.
+const VALUES_MAX: usize = 64;
 /// Maximum number of characters that are read from a message.
 const LINE_CHARS_MAX: usize = 8_000;
 
@@ -338,7 +340,8 @@ pub(super) struct Claim {
 
 impl Claim {
     pub(super) fn of(text: &str, language: Language, day: NaiveDate) -> Self {
-        let values = values(text, language, day);
+        let mut values = values(text, language, day);
+        values.truncate(VALUES_MAX);
         let of_values: HashSet<String> = (values.iter())
             .flat_map(|value| content_words(&value.text, language))
             .collect();
