@@ -2918,8 +2918,9 @@ export interface paths {
         /**
          * Get a summary of the most recent messages of a thread
          * @description The summary is written without a model. If the caller has requested a summary with `POST`, the one that the model wrote is
-         *     returned instead, until a message is added, edited, or deleted, but for at most 24 hours. Up to 500 messages are read. Forks are
-         *     summarized by their resolutions.
+         *     returned instead, until a message is added, edited, or deleted, but for at most 24 hours. Up to 500 messages with 1 MiB of text are
+         *     read, the newest ones. Forks are summarized by their resolutions. Each person can have one summary written at a time; other requests
+         *     wait for up to 10 seconds.
          *
          *     **Access:** every role; keys need `chat:read`.
          */
@@ -4357,17 +4358,17 @@ export interface components {
         CatchUp: {
             /**
              * Format: int64
-             * @description `seq` of the first message that was read; null if there is none.
+             * @description `seq` of the first message of the range; null if there is none.
              */
             from_seq: number | null;
             /**
              * Format: int64
-             * @description `seq` of the last message that was read; null if there is none.
+             * @description `seq` of the last message of the range; null if there is none.
              */
             to_seq: number | null;
             /**
              * Format: int64
-             * @description Number of messages in this range, at most 500.
+             * @description Number of messages in this range that were read, at most 500.
              */
             count: number;
             /** @description Lines, at most 12, oldest first. */
@@ -24110,7 +24111,25 @@ export interface operations {
             404: components["responses"]["Error404"];
             429: components["responses"]["Error429"];
             500: components["responses"]["Error500"];
-            503: components["responses"]["Error503"];
+            /** @description Too many summaries are being written */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "error": {
+                     *         "code": "unavailable",
+                     *         "message": "the server is shutting down: try again in a moment",
+                     *         "retry_after_s": 2,
+                     *         "type": "unavailable"
+                     *       }
+                     *     }
+                     */
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
         };
     };
     write_catch_up: {
