@@ -23,6 +23,10 @@ where
     P: Send + 'static,
     T: Send + 'static,
 {
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "the permit is moved into the work"
+    )]
     let done = tokio::task::spawn_blocking(move || {
         let done = work();
         drop(permit);

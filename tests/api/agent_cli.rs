@@ -50,7 +50,7 @@ async fn run(person: &Person, scopes: &[&str], dir: &Path, arguments: &[&str]) -
             "--api-key",
             robot.key.as_deref().unwrap(),
         ]);
-    tokio::task::spawn_blocking(move || command.output().unwrap())
+    openvibe::blocking::blocking((), move || command.output().unwrap())
         .await
         .unwrap()
 }

@@ -91,7 +91,7 @@ async fn filled() -> Filled {
 async fn run(place: &TestDatabase, model: &ModelServer, arguments: &[&str]) -> Output {
     let mut command = command(place, model, &[]);
     command.args(arguments);
-    tokio::task::spawn_blocking(move || command.output())
+    openvibe::blocking::blocking((), move || command.output())
         .await
         .unwrap()
         .unwrap()

@@ -104,7 +104,7 @@ async fn run(
 ) -> String {
     let mut command = command(place, model, settings);
     command.args(arguments);
-    let output = tokio::task::spawn_blocking(move || command.output());
+    let output = openvibe::blocking::blocking((), move || command.output());
     let output = within("the command", output).await.unwrap().unwrap();
     assert!(output.status.success(), "{output:?}");
     String::from_utf8(output.stdout).unwrap()
@@ -395,7 +395,7 @@ async fn a_bucket_with_uploads_cannot_be_replaced_by_another() {
     t.app.stop().await;
     let (place, url) = (t.app.place.clone(), other.url.clone());
     let command = command(&place, t.model(), &other.settings());
-    let error = tokio::task::spawn_blocking(move || refusal(&command))
+    let error = openvibe::blocking::blocking((), move || refusal(&command))
         .await
         .unwrap();
     let expected = format!(
@@ -476,7 +476,7 @@ async fn startup_fails_with_the_cause_if_the_bucket_is_not_writable() {
         let mut settings = s3.settings();
         settings.push((name, value));
         let command = command(&place, &model, &settings);
-        let error = tokio::task::spawn_blocking(move || refusal(&command))
+        let error = openvibe::blocking::blocking((), move || refusal(&command))
             .await
             .unwrap();
         let begin = format!("openvibe: cannot write to {url}: {cause}");

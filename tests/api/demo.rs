@@ -59,7 +59,7 @@ async fn start(dir: &Path) -> Demo {
 async fn start_with(dir: &Path, settings: &[(&str, &str)]) -> Demo {
     let mut command = command(dir);
     command.envs(settings.iter().copied());
-    tokio::task::spawn_blocking(move || {
+    openvibe::blocking::blocking((), move || {
         let mut child = command.spawn().unwrap();
         let mut said = Vec::new();
         for line in BufReader::new(child.stdout.take().unwrap()).lines() {
@@ -183,7 +183,7 @@ async fn the_demo_does_not_change_other_data() {
     std::fs::write(dir.0.join("openvibe.db"), "somebody's").unwrap();
     let mut command = command(&dir.0);
     command.env("OPENVIBE_DATA_DIR", &dir.0);
-    let output = tokio::task::spawn_blocking(move || command.output().unwrap());
+    let output = openvibe::blocking::blocking((), move || command.output().unwrap());
     let output = output.await.unwrap();
     assert!(!output.status.success());
     let error = String::from_utf8_lossy(&output.stderr).into_owned();

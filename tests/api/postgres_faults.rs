@@ -19,14 +19,16 @@ fn is_postgres() -> bool {
 }
 
 async fn on_own_cluster() -> (Arc<Cluster>, Prepared) {
-    let cluster = tokio::task::spawn_blocking(Cluster::start).await.unwrap();
+    let cluster = openvibe::blocking::blocking((), Cluster::start)
+        .await
+        .unwrap();
     let p = prepared_at(TestDatabase::on(&cluster.url)).await;
     (Arc::new(cluster), p)
 }
 
 async fn with(cluster: &Arc<Cluster>, act: impl FnOnce(&Cluster) + Send + 'static) {
     let cluster = Arc::clone(cluster);
-    tokio::task::spawn_blocking(move || act(&cluster))
+    openvibe::blocking::blocking((), move || act(&cluster))
         .await
         .unwrap();
 }

@@ -218,7 +218,7 @@ async fn a_password_reset_on_the_command_line_reaches_running_nodes() {
     let mut socket = t.bo.socket().await;
     let mut reset = command(&t.app.place, &t.app.model, &[]);
     reset.args(["user", "reset-password", "--email", "bo@example.org"]);
-    let output = tokio::task::spawn_blocking(move || reset.output().unwrap());
+    let output = openvibe::blocking::blocking((), move || reset.output().unwrap());
     let output = output.await.unwrap();
     assert!(output.status.success(), "{output:?}");
     assert_eq!(socket.closed().await, 4001);

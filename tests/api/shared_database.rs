@@ -275,7 +275,7 @@ impl Drop for Address {
 }
 
 pub async fn blocking<T: Send + 'static>(act: impl FnOnce() -> T + Send + 'static) -> T {
-    tokio::task::spawn_blocking(act).await.unwrap()
+    openvibe::blocking::blocking((), act).await.unwrap()
 }
 
 /// A primary and its standby.

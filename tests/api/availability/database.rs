@@ -26,7 +26,7 @@ async fn start_cluster(connections_max: Option<u32>) -> Arc<Cluster> {
         Some(max) => Cluster::with_connections(max),
         None => Cluster::start(),
     };
-    Arc::new(tokio::task::spawn_blocking(start).await.unwrap())
+    Arc::new(openvibe::blocking::blocking((), start).await.unwrap())
 }
 
 /// Connections of the proxy on which every byte is lost.
@@ -273,7 +273,7 @@ async fn a_read_outlives_a_crash_of_postgres() {
     for waiting in WAITING {
         let (mut reading, _other) = waiting_read(&cluster, &ada, waiting).await;
         let again = Arc::clone(&cluster);
-        tokio::task::spawn_blocking(move || again.crash_and_restart())
+        openvibe::blocking::blocking((), move || again.crash_and_restart())
             .await
             .unwrap();
         let status = within("the read", reading.join_next()).await;
@@ -344,7 +344,7 @@ async fn writers_get_the_last_connections() {
         }
         ready(&ada, 200).await;
         let again = Arc::clone(&cluster);
-        tokio::task::spawn_blocking(move || again.crash_and_restart())
+        openvibe::blocking::blocking((), move || again.crash_and_restart())
             .await
             .unwrap();
         // Readers and writers now reconnect at the same time.
@@ -401,7 +401,7 @@ async fn nine_connections_are_enough_and_fewer_are_reported() {
     gone(&mut others[0]).await;
     others.extend(other_sessions(&cluster, 1).await);
     let refused = command(&p.place, &p.model, &[]);
-    let said = tokio::task::spawn_blocking(move || refusal(&refused))
+    let said = openvibe::blocking::blocking((), move || refusal(&refused))
         .await
         .unwrap();
     assert!(said.contains("at least 9"), "{said}");

@@ -96,7 +96,9 @@ pub(super) struct Nodes {
 
 impl Nodes {
     async fn start(count: usize, nats: Option<NatsServer>, round: &Round) -> Self {
-        let database = tokio::task::spawn_blocking(Cluster::start).await.unwrap();
+        let database = openvibe::blocking::blocking((), Cluster::start)
+            .await
+            .unwrap();
         let place = TestDatabase::on(&database.url);
         let mut nodes = Vec::new();
         for n in 0..count {
@@ -197,7 +199,7 @@ impl Nodes {
         act: impl FnOnce(&Cluster) -> T + Send + 'static,
     ) -> T {
         let database = Arc::clone(&self.database);
-        let done = tokio::task::spawn_blocking(move || act(&database)).await;
+        let done = openvibe::blocking::blocking((), move || act(&database)).await;
         done.unwrap()
     }
 

@@ -79,7 +79,9 @@ impl Server {
         let mut place = TestDatabase::new().await;
         let (mut disk, mut cluster) = (None, None);
         if place.postgres.is_some() {
-            let started = tokio::task::spawn_blocking(Cluster::start).await.unwrap();
+            let started = openvibe::blocking::blocking((), Cluster::start)
+                .await
+                .unwrap();
             place = TestDatabase::on(&started.url);
             cluster = Some(Arc::new(started));
         } else {
@@ -123,7 +125,7 @@ impl Server {
 
     async fn with_cluster(&self, act: impl FnOnce(&Cluster) + Send + 'static) {
         let cluster = Arc::clone(self.cluster.as_ref().unwrap());
-        tokio::task::spawn_blocking(move || act(&cluster))
+        openvibe::blocking::blocking((), move || act(&cluster))
             .await
             .unwrap();
     }
