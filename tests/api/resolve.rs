@@ -1,9 +1,11 @@
 //! Requesting a draft of a fork's resolution: the task and its events, and the effect on earlier drafts.
 
+use openvibe::tasks::slow::SlowTurn;
 use serde_json::{Value, json};
 
 use crate::support::{
     Answer, Gate, Team, TestFork, id, list, number, soon, team, team_with, text, texts_of, units,
+    within,
 };
 
 /// A fork in which Ada and Bo made a decision.
@@ -35,6 +37,33 @@ async fn held(t: &Team, fork: &str) -> (Gate, String) {
     let task = t.ada.resolve(fork).await;
     gate.reached().await;
     (gate, task)
+}
+
+#[tokio::test]
+async fn a_resolve_waits_in_the_queue_while_another_one_of_the_same_person_is_read() {
+    let t = offline().await;
+    let (dive, _) = settled(&t).await;
+    let turn = SlowTurn::take(t.ada.id.parse().unwrap()).await;
+    let task = t.ada.resolve(&dive.fork).await;
+    within("the task to be requeued", async {
+        loop {
+            let shown = t.ada.task(&task).await;
+            if shown["status"] == "queued" && !shown["retry_at"].is_null() {
+                assert_eq!(
+                    (&shown["wait_reason"], &shown["attempt"]),
+                    (&Value::Null, &json!(1))
+                );
+                break;
+            }
+            tokio::task::yield_now().await;
+        }
+    })
+    .await;
+    // Others are not affected.
+    let bo = t.bo.resolve(&dive.fork).await;
+    t.bo.completed(&bo).await;
+    drop(turn);
+    t.ada.ended(&task).await;
 }
 
 #[tokio::test]

@@ -31,6 +31,7 @@ use crate::support::{Person, id, list, sign_up, within};
 mod bodies;
 mod connections;
 mod deletes;
+mod dropped;
 mod exports;
 mod responses;
 mod segments;

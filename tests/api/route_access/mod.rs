@@ -9,15 +9,16 @@ mod recipes;
 mod table;
 mod world;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use reqwest::Method;
 use serde_json::{Value, json};
 
+pub use self::world::{AccessFixture, SETTINGS};
 use self::{
     recipes::{Call, recipe},
     table::{COLUMNS, Cell, IdField, Row, TestCaller, access_of, id_fields, operations, rows},
-    world::{AccessFixture, Things},
+    world::Things,
 };
 use crate::support::{Person, Socket, TestApp, id, text, unknown_id, visitor};
 
@@ -70,6 +71,56 @@ async fn open(sender: &Person) -> u16 {
         Err(4003) => 404,
         Err(code) => panic!("closed with {code}"),
     }
+}
+
+/// A request for one operation, with its sender.
+#[derive(Debug, Clone)]
+pub struct PreparedCall {
+    pub sender: Person,
+    pub method: Method,
+    pub path: String,
+    pub headers: Vec<(&'static str, String)>,
+    pub body: Option<Vec<u8>>,
+}
+
+/// A call of every operation by a caller with access.
+pub async fn prepared_calls(w: &AccessFixture) -> Vec<PreparedCall> {
+    const PREFERRED: [TestCaller; 5] = [
+        TestCaller::Member,
+        TestCaller::Admin,
+        TestCaller::Nobody,
+        TestCaller::Key("chat:read"),
+        TestCaller::Key("agents:use"),
+    ];
+    let is_allowed = |row: &Row, who: &TestCaller| {
+        let column = COLUMNS.iter().position(|column| column == who).unwrap();
+        row.cells[column] == Cell::Ok
+    };
+    let mut calls = BTreeMap::new();
+    for row in rows() {
+        let who = PREFERRED.iter().find(|who| is_allowed(row, who));
+        if let Some(who) = who
+            && !calls.contains_key(&row.route)
+        {
+            let call = prepared(w, row, *who).await;
+            let body = call.body.map(|body| body.to_string().into_bytes());
+            let call = PreparedCall {
+                sender: call.sender.unwrap_or_else(|| w.caller(*who)),
+                method: call.method,
+                path: call.path,
+                headers: call.headers,
+                body: call.form.or(body),
+            };
+            calls.insert(row.route.clone(), call);
+        }
+    }
+    let known = table::documented_operations();
+    let missing: Vec<&String> = known
+        .iter()
+        .filter(|name| !calls.contains_key(*name))
+        .collect();
+    assert!(missing.is_empty(), "no call of {missing:?}");
+    calls.into_values().collect()
 }
 
 fn cell_of(status: u16) -> Cell {

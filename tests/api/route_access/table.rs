@@ -11,6 +11,14 @@ static DOCUMENT: LazyLock<Value> =
 
 const METHODS: [&str; 5] = ["get", "put", "post", "patch", "delete"];
 
+/// Names of all operations of the checked-in document.
+pub fn documented_operations() -> Vec<String> {
+    operations(&DOCUMENT)
+        .into_iter()
+        .map(|(name, _)| name)
+        .collect()
+}
+
 /// Every operation of a document: its name, such as `GET /v1/channels`, and its object.
 pub fn operations(document: &Value) -> Vec<(String, &Value)> {
     let paths = document["paths"].as_object().unwrap();

@@ -19,6 +19,18 @@ use crate::{
     tools_loop::reader,
 };
 
+/// Settings of the fixture's server.
+pub const SETTINGS: &[(&str, &str)] = &[
+    ("SIGNUP", "open"),
+    ("RATE_LIMITS", "off"),
+    ("MODEL_BASE_URL", ""),
+    ("MODEL_API_KEY", ""),
+    ("MCP_ALLOW", "127.0.0.1"),
+    ("SECRET_KEY", "AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8="),
+    // Permits the model server, because the second workspace uses it, too.
+    ("MODEL_ALLOW", "127.0.0.1"),
+];
+
 /// One object of each kind, all in a channel or workspace that others cannot see.
 pub struct Things {
     of_kind: BTreeMap<&'static str, String>,
@@ -64,17 +76,7 @@ pub struct AccessFixture {
 
 impl AccessFixture {
     pub async fn new() -> Self {
-        let app = TestApp::with(&[
-            ("SIGNUP", "open"),
-            ("RATE_LIMITS", "off"),
-            ("MODEL_BASE_URL", ""),
-            ("MODEL_API_KEY", ""),
-            ("MCP_ALLOW", "127.0.0.1"),
-            ("SECRET_KEY", "AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8="),
-            // Permits the model server, because the second workspace uses it, too.
-            ("MODEL_ALLOW", "127.0.0.1"),
-        ])
-        .await;
+        let app = TestApp::with(SETTINGS).await;
         let tools = McpServer::start().await;
         tools.list([function("create", "Creates an issue")]);
         let ada = app.founder("Ada").await;

@@ -3,6 +3,7 @@
 use std::{
     io::{BufRead, BufReader},
     process::{Child, Command, ExitStatus, Stdio},
+    time::Duration,
 };
 
 use tokio::{
@@ -103,15 +104,41 @@ impl TestProcess {
         started.unwrap_or_else(|status| panic!("the server ended before it listened: {status}"))
     }
 
-    /// Current memory use of the process.
-    pub fn resident_bytes(&self) -> u64 {
-        let status = format!("/proc/{}/status", self.child.id());
-        let status = std::fs::read_to_string(status).unwrap();
+    fn proc(&self, file: &str) -> String {
+        std::fs::read_to_string(format!("/proc/{}/{file}", self.child.id())).unwrap()
+    }
+
+    fn status_bytes(&self, field: &str) -> u64 {
+        let status = self.proc("status");
         let kib = status
             .lines()
-            .find_map(|line| line.strip_prefix("VmRSS:"))
+            .find_map(|line| line.strip_prefix(field))
             .and_then(|text| text.trim().trim_end_matches(" kB").parse::<u64>().ok());
-        kib.expect("VmRSS") * 1024
+        kib.expect(field) * 1024
+    }
+
+    /// Current memory use of the process.
+    pub fn resident_bytes(&self) -> u64 {
+        self.status_bytes("VmRSS:")
+    }
+
+    /// Maximum memory use of the process so far.
+    pub fn peak_bytes(&self) -> u64 {
+        self.status_bytes("VmHWM:")
+    }
+
+    /// CPU time that the process has used.
+    pub fn cpu_time(&self) -> Duration {
+        let stat = self.proc("stat");
+        // The name of the program, in parentheses, can contain spaces.
+        let fields = stat.rsplit_once(')').unwrap().1.split_whitespace();
+        let ticks: u64 = fields
+            .skip(11)
+            .take(2)
+            .map(|n| n.parse::<u64>().unwrap())
+            .sum();
+        // Linux reports hundredths of a second.
+        Duration::from_millis(ticks * 10)
     }
 
     /// Starts the server; returns the exit status if it exits before it listens.
@@ -210,7 +237,7 @@ impl TestProcess {
 }
 
 async fn wait(mut child: Child) -> (ExitStatus, Child) {
-    let waiting = tokio::task::spawn_blocking(move || (child.wait(), child));
+    let waiting = openvibe::blocking::blocking((), move || (child.wait(), child));
     let (status, child) = within("the server to end", waiting).await.unwrap();
     (status.unwrap(), child)
 }
