@@ -235,6 +235,8 @@ impl Hasher {
 
 #[cfg(test)]
 mod tests {
+    use argon2::password_hash::PasswordVerifier;
+
     use super::*;
 
     #[tokio::test]
@@ -273,7 +275,6 @@ mod tests {
         let hasher = cheap();
         let made = hasher.hash("correct horse".to_owned()).await.unwrap();
         assert!(made.starts_with("$argon2id$v=19$m=8,t=1,p=1$"), "{made}");
-        // Made by argon2 0.5 with other algorithms and parameters.
         for (hash, is_right) in [
             (made.as_str(), true),
             (
@@ -295,7 +296,6 @@ mod tests {
             // The library agrees.
             let parsed = PasswordHash::new(&hash).unwrap();
             let verifier = Argon2::default();
-            use argon2::password_hash::PasswordVerifier;
             verifier.verify_password(b"correct horse", &parsed).unwrap();
         }
     }

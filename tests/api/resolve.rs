@@ -43,6 +43,7 @@ async fn held(t: &Team, fork: &str) -> (Gate, String) {
 async fn a_resolve_waits_in_the_queue_while_another_one_of_the_same_person_is_read() {
     let t = offline().await;
     let (dive, _) = settled(&t).await;
+    let (other, _) = settled(&t).await;
     let turn = SlowTurn::take(t.ada.id.parse().unwrap()).await;
     let task = t.ada.resolve(&dive.fork).await;
     within("the task to be requeued", async {
@@ -60,10 +61,10 @@ async fn a_resolve_waits_in_the_queue_while_another_one_of_the_same_person_is_re
     })
     .await;
     // Others are not affected.
-    let bo = t.bo.resolve(&dive.fork).await;
+    let bo = t.bo.resolve(&other.fork).await;
     t.bo.completed(&bo).await;
     drop(turn);
-    t.ada.ended(&task).await;
+    t.ada.completed(&task).await;
 }
 
 #[tokio::test]

@@ -97,7 +97,7 @@ pub async fn prepared_calls(w: &AccessFixture) -> Vec<PreparedCall> {
         row.cells[column] == Cell::Ok
     };
     let mut calls = BTreeMap::new();
-    for row in rows() {
+    for row in &rows() {
         let who = PREFERRED.iter().find(|who| is_allowed(row, who));
         if let Some(who) = who
             && !calls.contains_key(&row.route)
