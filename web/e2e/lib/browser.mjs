@@ -12,6 +12,7 @@ const path = [
 ].find((p) => p && existsSync(p));
 const axe = readFileSync(createRequire(import.meta.url).resolve('axe-core/axe.min.js'), 'utf8');
 const shots = new URL('../../../test-artifacts/', import.meta.url).pathname;
+export const PASSWORD = 'correct horse battery';
 export const WIDE = { width: 1440, height: 900 };
 export const PHONE = { width: 390, height: 844 };
 
@@ -122,7 +123,7 @@ export async function setUp(
   await page.goto(path);
   await box(page, 'Your name').fill(name);
   await box(page, 'Email').fill(email);
-  await page.getByLabel('Password', { exact: true }).fill('correct horse battery');
+  await page.getByLabel('Password', { exact: true }).fill(PASSWORD);
   await box(page, 'Workspace name').fill(workspace);
   await button(page, 'Create workspace').click();
   await box(page, 'Start a thread in #general').waitFor();
@@ -138,7 +139,7 @@ export async function joinBy(page, link, { name = 'Bo Chen', email = 'bo@example
   await page.goto(new URL(link).pathname);
   await box(page, 'Your name').fill(name);
   await box(page, 'Email').fill(email);
-  await page.getByLabel('Password', { exact: true }).fill('correct horse battery');
+  await page.getByLabel('Password', { exact: true }).fill(PASSWORD);
   await page.getByRole('button', { name: /^Join / }).click();
   await box(page, 'Start a thread in #general').waitFor();
 }

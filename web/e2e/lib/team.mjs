@@ -1,7 +1,7 @@
 // A server, a browser, and signed-in people for one test file; everything is closed after the last test.
 import assert from 'node:assert/strict';
 import { after } from 'node:test';
-import { inviteLink, joinBy, launch, person, setUp } from './browser.mjs';
+import { box, launch, PASSWORD, person } from './browser.mjs';
 import { Model } from './model.mjs';
 import { Server } from './server.mjs';
 
@@ -26,8 +26,17 @@ export async function startTeam({ env = {}, model = false, ada = {}, bo = {} } =
     const browser = opened(await launch());
     const team = { server, model: scripted, browser, ada: await person(browser, server.base, ada), bo: null };
     if (bo) team.bo = await person(browser, server.base, bo);
-    await setUp(team.ada.page);
-    if (team.bo) await joinBy(team.bo.page, await inviteLink(team.ada.page));
+    await signUp(team.ada, server.base, { name: 'Ada Lindholm', email: 'ada@example.com' });
+    await post(team.ada, server.base, 'workspaces', { name: 'Northwind' });
+    if (team.bo) {
+      const { token } = await post(team.ada, server.base, 'invites', { role: 'member' });
+      await signUp(team.bo, server.base, { name: 'Bo Chen', email: 'bo@example.com', invite: token });
+    }
+    for (const one of [team.ada, team.bo]) {
+      if (!one) continue;
+      await one.page.goto('/');
+      await box(one.page, 'Start a thread in #general').waitFor();
+    }
     return team;
   } catch (e) {
     await close();
@@ -35,10 +44,18 @@ export async function startTeam({ env = {}, model = false, ada = {}, bo = {} } =
   }
 }
 
+const post = (p, base, path, data) => request(p, base, 'POST', path, data);
+
+/** Creates an account and its session without the form, which first-start and admin test. */
+const signUp = (p, base, account) => post(p, base, 'auth/signup', { password: PASSWORD, ...account });
+
 /** Sends an API request with the session of this person's browser, without a page. */
 export async function api(p, method, path, data, headers = {}) {
-  const base = new URL(p.page.url()).origin;
-  const answer = await p.page.request.fetch(`${base}/v1/${path}`, {
+  return request(p, new URL(p.page.url()).origin, method, path, data, headers);
+}
+
+async function request(p, base, method, path, data, headers = {}) {
+  const answer = await p.context.request.fetch(`${base}/v1/${path}`, {
     method,
     data,
     headers: { origin: base, ...headers },
