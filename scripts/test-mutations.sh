@@ -37,7 +37,7 @@ for name in "$@"; do
       say "$name: $test passes"
       survivors+=" $name"
     elif grep -q '^test result: FAILED' "$log"; then
-      say "$name: fails $(sed -n 's/^    \([a-z_:]*\)$/\1/p' "$log" | sort -u | tr '\n' ' ')"
+      say "$name: fails $(sed -n 's/^    \([a-z0-9_:]*\)$/\1/p' "$log" | sort -u | tr '\n' ' ')"
     else
       die "$name: $test could not run: $(tail -n 20 "$log")"
     fi

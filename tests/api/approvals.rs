@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use crate::{
     faults::prepared,
-    support::{Answer, Person, Team, id, list, team, text, unknown_id, within},
+    support::{Answer, Person, Team, at_points, id, list, team, text, unknown_id, within},
     tools_loop::reader,
 };
 
@@ -637,42 +637,42 @@ async fn approvals_that_were_stored_as_json_are_kept() {
     assert!(server.exited().await.success());
 }
 
-#[tokio::test]
-async fn an_approval_is_spent_at_most_once_whenever_the_process_dies() {
-    // A read that was interrupted is not repeated, because its approval is used up.
-    for (failpoint, state) in [
-        ("action_start:1", "done"),
-        ("action_started:1", "failed"),
-        ("action_end:1", "failed"),
-        ("action_ended:1", "done"),
-        ("turn_call:1", "done"),
-    ] {
-        let p = prepared().await;
-        let (server, ada) = p.start(&[]).await;
-        reader(&ada, "sage", json!({"trust": {"approve": ["search"]}})).await;
-        let calls = Answer::calls("", &[search("root")]);
-        let answers = [calls, Answer::text("Found."), Answer::text("Found.")];
-        p.model.script("sage", answers);
-        let task = ada.ask(&p.thread, "@sage find it").await;
-        let action = waiting(&ada, &task).await;
-        is_parked(&ada, &task).await;
-        server.kill().await;
-        let (server, ada) = p.start(&[("FAILPOINT", failpoint)]).await;
-        let path = format!("/v1/actions/{}", id(&action));
-        let form = json!({"arguments_hash": action["arguments_hash"]});
-        // The process can crash before it responds.
-        drop(ada.try_post(&format!("{path}/approve"), form).await);
-        server.exited().await;
-        let (server, ada) = p.start(&[]).await;
-        ada.completed(&task).await;
-        let action = ada.get(&path).await.ok();
-        assert_eq!(action["state"], state, "{failpoint}");
-        assert_eq!(action["granted_by"], "person", "{failpoint}");
-        let audit = ada.get("/v1/audit-log?limit=100").await.ok();
-        let started = list(&audit, "/data")
-            .into_iter()
-            .filter(|entry| entry["action"] == "action.started");
-        assert_eq!(started.count(), 1, "{failpoint}");
-        server.kill().await;
-    }
+/// A read that was interrupted is not repeated, because its approval is used up.
+async fn spends_one_approval(failpoint: &str, state: &str) {
+    let p = prepared().await;
+    let (server, ada) = p.start(&[]).await;
+    reader(&ada, "sage", json!({"trust": {"approve": ["search"]}})).await;
+    let calls = Answer::calls("", &[search("root")]);
+    let answers = [calls, Answer::text("Found."), Answer::text("Found.")];
+    p.model.script("sage", answers);
+    let task = ada.ask(&p.thread, "@sage find it").await;
+    let action = waiting(&ada, &task).await;
+    is_parked(&ada, &task).await;
+    server.kill().await;
+    let (server, ada) = p.start(&[("FAILPOINT", failpoint)]).await;
+    let path = format!("/v1/actions/{}", id(&action));
+    let form = json!({"arguments_hash": action["arguments_hash"]});
+    // The process can crash before it responds.
+    drop(ada.try_post(&format!("{path}/approve"), form).await);
+    server.exited().await;
+    let (server, ada) = p.start(&[]).await;
+    ada.completed(&task).await;
+    let action = ada.get(&path).await.ok();
+    assert_eq!(action["state"], state, "{failpoint}");
+    assert_eq!(action["granted_by"], "person", "{failpoint}");
+    let audit = ada.get("/v1/audit-log?limit=100").await.ok();
+    let started = list(&audit, "/data")
+        .into_iter()
+        .filter(|entry| entry["action"] == "action.started");
+    assert_eq!(started.count(), 1, "{failpoint}");
+    server.kill().await;
+}
+
+at_points! {
+    an_approval_is_spent_at_most_once_whenever_the_process_dies, spends_one_approval:
+    action_start_1("done"),
+    action_started_1("failed"),
+    action_end_1("failed"),
+    action_ended_1("done"),
+    turn_call_1("done"),
 }

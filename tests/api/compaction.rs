@@ -4,7 +4,9 @@ use serde_json::{Value, json};
 
 use crate::{
     fork_faults::prepared,
-    support::{Answer, Gate, Person, Team, TestApp, id, list, number, team, team_with, text},
+    support::{
+        Answer, Gate, Person, Team, TestApp, at_points, id, list, number, team, team_with, text,
+    },
 };
 
 /// A model's response for a segment; items consist of text, kind, and sources.
@@ -493,52 +495,52 @@ async fn what_was_made_from_a_deleted_or_edited_message_is_made_again() {
     assert_eq!(states, ["active", "stale", "active", "blank", "active"]);
 }
 
-#[tokio::test]
-async fn a_crash_of_a_pass_loses_nothing_and_makes_no_segment_twice() {
-    for failpoint in [
-        "compaction_read",
-        "compaction_store",
-        "compaction_stored",
-        "compaction_end",
-        "compaction_ended",
-    ] {
-        let p = prepared().await;
-        let settings = [("LEASE_MS", "2000"), ("RATE_LIMITS", "off")];
-        let mut crashing = settings.to_vec();
-        crashing.push(("FAILPOINT", failpoint));
-        let (server, ada) = p.start(&crashing).await;
-        let general = id(&ada.channel("general").await);
-        let (thread, _) = long_thread(&ada, &general, 130).await;
-        let task = ada.ask(&thread, "@vibe sum up").await;
-        server.exited().await;
-        let (_server, ada) = p.start(&settings).await;
-        ada.completed(&task).await;
-        compacted(&ada, &thread).await;
-        let events = ada.events().await;
-        let created = events.iter().filter(|e| e["type"] == "compaction.created");
-        let firsts: Vec<String> = created
-            .clone()
-            .map(|e| text(e, "/data/compaction/from_message_id"))
-            .collect();
-        let counts: i64 = created
-            .map(|e| number(e, "/data/compaction/message_count"))
-            .sum();
-        // If the pass runs in the background, the question is one of the newest messages and is not summarized.
-        assert_eq!(firsts.len(), 2, "{failpoint}");
-        assert!((80..=81).contains(&counts), "{failpoint}: {counts}");
-        // Asks again during the repeated pass; the reply does not have to wait for the whole pass.
-        let next = ada.ask(&thread, "@vibe and now?").await;
-        ada.completed(&next).await;
-        let prompts = p.model.asked("vibe", 1).await;
-        let prompt = prompts.last().unwrap().all();
-        // There are two cases. Either the first reply set the start of the window, 50 messages before its question; or it began
-        // before the segments were ready, and this reply sets the start after them.
-        let expected = [80, counts].map(|n| format!("Summary of {n} earlier messages"));
-        assert!(
-            expected.iter().any(|summary| prompt.contains(summary)),
-            "{failpoint}: {counts} {prompt}"
-        );
-    }
+async fn crash_of_a_pass(failpoint: &str) {
+    let p = prepared().await;
+    let settings = [("LEASE_MS", "2000"), ("RATE_LIMITS", "off")];
+    let mut crashing = settings.to_vec();
+    crashing.push(("FAILPOINT", failpoint));
+    let (server, ada) = p.start(&crashing).await;
+    let general = id(&ada.channel("general").await);
+    let (thread, _) = long_thread(&ada, &general, 130).await;
+    let task = ada.ask(&thread, "@vibe sum up").await;
+    server.exited().await;
+    let (_server, ada) = p.start(&settings).await;
+    ada.completed(&task).await;
+    compacted(&ada, &thread).await;
+    let events = ada.events().await;
+    let created = events.iter().filter(|e| e["type"] == "compaction.created");
+    let firsts: Vec<String> = created
+        .clone()
+        .map(|e| text(e, "/data/compaction/from_message_id"))
+        .collect();
+    let counts: i64 = created
+        .map(|e| number(e, "/data/compaction/message_count"))
+        .sum();
+    // If the pass runs in the background, the question is one of the newest messages and is not summarized.
+    assert_eq!(firsts.len(), 2, "{failpoint}");
+    assert!((80..=81).contains(&counts), "{failpoint}: {counts}");
+    // Asks again during the repeated pass; the reply does not have to wait for the whole pass.
+    let next = ada.ask(&thread, "@vibe and now?").await;
+    ada.completed(&next).await;
+    let prompts = p.model.asked("vibe", 1).await;
+    let prompt = prompts.last().unwrap().all();
+    // There are two cases. Either the first reply set the start of the window, 50 messages before its question; or it began
+    // before the segments were ready, and this reply sets the start after them.
+    let expected = [80, counts].map(|n| format!("Summary of {n} earlier messages"));
+    assert!(
+        expected.iter().any(|summary| prompt.contains(summary)),
+        "{failpoint}: {counts} {prompt}"
+    );
+}
+
+at_points! {
+    a_crash_of_a_pass_loses_nothing_and_makes_no_segment_twice, crash_of_a_pass:
+    compaction_read_1,
+    compaction_store_1,
+    compaction_stored_1,
+    compaction_end_1,
+    compaction_ended_1,
 }
 
 async fn app_without_model() -> TestApp {

@@ -10,7 +10,7 @@ use crate::{
     approvals::waiting,
     budgets::priced,
     faults::prepared,
-    support::{Answer, Gate, Person, Team, id, list, team, team_with, text},
+    support::{Answer, Gate, Person, Team, at_points, id, list, team, team_with, text},
     tools_loop::{actions, reader},
 };
 
@@ -538,34 +538,34 @@ async fn the_answer_is_the_final_text_without_those_before_calls() {
     assert_eq!(result_of(&results[0]), expected);
 }
 
-#[tokio::test]
-async fn a_crash_around_a_delegation_neither_loses_nor_repeats_it() {
-    for failpoint in [
-        "round_stored:1",
-        "round_park:1",
-        "round_parked:1",
-        "turn_complete:1",
-        "turn_completed:1",
-        "round_park:2",
-    ] {
-        let p = prepared().await;
-        let (server, ada) = p.start(&[]).await;
-        delegating(&ada, "lead", json!({})).await;
-        server.kill().await;
-        let calls = Answer::calls("", &[delegate("coder", "Draft it.")]);
-        p.model.script("lead", [calls, Answer::text("Done.")]);
-        let (server, ada) = p.start(&[("FAILPOINT", failpoint)]).await;
-        let task = ada.ask(&p.thread, "@lead write").await;
-        server.exited().await;
-        let (server, ada) = p.start(&[]).await;
-        let task = ada.completed(&task).await;
-        let found = children(&ada, &task).await;
-        assert_eq!(found.len(), 1, "{failpoint}");
-        assert_eq!(found[0]["status"], "completed", "{failpoint}");
-        let found = actions(&ada, &task).await;
-        assert_eq!(found[0]["state"], "done", "{failpoint}");
-        server.kill().await;
-    }
+async fn crash_around_a_delegation(failpoint: &str) {
+    let p = prepared().await;
+    let (server, ada) = p.start(&[]).await;
+    delegating(&ada, "lead", json!({})).await;
+    server.kill().await;
+    let calls = Answer::calls("", &[delegate("coder", "Draft it.")]);
+    p.model.script("lead", [calls, Answer::text("Done.")]);
+    let (server, ada) = p.start(&[("FAILPOINT", failpoint)]).await;
+    let task = ada.ask(&p.thread, "@lead write").await;
+    server.exited().await;
+    let (server, ada) = p.start(&[]).await;
+    let task = ada.completed(&task).await;
+    let found = children(&ada, &task).await;
+    assert_eq!(found.len(), 1, "{failpoint}");
+    assert_eq!(found[0]["status"], "completed", "{failpoint}");
+    let found = actions(&ada, &task).await;
+    assert_eq!(found[0]["state"], "done", "{failpoint}");
+    server.kill().await;
+}
+
+at_points! {
+    a_crash_around_a_delegation_neither_loses_nor_repeats_it, crash_around_a_delegation:
+    round_stored_1,
+    round_park_1,
+    round_parked_1,
+    turn_complete_1,
+    turn_completed_1,
+    round_park_2,
 }
 
 #[tokio::test]

@@ -5,7 +5,7 @@ use serde_json::Value;
 use crate::{
     faults::{Prepared, prepared},
     fork_faults,
-    support::{Answer, Gate, Hold, Person, drafting, list, text},
+    support::{Answer, Gate, Hold, Person, at_points, drafting, list, text},
 };
 
 /// Long enough for a worker on a busy machine, if it is not paused.
@@ -59,35 +59,42 @@ fn whole() -> Answer {
     Answer::pieces(&["One ", "two ", "three."])
 }
 
-#[tokio::test]
-async fn a_worker_paused_around_the_first_text_posts_nothing_twice() {
-    for failpoint in ["worker_claimed:1", "turn_call:1"] {
-        overtake(failpoint, vec![whole()]).await;
-    }
-    for failpoint in ["turn_open:1", "turn_opened:1"] {
-        overtake(failpoint, vec![whole(), whole()]).await;
-    }
+/// Overtakes a worker of a task whose reply is requested this many times.
+async fn overtake_reply(failpoint: &str, requests: usize) {
+    overtake(failpoint, vec![whole(); requests]).await;
 }
 
-#[tokio::test]
-async fn a_worker_paused_at_any_model_frame_posts_nothing_twice() {
-    for failpoint in [
-        "model_text:1",
-        "model_text:3",
-        "model_usage:1",
-        "model_stop:1",
-    ] {
-        overtake(failpoint, vec![whole(), whole()]).await;
-    }
+at_points! {
+    a_worker_paused_around_the_first_text_posts_nothing_twice, overtake_reply:
+    worker_claimed_1(1),
+    turn_call_1(1),
+    turn_open_1(2),
+    turn_opened_1(2),
 }
 
-#[tokio::test]
-async fn a_worker_paused_before_completing_its_task_completes_nothing() {
-    overtake("turn_complete:1", vec![whole(), whole()]).await;
-    overtake("turn_fail:1", vec![Answer::status(400, "{}"), whole()]).await;
-    for failpoint in ["turn_wait:1", "turn_waiting:1"] {
-        overtake(failpoint, vec![Answer::status(503, "{}"), whole()]).await;
-    }
+at_points! {
+    a_worker_paused_at_any_model_frame_posts_nothing_twice, overtake_reply:
+    model_text_1(2),
+    model_text_3(2),
+    model_usage_1(2),
+    model_stop_1(2),
+}
+
+/// Overtakes a worker whose request for a reply has this status.
+async fn overtake_end(failpoint: &str, status: u16) {
+    let first = match status {
+        200 => whole(),
+        _ => Answer::status(status, "{}"),
+    };
+    overtake(failpoint, vec![first, whole()]).await;
+}
+
+at_points! {
+    a_worker_paused_before_completing_its_task_completes_nothing, overtake_end:
+    turn_complete_1(200),
+    turn_fail_1(400),
+    turn_wait_1(503),
+    turn_waiting_1(503),
 }
 
 #[tokio::test]
@@ -137,62 +144,88 @@ async fn a_checkpoint_after_the_end_changes_nothing() {
     goes_on_late("turn_completed:1", whole(), "One two three.").await;
 }
 
-#[tokio::test]
-async fn a_paused_resolve_leaves_one_draft() {
-    for failpoint in ["resolve_drafted:1", "resolve_stored:1"] {
-        let p = fork_faults::prepared().await;
-        p.model
-            .script("resolver", vec![drafting(&fork_faults::answer()); 2]);
-        let hold = Hold::new().await;
-        let settings = [("FAILPOINT", &*hold.at(failpoint)), ("LEASE_MS", LEASE_MS)];
-        let (server, ada) = p.start(&settings).await;
-        let task = ada.resolve(&p.fork).await;
-        let held = hold.reached().await;
-        let done = ada.completed(&task).await;
-        drop(held);
-        server.terminate();
-        assert!(server.exited().await.success());
-        let (_server, ada) = p.start(&[]).await;
-        let (draft, cards) = p.check(&ada).await;
-        assert!(cards.is_empty());
-        assert_eq!(
-            done["output"]["resolution_id"],
-            draft.unwrap()["id"],
-            "{failpoint}"
-        );
-        let drafted = ada.events().await;
-        let drafted = drafted.iter().filter(|e| e["type"] == "resolution.drafted");
-        assert_eq!(drafted.count(), 1, "{failpoint}");
-    }
+async fn paused_resolve(failpoint: &str) {
+    let p = fork_faults::prepared().await;
+    p.model
+        .script("resolver", vec![drafting(&fork_faults::answer()); 2]);
+    let hold = Hold::new().await;
+    let settings = [("FAILPOINT", &*hold.at(failpoint)), ("LEASE_MS", LEASE_MS)];
+    let (server, ada) = p.start(&settings).await;
+    let task = ada.resolve(&p.fork).await;
+    let held = hold.reached().await;
+    let done = ada.completed(&task).await;
+    drop(held);
+    server.terminate();
+    assert!(server.exited().await.success());
+    let (_server, ada) = p.start(&[]).await;
+    let (draft, cards) = p.check(&ada).await;
+    assert!(cards.is_empty());
+    assert_eq!(
+        done["output"]["resolution_id"],
+        draft.unwrap()["id"],
+        "{failpoint}"
+    );
+    let drafted = ada.events().await;
+    let drafted = drafted.iter().filter(|e| e["type"] == "resolution.drafted");
+    assert_eq!(drafted.count(), 1, "{failpoint}");
 }
 
-#[tokio::test]
-async fn a_worker_paused_at_any_commit_posts_once() {
-    // The first few commits happen during startup.
-    let rounds: Vec<String> = (1..=14)
-        .flat_map(|n| [format!("before_commit:{n}"), format!("after_commit:{n}")])
-        .collect();
-    for round in rounds.chunks(4) {
-        let round = round.iter().map(async |failpoint| {
-            let p = prepared().await;
-            p.model.script("vibe", vec![whole(); 3]);
-            let failpoint = format!("{failpoint}:pause=1500");
-            let settings = [("FAILPOINT", failpoint.as_str()), ("LEASE_MS", "1000")];
-            let (server, ada) = p.start(&settings).await;
-            let task = ada.ask(&p.thread, "@vibe hi").await;
-            ada.completed(&task).await;
-            let contents = ada.contents(&p.thread).await;
-            assert_eq!(
-                contents,
-                ["Root", "@vibe hi", "One two three."],
-                "{failpoint}"
-            );
-            server.terminate();
-            assert!(server.exited().await.success());
-            p.check(&[], None).await;
-        });
-        futures::future::join_all(round).await;
-    }
+at_points! {
+    a_paused_resolve_leaves_one_draft, paused_resolve:
+    resolve_drafted_1,
+    resolve_stored_1,
+}
+
+async fn pause_at_commit(failpoint: &str) {
+    let p = prepared().await;
+    p.model.script("vibe", vec![whole(); 3]);
+    let paused = format!("{failpoint}:pause=1500");
+    let settings = [("FAILPOINT", paused.as_str()), ("LEASE_MS", "1000")];
+    let (server, ada) = p.start(&settings).await;
+    let task = ada.ask(&p.thread, "@vibe hi").await;
+    ada.completed(&task).await;
+    let contents = ada.contents(&p.thread).await;
+    assert_eq!(
+        contents,
+        ["Root", "@vibe hi", "One two three."],
+        "{failpoint}"
+    );
+    server.terminate();
+    assert!(server.exited().await.success());
+    p.check(&[], None).await;
+}
+
+// The first few commits happen during startup.
+at_points! {
+    a_worker_paused_at_any_commit_posts_once, pause_at_commit:
+    before_commit_1,
+    after_commit_1,
+    before_commit_2,
+    after_commit_2,
+    before_commit_3,
+    after_commit_3,
+    before_commit_4,
+    after_commit_4,
+    before_commit_5,
+    after_commit_5,
+    before_commit_6,
+    after_commit_6,
+    before_commit_7,
+    after_commit_7,
+    before_commit_8,
+    after_commit_8,
+    before_commit_9,
+    after_commit_9,
+    before_commit_10,
+    after_commit_10,
+    before_commit_11,
+    after_commit_11,
+    before_commit_12,
+    after_commit_12,
+    before_commit_13,
+    after_commit_13,
+    before_commit_14,
+    after_commit_14,
 }
 
 #[tokio::test]

@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 
 use crate::{
     faults::prepared,
-    support::{Answer, Gate, Person, Team, TestProcess, id, list, team, text},
+    support::{Answer, Gate, Person, Team, TestProcess, at_points, id, list, team, text},
 };
 
 /// A cron expression that has no slots during the tests.
@@ -289,38 +289,38 @@ async fn a_schedule_that_cannot_be_fired_stops_no_other() {
     }
 }
 
-#[tokio::test]
-async fn a_crash_around_a_slot_fires_it_once() {
-    for failpoint in [
-        "slot_store:1",
-        "slot_stored:1",
-        "turn_complete:1",
-        "turn_completed:1",
-    ] {
-        let p = prepared().await;
-        let (server, ada) = p.start(&[]).await;
-        let general = id(&ada.channel("general").await);
-        let schedule = created(&ada, json!({"channel_id": general}), json!({})).await;
-        server.kill().await;
-        let at = chrono::Utc::now() - chrono::TimeDelta::seconds(10);
-        let at = at.format("%Y-%m-%d %H:%M:%S+00:00");
-        p.place
-            .run(&[&format!("update schedules set next_run_at = '{at}'")])
-            .await;
-        // The server may crash before it listens for connections.
-        let settings = [("FAILPOINT", failpoint)];
-        if let Ok(server) = TestProcess::try_start(&p.place, &p.model, &settings).await {
-            assert!(!server.exited().await.success(), "{failpoint}");
-        }
-        let (server, ada) = p.start(&[("LEASE_MS", "2000")]).await;
-        ada.event_where("the reply", |event| {
-            event["data"]["message"]["metadata"]["schedule_id"] == schedule
-        })
+async fn crash_around_a_slot(failpoint: &str) {
+    let p = prepared().await;
+    let (server, ada) = p.start(&[]).await;
+    let general = id(&ada.channel("general").await);
+    let schedule = created(&ada, json!({"channel_id": general}), json!({})).await;
+    server.kill().await;
+    let at = chrono::Utc::now() - chrono::TimeDelta::seconds(10);
+    let at = at.format("%Y-%m-%d %H:%M:%S+00:00");
+    p.place
+        .run(&[&format!("update schedules set next_run_at = '{at}'")])
         .await;
-        assert_eq!(slots(&ada, &schedule).await.len(), 1, "{failpoint}");
-        assert_eq!(posted(&ada, &schedule).await.len(), 1, "{failpoint}");
-        server.kill().await;
+    // The server may crash before it listens for connections.
+    let settings = [("FAILPOINT", failpoint)];
+    if let Ok(server) = TestProcess::try_start(&p.place, &p.model, &settings).await {
+        assert!(!server.exited().await.success(), "{failpoint}");
     }
+    let (server, ada) = p.start(&[("LEASE_MS", "2000")]).await;
+    ada.event_where("the reply", |event| {
+        event["data"]["message"]["metadata"]["schedule_id"] == schedule
+    })
+    .await;
+    assert_eq!(slots(&ada, &schedule).await.len(), 1, "{failpoint}");
+    assert_eq!(posted(&ada, &schedule).await.len(), 1, "{failpoint}");
+    server.kill().await;
+}
+
+at_points! {
+    a_crash_around_a_slot_fires_it_once, crash_around_a_slot:
+    slot_store_1,
+    slot_stored_1,
+    turn_complete_1,
+    turn_completed_1,
 }
 
 #[tokio::test]

@@ -6,7 +6,8 @@ use crate::{
     approvals::{is_parked, waiting},
     faults::prepared,
     support::{
-        Answer, Person, Team, id, instructions_of, list, number, team, team_with, text, unknown_id,
+        Answer, Person, Team, at_points, id, instructions_of, list, number, team, team_with, text,
+        unknown_id,
     },
 };
 
@@ -762,55 +763,55 @@ async fn a_read_of_a_lost_worker_runs_again_only_while_it_is_allowed() {
     }
 }
 
-#[tokio::test]
-async fn a_reply_survives_a_crash_at_each_point_of_a_round() {
-    for failpoint in [
-        "turn_call:1",
-        "model_call:1",
-        "round_store:1",
-        "round_stored:1",
-        "action_started:1",
-        "action_end:1",
-        "action_ended:1",
-        "turn_call:2",
-        "turn_complete:1",
-        "turn_completed:1",
-    ] {
-        let p = prepared().await;
-        let (server, ada) = p.start(&[]).await;
-        reader(&ada, "sage", json!({})).await;
-        server.kill().await;
-        // The first model call can be repeated, and so can the second.
-        let calls = || Answer::calls("Looking.", &[search("root")]);
-        let before_store = ["turn_call:1", "model_call:1", "round_store:1"];
-        let mut answers = vec![calls()];
-        if before_store[1..].contains(&failpoint) {
-            answers.push(calls());
-        }
-        answers.extend([Answer::text("Found."), Answer::text("Found.")]);
-        p.model.script("sage", answers);
-        let (server, ada) = p.start(&[("FAILPOINT", failpoint)]).await;
-        let path = format!("/v1/threads/{}/messages", p.thread);
-        let posted = ada
-            .try_post(&path, json!({"content": "@sage find it"}))
-            .await;
-        server.exited().await;
-        let (server, ada) = p.start(&[]).await;
-        let task = if let Some(reply) = posted {
-            text(&reply.json(), "/tasks/0/id")
-        } else {
-            let path = format!("/v1/tasks?thread_id={}", p.thread);
-            text(&ada.get(&path).await.ok(), "/data/0/id")
-        };
-        let task = ada.completed(&task).await;
-        assert_eq!(
-            ada.contents(&p.thread).await,
-            ["Root", "@sage find it", "Looking.\n\nFound."],
-            "{failpoint}"
-        );
-        let found = actions(&ada, &task).await;
-        assert_eq!(found.len(), 1, "{failpoint}");
-        assert_eq!(found[0]["state"], "done", "{failpoint}");
-        server.kill().await;
+async fn crash_in_a_round(failpoint: &str) {
+    let p = prepared().await;
+    let (server, ada) = p.start(&[]).await;
+    reader(&ada, "sage", json!({})).await;
+    server.kill().await;
+    // The first model call can be repeated, and so can the second.
+    let calls = || Answer::calls("Looking.", &[search("root")]);
+    let before_store = ["turn_call:1", "model_call:1", "round_store:1"];
+    let mut answers = vec![calls()];
+    if before_store[1..].contains(&failpoint) {
+        answers.push(calls());
     }
+    answers.extend([Answer::text("Found."), Answer::text("Found.")]);
+    p.model.script("sage", answers);
+    let (server, ada) = p.start(&[("FAILPOINT", failpoint)]).await;
+    let path = format!("/v1/threads/{}/messages", p.thread);
+    let posted = ada
+        .try_post(&path, json!({"content": "@sage find it"}))
+        .await;
+    server.exited().await;
+    let (server, ada) = p.start(&[]).await;
+    let task = if let Some(reply) = posted {
+        text(&reply.json(), "/tasks/0/id")
+    } else {
+        let path = format!("/v1/tasks?thread_id={}", p.thread);
+        text(&ada.get(&path).await.ok(), "/data/0/id")
+    };
+    let task = ada.completed(&task).await;
+    assert_eq!(
+        ada.contents(&p.thread).await,
+        ["Root", "@sage find it", "Looking.\n\nFound."],
+        "{failpoint}"
+    );
+    let found = actions(&ada, &task).await;
+    assert_eq!(found.len(), 1, "{failpoint}");
+    assert_eq!(found[0]["state"], "done", "{failpoint}");
+    server.kill().await;
+}
+
+at_points! {
+    a_reply_survives_a_crash_at_each_point_of_a_round, crash_in_a_round:
+    turn_call_1,
+    model_call_1,
+    round_store_1,
+    round_stored_1,
+    action_started_1,
+    action_end_1,
+    action_ended_1,
+    turn_call_2,
+    turn_complete_1,
+    turn_completed_1,
 }

@@ -45,6 +45,29 @@ pub async fn within<T>(what: &str, future: impl Future<Output = T>) -> T {
     waited.unwrap_or_else(|_| panic!("waited too long for {what}"))
 }
 
+/// Makes a test of each failpoint, so that they run side by side: `turn_call_1` calls the function with `turn_call:1`, and with the
+/// arguments that follow.
+macro_rules! at_points {
+    ($test:ident, $check:ident: $($point:ident $(($argument:expr))?),+ $(,)?) => {
+        mod $test {
+            $(
+                #[tokio::test]
+                async fn $point() {
+                    let point = crate::support::failpoint(stringify!($point));
+                    super::$check(&point $(, $argument)?).await;
+                }
+            )+
+        }
+    };
+}
+pub(crate) use at_points;
+
+/// Returns the value of `FAILPOINT` for the name of a test: `turn_call:1` for `turn_call_1`.
+pub fn failpoint(test: &str) -> String {
+    let (name, nth) = test.rsplit_once('_').unwrap();
+    format!("{name}:{nth}")
+}
+
 /// Number in an environment variable; `None` if it is empty or not set.
 pub fn setting<T: FromStr>(name: &str) -> Option<T> {
     let text = std::env::var(name).ok().filter(|text| !text.is_empty())?;
