@@ -128,6 +128,11 @@ test-fuzz: node test-tools ## Test the server with generated requests from its A
 	$(CLEAN) cargo test --no-run
 	$(CLEAN) SEED=$(or $(SEED),1) CASES=$(or $(CASES),3) $(if $(ONLY),ONLY=$(ONLY)) scripts/test-fuzz.sh
 
+# Takes hours, because `make mutations` compiles the server many times.
+.PHONY: nightly
+nightly: ## Run everything from nothing, then the slow tests with new seeds; the last lines are the commands that failed
+	scripts/nightly.sh
+
 # `make test` includes a short run of this. Without SEED, every run is different. Several nodes share PostgreSQL, and are tested over
 # NOTIFY and over NATS at the same time.
 .PHONY: chaos

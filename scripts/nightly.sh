@@ -1,0 +1,26 @@
+#!/usr/bin/env bash
+# Runs what takes too long for each change: everything from nothing, and chaos, kills, generated trees, and fuzzing with new seeds for
+# about 10 minutes each; then mutations and real model servers. Goes on after a failure; the last lines are the commands that failed,
+# with their seeds. SEED is the seed of all of them.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+. scripts/lib.sh
+
+seed=${SEED:-$RANDOM}
+failed=
+run() {
+  say "nightly: $*"
+  "$@" || failed+=$(printf '\n  %s' "$*")
+}
+
+run env CI_FROM_NOTHING=1 .ci/run
+for engine in sqlite postgres; do
+  run make chaos ENGINE=$engine SECONDS=300 SEED="$seed"
+  run make kills ENGINE=$engine KILLS=150 SEED="$seed"
+  run make trees ENGINE=$engine TREES=300 SEED="$seed"
+done
+run make chaos NODES=3 SECONDS=600 SEED="$seed"
+run make test-fuzz CASES=40 SEED="$seed"
+run make mutations
+run make model-servers
+[ -z "$failed" ] || die "failed: $failed"
