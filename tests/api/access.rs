@@ -26,6 +26,7 @@ async fn a_member_cannot_take_the_default_agent_from_the_others() {
     let t = team().await;
     let vibe = id(&fresh(&t, "vibe").await);
     let path = format!("/v1/agents/{vibe}");
+    t.ada.patch(&path, json!({"editors": []})).await.is(200);
     let whole = t.ada.get(&path).await.ok();
     let alone = json!({"allowed_subjects": [t.bo.id], "denied_subjects": []});
     for patch in [
@@ -73,6 +74,7 @@ async fn a_member_cannot_take_the_default_agent_from_the_others() {
 async fn a_base_cannot_close_the_default_agent() {
     let t = team().await;
     let vibe = format!("/v1/agents/{}", id(&fresh(&t, "vibe").await));
+    t.ada.patch(&vibe, json!({"editors": []})).await.is(200);
     let alone = json!({"allowed_subjects": [t.bo.id], "denied_subjects": []});
     let base = t.bo.make_agent("base").await;
     let closed = json!({"name": "closed", "instructions": "x", "access_control": alone});
@@ -452,7 +454,8 @@ async fn an_access_list_that_comes_from_the_base_cannot_lock_its_editor_out() {
     let only = |who: &Person| json!({"allowed_subjects": [who.id], "denied_subjects": []});
     let base = json!({"name": "base", "instructions": "x", "access_control": only(&t.ada)});
     let base = id(&t.ada.post("/v1/agents", base).await.is(201));
-    let child = json!({"name": "child", "instructions": "x", "base_profile_id": base, "access_control": only(&t.bo)});
+    let child = json!({"name": "child", "instructions": "x", "base_profile_id": base, "access_control": only(&t.bo),
+        "editors": []});
     let child = id(&t.ada.post("/v1/agents", child).await.is(201));
     let path = format!("/v1/agents/{child}");
     let inherited = json!({"access_control": null});

@@ -29,6 +29,7 @@ fn path(agent: &str) -> String {
 async fn make(person: &Person, name: &str, access: Value) -> String {
     let mut form = form(name);
     form["access_control"] = access;
+    form["editors"] = json!([]);
     id(&person.post("/v1/agents", form).await.is(201))
 }
 

@@ -14,6 +14,7 @@ fn form(name: &str) -> Value {
 /// Creates an agent with these additional fields and returns its path.
 async fn make(person: &Person, name: &str, fields: Value) -> String {
     let mut form = form(name);
+    form["editors"] = json!([]);
     for (field, value) in fields.as_object().unwrap() {
         form[field] = value.clone();
     }

@@ -228,7 +228,7 @@ async fn an_agent_cannot_inherit_from_itself_directly_or_indirectly() {
 async fn two_agents_that_choose_each_other_as_base_concurrently_form_no_cycle() {
     let t = team().await;
     let a = make(&t.ada, "a", None, json!({})).await;
-    let b = make(&t.ada, "b", None, json!({})).await;
+    let b = make(&t.ada, "b", None, json!({"editors": []})).await;
     let (path_a, path_b) = (path(&a), path(&b));
     let (first, second) = tokio::join!(
         t.ada.patch(&path_a, json!({"base_profile_id": b})),

@@ -338,7 +338,7 @@ async fn identity_methods_use_the_threads_agent_or_the_default() {
     );
     assert_eq!(t.ada.agent("vibe").await["version"], 1);
     call(
-        &t.bo,
+        &t.ada,
         "agent.identity.update",
         json!({"identity": "- Creature: fox"}),
     )

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use crate::support::{Person, id, instructions_of, list, number, team, text, unknown_id};
 
 fn form(name: &str) -> Value {
-    json!({"name": name, "instructions": instructions_of(name)})
+    json!({"name": name, "instructions": instructions_of(name), "editors": []})
 }
 
 /// Creates an agent with this many versions and returns its path. Each version has its number as description.

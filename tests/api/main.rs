@@ -8,6 +8,7 @@ mod access;
 mod accounts;
 mod adaptation;
 mod agent_access;
+mod agent_authors;
 mod agent_cli;
 mod agent_draft;
 mod agent_files;

@@ -115,6 +115,11 @@ test('an edit previews the base and the workspace’s rules, survives a reload, 
 
 test('concurrent edits are shown side by side and resolved field by field', async () => {
   const { id } = await byName('quill');
+  const role = async (role) => {
+    const me = await api(bo, 'GET', 'snapshot');
+    await api(ada, 'PATCH', `members/${me.me.id}`, { role });
+  };
+  await role('admin'); // only editors and admins can change it
   for (const p of [ada, bo]) {
     await p.page.goto(`${AGENTS}/${id}/edit`);
     await field(p, 'Instructions').waitFor();
@@ -140,6 +145,7 @@ test('concurrent edits are shown side by side and resolved field by field', asyn
     [4, 0.4, 'Texts for everyone', true],
   );
   await bo.page.getByText('Short texts, by Ada').first().waitFor({ state: 'attached' });
+  await role('member');
 });
 
 test('the history shows changes by version, and rolls back', async () => {

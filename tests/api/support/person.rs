@@ -460,10 +460,10 @@ impl Person {
             .unwrap_or_else(|| panic!("no agent {name}"))
     }
 
-    /// Creates an agent that the model server recognizes by its name.
+    /// Creates an agent that the model server recognizes by its name, and that everyone can change.
     pub async fn make_agent(&self, name: &str) -> Value {
         let form = json!({"name": name, "display_name": name, "instructions": super::instructions_of(name),
-            "model": "claude-sonnet-4-5"});
+            "model": "claude-sonnet-4-5", "editors": []});
         self.post("/v1/agents", form).await.is(201)
     }
 

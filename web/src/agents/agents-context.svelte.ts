@@ -1,7 +1,8 @@
 import { AgentsApi } from '../api/agents';
-import type { WorkspacePolicy } from '../api/agent-types';
+import type { AgentProfile, WorkspacePolicy } from '../api/agent-types';
 import { PersonasApi, type Persona } from '../api/personas';
 import { lacksModel } from '../lib/lacks-model';
+import { isEditor } from '../state/agent-authors';
 import { AgentList } from '../state/agents-list.svelte';
 import type { WorkspaceState } from '../state/workspace.svelte';
 
@@ -31,6 +32,11 @@ export class AgentsContext {
   get mayWrite(): boolean {
     const { me } = this.ws.people;
     return me.role === 'admin' || (me.role === 'member' && this.policy?.members_write_agents !== false);
+  }
+  /** Checks whether the user can change this agent and its files. */
+  mayEdit(agent: AgentProfile): boolean {
+    const { me } = this.ws.people;
+    return this.mayWrite && isEditor(agent, { id: this.ws.myId, role: me.role });
   }
   /** True if the workspace has no language model to reply with. */
   get lacksModel(): boolean {

@@ -103,6 +103,12 @@ export class AgentsApi {
     return this.#take(this.#http.POST('/v1/agents/{id}/rollback', { params, body: { target_version } }));
   }
 
+  /** Makes the user the author of all parts of an agent and of its files. */
+  accept(id: string, version: number): Promise<AgentProfile> {
+    const params = { path: { id }, header: ifMatch(version) };
+    return this.#take(this.#http.POST('/v1/agents/{id}/accept', { params }));
+  }
+
   export(id: string): Promise<AgentExport> {
     return this.#take(this.#http.GET('/v1/agents/{id}/export', at({ id })));
   }

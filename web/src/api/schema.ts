@@ -406,6 +406,28 @@ export interface paths {
         patch: operations["patch_agent"];
         trace?: never;
     };
+    "/v1/agents/{id}/accept": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Accept what an agent is told; you become the author of all its parts and files
+         * @description Others are then no longer asked because of them before the agent sends anything out.
+         *
+         *     **Access:** admins; keys need `agents:admin`.
+         */
+        post: operations["accept_agent"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/agents/{id}/default": {
         parameters: {
             query?: never;
@@ -3894,6 +3916,9 @@ export interface components {
             trust: components["schemas"]["Trust"] | null;
             persona_id: components["schemas"]["PersonaId"] | null;
             persona: components["schemas"]["NamedPersona"] | null;
+            /** @description People (`user_…`) and roles (`role:…`) that can change the agent, besides admins. Empty allows everyone with `agents:write`. */
+            editors: string[];
+            authors: components["schemas"]["Authors"];
             store: boolean | null;
             store_required: boolean | null;
             metadata: {
@@ -3986,6 +4011,8 @@ export interface components {
             not_in_force?: unknown;
             /** @description Set by the server; ignored in requests. */
             persona?: unknown;
+            /** @description Set by the server; ignored in requests. */
+            authors?: unknown;
             /** @description `[a-z0-9][a-z0-9_-]{0,63}`, unique among the handles of the workspace. */
             name?: string;
             display_name?: string | null;
@@ -4029,6 +4056,11 @@ export interface components {
             persona_text?: string | null;
             base_profile_id?: components["schemas"]["AgentId"] | null;
             access_control?: components["schemas"]["AccessControl"] | null;
+            /**
+             * @description At most 50 user IDs and `role:…`: only they and admins can change the agent, its versions, and its files. New agents have their
+             *     creator; an empty list allows everyone with `agents:write`.
+             */
+            editors?: string[] | null;
             /** @description Default value of `store` for `/v1/responses`. */
             store?: boolean | null;
             /** @description True if requests cannot opt out of storing responses. */
@@ -4184,7 +4216,7 @@ export interface components {
          * @description Recorded action.
          * @enum {string}
          */
-        AuditAction: "member.role_changed" | "member.handle_changed" | "member.removed" | "member.exported" | "member.erased" | "key.created" | "key.deleted" | "invite.created" | "invite.withdrawn" | "workspace.updated" | "policy.changed" | "prompt_profiles.changed" | "model.changed" | "model.removed" | "budgets.changed" | "memory.published" | "memory.deleted" | "compaction.deleted" | "agent.created" | "agent.updated" | "agent.status_changed" | "agent.made_default" | "agent.deleted" | "persona.created" | "persona.updated" | "persona.deleted" | "file.changed" | "file.deleted" | "sandbox_policy.created" | "sandbox_policy.changed" | "sandbox_policy.deleted" | "channel.archived" | "channel.unarchived" | "channel.member_removed" | "message.deleted" | "task.retried" | "tool.created" | "tool.updated" | "tool.secret_changed" | "tool.secret_deleted" | "tool.deleted" | "tool.function_accepted" | "tool.function_withdrawn" | "action.approved" | "action.denied" | "action.started" | "action.settled" | "grant.deleted" | "schedule.updated" | "schedule.deleted" | "workflow.created" | "workflow.updated" | "run.cancelled" | "run.resumed";
+        AuditAction: "member.role_changed" | "member.handle_changed" | "member.removed" | "member.exported" | "member.erased" | "key.created" | "key.deleted" | "invite.created" | "invite.withdrawn" | "workspace.updated" | "policy.changed" | "prompt_profiles.changed" | "model.changed" | "model.removed" | "budgets.changed" | "memory.published" | "memory.deleted" | "compaction.deleted" | "agent.created" | "agent.updated" | "agent.accepted" | "agent.status_changed" | "agent.made_default" | "agent.deleted" | "persona.created" | "persona.updated" | "persona.deleted" | "file.changed" | "file.deleted" | "sandbox_policy.created" | "sandbox_policy.changed" | "sandbox_policy.deleted" | "channel.archived" | "channel.unarchived" | "channel.member_removed" | "message.deleted" | "task.retried" | "tool.created" | "tool.updated" | "tool.secret_changed" | "tool.secret_deleted" | "tool.deleted" | "tool.function_accepted" | "tool.function_withdrawn" | "action.approved" | "action.denied" | "action.started" | "action.settled" | "grant.deleted" | "schedule.updated" | "schedule.deleted" | "workflow.created" | "workflow.updated" | "run.cancelled" | "run.resumed";
         AuditEntry: {
             id: components["schemas"]["AuditEntryId"];
             actor_id: components["schemas"]["UserId"];
@@ -4223,6 +4255,15 @@ export interface components {
         AuthKind: "none" | "bearer" | "header";
         /** @enum {string} */
         AuthorKind: "human" | "agent" | "system";
+        /** @description IDs of the people whose writes last changed each part; null for the server's text, and for a part that the agent does not have. */
+        Authors: {
+            instructions: string | null;
+            identity: string | null;
+            agency: string | null;
+            tools: string | null;
+            agents_md: string | null;
+            tools_md: string | null;
+        };
         Avatar: {
             emoji?: string | null;
             /** @description Color as `#rrggbb`. */
@@ -5285,7 +5326,7 @@ export interface components {
          * @description Machine-readable cause of an error, such as the rule that a request violates.
          * @enum {string}
          */
-        ErrorCode: "action_expired" | "action_item_not_found" | "action_not_found" | "adaptation_off" | "address_not_allowed" | "agent_not_found" | "already_decided" | "already_retried" | "api_key_required" | "arguments_changed" | "auth_failed" | "bare_model_off" | "base_archived" | "body_too_large" | "body_too_slow" | "chain_too_long" | "channel_archived" | "channel_not_found" | "client_id_reused" | "compaction_not_found" | "compaction_off" | "compaction_running" | "context_length_exceeded" | "context_not_found" | "context_too_large" | "cross_origin" | "cursor_not_found" | "default_agent" | "definition_changed" | "direct_is_fixed" | "draft_edited" | "duplicate_tool" | "email_taken" | "export_too_large" | "file_empty" | "file_in_use" | "file_not_found" | "file_refused" | "file_too_large" | "fork_closed" | "fork_empty" | "fork_not_found" | "from_file" | "function_not_found" | "grant_not_found" | "handle_mismatch" | "handle_taken" | "has_children" | "hello_expected" | "id_missing" | "inheritance_cycle" | "inheritance_too_deep" | "instructions_too_large" | "insufficient_quota" | "internal" | "invalid_address" | "invalid_body" | "invalid_cursor" | "invalid_field" | "invalid_id" | "invalid_if_match" | "invalid_json" | "invalid_limit" | "invalid_month" | "invalid_multipart" | "invalid_order" | "invalid_params" | "invalid_path" | "invalid_query" | "invalid_source" | "invalid_status" | "invalid_value" | "invite_for_another" | "invite_not_found" | "kind_not_allowed" | "last_admin" | "locks_you_out" | "looks_like_secret" | "low_disk_space" | "member_left" | "member_not_found" | "memory_full" | "memory_not_found" | "memory_off" | "message_deleted" | "message_not_found" | "message_too_long" | "method_not_allowed" | "method_not_found" | "metrics_closed" | "metrics_token_required" | "model_not_found" | "model_refused" | "model_timeout" | "model_unavailable" | "name_taken" | "never_runs" | "no_draft" | "no_image" | "no_model" | "no_resolution" | "no_such_base" | "no_such_item" | "no_such_member" | "no_such_sandbox_policy" | "no_such_tool" | "nobody_named" | "not_active" | "not_editable" | "not_failed" | "not_forkable" | "not_found" | "not_grantable" | "not_joined" | "not_retryable" | "not_root" | "not_shared" | "not_signed_in" | "not_visible_there" | "not_your_approval" | "not_yours" | "nothing_to_compact" | "nothing_to_replay" | "one_place" | "overloaded" | "own_server" | "persona_in_use" | "persona_not_found" | "precondition_required" | "previous_response_not_found" | "quota_exceeded" | "range_not_satisfiable" | "rate_limit_exceeded" | "rate_limited" | "replay_active" | "resolved_too_large" | "response_not_found" | "risk_too_low" | "role_too_low" | "route_not_found" | "run_not_found" | "sandbox_policy_in_use" | "sandbox_policy_not_found" | "schedule_not_found" | "scope_missing" | "secret_key_missing" | "session_required" | "set_by_environment" | "setup_token_required" | "signup_closed" | "slug_taken" | "still_running" | "store_required" | "task_not_found" | "text_expected" | "thread_archived" | "thread_not_found" | "too_few_messages" | "too_frequent" | "too_many_agents" | "too_many_attachments" | "too_many_attempts" | "too_many_children" | "too_many_followers" | "too_many_forks" | "too_many_functions" | "too_many_requests" | "too_many_runs" | "too_many_schedules" | "too_many_sockets" | "too_many_subscriptions" | "too_many_tools" | "too_many_workflows" | "too_many_workspaces" | "tool_in_use" | "tool_not_found" | "tool_unreachable" | "unavailable" | "unknown_host" | "unknown_protocol" | "unknown_type" | "unreachable" | "unreadable" | "unsupported_parameter" | "unsupported_value" | "upgrade_required" | "upload_too_slow" | "version_conflict" | "version_not_found" | "workflow_not_found" | "workflow_paused" | "workspace_creation_closed" | "workspace_not_found" | "workspace_required" | "wrong_credentials" | "wrong_kind_of_id" | "wrong_password";
+        ErrorCode: "action_expired" | "action_item_not_found" | "action_not_found" | "adaptation_off" | "address_not_allowed" | "agent_not_found" | "already_decided" | "already_retried" | "api_key_required" | "arguments_changed" | "auth_failed" | "bare_model_off" | "base_archived" | "body_too_large" | "body_too_slow" | "chain_too_long" | "channel_archived" | "channel_not_found" | "client_id_reused" | "compaction_not_found" | "compaction_off" | "compaction_running" | "context_length_exceeded" | "context_not_found" | "context_too_large" | "cross_origin" | "cursor_not_found" | "default_agent" | "definition_changed" | "direct_is_fixed" | "draft_edited" | "duplicate_tool" | "email_taken" | "export_too_large" | "file_empty" | "file_in_use" | "file_not_found" | "file_refused" | "file_too_large" | "fork_closed" | "fork_empty" | "fork_not_found" | "from_file" | "function_not_found" | "grant_not_found" | "handle_mismatch" | "handle_taken" | "has_children" | "hello_expected" | "id_missing" | "inheritance_cycle" | "inheritance_too_deep" | "instructions_too_large" | "insufficient_quota" | "internal" | "invalid_address" | "invalid_body" | "invalid_cursor" | "invalid_field" | "invalid_id" | "invalid_if_match" | "invalid_json" | "invalid_limit" | "invalid_month" | "invalid_multipart" | "invalid_order" | "invalid_params" | "invalid_path" | "invalid_query" | "invalid_source" | "invalid_status" | "invalid_value" | "invite_for_another" | "invite_not_found" | "kind_not_allowed" | "last_admin" | "locks_you_out" | "looks_like_secret" | "low_disk_space" | "member_left" | "member_not_found" | "memory_full" | "memory_not_found" | "memory_off" | "message_deleted" | "message_not_found" | "message_too_long" | "method_not_allowed" | "method_not_found" | "metrics_closed" | "metrics_token_required" | "model_not_found" | "model_refused" | "model_timeout" | "model_unavailable" | "name_taken" | "never_runs" | "no_draft" | "no_image" | "no_model" | "no_resolution" | "no_such_base" | "no_such_item" | "no_such_member" | "no_such_sandbox_policy" | "no_such_tool" | "nobody_named" | "not_active" | "not_editable" | "not_editor" | "not_failed" | "not_forkable" | "not_found" | "not_grantable" | "not_joined" | "not_retryable" | "not_root" | "not_shared" | "not_signed_in" | "not_visible_there" | "not_your_approval" | "not_yours" | "nothing_to_compact" | "nothing_to_replay" | "one_place" | "overloaded" | "own_server" | "persona_in_use" | "persona_not_found" | "precondition_required" | "previous_response_not_found" | "quota_exceeded" | "range_not_satisfiable" | "rate_limit_exceeded" | "rate_limited" | "replay_active" | "resolved_too_large" | "response_not_found" | "risk_too_low" | "role_too_low" | "route_not_found" | "run_not_found" | "sandbox_policy_in_use" | "sandbox_policy_not_found" | "schedule_not_found" | "scope_missing" | "secret_key_missing" | "session_required" | "set_by_environment" | "setup_token_required" | "signup_closed" | "slug_taken" | "still_running" | "store_required" | "task_not_found" | "text_expected" | "thread_archived" | "thread_not_found" | "too_few_messages" | "too_frequent" | "too_many_agents" | "too_many_attachments" | "too_many_attempts" | "too_many_children" | "too_many_followers" | "too_many_forks" | "too_many_functions" | "too_many_requests" | "too_many_runs" | "too_many_schedules" | "too_many_sockets" | "too_many_subscriptions" | "too_many_tools" | "too_many_workflows" | "too_many_workspaces" | "tool_in_use" | "tool_not_found" | "tool_unreachable" | "unavailable" | "unknown_host" | "unknown_protocol" | "unknown_type" | "unreachable" | "unreadable" | "unsupported_parameter" | "unsupported_value" | "upgrade_required" | "upload_too_slow" | "version_conflict" | "version_not_found" | "workflow_not_found" | "workflow_paused" | "workspace_creation_closed" | "workspace_not_found" | "workspace_required" | "wrong_credentials" | "wrong_kind_of_id" | "wrong_password";
         ErrorDetail: {
             type: components["schemas"]["ErrorKind"];
             /** @description Specific cause, as a machine-readable code. */
@@ -7199,6 +7240,8 @@ export interface components {
             not_in_force?: unknown;
             /** @description Set by the server; ignored in requests. */
             persona?: unknown;
+            /** @description Set by the server; ignored in requests. */
+            authors?: unknown;
             /** @description `[a-z0-9][a-z0-9_-]{0,63}`, unique among the handles of the workspace. */
             name: string;
             display_name?: string | null;
@@ -7242,6 +7285,11 @@ export interface components {
             persona_text?: string | null;
             base_profile_id?: components["schemas"]["AgentId"] | null;
             access_control?: components["schemas"]["AccessControl"] | null;
+            /**
+             * @description At most 50 user IDs and `role:…`: only they and admins can change the agent, its versions, and its files. New agents have their
+             *     creator; an empty list allows everyone with `agents:write`.
+             */
+            editors?: string[] | null;
             /** @description Default value of `store` for `/v1/responses`. */
             store?: boolean | null;
             /** @description True if requests cannot opt out of storing responses. */
@@ -7743,6 +7791,8 @@ export interface components {
             not_in_force?: unknown;
             /** @description Set by the server; ignored in requests. */
             persona?: unknown;
+            /** @description Set by the server; ignored in requests. */
+            authors?: unknown;
             /** @description `[a-z0-9][a-z0-9_-]{0,63}`, unique among the handles of the workspace. */
             name: string;
             display_name?: string | null;
@@ -7786,6 +7836,11 @@ export interface components {
             persona_text?: string | null;
             base_profile_id?: components["schemas"]["AgentId"] | null;
             access_control?: components["schemas"]["AccessControl"] | null;
+            /**
+             * @description At most 50 user IDs and `role:…`: only they and admins can change the agent, its versions, and its files. New agents have their
+             *     creator; an empty list allows everyone with `agents:write`.
+             */
+            editors?: string[] | null;
             /** @description Default value of `store` for `/v1/responses`. */
             store?: boolean | null;
             /** @description True if requests cannot opt out of storing responses. */
@@ -9661,6 +9716,8 @@ export interface components {
             not_in_force?: unknown;
             /** @description Set by the server; ignored in requests. */
             persona?: unknown;
+            /** @description Set by the server; ignored in requests. */
+            authors?: unknown;
             /** @description `[a-z0-9][a-z0-9_-]{0,63}`, unique among the handles of the workspace. */
             name: string;
             display_name?: string | null;
@@ -9704,6 +9761,11 @@ export interface components {
             persona_text?: string | null;
             base_profile_id?: components["schemas"]["AgentId"] | null;
             access_control?: components["schemas"]["AccessControl"] | null;
+            /**
+             * @description At most 50 user IDs and `role:…`: only they and admins can change the agent, its versions, and its files. New agents have their
+             *     creator; an empty list allows everyone with `agents:write`.
+             */
+            editors?: string[] | null;
             /** @description Default value of `store` for `/v1/responses`. */
             store?: boolean | null;
             /** @description True if requests cannot opt out of storing responses. */
@@ -10173,6 +10235,8 @@ export interface components {
             not_in_force?: unknown;
             /** @description Set by the server; ignored in requests. */
             persona?: unknown;
+            /** @description Set by the server; ignored in requests. */
+            authors?: unknown;
             /** @description `[a-z0-9][a-z0-9_-]{0,63}`, unique among the handles of the workspace. */
             name?: string;
             display_name?: string | null;
@@ -10216,6 +10280,11 @@ export interface components {
             persona_text?: string | null;
             base_profile_id?: components["schemas"]["AgentId"] | null;
             access_control?: components["schemas"]["AccessControl"] | null;
+            /**
+             * @description At most 50 user IDs and `role:…`: only they and admins can change the agent, its versions, and its files. New agents have their
+             *     creator; an empty list allows everyone with `agents:write`.
+             */
+            editors?: string[] | null;
             /** @description Default value of `store` for `/v1/responses`. */
             store?: boolean | null;
             /** @description True if requests cannot opt out of storing responses. */
@@ -12007,6 +12076,14 @@ export interface operations {
                      *       "access_control": null,
                      *       "adapts": false,
                      *       "agency": null,
+                     *       "authors": {
+                     *         "agency": null,
+                     *         "agents_md": null,
+                     *         "identity": null,
+                     *         "instructions": null,
+                     *         "tools": null,
+                     *         "tools_md": null
+                     *       },
                      *       "avatar": null,
                      *       "base_profile_id": null,
                      *       "capabilities": [
@@ -12016,6 +12093,9 @@ export interface operations {
                      *       "created_by": null,
                      *       "description": null,
                      *       "display_name": null,
+                     *       "editors": [
+                     *         "…"
+                     *       ],
                      *       "id": "agent_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *       "identity": null,
                      *       "instructions": "You help the team with its plans.",
@@ -12166,6 +12246,14 @@ export interface operations {
                      *       "access_control": null,
                      *       "adapts": false,
                      *       "agency": null,
+                     *       "authors": {
+                     *         "agency": null,
+                     *         "agents_md": null,
+                     *         "identity": null,
+                     *         "instructions": null,
+                     *         "tools": null,
+                     *         "tools_md": null
+                     *       },
                      *       "avatar": null,
                      *       "base_profile_id": null,
                      *       "capabilities": [
@@ -12175,6 +12263,9 @@ export interface operations {
                      *       "created_by": null,
                      *       "description": null,
                      *       "display_name": null,
+                     *       "editors": [
+                     *         "…"
+                     *       ],
                      *       "effects": [
                      *         {
                      *           "effect": "…",
@@ -12331,6 +12422,14 @@ export interface operations {
                      *       "access_control": null,
                      *       "adapts": false,
                      *       "agency": null,
+                     *       "authors": {
+                     *         "agency": null,
+                     *         "agents_md": null,
+                     *         "identity": null,
+                     *         "instructions": null,
+                     *         "tools": null,
+                     *         "tools_md": null
+                     *       },
                      *       "avatar": null,
                      *       "base_profile_id": null,
                      *       "capabilities": [
@@ -12340,6 +12439,9 @@ export interface operations {
                      *       "created_by": null,
                      *       "description": null,
                      *       "display_name": null,
+                     *       "editors": [
+                     *         "…"
+                     *       ],
                      *       "id": "agent_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *       "identity": null,
                      *       "instructions": "You help the team with its plans.",
@@ -12428,6 +12530,14 @@ export interface operations {
                      *       "access_control": null,
                      *       "adapts": false,
                      *       "agency": null,
+                     *       "authors": {
+                     *         "agency": null,
+                     *         "agents_md": null,
+                     *         "identity": null,
+                     *         "instructions": null,
+                     *         "tools": null,
+                     *         "tools_md": null
+                     *       },
                      *       "avatar": null,
                      *       "base_profile_id": null,
                      *       "capabilities": [
@@ -12437,6 +12547,9 @@ export interface operations {
                      *       "created_by": null,
                      *       "description": null,
                      *       "display_name": null,
+                     *       "editors": [
+                     *         "…"
+                     *       ],
                      *       "id": "agent_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *       "identity": null,
                      *       "instructions": "You help the team with its plans.",
@@ -12576,6 +12689,14 @@ export interface operations {
                      *       "access_control": null,
                      *       "adapts": false,
                      *       "agency": null,
+                     *       "authors": {
+                     *         "agency": null,
+                     *         "agents_md": null,
+                     *         "identity": null,
+                     *         "instructions": null,
+                     *         "tools": null,
+                     *         "tools_md": null
+                     *       },
                      *       "avatar": null,
                      *       "base_profile_id": null,
                      *       "capabilities": [
@@ -12585,6 +12706,9 @@ export interface operations {
                      *       "created_by": null,
                      *       "description": null,
                      *       "display_name": null,
+                     *       "editors": [
+                     *         "…"
+                     *       ],
                      *       "id": "agent_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *       "identity": null,
                      *       "instructions": "You help the team with its plans.",
@@ -12640,6 +12764,124 @@ export interface operations {
             503: components["responses"]["Error503"];
         };
     };
+    accept_agent: {
+        parameters: {
+            query?: never;
+            header: {
+                /** @description The version that you have read, from its `ETag`; a stale version gets 409 */
+                "If-Match": string;
+            };
+            path: {
+                /** @description ID of an agent, or `main` for the default agent of the workspace */
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Success */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "access_control": null,
+                     *       "adapts": false,
+                     *       "agency": null,
+                     *       "authors": {
+                     *         "agency": null,
+                     *         "agents_md": null,
+                     *         "identity": null,
+                     *         "instructions": null,
+                     *         "tools": null,
+                     *         "tools_md": null
+                     *       },
+                     *       "avatar": null,
+                     *       "base_profile_id": null,
+                     *       "capabilities": [
+                     *         "…"
+                     *       ],
+                     *       "created_at": "2026-11-20T09:30:00.000Z",
+                     *       "created_by": null,
+                     *       "description": null,
+                     *       "display_name": null,
+                     *       "editors": [
+                     *         "…"
+                     *       ],
+                     *       "id": "agent_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *       "identity": null,
+                     *       "instructions": "You help the team with its plans.",
+                     *       "is_default": false,
+                     *       "is_system": false,
+                     *       "max_output_tokens": null,
+                     *       "memory": null,
+                     *       "mentionable": false,
+                     *       "metadata": {},
+                     *       "model": null,
+                     *       "name": "Ada",
+                     *       "not_in_force": [
+                     *         "…"
+                     *       ],
+                     *       "object": "agent_profile",
+                     *       "persona": null,
+                     *       "persona_id": null,
+                     *       "prompting": null,
+                     *       "reflection": null,
+                     *       "role": "primary",
+                     *       "sandbox_policy_id": null,
+                     *       "sentiment": null,
+                     *       "status": "active",
+                     *       "store": null,
+                     *       "store_required": null,
+                     *       "temperature": null,
+                     *       "tools": [
+                     *         {
+                     *           "available": false,
+                     *           "type": "function",
+                     *           "unavailable_because": null
+                     *         }
+                     *       ],
+                     *       "top_p": null,
+                     *       "trust": null,
+                     *       "updated_at": "2026-11-20T09:30:00.000Z",
+                     *       "version": 1,
+                     *       "workspace_id": "ws_01k5t3h8xze4bs4p8v2m9qwd7a"
+                     *     }
+                     */
+                    "application/json": components["schemas"]["Agent"];
+                };
+            };
+            400: components["responses"]["Error400"];
+            401: components["responses"]["Error401"];
+            403: components["responses"]["Error403"];
+            404: components["responses"]["Error404"];
+            409: components["responses"]["Error409"];
+            422: components["responses"]["Error422"];
+            /** @description Without If-Match */
+            428: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "error": {
+                     *         "code": "precondition_required",
+                     *         "message": "changing a draft requires an If-Match header: send the ETag from when you read it",
+                     *         "type": "precondition_required"
+                     *       }
+                     *     }
+                     */
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            429: components["responses"]["Error429"];
+            500: components["responses"]["Error500"];
+            503: components["responses"]["Error503"];
+        };
+    };
     make_default: {
         parameters: {
             query?: never;
@@ -12663,6 +12905,14 @@ export interface operations {
                      *       "access_control": null,
                      *       "adapts": false,
                      *       "agency": null,
+                     *       "authors": {
+                     *         "agency": null,
+                     *         "agents_md": null,
+                     *         "identity": null,
+                     *         "instructions": null,
+                     *         "tools": null,
+                     *         "tools_md": null
+                     *       },
                      *       "avatar": null,
                      *       "base_profile_id": null,
                      *       "capabilities": [
@@ -12672,6 +12922,9 @@ export interface operations {
                      *       "created_by": null,
                      *       "description": null,
                      *       "display_name": null,
+                     *       "editors": [
+                     *         "…"
+                     *       ],
                      *       "id": "agent_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *       "identity": null,
                      *       "instructions": "You help the team with its plans.",
@@ -12758,6 +13011,14 @@ export interface operations {
                      *       "access_control": null,
                      *       "adapts": false,
                      *       "agency": null,
+                     *       "authors": {
+                     *         "agency": null,
+                     *         "agents_md": null,
+                     *         "identity": null,
+                     *         "instructions": null,
+                     *         "tools": null,
+                     *         "tools_md": null
+                     *       },
                      *       "avatar": null,
                      *       "base_profile_id": null,
                      *       "capabilities": [
@@ -12767,6 +13028,9 @@ export interface operations {
                      *       "created_by": null,
                      *       "description": null,
                      *       "display_name": null,
+                     *       "editors": [
+                     *         "…"
+                     *       ],
                      *       "id": "agent_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *       "identity": null,
                      *       "instructions": "You help the team with its plans.",
@@ -13271,6 +13535,14 @@ export interface operations {
                      *       "access_control": null,
                      *       "adapts": false,
                      *       "agency": null,
+                     *       "authors": {
+                     *         "agency": null,
+                     *         "agents_md": null,
+                     *         "identity": null,
+                     *         "instructions": null,
+                     *         "tools": null,
+                     *         "tools_md": null
+                     *       },
                      *       "avatar": null,
                      *       "base_profile_id": null,
                      *       "capabilities": [
@@ -13280,6 +13552,9 @@ export interface operations {
                      *       "created_by": null,
                      *       "description": null,
                      *       "display_name": null,
+                     *       "editors": [
+                     *         "…"
+                     *       ],
                      *       "id": "agent_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *       "identity": null,
                      *       "instructions": "You help the team with its plans.",

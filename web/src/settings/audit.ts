@@ -122,6 +122,10 @@ export const ACTIONS: Record<AuditAction, Action> = {
     describe: (e, n) =>
       `changed ${agent(e, n)}${typeof e.data.version === 'number' ? ` (version ${e.data.version})` : ''}`,
   },
+  'agent.accepted': {
+    name: 'Agent accepted',
+    describe: (e, n) => `accepted what ${agent(e, n)} is told`,
+  },
   'agent.status_changed': {
     name: 'Agent turned on or off',
     describe: (e, n) => `${STATUS[text(e.data, 'status')] ?? 'changed the status of'} ${agent(e, n)}`,

@@ -76,6 +76,7 @@ export function valueText(field: string, value: unknown, names: Names): string {
   if (typeof value === 'boolean') return value ? 'Yes' : 'No';
   if (typeof value !== 'object') return String(value);
   if (field === 'access_control') return accessText(value, names);
+  if (field === 'editors') return (value as string[]).map((s) => subjectName(s, names)).join(', ');
   if (field === 'avatar') {
     const { emoji, color, file_id } = value as { emoji?: string; color?: string; file_id?: string };
     return [emoji, color, file_id && 'a picture'].filter(Boolean).join(' ');
