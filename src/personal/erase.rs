@@ -723,9 +723,10 @@ async fn rename_in_agent(
             .run()
             .await?;
     }
-    c.q("update agent_versions set change_summary = 'accepted' where agent_id = $1 and changed_by = $2 and change_summary like 'accepted by %'")
+    c.q("update agent_versions set change_summary = $3 where agent_id = $1 and changed_by = $2 and change_summary like 'accepted by %'")
         .bind(agent)
         .bind(e.user_id)
+        .bind("accepted".to_owned())
         .run()
         .await?;
     for sql in [

@@ -56,6 +56,9 @@ struct Call {
 
 /// One request per agent route, in an order in which all succeed for an authorized caller; `n` makes names unique.
 async fn calls(t: &Team, n: usize) -> Vec<Call> {
+    // Members can change the default agent, too.
+    let open = json!({"editors": []});
+    t.ada.patch("/v1/agents/main", open).await.is(200);
     let mut agents = Vec::new();
     for use_of in ["one", "file", "gone", "default"] {
         agents.push(make(&t.ada, &format!("{use_of}-{n}"), Value::Null).await);

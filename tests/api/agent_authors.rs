@@ -354,9 +354,7 @@ async fn only_editors_and_admins_change_an_agent() {
 async fn a_list_of_editors_is_checked_and_restored() {
     let t = team().await;
     let path = format!("/v1/agents/{}", id(&t.bo.make_agent("sage").await));
-    let invalid: Vec<Value> = (0..51)
-        .map(|_| json!(UserId::new()))
-        .collect();
+    let invalid: Vec<Value> = (0..51).map(|_| json!(UserId::new())).collect();
     for (editors, status, code) in [
         (json!(["role:owner"]), 422, "invalid_value"),
         (json!(["everyone"]), 422, "invalid_value"),

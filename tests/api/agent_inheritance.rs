@@ -388,7 +388,7 @@ async fn the_instruction_limit_includes_inherited_instructions() {
 #[tokio::test]
 async fn a_base_change_creates_a_version_of_each_derived_agent() {
     let t = team().await;
-    let top = make(&t.ada, "top", None, json!({})).await;
+    let top = make(&t.ada, "top", None, json!({"editors": []})).await;
     let middle = make(&t.ada, "middle", Some(&top), json!({})).await;
     let leaf = make(&t.ada, "leaf", Some(&middle), json!({})).await;
     let mut socket = t.bo.socket().await;

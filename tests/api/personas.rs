@@ -212,7 +212,12 @@ async fn approval_needs_a_text_and_an_edit_of_a_text_ends_it() {
 async fn only_approved_text_is_sent() {
     let t = team().await;
     let persona = make(&t.ada, json!({})).await;
-    let sage = agent(&t.ada, "sage", json!({"persona_id": persona["id"]})).await;
+    let sage = agent(
+        &t.ada,
+        "sage",
+        json!({"persona_id": persona["id"], "editors": []}),
+    )
+    .await;
     let own = "You are Sage, made for a test.";
     let shown = t.bo.get(&sage).await.ok();
     assert_eq!(

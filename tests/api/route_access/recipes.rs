@@ -525,6 +525,9 @@ pub async fn recipe(w: &AccessFixture, row: &Row, who: TestCaller, by: &Person) 
         ("DELETE /v1/agents/{id}", "for good") => {
             Call::delete(format!("{}?permanent=true", at(&made_agent(w, n).await)))
         }
+        ("POST /v1/agents/{id}/accept", _) => {
+            Call::post(at(&made_agent(w, n).await), json!({})).if_match(1)
+        }
         ("POST /v1/agents/{id}/duplicate", _) => Call::post(
             at(&made_agent(w, n).await),
             json!({"name": format!("copy-{n}")}),
@@ -710,7 +713,7 @@ fn with(mut object: Value, fields: Value) -> Value {
 }
 
 fn agent(n: u64) -> Value {
-    json!({"name": format!("agent-{n}"), "instructions": "You help."})
+    json!({"name": format!("agent-{n}"), "instructions": "You help.", "editors": []})
 }
 
 async fn made_agent(w: &AccessFixture, n: u64) -> String {
