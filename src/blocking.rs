@@ -102,7 +102,7 @@ mod tests {
     async fn work_that_panics_releases_its_permit() {
         let permits = Arc::new(Semaphore::new(1));
         let permit = Arc::clone(&permits).acquire_owned().await.unwrap();
-        let failed = blocking(permit, || panic!("expected by this test")).await;
+        let failed = blocking::<_, ()>(permit, || panic!("expected by this test")).await;
         assert!(failed.unwrap_err().is_panic());
         assert_eq!(permits.available_permits(), 1);
     }

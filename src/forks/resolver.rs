@@ -147,7 +147,11 @@ impl Resolver {
         lease: Lease,
         stop: CancellationToken,
     ) -> Result<(), Abort> {
-        let Some(turn) = SlowTurn::take_unless_busy(task.requested_by, TURN_WITHIN).await else {
+        let turn = tokio::select! {
+            turn = SlowTurn::take_unless_busy(task.requested_by, TURN_WITHIN) => turn,
+            () = stop.cancelled() => return Err(Abort::Stopped),
+        };
+        let Some(turn) = turn else {
             self.db
                 .write(lease.workspace.0, async move |c: &mut Conn| {
                     queue::postpone(c, &lease, TURN_AFTER).await
