@@ -46,6 +46,8 @@ pub struct NatsConfig {
     pub urls: Secret,
     /// Path of a `.creds` file.
     pub credentials: Option<PathBuf>,
+    /// Keys for messages between nodes, at least one: the first one encrypts, and all of them decrypt.
+    pub keys: Vec<SecretKey>,
 }
 
 #[derive(Debug, Clone)]
@@ -134,6 +136,11 @@ pub enum ConfigError {
     File(String),
     #[error("OPENVIBE_NATS_URL needs PostgreSQL: set OPENVIBE_DATABASE_URL to postgres://…")]
     NatsNeedsPostgres,
+    #[error(
+        "OPENVIBE_NATS_URL needs OPENVIBE_SECRET_KEY, which encrypts the messages between nodes: set the same key on all nodes \
+         (generate one with `openssl rand -base64 32`)"
+    )]
+    NatsNeedsSecretKey,
 }
 
 /// Hard upper limit of `OPENVIBE_UPLOAD_BYTES_MAX`.
@@ -305,15 +312,25 @@ impl Source {
         })
     }
 
-    fn nats(&self, database: &DatabaseUrl) -> Result<Option<NatsConfig>, ConfigError> {
-        let nats = self.text("NATS_URL").map(|urls| NatsConfig {
-            urls: Secret(urls),
-            credentials: self.path("NATS_CREDENTIALS"),
-        });
-        if nats.is_some() && matches!(database, DatabaseUrl::Sqlite(_)) {
+    fn nats(
+        &self,
+        database: &DatabaseUrl,
+        keys: &[SecretKey],
+    ) -> Result<Option<NatsConfig>, ConfigError> {
+        let Some(urls) = self.text("NATS_URL") else {
+            return Ok(None);
+        };
+        if matches!(database, DatabaseUrl::Sqlite(_)) {
             return Err(ConfigError::NatsNeedsPostgres);
         }
-        Ok(nats)
+        if keys.is_empty() {
+            return Err(ConfigError::NatsNeedsSecretKey);
+        }
+        Ok(Some(NatsConfig {
+            urls: Secret(urls),
+            credentials: self.path("NATS_CREDENTIALS"),
+            keys: keys.to_vec(),
+        }))
     }
 
     fn model(&self) -> Result<ModelSettings, ConfigError> {
@@ -449,12 +466,13 @@ impl Config {
         let data_dir = s.path("DATA_DIR").unwrap_or_else(|| "openvibe-data".into());
         let file = DatabaseUrl::Sqlite(data_dir.join("openvibe.db"));
         let database = s.parsed("DATABASE_URL", file, DatabaseUrl::parse)?;
+        let secret_keys = s.list("SECRET_KEY", SecretKey::parse_list)?;
         Ok(Self {
             listen: s.text("LISTEN").unwrap_or_else(|| "127.0.0.1:8080".into()),
             public_url: s.parsed("PUBLIC_URL", None, parse_public_url)?,
             trusted_proxies: s.list("TRUSTED_PROXIES", TrustedProxies::parse)?,
             data_dir,
-            nats: s.nats(&database)?,
+            nats: s.nats(&database, &secret_keys)?,
             database,
             node_name: s.parsed("NODE_NAME", None, parse_node_name)?,
             drain: s.parsed("DRAIN", Duration::from_secs(10), parse_drain)?,
@@ -469,7 +487,7 @@ impl Config {
             model: s.model()?,
             password_cost: argon2::Params::DEFAULT,
             model_allow: s.list("MODEL_ALLOW", Exemption::parse_list)?,
-            secret_keys: s.list("SECRET_KEY", SecretKey::parse_list)?,
+            secret_keys,
             mcp_allow: s.list("MCP_ALLOW", Exemption::parse_list)?,
             mcp: s.list(PROCESSES, LocalServers::parse)?,
             mcp_workspaces: s.list(PROCESSES, parse_workspaces)?,
@@ -706,6 +724,20 @@ mod tests {
             error.to_string(),
             "OPENVIBE_NATS_URL needs PostgreSQL: set OPENVIBE_DATABASE_URL to postgres://…"
         );
+    }
+
+    #[test]
+    fn nats_needs_a_secret_key() {
+        let settings = [
+            ("DATABASE_URL", "postgres://localhost/openvibe"),
+            ("NATS_URL", "nats://127.0.0.1:4222"),
+        ];
+        let error = with(&settings).unwrap_err().to_string();
+        let names = "OPENVIBE_NATS_URL needs OPENVIBE_SECRET_KEY";
+        assert!(error.starts_with(names), "{error}");
+        let key = "A".repeat(43) + "=";
+        let config = with(&[&settings[..], &[("SECRET_KEY", &key)]].concat()).unwrap();
+        assert_eq!(config.nats.unwrap().keys.len(), 1);
     }
 
     #[test]

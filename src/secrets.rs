@@ -16,7 +16,7 @@ use std::{
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use ring::{
     aead::{Aad, CHACHA20_POLY1305, LessSafeKey, NONCE_LEN, Nonce, UnboundKey},
-    hmac,
+    hkdf, hmac,
     rand::{SecureRandom, SystemRandom},
 };
 use sha2::{Digest, Sha256};
@@ -68,6 +68,11 @@ impl SecretKey {
             .chain_update(self.0)
             .finalize();
         hex::encode(&digest[..8])
+    }
+
+    /// Key material for purposes other than stored secrets, in a context that the salt names.
+    pub fn derive(&self, salt: &str) -> hkdf::Prk {
+        hkdf::Salt::new(hkdf::HKDF_SHA256, salt.as_bytes()).extract(&self.0)
     }
 
     fn cipher(&self) -> Result<LessSafeKey, SecretError> {

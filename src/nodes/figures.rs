@@ -29,6 +29,10 @@ pub(super) struct Figures {
     /// Clock of this machine minus the database clock, in milliseconds.
     pub(super) clock_skew_ms: i64,
     pub(super) epoch: String,
+    /// Number of packets that the node has sent over NATS since its start.
+    pub(super) bus_sent: u64,
+    /// Host and port of a NATS server on another machine that the node uses without credentials.
+    pub(super) open_nats: Option<String>,
 }
 
 /// Values that are measured while the node runs.

@@ -259,7 +259,7 @@ async fn renew(links: &Links, c: &mut Conn) -> Result<Renewed, DbError> {
         );
     }
     epoch::record_synchronous(c).await?;
-    let has_jobs = row::claim_jobs(c, node.id, at).await?;
+    let has_jobs = !node.has_another_key() && row::claim_jobs(c, node.id, at).await?;
     node.set_jobs_until(has_jobs.then(|| asked + LEASE));
     if has_jobs {
         row::delete_lost(c, at).await?;
@@ -281,10 +281,9 @@ pub async fn find_peers(links: &Links) -> Result<bool, DbError> {
     if !links.node.is_shared() {
         return Ok(true);
     }
-    let live = row::list_live(&mut links.db.read().await?, Some(links.node.id)).await?;
-    let is_alone = live.is_empty();
-    links.bus.set_peers(live);
-    Ok(is_alone)
+    let live = row::list_live(&mut links.db.read().await?).await?;
+    links.set_live(live);
+    Ok(!links.bus.has_peers())
 }
 
 /// Deletes the row and presence of this node, which has stopped, and releases its jobs.

@@ -41,6 +41,12 @@ pub struct ListedNode {
     /// Names of the settings that differ from those of the node that responds.
     pub differing_settings: Vec<String>,
     pub epoch: String,
+    /// Host and port of a NATS server on another machine that the node uses without credentials;
+    /// null if there is none.
+    pub open_nats: Option<String>,
+    /// False for an older version, whose messages over NATS are ignored because they are not
+    /// encrypted; its events arrive over `PostgreSQL`.
+    pub encrypts_messages: bool,
 }
 
 /// Lists all nodes, sorted by name; on `SQLite`, only this process.
@@ -67,6 +73,8 @@ pub async fn list(links: &Links) -> Result<Vec<ListedNode>, DbError> {
             clock_skew_ms: figures.clock_skew_ms,
             differing_settings: Vec::new(),
             epoch: figures.epoch,
+            open_nats: figures.open_nats,
+            encrypts_messages: true,
         }]);
     }
     list_stored(&mut links.db.read().await?, Some(node)).await
@@ -88,6 +96,7 @@ pub async fn list_stored(c: &mut Conn, own: Option<&Node>) -> Result<Vec<ListedN
         };
         let figures = row.figures.0;
         ListedNode {
+            encrypts_messages: settings::encrypts(&row.settings.0),
             differing_settings: own
                 .map(|own| settings::differing(&own.settings, &row.settings.0))
                 .unwrap_or_default(),
@@ -105,6 +114,7 @@ pub async fn list_stored(c: &mut Conn, own: Option<&Node>) -> Result<Vec<ListedN
             last_gap_at: figures.last_gap_at,
             clock_skew_ms: figures.clock_skew_ms,
             epoch: figures.epoch,
+            open_nats: figures.open_nats,
         }
     });
     Ok(listed.collect())

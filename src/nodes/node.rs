@@ -34,6 +34,8 @@ pub struct Node {
     jobs_until: Mutex<Option<Instant>>,
     /// True if the database has not responded for 5 s.
     is_cut_off: AtomicBool,
+    /// True while a live node that started earlier has another `OPENVIBE_SECRET_KEY`.
+    has_another_key: AtomicBool,
     pub(super) figures: Measured,
 }
 
@@ -53,6 +55,7 @@ impl Node {
             state: watch::channel(NodeState::Starting).0,
             jobs_until: Mutex::new(None),
             is_cut_off: AtomicBool::new(false),
+            has_another_key: AtomicBool::new(false),
             figures: Measured::default(),
         })
     }
@@ -96,6 +99,19 @@ impl Node {
     /// Checks whether the database has not responded for 5 s.
     pub fn is_cut_off(&self) -> bool {
         self.is_cut_off.load(Ordering::Relaxed)
+    }
+
+    /// Checks whether a live node that started earlier has another `OPENVIBE_SECRET_KEY`. This node then runs no tasks and serves no
+    /// clients, because it cannot decrypt the secrets that the other nodes store.
+    pub fn has_another_key(&self) -> bool {
+        self.has_another_key.load(Ordering::Relaxed)
+    }
+
+    /// Returns true if the value has changed.
+    pub(super) fn set_another_key(&self, has_another_key: bool) -> bool {
+        self.has_another_key
+            .swap(has_another_key, Ordering::Relaxed)
+            != has_another_key
     }
 
     pub(super) fn set_cut_off(&self, is_cut_off: bool) {

@@ -73,9 +73,9 @@ async fn read(links: &Links, tick: u64, skipped: &mut usize) -> Result<(), DbErr
 /// Reads which other nodes are alive, and the epoch.
 async fn read_nodes(links: &Links) -> Result<(), DbError> {
     let mut c = links.db.read().await?;
-    let live = row::list_live(&mut c, Some(links.node.id)).await?;
+    let live = row::list_live(&mut c).await?;
     drop(c);
-    links.bus.set_peers(live);
+    links.set_live(live);
     epoch::read(&links.db).await?;
     Ok(())
 }

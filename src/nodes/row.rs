@@ -7,7 +7,7 @@ use uuid::Uuid;
 
 use super::{figures::Figures, mode::Mode, node::Node, settings::Hashes};
 use crate::{
-    db::{Conn, Db, DbError, Json, dialect},
+    db::{Conn, Db, DbError, Json, dialect, now},
     ids::NodeId,
     realtime::NodeState,
     time::Timestamp,
@@ -35,13 +35,17 @@ pub(super) struct NodeRow {
     pub(super) figures: Json<Figures>,
 }
 
-/// Another node whose lease is valid.
-#[derive(Debug, Clone, PartialEq, Eq, sqlx::FromRow)]
-pub struct LiveNode {
-    pub id: NodeId,
-    pub name: String,
-    pub mode: Mode,
-    pub state: NodeState,
+/// A node whose lease is valid.
+#[derive(Clone, sqlx::FromRow)]
+pub(super) struct LiveNode {
+    pub(super) id: NodeId,
+    pub(super) name: String,
+    pub(super) incarnation: Uuid,
+    pub(super) mode: Mode,
+    pub(super) state: NodeState,
+    pub(super) started_at: Timestamp,
+    pub(super) settings: Json<Hashes>,
+    pub(super) figures: Json<Figures>,
 }
 
 /// Stores this process as a node, in place of an earlier one with the same ID. Returns the database time.
@@ -62,7 +66,8 @@ pub(super) async fn insert(
         .bind(env!("CARGO_PKG_VERSION").to_owned())
         .bind(node.mode)
         .bind(node.state())
-        .bind(node.started_at)
+        // By the database clock, because the order of starts decides between nodes with different keys.
+        .bind(at - now().since(node.started_at))
         .bind(at + LEASE)
         .bind(Json(node.settings.clone()))
         .bind(Json(figures))
@@ -170,14 +175,16 @@ pub(super) async fn delete_lost(c: &mut Conn, at: Timestamp) -> Result<(), DbErr
     Ok(())
 }
 
-/// Lists the nodes whose lease is valid, except `but`, oldest ID first.
-pub(super) async fn list_live(c: &mut Conn, but: Option<NodeId>) -> Result<Vec<LiveNode>, DbError> {
+/// Lists the nodes whose lease is valid, oldest ID first.
+pub(super) async fn list_live(c: &mut Conn) -> Result<Vec<LiveNode>, DbError> {
     let at = dialect::clock(c).await?;
-    c.q("select id, name, mode, state from nodes where lease_until >= $1 and ($2 is null or id <> $2) order by id limit 100")
-        .bind(at)
-        .bind(but)
-        .all()
-        .await
+    c.q(
+        "select id, name, incarnation, mode, state, started_at, settings, figures from nodes \
+         where lease_until >= $1 order by id limit 100",
+    )
+    .bind(at)
+    .all()
+    .await
 }
 
 /// Lists all nodes, sorted by name.

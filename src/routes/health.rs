@@ -116,6 +116,11 @@ async fn readyz(axum::extract::State(state): St) -> Result<Json<Readiness>, ApiE
         }
         NodeState::Ready | NodeState::Lost => {}
     }
+    if node.has_another_key() {
+        return Err(ApiError::unavailable(
+            "OPENVIBE_SECRET_KEY differs from that of a node that started earlier: set the same key on all nodes",
+        ));
+    }
     if node.is_cut_off() {
         return Err(ApiError::unavailable("the database does not respond"));
     }

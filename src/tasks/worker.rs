@@ -113,7 +113,11 @@ impl Worker {
     /// Fills the free slots with due tasks. Returns how long to wait before the next attempt.
     async fn claim_what_is_due(self: &Arc<Self>, worker: Uuid, slots: &Arc<Semaphore>) -> Duration {
         loop {
-            let free = slots.available_permits();
+            let free = if self.queue.is_paused() {
+                0
+            } else {
+                slots.available_permits()
+            };
             self.queue.set_full(free == 0);
             if free == 0 || self.shutdown.is_cancelled() || self.draining.is_cancelled() {
                 return POLL;

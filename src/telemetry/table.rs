@@ -134,6 +134,14 @@ pub const METRICS: &[Metric] = &[
     )
     .there_from_start(ONCE),
     metric(
+        "openvibe_bus_rejected_total",
+        &["reason"],
+        Kind::Counter,
+        Unit::Count,
+        "messages over NATS that were not read: `unsigned`, `forged`, `replayed`, or of an `unknown_node`",
+    )
+    .there_from_start(&[&["unsigned"], &["forged"], &["replayed"], &["unknown_node"]]),
+    metric(
         "openvibe_bus_delay_seconds",
         &[],
         Kind::Histogram(SHORT),

@@ -6,8 +6,8 @@ use serde_json::{Value, json};
 use crate::{
     faults::{Prepared, prepared},
     support::{
-        Answer, ModelServer, Person, Socket, TestDatabase, TestProcess, command, id, list, sign_up,
-        text, visitor,
+        Answer, ModelServer, NatsServer, Person, S3, SECRET_KEY, Socket, TestDatabase, TestProcess,
+        command, id, list, sign_up, text, visitor,
     },
 };
 
@@ -394,7 +394,10 @@ async fn live_with_secrets(server: &TestProcess, model: &ModelServer, secrets: &
     .refused(413);
     ada.upload(
         &secrets.add("a file's name", "salaries-of-everybody.txt"),
-        secrets.add("a file", "ada earns 4711 a day").as_bytes(),
+        secrets
+            .add("a file", "ada earns 4711 a day")
+            .repeat(5000)
+            .as_bytes(),
     )
     .await;
 
@@ -454,11 +457,39 @@ async fn live_with_secrets(server: &TestProcess, model: &ModelServer, secrets: &
     ada.post("/v1/auth/logout", json!({})).await.ok();
 }
 
+/// A NATS server with a password. Only nodes that share a database use NATS.
+async fn nats_with(password: &str, place: &TestDatabase) -> Option<NatsServer> {
+    place.postgres.as_ref()?;
+    Some(NatsServer::with_password("ov", password).await)
+}
+
+/// The URL of the database with a password, which the server of the tests does not ask for.
+fn database_with(password: &str, place: &TestDatabase) -> Option<String> {
+    let url = place.postgres.as_ref()?;
+    let (before, after) = url.split_once('@')?;
+    Some(format!("{before}:{password}@{after}"))
+}
+
 #[tokio::test]
 async fn no_secret_is_logged_even_at_trace() {
     for format in ["json", "text"] {
         let (place, model) = (TestDatabase::migrated().await, ModelServer::start().await);
         let mut secrets = Secrets(Vec::new());
+        secrets.add("the secret key", SECRET_KEY);
+        let password = secrets.add("the password of NATS", "letmein-to-the-bus");
+        let server_of_bus = nats_with(&password, &place).await;
+        let nats = server_of_bus.as_ref().map(|nats| {
+            let login = format!("//ov:{password}@");
+            nats.url().replace("//", &login)
+        });
+        let password = secrets.add("the password of PostgreSQL", "letmein-to-the-database");
+        let database = database_with(&password, &place);
+        let s3 = S3::new().await;
+        for (name, value) in s3.credentials() {
+            if name == "AWS_SECRET_ACCESS_KEY" {
+                secrets.add("the key of S3", value);
+            }
+        }
         secrets.add("a password", crate::support::PASSWORD);
         secrets.add("a provider's key", "sk-a-key-of-a-provider");
         secrets.add("the word for figures", "figures-for-few");
@@ -466,14 +497,18 @@ async fn no_secret_is_logged_even_at_trace() {
         let address = model
             .url
             .replace("http://", &format!("http://someone:{with_password}@"));
-        let settings = [
+        let mut settings = vec![
             ("LOG", "trace"),
             ("LOG_FORMAT", format),
             ("RETRY_DELAYS", "1ms"),
             ("MODEL_BASE_URL", &address),
             ("MODEL_API_KEY", "sk-a-key-of-a-provider"),
             ("METRICS_TOKEN", "figures-for-few"),
+            ("SECRET_KEY", SECRET_KEY),
         ];
+        settings.extend(s3.settings());
+        settings.extend(nats.as_deref().map(|url| ("NATS_URL", url)));
+        settings.extend(database.as_deref().map(|url| ("DATABASE_URL", url)));
         let by_hand = secrets.add("a password by hand", "set by the operator");
         let server = TestProcess::start(&place, &model, &settings).await;
         live_with_secrets(&server, &model, &mut secrets).await;
@@ -499,6 +534,8 @@ async fn no_secret_is_logged_even_at_trace() {
         ] {
             assert!(log.contains(said), "nothing of {said}");
         }
+        assert_eq!(log.contains("connected to NATS"), nats.is_some());
+        assert!(!s3.keys().await.is_empty(), "a file is in S3");
         secrets.check(&log);
     }
 }

@@ -4,7 +4,7 @@ use std::{
     collections::HashMap,
     sync::{
         Arc, Mutex, OnceLock, PoisonError,
-        atomic::{AtomicBool, Ordering},
+        atomic::{AtomicBool, AtomicU64, Ordering},
     },
     time::Duration,
 };
@@ -14,10 +14,15 @@ use futures::StreamExt;
 use tokio::{sync::watch, task::AbortHandle};
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
-use super::wire;
+use super::{
+    address::{Addresses, NatsError},
+    seal::{BusKeys, OVERHEAD_BYTES, Rejection, Sealer, Senders, Subject},
+    wire,
+};
 use crate::{
     config::NatsConfig,
     ids::{NodeId, WorkspaceId},
+    nodes::{node::Node, row::LiveNode},
     realtime::BusMessage,
 };
 
@@ -30,20 +35,12 @@ const CONNECT_WITHIN: Duration = Duration::from_secs(3);
 /// Maximum time for passing a subscription to the NATS client, and for flushing all of them.
 const SUBSCRIBE_WITHIN: Duration = Duration::from_secs(1);
 
-#[derive(Debug, thiserror::Error)]
-pub enum NatsError {
-    #[error("NATS rejected the credentials in OPENVIBE_NATS_URL: correct them")]
-    Rejected,
-    #[error("OPENVIBE_NATS_URL: {0}")]
-    Url(String),
-    #[error("OPENVIBE_NATS_CREDENTIALS: {0}")]
-    Credentials(String),
-}
-
 /// Callbacks for messages from NATS, and for changes in the connection.
 #[derive(Clone)]
 pub(super) struct Handler {
     pub(super) on_packet: Arc<dyn Fn(&str) + Send + Sync>,
+    /// Called for packets that are not read.
+    pub(super) on_rejected: Arc<dyn Fn(Rejection) + Send + Sync>,
     /// Called when messages may have been lost, because the connection was opened or lost, or because this process reads too slowly.
     /// The argument is true if the connection is open.
     pub(super) on_change: Arc<dyn Fn(bool) + Send + Sync>,
@@ -52,15 +49,20 @@ pub(super) struct Handler {
 /// The connection to NATS.
 pub(super) struct Nats {
     config: NatsConfig,
+    addresses: Addresses,
     client: OnceLock<Connected>,
     is_up: Arc<AtomicBool>,
+    senders: Arc<Senders>,
+    /// Number of packets that this process has sealed.
+    sent: AtomicU64,
 }
 
 struct Connected {
     client: Client,
-    /// Prefix of all subjects: `ov1.CLUSTER`.
-    prefix: String,
-    handler: Handler,
+    /// Random ID of the nodes that share this database, which is part of all subjects.
+    cluster: String,
+    sealer: Sealer,
+    inbox: Inbox,
     rooms: Mutex<HashMap<WorkspaceId, AbortHandle>>,
     tracker: TaskTracker,
     shutdown: CancellationToken,
@@ -68,12 +70,30 @@ struct Connected {
 
 impl Nats {
     pub(super) fn new(config: NatsConfig) -> Result<Self, NatsError> {
-        parse(&config.urls.0)?;
         Ok(Self {
+            addresses: Addresses::parse(&config.urls.0)?,
             config,
             client: OnceLock::new(),
             is_up: Arc::default(),
+            senders: Arc::default(),
+            sent: AtomicU64::new(0),
         })
+    }
+
+    /// Host and port of a server on another machine to which this node connects without credentials.
+    pub(super) fn open_host(&self) -> Option<String> {
+        let host = self.addresses.open_host();
+        host.filter(|_| self.config.credentials.is_none())
+    }
+
+    /// Replaces the list of other live nodes, whose packets are read.
+    pub(super) fn set_senders(&self, live: &[LiveNode]) {
+        self.senders.set(live);
+    }
+
+    /// Number of packets that this process has sealed.
+    pub(super) fn sent(&self) -> u64 {
+        self.sent.load(Ordering::Relaxed)
     }
 
     pub(super) fn is_connected(&self) -> bool {
@@ -87,7 +107,7 @@ impl Nats {
     /// Connects in the background; retries if the server is unavailable.
     pub(super) async fn connect(
         &self,
-        name: &str,
+        node: &Node,
         cluster: &str,
         handler: Handler,
         shutdown: CancellationToken,
@@ -115,7 +135,8 @@ impl Nats {
             std::future::ready(())
         };
         let mut options = ConnectOptions::new()
-            .name(format!("openvibe {name}"))
+            .name(format!("openvibe {}", node.name))
+            .no_echo()
             .ping_interval(PING_EVERY)
             .retry_on_initial_connect()
             .event_callback(events);
@@ -125,25 +146,35 @@ impl Nats {
                 .await
                 .map_err(|e| NatsError::Credentials(e.to_string()))?;
         }
-        let servers = parse(&self.config.urls.0)?;
-        let client = options
-            .connect(servers)
+        let client = self
+            .addresses
+            .sign_in(options)
+            .connect(self.addresses.servers.clone())
             .await
             .map_err(|e| NatsError::Url(e.to_string()))?;
         let settled = tokio::time::timeout(CONNECT_WITHIN, settled.wait_for(Option::is_some));
         if matches!(settled.await, Ok(Ok(is_accepted)) if *is_accepted == Some(false)) {
             return Err(NatsError::Rejected);
         }
-        let prefix = format!("ov1.{cluster}");
-        let all = client
-            .subscribe(format!("{prefix}.all"))
+        let keys = BusKeys::new(&self.config.keys, cluster);
+        let no_key = || NatsError::Url("OPENVIBE_SECRET_KEY is not set".to_owned());
+        let sealer = Sealer::new(&keys, node.id, node.incarnation).ok_or_else(no_key)?;
+        let inbox = Inbox {
+            keys: Arc::new(keys),
+            senders: Arc::clone(&self.senders),
+            handler,
+        };
+        let all = Subject::new(cluster, None);
+        let subscriber = client
+            .subscribe(all.name.clone())
             .await
             .map_err(|e| NatsError::Url(e.to_string()))?;
-        tracker.spawn(receive(handler.clone(), all, shutdown.clone()));
+        tracker.spawn(receive(inbox.clone(), all, subscriber, shutdown.clone()));
         let connected = Connected {
             client,
-            prefix,
-            handler,
+            cluster: cluster.to_owned(),
+            sealer,
+            inbox,
             rooms: Mutex::default(),
             tracker,
             shutdown,
@@ -159,13 +190,16 @@ impl Nats {
             return;
         };
         for message in messages {
-            let subject = match message.workspace() {
-                Some(workspace) => format!("{}.w.{}", connected.prefix, workspace.0.simple()),
-                None => format!("{}.all", connected.prefix),
-            };
+            let subject = Subject::new(&connected.cluster, message.workspace());
             metrics::counter!("openvibe_bus_messages_total", "direction" => "out", "type" => message.label()).increment(1);
-            for packet in wire::pack(node, epoch, vec![message.clone()], MESSAGE_BYTES_MAX) {
-                let sent = connected.client.publish(subject.clone(), packet.into());
+            let bytes_max = MESSAGE_BYTES_MAX - OVERHEAD_BYTES;
+            for packet in wire::pack(node, epoch, vec![message.clone()], bytes_max) {
+                let Some(packet) = connected.sealer.seal(&self.sent, &subject, &packet) else {
+                    continue;
+                };
+                let sent = connected
+                    .client
+                    .publish(subject.name.clone(), packet.into());
                 if !matches!(tokio::time::timeout(PUBLISH_WITHIN, sent).await, Ok(Ok(()))) {
                     // Further messages would probably time out too.
                     metrics::counter!("openvibe_bus_dropped_total").increment(1);
@@ -186,17 +220,17 @@ impl Nats {
             if connected.rooms().contains_key(room) {
                 continue;
             }
-            let subject = format!("{}.w.{}", connected.prefix, room.0.simple());
-            let subscribed = connected.client.subscribe(subject);
+            let subject = Subject::new(&connected.cluster, Some(*room));
+            let subscribed = connected.client.subscribe(subject.name.clone());
             let Ok(Ok(subscriber)) = tokio::time::timeout(SUBSCRIBE_WITHIN, subscribed).await
             else {
                 return;
             };
-            let handler = connected.handler.clone();
+            let inbox = connected.inbox.clone();
             let shutdown = connected.shutdown.clone();
             let task = connected
                 .tracker
-                .spawn(receive(handler, subscriber, shutdown));
+                .spawn(receive(inbox, subject, subscriber, shutdown));
             connected.rooms().insert(*room, task.abort_handle());
         }
         drop(tokio::time::timeout(SUBSCRIBE_WITHIN, connected.client.flush()).await);
@@ -245,24 +279,17 @@ fn note_error(first: &watch::Sender<Option<bool>>, text: &str) {
     }
 }
 
-fn parse(urls: &str) -> Result<Vec<async_nats::ServerAddr>, NatsError> {
-    urls.split(',')
-        .map(str::trim)
-        .map(|url| {
-            let is_known = url.starts_with("nats://") || url.starts_with("tls://");
-            let parsed = url.parse().ok().filter(|_| is_known);
-            // The error omits the URL, which can contain a password.
-            parsed.ok_or_else(|| {
-                NatsError::Url(
-                    "each address must be nats://HOST:PORT or tls://HOST:PORT".to_owned(),
-                )
-            })
-        })
-        .collect()
+/// Opens the packets of other nodes.
+#[derive(Clone)]
+struct Inbox {
+    keys: Arc<BusKeys>,
+    senders: Arc<Senders>,
+    handler: Handler,
 }
 
 async fn receive(
-    handler: Handler,
+    inbox: Inbox,
+    subject: Subject,
     mut subscriber: async_nats::Subscriber,
     shutdown: CancellationToken,
 ) {
@@ -272,8 +299,9 @@ async fn receive(
             message = subscriber.next() => message,
         };
         let Some(message) = message else { return };
-        if let Ok(text) = std::str::from_utf8(&message.payload) {
-            (handler.on_packet)(text);
+        match inbox.senders.open(&inbox.keys, &subject, &message.payload) {
+            Ok(text) => (inbox.handler.on_packet)(&text),
+            Err(rejection) => (inbox.handler.on_rejected)(rejection),
         }
     }
 }

@@ -11,11 +11,20 @@ use std::{
 
 use tokio::sync::{Notify, mpsc};
 
-use super::nats::{Nats, NatsError};
+use super::{
+    address::NatsError,
+    nats::Nats,
+    reject::{Rejections, Unread},
+    seal::Rejection,
+};
 use crate::{
     config::NatsConfig,
     ids::{NodeId, WorkspaceId},
-    nodes::{mode::Mode, row::LiveNode},
+    nodes::{
+        mode::Mode,
+        row::LiveNode,
+        settings::{self, Hashes},
+    },
     realtime::{BusMessage, Envelope, NodeState},
 };
 
@@ -37,7 +46,13 @@ struct Commits {
 
 /// Another node, as seen from this one.
 struct Peer {
-    node: LiveNode,
+    name: String,
+    mode: Mode,
+    state: NodeState,
+    /// True if it can open the packets of this node.
+    reads_packets: bool,
+    /// True if this node can open its packets.
+    is_readable: bool,
     /// Time of its last message over NATS.
     heard_over_nats: Option<Instant>,
 }
@@ -53,6 +68,7 @@ pub struct Bus {
     has_peers: AtomicBool,
     has_lost_node: AtomicBool,
     pub(super) nats: Option<Nats>,
+    rejections: Rejections,
     /// True if LISTEN works.
     pub(super) listens: AtomicBool,
     /// Notified when something other than the log has changed, so that the next poll runs soon.
@@ -82,6 +98,7 @@ impl Bus {
             has_peers: AtomicBool::new(false),
             has_lost_node: AtomicBool::new(false),
             nats: nats.map(Nats::new).transpose()?,
+            rejections: Rejections::default(),
             listens: AtomicBool::new(false),
             called: Notify::new(),
         };
@@ -139,13 +156,14 @@ impl Bus {
     /// Checks whether another node is ready to take over the work of this one.
     pub fn has_ready_peer(&self) -> bool {
         let peers = lock(&self.peers);
-        peers
-            .values()
-            .any(|peer| peer.node.state == NodeState::Ready)
+        peers.values().any(|peer| peer.state == NodeState::Ready)
     }
 
-    /// Replaces the list of other live nodes.
-    pub(in crate::nodes) fn set_peers(&self, live: Vec<LiveNode>) {
+    /// Replaces the list of other live nodes. `own` are the settings of this node.
+    pub(in crate::nodes) fn set_peers(&self, live: Vec<LiveNode>, own: &Hashes) {
+        if let Some(nats) = &self.nats {
+            nats.set_senders(&live);
+        }
         let mut peers = lock(&self.peers);
         let mut before = std::mem::take(&mut *peers);
         for node in live {
@@ -155,7 +173,11 @@ impl Bus {
             peers.insert(
                 node.id,
                 Peer {
-                    node,
+                    reads_packets: settings::can_read(&node.settings.0, own),
+                    is_readable: settings::can_read(own, &node.settings.0),
+                    name: node.name,
+                    mode: node.mode,
+                    state: node.state,
                     heard_over_nats: heard,
                 },
             );
@@ -171,11 +193,35 @@ impl Bus {
         let Some(nats) = &self.nats else { return true };
         !nats.is_connected()
             || lock(&self.peers).values().any(|peer| {
-                peer.node.mode != Mode::Nats
+                peer.mode != Mode::Nats
+                    || !peer.reads_packets
                     || peer
                         .heard_over_nats
                         .is_none_or(|heard| heard.elapsed() > NATS_SILENCE_MAX)
             })
+    }
+
+    /// Counts a packet that was not read, and has its sender looked up if that is useful.
+    pub(super) fn reject(&self, rejection: Rejection) {
+        if rejection == (Rejection::UnknownNode { is_first: true }) {
+            self.called.notify_one();
+        }
+        self.rejections.add(rejection, || {
+            let peers = lock(&self.peers);
+            let unread = peers.values();
+            let unread = unread.filter(|peer| peer.mode == Mode::Nats && !peer.is_readable);
+            Unread(unread.map(|peer| peer.name.clone()).collect())
+        });
+    }
+
+    /// Number of packets that this process has sent over NATS.
+    pub(in crate::nodes) fn sent_over_nats(&self) -> u64 {
+        self.nats.as_ref().map_or(0, Nats::sent)
+    }
+
+    /// Host and port of a NATS server on another machine that this node uses without credentials.
+    pub(in crate::nodes) fn open_nats(&self) -> Option<String> {
+        self.nats.as_ref()?.open_host()
     }
 
     /// Checks whether another node is known.

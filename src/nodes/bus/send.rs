@@ -9,8 +9,9 @@ use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
 use super::{
+    address::NatsError,
     deltas::HeldDeltas,
-    nats::{Handler, NatsError},
+    nats::Handler,
     notify::{self, NotifyError},
     receive::handle,
     wire,
@@ -43,10 +44,20 @@ pub async fn start(
     let listener = notify::listen(&links).await?;
     if let Some(nats) = &links.bus.nats {
         let cluster = row::cluster(&links.db).await?;
+        if let Some(host) = nats.open_host() {
+            tracing::warn!(
+                "Anyone who reaches NATS at {host} can see which workspaces are active and delay messages between nodes, but not read \
+                 or forge them: set a user and password in OPENVIBE_NATS_URL"
+            );
+        }
         let handler = Handler {
             on_packet: Arc::new({
                 let links = links.clone();
                 move |text: &str| handle(&links, text, Mode::Nats)
+            }),
+            on_rejected: Arc::new({
+                let bus = Arc::clone(&links.bus);
+                move |rejection| bus.reject(rejection)
             }),
             on_change: Arc::new({
                 let hub = Arc::clone(&links.hub);
@@ -57,7 +68,7 @@ pub async fn start(
             }),
         };
         nats.connect(
-            &links.node.name,
+            &links.node,
             &cluster,
             handler,
             shutdown.clone(),

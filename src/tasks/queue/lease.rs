@@ -43,6 +43,8 @@ pub struct Queue {
     pub wake: Notify,
     /// True if this process has no free slot.
     is_full: AtomicBool,
+    /// True if this process must not claim tasks.
+    is_paused: AtomicBool,
     /// Lease token and stop token of each task that runs in this process.
     running: dashmap::DashMap<TaskId, (Uuid, CancellationToken)>,
 }
@@ -51,6 +53,15 @@ impl Queue {
     /// Checks whether a new task would have to wait for a free slot in this process.
     pub fn is_full(&self) -> bool {
         self.is_full.load(Ordering::Relaxed)
+    }
+
+    /// Checks whether this process must not claim tasks.
+    pub fn is_paused(&self) -> bool {
+        self.is_paused.load(Ordering::Relaxed)
+    }
+
+    pub fn set_paused(&self, is_paused: bool) {
+        self.is_paused.store(is_paused, Ordering::Relaxed);
     }
 
     pub fn set_full(&self, is_full: bool) {

@@ -20,8 +20,8 @@ use super::{
 use crate::{
     property::Client,
     support::{
-        Cluster, ModelServer, NatsServer, Person, Relay, Socket, Target, TestDatabase, TestProcess,
-        id, is_shared_engine, setting, text, visitor, within,
+        Cluster, ModelServer, NatsServer, Person, Relay, SECRET_KEY, Socket, Target, TestDatabase,
+        TestProcess, id, is_shared_engine, setting, text, visitor, within,
     },
 };
 
@@ -159,6 +159,7 @@ impl Nodes {
             ("DATABASE_URL", &database),
             ("DATABASE_FAILOVER", "lossless"),
             ("NATS_URL", &nats),
+            ("SECRET_KEY", SECRET_KEY),
             ("DRAIN", "200ms"),
             // After its worker is killed, a reply can wait up to 20 s for its compaction, which is too long for a short round.
             ("COMPACTION", if self.is_long { "on" } else { "off" }),

@@ -10,7 +10,7 @@ use super::{DRAIN, Pair, seqs_through};
 use crate::{
     shared_database::{blocking, pair, replicated},
     support::{
-        Cluster, NatsServer, Person, Relay, Socket, Target, TestApp, TestDatabase,
+        Cluster, NatsServer, Person, Relay, SECRET_KEY, Socket, Target, TestApp, TestDatabase,
         is_shared_engine, list, number, text, within,
     },
 };
@@ -47,6 +47,7 @@ impl Failover {
             ("DATABASE_URL", url_of_one.as_str()),
             ("DATABASE_FAILOVER", failover),
             ("RATE_LIMITS", "off"),
+            ("SECRET_KEY", SECRET_KEY),
         ];
         let mut of_second = vec![("DATABASE_URL", url_of_two.as_str())];
         let bus = match &nats {

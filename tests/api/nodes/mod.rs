@@ -9,8 +9,8 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 use crate::support::{
-    Answer, Gate, NatsServer, Person, Socket, TestApp, id, is_shared_engine, list, number, text,
-    units, visitor, within,
+    Answer, Gate, NatsServer, Person, SECRET_KEY, Socket, TestApp, id, is_shared_engine, list,
+    number, text, units, visitor, within,
 };
 
 /// Two nodes, with a person on each.
@@ -28,6 +28,16 @@ struct Pair {
 
 const DRAIN: (&str, &str) = ("DRAIN", "200ms");
 
+/// Settings of the first node on this NATS server.
+fn over(nats: &str) -> [(&str, &str); 4] {
+    [
+        DRAIN,
+        ("NODE_NAME", "one"),
+        ("NATS_URL", nats),
+        ("SECRET_KEY", SECRET_KEY),
+    ]
+}
+
 impl Pair {
     async fn over_notify() -> Self {
         let settings = [DRAIN, ("NODE_NAME", "one")];
@@ -43,14 +53,14 @@ impl Pair {
     async fn over_nats() -> Self {
         let nats = NatsServer::start().await;
         let url = nats.url();
-        let settings = [DRAIN, ("NODE_NAME", "one"), ("NATS_URL", url.as_str())];
+        let settings = over(&url);
         Self::with(TestApp::with(&settings).await, Some(nats)).await
     }
 
     async fn over_nats_alone() -> Self {
         let nats = NatsServer::start().await;
         let url = nats.url();
-        let settings = [DRAIN, ("NODE_NAME", "one"), ("NATS_URL", url.as_str())];
+        let settings = over(&url);
         Self::with(TestApp::on_bus_only(&settings).await, Some(nats)).await
     }
 

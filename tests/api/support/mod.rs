@@ -27,7 +27,7 @@ pub use dives::{ROOT, TestFork, drafting, texts_of};
 pub use mcp_server::{McpServer, Revision, ToolAnswer, function};
 pub use model_server::{Answer, Gate, ModelServer, Request};
 pub use models_file::ModelsFile;
-pub use nats::NatsServer;
+pub use nats::{NatsServer, SECRET_KEY};
 pub use nodes::is_shared_engine;
 pub use person::{MULTIPART, PASSWORD, Person, Reply, multipart, sign_up, visitor};
 pub use process::{Hold, TestProcess, command, in_own_mounts, refusal};

@@ -6,21 +6,46 @@ use std::{
     time::Duration,
 };
 
+/// Key that the nodes of a test share.
+pub const SECRET_KEY: &str = "AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA=";
+
 pub struct NatsServer {
     child: Option<Child>,
     dir: PathBuf,
     pub port: u16,
+    /// Login that the server requires.
+    login: Option<Login>,
+}
+
+#[derive(Clone)]
+struct Login {
+    user: String,
+    password: String,
 }
 
 impl NatsServer {
     /// Starts the installed `nats-server` on a free port, without `JetStream`.
     pub async fn start() -> Self {
+        Self::requiring(None).await
+    }
+
+    /// Like `start`, but only clients with this user and password can connect.
+    pub async fn with_password(user: &str, password: &str) -> Self {
+        let login = Login {
+            user: user.to_owned(),
+            password: password.to_owned(),
+        };
+        Self::requiring(Some(login)).await
+    }
+
+    async fn requiring(login: Option<Login>) -> Self {
         let dir = std::env::temp_dir().join(format!("openvibe-nats-{}", uuid::Uuid::now_v7()));
         std::fs::create_dir_all(&dir).unwrap();
         let mut server = Self {
             child: None,
             dir,
             port: 0,
+            login,
         };
         server.go_on().await;
         server
@@ -47,9 +72,12 @@ impl NatsServer {
             0 => "-1".to_owned(),
             port => port.to_string(),
         };
+        let login = self.login.iter();
+        let login = login.flat_map(|login| ["--user", &login.user, "--pass", &login.password]);
         let child = Command::new(program.expect("nats-server: run scripts/ensure-test-tools.sh"))
             .args(["-a", "127.0.0.1", "-p", &port, "--ports_file_dir"])
             .arg(&self.dir)
+            .args(login)
             .stdout(Stdio::null())
             .stderr(Stdio::null())
             .spawn()

@@ -7380,6 +7380,16 @@ export interface components {
             /** @description Names of the settings that differ from those of the node that responds. */
             differing_settings: string[];
             epoch: string;
+            /**
+             * @description Host and port of a NATS server on another machine that the node uses without credentials;
+             *     null if there is none.
+             */
+            open_nats: string | null;
+            /**
+             * @description False for an older version, whose messages over NATS are ignored because they are not
+             *     encrypted; its events arrive over `PostgreSQL`.
+             */
+            encrypts_messages: boolean;
         };
         /** @description ID of a node: `node_` and 26 base-32 characters */
         NodeId: string;
@@ -20736,12 +20746,14 @@ export interface operations {
                      *           "differing_settings": [
                      *             "…"
                      *           ],
+                     *           "encrypts_messages": false,
                      *           "epoch": "01k5t3h8xz",
                      *           "id": "node_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *           "is_this": false,
                      *           "last_gap_at": null,
                      *           "mode": "local",
                      *           "name": "Ada",
+                     *           "open_nats": null,
                      *           "queued_writes": 0,
                      *           "sockets": 0,
                      *           "started_at": "2026-11-20T09:30:00.000Z",
