@@ -93,6 +93,11 @@ test('a node with other settings or a wrong clock has a warning', async () => {
     expect.stringContaining('2.4 s ahead'),
   ]);
 });
+test('a bus that anyone can use has a warning', async () => {
+  await show([node({ mode: 'nats', open_nats: '10.0.0.7:4222' })]);
+  const note = await page.findByRole('note');
+  expect(note.textContent).toContain('Anyone who reaches NATS at 10.0.0.7:4222 can see which workspaces');
+});
 test('many files in the database have a warning', async () => {
   screen.scene.backend.fileBytesInDatabase = 12 * 1024 ** 3;
   await show([node()]);

@@ -45,6 +45,22 @@ test('warnings name what differs and what to do', () => {
     'Its clock is 1 min 30 s behind the database’s: synchronize both clocks.',
   ]);
 });
+test('a node with another key is out of service, and the warning says so', () => {
+  const warnings = warningsOf(node({ differing_settings: ['OPENVIBE_SECRET_KEY'] }), 'web-1');
+  expect(warnings).toEqual([
+    expect.stringContaining('OPENVIBE_SECRET_KEY differs from web-1'),
+    expect.stringContaining('the one that started later serves nobody and runs no tasks'),
+  ]);
+});
+test('a bus without credentials and a version that does not encrypt have a warning', () => {
+  const open = node({ mode: 'nats', open_nats: 'nats:4222' });
+  expect(warningsOf(open, 'web-1')).toEqual([
+    expect.stringMatching(/^Anyone who reaches NATS at nats:4222 can/),
+  ]);
+  const old = node({ mode: 'nats', encrypts_messages: false });
+  expect(warningsOf(old, 'web-1')).toEqual([expect.stringContaining('upgrade it')]);
+  expect(warningsOf({ ...old, mode: 'notify' }, 'web-1')).toEqual([]);
+});
 test('the warning of a lost node is that it is lost', () => {
   const warnings = warningsOf(
     { ...lost, differing_settings: ['OPENVIBE_SIGNUP'], clock_skew_ms: 9000 },

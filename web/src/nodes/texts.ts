@@ -55,6 +55,9 @@ export function filesWarning(bytes: number): string | null {
   return `${sizeText(bytes)} of files are in PostgreSQL: set OPENVIBE_BLOBS_URL to an S3 bucket on all nodes, then move them with “openvibe blobs move”.`;
 }
 
+/** The setting without which a node cannot read what the others store. */
+const SECRET_KEY = 'OPENVIBE_SECRET_KEY';
+
 /** Warnings about a node, with advice. `own` is the name of the node that responded. */
 export function warningsOf(n: ListedNode, own: string): string[] {
   if (n.state === 'lost')
@@ -69,6 +72,18 @@ export function warningsOf(n: ListedNode, own: string): string[] {
       `${listed(names)} ${verb} from ${own}: set the same ${values} on all nodes, then restart those that you changed.`,
     );
   }
+  if (names.includes(SECRET_KEY))
+    warnings.push(
+      `Nodes with different keys in ${SECRET_KEY} do not work together: the one that started later serves nobody and runs no tasks.`,
+    );
+  if (n.mode === 'nats' && !n.encrypts_messages)
+    warnings.push(
+      'Its version does not encrypt messages, so other nodes ignore what it sends over NATS. Its events arrive over PostgreSQL: upgrade it.',
+    );
+  if (n.open_nats !== null)
+    warnings.push(
+      `Anyone who reaches NATS at ${n.open_nats} can see which workspaces are active and delay messages between nodes, but not read or forge them: set a user and password in OPENVIBE_NATS_URL.`,
+    );
   if (isClockOff(n)) {
     const side = n.clock_skew_ms > 0 ? 'ahead of' : 'behind';
     const time = delayText(Math.abs(n.clock_skew_ms));

@@ -18,5 +18,7 @@ export const node = (x: Partial<ListedNode> = {}): ListedNode => ({
   clock_skew_ms: -12,
   differing_settings: [],
   epoch: '019ab1c2-d3e4-7f00-8000-000000000000',
+  open_nats: null,
+  encrypts_messages: true,
   ...x,
 });
