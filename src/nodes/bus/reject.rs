@@ -49,7 +49,7 @@ impl Rejections {
             tracing::warn!(
                 count,
                 reason,
-                "rejected packets over NATS that no node of this database sent: check who has access to NATS"
+                "rejected packets over NATS that no known node sent: unless a node is just starting, check who has access to NATS"
             );
         } else {
             tracing::warn!(

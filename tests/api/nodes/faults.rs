@@ -23,7 +23,7 @@ async fn last_gap(ada: &Person, node: &str) -> Option<String> {
 
 /// Adds a node whose database is behind a relay. Returns both nodes, the relay, a socket of the second node's person, and a thread of
 /// which the socket has received the root message.
-async fn beside_relayed(first: TestApp) -> (Pair, Relay, Socket, String) {
+pub(super) async fn beside_relayed(first: TestApp) -> (Pair, Relay, Socket, String) {
     let (relay, url) = Relay::before(first.place.postgres.as_ref().unwrap()).await;
     let second = first.beside("two", &[("DATABASE_URL", &url)]).await;
     let p = Pair::of(first, second, None).await;

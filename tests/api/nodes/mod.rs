@@ -1,5 +1,6 @@
 //! Several nodes on one `PostgreSQL` database, over NOTIFY and over NATS. Not applicable to `SQLite`.
 
+mod bus;
 mod clocks;
 mod failover;
 mod faults;
