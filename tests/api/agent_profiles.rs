@@ -678,6 +678,8 @@ async fn people_and_agents_share_one_namespace() {
         t.ada.put(&path, form("bo")).await.refused(409),
         "name_taken"
     );
+    let shown = json!({"display_name": "Owl"});
+    t.ada.patch(&path, shown).await.is(200);
     let newcomer = t.app.join(&t.ada, "Sage", "member").await;
     assert_ne!(newcomer.handle, "sage");
     t.ada

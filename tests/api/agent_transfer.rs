@@ -376,11 +376,20 @@ async fn a_copy_has_everything_except_the_name_and_history() {
         (&copy["created_by"], &copy["status"]),
         (&json!(t.bo.id), &json!("active"))
     );
+    // No two agents look the same.
+    assert_eq!(
+        (&copy["display_name"], &copy["identity"]),
+        (
+            &json!("Sage copy"),
+            &json!("- Name: Sage copy\n- Emoji: 🌿\n")
+        )
+    );
     for field in luggage()
         .as_object()
         .unwrap()
         .keys()
         .chain([&"instructions".to_owned()])
+        .filter(|field| !["display_name", "identity"].contains(&field.as_str()))
     {
         assert_eq!(copy[field], original[field], "{field}");
     }

@@ -204,6 +204,8 @@ async fn handles_are_derived_from_names_and_numbered() {
         app.join(&t.ada, "Zoë O’Neill", "member").await.handle,
         "zoe-oneill"
     );
+    let shown = json!({"display_name": "Helper"});
+    t.ada.patch("/v1/agents/main", shown).await.is(200);
     assert_eq!(
         app.join(&t.ada, "Vibe", "member").await.handle,
         "vibe-2",
