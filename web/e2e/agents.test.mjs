@@ -241,7 +241,9 @@ test('an exported agent is imported as another agent', async () => {
   await inspect(ada, 'agents-import');
   await dialog(ada).getByLabel('Choose files').setInputFiles(files);
   await dialog(ada).getByText('@quill is taken').waitFor();
-  await dialog(ada).getByRole('textbox', { name: 'Name' }).fill('quill-two');
+  await dialog(ada).getByRole('textbox', { name: 'Name', exact: true }).fill('quill-two');
+  await dialog(ada).getByText('Another agent looks like this').waitFor();
+  await dialog(ada).getByRole('textbox', { name: 'Display name' }).fill('Quill Two');
   await accessible(ada.page, 'importing');
   await button(ada.page, 'Import agent').click();
   await button(ada.page, 'Open agent').click();

@@ -9,6 +9,8 @@ export interface PickedFile {
 /** An agent's folder or export, ready for review before it is sent. */
 export interface Found {
   name: string;
+  /** Name that people see; blank if it is `name`. */
+  displayName: string;
   agent: Omit<AgentImport['agent'], 'name'>;
   files: Record<string, string>;
   /** Files that are not imported. */
@@ -48,7 +50,11 @@ function settingsOf(text: string): AgentExport | null {
 /** Null if there is nothing to import. */
 export function found(picked: PickedFile[]): Found | null {
   const whole = picked.length === 1 ? settingsOf(picked[0]!.text) : null;
-  if (whole) return { name: whole.agent.name, agent: whole.agent, files: whole.files, skipped: [] };
+  if (whole) {
+    const { agent, files } = whole;
+    const displayName = displayNameIn(whole, files['IDENTITY.md'] ?? agent.identity ?? '');
+    return { name: agent.name, displayName, agent, files, skipped: [] };
+  }
   const inside = rooted(picked);
   const settings = settingsOf(inside.find((f) => f.path === SETTINGS_FILE)?.text ?? '');
   const files = Object.fromEntries(inside.filter((f) => WANTED.test(f.path)).map((f) => [f.path, f.text]));
@@ -63,15 +69,18 @@ export function found(picked: PickedFile[]): Found | null {
     ...(identity || !own ? {} : { identity: own }),
   };
   const skipped = picked.map((f) => f.path).filter((p) => !isWantedIn(p));
-  return { name, agent, files, skipped };
+  const displayName = displayNameIn(settings, identity || (own ?? ''));
+  return { name, displayName, agent, files, skipped };
 }
+const displayNameIn = (settings: AgentExport | null, identity: string) =>
+  settings?.agent.display_name ?? said(identity, 'Name');
 const isWantedIn = (path: string) => {
   const parts = path.split('/');
   return parts.some((_, i) => isWanted(parts.slice(i).join('/')));
 };
 
-export const importOf = (f: Found, name: string): AgentImport => ({
-  agent: { ...f.agent, name },
+export const importOf = (f: Found, name: string, displayName = f.displayName): AgentImport => ({
+  agent: { ...f.agent, name, ...(displayName ? { display_name: displayName } : {}) },
   files: f.files,
 });
 

@@ -2,7 +2,7 @@ import { expect, test } from 'vitest';
 import type { AgentProfile } from '../api/types';
 import { profile } from '../test/make-agents';
 import { accessText, folded, lineDiff, valueText } from './agents-diff';
-import { filesOf, found, unusedOptions } from './agents-import';
+import { filesOf, found, importOf, unusedOptions } from './agents-import';
 import { partsOf } from './agents-preview.svelte';
 import { readTools, toolText, withDelegate } from './agents-tools';
 
@@ -111,9 +111,11 @@ test('a folder is imported as an agent with its own name, without unrelated file
   ]);
   expect(it).toMatchObject({
     name: 'quill-feather',
+    displayName: 'Quill Feather',
     skipped: ['agents/quill/photo.png', 'agents/quill/USER.md'],
   });
   expect(Object.keys(it!.files)).toEqual(['SOUL.md', 'IDENTITY.md', 'memory/2026-01-05.md']);
+  expect(importOf(it!, 'owl', 'Owl').agent).toMatchObject({ name: 'owl', display_name: 'Owl' });
   expect(found([{ path: 'quill/SOUL.md', text: 'x' }])?.name).toBe('quill');
   expect(found([{ path: 'notes.md', text: 'x' }])).toBeNull();
 });
