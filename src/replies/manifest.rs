@@ -732,6 +732,7 @@ impl Sent {
                 memory,
                 old_message,
                 action: None,
+                function: None,
                 only_user: part
                     .only_user
                     .map(|user| (user, manifest.requested_by.name.clone())),
@@ -768,6 +769,8 @@ pub struct SentPart {
     pub old_message: Option<MessageId>,
     /// Action whose arguments or result the part contains.
     pub action: Option<ActionId>,
+    /// Name of the called function, for arguments and results.
+    pub function: Option<String>,
     /// The only person to whom the text is shown, with their current name.
     pub only_user: Option<(UserId, String)>,
     pub role: Role,
@@ -809,6 +812,7 @@ struct Row {
     author_name: Option<String>,
     only_user_id: Option<UserId>,
     only_user_name: Option<String>,
+    function: Option<String>,
 }
 
 impl Row {
@@ -845,6 +849,7 @@ impl Row {
             memory: recalled.filter(|_| !self.is_message).map(MemoryId),
             old_message: recalled.filter(|_| self.is_message).map(MessageId),
             action: self.source_id.filter(|_| is_of_action).map(ActionId),
+            function: self.function.filter(|_| is_of_action),
             only_user: self.only_user_id.map(|id| {
                 (
                     id,
@@ -877,7 +882,8 @@ pub async fn find(c: &mut Conn, task: TaskId) -> Result<Option<Sent>, DbError> {
         .q("select p.name, p.source_id, coalesce(p.source_type = 'message', FALSE) as is_message, p.role, p.tokens, t.hash, t.text, m.author_type, m.author_id, \
             coalesce(u.name, a.summary ->> 'display_name', a.name, \
             (select n.name from agent_names n where n.agent_id = m.author_id)) as author_name, \
-            p.only_user_id, o.name as only_user_name from context_parts p left join users o on o.id = p.only_user_id left join context_texts t on t.id = p.text_id \
+            p.only_user_id, o.name as only_user_name, x.function from context_parts p \
+            left join actions x on p.source_type = 'action' and x.id = p.source_id left join users o on o.id = p.only_user_id left join context_texts t on t.id = p.text_id \
             left join messages m on p.source_type = 'message' and m.id = p.source_id \
             left join users u on m.author_type = 'human' and u.id = m.author_id \
             left join agents a on m.author_type = 'agent' and a.id = m.author_id \

@@ -91,6 +91,21 @@ async fn an_agent_searches_and_uses_the_result() {
     let reply = t.ada.messages(&thread).await.pop().unwrap();
     assert_eq!(reply["content"], "It is 40 euros.");
     assert_eq!(reply["metadata"]["steps"], 1);
+    // "What it saw" has the call with its function, and the definitions as sent.
+    let seen = t.ada.task_context(&id(&task)).await;
+    let turns = list(&seen, "/turns");
+    let called = turns.iter().filter(|turn| turn["role"] == "assistant");
+    let called: Vec<&Value> = called.map(|turn| &turn["content"]).collect();
+    assert_eq!(called, ["search_messages {\"query\":\"zebra\"}"]);
+    let sent = list(&requests[1].body, "/tools");
+    let sent: Vec<Value> = sent
+        .iter()
+        .map(|tool| {
+            let function = &tool["function"];
+            json!({"name": function["name"], "description": function["description"], "parameters": function["parameters"]})
+        })
+        .collect();
+    assert_eq!(list(&seen, "/tools"), sent);
 }
 
 #[tokio::test]

@@ -100,6 +100,21 @@ test('the steps of a reply are folded; others do not see arguments and results',
   await inspect(bo, 'steps');
 });
 
+test('What it saw names the called function and lists the definitions as sent', async () => {
+  await reply(bo)
+    .getByRole('button', { name: /1 step .*What it saw$/ })
+    .click();
+  const saw = bo.page.getByRole('region', { name: 'What Sage saw' });
+  await saw.getByText('Functions', { exact: false }).first().click();
+  await saw.getByRole('heading', { name: 'jira__create_issue', level: 4 }).waitFor();
+  await saw.getByText('Creates an issue').waitFor();
+  await saw.getByText('Conversation', { exact: true }).click();
+  await saw.getByText('jira__create_issue {"summary":"Offline sync"}').waitFor();
+  await saw.getByRole('heading', { name: 'jira__create_issue', level: 4 }).scrollIntoViewIfNeeded();
+  await inspect(bo, 'what-it-saw');
+  await saw.getByRole('button', { name: 'Close' }).click();
+});
+
 test('a refusal reaches the agent with its reason', async () => {
   const before = remote.calls.length;
   await ask();

@@ -220,6 +220,7 @@ mod tests {
             memory: None,
             old_message: None,
             action: None,
+            function: None,
             only_user: None,
             role: Role::User,
             tokens: 1,

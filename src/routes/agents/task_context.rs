@@ -1,10 +1,14 @@
 //! HTTP routes for the context that a task's model received, or that an agent would receive now.
 
-use std::collections::{BTreeMap, HashSet};
+use std::{
+    borrow::Cow,
+    collections::{BTreeMap, HashSet},
+};
 
 use axum::{Json, http::StatusCode};
 use futures::FutureExt;
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 use utoipa_axum::{router::OpenApiRouter, routes};
 
 use super::St;
@@ -41,7 +45,7 @@ use crate::{
     tasks::{TaskKind, TaskTarget, attempts::AttemptRecord, budgets::Price, costs},
     text_enum::text_enum,
     time::Timestamp,
-    tools::{approvals, briefs},
+    tools::{approvals, briefs, function::DELEGATE},
 };
 
 /// Maximum number of characters quoted from a message in "What it saw".
@@ -71,6 +75,17 @@ struct TurnSeen {
     #[schema(inline)]
     role: model::Role,
     content: String,
+}
+
+/// Definition of a function that was offered to the model.
+#[derive(Serialize, Deserialize, utoipa::ToSchema)]
+struct ToolSeen {
+    name: String,
+    /// Null for `delegate`, except to the requester, because it lists the agents that the requester can invoke.
+    description: Option<String>,
+    /// JSON schema of the arguments.
+    #[schema(value_type = Option<Object>)]
+    parameters: Option<Value>,
 }
 
 #[derive(Serialize, utoipa::ToSchema)]
@@ -198,8 +213,10 @@ struct ContextSeen {
     /// The reply style; null if none is used.
     preset: Option<UsedPreset>,
     system: SystemSeen,
-    /// The conversation as the model receives it.
+    /// The conversation as the model receives it. A call is the name of its function and its arguments.
     turns: Vec<TurnSeen>,
+    /// Definitions of the functions that were offered, as sent; empty if the system text is hidden.
+    tools: Vec<ToolSeen>,
     /// The included messages in order; the trigger message is last.
     messages: Vec<MessageSeen>,
     left_out: Vec<LeftOut>,
@@ -451,6 +468,31 @@ fn memories_of(sent: &Sent, caller: UserId, hidden: Vec<HiddenMemories>) -> Memo
     }
 }
 
+/// Returns the definitions of a prompt, which are stored as one JSON object per line.
+fn tools_of(sent: &Sent, caller: UserId) -> Vec<ToolSeen> {
+    let of_tools = sent.parts.iter().filter(|part| part.block == Block::Tools);
+    let texts: Vec<String> = of_tools.filter_map(kept_text).collect();
+    let lines = texts.iter().flat_map(|text| text.lines());
+    let mut tools: Vec<ToolSeen> = lines
+        .filter_map(|line| serde_json::from_str(line).ok())
+        .collect();
+    if sent.requested_by.id != caller {
+        for tool in tools.iter_mut().filter(|tool| tool.name == DELEGATE) {
+            tool.description = None;
+        }
+    }
+    tools
+}
+
+/// Returns the text of a part as a turn shows it.
+fn turn_text(part: &SentPart) -> Cow<'_, str> {
+    let shown = part.text.shown();
+    match &part.function {
+        Some(function) if part.block == Block::Call => format!("{function} {shown}").into(),
+        _ => shown.into(),
+    }
+}
+
 /// Returns a prompt as the caller can see it.
 fn show(mut sent: Sent, caller: UserId, readable: &HashSet<ActionId>) -> ContextSeen {
     let hidden = hide_personal(&mut sent.parts, caller, readable);
@@ -467,8 +509,10 @@ fn show(mut sent: Sent, caller: UserId, readable: &HashSet<ActionId>) -> Context
         .iter()
         .filter(|p| !matches!(p.block, Block::System(_) | Block::Tools))
         .filter(|p| !p.text.shown().is_empty());
-    let turns = prompt::joined(texts.map(|part| (part.role, part.text.shown())));
+    let texts: Vec<_> = texts.map(|part| (part.role, turn_text(part))).collect();
+    let turns = prompt::joined(texts.iter().map(|(role, text)| (*role, text.as_ref())));
     ContextSeen {
+        tools: tools_of(&sent, caller),
         turns: turns
             .into_iter()
             .map(|t| TurnSeen {
@@ -499,10 +543,11 @@ fn show(mut sent: Sent, caller: UserId, readable: &HashSet<ActionId>) -> Context
 }
 
 impl ContextSeen {
-    /// Removes the system text, which contains the agent's instructions, and the list of its parts.
+    /// Removes the system text, which contains the agent's instructions, the list of its parts, and the definitions.
     fn hide_system(&mut self) {
         self.system.text.clear();
         self.system.parts.clear();
+        self.tools.clear();
         self.system.hidden = true;
         let mut segments = self.budget.segments.iter_mut();
         if let Some(system) = segments.find(|segment| segment.name == SegmentName::System) {
@@ -712,6 +757,7 @@ mod tests {
             memory: None,
             old_message: None,
             action: None,
+            function: None,
             only_user: Some((ada, "Ada".to_owned())),
             role: model::Role::User,
             tokens: 3,
@@ -734,6 +780,7 @@ mod tests {
             memory: None,
             old_message: None,
             action: None,
+            function: None,
             only_user: Some((ada, "Ada".to_owned())),
             role: model::Role::User,
             tokens: 8,

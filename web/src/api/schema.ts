@@ -4967,8 +4967,10 @@ export interface components {
             requested_by: components["schemas"]["Requester"];
             preset: components["schemas"]["UsedPreset"] | null;
             system: components["schemas"]["SystemSeen"];
-            /** @description The conversation as the model receives it. */
+            /** @description The conversation as the model receives it. A call is the name of its function and its arguments. */
             turns: components["schemas"]["TurnSeen"][];
+            /** @description Definitions of the functions that were offered, as sent; empty if the system text is hidden. */
+            tools: components["schemas"]["ToolSeen"][];
             /** @description The included messages in order; the trigger message is last. */
             messages: components["schemas"]["MessageSeen"][];
             left_out: components["schemas"]["LeftOut"][];
@@ -5702,7 +5704,7 @@ export interface components {
             labels: string[];
             /**
              * Format: int64
-             * @description Number of calls so far, of at most 20.
+             * @description Number of calls that were permitted so far, of at most 20.
              */
             uses: number;
             created_at: components["schemas"]["Timestamp"];
@@ -10029,12 +10031,14 @@ export interface components {
          *
          *     `cancelled`: The task of the call was stopped or has ended.
          *
+         *     `too_much_data`: The server sent more than a response can have.
+         *
          *     `repeated_call`: The call is the third identical one.
          *
          *     `input_not_supported`: The server requested input, which nobody can provide.
          * @enum {string}
          */
-        ToolErrorCode: "bad_arguments" | "no_such_function" | "not_allowed" | "not_found" | "unreadable" | "denied" | "expired" | "cancelled" | "definition_changed" | "tool_unreachable" | "tool_timeout" | "tool_failed" | "too_many_calls" | "repeated_call" | "rate_limited" | "input_not_supported" | "no_approver";
+        ToolErrorCode: "bad_arguments" | "no_such_function" | "not_allowed" | "not_found" | "unreadable" | "denied" | "expired" | "cancelled" | "definition_changed" | "tool_unreachable" | "tool_timeout" | "too_much_data" | "tool_failed" | "too_many_calls" | "repeated_call" | "rate_limited" | "input_not_supported" | "no_approver";
         /** @description An event as it is stored and sent. */
         ToolEvent: {
             /** @enum {string} */
@@ -10087,15 +10091,25 @@ export interface components {
             /** @description Replaces the settings. If the host changes, the secret is deleted. */
             config?: components["schemas"]["ToolConfig"];
         };
+        /** @description Definition of a function that was offered to the model. */
+        ToolSeen: {
+            name: string;
+            /** @description Null for `delegate`, except to the requester, because it lists the agents that the requester can invoke. */
+            description: string | null;
+            /** @description JSON schema of the arguments. */
+            parameters: Record<string, unknown> | null;
+        };
         /**
          * @description Result of the last connection to the server.
+         *
+         *     `too_much_data`: The response of the server exceeded a limit.
          *
          *     `auth_failed`: The server rejected the credential.
          *
          *     `secret_unreadable`: The stored credential cannot be decrypted and has to be entered again.
          * @enum {string}
          */
-        ToolStatus: "ok" | "unreachable" | "auth_failed" | "secret_unreadable";
+        ToolStatus: "ok" | "unreachable" | "too_much_data" | "auth_failed" | "secret_unreadable";
         TreeLimits: {
             /** Format: int64 */
             calls: number;
