@@ -17398,6 +17398,13 @@ export interface operations {
                      *         "text": "Monday: two quiet days before the fair.",
                      *         "tokens": 0
                      *       },
+                     *       "tools": [
+                     *         {
+                     *           "description": null,
+                     *           "name": "Ada",
+                     *           "parameters": null
+                     *         }
+                     *       ],
                      *       "turns": [
                      *         {
                      *           "content": "Monday: two quiet days before the fair.",
@@ -23890,6 +23897,13 @@ export interface operations {
                      *         "tokens": 0
                      *       },
                      *       "task_id": "task_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *       "tools": [
+                     *         {
+                     *           "description": null,
+                     *           "name": "Ada",
+                     *           "parameters": null
+                     *         }
+                     *       ],
                      *       "turns": [
                      *         {
                      *           "content": "Monday: two quiet days before the fair.",
@@ -24827,6 +24841,13 @@ export interface operations {
                      *         "text": "Monday: two quiet days before the fair.",
                      *         "tokens": 0
                      *       },
+                     *       "tools": [
+                     *         {
+                     *           "description": null,
+                     *           "name": "Ada",
+                     *           "parameters": null
+                     *         }
+                     *       ],
                      *       "turns": [
                      *         {
                      *           "content": "Monday: two quiet days before the fair.",
