@@ -271,8 +271,8 @@ impl Client {
     /// Calls a function once, within 60 s and before the deadline. The caller must have checked the function's definition.
     ///
     /// # Errors
-    /// `BadArguments` if the arguments are not an object, `NotAllowed` for a forbidden address, `ToolUnreachable`, `ToolTimeout`, `TooMuchData`,
-    /// `ToolFailed` if the server reports an error, `InputNotSupported`, or `DefinitionChanged` if the functions had to be listed
+    /// `BadArguments` if the arguments are not an object, `NotAllowed` for a forbidden address, `ToolUnreachable`, `ToolTimeout`,
+    /// `TooMuchData`, `ToolFailed` if the server reports an error, `InputNotSupported`, or `DefinitionChanged` if the functions had to be listed
     /// first and the definition has changed.
     pub async fn call(
         &self,

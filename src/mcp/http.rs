@@ -64,7 +64,7 @@ pub(super) enum RequestFailure {
 }
 
 impl RequestFailure {
-    /// Whether the request may have been carried out.
+    /// Checks whether the server may have carried out the request.
     pub(super) fn was_sent(&self) -> bool {
         matches!(self, Self::Unreachable(_) | Self::TooMuchData(_))
     }

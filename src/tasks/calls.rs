@@ -25,7 +25,7 @@ use uuid::Uuid;
 use super::{
     FailCode, TokenUsage,
     budgets::{self, Amounts, Charge, OverBudget, Price},
-    queue,
+    queue::set_usage,
     usage::{self, Month},
 };
 use crate::{
@@ -388,8 +388,8 @@ impl Progress {
     }
 }
 
-/// Closes the rows of the running calls of tasks that are about to be stopped, with the usage so far, so that the last events of these tasks
-/// have it. Calls of other processes, and calls whose request has not been sent, are left to their workers.
+/// Closes the rows of the running calls of tasks that are about to be stopped, with the usage so far, so that the last events of these
+/// tasks have it. Calls of other processes, and calls whose request has not been sent, are left to their workers.
 pub async fn end_running(c: &mut Conn, tasks: &[TaskId]) -> Result<(), DbError> {
     let sql = sql_with_ids!(
         c,
@@ -638,7 +638,7 @@ impl EndedCall {
         usage::raise(c, &spent).await?;
         if let Some(task) = call.task {
             let total = token_usage_of(c, task.id).await?;
-            queue::set_usage(c, task.id, total).await?;
+            set_usage(c, task.id, total).await?;
         }
         Ok(())
     }

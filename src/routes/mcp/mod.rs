@@ -1,7 +1,7 @@
 //! `POST /mcp`: a Model Context Protocol server for programs, such as editors, that have an API key.
 //!
-//! Requests are independent: there are no sessions, and responses are JSON, also those that are not about a message (`envelope`). A tool behaves like the corresponding API route,
-//! with the same access checks, limits, and errors. `rmcp` implements the protocol; `server::origin` checks `Host` and
+//! Requests are independent: there are no sessions, and responses are JSON, also to a body that is not a message (`envelope`). A tool
+//! behaves like the corresponding API route, with the same access checks, limits, and errors. `rmcp` implements the protocol; `server::origin` checks `Host` and
 //! `Origin`.
 
 mod arguments;
@@ -95,13 +95,12 @@ async fn serve_mcp(
         has_called_write: Arc::clone(&has_called_write),
         span: Span::current(),
     };
-    let mut response = match envelope::check(&parts.headers, &body) {
-        Some(error) => error,
-        None => {
-            let request = Request::from_parts(parts, Body::from(body));
-            let response = service(server).handle(request).await.map(Body::new);
-            envelope::with_json_error(response).await
-        }
+    let mut response = if let Some(error) = envelope::check(&parts.headers, &body) {
+        error
+    } else {
+        let request = Request::from_parts(parts, Body::from(body));
+        let response = service(server).handle(request).await.map(Body::new);
+        envelope::with_json_error(response).await
     };
     if !has_called_write.load(Ordering::Relaxed) {
         response.extensions_mut().insert(ReadOnly);
