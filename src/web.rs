@@ -3,26 +3,15 @@
 //! Every address, including that of a redirect, is checked when its name is resolved (see `outbound`). Nothing
 //! identifies the workspace to the web server: requests have no cookies, credentials, or referrer, and use no proxy.
 
-use std::{
-    cell::Cell,
-    sync::Arc,
-    time::{Duration, Instant},
-};
+use std::{sync::Arc, time::Duration};
 
-use html2text::{Handle, RcDom};
-use html5ever::{
-    TokenizerResult,
-    tendril::StrTendril,
-    tokenizer::{
-        BufferQueue, TagKind, Token, TokenSink, TokenSinkResult, Tokenizer, TokenizerOpts,
-    },
-    tree_builder::{Tracer, TreeBuilder, TreeBuilderOpts},
-};
 use reqwest::{
     Response, StatusCode, Url,
     header::{ACCEPT, CONTENT_TYPE, HeaderMap, LOCATION},
 };
 use tokio::sync::Semaphore;
+
+mod html;
 
 use crate::{
     blocking::blocking,
@@ -42,24 +31,7 @@ const CONNECT_WITHIN: Duration = Duration::from_secs(5);
 const REDIRECTS_MAX: usize = 3;
 const PORTS: &[u16] = &[80, 443];
 /// Maximum number of concurrent conversions of HTML.
-const CONVERSIONS_MAX: usize = 2;
-/// Time limit for parsing HTML. A conversion cannot be interrupted from outside, so it checks the limit itself.
-const PARSE_WITHIN: Duration = Duration::from_secs(3);
-/// Length of HTML that is parsed between checks of the limits.
-const PIECE_BYTES: usize = 4096;
-/// Maximum number of start and end tags.
-const TAGS_MAX: usize = 100_000;
-/// Maximum depth of elements, because many tags make the parser search all open elements.
-const DEPTH_MAX: usize = 256;
-/// Maximum depth of elements that indent their text, because each level copies its lines.
-const INDENTS_MAX: usize = 32;
-const INDENTED: [&str; 4] = ["blockquote", "dd", "ol", "ul"];
-/// Elements that an HTML parser reopens in each block until they are closed. They have no effect on plain text.
-const FORMATTING: [&str; 13] = [
-    "b", "big", "code", "em", "font", "i", "nobr", "s", "small", "strike", "strong", "tt", "u",
-];
-/// Width, in columns, to which text from HTML is wrapped.
-const COLUMNS: usize = 120;
+const CONVERSIONS_MAX: usize = 1;
 
 /// Part of a page as text.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -205,129 +177,20 @@ impl Fetcher {
     }
 
     async fn text_of(&self, fetched: Fetched) -> Result<String, ToolFault> {
-        if fetched.format == Format::Text {
-            return Ok(clean(&fetched.text));
+        let Fetched { url, format, text } = fetched;
+        if format == Format::Text {
+            return Ok(clean(&text));
         }
-        let unreadable = || unreadable(&fetched.url, "could not be converted to text");
+        let unreadable = || unreadable(&url, "could not be converted to text");
         let permit = Arc::clone(&self.conversions).acquire_owned().await;
         let permit = permit.map_err(|_| unreadable())?;
-        let html = fetched.text.clone();
-        let converted = blocking(permit, move || text_of_html(&html));
-        // Fails if the conversion panics, which some malformed pages have caused.
-        let text = converted.await.ok().flatten().ok_or_else(unreadable)?;
-        Ok(clean(&text))
+        let converted = blocking(permit, move || html::to_text(&text)).await;
+        converted.ok().flatten().ok_or_else(unreadable)
     }
 }
 
 fn invalid(text: &str) -> ToolFault {
     ToolFault::new(ToolErrorCode::BadArguments, text)
-}
-
-/// Tree of a page. Its size is limited while it is built, because a small page can result in a huge tree.
-struct BoundedTree {
-    builder: TreeBuilder<Handle, RcDom>,
-    tags: Cell<usize>,
-    is_too_large: Cell<bool>,
-}
-
-impl BoundedTree {
-    fn new() -> Self {
-        let options = TreeBuilderOpts {
-            scripting_enabled: false,
-            ..TreeBuilderOpts::default()
-        };
-        Self {
-            builder: TreeBuilder::new(RcDom::default(), options),
-            tags: Cell::new(0),
-            is_too_large: Cell::new(false),
-        }
-    }
-}
-
-impl TokenSink for BoundedTree {
-    type Handle = Handle;
-
-    fn process_token(&self, token: Token, line_number: u64) -> TokenSinkResult<Handle> {
-        let mut is_start = false;
-        match &token {
-            Token::CommentToken(_) | Token::ParseError(_) => return TokenSinkResult::Continue,
-            Token::TagToken(tag) if FORMATTING.contains(&&*tag.name) => {
-                return TokenSinkResult::Continue;
-            }
-            Token::TagToken(tag) => {
-                is_start = tag.kind == TagKind::StartTag;
-                self.tags.set(self.tags.get() + 1);
-                if self.tags.get() > TAGS_MAX {
-                    self.is_too_large.set(true);
-                }
-            }
-            _ => {}
-        }
-        if self.is_too_large.get() {
-            return TokenSinkResult::Continue;
-        }
-        let result = self.builder.process_token(token, line_number);
-        if is_start {
-            let open = OpenElements::default();
-            self.builder.trace_handles(&open);
-            if open.all.get() > DEPTH_MAX || open.indented.get() > INDENTS_MAX {
-                self.is_too_large.set(true);
-            }
-        }
-        result
-    }
-
-    fn end(&self) {
-        self.builder.end();
-    }
-
-    fn adjusted_current_node_present_but_not_in_html_namespace(&self) -> bool {
-        self.builder
-            .adjusted_current_node_present_but_not_in_html_namespace()
-    }
-}
-
-/// Counts of open elements.
-#[derive(Default)]
-struct OpenElements {
-    all: Cell<usize>,
-    indented: Cell<usize>,
-}
-
-impl Tracer for OpenElements {
-    type Handle = Handle;
-
-    fn trace_handle(&self, node: &Handle) {
-        self.all.set(self.all.get() + 1);
-        if let html2text::Element { name, .. } = &node.data
-            && INDENTED.contains(&&*name.local)
-        {
-            self.indented.set(self.indented.get() + 1);
-        }
-    }
-}
-
-/// Text of a page; `None` if it exceeds the limits of the conversion.
-fn text_of_html(html: &str) -> Option<String> {
-    let until = Instant::now() + PARSE_WITHIN;
-    let tokenizer = Tokenizer::new(BoundedTree::new(), TokenizerOpts::default());
-    let input = BufferQueue::default();
-    let mut rest = html;
-    while !rest.is_empty() {
-        let (piece, after) = rest.split_at(rest.floor_char_boundary(PIECE_BYTES));
-        rest = after;
-        input.push_back(StrTendril::from(piece));
-        while !matches!(tokenizer.feed(&input), TokenizerResult::Done) {}
-        // The time limit is needed for a tag with very many attributes, because the tokenizer compares all of them with each other.
-        if tokenizer.sink.is_too_large.get() || Instant::now() > until {
-            return None;
-        }
-    }
-    tokenizer.end();
-    let dom = tokenizer.sink.builder.sink;
-    let config = html2text::config::plain();
-    let tree = config.dom_to_render_tree(&dom).ok()?;
-    config.render_to_string(tree, COLUMNS).ok()
 }
 
 /// Host of a URL, without the trailing dot of a fully qualified name. The rest of the URL is omitted, because it could contain
@@ -583,63 +446,5 @@ mod tests {
         assert_eq!(inside.offset, 0, "moved to the start of a character");
         let beyond = part(String::new(), "short", 100);
         assert_eq!((beyond.text.as_str(), beyond.next_offset), ("", None));
-    }
-
-    #[tokio::test]
-    async fn html_becomes_text() {
-        let fetched = Fetched {
-            url: Url::parse("https://example.com/").unwrap(),
-            format: Format::Html,
-            text: "<html><head><title>T</title><script>alert(1)</script></head><body><h1>Fair</h1><p>Two <b>quiet</b> days.</p></body></html>".to_owned(),
-        };
-        let text = fetcher().text_of(fetched).await.unwrap();
-        assert!(text.contains("Fair") && text.contains("days."), "{text}");
-        assert!(!text.contains("alert"), "{text}");
-    }
-
-    #[test]
-    fn pages_that_grow_when_they_are_parsed_are_bounded() {
-        let open: Vec<String> = (0..1000).map(|n| format!("<b id={n}>")).collect();
-        let open = open.concat();
-        let many = format!("<p>{open}x</p>{}", "<p>x".repeat(TAGS_MAX + 1));
-        assert_eq!(text_of_html(&many), None, "too many tags");
-        for deep in [
-            "<div>",
-            "<span>",
-            "<table><tr><td>",
-            "<ul><li>",
-            "<blockquote>",
-        ] {
-            assert_eq!(text_of_html(&deep.repeat(100_000)), None, "{deep}");
-        }
-        // An HTML parser would reopen the 1000 elements in each paragraph.
-        let reopened = format!("<p>{open}one</p>{}", "<p>two".repeat(10_000));
-        let text = text_of_html(&reopened).unwrap();
-        assert_eq!(text.matches("two").count(), 10_000);
-    }
-
-    #[test]
-    fn ordinary_pages_are_converted() {
-        let row = "<tr><td>cell<td><font size=2><b>more</b>";
-        let link = r#"<p><a href="/next">Next</a><!-- <div> --><img src="x.png" alt="A > B">"#;
-        let html = format!(
-            "<!doctype html><title>a<div>b</title><textarea><div><div></textarea><script>'<div>'</script>\
-             <ul>{}</ul><table>{}</table>{}",
-            "<li>item<br>".repeat(2000),
-            row.repeat(2000),
-            link.repeat(2000)
-        );
-        let text = text_of_html(&html).unwrap();
-        for (part, count) in [
-            ("item", 2000),
-            ("cell", 2000),
-            ("more", 2000),
-            ("[Next]", 2000),
-        ] {
-            assert_eq!(text.matches(part).count(), count, "{part}");
-        }
-        assert!(!text.contains("script"), "{text}");
-        let nested = format!("{}deep{}", "<div>".repeat(200), "</div>".repeat(200));
-        assert_eq!(text_of_html(&nested).unwrap().trim(), "deep");
     }
 }

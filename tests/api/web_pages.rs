@@ -107,13 +107,18 @@ async fn a_long_page_is_read_in_parts_and_a_flood_is_cut() {
 }
 
 #[tokio::test]
-async fn pages_that_grow_when_they_are_parsed_are_unreadable() {
+async fn pages_of_very_many_elements_are_read_one_after_the_other() {
     let (origin, _serving) = serve().await;
     let fetcher = fetcher("127.0.0.1");
     // Reads more pages than the server can convert at the same time, so that each conversion must release its slot.
-    for name in ["formatting", "deep", "formatting", "deep"] {
+    for (name, begins) in [
+        ("formatting", "x\n\nx"),
+        ("deep", ""),
+        ("formatting", "x"),
+        ("deep", ""),
+    ] {
         let read = fetcher.fetch(&format!("{origin}/{name}"), 0).await;
-        assert_eq!(read.unwrap_err().code, ToolErrorCode::Unreadable, "{name}");
+        assert!(read.unwrap().text.starts_with(begins), "{name}");
     }
     let fair = fetcher.fetch(&format!("{origin}/fair"), 0).await;
     assert!(fair.unwrap().text.contains("Fair"));
