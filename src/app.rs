@@ -23,7 +23,7 @@ use crate::{
         self, Hasher, Limits,
         revocations::{self, RevocationFeed, Revoked},
     },
-    chat::search::index,
+    chat::search::{backlog, index},
     config::{Config, Signup},
     db::{CommitSignal, Conn, DatabaseFault, DatabaseUrl, Db, DbError, LostSignals, now},
     disk::DiskSpace,
@@ -102,6 +102,8 @@ const TIDY_EVERY_MAX: Duration = Duration::from_mins(1);
 /// Number of cleanup rounds until all stored data is scanned again.
 const WHOLE_TIDY_ROUNDS: u64 = 60;
 const REMOVE_CONTEXTS_EVERY: Duration = Duration::from_hours(24);
+/// Interval between checks for messages whose words are not all indexed.
+const INDEX_LONG_TEXTS_EVERY: Duration = Duration::from_secs(2);
 const ANNOUNCE_EDITS_EVERY: Duration = Duration::from_secs(1);
 /// Interval between checks for approvals that have expired.
 const EXPIRE_APPROVALS_EVERY: Duration = Duration::from_secs(1);
@@ -852,6 +854,7 @@ fn spawn_loops(state: &State) {
     state.tracker.spawn(cleanup_files_loop(state.clone()));
     state.tracker.spawn(remove_contexts_forever(state.clone()));
     state.tracker.spawn(announce_edits_forever(state.clone()));
+    state.tracker.spawn(index_long_texts_forever(state.clone()));
     state.tracker.spawn(refresh_agents_forever(state.clone()));
     state.tracker.spawn(compact_quiet_forever(state.clone()));
     state.tracker.spawn(expire_approvals_forever(state.clone()));
@@ -1127,6 +1130,21 @@ async fn remove_contexts_forever(state: State) {
         tokio::select! {
             () = state.shutdown.cancelled() => return,
             () = tokio::time::sleep(REMOVE_CONTEXTS_EVERY) => {}
+        }
+    }
+}
+
+/// Completes the index of messages with very many words, at a limited share of the writer's time.
+async fn index_long_texts_forever(state: State) {
+    while wait_for_jobs(&state).await.is_some() {
+        let done = backlog::complete_next(&state.db).await;
+        let pause = done.unwrap_or_else(|e| {
+            tracing::warn!(error = %e, "a long message could not be indexed completely; retrying");
+            None
+        });
+        tokio::select! {
+            () = state.shutdown.cancelled() => return,
+            () = tokio::time::sleep(pause.unwrap_or(INDEX_LONG_TEXTS_EVERY)) => {}
         }
     }
 }

@@ -11,7 +11,7 @@ use super::{
         links::edit_links,
         mentioned::{insert_mention_targets, resolve_mentions},
     },
-    search::index::{self, SearchDocument, ThreadRoot},
+    search::index::{self, ThreadRoot},
 };
 use crate::{
     agents::derived::{self, Change, SourceId},
@@ -186,8 +186,7 @@ pub async fn react(
         .run()
         .await?;
     if had_reactions == message.reactions.is_empty() {
-        let text = SearchDocument::of(&message.content, &message.content_plain);
-        index::reindex(c, &message, &text).await?;
+        index::reindex_unchanged(c, &message).await?;
     }
     let kind = if what == React::Add {
         EventType::ReactionAdded
@@ -243,8 +242,7 @@ pub async fn react_as_agent(
         .run()
         .await?;
     if !had_reactions {
-        let text = SearchDocument::of(&message.content, &message.content_plain);
-        index::reindex(c, &message, &text).await?;
+        index::reindex_unchanged(c, &message).await?;
     }
     announce_update(c, &message, audience).await
 }

@@ -1,6 +1,6 @@
 //! Full-text search of messages.
 
-use std::{collections::HashSet, sync::Arc};
+use std::{collections::HashSet, sync::Arc, time::Duration};
 
 use futures::{StreamExt, stream};
 use openvibe::{
@@ -14,7 +14,8 @@ use openvibe::{
 use serde_json::{Value, json};
 
 use crate::support::{
-    Answer, Gate, Person, Team, id, list, number, sign_up, team, team_with, text,
+    Answer, Gate, ModelServer, Person, Team, TestDatabase, TestProcess, id, list, number, sign_up,
+    team, team_with, text, within,
 };
 
 /// Percent-encodes a search text for a URL.
@@ -914,6 +915,94 @@ async fn title_prefixes_find_threads() {
             .collect();
         assert_eq!(titles, ["Quarterly deployment"], "{typed}");
     }
+}
+
+/// A text with more distinct words than are indexed in the transaction that stores it. It ends with `last`.
+fn very_many_words(kind: &str, last: &str) -> String {
+    let words: Vec<String> = (0..2500).map(|n| format!("{kind}{n}")).collect();
+    format!("{} {last}", words.join(" "))
+}
+
+/// Waits until a search finds this number of messages.
+async fn found_later(who: &Person, question: &str, count: usize) {
+    let wait = async {
+        while found(who, question).await.len() != count {
+            tokio::time::sleep(Duration::from_millis(100)).await;
+        }
+    };
+    within("words to be indexed", wait).await;
+}
+
+#[tokio::test]
+async fn all_words_of_a_very_long_message_are_found_until_it_changes() {
+    let t = team().await;
+    let thread = t.ada.thread(&t.general, "Root").await;
+    let message = t
+        .ada
+        .tell(&thread, &very_many_words("buoy", "xyzzyplugh"))
+        .await;
+    let at = format!("/v1/messages/{message}");
+    assert_eq!(found(&t.ada, "buoy7").await.len(), 1, "at once");
+    found_later(&t.ada, "xyzzyplugh", 1).await;
+    found_later(&t.ada, "\"buoy2499 xyzzyplugh\" buoy0", 1).await;
+    assert_eq!(t.app.place.count("search_backlog").await, 0);
+
+    // A reaction does not change the text, so its last words remain in the index.
+    let reaction = json!({"emoji": "👍"});
+    t.ada
+        .post(&format!("{at}/reactions"), reaction)
+        .await
+        .is(200);
+    assert_eq!(found(&t.ada, "xyzzyplugh").await.len(), 1);
+    found_later(&t.ada, "xyzzyplugh has:reaction", 1).await;
+
+    let edited = json!({"content": very_many_words("mast", "frobozz")});
+    t.ada.patch(&at, edited).await.is(200);
+    assert_eq!(found(&t.ada, "xyzzyplugh").await.len(), 0);
+    assert_eq!(found(&t.ada, "mast7").await.len(), 1);
+    found_later(&t.ada, "frobozz", 1).await;
+
+    t.ada.delete(&at).await.is(200);
+    assert_eq!(found(&t.ada, "frobozz").await.len(), 0);
+    assert_eq!(t.app.place.places_of("frobozz").await, Vec::<String>::new());
+}
+
+#[tokio::test]
+async fn the_last_words_of_a_deleted_message_are_never_indexed() {
+    let t = team().await;
+    let thread = t.ada.thread(&t.general, "Root").await;
+    let message = t
+        .ada
+        .tell(&thread, &very_many_words("buoy", "xyzzyplugh"))
+        .await;
+    t.ada
+        .delete(&format!("/v1/messages/{message}"))
+        .await
+        .is(200);
+    let wait = async {
+        while t.app.place.count("search_backlog").await > 0 {
+            tokio::time::sleep(Duration::from_millis(100)).await;
+        }
+    };
+    within("the job to remove the message from its list", wait).await;
+    assert_eq!(
+        t.app.place.places_of("xyzzyplugh").await,
+        Vec::<String>::new()
+    );
+}
+
+#[tokio::test]
+async fn the_last_words_of_a_message_are_indexed_after_a_crash() {
+    let place = TestDatabase::new().await;
+    let model = ModelServer::start().await;
+    let server = TestProcess::start(&place, &model, &[]).await;
+    let ada = sign_up(&server.base, "Ada", None).await;
+    let general = ada.channel("general").await;
+    let content = very_many_words("buoy", "xyzzyplugh");
+    ada.start(&id(&general), &content).await;
+    server.kill().await;
+    let server = TestProcess::start(&place, &model, &[]).await;
+    found_later(&ada.at(&server.base), "xyzzyplugh", 1).await;
 }
 
 #[tokio::test]

@@ -5,11 +5,16 @@
 //! ```
 //!
 //! Notices, deleted messages, and unfinished replies have no document. Documents are stored by
-//! `dialect::search`.
+//! `dialect::search`. The document of a text with very many words at first contains only the beginning (see `backlog`).
 
 use pulldown_cmark::{Event, Parser, Tag};
 
-use super::{query::Has, stems::stems, words::folded};
+use super::{
+    backlog,
+    query::Has,
+    stems::stems,
+    words::{composed, end_of_first, folded},
+};
 use crate::{
     chat::{
         plain::MARKDOWN,
@@ -29,6 +34,10 @@ const FILLED_AT_ONCE: i64 = 500;
 /// transactions such as adding a reaction.
 const INDEXED_BYTES_MAX: usize = 64 * 1024;
 
+/// Maximum number of distinct words of a text that are indexed in the transaction that stores it. A new word costs the writer about as
+/// much as a small message, and a text of the maximum size can have thousands. Almost all texts have fewer words.
+const WORDS_AT_COMMIT_MAX: usize = 2000;
+
 /// Maximum size of a word that is left out instead of cut.
 const WORD_BYTES_MAX: usize = 256;
 
@@ -39,11 +48,22 @@ pub struct SearchDocument {
     stems: Vec<String>,
     has_link: bool,
     has_code: bool,
+    /// True if words of the text are missing, which are indexed later.
+    is_partial: bool,
 }
 
 impl SearchDocument {
-    /// Builds the parts from Markdown and its plain text.
+    /// Builds the parts from Markdown and its plain text, with the first `WORDS_AT_COMMIT_MAX` distinct words.
     pub fn of(content: &str, plain: &str) -> Self {
+        Self::up_to(WORDS_AT_COMMIT_MAX, content, plain)
+    }
+
+    /// Builds the parts with all words.
+    pub(super) fn complete(content: &str, plain: &str) -> Self {
+        Self::up_to(usize::MAX, content, plain)
+    }
+
+    fn up_to(distinct_max: usize, content: &str, plain: &str) -> Self {
         let (mut has_link, mut has_code) = (false, false);
         for event in Parser::new_ext(content, MARKDOWN) {
             match event {
@@ -57,12 +77,20 @@ impl SearchDocument {
                 _ => {}
             }
         }
-        let plain = beginning(plain);
+        let whole = composed(beginning(plain));
+        // Each byte belongs to at most one word and one pair, so a short text does not have to be counted.
+        let end = if whole.len() <= distinct_max / 2 {
+            whole.len()
+        } else {
+            end_of_first(&whole, distinct_max)
+        };
+        let first = &whole[..end];
         Self {
-            words: folded(plain),
-            stems: stems(plain).iter().map(|stem| stem_term(stem)).collect(),
+            words: folded(first),
+            stems: stems(first).iter().map(|stem| stem_term(stem)).collect(),
             has_link,
             has_code,
+            is_partial: end < whole.len(),
         }
     }
 }
@@ -178,7 +206,7 @@ fn document(message: &Message, text: &SearchDocument, root: ThreadRoot<'_>) -> S
     out
 }
 
-fn is_found(message: &Message) -> bool {
+pub(super) fn is_found(message: &Message) -> bool {
     message.kind != MessageKind::Notice
         && message.state != MessageState::Streaming
         && message.deleted_at.is_none()
@@ -193,6 +221,9 @@ pub async fn add(
 ) -> Result<(), DbError> {
     if !is_found(message) {
         return Ok(());
+    }
+    if text.is_partial {
+        backlog::push(c, message.id).await?;
     }
     let document = document(message, text, root);
     store::put_document(c, message.workspace_id.0, message.seq, &document).await
@@ -216,6 +247,17 @@ pub async fn reindex(
         ThreadRoot::Thread(title.as_deref())
     });
     add(c, message, text, root).await
+}
+
+/// Reindexes a message whose text is unchanged. A document of very many words is replaced later, so that all of its words can be found
+/// in the meantime.
+pub async fn reindex_unchanged(c: &mut Conn, message: &Message) -> Result<(), DbError> {
+    let text = SearchDocument::of(&message.content, &message.content_plain);
+    if text.is_partial && is_found(message) {
+        backlog::push(c, message.id).await
+    } else {
+        reindex(c, message, &text).await
+    }
 }
 
 /// Reindexes a stored message for which no `SearchDocument` was prepared.
@@ -267,7 +309,7 @@ pub async fn bring_up_to_date(db: &Db) -> Result<(), DbError> {
             .map(Message::from)
             .filter(is_found)
             .map(|message| {
-                let text = SearchDocument::of(&message.content, &message.content_plain);
+                let text = SearchDocument::complete(&message.content, &message.content_plain);
                 (message, text)
             })
             .collect();
@@ -298,11 +340,33 @@ mod tests {
     #[test]
     fn the_beginning_of_a_long_text_is_indexed() {
         let text = format!("Harbor {} lighthouse", "é ".repeat(INDEXED_BYTES_MAX));
-        let document = SearchDocument::of(&text, &text);
+        let document = SearchDocument::complete(&text, &text);
         assert!(document.words.starts_with("harbor e e"));
         assert!(document.words.len() < text.len() / 2);
         assert!(document.stems.contains(&stem_term("harbor")));
         assert!(!document.stems.contains(&stem_term("lighthous")));
+    }
+
+    #[test]
+    fn a_text_with_very_many_words_is_first_indexed_by_its_beginning() {
+        let many = |first: usize, end: usize| {
+            let words: Vec<String> = (first..end).map(|n| format!("harbor{n}x")).collect();
+            words.join(" ")
+        };
+        let text = format!("{} `lighthouse`", many(0, WORDS_AT_COMMIT_MAX));
+        let first = SearchDocument::of(&text, &text);
+        assert_eq!(first.words, many(0, WORDS_AT_COMMIT_MAX));
+        assert!(first.is_partial && first.has_code);
+        assert!(first.stems.len() <= 4 * WORDS_AT_COMMIT_MAX);
+        let all = SearchDocument::complete(&text, &text);
+        assert!(!all.is_partial && all.words.ends_with(" lighthouse"));
+        let repeated = "many words, but few different ones ".repeat(1000);
+        assert!(!SearchDocument::of(&repeated, &repeated).is_partial);
+        // Each character and each pair of neighboring characters is indexed.
+        let pairs: String = (0x4E00_u32..0x5600).filter_map(char::from_u32).collect();
+        let first = SearchDocument::of(&pairs, &pairs);
+        assert!(first.is_partial);
+        assert!(first.stems.len() <= WORDS_AT_COMMIT_MAX);
     }
 
     #[test]

@@ -2,6 +2,7 @@
 //!
 //! ```text
 //! post, edit, end of a reply, publish, delete ─► index ─► dialect::search (FTS5 | tsvector)
+//!                              very many words ─► backlog ─► index
 //! GET /v1/search ─► query ─► find ─► dialect::search ─► rows ─► rank ─► highlight
 //! ```
 //!
@@ -9,6 +10,7 @@
 //! down the candidates; access to a hit is checked against the tables at query time.
 
 pub mod any;
+pub mod backlog;
 pub mod find;
 pub mod highlight;
 pub mod index;

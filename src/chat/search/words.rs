@@ -5,7 +5,7 @@
 //! scripts without spaces between words (Chinese, Japanese, Korean, Thai, and related ones), every
 //! character is a word, and a run of them in a query is a phrase; the same applies to emoji.
 
-use std::borrow::Cow;
+use std::{borrow::Cow, collections::HashSet};
 
 use unicode_normalization::{
     UnicodeNormalization, char::canonical_combining_class, char::is_combining_mark, is_nfc,
@@ -145,6 +145,26 @@ pub(super) fn words(text: &str) -> Vec<Word> {
     reader.words
 }
 
+/// Returns the end of the part of a `composed` text that contains at most `distinct_max` distinct words. A pair of neighboring
+/// characters of a script without spaces counts as a word, too, because it is indexed like one.
+pub(super) fn end_of_first(text: &str, distinct_max: usize) -> usize {
+    let found = words(text);
+    let mut seen: HashSet<(&str, &str)> = HashSet::new();
+    let mut before: Option<&Word> = None;
+    for word in &found {
+        seen.insert(("", &word.text));
+        let pair = before.filter(|before| before.is_alone && before.end == word.start);
+        if let Some(before) = pair.filter(|_| word.is_alone) {
+            seen.insert((&before.text, &word.text));
+        }
+        if seen.len() > distinct_max {
+            return word.start;
+        }
+        before = Some(word);
+    }
+    text.len()
+}
+
 /// Returns the folded words of a text, separated by spaces.
 pub fn folded(text: &str) -> String {
     let text = composed(text);
@@ -196,6 +216,21 @@ mod tests {
             .map(|word| &text[word.start..word.end])
             .collect();
         assert_eq!(spans, ["Ein", "Café", "bitte"]);
+    }
+
+    #[test]
+    fn the_first_distinct_words_end_before_the_next_new_one() {
+        for (text, max, first) in [
+            ("one two one two three one", 2, "one two one two "),
+            ("one two", 2, "one two"),
+            ("One one ONE", 1, "One one ONE"),
+            ("one", 0, ""),
+            // Two characters and the pair of them.
+            ("東京 東京 都", 3, "東京 東京 "),
+            ("", 0, ""),
+        ] {
+            assert_eq!(&text[..end_of_first(text, max)], first, "{text}");
+        }
     }
 
     #[test]
