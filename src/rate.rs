@@ -65,16 +65,56 @@ impl<K: Hash + Eq> Buckets<K> {
         }
     }
 
-    /// Returns the time at which the bucket will be full if a permit is taken now.
+    /// Time at which the bucket will be full if `count` permits are taken now.
+    fn after(&self, full_at: Option<Instant>, count: u32, now: Instant) -> Instant {
+        full_at.map_or(now, |at| at.max(now)) + self.every * count
+    }
+
+    /// Like `after`, with an error if the bucket has fewer permits.
     ///
     /// # Errors
-    /// The time until the next permit, if none is available.
-    fn next(&self, full_at: Option<Instant>, now: Instant) -> Result<Instant, Duration> {
-        let next = full_at.map_or(now, |at| at.max(now)) + self.every;
-        match next.checked_duration_since(now + self.whole) {
+    /// The time until the permits are available. More than a full bucket never is, so the whole bucket counts as enough.
+    fn next(
+        &self,
+        full_at: Option<Instant>,
+        count: u32,
+        now: Instant,
+    ) -> Result<Instant, Duration> {
+        let next = self.after(full_at, count, now);
+        let taken = (self.every * count).max(self.whole);
+        match next.checked_duration_since(now + taken) {
             None | Some(Duration::ZERO) => Ok(next),
             Some(wait) => Err(wait),
         }
+    }
+
+    /// Changes the bucket of a key with `change`, which gets the time at which it will be full and returns the new one.
+    fn change(
+        &self,
+        key: K,
+        now: Instant,
+        change: impl Fn(Option<Instant>) -> Result<Instant, Duration>,
+    ) -> Result<(), Duration> {
+        if let Some(mut full_at) = self.full_at.get_mut(&key) {
+            *full_at = change(Some(*full_at))?;
+            return Ok(());
+        }
+        if self.full_at.len() >= self.keys_max && !self.make_room(now) {
+            let mut overflow = self.overflow.lock().unwrap_or_else(PoisonError::into_inner);
+            overflow.0 = Some(change(overflow.0)?);
+            return Ok(());
+        }
+        match self.full_at.entry(key) {
+            // A concurrent request with the same key inserted it first.
+            Entry::Occupied(mut entry) => {
+                let next = change(Some(*entry.get()))?;
+                entry.insert(next);
+            }
+            Entry::Vacant(entry) => {
+                entry.insert(change(None)?);
+            }
+        }
+        Ok(())
     }
 
     /// Takes a permit.
@@ -82,26 +122,24 @@ impl<K: Hash + Eq> Buckets<K> {
     /// # Errors
     /// The time until the next permit, if none is available.
     pub fn take(&self, key: K, now: Instant) -> Result<(), Duration> {
-        if let Some(mut full_at) = self.full_at.get_mut(&key) {
-            *full_at = self.next(Some(*full_at), now)?;
-            return Ok(());
+        self.take_many(key, 1, now)
+    }
+
+    /// Takes several permits, or none.
+    ///
+    /// # Errors
+    /// The time until all of them are available.
+    pub fn take_many(&self, key: K, count: u32, now: Instant) -> Result<(), Duration> {
+        self.change(key, now, |full_at| self.next(full_at, count, now))
+    }
+
+    /// Takes permits for something that has already happened. If the bucket has fewer, it is in debt, and later requests wait until the
+    /// debt is paid.
+    pub fn charge(&self, key: K, count: u32, now: Instant) {
+        if count > 0 {
+            // The change has no error.
+            let _charged = self.change(key, now, |full_at| Ok(self.after(full_at, count, now)));
         }
-        if self.full_at.len() >= self.keys_max && !self.make_room(now) {
-            let mut overflow = self.overflow.lock().unwrap_or_else(PoisonError::into_inner);
-            overflow.0 = Some(self.next(overflow.0, now)?);
-            return Ok(());
-        }
-        match self.full_at.entry(key) {
-            // A concurrent request with the same key inserted it first.
-            Entry::Occupied(mut entry) => {
-                let next = self.next(Some(*entry.get()), now)?;
-                entry.insert(next);
-            }
-            Entry::Vacant(entry) => {
-                entry.insert(self.next(None, now)?);
-            }
-        }
-        Ok(())
     }
 
     /// Returns a permit that was not needed.
@@ -177,6 +215,35 @@ mod tests {
         buckets.give_back(&"ada");
         assert_eq!(buckets.take("ada", now), Ok(()));
         assert!(buckets.take("ada", now).is_err());
+    }
+
+    #[test]
+    fn several_permits_are_taken_together_or_not_at_all() {
+        let (buckets, now) = (Buckets::new(SECOND, 10), Instant::now());
+        assert_eq!(buckets.take_many("ada", 8, now), Ok(()));
+        assert_eq!(buckets.take_many("ada", 5, now), Err(3 * SECOND));
+        assert_eq!(buckets.take_many("ada", 2, now), Ok(()));
+        let later = now + 3 * SECOND;
+        assert_eq!(buckets.take_many("ada", 3, later), Ok(()));
+        assert_eq!(
+            buckets.take_many("bo", 25, now),
+            Ok(()),
+            "more than a full bucket"
+        );
+        assert_eq!(buckets.take("bo", now), Err(16 * SECOND));
+    }
+
+    #[test]
+    fn a_debt_is_paid_before_the_next_permit() {
+        let (buckets, now) = (Buckets::new(SECOND, 3), Instant::now());
+        buckets.take("ada", now).unwrap();
+        buckets.charge("ada", 7, now);
+        assert_eq!(buckets.take("ada", now), Err(6 * SECOND));
+        assert_eq!(buckets.take("ada", now + 6 * SECOND), Ok(()));
+        buckets.charge("bo", 0, now);
+        assert!(!buckets.full_at.contains_key("bo"));
+        buckets.cleanup(now + 9 * SECOND);
+        assert_eq!(buckets.full_at.len(), 0, "a paid debt leaves nothing");
     }
 
     #[test]

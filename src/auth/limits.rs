@@ -2,6 +2,9 @@
 //!
 //! Every request first counts toward the limit of its address. Requests without a valid session or key then count toward a second,
 //! lower limit of the address; all others count toward the limits of their person.
+//!
+//! Sizes count as well: each part of a body or answer counts like one more request. A body is counted before its request is handled,
+//! and an answer when it is known, so that it delays the person's next requests.
 
 use std::{
     collections::HashMap,
@@ -23,9 +26,17 @@ use crate::{
 
 const SECOND: Duration = Duration::from_secs(1);
 
-/// Limits of reads and of writes by one person, across all sessions and keys.
+/// Limits of reads and of writes by one person, across all sessions and keys. With the sizes below, a person can read 64 MiB at once and
+/// 3.2 MiB per second, and write 1.6 MiB at once and 80 KiB per second: 44 messages of the maximum size, which take the writer of the
+/// database half a second, and then two per second.
 const READS: Rate = Rate::new(Duration::from_millis(20), 1000);
 const WRITES: Rate = Rate::new(Duration::from_millis(50), 400);
+/// Part of a write's body that counts like one more write.
+const WRITE_BYTES: u64 = 4 * 1024;
+/// Part of an answer, and of the body of a read, that counts like one more read.
+const READ_BYTES: u64 = 64 * 1024;
+/// Part of a streamed answer, such as a file, that counts like one more read. It is neither rendered nor compressed.
+const STREAM_BYTES: u64 = 1024 * 1024;
 /// Limit of uploads by one person.
 const UPLOADS: Rate = Rate::new(SECOND, 60);
 /// Limit of agents that a model drafts for one person: 10 per hour.
@@ -44,6 +55,15 @@ pub enum RateClass {
     Writing,
     /// Upload of a file.
     Uploading,
+}
+
+/// Size of an answer in bytes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum AnswerSize {
+    /// An answer that was built in memory, before compression.
+    Built(u64),
+    /// A file or another answer that is sent in pieces.
+    Streamed(u64),
 }
 
 pub struct Limits {
@@ -161,6 +181,61 @@ impl Limits {
             self.count(&self.uploads, caller.user, "uploads")?;
         }
         self.count(&self.writes, caller.user, "writes")
+    }
+
+    /// Counts the size of a request that `act` has counted. The content of an upload does not count, because uploads have their own limit.
+    /// A rejected request does not count at all.
+    ///
+    /// # Errors
+    /// `RateLimited`.
+    pub fn body(&self, user: UserId, doing: RateClass, bytes: u64) -> Result<(), AuthError> {
+        let (buckets, limit, part) = match doing {
+            RateClass::Reading => (&self.reads, "reads", READ_BYTES),
+            RateClass::Writing => (&self.writes, "writes", WRITE_BYTES),
+            RateClass::Uploading => return Ok(()),
+        };
+        self.count_parts(buckets, user, limit, bytes / part)
+    }
+
+    /// Counts the size of an anonymous request's body.
+    ///
+    /// # Errors
+    /// `RateLimited`.
+    pub fn anonymous_body(&self, address: IpAddr, bytes: u64) -> Result<(), AuthError> {
+        let parts = bytes / WRITE_BYTES;
+        self.count_parts(&self.anonymous, net_of(address), "strangers", parts)
+    }
+
+    /// Counts the size of an answer, which may put the person into debt.
+    pub fn answered(&self, user: UserId, size: AnswerSize) {
+        if self.on {
+            let parts = match size {
+                AnswerSize::Built(bytes) => bytes / READ_BYTES,
+                AnswerSize::Streamed(bytes) => bytes / STREAM_BYTES,
+            };
+            let parts = u32::try_from(parts).unwrap_or(u32::MAX);
+            self.reads.charge(user, parts, Instant::now());
+        }
+    }
+
+    /// Counts the parts of a request that has already been counted as one. If there are too many, the request no longer counts, and the
+    /// wait is that for all of it.
+    fn count_parts<K: std::hash::Hash + Eq + Copy>(
+        &self,
+        buckets: &Buckets<K>,
+        key: K,
+        limit: &'static str,
+        parts: u64,
+    ) -> Result<(), AuthError> {
+        if !self.on || parts == 0 {
+            return Ok(());
+        }
+        let parts = u32::try_from(parts).unwrap_or(u32::MAX);
+        let taken = buckets.take_many(key, parts, Instant::now());
+        taken.map_err(|wait| {
+            buckets.give_back(&key);
+            refused(limit, wait)
+        })
     }
 
     /// Counts an agent that a model drafts.
@@ -369,6 +444,70 @@ mod tests {
         limits
             .act(&session(UserId::new()), RateClass::Writing)
             .unwrap();
+    }
+
+    #[test]
+    fn the_size_of_a_write_counts() {
+        const MESSAGE: u64 = 32 * 1024;
+        let (limits, ada) = (limits(), UserId::new());
+        let caller = session(ada);
+        let post = |bytes| {
+            limits.act(&caller, RateClass::Writing)?;
+            limits.body(ada, RateClass::Writing, bytes)
+        };
+        let (n, wait) = granted(|| post(MESSAGE));
+        assert!((44..50).contains(&n), "{n}");
+        assert_eq!(wait, 1, "nine permits of 50 ms");
+        // The rejected requests do not count: what is left is enough for small ones.
+        let (small, _) = granted(|| post(100));
+        assert!((400 - n * 9..450 - n * 9).contains(&small), "{small}");
+        assert!(post(4095).is_err());
+        limits.act(&caller, RateClass::Reading).unwrap();
+        limits.body(ada, RateClass::Uploading, 1 << 30).unwrap();
+    }
+
+    #[test]
+    fn a_body_of_the_maximum_size_is_accepted_and_its_wait_is_that_for_all_of_it() {
+        let (limits, ada) = (limits(), UserId::new());
+        let (caller, mib) = (session(ada), 1024 * 1024);
+        let put = || {
+            limits.act(&caller, RateClass::Writing)?;
+            limits.body(ada, RateClass::Writing, mib)
+        };
+        let (n, wait) = granted(put);
+        assert_eq!(n, 1, "257 permits of 400");
+        assert!((5..=6).contains(&wait), "114 permits of 50 ms: {wait}");
+    }
+
+    #[test]
+    fn the_size_of_answers_delays_the_next_reads() {
+        const MIB: u64 = 1024 * 1024;
+        let (limits, ada) = (limits(), UserId::new());
+        let caller = session(ada);
+        let read = |size| {
+            limits.act(&caller, RateClass::Reading)?;
+            limits.answered(ada, size);
+            Ok(())
+        };
+        let (n, wait) = granted(|| read(AnswerSize::Built(7 * MIB)));
+        assert!((9..=10).contains(&n), "113 permits each: {n}");
+        assert!((1..=3).contains(&wait), "{wait}");
+        limits.act(&caller, RateClass::Writing).unwrap();
+        let bo = UserId::new();
+        limits.answered(bo, AnswerSize::Streamed(200 * MIB));
+        let (n, _) = granted(|| limits.act(&session(bo), RateClass::Reading));
+        assert!((800..850).contains(&n), "a file counts less: {n}");
+    }
+
+    #[test]
+    fn the_size_of_anonymous_bodies_counts() {
+        let limits = limits();
+        let at = IpAddr::from([203, 0, 113, 9]);
+        let (n, _) = granted(|| {
+            limits.anonymous(at)?;
+            limits.anonymous_body(at, 16 * 1024)
+        });
+        assert!((40..45).contains(&n), "{n}");
     }
 
     #[test]

@@ -35,7 +35,7 @@ pub use error::AuthError;
 pub use events::AuthEvent;
 pub use invites::Invite;
 pub use keys::ApiKey;
-pub use limits::{Limits, RateClass, SocketPermit};
+pub use limits::{AnswerSize, Limits, RateClass, SocketPermit};
 pub use members::{
     Member, MemberEvent, check_not_last_admin, find_member, get_member, list_members, remove_member,
 };

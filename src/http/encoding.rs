@@ -4,7 +4,7 @@
 //! the request has been executed. It also keeps the text and its compressor in memory until a slow client has read the response. Here
 //! the compressed body replaces the original before it is sent, with a content length.
 
-use std::io::Write;
+use std::{io::Write, sync::Arc, time::Duration};
 
 use axum::{
     body::{Body, Bytes, HttpBody},
@@ -16,12 +16,59 @@ use axum::{
 use flate2::{Compression, write::GzEncoder};
 use serde::Serialize;
 
-use crate::blocking::blocking;
+use super::unsent::Holder;
+use crate::{blocking::blocking, share::Turns};
 
 /// Minimum size of a body that is compressed; smaller ones fit into one or two packets anyway.
 const GZIP_BYTES_MIN: usize = 1024;
 /// Maximum size of a body that is compressed on the current thread; larger ones are compressed on a blocking thread.
 const INLINE_BYTES_MAX: usize = 64 * 1024;
+/// Maximum number of large bodies of one holder that wait for compression; further ones are sent as they are.
+const WAITING_MAX: usize = 16;
+/// Maximum time that a large body waits for compression before it is sent as it is.
+const TURN_WITHIN: Duration = Duration::from_secs(5);
+
+/// Response extension: size of the body before compression.
+#[derive(Clone, Copy, Debug)]
+pub struct BuiltBytes(pub u64);
+
+/// Turns for compressing large bodies, one at a time for each holder.
+#[derive(Debug, Clone)]
+pub struct CompressionTurns(Arc<Turns<Holder>>);
+
+impl Default for CompressionTurns {
+    fn default() -> Self {
+        Self(Arc::new(Turns::new(1, 1 + WAITING_MAX)))
+    }
+}
+
+impl CompressionTurns {
+    pub fn of(&self, holder: Holder) -> Compressor {
+        Compressor {
+            turns: self.clone(),
+            holder,
+        }
+    }
+}
+
+/// Compresses the bodies of one holder; a request extension.
+#[derive(Debug, Clone)]
+pub struct Compressor {
+    turns: CompressionTurns,
+    holder: Holder,
+}
+
+impl Compressor {
+    /// Compresses a body, on another thread if it is large. Returns `None` if that fails or takes too long to begin.
+    async fn gzip(&self, text: &Bytes) -> Option<Vec<u8>> {
+        if text.len() <= INLINE_BYTES_MAX {
+            return gzip(text).ok();
+        }
+        let turn = self.turns.0.take_within(self.holder, TURN_WITHIN).await?;
+        let copy = text.clone();
+        blocking(turn, move || gzip(&copy)).await.ok()?.ok()
+    }
+}
 
 /// Checks whether the client accepts this encoding (RFC 9110 §12.5.3).
 pub fn accepts(headers: &HeaderMap, encoding: &str) -> bool {
@@ -69,45 +116,36 @@ pub fn gzip(text: &[u8]) -> std::io::Result<Vec<u8>> {
     encoder.finish()
 }
 
-/// Compresses a body, on another thread if it is large.
-async fn gzip_body(text: &Bytes) -> std::io::Result<Vec<u8>> {
-    if text.len() <= INLINE_BYTES_MAX {
-        return gzip(text);
-    }
-    let copy = text.clone();
-    blocking((), move || gzip(&copy))
-        .await
-        .map_err(std::io::Error::other)
-        .flatten()
-}
-
 /// A JSON body that is kept for several responses, in the encoding in which they are sent.
 #[derive(Debug, Clone)]
 pub struct EncodedJson {
     pub bytes: Bytes,
     /// True if the body is compressed; false if it is too small or the client does not accept gzip.
     pub is_gzip: bool,
+    /// Size before compression.
+    pub built: BuiltBytes,
 }
 
 impl EncodedJson {
-    /// Encodes a value as `compress` would. If compression fails, the body is left uncompressed.
+    /// Encodes a value as `compress` would, with `compressor` if the client accepts gzip. If compression fails, the body is left
+    /// uncompressed.
     ///
     /// # Errors
     /// If the value cannot be encoded as JSON.
-    pub async fn new(value: &impl Serialize, accepts_gzip: bool) -> serde_json::Result<Self> {
+    pub async fn new(
+        value: &impl Serialize,
+        compressor: Option<&Compressor>,
+    ) -> serde_json::Result<Self> {
         let bytes = Bytes::from(serde_json::to_vec(value)?);
-        if accepts_gzip
-            && bytes.len() >= GZIP_BYTES_MIN
-            && let Ok(packed) = gzip_body(&bytes).await
-        {
-            return Ok(Self {
-                bytes: packed.into(),
-                is_gzip: true,
-            });
-        }
+        let built = BuiltBytes(bytes.len() as u64);
+        let packed = match compressor.filter(|_| bytes.len() >= GZIP_BYTES_MIN) {
+            Some(compressor) => compressor.gzip(&bytes).await,
+            None => None,
+        };
         Ok(Self {
-            bytes,
-            is_gzip: false,
+            is_gzip: packed.is_some(),
+            bytes: packed.map_or(bytes, Bytes::from),
+            built,
         })
     }
 }
@@ -116,6 +154,7 @@ impl IntoResponse for EncodedJson {
     fn into_response(self) -> Response {
         let is_varied = self.is_gzip || self.bytes.len() >= GZIP_BYTES_MIN;
         let mut response = self.bytes.into_response();
+        response.extensions_mut().insert(self.built);
         let headers = response.headers_mut();
         headers.insert(
             header::CONTENT_TYPE,
@@ -136,6 +175,7 @@ impl IntoResponse for EncodedJson {
 pub async fn compress(request: Request, next: Next) -> Response {
     let accepts_gzip = accepts(request.headers(), "gzip");
     let is_head = request.method() == Method::HEAD;
+    let compressor = request.extensions().get::<Compressor>().cloned();
     let response = next.run(request).await;
     if !is_worth_it(&response) {
         return response;
@@ -144,17 +184,18 @@ pub async fn compress(request: Request, next: Next) -> Response {
     parts
         .headers
         .append(header::VARY, HeaderValue::from_static("accept-encoding"));
-    if !accepts_gzip || is_head {
+    let Some(compressor) = compressor.filter(|_| accepts_gzip && !is_head) else {
         return Response::from_parts(parts, body);
-    }
+    };
     // A body of known size is already completely in memory.
     let Ok(text) = axum::body::to_bytes(body, usize::MAX).await else {
         return super::ApiError::internal().into_response();
     };
-    let packed = gzip_body(&text).await;
-    let Ok(packed) = packed else {
+    let built = BuiltBytes(text.len() as u64);
+    let Some(packed) = compressor.gzip(&text).await else {
         return Response::from_parts(parts, Body::from(text));
     };
+    parts.extensions.insert(built);
     parts
         .headers
         .insert(header::CONTENT_ENCODING, HeaderValue::from_static("gzip"));
@@ -183,5 +224,24 @@ mod tests {
             assert_eq!(accepts(&headers, "br"), br, "{text}");
         }
         assert!(!accepts(&HeaderMap::new(), "gzip"));
+    }
+
+    #[tokio::test]
+    async fn one_large_body_of_a_holder_is_compressed_at_a_time() {
+        let turns = CompressionTurns::default();
+        let [ada, bo] = [1, 2].map(|n| turns.of(Holder::address([203, 0, 113, n].into())));
+        let large = Bytes::from(vec![b' '; INLINE_BYTES_MAX + 1]);
+        let other = turns.0.take(ada.holder).await;
+        let mut waiting = Box::pin(ada.gzip(&large));
+        assert!(futures::poll!(waiting.as_mut()).is_pending());
+        assert!(ada.gzip(&large.slice(1..)).await.is_some(), "small");
+        assert!(bo.gzip(&large).await.is_some());
+        // The turn of a compression that nobody waits for ends with the work.
+        drop(waiting);
+        drop(other);
+        let mut begun = Box::pin(ada.gzip(&large));
+        assert!(futures::poll!(begun.as_mut()).is_pending());
+        drop(begun);
+        assert!(ada.gzip(&large).await.is_some());
     }
 }

@@ -99,7 +99,7 @@ impl FromRequestParts<State> for Caller {
 }
 
 /// Rate limit class of a request.
-fn doing(method: &Method, path: &str) -> RateClass {
+pub(super) fn doing(method: &Method, path: &str) -> RateClass {
     match *method {
         Method::GET | Method::HEAD | Method::OPTIONS => RateClass::Reading,
         Method::POST if path == "/v1/files" => RateClass::Uploading,

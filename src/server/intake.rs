@@ -9,27 +9,36 @@ use std::{hash::Hash, net::IpAddr, sync::Arc, time::Duration};
 use axum::{
     body::HttpBody,
     extract::{FromRequestParts, Request, State as FromState},
-    http::Method,
+    http::{Method, header},
     middleware::Next,
     response::{IntoResponse, Response},
 };
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, SemaphorePermit};
+use tokio_util::sync::CancellationToken;
+use tracing::Instrument;
 
 use super::{
     MCP_PATH, State,
-    caller::{Unidentified, token_of},
+    caller::{Unidentified, doing, token_of},
 };
 use crate::{
-    auth::{AuthError, Caller},
+    auth::{AnswerSize, AuthError, Caller},
     http::{
         ApiError,
         address::{client_of, net_of},
         bodies::{ANONYMOUS_BYTES_MAX, BodyBounds, MEMBER_BYTES_MAX, pass_body, read, take},
-        unsent::{Holder, ReadOnly, Reservation, SMALL_BYTES_MAX, Unsent, bytes_of},
+        encoding::{BuiltBytes, CompressionTurns},
+        unsent::{Holder, InProgram, ReadOnly, Reservation, SMALL_BYTES_MAX, Unsent, bytes_of},
     },
     ids::UserId,
     share::{Exhausted, Pool, Turns},
 };
+
+/// Time for which a read continues after its client has disconnected. Most reads end within it, so that their answers are counted. The
+/// others are aborted.
+const UNHEARD_WITHIN: Duration = Duration::from_secs(1);
+/// Assumed size of the answer of an aborted read.
+const ABORTED_BYTES: u64 = 1024 * 1024;
 
 /// Limits how many requests each holder runs at a time. Other requests wait for a turn, for a limited time.
 struct RequestTurns<K> {
@@ -95,6 +104,7 @@ pub struct Intake {
     bounds: BodyBounds,
     turns: Semaphore,
     person_turns: PersonTurns,
+    compression: CompressionTurns,
     member_bytes: Arc<Pool<UserId>>,
     uploads: Arc<Pool<UserId>>,
     anonymous_bytes: Arc<Pool<IpAddr>>,
@@ -109,6 +119,7 @@ impl Intake {
             unsent,
             turns: Semaphore::new(bounds.handled_max),
             person_turns: PersonTurns::new(&bounds),
+            compression: CompressionTurns::default(),
             member_bytes: Pool::new(bounds.member_bytes),
             uploads: Pool::new(bounds.uploads),
             anonymous_bytes: Pool::new(bounds.anonymous_bytes),
@@ -136,23 +147,97 @@ impl Intake {
         }
     }
 
+    /// Handles a member's request in turn, and counts its answer. `held` is dropped when the request has been handled.
+    ///
+    /// # Errors
+    /// 503 if no turn becomes available in time.
     async fn handle(
         &self,
-        caller: Option<UserId>,
+        user: UserId,
         mut request: Request,
+        held: impl Send + 'static,
         next: Next,
     ) -> Result<Response, ApiError> {
         let turns = &self.person_turns;
-        let _turn = match caller {
-            None => None,
-            Some(_) if takes_turns(request.uri().path()) => {
-                request.extensions_mut().insert(turns.clone());
-                None
-            }
-            Some(user) if is_read(request.method()) => Some(turns.read(user).await?),
-            Some(user) => Some(turns.write(user).await?),
+        let takes_turns = takes_turns(request.uri().path());
+        let is_read = is_read(request.method());
+        let turn = if takes_turns {
+            request.extensions_mut().insert(turns.clone());
+            None
+        } else if is_read {
+            Some(turns.read(user).await?)
+        } else {
+            Some(turns.write(user).await?)
         };
-        Ok(next.run(request).await)
+        let is_upgrade = request.headers().contains_key(header::UPGRADE);
+        let state = self.state.clone();
+        let handled = async move {
+            let response = next.run(request).await;
+            state.limits.answered(user, size_of(&response));
+            drop((turn, held));
+            response
+        };
+        if is_read && !takes_turns && !is_upgrade {
+            self.heard_or_not(user, handled).await
+        } else {
+            Ok(handled.await)
+        }
+    }
+
+    /// Runs a read in a task of its own, with everything that it holds, so that clients that disconnect early save nothing.
+    async fn heard_or_not(
+        &self,
+        user: UserId,
+        handled: impl Future<Output = Response> + Send + 'static,
+    ) -> Result<Response, ApiError> {
+        let (state, gone) = (self.state.clone(), CancellationToken::new());
+        let _gone = gone.clone().drop_guard();
+        let task = async move {
+            let unheard = async {
+                gone.cancelled().await;
+                tokio::time::sleep(UNHEARD_WITHIN).await;
+            };
+            tokio::select! {
+                biased;
+                response = handled => Some(response),
+                () = unheard => {
+                    let size = AnswerSize::Built(ABORTED_BYTES);
+                    state.limits.answered(user, size);
+                    None
+                }
+            }
+        };
+        match self.state.tracker.spawn(task.in_current_span()).await {
+            Ok(Some(response)) => Ok(response),
+            Ok(None) => Err(ApiError::overloaded()),
+            Err(ended) => match ended.try_into_panic() {
+                Ok(panic) => std::panic::resume_unwind(panic),
+                // The runtime is shutting down.
+                Err(_) => Err(ApiError::overloaded()),
+            },
+        }
+    }
+}
+
+/// Size of an answer for the rate limit.
+fn size_of(response: &Response) -> AnswerSize {
+    if response.extensions().get::<InProgram>().is_some() {
+        return AnswerSize::Built(0);
+    }
+    if let Some(BuiltBytes(bytes)) = response.extensions().get() {
+        return AnswerSize::Built(*bytes);
+    }
+    let headers = response.headers();
+    let declared = headers.get(header::CONTENT_LENGTH);
+    let declared = declared.and_then(|text| text.to_str().ok()?.parse().ok());
+    let is_json = headers
+        .get(header::CONTENT_TYPE)
+        .is_some_and(|kind| kind.as_bytes().starts_with(b"application/json"));
+    match response.body().size_hint().exact() {
+        // The answer to a HEAD request was built, but is not sent.
+        Some(_) if is_json && declared.is_some() => AnswerSize::Built(declared.unwrap_or(0)),
+        Some(exact) => AnswerSize::Built(exact),
+        None => AnswerSize::Streamed(declared.unwrap_or(0)),
     }
 }
 
@@ -234,6 +319,7 @@ impl Intake {
             let _turn = self.turn().await?;
             Caller::from_request_parts(&mut parts, &self.state).await
         };
+        let doing = doing(&parts.method, parts.uri.path());
         let caller = match caller {
             Ok(caller) => Some(caller.user),
             Err(error) if !error.is_unauthenticated() => return Err(error),
@@ -250,9 +336,13 @@ impl Intake {
         if self.unsent.has_used_up(holder) {
             return Err(ApiError::exhausted(Exhausted::Share, "unsent"));
         }
+        parts.extensions.insert(self.compression.of(*holder));
         let request = Request::from_parts(parts, body);
         if request.body().is_end_stream() {
-            return self.handle(caller, request, next).await;
+            return match caller {
+                Some(user) => self.handle(user, request, (), next).await,
+                None => Ok(next.run(request).await),
+            };
         }
         match caller {
             Some(user) if is_upload(&request) => {
@@ -262,8 +352,9 @@ impl Intake {
             Some(user) => {
                 let room = take(&self.member_bytes, user, 0)?;
                 let within = self.bounds.member_within;
-                let (request, _room) = read(request, room, MEMBER_BYTES_MAX, within).await?;
-                self.handle(Some(user), request, next).await
+                let (request, room) = read(request, room, MEMBER_BYTES_MAX, within).await?;
+                self.state.limits.body(user, doing, room.amount())?;
+                self.handle(user, request, room, next).await
             }
             None => {
                 let network = net_of(address);
@@ -272,7 +363,8 @@ impl Intake {
                 let _network_turn = self.networks.take(network).await?;
                 let room = take(&self.anonymous_bytes, network, 0)?;
                 let within = self.bounds.anonymous_within;
-                let (request, _room) = read(request, room, ANONYMOUS_BYTES_MAX, within).await?;
+                let (request, room) = read(request, room, ANONYMOUS_BYTES_MAX, within).await?;
+                self.state.limits.anonymous_body(address, room.amount())?;
                 let _turn = self.anonymous.take(()).await?;
                 Ok(next.run(request).await)
             }

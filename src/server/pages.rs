@@ -38,6 +38,7 @@ fn size_of(page: &CachedPage) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::http::encoding::BuiltBytes;
 
     fn key() -> PageKey {
         PageKey {
@@ -56,6 +57,7 @@ mod tests {
             body: EncodedJson {
                 bytes: vec![b' '; bytes].into(),
                 is_gzip: false,
+                built: BuiltBytes(bytes as u64),
             },
         }
     }

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use crate::realtime::hub::{Conversation, SUBSCRIPTIONS_MAX};
 use crate::{
-    auth::Caller,
+    auth::{AuthError, Caller, RateClass},
     chat::{
         ChatError, access,
         messages::Text,
@@ -48,10 +48,20 @@ impl Connection {
         self.send(encode_frame(frame)).await.map_err(|e| e.0)
     }
 
+    /// Counts a frame toward the rate limits, like a request with a body of this size.
+    ///
+    /// # Errors
+    /// `RateLimited`.
+    fn count(&self, doing: RateClass, bytes: usize) -> Result<(), AuthError> {
+        let limits = &self.state.limits;
+        limits.act(&self.caller, doing)?;
+        limits.body(self.caller.user, doing, bytes as u64)
+    }
+
     pub(super) async fn on_text(&mut self, text: &str) -> Result<(), u16> {
         let frame = frame::read(text);
         if let Some(doing) = frame.doing()
-            && let Err(e) = self.state.limits.act(&self.caller, doing)
+            && let Err(e) = self.count(doing, text.len())
         {
             let id = match &frame {
                 Frame::Typing(_) => return Ok(()),

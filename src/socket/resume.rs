@@ -8,7 +8,7 @@ use std::time::Duration;
 use tokio::{sync::OwnedSemaphorePermit, time::timeout};
 
 use crate::{
-    auth::{AuthError, Scope},
+    auth::{AnswerSize, AuthError, Scope},
     db::{Conn, DbError, dialect, is_visible_channel},
     ids::ChannelId,
     realtime::{EventScope, Followed, encode_frame, log},
@@ -192,6 +192,9 @@ impl Connection {
             let until = head.min(after.saturating_add(PAGE_SCANNED_MAX));
             let page = self.read_page(followed, after, until).await?;
             after = page.last().map_or(until, |(seq, _)| *seq);
+            let bytes = page.iter().map(|(_, frame)| frame.len() as u64).sum();
+            let limits = &self.state.limits;
+            limits.answered(self.actor.user, AnswerSize::Built(bytes));
             self.send_all(page.into_iter().map(|(_, frame)| frame.into()))
                 .await?;
         }

@@ -3,12 +3,12 @@
 use futures::{StreamExt, stream};
 use reqwest::Method;
 use serde_json::{Value, json};
-use tokio::task::JoinSet;
+use tokio::{io::AsyncWriteExt, task::JoinSet};
 use tokio_tungstenite::tungstenite::Error;
 
 use crate::support::{
-    Answer, Gate, ModelServer, PASSWORD, Person, Reply, Socket, TestApp, TestDatabase, TestProcess,
-    id, list, number, sign_up, team, team_with, text, unknown_id, visitor, within,
+    Answer, Gate, ModelServer, PASSWORD, Person, Reply, Socket, Team, TestApp, TestDatabase,
+    TestProcess, id, list, number, sign_up, team, team_with, text, unknown_id, visitor, within,
 };
 
 /// Larger than any limit in these tests: each limit is a few hundred and grows by at most 50 per second.
@@ -78,6 +78,101 @@ async fn requests_with_keys_count_toward_their_users_limit() {
         wait_of(limited);
     }
     t.ada.get("/v1/auth/me").await.is(200);
+}
+
+/// A message of the maximum size.
+fn long_text() -> String {
+    "word ".repeat(32 * 1024 / 5)
+}
+
+#[tokio::test]
+async fn a_person_who_writes_many_bytes_waits_and_others_do_not() {
+    let t = team().await;
+    let thread = t.bo.thread(&t.general, "Root").await;
+    let path = format!("/v1/threads/{thread}/messages");
+    let post = || t.bo.post(&path, json!({"content": long_text()}));
+    let (refused, granted) = until_limited(|_| post()).await;
+    assert!((30..80).contains(&granted), "{granted}");
+    wait_of(refused);
+    // Edits, files of agents, and frames of sockets count in the same way.
+    let message = id(&t.bo.messages(&thread).await[1]);
+    let edit = || {
+        t.bo.patch(
+            &format!("/v1/messages/{message}"),
+            json!({"content": long_text()}),
+        )
+    };
+    let (refused, granted) = until_limited(|_| edit()).await;
+    assert!(granted < 60, "{granted}");
+    wait_of(refused);
+    let mut socket = t.bo.socket().await;
+    let mut granted = 0;
+    let refused = loop {
+        let send = json!({"type": "message.send", "thread_id": thread, "content": long_text(),
+            "client_id": granted.to_string()});
+        let answer = socket.request(send).await;
+        if answer["type"] == "error" {
+            break answer;
+        }
+        granted += 1;
+    };
+    assert_eq!(refused["error"]["code"], "rate_limited", "{refused}");
+    assert!(granted < 60, "{granted}");
+    t.ada.say(&thread, &long_text()).await;
+    t.bo.get("/v1/auth/me").await.is(200);
+}
+
+/// A thread with 20 messages of the maximum size, and its path. The answer with all of them counts like 20 reads.
+async fn long_thread() -> (Team, String) {
+    let mut t = team_with(&[("RATE_LIMITS", "off")]).await;
+    let thread = t.ada.thread(&t.general, "Root").await;
+    for _ in 0..20 {
+        t.ada.say(&thread, &long_text()).await;
+    }
+    t.app.restart(&[]).await;
+    (t.ada, t.bo) = (t.ada.at(&t.app.base), t.bo.at(&t.app.base));
+    (t, format!("/v1/threads/{thread}/messages?limit=100"))
+}
+
+#[tokio::test]
+async fn a_person_who_reads_many_bytes_waits_and_others_do_not() {
+    let (t, path) = long_thread().await;
+    let gzip = [("accept-encoding", "gzip")];
+    let (refused, granted) = until_limited(|_| t.bo.send(Method::GET, &path, &gzip, None)).await;
+    assert!((35..90).contains(&granted), "{granted}");
+    wait_of(refused);
+    t.ada.get(&path).await.is(200);
+    t.bo.delete(&format!("/v1/messages/{}", unknown_id("msg")))
+        .await
+        .refused(404);
+    // The newest page counts in the same way, also if it was compressed before.
+    let newest = path.replace("limit=100", "limit=50");
+    let (_, granted) = until_limited(|_| t.ada.send(Method::GET, &newest, &gzip, None)).await;
+    assert!(granted < 90, "{granted}");
+}
+
+#[tokio::test]
+async fn answers_count_even_if_the_client_disconnects_before_them() {
+    let (t, path) = long_thread().await;
+    let host = t.app.base.trim_start_matches("http://").to_owned();
+    let cookie = t.bo.cookie.clone().expect("a session");
+    let head = format!(
+        "GET {path} HTTP/1.1\r\nhost: {host}\r\ncookie: {cookie}\r\naccept-encoding: gzip\r\n\r\n"
+    );
+    let mut count = 0;
+    let limited = async {
+        while t.bo.get("/v1/auth/me").await.status != 429 {
+            let mut tcp = tokio::net::TcpStream::connect(&host).await.unwrap();
+            tcp.write_all(head.as_bytes()).await.unwrap();
+            // Time to begin, but not to end.
+            tokio::task::yield_now().await;
+            drop(tcp);
+            count += 1;
+        }
+    };
+    within("the limit", limited).await;
+    assert!(count < 250, "{count}");
+    t.ada.get(&path).await.is(200);
 }
 
 /// Sends a request through a proxy that reports this client address.

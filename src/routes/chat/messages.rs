@@ -1,7 +1,7 @@
 //! Messages and reactions over HTTP.
 
 use axum::{
-    Json,
+    Extension, Json,
     http::{HeaderMap, Method, StatusCode},
     response::{IntoResponse, Response},
 };
@@ -22,7 +22,7 @@ use crate::{
     db::Conn,
     http::{
         ApiError, ErrorCode,
-        encoding::{EncodedJson, accepts},
+        encoding::{Compressor, EncodedJson, accepts},
         extract::{Body, Path, Query},
         page::{Limit, List},
     },
@@ -76,6 +76,7 @@ async fn list_messages(
     caller: Caller,
     method: Method,
     headers: HeaderMap,
+    Extension(compressor): Extension<Compressor>,
     Path(id): Path<ThreadId>,
     Query(query): Query<MessagesQuery>,
 ) -> Result<Response, ApiError> {
@@ -84,7 +85,7 @@ async fn list_messages(
             thread: id,
             accepts_gzip: method != Method::HEAD && accepts(&headers, "gzip"),
         };
-        return newest_page(&state, &caller, key).await;
+        return newest_page(&state, &caller, key, &compressor).await;
     }
     let list = list(&state, &caller, Conversation::Thread(id), &query).await?;
     Ok(list.into_response())
@@ -92,7 +93,12 @@ async fn list_messages(
 
 /// Returns the newest page of a thread from the cache if it is current, or reads it. A page with a streaming reply is not cached,
 /// because the text of such a reply changes without an event.
-async fn newest_page(state: &State, caller: &Caller, key: PageKey) -> Result<Response, ApiError> {
+async fn newest_page(
+    state: &State,
+    caller: &Caller,
+    key: PageKey,
+    compressor: &Compressor,
+) -> Result<Response, ApiError> {
     if let Some(mut page) = state.pages.get(key) {
         let mut c = state.db.read().await?;
         let access =
@@ -123,7 +129,8 @@ async fn newest_page(state: &State, caller: &Caller, key: PageKey) -> Result<Res
         .iter()
         .any(|message| message.state == MessageState::Streaming);
     let list = List::new(rows, MESSAGES_PAGE, true, |m: &Message| m.id.to_string());
-    let body = EncodedJson::new(&list, key.accepts_gzip).await;
+    let compressor = Some(compressor).filter(|_| key.accepts_gzip);
+    let body = EncodedJson::new(&list, compressor).await;
     let body = body.map_err(|_| ApiError::internal())?;
     if !is_streaming {
         let page = CachedPage {

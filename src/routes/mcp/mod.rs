@@ -175,7 +175,10 @@ impl McpHandler {
             self.turns.read(member.caller.user).await?
         } else {
             self.has_called_write.store(true, Ordering::Relaxed);
+            let bytes = serde_json::to_vec(&arguments).map_or(0, |text| text.len() as u64);
             state.limits.act(&member.caller, RateClass::Writing)?;
+            let user = member.caller.user;
+            state.limits.body(user, RateClass::Writing, bytes)?;
             self.turns.write(member.caller.user).await?
         };
         match tool {
