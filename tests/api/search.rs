@@ -948,11 +948,8 @@ async fn all_words_of_a_very_long_message_are_found_until_it_changes() {
     assert_eq!(t.app.place.count("search_backlog").await, 0);
 
     // A reaction does not change the text, so its last words remain in the index.
-    let reaction = json!({"emoji": "👍"});
-    t.ada
-        .post(&format!("{at}/reactions"), reaction)
-        .await
-        .is(200);
+    let thumb = format!("{at}/reactions/%F0%9F%91%8D");
+    t.ada.put(&thumb, json!({})).await.is(200);
     assert_eq!(found(&t.ada, "xyzzyplugh").await.len(), 1);
     found_later(&t.ada, "xyzzyplugh has:reaction", 1).await;
 
@@ -996,7 +993,9 @@ async fn the_last_words_of_a_message_are_indexed_after_a_crash() {
     let place = TestDatabase::new().await;
     let model = ModelServer::start().await;
     let server = TestProcess::start(&place, &model, &[]).await;
-    let ada = sign_up(&server.base, "Ada", None).await;
+    let mut ada = sign_up(&server.base, "Ada", None).await;
+    let made = ada.post("/v1/workspaces", json!({"name": "Acme"})).await;
+    ada.enter(&id(&made.is(201))).await;
     let general = ada.channel("general").await;
     let content = very_many_words("buoy", "xyzzyplugh");
     ada.start(&id(&general), &content).await;

@@ -9,25 +9,12 @@ use super::index::{self, SearchDocument, is_found};
 use crate::{
     blocking::blocking,
     chat::rows::message::find_message,
-    db::{Conn, Db, DbError, now},
+    db::{Conn, Db, DbError},
     ids::MessageId,
 };
 
 /// Pause after each document, as a multiple of the time for its transaction, so that the job takes at most a fifth of the writer's time.
 const PAUSE: u32 = 4;
-
-/// Queues a message whose document is incomplete or outdated.
-pub(super) async fn push(c: &mut Conn, id: MessageId) -> Result<(), DbError> {
-    c.q(
-        "insert into search_backlog (message_id, queued_at) values ($1, $2) \
-         on conflict (message_id) do update set queued_at = excluded.queued_at",
-    )
-    .bind(id)
-    .bind(now())
-    .run()
-    .await?;
-    Ok(())
-}
 
 async fn remove(c: &mut Conn, id: MessageId) -> Result<(), DbError> {
     c.q("delete from search_backlog where message_id = $1")

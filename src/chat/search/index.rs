@@ -10,7 +10,6 @@
 use pulldown_cmark::{Event, Parser, Tag};
 
 use super::{
-    backlog,
     query::Has,
     stems::stems,
     words::{composed, end_of_first, folded},
@@ -20,7 +19,7 @@ use crate::{
         plain::MARKDOWN,
         rows::message::{Message, MessageKind, MessageState, Row, find_message, message_sql},
     },
-    db::{Conn, Db, DbError, dialect::search as store},
+    db::{Conn, Db, DbError, dialect::search as store, now},
     ids::{MessageId, WorkspaceId},
 };
 
@@ -212,6 +211,19 @@ pub(super) fn is_found(message: &Message) -> bool {
         && message.deleted_at.is_none()
 }
 
+/// Queues a message whose document is incomplete or outdated for the job in `backlog`.
+async fn complete_later(c: &mut Conn, id: MessageId) -> Result<(), DbError> {
+    c.q(
+        "insert into search_backlog (message_id, queued_at) values ($1, $2) \
+         on conflict (message_id) do update set queued_at = excluded.queued_at",
+    )
+    .bind(id)
+    .bind(now())
+    .run()
+    .await?;
+    Ok(())
+}
+
 /// Indexes a new message.
 pub async fn add(
     c: &mut Conn,
@@ -223,7 +235,7 @@ pub async fn add(
         return Ok(());
     }
     if text.is_partial {
-        backlog::push(c, message.id).await?;
+        complete_later(c, message.id).await?;
     }
     let document = document(message, text, root);
     store::put_document(c, message.workspace_id.0, message.seq, &document).await
@@ -254,7 +266,7 @@ pub async fn reindex(
 pub async fn reindex_unchanged(c: &mut Conn, message: &Message) -> Result<(), DbError> {
     let text = SearchDocument::of(&message.content, &message.content_plain);
     if text.is_partial && is_found(message) {
-        backlog::push(c, message.id).await
+        complete_later(c, message.id).await
     } else {
         reindex(c, message, &text).await
     }
