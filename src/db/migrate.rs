@@ -128,6 +128,7 @@ const MIGRATIONS: &[(i64, &str, Text)] = &[
     common!(20_261_126_040_000, "count_responses"),
     common!(20_261_126_150_000, "index_live_messages"),
     per_engine!(20_261_126_150_500, "cluster_memory_words"),
+    common!(20_261_127_020_000, "create_search_backlog"),
     per_engine!(20_261_127_030_000, "add_part_versions"),
     common!(20_261_127_031_000, "create_told_versions"),
 ];
