@@ -22,6 +22,7 @@ use crate::{
     memory::recall::Recalled,
     model::{ChatRequest, Collected, JsonSchema, Limits, estimate_tokens},
     replies::{
+        authored::AuthoredTexts,
         manifest::{self, Manifest},
         prompt::{Part, Prompt, Source},
         requester::Requester,
@@ -233,6 +234,7 @@ impl Calls<'_> {
             window,
             reserve: u64::from(OUTPUT_TOKENS_MAX + window.reasoning_tokens).min(window.tokens / 2),
             rounds: Vec::new(),
+            authored: AuthoredTexts::default(),
         };
         let record = AttemptRecord {
             attempt: self.attempt,

@@ -154,14 +154,19 @@ pub async fn change(
     let confirmed = is_confirmed.then_some(MemoryStatus::Active);
     let status = patch.status.or(confirmed).unwrap_or(entry.status);
     if let Some(content) = &content {
-        c.q("update memories set text = $2, hash = $3, words = $4, origin = $5 where id = $1")
-            .bind(id)
-            .bind(content.text.clone())
-            .bind(content.hashes.first().cloned())
-            .bind(content.word_count())
-            .bind(MemoryOrigin::Hand)
-            .run()
-            .await?;
+        // An agent's entry shapes the agent, so it has the author of its current text.
+        c.q(
+            "update memories set text = $2, hash = $3, words = $4, origin = $5, \
+             created_by = case when scope = 'agent' then $6 else created_by end where id = $1",
+        )
+        .bind(id)
+        .bind(content.text.clone())
+        .bind(content.hashes.first().cloned())
+        .bind(content.word_count())
+        .bind(MemoryOrigin::Hand)
+        .bind(actor.user)
+        .run()
+        .await?;
         content.index(c, actor.workspace, id).await?;
     }
     c.q("update memories set kind = $2, visibility = $3, channel_id = $4, share_with_organization = $5, flagged = $6, status = $7, \

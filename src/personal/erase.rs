@@ -374,7 +374,7 @@ impl Eraser {
     /// Replaces the user as approver and source of actions, and in approval rules. Deletes grants for the user's tasks.
     async fn erase_actions(&self, e: &Erasure) -> Result<(), ChatError> {
         let search = Search {
-            sql: "select a.id, a.id, CAST(a.sources AS TEXT) like $5 \
+            sql: "select a.id, a.id, CAST(a.sources AS TEXT) like $5 or CAST(a.sources AS TEXT) like $6 \
                 or exists (select 1 from action_needs n where n.action_id = a.id and $4 in (n.user_id, n.decided_by)) \
                 from actions a where a.workspace_id = $1 and a.id > $2 order by a.id limit $3",
             after: ActionId(Uuid::nil()),
@@ -385,9 +385,16 @@ impl Eraser {
             actions::forget_person(c, id, e.user_id, e.alias_id, scrub::NOBODY).await?;
             Ok(())
         };
+        // People are sources by their UUID, and authors by their ID.
         let source = format!("%{}%", e.user_id.0);
-        self.each(e, search, |q| q.bind(e.user_id).bind(source.clone()), take)
-            .await?;
+        let author = format!("%{}%", e.user_id);
+        self.each(
+            e,
+            search,
+            |q| q.bind(e.user_id).bind(source.clone()).bind(author.clone()),
+            take,
+        )
+        .await?;
         let (workspace, user, alias) = (e.workspace_id, e.user_id, e.alias_id);
         self.step(e, async move |c: &mut Conn| {
             c.q(
@@ -397,6 +404,15 @@ impl Eraser {
             .bind(workspace)
             .bind(user)
             .bind(alias)
+            .bind(scrub::NOBODY.to_owned())
+            .run()
+            .await?;
+            c.q(
+                "update task_taints set author_id = null, label = part || ', by ' || $3 where author_id = $2 \
+                 and task_id in (select id from tasks where workspace_id = $1)",
+            )
+            .bind(workspace)
+            .bind(user)
             .bind(scrub::NOBODY.to_owned())
             .run()
             .await?;

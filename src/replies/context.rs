@@ -5,7 +5,7 @@ use std::collections::HashSet;
 use crate::{
     agents::{
         derived::DELETED,
-        files,
+        files::{self, AuthoredFile, HEARTBEAT},
         profiles::{self, Compaction, MemoryScopes, Resolved, shown_name},
         system::{self, System},
     },
@@ -27,6 +27,7 @@ use crate::{
     replies::{
         adaptation::{note::Adapting, state::StateKey},
         attached::{self, ReadableFile},
+        authored::{self, AuthoredTexts},
         compaction::{
             profile::{CompactionSettings, Strategy, StrategyPlace, mode_of},
             render::{Summarized, Summary},
@@ -72,6 +73,9 @@ pub struct Loaded {
     pub trigger_seq: i64,
     /// API key that posted the trigger message.
     pub api_key: Option<ApiKeyId>,
+    /// Same as in `ToolTask`.
+    pub typed: String,
+    pub authored: AuthoredTexts,
 }
 
 /// Conversation and requester of a reply.
@@ -90,12 +94,27 @@ struct Trigger {
     content: String,
     attachments: Json<Vec<Attachment>>,
     metadata: Json<MessageMetadata>,
+    is_by_requester: bool,
+}
+
+/// Author of a prompt that replaces the trigger message.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum PromptWriter {
+    Requester,
+    /// The writer of HEARTBEAT.md or the owner of a workflow, who may be the requester.
+    Other,
 }
 
 impl Trigger {
     /// Creates a trigger from a prompt that replaces the trigger message, including the API key that was used to write the prompt.
-    async fn of_prompt(c: &mut Conn, task: &Task, content: String) -> Result<Self, DbError> {
+    async fn of_prompt(
+        c: &mut Conn,
+        task: &Task,
+        content: String,
+        writer: PromptWriter,
+    ) -> Result<Self, DbError> {
         Ok(Self {
+            is_by_requester: writer == PromptWriter::Requester,
             // No message has this ID.
             id: MessageId(task.id.0),
             seq: queue::before_seq(c, task.id).await?.unwrap_or(i64::MAX),
@@ -106,6 +125,15 @@ impl Trigger {
                 ..MessageMetadata::default()
             }),
         })
+    }
+
+    /// Returns the text if the requester wrote it in a browser; an empty text otherwise.
+    fn typed(&self) -> String {
+        if self.is_by_requester && self.metadata.0.api_key_id.is_none() {
+            self.content.clone()
+        } else {
+            String::new()
+        }
     }
 }
 
@@ -163,13 +191,16 @@ pub async fn load(
     }
     let trigger = match task.trigger_message_id {
         Some(trigger) => c
-            .q("select id, seq, content, attachments, metadata from messages where id = $1 and deleted_at is null")
+            .q("select id, seq, content, attachments, metadata, author_type = 'human' and coalesce(author_id = $2, FALSE) as is_by_requester \
+                from messages where id = $1 and deleted_at is null")
             .bind(trigger)
+            .bind(task.requested_by)
             .opt()
             .await?,
         // Work that was delegated by a schedule's task.
         None if task.kind == TaskKind::Delegate => {
-            Some(Trigger::of_prompt(c, task, task.input.0.prompt.clone()).await?)
+            let prompt = task.input.0.prompt.clone();
+            Some(Trigger::of_prompt(c, task, prompt, PromptWriter::Requester).await?)
         }
         None => None,
     };
@@ -215,15 +246,17 @@ async fn load_scheduled(
     let Some((scheduled, target)) = Scheduled::of(task).zip(task.target()) else {
         return Ok(None);
     };
-    let prompt = if scheduled.heartbeat {
-        files::heartbeat(c, target.agent).await?
+    let mut heartbeat = None;
+    let (content, writer) = if scheduled.heartbeat {
+        let Some(file) = files::heartbeat(c, target.agent).await? else {
+            return Ok(None);
+        };
+        heartbeat = Some(authored::file(agent, HEARTBEAT, &file));
+        (file.text, PromptWriter::Other)
     } else {
-        Some(task.input.0.prompt.clone())
+        (task.input.0.prompt.clone(), PromptWriter::Requester)
     };
-    let Some(content) = prompt else {
-        return Ok(None);
-    };
-    let trigger = Trigger::of_prompt(c, task, content).await?;
+    let trigger = Trigger::of_prompt(c, task, content, writer).await?;
     let place = ReplyPlace {
         workspace: task.workspace_id,
         target,
@@ -231,6 +264,7 @@ async fn load_scheduled(
     };
     let mut loaded = load_before(c, &place, trigger, Order::default(), agent, settings).await?;
     loaded.context.ask.schedule = Some(scheduled);
+    loaded.authored.sent.extend(heartbeat);
     // A prompt that runs repeatedly does not reveal the mood of its author.
     loaded.adapting = None;
     Ok(Some(loaded))
@@ -298,7 +332,8 @@ async fn load_step(
     let Some((StoredBrief { text_id, brief }, name)) = brief.zip(name) else {
         return Ok(None);
     };
-    let trigger = Trigger::of_prompt(c, task, brief.message.clone()).await?;
+    let message = brief.message.clone();
+    let trigger = Trigger::of_prompt(c, task, message, PromptWriter::Other).await?;
     let place = ReplyPlace {
         workspace: task.workspace_id,
         target: task.queued_target(),
@@ -337,7 +372,7 @@ async fn load_alone(
     trigger: Trigger,
     agent: &Resolved,
 ) -> Result<Loaded, DbError> {
-    let api_key = trigger.metadata.0.api_key_id;
+    let (api_key, typed) = (trigger.metadata.0.api_key_id, trigger.typed());
     let system = system::in_conversation(c, of.workspace, agent).await?;
     let ask = Ask {
         message_id: trigger.id,
@@ -369,6 +404,11 @@ async fn load_alone(
         },
         trigger_seq: trigger.seq,
         api_key,
+        typed,
+        authored: AuthoredTexts {
+            sent: authored::parts(c, agent.agent, agent.version).await?,
+            ..AuthoredTexts::default()
+        },
     })
 }
 
@@ -381,6 +421,7 @@ pub async fn load_next(
     settings: CompactionSettings,
 ) -> Result<Loaded, DbError> {
     let trigger = Trigger {
+        is_by_requester: true,
         id: MessageId::new(),
         seq: i64::MAX,
         content: String::new(),
@@ -522,7 +563,7 @@ struct Surroundings {
     adapting: Option<Adapting>,
     workspace: Option<WorkspaceContext>,
     about: Option<About>,
-    notes: Option<Notes>,
+    notes: Option<AuthoredFile>,
 }
 
 impl Surroundings {
@@ -557,10 +598,7 @@ impl Surroundings {
             preset,
             workspace: workspace::load(c, &place).await?,
             about: about(c, &readers).await?,
-            notes: notes.map(|text| Notes {
-                agent: agent.shown_name.clone(),
-                text,
-            }),
+            notes,
             adapting,
         })
     }
@@ -636,6 +674,13 @@ async fn load_before(
     let readable = attached::readable(c, &trigger.attachments.0).await?;
     let left_out = sent.older();
     let (trigger_seq, api_key) = (trigger.seq, trigger.metadata.0.api_key_id);
+    let typed = trigger.typed();
+    let used = recalled.used.iter().map(|entry| entry.id);
+    let authored = AuthoredTexts {
+        sent: authored::parts(c, agent.agent, agent.version).await?,
+        notes: (around.notes.as_ref()).map(|notes| authored::notes(agent, notes)),
+        entries: authored::entries(c, agent, used).await?,
+    };
     let SentMessages {
         view,
         rows,
@@ -661,7 +706,10 @@ async fn load_before(
         history: history_before(rows, &trigger, &order),
         workspace: around.workspace,
         about: around.about,
-        notes: around.notes,
+        notes: around.notes.map(|file| Notes {
+            agent: agent.shown_name.clone(),
+            text: file.text,
+        }),
         memories: recalled.used.iter().map(remembered).collect(),
         old_messages,
         ask: ask_of(trigger, order, requester),
@@ -677,6 +725,8 @@ async fn load_before(
         view,
         trigger_seq,
         api_key,
+        typed,
+        authored,
     })
 }
 

@@ -82,7 +82,7 @@ impl Next {
             thread: place.target.thread,
             fork: place.target.fork,
             trigger: MessageId::new(),
-            question: String::new(),
+            typed: String::new(),
             is_turn: false,
         };
         Ok(Self {

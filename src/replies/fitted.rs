@@ -108,6 +108,7 @@ impl Fitted {
             window: self.budget.window,
             reserve: self.budget.reserve(),
             rounds: Vec::new(),
+            authored: loaded.authored.clone(),
         }
     }
 }

@@ -34,6 +34,7 @@ use crate::{
     memory::{entry::MemoryScope, recall::Recalled},
     model::{Role, Window, WindowSource},
     replies::{
+        authored::AuthoredTexts,
         preset::UsedPreset,
         prompt::{Author, Part, Prompt, Source},
         requester::Requester,
@@ -111,6 +112,7 @@ pub struct Manifest {
     pub reserve: u64,
     /// Tool definitions, and the earlier rounds of the task.
     pub rounds: Vec<RoundPart>,
+    pub authored: AuthoredTexts,
 }
 
 /// Part of a request after the trigger message.

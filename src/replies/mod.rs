@@ -3,6 +3,7 @@
 pub mod adaptation;
 pub mod agent_draft;
 pub mod attached;
+pub mod authored;
 pub mod budget;
 mod citations;
 pub mod compaction;

@@ -13,7 +13,7 @@ use crate::{
         Task,
         actions::{ActionSource, TaintKind},
     },
-    tools::taint,
+    tools::taint::{self, AuthoredText},
 };
 
 /// Origins of a prompt's texts other than the server, the agent, and the requester.
@@ -24,13 +24,19 @@ struct Found {
     /// People whose names or messages the prompt contains.
     people: Vec<UserId>,
     taints: Vec<ActionSource>,
+    texts: Vec<AuthoredText>,
 }
 
 impl Found {
-    /// Collects the origins of the parts of a prompt. The system prompt, MEMORY.md, and USER.md do not taint a task.
+    /// Collects the origins of the parts of a prompt, and the texts that shape the agent. The server's text, the workspace's policy, and
+    /// USER.md do not taint a task.
     fn of(manifest: &Manifest, conversation: Uuid) -> Self {
         let requester = manifest.requested_by.id;
-        let mut found = Self::default();
+        let texts = manifest.authored.in_prompt(&manifest.prompt.parts);
+        let mut found = Self {
+            texts: texts.cloned().collect(),
+            ..Self::default()
+        };
         for part in &manifest.prompt.parts {
             match &part.source {
                 Source::Message { message_id, author } => {
@@ -62,7 +68,9 @@ impl Found {
                     memory_id,
                     only_user_id,
                     ..
-                } if *only_user_id != Some(requester) => {
+                } if *only_user_id != Some(requester)
+                    && !manifest.authored.entries.contains_key(memory_id) =>
+                {
                     found.add(TaintKind::Memory, memory_id.0, "memories");
                 }
                 Source::Memory { .. }
@@ -78,11 +86,7 @@ impl Found {
     }
 
     fn add(&mut self, kind: TaintKind, source_id: Uuid, label: &str) {
-        self.taints.push(ActionSource {
-            kind,
-            source_id,
-            label: label.to_owned(),
-        });
+        self.taints.push(ActionSource::new(kind, source_id, label));
     }
 }
 
@@ -96,6 +100,7 @@ pub async fn record(c: &mut Conn, task: &Task, manifest: &Manifest) -> Result<()
     taint::add_messages(c, task.id, requester, found.messages).await?;
     taint::add_files(c, task.id, found.files).await?;
     taint::add(c, task.id, &found.taints).await?;
+    taint::add_texts(c, task.id, &found.texts).await?;
     taint::add_people(c, task.id, requester, found.people).await
 }
 

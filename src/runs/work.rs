@@ -2,6 +2,8 @@
 
 use std::{collections::HashMap, sync::Arc};
 
+use sha2::{Digest, Sha256};
+
 use super::{
     outputs::{self, Output},
     planner::Position,
@@ -13,7 +15,7 @@ use crate::{
     ids::{AgentId, MessageId, RunId, TaskId},
     realtime::{Audience, Hub},
     tasks::Task,
-    tools::taint,
+    tools::taint::{self, AuthoredText},
     workflows::{
         self,
         definition::{Step, StepWork, WorkflowContent, flat},
@@ -76,6 +78,15 @@ impl Work {
         let read = run.message_id.iter().chain(values.listed()).copied();
         let read: Vec<MessageId> = read.collect();
         taint::add_messages(c, root.id, run.requested_by, read).await?;
+        let steps = serde_json::to_vec(&content.steps).unwrap_or_default();
+        let written = AuthoredText {
+            agent_id: None,
+            owner: workflow.name.clone(),
+            part: "steps",
+            author: Some(workflow.owner_id),
+            text_hash: Sha256::digest(steps).into(),
+        };
+        taint::add_texts(c, root.id, &[written]).await?;
         Ok(Some(Self {
             run,
             name: workflow.name,

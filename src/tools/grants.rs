@@ -41,7 +41,8 @@ pub struct GrantObject {
     pub title: String,
     /// Host to which calls are restricted, if any.
     pub host: Option<String>,
-    /// For writes, labels of the sources that the task may have seen. The permission does not apply if the task has seen others.
+    /// Labels of the sources that the task may have seen. The permission does not apply to writes of a task that has seen others, and to
+    /// reads of a task whose agent is shaped by texts of other authors.
     pub labels: Vec<String>,
     /// Number of calls that were permitted so far, of at most 20.
     pub uses: i64,
@@ -106,6 +107,8 @@ pub async fn insert(c: &mut Conn, action: &Action) -> Result<Option<GrantId>, Db
     };
     let id = GrantId::new();
     let at = now();
+    let mut on_card = action.sources.0.clone();
+    on_card.retain(ActionSource::counts);
     c.q("insert into grants (id, workspace_id, agent_id, requested_by, thread_id, fork_id, tool_id, function, title, host, sources, uses, \
          created_at, expires_at) values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, 1, $12, $13)")
         .bind(id)
@@ -118,7 +121,7 @@ pub async fn insert(c: &mut Conn, action: &Action) -> Result<Option<GrantId>, Db
         .bind(action.function.clone())
         .bind(action.title.clone())
         .bind(action.host.clone())
-        .bind(action.sources.clone())
+        .bind(Json(on_card))
         .bind(at)
         .bind(at + HOLDS_FOR)
         .run()
@@ -158,6 +161,10 @@ pub async fn take_use(
         .bind(now())
         .all()
         .await?;
+    // Reads are allowed whatever else the task has seen, but not for an agent that texts of other authors shape.
+    let is_asked_about = |source: &&ActionSource| {
+        source.counts() && (function.effect != Effect::Read || source.kind == TaintKind::Author)
+    };
     let covers = |grant: &Grant| {
         let knows = |source: &ActionSource| {
             // Results of the function's own server appear among the sources of each of its calls.
@@ -173,8 +180,8 @@ pub async fn take_use(
         grant.fork_id == task.fork
             && grant.tool_id == function.tool()
             && grant.host.as_deref() == host
-            && (function.effect == Effect::Read
-                || (seen.len() < SEEN_MAX && seen.iter().all(knows)))
+            && seen.len() < SEEN_MAX
+            && seen.iter().filter(is_asked_about).all(knows)
     };
     for grant in grants.iter().filter(|grant| covers(grant)) {
         let used = c

@@ -63,6 +63,39 @@ pub struct Requests {
     pub audience: Audience,
 }
 
+/// Settings on which the decision about a call depends.
+pub struct CallRules<'a> {
+    pub toolbox: &'a Toolbox,
+    pub task: &'a ToolTask,
+    pub offer: &'a Offer,
+    /// Lists and rules of the agent.
+    pub trust: Option<&'a Trust>,
+    pub policy: &'a policy::Policy,
+}
+
+impl CallRules<'_> {
+    /// Decides on a call of an offered function by a task that has seen these sources.
+    pub fn decide(
+        &self,
+        seen: &[ActionSource],
+        function: &ToolFunction,
+        arguments: &Map<String, Value>,
+    ) -> Decision {
+        let policy = self.policy;
+        if function.kind.is_some_and(|kind| !policy.allows(kind)) {
+            return Decision::NotOffered;
+        }
+        let rules = Rules {
+            level: policy.trust_level,
+            rules: &policy.approval_rules,
+            trust: self.trust,
+        };
+        let target = || self.toolbox.target(self.offer, function.name(), arguments);
+        let seen = taint::seen(seen, target, self.task, &policy.trusted_domains);
+        decide::decide(function, &rules, seen)
+    }
+}
+
 /// Initial state of a call.
 struct Begin {
     state: ActionState,
@@ -128,7 +161,7 @@ impl Parsed {
 /// Facts on which the decisions on all calls of a round depend.
 struct RoundFacts {
     policy: policy::Policy,
-    /// Sources that taint the task.
+    /// Sources that the task has seen.
     seen: Vec<ActionSource>,
     /// Number of calls in earlier rounds.
     before: i64,
@@ -354,7 +387,9 @@ impl Requests {
                 return Ok(Begin::failed(fault));
             }
         };
-        let decision = self.decide(&facts.policy, &facts.seen, function, arguments);
+        let decision = self
+            .rules(&facts.policy)
+            .decide(&facts.seen, function, arguments);
         let question = match decision {
             Decision::NotOffered => {
                 return Ok(Begin::failed(ToolFault::of(ToolErrorCode::NotAllowed)));
@@ -397,24 +432,14 @@ impl Requests {
         })
     }
 
-    fn decide(
-        &self,
-        policy: &policy::Policy,
-        seen: &[ActionSource],
-        function: &ToolFunction,
-        arguments: &Map<String, Value>,
-    ) -> Decision {
-        if function.kind.is_some_and(|kind| !policy.allows(kind)) {
-            return Decision::NotOffered;
-        }
-        let rules = Rules {
-            level: policy.trust_level,
-            rules: &policy.approval_rules,
+    fn rules<'a>(&'a self, policy: &'a policy::Policy) -> CallRules<'a> {
+        CallRules {
+            toolbox: &self.toolbox,
+            task: &self.task,
+            offer: &self.offer,
             trust: self.trust.as_ref(),
-        };
-        let target = || self.toolbox.target(&self.offer, function.name(), arguments);
-        let seen = taint::seen(seen, target, &self.task, &policy.trusted_domains);
-        decide::decide(function, &rules, seen)
+            policy,
+        }
     }
 
     /// Checks whether every approval can be given by someone who can read the conversation and is not a viewer.
@@ -582,16 +607,24 @@ impl Requests {
     ) -> Result<bool, DbError> {
         let policy = policy::find(c, self.task.workspace).await?;
         // Texts that the task read after it wrote the call cannot have changed the arguments.
-        let decision = self.decide(&policy, &action.sources.0, function, arguments);
+        let (workspace, requester) = (self.task.workspace, self.task.requester);
+        let known = action.sources.0.clone();
+        let seen = taint::with_current_trust(c, workspace, requester, known).await?;
+        // An author who has lost the role of an admin was not named when the call was approved.
+        let mut counted = action.sources.0.iter().zip(&seen);
+        let is_named = counted.all(|(before, now)| before.counts() || !now.counts());
+        let decision = self.rules(&policy).decide(&seen, function, arguments);
         Ok(match (&decision, action.granted_by) {
             (Decision::NotOffered, _)
             | (_, None)
             | (Decision::Asks(_), Some(GrantedBy::Policy)) => false,
             (Decision::Granted, _) => true,
-            (Decision::Asks(question), Some(GrantedBy::Grant)) => question.is_for_requester(),
+            (Decision::Asks(question), Some(GrantedBy::Grant)) => {
+                is_named && question.is_for_requester()
+            }
             (Decision::Asks(question), Some(GrantedBy::Person)) => {
                 let approvers = self.approvers(c, action).await?;
-                approvers.cover(&action.needs, &question.needs)
+                is_named && approvers.cover(&action.needs, &question.needs)
             }
         })
     }

@@ -35,8 +35,9 @@ pub struct ToolTask {
     pub thread: ThreadId,
     pub fork: Option<ForkId>,
     pub trigger: MessageId,
-    /// Text of the trigger message.
-    pub question: String,
+    /// Text that the requester wrote in a browser and that started the task: the trigger message, or the prompt of a schedule. Empty
+    /// if the task was started by another person's text, or with an API key.
+    pub typed: String,
     /// True if the task is a turn of a collaboration.
     pub is_turn: bool,
 }

@@ -3,6 +3,7 @@
 
 use std::collections::BTreeSet;
 
+use sha2::{Digest, Sha256};
 use uuid::Uuid;
 
 use super::{
@@ -11,30 +12,138 @@ use super::{
 };
 use crate::{
     db::{Conn, DbError, dialect::hexadecimal_ids},
-    ids::{MessageId, TaskId, UserId},
+    ids::{AgentId, MessageId, TaskId, UserId, WorkspaceId},
     sql_with_ids,
-    tasks::actions::{ActionSource, TaintKind},
+    tasks::actions::{ActionSource, SourceAuthor, TaintKind},
 };
 
 /// Maximum number of sources that are read. If the limit is reached, no permission for an hour covers the task.
 pub const SEEN_MAX: usize = 1_000;
 
-/// Everything that taints a task, in a fixed order.
+/// A text that shapes an agent and was written by a person.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct AuthoredText {
+    /// The agent that has the text; `None` for the steps of a workflow.
+    pub agent_id: Option<AgentId>,
+    /// Display name of the agent, or name of the workflow.
+    pub owner: String,
+    /// Name of the text in a sentence, such as `instructions`.
+    pub part: &'static str,
+    /// `None` if the author is no longer known.
+    pub author: Option<UserId>,
+    /// SHA-256 of the text.
+    pub text_hash: [u8; 32],
+}
+
+impl AuthoredText {
+    /// ID of the source, which is different for another author or text.
+    fn source_id(&self) -> Uuid {
+        let author = self.author.map_or(Uuid::nil(), |author| author.0);
+        let agent = self.agent_id.map_or(Uuid::nil(), |agent| agent.0);
+        let hash = Sha256::new()
+            .chain_update(author)
+            .chain_update(agent)
+            .chain_update(self.text_hash)
+            .chain_update(self.part);
+        hashed_id(hash)
+    }
+
+    /// The source, before anybody's trust in its author is known.
+    pub fn source(&self) -> ActionSource {
+        ActionSource {
+            author: Some(SourceAuthor {
+                user_id: self.author,
+                agent_id: self.agent_id,
+                part: self.part.to_owned(),
+                is_trusted: false,
+            }),
+            ..ActionSource::new(TaintKind::Author, self.source_id(), self.shown())
+        }
+    }
+
+    fn shown(&self) -> String {
+        format!("{}'s {}", self.owner, self.part)
+    }
+}
+
+/// ID of a source that is identified by its content.
+pub fn hashed_id(hash: Sha256) -> Uuid {
+    let hash: [u8; 32] = hash.finalize().into();
+    let mut id = [0; 16];
+    id.copy_from_slice(&hash[..16]);
+    Uuid::from_bytes(id)
+}
+
+#[derive(sqlx::FromRow)]
+struct TaintRow {
+    kind: TaintKind,
+    source_id: Uuid,
+    label: String,
+    author_id: Option<UserId>,
+    agent_id: Option<AgentId>,
+    part: Option<String>,
+    is_trusted: bool,
+}
+
+impl TaintRow {
+    fn source(self) -> ActionSource {
+        let (user_id, agent_id, is_trusted) = (self.author_id, self.agent_id, self.is_trusted);
+        ActionSource {
+            author: self.part.map(|part| SourceAuthor {
+                user_id,
+                agent_id,
+                part,
+                is_trusted,
+            }),
+            ..ActionSource::new(self.kind, self.source_id, self.label)
+        }
+    }
+}
+
+/// Everything that a task has seen, in a fixed order: first what taints it, then texts by authors who are now trusted.
 pub async fn list(c: &mut Conn, task: TaskId) -> Result<Vec<ActionSource>, DbError> {
-    let rows: Vec<(TaintKind, Uuid, String)> = c
-        .q("select kind, source_id, label from task_taints where task_id = $1 order by kind, label, source_id limit $2")
+    let rows: Vec<TaintRow> = c
+        .q("select x.kind, x.source_id, x.label, x.author_id, x.agent_id, x.part, \
+            coalesce(x.author_id = t.requested_by or exists (select 1 from members m where m.workspace_id = t.workspace_id \
+              and m.user_id = x.author_id and m.role = 'admin'), FALSE) as is_trusted \
+            from task_taints x join tasks t on t.id = x.task_id where x.task_id = $1 \
+            order by is_trusted, x.kind, x.label, x.source_id limit $2")
         .bind(task)
         .bind(i64::try_from(SEEN_MAX).unwrap_or(i64::MAX))
         .all()
         .await?;
-    Ok(rows
-        .into_iter()
-        .map(|(kind, source_id, label)| ActionSource {
-            kind,
-            source_id,
-            label,
-        })
-        .collect())
+    Ok(rows.into_iter().map(TaintRow::source).collect())
+}
+
+/// The same sources, with the current trust in their authors.
+pub async fn with_current_trust(
+    c: &mut Conn,
+    workspace: WorkspaceId,
+    requester: UserId,
+    mut sources: Vec<ActionSource>,
+) -> Result<Vec<ActionSource>, DbError> {
+    let authors = sources.iter().filter_map(|source| source.author.as_ref());
+    let authors: BTreeSet<UserId> = authors.filter_map(|author| author.user_id).collect();
+    let mut trusted = BTreeSet::from([requester]);
+    if authors.iter().any(|author| *author != requester) {
+        let sql = sql_with_ids!(
+            c,
+            "select m.user_id from members m where m.workspace_id = $1 and m.role = 'admin' and m.user_id in",
+            2,
+            "order by m.user_id"
+        );
+        let admins: Vec<(UserId,)> = c
+            .q(sql)
+            .bind(workspace)
+            .bind(hexadecimal_ids(authors.iter().map(|author| author.0)))
+            .all()
+            .await?;
+        trusted.extend(admins.into_iter().map(|(admin,)| admin));
+    }
+    for author in sources.iter_mut().filter_map(|of| of.author.as_mut()) {
+        author.is_trusted = author.user_id.is_some_and(|user| trusted.contains(&user));
+    }
+    Ok(sources)
 }
 
 /// Adds sources that taint a task; sources that are already stored are skipped.
@@ -51,10 +160,30 @@ pub async fn add(c: &mut Conn, task: TaskId, taints: &[ActionSource]) -> Result<
     Ok(())
 }
 
+/// Adds texts that shape the agent of a task. They are stored for all authors, because other people's tasks inherit them, and roles
+/// can change before a call is decided.
+pub async fn add_texts(c: &mut Conn, task: TaskId, texts: &[AuthoredText]) -> Result<(), DbError> {
+    for text in texts {
+        c.q("insert into task_taints (task_id, kind, source_id, label, author_id, agent_id, part) \
+             select $1, $2, $3, $4 || coalesce((select u.name from users u where u.id = $5), 'a former member'), $5, $6, $7 \
+             from tasks t where t.id = $1 on conflict do nothing")
+            .bind(task)
+            .bind(TaintKind::Author)
+            .bind(text.source_id())
+            .bind(format!("{}, by ", text.shown()))
+            .bind(text.author)
+            .bind(text.agent_id)
+            .bind(text.part.to_owned())
+            .run()
+            .await?;
+    }
+    Ok(())
+}
+
 /// Adds everything that taints one task to another task, which receives a text from it.
 pub async fn pass_on(c: &mut Conn, from: TaskId, to: TaskId) -> Result<(), DbError> {
-    c.q("insert into task_taints (task_id, kind, source_id, label) select $2, kind, source_id, label from task_taints \
-         where task_id = $1 on conflict do nothing")
+    c.q("insert into task_taints (task_id, kind, source_id, label, author_id, agent_id, part) \
+         select $2, kind, source_id, label, author_id, agent_id, part from task_taints where task_id = $1 on conflict do nothing")
         .bind(from)
         .bind(to)
         .run()
@@ -104,11 +233,7 @@ pub async fn add_key(c: &mut Conn, task: TaskId, requester: UserId) -> Result<()
 
 /// Source for a title or a description. Anyone with write access can change these texts, so nobody counts as their author.
 pub fn title_source(conversation: Uuid, label: &str) -> ActionSource {
-    ActionSource {
-        kind: TaintKind::Title,
-        source_id: conversation,
-        label: label.to_owned(),
-    }
+    ActionSource::new(TaintKind::Title, conversation, label)
 }
 
 /// Adds the taint of messages. A person's message adds its author, except for messages that the requester posted in a browser. An
@@ -148,13 +273,15 @@ pub async fn add_messages(
         2,
         "), k as (select t.id, t.requested_by, t.reply_message_id from m \
          join tasks t on t.trigger_message_id = m.parent_id and t.reply_message_id = m.id) \
-         insert into task_taints (task_id, kind, source_id, label) \
-         select $1, 'reply', m.author_id, coalesce(a.summary ->> 'display_name', a.name, 'a deleted agent') from m \
+         insert into task_taints (task_id, kind, source_id, label, author_id, agent_id, part) \
+         select $1, 'reply', m.author_id, coalesce(a.summary ->> 'display_name', a.name, 'a deleted agent'), \
+         cast(null as uuid), cast(null as uuid), cast(null as text) from m \
          left join agents a on a.id = m.author_id \
          where m.author_id is not null and m.id not in (select reply_message_id from k) \
-         union all select $1, x.kind, x.source_id, x.label from k join task_taints x on x.task_id = k.id \
+         union all select $1, x.kind, x.source_id, x.label, x.author_id, x.agent_id, x.part from k join task_taints x on x.task_id = k.id \
          where not (x.kind = 'message' and x.source_id = $3) \
-         union all select $1, 'message', k.requested_by, coalesce(u.name, 'a former member') from k \
+         union all select $1, 'message', k.requested_by, coalesce(u.name, 'a former member'), \
+         cast(null as uuid), cast(null as uuid), cast(null as text) from k \
          left join users u on u.id = k.requested_by where k.requested_by <> $3 \
          on conflict do nothing"
     );
@@ -199,11 +326,10 @@ pub fn seen(
     task: &ToolTask,
     trusted_domains: &[String],
 ) -> Seen {
-    if taints.is_empty() {
+    if !taints.iter().any(ActionSource::counts) {
         return Seen::Clean;
     }
-    let is_allowed =
-        target().is_some_and(|target| is_allowed(&target, &task.question, task, trusted_domains));
+    let is_allowed = target().is_some_and(|target| is_allowed(&target, task, trusted_domains));
     if is_allowed {
         Seen::TaintedButAllowed
     } else {
@@ -211,14 +337,8 @@ pub fn seen(
     }
 }
 
-fn is_allowed(
-    target: &Target,
-    question: &str,
-    task: &ToolTask,
-    trusted_domains: &[String],
-) -> bool {
-    // A message posted with a key was not typed by the requester.
-    (task.api_key.is_none() && is_typed(&target.url, question))
+fn is_allowed(target: &Target, task: &ToolTask, trusted_domains: &[String]) -> bool {
+    is_typed(&target.url, &task.typed)
         || trusted_domains
             .iter()
             .any(|domain| is_in(&target.host, domain))
@@ -260,7 +380,7 @@ mod tests {
     }
 
     #[test]
-    fn only_a_whole_url_in_the_question_counts_as_typed() {
+    fn only_a_whole_url_in_the_text_counts_as_typed() {
         let url = "https://a.example/x";
         for (text, expected) in [
             ("https://a.example/x", true),

@@ -12,7 +12,7 @@ mod write;
 
 pub use path::FilePath;
 pub(in crate::agents) use read::own;
-pub use read::{heartbeat, list, notes, read, read_version};
+pub use read::{AuthoredFile, heartbeat, list, notes, read, read_version};
 pub use rows::{
     File, FileSource, FileSummary, HEARTBEAT, IDENTITY, MEMORY, NOTES_TOKENS_MAX, SHARED, SOUL,
     log_date,

@@ -136,18 +136,37 @@ pub async fn read_version(
     })
 }
 
+/// A file that is not blank.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct AuthoredFile {
+    pub text: String,
+    /// The person who wrote the file last.
+    pub updated_by: UserId,
+}
+
 /// MEMORY.md of an agent; `None` if it is blank.
-pub async fn notes(c: &mut Conn, agent: AgentId) -> Result<Option<String>, DbError> {
-    let row = find_row(c, agent.0, MEMORY).await?;
-    let text = row.and_then(|row| row.content);
-    Ok(text.filter(|text| !text.trim().is_empty()))
+pub async fn notes(c: &mut Conn, agent: AgentId) -> Result<Option<AuthoredFile>, DbError> {
+    authored(c, agent, MEMORY).await
 }
 
 /// HEARTBEAT.md of an agent; `None` if it is missing or blank.
-pub async fn heartbeat(c: &mut Conn, agent: AgentId) -> Result<Option<String>, DbError> {
-    let row = find_row(c, agent.0, HEARTBEAT).await?;
-    let text = row.and_then(|row| row.content);
-    Ok(text.filter(|text| !text.trim().is_empty()))
+pub async fn heartbeat(c: &mut Conn, agent: AgentId) -> Result<Option<AuthoredFile>, DbError> {
+    authored(c, agent, HEARTBEAT).await
+}
+
+async fn authored(
+    c: &mut Conn,
+    agent: AgentId,
+    path: &str,
+) -> Result<Option<AuthoredFile>, DbError> {
+    let Some(row) = find_row(c, agent.0, path).await? else {
+        return Ok(None);
+    };
+    let text = row.content.filter(|text| !text.trim().is_empty());
+    Ok(text.map(|text| AuthoredFile {
+        text,
+        updated_by: row.updated_by,
+    }))
 }
 
 /// Contents of an agent's own files by path, for an export.

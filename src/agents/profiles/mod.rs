@@ -104,7 +104,9 @@ pub(in crate::agents) use form::{check_avatar, check_names, parse_form};
 pub use inherit::Base;
 pub(in crate::agents) use inherit::resolve_draft;
 pub use list::{Filter, find_by_name, list_agents};
-pub use part_versions::{PartChange, TextAuthor, part_changes};
+pub use part_versions::{
+    AuthoredPart, PERSONA, PartChange, TextAuthor, authored_parts, kept_parts, part_changes,
+};
 pub use parts::{
     AccessControl, Agency, AgentRole, AgentStatus, ApprovalRule, Approver, Avatar, Compaction,
     Memory, MemoryScopes, Prompting, Subject, Trust, can_invoke, may_see,

@@ -10,13 +10,21 @@ use crate::{
     ids::{MessageId, TaskId, UserId, WorkspaceId},
     model::{ChatMessage, Role, estimate_tokens},
     replies::{
+        authored,
         context::{self, ReplyPlace},
         manifest::{self, Block, Sent, SentText},
         prompt::{Author, joined},
     },
-    tasks::{Task, TaskTarget},
+    tasks::{
+        Task, TaskTarget,
+        actions::{ActionSource, TaintKind},
+        queue,
+    },
     text_enum::text_enum,
-    tools::runner::ToolTask,
+    tools::{
+        runner::ToolTask,
+        taint::{self, AuthoredText},
+    },
 };
 
 text_enum! {
@@ -95,6 +103,31 @@ impl KeptPrompt {
     }
 }
 
+/// Returns what the task of a reply had seen, with the texts of the draft instead of those of the agent's version.
+async fn seen(
+    c: &mut Conn,
+    reply: &Task,
+    draft: &Resolved,
+    reader: UserId,
+) -> Result<Vec<ActionSource>, DbError> {
+    let mut seen = taint::list(c, reply.id).await?;
+    let target = reply.queued_target();
+    let replaced = authored::parts(c, target.agent, target.agent_version).await?;
+    let replaced: Vec<ActionSource> = replaced.iter().map(AuthoredText::source).collect();
+    seen.retain(|known| {
+        let is_replaced = replaced.iter().any(|old| old.source_id == known.source_id);
+        let is_own = known.kind == TaintKind::Message && known.source_id == reader.0;
+        !is_replaced && !is_own
+    });
+    if reply.requested_by != reader {
+        let asked = ActionSource::new(TaintKind::Message, reply.requested_by.0, "the requester");
+        seen.push(asked);
+    }
+    let kept = authored::kept(c, draft).await?;
+    seen.extend(kept.iter().map(AuthoredText::source));
+    taint::with_current_trust(c, reply.workspace_id, reader, seen).await
+}
+
 /// A reply that is written again with another profile.
 #[derive(Debug, Clone)]
 pub struct Case {
@@ -102,7 +135,10 @@ pub struct Case {
     reply: TaskId,
     target: TaskTarget,
     trigger: MessageId,
-    question: String,
+    /// Same as in `ToolTask`.
+    typed: String,
+    /// Sources that a task with the draft would have seen before its first call.
+    seen: Vec<ActionSource>,
     system: System,
     kept: KeptPrompt,
 }
@@ -142,17 +178,24 @@ impl Case {
         let question = reply.input.0.prompt.clone();
         let preset = context::preset(c, &place, agent, &question).await?;
         let system = system::in_conversation(c, workspace, agent).await?;
+        let is_own = reply.requested_by == reader && queue::key_of(c, reply.id).await?.is_none();
+        let typed = if is_own { question } else { String::new() };
         Ok(Ok(Self {
             workspace,
             reply: reply.id,
             target,
             trigger,
-            question,
+            typed,
+            seen: seen(c, reply, agent, reader).await?,
             system: system
                 .with_addons(&preset.text)
                 .with_adaptation(&kept.adaptation),
             kept,
         }))
+    }
+
+    pub(super) fn seen(&self) -> &[ActionSource] {
+        &self.seen
     }
 
     /// Checks whether both cases have the same stored prompt.
@@ -199,7 +242,7 @@ impl Case {
             thread: self.target.thread,
             fork: self.target.fork,
             trigger: self.trigger,
-            question: self.question.clone(),
+            typed: self.typed.clone(),
             is_turn: false,
         }
     }

@@ -28,6 +28,10 @@ pub struct WouldCall {
     /// Usually an object; a string if the model did not write JSON.
     #[schema(value_type = Object)]
     pub arguments: serde_json::Value,
+    /// True if the call would wait for an approval.
+    #[serde(default)]
+    #[schema(required)]
+    pub would_ask: bool,
 }
 
 /// A model's response to a case, as it is stored.

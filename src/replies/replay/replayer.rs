@@ -7,7 +7,10 @@ use serde::Serialize;
 use serde_json::{Map, Value};
 
 use crate::{
-    agents::{policy, profiles::Resolved},
+    agents::{
+        policy::{self, Policy},
+        profiles::Resolved,
+    },
     db::{Db, DbError},
     ids::UserId,
     model::{ChatRequest, Delta, ModelError, Provider, ToolCallPiece},
@@ -22,8 +25,10 @@ use crate::{
         calls::{CallLog, CallTask, NewCall, OpenCall, Purpose},
     },
     tools::{
-        hash::ARGUMENTS_BYTES_MAX,
-        runner::{Offer, Toolbox},
+        decide::Decision,
+        hash::{ARGUMENTS_BYTES_MAX, parse_arguments},
+        requests::CallRules,
+        runner::{Offer, ToolTask, Toolbox},
     },
 };
 
@@ -70,6 +75,37 @@ pub(super) struct CaseRequest {
     output_tokens_max: u32,
     /// True if the prompt fits into the window of the model.
     pub(super) fits: bool,
+    offer: Offer,
+    policy: Policy,
+    task: ToolTask,
+}
+
+impl CaseRequest {
+    /// Checks whether a call with these arguments would wait for an approval.
+    fn would_ask(
+        &self,
+        toolbox: &Toolbox,
+        case: &Case,
+        agent: &Resolved,
+        name: &str,
+        arguments: &str,
+    ) -> bool {
+        let rules = CallRules {
+            toolbox,
+            task: &self.task,
+            offer: &self.offer,
+            trust: agent.profile.trust.as_ref(),
+            policy: &self.policy,
+        };
+        let function = self.offer.find(name);
+        let arguments = parse_arguments(arguments).ok();
+        function
+            .zip(arguments)
+            .is_some_and(|(function, (arguments, _))| {
+                let decision = rules.decide(case.seen(), function, &arguments);
+                matches!(decision, Decision::Asks(_))
+            })
+    }
 }
 
 /// Text and first call of a response.
@@ -95,11 +131,17 @@ impl Received {
     }
 
     /// Converts the response into an answer, without agent labels that the model repeated.
-    fn answer(self, agent: &Resolved, case: &Case) -> CaseAnswer {
+    fn answer(
+        self,
+        agent: &Resolved,
+        case: &Case,
+        would_ask: impl FnOnce(&str, &str) -> bool,
+    ) -> CaseAnswer {
         let names = [&*agent.shown_name, &*agent.name];
         let mut stripper = LabelStripper::new(case.agents().chain(names));
         let text = stripper.push(&self.text) + &stripper.finish();
         let would_call = self.call.map(|(name, arguments)| WouldCall {
+            would_ask: would_ask(&name, &arguments),
             name,
             arguments: if arguments.trim().is_empty() {
                 Value::Object(Map::new())
@@ -181,10 +223,10 @@ impl Replayer {
         let model = self.provider.choose_model(profile.model.as_deref()).await;
         let window = self.provider.window(&model).await;
         let mut offer = Offer::default();
+        let task = case.tool_task(agent, reader);
+        let policy = policy::find(&mut self.db.read().await?, task.workspace).await?;
         if !profile.reply_tools().is_empty() && self.provider.takes_tools(&model) {
-            let of = case.tool_task(agent, reader);
-            let policy = policy::find(&mut self.db.read().await?, of.workspace).await?;
-            offer = self.tools.offer(&of, profile, &policy).await?;
+            offer = self.tools.offer(&task, profile, &policy).await?;
             limit_definitions(&mut offer, window);
         }
         let prompt_tokens = window.corrected(case.tokens() + definition_tokens(&offer));
@@ -207,6 +249,9 @@ impl Replayer {
             prompt_tokens,
             output_tokens_max,
             fits: prompt_tokens < window.tokens,
+            offer,
+            policy,
+            task,
         })
     }
 
@@ -218,7 +263,7 @@ impl Replayer {
         agent: &Resolved,
         ready: CaseRequest,
     ) -> Result<Result<CaseAnswer, Failure>, DbError> {
-        let mut request = ready.request;
+        let mut request = ready.request.clone();
         let mut delays = self.delays.iter();
         loop {
             let new = NewCall {
@@ -248,7 +293,12 @@ impl Replayer {
             }
             open.end().await?;
             let failure = match received {
-                Ok(received) => return Ok(Ok(received.answer(agent, case))),
+                Ok(received) => {
+                    let would_ask = |name: &str, arguments: &str| {
+                        ready.would_ask(&self.tools, case, agent, name, arguments)
+                    };
+                    return Ok(Ok(received.answer(agent, case, would_ask)));
+                }
                 Err(failure) => failure,
             };
             let is_refused = matches!(failure, Failure::Model(ModelError::ToolsRefused(_)));

@@ -602,7 +602,7 @@ impl ReplyHandler {
             thread: lease.target.thread,
             fork: lease.target.fork,
             trigger: ask.message_id,
-            question: ask.content.clone(),
+            typed: loaded.typed.clone(),
             is_turn: ask.turn.is_some(),
         };
         // In a run without a channel, nobody could approve calls.

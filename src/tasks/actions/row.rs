@@ -28,6 +28,38 @@ pub struct ActionSource {
     pub kind: TaintKind,
     pub source_id: Uuid,
     pub label: String,
+    /// Set for `TaintKind::Author`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub author: Option<SourceAuthor>,
+}
+
+impl ActionSource {
+    pub fn new(kind: TaintKind, source_id: Uuid, label: impl Into<String>) -> Self {
+        Self {
+            kind,
+            source_id,
+            label: label.into(),
+            author: None,
+        }
+    }
+
+    /// Checks whether the source taints its task. Texts by the requester or an admin do not.
+    pub fn counts(&self) -> bool {
+        self.author.as_ref().is_none_or(|author| !author.is_trusted)
+    }
+}
+
+/// Author of a text that shapes an agent.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SourceAuthor {
+    /// `None` if the author is no longer known.
+    pub user_id: Option<UserId>,
+    /// The agent that has the text; `None` for the steps of a workflow.
+    pub agent_id: Option<AgentId>,
+    /// Name of the text in a sentence, such as `instructions`.
+    pub part: String,
+    /// True if the author was the requester or an admin when the call was decided.
+    pub is_trusted: bool,
 }
 
 /// An approval that an action needs, and the person who gave it or denied the action.
@@ -128,8 +160,37 @@ pub struct Action {
 #[derive(Debug, Clone, Serialize, utoipa::ToSchema)]
 pub struct SourceLabel {
     pub kind: TaintKind,
-    /// Name of a person, a file, a server, or a host.
+    /// Name of a person, a file, a server, or a host. For `author`, the text and its author: `Vibe's instructions, by Bo`.
     pub label: String,
+    /// Only for `author`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub author: Option<AuthorLabel>,
+}
+
+/// A text that shapes an agent, and its author, who is neither the requester nor an admin.
+#[derive(Debug, Clone, Serialize, utoipa::ToSchema)]
+pub struct AuthorLabel {
+    /// Null if the author is no longer known.
+    pub user_id: Option<UserId>,
+    /// The agent that has the text; null for the steps of a workflow.
+    pub agent_id: Option<AgentId>,
+    /// Name of the text.
+    #[schema(example = "instructions")]
+    pub part: String,
+}
+
+impl SourceLabel {
+    fn of(source: &ActionSource) -> Self {
+        Self {
+            kind: source.kind,
+            label: source.label.clone(),
+            author: source.author.as_ref().map(|author| AuthorLabel {
+                user_id: author.user_id,
+                agent_id: author.agent_id,
+                part: author.part.clone(),
+            }),
+        }
+    }
 }
 
 /// A call of a function by a task, or a request for an approval, with its decision and result.
@@ -232,10 +293,8 @@ impl Action {
             arguments,
             arguments_hash,
             sources: (self.sources.0.iter())
-                .map(|source| SourceLabel {
-                    kind: source.kind,
-                    label: source.label.clone(),
-                })
+                .filter(|source| source.counts())
+                .map(SourceLabel::of)
                 .collect(),
             needs: self.needs.clone(),
             granted_by: self.granted_by,
@@ -965,6 +1024,12 @@ pub async fn forget_person(
         if source.source_id == user.0 {
             source.source_id = alias.0;
             nobody.clone_into(&mut source.label);
+        }
+        if let Some(author) = &mut source.author
+            && author.user_id == Some(user)
+        {
+            author.user_id = None;
+            source.label = format!("{}, by {nobody}", author.part);
         }
     }
     c.q("update actions set sources = $2, note = $3 where id = $1")

@@ -93,6 +93,8 @@ text_enum! {
         Mcp = "mcp",
         Code = "code",
         Import = "import",
+        /// A text that shapes an agent, such as its instructions.
+        Author = "author",
     }
 }
 

@@ -153,11 +153,8 @@ pub(super) async fn read(blobs: &Blobs, file: &Readable) -> Result<ToolOutput, C
     }
     output.messages.push(file.message);
     output.cites.push(SourceId::User(about.created_by));
-    output.taints.push(ActionSource {
-        kind: TaintKind::File,
-        source_id: about.id.0,
-        label: about.name.clone(),
-    });
+    let source = ActionSource::new(TaintKind::File, about.id.0, about.name.clone());
+    output.taints.push(source);
     Ok(output)
 }
 

@@ -64,11 +64,7 @@ fn function() -> ToolFunction {
 }
 
 fn taint() -> ActionSource {
-    ActionSource {
-        kind: TaintKind::Code,
-        source_id: Uuid::nil(),
-        label: SOURCE.to_owned(),
-    }
+    ActionSource::new(TaintKind::Code, Uuid::nil(), SOURCE)
 }
 
 impl CodeTool {

@@ -5,7 +5,6 @@ use std::{sync::Arc, time::Instant};
 use futures::{FutureExt, future::BoxFuture};
 use serde_json::{Map, Value, json};
 use sha2::{Digest, Sha256};
-use uuid::Uuid;
 
 use crate::{
     agents::profiles::{ActionName, Tool, ToolKind, tools::WebFetchTool},
@@ -75,14 +74,8 @@ fn host_of(url: &str) -> Option<String> {
 }
 
 fn taint_of(host: String) -> ActionSource {
-    let hash: [u8; 32] = Sha256::digest(&host).into();
-    let mut id = [0; 16];
-    id.copy_from_slice(&hash[..16]);
-    ActionSource {
-        kind: TaintKind::Page,
-        source_id: Uuid::from_bytes(id),
-        label: host,
-    }
+    let id = taint::hashed_id(Sha256::new().chain_update(&host));
+    ActionSource::new(TaintKind::Page, id, host)
 }
 
 fn output_of(page: &Page) -> ToolOutput {

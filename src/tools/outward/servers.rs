@@ -130,11 +130,8 @@ impl ServerTools {
             risk: call.function.risk,
             trusts_reads: call.function.trusts_reads,
         };
-        let taint = ActionSource {
-            kind: TaintKind::Mcp,
-            source_id: function.tool.0,
-            label: call.function.source.clone(),
-        };
+        let source = call.function.source.clone();
+        let taint = ActionSource::new(TaintKind::Mcp, function.tool.0, source);
         let arguments = Value::Object(call.arguments);
         let ended = self
             .registry
