@@ -49,6 +49,14 @@ test('a card below the reply has what the server knows', async () => {
   expect(it.getByText(/^This may already have happened at /)).toBeTruthy();
   expect(page.getByText('Waiting for your approval')).toBeTruthy();
 });
+test('a card names the authors of the agent, with a link to its page', async () => {
+  const label = "Vibe's instructions, by Bo";
+  const author = { user_id: 'user_bo', agent_id: 'agent_vibe', part: 'instructions' };
+  ask(action({ agent_id: 'agent_vibe', sources: [{ kind: 'author', label, author }] }));
+  await showReply();
+  const link = await within(await card()).findByRole('link', { name: 'Its instructions are by Bo.' });
+  expect(link.getAttribute('href')).toMatch(/\/agents\/agent_vibe$/);
+});
 test('an approval leaves its decision', async () => {
   ask(action());
   await showReply();

@@ -4,6 +4,7 @@ import { since } from '../lib/time';
 import { AT } from '../test/make';
 import { action, approved, need } from '../test/make-actions';
 import {
+  authorLines,
   agentAnswer,
   argumentsOf,
   askedHandle,
@@ -75,6 +76,40 @@ test('the sources of a taint are named once, with their kind', () => {
     'It has read: example.com (web page), plan.md (file), earlier messages, messages by Bo and Cy.',
   );
   expect(sourcesText(action())).toBe('');
+});
+test('the authors of an agent are named once, with their texts', () => {
+  const by = (user: string | null, part: string, agent: string | null = 'agent_vibe') => ({
+    kind: 'author' as const,
+    label: `Vibe's ${part}, by ${user}`,
+    author: { user_id: user, agent_id: agent, part },
+  });
+  const names: Record<string, string> = { user_bo: 'Bo', user_cy: 'Cy', user_me: 'You' };
+  const lines = (sources: Action['sources']) => {
+    const a = action({ agent_id: 'agent_vibe', sources });
+    expect(sourcesText(a)).toBe('');
+    return authorLines(
+      a,
+      (user) => names[user ?? ''] ?? '',
+      () => 'Coder',
+    );
+  };
+  expect(lines([by('user_bo', 'instructions'), by('user_bo', 'tools'), by('user_bo', 'tools')])).toEqual([
+    { agent: 'agent_vibe', text: 'Its instructions and tools are by Bo.' },
+  ]);
+  expect(
+    lines([
+      by('user_cy', 'persona'),
+      by(null, 'MEMORY.md'),
+      by('user_bo', 'tools', 'agent_coder'),
+      by('user_me', 'steps', null),
+    ]),
+  ).toEqual([
+    { agent: 'agent_vibe', text: 'Its persona is by Cy.' },
+    { agent: 'agent_vibe', text: 'Its MEMORY.md is by a former member.' },
+    { agent: 'agent_coder', text: "Coder's tools are by Bo." },
+    { agent: null, text: "The workflow's steps are by you." },
+  ]);
+  expect(lines([])).toEqual([]);
 });
 test('labels neither read like the sentence around them, nor fill the card', () => {
   const read = (sources: Action['sources']) => sourcesText(action({ sources }));

@@ -90,7 +90,7 @@ export function sourcesText(a: Action): string {
     else if (kind === 'page') others.add(`${labelText(label)} (web page)`);
     else if (kind === 'mcp') others.add(`${labelText(label)} (tool)`);
     else if (kind === 'import') others.add(`${labelText(label)} (import)`);
-    else others.add(label);
+    else if (kind !== 'author') others.add(label);
   }
   const parts = others.size > LABELS_MAX ? [someOf([...others])] : [...others];
   const people = (names: Set<string>, text: string) => {
@@ -100,6 +100,38 @@ export function sourcesText(a: Action): string {
   people(by.reply, 'replies by');
   people(by.key, 'messages posted with an API key of');
   return parts.length ? `It has read: ${parts.join(', ')}.` : '';
+}
+
+/** Names of texts that take a plural verb. */
+const PLURAL = ['instructions', 'tools', 'memories', 'steps'];
+
+/** A sentence about the author of texts that shape an agent, and the agent that has them. */
+export interface AuthorLine {
+  agent: string | null;
+  text: string;
+}
+
+/**
+ * Authors of the texts that shape the agent, one sentence for each author and agent: "Its instructions and
+ * tools are by Bo." The agent is null for the steps of a workflow.
+ */
+export function authorLines(a: Action, nameOf: NameOf, agentName: NameOf): AuthorLine[] {
+  const lines = new Map<string, { agent: string | null; user: string | null; parts: string[] }>();
+  for (const { author } of a.sources) {
+    if (!author) continue;
+    const [agent, user] = [author.agent_id ?? null, author.user_id ?? null];
+    const key = `${agent} ${user}`;
+    const line = lines.get(key) ?? { agent, user, parts: [] };
+    if (!line.parts.includes(author.part)) line.parts.push(author.part);
+    lines.set(key, line);
+  }
+  return [...lines.values()].map(({ agent, user, parts }) => {
+    const owner =
+      agent === null ? "The workflow's" : agent === a.agent_id ? 'Its' : `${labelText(agentName(agent))}'s`;
+    const verb = parts.length > 1 || PLURAL.includes(parts[0] ?? '') ? 'are' : 'is';
+    const name = user === null ? 'a former member' : labelText(nameOf(user));
+    return { agent, text: `${owner} ${listed(parts)} ${verb} by ${inSentence(name)}.` };
+  });
 }
 
 /** Descriptions of the server's own functions, by name: while they run, and afterwards. */
