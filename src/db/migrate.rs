@@ -131,6 +131,8 @@ const MIGRATIONS: &[(i64, &str, Text)] = &[
     common!(20_261_127_020_000, "create_search_backlog"),
     per_engine!(20_261_127_030_000, "add_part_versions"),
     common!(20_261_127_031_000, "create_told_versions"),
+    common!(20_261_127_040_000, "add_authors_to_task_taints"),
+    common!(20_261_127_060_000, "add_name_skeletons"),
 ];
 
 pub(super) fn migrator(engine: Engine) -> Migrator {
