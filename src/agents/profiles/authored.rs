@@ -80,6 +80,23 @@ pub async fn authored_parts(
     Ok(parts)
 }
 
+/// Texts that are sent with a draft of a version's merged profile, except for the agent's own parts that the draft changes.
+pub async fn kept_parts(
+    c: &mut Conn,
+    agent: AgentId,
+    version: i64,
+    draft: &Profile,
+) -> Result<Vec<AuthoredPart>, DbError> {
+    let mut parts = authored_parts(c, agent, version).await?;
+    if let Some(stored) = find_resolved(c, agent, version).await? {
+        let changed: Vec<&str> = differing(&stored.profile, draft)
+            .map(AgentPart::noun)
+            .collect();
+        parts.retain(|part| part.agent_id != agent || !changed.contains(&part.noun));
+    }
+    Ok(parts)
+}
+
 /// Parts of one level of a chain that reached the merged profile.
 async fn parts_of(
     c: &mut Conn,

@@ -82,7 +82,9 @@ pub use agent::{Agent, AgentSummary, MAX_OUTPUT_TOKENS_DEFAULT, Profile, ShownTo
 pub(in crate::agents) use agent::{Brief, Row, shown_role};
 pub use announce::AgentEvent;
 pub(in crate::agents) use announce::recipients;
-pub use authored::{AuthoredPart, PERSONA, PartsChanged, authored_parts, changes_since, levels};
+pub use authored::{
+    AuthoredPart, PERSONA, PartsChanged, authored_parts, changes_since, kept_parts, levels,
+};
 pub use authors::{AgentPart, Authors};
 pub use change::{
     CopyForm, accept_agent, create_agent, duplicate_agent, make_default, patch_agent, put_agent,
@@ -104,9 +106,7 @@ pub(in crate::agents) use form::{check_avatar, check_names, parse_form};
 pub use inherit::Base;
 pub(in crate::agents) use inherit::resolve_draft;
 pub use list::{Filter, find_by_name, list_agents};
-pub use part_versions::{
-    AuthoredPart, PERSONA, PartChange, TextAuthor, authored_parts, kept_parts, part_changes,
-};
+pub use part_versions::{PartChange, TextAuthor, part_changes};
 pub use parts::{
     AccessControl, Agency, AgentRole, AgentStatus, ApprovalRule, Approver, Avatar, Compaction,
     Memory, MemoryScopes, Prompting, Subject, Trust, can_invoke, may_see,

@@ -6,17 +6,14 @@
 use std::{borrow::Cow, collections::BTreeMap};
 
 use serde::{Deserialize, Serialize};
-use sha2::{Digest, Sha256};
 
 use super::{
-    Base, Profile,
+    Profile,
     authors::{AgentPart, Authors},
-    find::find_resolved,
     identity::without_fields,
-    merged_columns::MergedColumns,
 };
 use crate::{
-    agents::{files::SHARED, personas::find_approver},
+    agents::files::SHARED,
     auth::Role,
     db::{Conn, DbError, Json},
     ids::{AgentId, UserId, WorkspaceId},
@@ -241,152 +238,5 @@ impl Authors {
             _ => (part, None),
         };
         Ok(Self(changes.into_iter().map(author).collect()))
-    }
-}
-
-/// A text that shapes an agent's replies, and its author.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct AuthoredPart {
-    /// The agent that has the text: the agent itself, or one of its bases.
-    pub agent_id: AgentId,
-    /// Display name of that agent.
-    pub agent_name: String,
-    /// Name of the part in a sentence, such as `instructions` or `persona`.
-    pub noun: &'static str,
-    pub author: TextAuthor,
-    /// SHA-256 of the text.
-    pub text_hash: [u8; 32],
-}
-
-/// Noun of a persona's approved text.
-pub const PERSONA: &str = "persona";
-
-#[derive(sqlx::FromRow)]
-struct ToldRow {
-    name: String,
-    bases: Option<Json<Vec<Base>>>,
-    #[sqlx(flatten)]
-    merged: MergedColumns,
-}
-
-/// Texts of a version of an agent that are sent to the model, with those of the bases that were merged in, most distant first. Empty
-/// if the version no longer exists.
-pub async fn authored_parts(
-    c: &mut Conn,
-    agent: AgentId,
-    version: i64,
-) -> Result<Vec<AuthoredPart>, DbError> {
-    let row: Option<ToldRow> = c
-        .q(concat!(
-            "select a.name, v.bases, ",
-            merged_sql!(),
-            " from agent_versions v join agents a on a.id = v.agent_id",
-            profile_row_sql!(),
-            "where v.agent_id = $1 and v.version = $2"
-        ))
-        .bind(agent)
-        .bind(version)
-        .opt()
-        .await?;
-    let Some(row) = row else {
-        return Ok(Vec::new());
-    };
-    let merged = row.merged.profile();
-    let mut chain = row.bases.map(|bases| bases.0).unwrap_or_default();
-    chain.push(Base {
-        id: agent,
-        name: row.name,
-        version,
-    });
-    let mut parts = Vec::new();
-    for level in &chain {
-        parts.extend(parts_of(c, level, &merged, level.id == agent).await?);
-    }
-    if let (Some(persona), Some(text)) = (merged.persona_id, &merged.persona_text) {
-        let approver = find_approver(c, persona, text).await?;
-        parts.push(AuthoredPart {
-            agent_id: agent,
-            agent_name: merged.shown_name(&chain[chain.len() - 1].name).to_owned(),
-            noun: PERSONA,
-            author: approver.map_or(TextAuthor::Unknown, TextAuthor::Person),
-            text_hash: Sha256::digest(text).into(),
-        });
-    }
-    Ok(parts)
-}
-
-/// Texts that are sent with a draft of a version's merged profile, except for the agent's own parts that the draft changes.
-pub async fn kept_parts(
-    c: &mut Conn,
-    agent: AgentId,
-    version: i64,
-    draft: &Profile,
-) -> Result<Vec<AuthoredPart>, DbError> {
-    let mut parts = authored_parts(c, agent, version).await?;
-    if let Some(stored) = find_resolved(c, agent, version).await? {
-        let changed: Vec<&str> = differing(&stored.profile, draft)
-            .map(AgentPart::noun)
-            .collect();
-        parts.retain(|part| part.agent_id != agent || !changed.contains(&part.noun));
-    }
-    Ok(parts)
-}
-
-/// Parts of one level of a chain that reached the merged profile.
-async fn parts_of(
-    c: &mut Conn,
-    level: &Base,
-    merged: &Profile,
-    is_own: bool,
-) -> Result<Vec<AuthoredPart>, DbError> {
-    let Some((_, Json(profile))) = find_written(c, level.id, level.version).await? else {
-        let text = merged.instructions.as_bytes();
-        let lost = authored(
-            level,
-            &level.name,
-            AgentPart::Instructions,
-            TextAuthor::Unknown,
-            text,
-        );
-        return Ok(vec![lost]);
-    };
-    let changes = part_changes(c, level.id, level.version).await?;
-    let is_sent = |part: AgentPart| match part {
-        AgentPart::Instructions => true,
-        AgentPart::Identity => is_own || profile.identity == merged.identity,
-        AgentPart::Agency => is_own || profile.agency == merged.agency,
-        AgentPart::Tools => profile.tools.iter().any(|tool| merged.tools.contains(tool)),
-        AgentPart::AgentsMd | AgentPart::ToolsMd => is_own,
-    };
-    let name = profile.shown_name(&level.name);
-    let sent = changes
-        .into_iter()
-        .filter(|(part, _)| !part.is_empty(&profile) && is_sent(*part));
-    Ok(sent
-        .map(|(part, change)| {
-            authored(
-                level,
-                name,
-                part,
-                change.author,
-                part.text(&profile).as_bytes(),
-            )
-        })
-        .collect())
-}
-
-fn authored(
-    level: &Base,
-    name: &str,
-    part: AgentPart,
-    author: TextAuthor,
-    text: &[u8],
-) -> AuthoredPart {
-    AuthoredPart {
-        agent_id: level.id,
-        agent_name: name.to_owned(),
-        noun: part.noun(),
-        author,
-        text_hash: Sha256::digest(text).into(),
     }
 }
