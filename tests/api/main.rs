@@ -22,6 +22,7 @@ mod announced;
 mod approval_rules;
 mod approvals;
 mod audit;
+mod authored_texts;
 mod availability;
 mod backup;
 mod bad_input;
