@@ -76,7 +76,7 @@ mod tests {
         let (end, ended) = mpsc::channel::<()>();
         let (begin, begun) = tokio::sync::oneshot::channel();
         let mut stopped = Box::pin(run(ada, move |_| {
-            drop(begin.send(()));
+            begin.send(()).unwrap();
             ended.recv()
         }));
         tokio::select! {

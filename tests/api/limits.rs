@@ -98,12 +98,8 @@ async fn a_person_who_writes_many_bytes_waits_and_others_do_not() {
     wait_of(refused);
     // Edits, files of agents, and frames of sockets count in the same way.
     let message = id(&t.bo.messages(&thread).await[1]);
-    let edit = || {
-        t.bo.patch(
-            &format!("/v1/messages/{message}"),
-            json!({"content": long_text()}),
-        )
-    };
+    let edited = format!("/v1/messages/{message}");
+    let edit = || t.bo.patch(&edited, json!({"content": long_text()}));
     let (refused, granted) = until_limited(|_| edit()).await;
     assert!(granted < 60, "{granted}");
     wait_of(refused);

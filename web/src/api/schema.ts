@@ -4255,6 +4255,16 @@ export interface components {
         AuthKind: "none" | "bearer" | "header";
         /** @enum {string} */
         AuthorKind: "human" | "agent" | "system";
+        /** @description A text that shapes an agent, and its author, who is neither the requester nor an admin. */
+        AuthorLabel: {
+            user_id: components["schemas"]["UserId"] | null;
+            agent_id: components["schemas"]["AgentId"] | null;
+            /**
+             * @description Name of the text.
+             * @example instructions
+             */
+            part: string;
+        };
         /** @description IDs of the people whose writes last changed each part; null for the server's text, and for a part that the agent does not have. */
         Authors: {
             instructions: string | null;
@@ -5700,7 +5710,10 @@ export interface components {
             title: string;
             /** @description Host to which calls are restricted, if any. */
             host: string | null;
-            /** @description For writes, labels of the sources that the task may have seen. The permission does not apply if the task has seen others. */
+            /**
+             * @description Labels of the sources that the task may have seen. The permission does not apply to writes of a task that has seen others, and to
+             *     reads of a task whose agent is shaped by texts of other authors.
+             */
             labels: string[];
             /**
              * Format: int64
@@ -9257,8 +9270,9 @@ export interface components {
         /** @description Label of something that the agent had seen. */
         SourceLabel: {
             kind: components["schemas"]["TaintKind"];
-            /** @description Name of a person, a file, a server, or a host. */
+            /** @description Name of a person, a file, a server, or a host. For `author`, the text and its author: `Vibe's instructions, by Bo`. */
             label: string;
+            author: components["schemas"]["AuthorLabel"] | null;
         };
         /** @description A statement and its sources. */
         SourcedText: {
@@ -9492,9 +9506,11 @@ export interface components {
          *     `title`: A title or a description, which anyone with write access can change.
          *
          *     `key`: A message that the requester posted with an API key.
+         *
+         *     `author`: A text that shapes an agent, such as its instructions.
          * @enum {string}
          */
-        TaintKind: "message" | "reply" | "title" | "key" | "memory" | "file" | "page" | "mcp" | "code" | "import";
+        TaintKind: "message" | "reply" | "title" | "key" | "memory" | "file" | "page" | "mcp" | "code" | "import" | "author";
         /** @description A unit of work for an agent, or for a model without an agent. */
         Task: {
             id: components["schemas"]["TaskId"];
@@ -10703,6 +10719,8 @@ export interface components {
             name: string;
             /** @description Usually an object; a string if the model did not write JSON. */
             arguments: Record<string, unknown>;
+            /** @description True if the call would wait for an approval. */
+            would_ask: boolean;
         };
         WritingCatchUp: {
             task: components["schemas"]["Task"];
@@ -11469,6 +11487,7 @@ export interface operations {
                      *           "round": 0,
                      *           "sources": [
                      *             {
+                     *               "author": null,
                      *               "kind": "message",
                      *               "label": "…"
                      *             }
@@ -11552,6 +11571,7 @@ export interface operations {
                      *       "round": 0,
                      *       "sources": [
                      *         {
+                     *           "author": null,
                      *           "kind": "message",
                      *           "label": "…"
                      *         }
@@ -11638,6 +11658,7 @@ export interface operations {
                      *       "round": 0,
                      *       "sources": [
                      *         {
+                     *           "author": null,
                      *           "kind": "message",
                      *           "label": "…"
                      *         }
@@ -11727,6 +11748,7 @@ export interface operations {
                      *       "round": 0,
                      *       "sources": [
                      *         {
+                     *           "author": null,
                      *           "kind": "message",
                      *           "label": "…"
                      *         }
@@ -11816,6 +11838,7 @@ export interface operations {
                      *       "round": 0,
                      *       "sources": [
                      *         {
+                     *           "author": null,
                      *           "kind": "message",
                      *           "label": "…"
                      *         }
@@ -26449,6 +26472,7 @@ export interface operations {
                      *           "round": 0,
                      *           "sources": [
                      *             {
+                     *               "author": null,
                      *               "kind": "message",
                      *               "label": "…"
                      *             }
