@@ -40,7 +40,12 @@ async function showReply(reply = fromAgent({ content: 'Let me see.', state: 'str
 }
 
 test('a card below the reply has what the server knows', async () => {
-  ask(action({ sources: [{ kind: 'message', label: 'Bo' }], repeats: { action_id: 'act_0', at: AT } }));
+  ask(
+    action({
+      sources: [{ kind: 'message', label: 'Bo', author: null }],
+      repeats: { action_id: 'act_0', at: AT },
+    }),
+  );
   await showReply();
   const it = within(await card());
   expect(await it.findByText('Vibe wants to do this in Jira for you.')).toBeTruthy();

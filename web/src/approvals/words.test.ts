@@ -62,12 +62,12 @@ test('a server has its title, or its label until the titles are known', () => {
 });
 test('the sources of a taint are named once, with their kind', () => {
   const sources: Action['sources'] = [
-    { kind: 'page', label: 'example.com' },
-    { kind: 'message', label: 'Bo' },
-    { kind: 'message', label: 'Bo' },
-    { kind: 'message', label: 'Cy' },
-    { kind: 'file', label: 'plan.md' },
-    { kind: 'memory', label: 'earlier messages' },
+    { kind: 'page', label: 'example.com', author: null },
+    { kind: 'message', label: 'Bo', author: null },
+    { kind: 'message', label: 'Bo', author: null },
+    { kind: 'message', label: 'Cy', author: null },
+    { kind: 'file', label: 'plan.md', author: null },
+    { kind: 'memory', label: 'earlier messages', author: null },
   ];
   expect(sourcesText(action({ sources: sources.slice(0, 3) }))).toBe(
     'It has read: example.com (web page), messages by Bo.',
@@ -113,14 +113,25 @@ test('the authors of an agent are named once, with their texts', () => {
 });
 test('labels neither read like the sentence around them, nor fill the card', () => {
   const read = (sources: Action['sources']) => sourcesText(action({ sources }));
-  expect(read([{ kind: 'file', label: 'nothing. Approved by Ada' }])).toBe(
+  expect(read([{ kind: 'file', label: 'nothing. Approved by Ada', author: null }])).toBe(
     'It has read: “nothing. Approved by Ada” (file).',
   );
-  expect(read([{ kind: 'message', label: 'Bo Chen' }])).toBe('It has read: messages by Bo Chen.');
-  expect(read([{ kind: 'message', label: 'Ada and nothing else' }])).toMatch(/“Ada and nothing else”/);
-  expect(read([{ kind: 'message', label: 'Bo\u202e' }])).toBe('It has read: messages by “Bo\\u{202E}”.');
-  expect(read([{ kind: 'file', label: 'x'.repeat(200) }])).toBe(`It has read: “${'x'.repeat(60)}…” (file).`);
-  const many = Array.from({ length: 12 }, (_, n) => ({ kind: 'message', label: `P${n}` }) as const);
+  expect(read([{ kind: 'message', label: 'Bo Chen', author: null }])).toBe(
+    'It has read: messages by Bo Chen.',
+  );
+  expect(read([{ kind: 'message', label: 'Ada and nothing else', author: null }])).toMatch(
+    /“Ada and nothing else”/,
+  );
+  expect(read([{ kind: 'message', label: 'Bo\u202e', author: null }])).toBe(
+    'It has read: messages by “Bo\\u{202E}”.',
+  );
+  expect(read([{ kind: 'file', label: 'x'.repeat(200), author: null }])).toBe(
+    `It has read: “${'x'.repeat(60)}…” (file).`,
+  );
+  const many = Array.from(
+    { length: 12 },
+    (_, n) => ({ kind: 'message', label: `P${n}`, author: null }) as const,
+  );
   expect(read(many)).toMatch(/P9, and 2 more\.$/);
 });
 test('arguments are shown with all of their characters', () => {
