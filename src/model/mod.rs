@@ -6,6 +6,7 @@
 pub mod builtin;
 mod chat;
 mod collect;
+mod error_texts;
 mod json;
 pub mod openai;
 mod setup;
@@ -13,7 +14,7 @@ pub mod table;
 mod tokens;
 mod window;
 
-use std::{net::IpAddr, path::PathBuf, sync::Arc};
+use std::{path::PathBuf, sync::Arc};
 
 use reqwest::{Url, dns::Resolve};
 
@@ -23,6 +24,7 @@ pub use self::chat::{
     ToolCall, ToolCallPiece, ToolChoice, ToolResult, Usage,
 };
 pub use self::collect::{CollectError, Collected, Limits, collect, collect_watched};
+pub use self::error_texts::ErrorTexts;
 pub use self::json::objects;
 pub use self::setup::SetupError;
 pub use self::tokens::{estimate_tokens, grouped};
@@ -84,26 +86,6 @@ pub struct Connection {
     /// Resolver for the host, used instead of the system's. If it is set, proxies are not used.
     pub resolver: Option<Arc<dyn Resolve>>,
     pub errors: ErrorTexts,
-}
-
-/// Rules for texts of servers in errors. Errors of servers at public addresses always quote them, and errors of connection tests
-/// never quote a server at a local address.
-#[derive(Debug, Clone, Copy)]
-pub struct ErrorTexts {
-    /// Checks whether an address is public.
-    pub is_public: fn(IpAddr) -> bool,
-    /// True if errors of replies do not quote servers at local addresses either.
-    pub are_local_hidden: bool,
-}
-
-impl Default for ErrorTexts {
-    /// Treats all addresses as local.
-    fn default() -> Self {
-        Self {
-            is_public: |_| false,
-            are_local_hidden: false,
-        }
-    }
 }
 
 /// Creates clients of model servers.

@@ -3,7 +3,7 @@
 use reqwest::Method;
 use serde_json::{Value, json};
 
-use crate::support::{Person, Team, id, instructions_of, list, number, team, text};
+use crate::support::{Person, Team, id, instructions_of, list, number, team, team_with, text};
 
 const KIB_256: usize = 256 * 1024;
 
@@ -475,7 +475,7 @@ async fn user_md_does_not_belong_to_an_agent() {
 
 #[tokio::test]
 async fn a_file_is_limited_to_256_kib_of_utf8() {
-    let t = team().await;
+    let t = team_with(&[("RATE_LIMITS", "off")]).await;
     let sage = make(&t.ada, "sage", json!({})).await;
     let most = "ü".repeat(KIB_256 / 2);
     for file in [
@@ -839,7 +839,7 @@ async fn a_stale_write_returns_the_current_file() {
 
 #[tokio::test]
 async fn an_export_of_more_than_eight_mebibytes_of_files_is_refused() {
-    let t = team().await;
+    let t = team_with(&[("RATE_LIMITS", "off")]).await;
     let agent = make(&t.ada, "archivist", json!({})).await;
     let content = "x".repeat(KIB_256);
     for day in 1..=31 {

@@ -6,13 +6,15 @@ use reqwest::Method;
 use serde_json::{Value, json};
 
 use crate::support::{
-    Answer, Person, Team, TestApp, id, instructions_of, list, number, team, text, unknown_id,
+    Answer, Person, Team, TestApp, id, instructions_of, list, number, team, team_with, text,
+    unknown_id,
 };
 
 const FIELDS: &[&str] = &[
     "access_control",
     "adapts",
     "agency",
+    "authors",
     "avatar",
     "base_profile_id",
     "capabilities",
@@ -20,6 +22,7 @@ const FIELDS: &[&str] = &[
     "created_by",
     "description",
     "display_name",
+    "editors",
     "effective_model",
     "id",
     "identity",
@@ -492,7 +495,7 @@ async fn every_limit_is_enforced_exactly() {
 
 #[tokio::test]
 async fn instructions_and_identity_are_limited_to_256_kib_of_utf8() {
-    let t = team().await;
+    let t = team_with(&[("RATE_LIMITS", "off")]).await;
     let path = path_of(&t.ada, "sage").await;
     let most = "ü".repeat(128 * 1024);
     let above = format!("{most}x");

@@ -446,7 +446,10 @@ async fn an_agent_can_be_renamed_to_a_free_name() {
     let sage = id(&t.ada.make_agent("sage").await);
     let path = format!("/v1/agents/{sage}");
     assert_eq!(
-        t.ada.patch(&path, json!({"name": "owl"})).await.is(200)["name"],
+        t.ada
+            .patch(&path, json!({"name": "owl", "display_name": "Owl"}))
+            .await
+            .is(200)["name"],
         "owl"
     );
     for taken in ["vibe", "ada"] {

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use serde_json::{Value, json};
 
-use crate::support::{Answer, Socket, Team, number, team, text};
+use crate::support::{Answer, Socket, Team, number, team, team_with, text};
 
 fn seqs(events: &[Value]) -> Vec<i64> {
     events.iter().map(|event| number(event, "/seq")).collect()
@@ -253,7 +253,7 @@ async fn disconnecting_and_resuming_under_load_loses_and_duplicates_nothing() {
 /// The socket of a client that stops reading is closed, and the client resumes at its position.
 #[tokio::test]
 async fn a_slow_reader_is_closed_with_4008_and_resumes() {
-    let t = team().await;
+    let t = team_with(&[("RATE_LIMITS", "off")]).await;
     let mut slow = t.bo.socket().await;
     let mut quick = t.ada.socket().await;
     let thread = t.ada.thread(&t.general, "Root").await;

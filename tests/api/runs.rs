@@ -1,6 +1,6 @@
 //! Runs of workflows: their moves, permissions, and failures.
 
-use std::time::Duration;
+use std::{collections::BTreeSet, time::Duration};
 
 use serde_json::{Value, json};
 
@@ -13,7 +13,13 @@ use crate::{
 
 /// Creates a workflow with these steps and returns its path.
 pub async fn flow(by: &Person, name: &str, steps: Value) -> String {
-    let form = json!({"name": name, "steps": steps});
+    let agents: BTreeSet<&str> = steps
+        .as_array()
+        .into_iter()
+        .flatten()
+        .filter_map(|step| step["agent_id"].as_str())
+        .collect();
+    let form = json!({"name": name, "agents": agents, "steps": steps});
     let made = by.post("/v1/workflows", form).await.is(201);
     format!("/v1/workflows/{}", id(&made))
 }

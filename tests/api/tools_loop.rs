@@ -435,7 +435,7 @@ async fn the_maximum_number_of_results_limits_decisions_and_action_items() {
 async fn a_filter_names_channels_that_its_author_can_read() {
     let t = team().await;
     let secret = t.ada.private_channel("secret", &[]).await;
-    let tools = |channel: &str, max: i64| json!({"tools": [{"type": "file_search", "max_num_results": max, "filters": {"channel_ids": [channel]}}]});
+    let tools = |channel: &str, max: i64| json!({"editors": [], "tools": [{"type": "file_search", "max_num_results": max, "filters": {"channel_ids": [channel]}}]});
     let agent = reader(&t.ada, "sage", tools(&secret, 1)).await;
     let path = format!("/v1/agents/{}", id(&agent));
     // Channels that are already stored are not checked again when the agent changes.

@@ -117,7 +117,9 @@ impl Reading {
             let mut units: Vec<Unit> = units.collect();
             // An order to a machine disqualifies its whole message.
             if units.iter().any(|unit| unit.is(Act::Machine)) {
-                units.iter_mut().for_each(|unit| unit.add(Act::Machine));
+                for unit in &mut units {
+                    unit.add(Act::Machine);
+                }
             }
             found.push((place.line, units));
         }

@@ -41,8 +41,6 @@ pub use self::{
     source::RawSource,
     trim::{extracted, trim},
 };
-#[cfg(test)]
-use self::parse::parse;
 
 /// Exclusive upper bound on the number of words in a draft, including owners and dates. It keeps the resolution message, including
 /// its headings, below 200 words.

@@ -54,11 +54,11 @@ use self::{
     request::FormatSupport,
 };
 use super::{
-    ErrorTexts,
     chat::{
         ChatRequest, Delta, DeltaStream, FactStore, ModelError, Place, Provider, RequiredFormat,
         Usage,
     },
+    error_texts::ErrorTexts,
     setup::SetupError,
     table::{Model, Table, Vendor},
     tokens::estimate_tokens,

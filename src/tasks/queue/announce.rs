@@ -8,7 +8,7 @@ use crate::{
         log::{self, Recipients},
     },
     tasks::{
-        Task, TaskEvent, TaskKind, TokenUsage,
+        Task, TaskEvent, TokenUsage,
         costs::{self, CostReader},
     },
 };
@@ -76,24 +76,13 @@ pub async fn announce(c: &mut Conn, task: &Task, audience: Audience) -> Result<(
     announce_as(c, seq, task, audience).await
 }
 
-/// Stores the usage of a task after one of its calls. If the call ran on another node, or was about to be sent, when the task was stopped,
-/// it ends after the task: another event with the usage then follows. Tasks of the OpenAI routes have no events.
+/// Stores the usage of a task after one of its calls. A call on another node can end after its task was stopped: the last event of
+/// such a task lacks the usage of that call, because a task does not change after its end.
 pub async fn set_usage(c: &mut Conn, id: TaskId, usage: Option<TokenUsage>) -> Result<(), DbError> {
-    let task: Option<Task> = c
-        .q(task_sql!(
-            "update tasks set token_usage = $2 where id = $1 returning",
-            ""
-        ))
+    c.q("update tasks set token_usage = $2 where id = $1")
         .bind(id)
         .bind(usage.map(Json))
-        .opt()
+        .run()
         .await?;
-    let has_ended = |task: &Task| {
-        !task.is_active() && task.token_usage.is_some() && task.kind != TaskKind::Response
-    };
-    if let Some(task) = task.filter(has_ended) {
-        let audience = audience_in(c, task.channel_id).await?;
-        announce(c, &task, audience).await?;
-    }
     Ok(())
 }

@@ -56,7 +56,7 @@ async fn stuck(person: &Person) -> WebSocketStream<TcpStream> {
 
 #[tokio::test]
 async fn sockets_that_resume_without_reading_do_not_block_others() {
-    let app = TestApp::with(&[("SIGNUP", "open")]).await;
+    let app = TestApp::with(&[("SIGNUP", "open"), ("RATE_LIMITS", "off")]).await;
     let (eve, thread) = workspace_with_a_long_log(&app, "Eve").await;
     let colleague = app.join(&eve, "Mallory", "member").await;
     let mut bystander = Bystander::start(&app.base).await;
@@ -87,7 +87,7 @@ async fn sockets_that_resume_without_reading_do_not_block_others() {
 
 #[tokio::test]
 async fn a_socket_that_takes_no_bytes_is_closed_with_4008_and_resumes() {
-    let app = TestApp::start().await;
+    let app = TestApp::with(&[("RATE_LIMITS", "off")]).await;
     let (eve, _) = workspace_with_a_long_log(&app, "Eve").await;
     let colleague = app.join(&eve, "Mallory", "member").await;
     let mut watching = colleague.socket().await;

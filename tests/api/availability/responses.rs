@@ -58,7 +58,12 @@ async fn asked(person: &Person, path: &str) -> (TcpStream, u16) {
 #[tokio::test]
 async fn unread_responses_are_limited_to_the_users_share_of_memory() {
     let (place, model) = (TestDatabase::migrated().await, ModelServer::start().await);
-    let server = TestProcess::start(&place, &model, &[("SIGNUP", "open")]).await;
+    let server = TestProcess::start(
+        &place,
+        &model,
+        &[("SIGNUP", "open"), ("RATE_LIMITS", "off")],
+    )
+    .await;
     let mut bystander = Bystander::start(&server.base).await;
     let mut attacker = sign_up(&server.base, "Mallory", None).await;
     let workspace = attacker
@@ -94,7 +99,7 @@ async fn unread_responses_are_limited_to_the_users_share_of_memory() {
 
 #[tokio::test]
 async fn a_client_that_reads_nothing_is_disconnected() {
-    let app = TestApp::bounded(&[("SIGNUP", "open")], |bounds| {
+    let app = TestApp::bounded(&[("SIGNUP", "open"), ("RATE_LIMITS", "off")], |bounds| {
         bounds.deadlines.stalled_within = Duration::from_millis(200);
     })
     .await;
@@ -121,7 +126,7 @@ async fn a_client_that_reads_nothing_is_disconnected() {
 
 #[tokio::test]
 async fn a_client_that_reads_byte_by_byte_is_disconnected() {
-    let app = TestApp::bounded(&[], |bounds| {
+    let app = TestApp::bounded(&[("RATE_LIMITS", "off")], |bounds| {
         bounds.deadlines.stalled_within = HOUR;
         bounds.deadlines.sent_within = Duration::from_millis(300);
         bounds.deadlines.bytes_per_second = u64::MAX;
@@ -149,7 +154,7 @@ async fn a_client_that_reads_byte_by_byte_is_disconnected() {
 
 #[tokio::test]
 async fn a_user_whose_share_is_used_up_cannot_read_until_responses_are_released() {
-    let app = TestApp::bounded(&[("SIGNUP", "open")], |bounds| {
+    let app = TestApp::bounded(&[("SIGNUP", "open"), ("RATE_LIMITS", "off")], |bounds| {
         bounds.deadlines.stalled_within = HOUR;
         // Enough for one page with 64 messages, each of which contains its text twice, but not for two pages.
         bounds.unsent.share = 6 * 1024 * 1024;

@@ -188,7 +188,8 @@ async fn events_arrive_while_only_one_of_two_nodes_has_the_new_key() {
     }
     for socket in [&mut ada, &mut bo] {
         let seqs = seqs_through(socket, "message 19").await;
-        assert_eq!(seqs.len(), 21);
+        // The root and 20 messages, with any other events between them.
+        assert!(seqs.len() >= 21, "{seqs:?}");
         assert_without_gaps(&seqs);
     }
 }

@@ -561,7 +561,7 @@ pub async fn recipe(w: &AccessFixture, row: &Row, who: TestCaller, by: &Person) 
             let body = match method {
                 "agents.list" | "agent.identity.get" => json!({}),
                 "agents.create" => json!({"id": format!("rpc-{n}")}),
-                "agents.update" => with(of, json!({"label": "Renamed"})),
+                "agents.update" => with(of, json!({"label": format!("Renamed {n}")})),
                 "agents.files.get" => with(of, json!({"path": "SOUL.md"})),
                 "agents.files.set" => with(of, json!({"path": "NOTES.md", "content": "x"})),
                 "agent.identity.update" => json!({"identity": format!("Calm {n}")}),

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use self::support::{Dialogue, Fact, Score, load, score, score_all};
 use super::shown;
 use crate::forks::draft::{
-    AgentLines, Checked, FieldPath, Kind, check, extracted, parse, trim, trim::fit,
+    AgentLines, Checked, FieldPath, Kind, check, extracted, parse::parse, trim, trim::fit,
 };
 
 // The module is formatted by the rules of the crate that it belongs to.

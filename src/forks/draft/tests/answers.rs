@@ -3,7 +3,7 @@
 use serde_json::json;
 
 use crate::{
-    forks::draft::{ANSWER_BYTES_MAX, Raw, RawSource, UnparsableDraft, parse, parse_answer},
+    forks::draft::{ANSWER_BYTES_MAX, Raw, RawSource, UnparsableDraft, parse::parse, parse_answer},
     model::Collected,
 };
 

@@ -5,7 +5,7 @@ use openvibe_extract::{Item, Material, Outline, Owner, Point, Reading};
 use super::material;
 use crate::{
     forks::draft::{
-        AgentLines, DraftRequest, brief, briefs, check, merge_brief, parse, repair_brief,
+        AgentLines, DraftRequest, brief, briefs, check, merge_brief, parse::parse, repair_brief,
     },
     model::Role,
 };

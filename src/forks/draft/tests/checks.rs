@@ -4,7 +4,7 @@ use openvibe_extract::{Material, Owner, Reading};
 use serde_json::{Value, json};
 
 use super::{day, material, shown, stored};
-use crate::forks::draft::{AgentLines, Checked, check, parse, trim};
+use crate::forks::draft::{AgentLines, Checked, check, parse::parse, trim};
 
 fn launch() -> Material {
     material(

@@ -6,7 +6,9 @@ use proptest::prelude::*;
 use super::{limits::holds, material, shown};
 use crate::{
     corpus,
-    forks::draft::{AgentLines, DraftRequest, Fault, brief, check, parse, repair_brief, trim},
+    forks::draft::{
+        AgentLines, DraftRequest, Fault, brief, check, parse::parse, repair_brief, trim,
+    },
 };
 
 /// Pieces of answers.

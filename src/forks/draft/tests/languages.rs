@@ -4,7 +4,7 @@ use openvibe_extract::{Material, Reading};
 use serde_json::{Value, json};
 
 use super::material;
-use crate::forks::draft::{AgentLines, Fault, check, parse, trim};
+use crate::forks::draft::{AgentLines, Fault, check, parse::parse, trim};
 
 /// Asserts that there is no fault and that `trim` changes nothing.
 fn is_good(talk: &str, answer: &Value) {

@@ -10,7 +10,7 @@ use super::day;
 use crate::forks::draft::{
     ACTION_ITEMS_MAX, AgentLines, CONCLUSION_UNITS_MAX, DEFERRED_ITEMS_MAX, DraftRequest,
     HEADLINE_UNITS_MAX, KEY_POINTS_MAX, OPEN_QUESTIONS_MAX, SOURCES_MAX, TEXT_UNITS_MAX, brief,
-    briefs, check, extracted, parse, repair_brief, trim, trim::fit,
+    briefs, check, extracted, parse::parse, repair_brief, trim, trim::fit,
 };
 
 fn text() -> impl Strategy<Value = String> {

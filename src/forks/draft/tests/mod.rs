@@ -12,7 +12,7 @@ use chrono::NaiveDate;
 use openvibe_extract::{Line, Material, Outline, Owner, Person, Point, Reading, Speaker};
 use serde_json::Value;
 
-use super::{AgentLines, check, extracted, parse, trim};
+use super::{AgentLines, check, extracted, parse::parse, trim};
 
 /// Builds a conversation from one line per message: `Name: text` for a person, `AI Name: text` for an agent. The first message is the
 /// forked one. All messages are from Friday, November 20, 2026; a handle is the lowercase first word of the name.
