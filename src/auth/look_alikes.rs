@@ -127,7 +127,7 @@ fn is_needed_joiner(chars: &[char], at: usize) -> bool {
     }
     let letter = before.clone().find(|c| c.script() != Script::Inherited);
     let Some(script) = letter
-        .map(|c| c.script())
+        .map(UnicodeScript::script)
         .filter(|script| uses_joiners(*script))
     else {
         return false;

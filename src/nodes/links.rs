@@ -41,13 +41,14 @@ impl Links {
                 && settings::has_another_key(&self.node.settings, &node.settings.0)
         });
         if self.node.set_another_key(excluding.is_some()) {
-            match excluding {
-                Some(node) => tracing::error!(
+            if let Some(node) = excluding {
+                tracing::error!(
                     node.name = node.name,
                     "OPENVIBE_SECRET_KEY differs from that of a node that started earlier: this node serves no clients and runs no \
                      tasks until both have the same key"
-                ),
-                None => tracing::info!("no other node has another OPENVIBE_SECRET_KEY anymore"),
+                );
+            } else {
+                tracing::info!("no other node has another OPENVIBE_SECRET_KEY anymore");
             }
         }
         self.queue.set_paused(excluding.is_some());

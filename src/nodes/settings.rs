@@ -73,19 +73,17 @@ fn key_ids(of: &Hashes) -> Option<Vec<&str>> {
 /// Checks whether one of two nodes can decrypt what the other one encrypts, or neither of them has a key.
 fn shares_key(own: &Hashes, other: &Hashes) -> bool {
     let own = key_ids(own).unwrap_or_default();
-    match key_ids(other) {
-        Some(other) => match (own.first(), other.first()) {
-            (Some(first), Some(others_first)) => {
-                own.contains(others_first) || other.contains(first)
-            }
-            (first, others_first) => first == others_first,
-        },
-        None => {
-            let stored = other.get(SECRET_KEY);
-            let one = own.iter().map(|id| (*id).to_owned());
-            let mut known = one.chain([own.join(" ")]);
-            known.any(|ids| stored == Some(&hash(&ids)))
+    let Some(other_ids) = key_ids(other) else {
+        let stored = other.get(SECRET_KEY);
+        let one = own.iter().map(|id| (*id).to_owned());
+        let mut known = one.chain([own.join(" ")]);
+        return known.any(|ids| stored == Some(&hash(&ids)));
+    };
+    match (own.first(), other_ids.first()) {
+        (Some(first), Some(others_first)) => {
+            own.contains(others_first) || other_ids.contains(first)
         }
+        (first, others_first) => first == others_first,
     }
 }
 

@@ -79,7 +79,8 @@ async fn each_write_makes_the_writer_the_author_of_the_changed_parts_only() {
         (Method::PUT, path, json!({"content": content}))
     };
     let patch = |fields: Value| (Method::PATCH, path.clone(), fields);
-    let writes: Vec<((Method, String, Value), &[&str])> = vec![
+    type Write = (Method, String, Value);
+    let writes: Vec<(Write, &[&str])> = vec![
         (patch(json!({"temperature": 0.5})), &[]),
         (
             patch(json!({"instructions": "Know the ebb."})),

@@ -282,14 +282,14 @@ async fn a_segment_whose_answer_has_no_end_is_requested_once_more_with_twice_the
         let (thread, _) = long_thread(&t.ada, &t.general, 50).await;
         t.model().forget();
         t.model()
-            .script("summary", [first, segment("They counted to 30.", &[])]);
+            .script("summary", [first, segment("Quokkas were discussed.", &[])]);
         answered(&t.ada, &thread, "@sage sum up").await;
         let asked = t.model().asked("summary", 2).await;
         let limits = [&asked[0].body["max_tokens"], &asked[1].body["max_tokens"]];
         assert_eq!(limits, [&json!(1_200), &json!(2_400)]);
         assert_eq!(asked[0].body["messages"], asked[1].body["messages"]);
         let prompt = t.model().asked_once("sage").await.all();
-        assert!(prompt.contains("They counted to 30."), "{prompt}");
+        assert!(prompt.contains("Quokkas were discussed."), "{prompt}");
     }
 }
 

@@ -264,7 +264,7 @@ async fn a_fault_names_the_limit_that_the_server_exceeded() {
     let client = servers("127.0.0.1").client();
     let server = config(&scripted.url, HttpAuth::None);
     let long = json!({"jsonrpc": "2.0", "method": "notifications/message", "params": {"level": "info", "data": "x".repeat(1 << 19)}});
-    let many: String = (0..40).map(|_| format!("data: {long}\n\n")).collect();
+    let many = format!("data: {long}\n\n").repeat(40);
     let elsewhere = "https://elsewhere.example/mcp".to_owned();
     for (answer, wanted) in [
         (

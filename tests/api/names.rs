@@ -37,6 +37,10 @@ async fn try_sign_up(base: &str, name: &str, email: &str, invite: Option<&str>) 
 }
 
 /// Requires a reply to reject the field.
+#[expect(
+    clippy::needless_pass_by_value,
+    reason = "callers have no other use for the reply"
+)]
 fn rejects(reply: Reply, param: &str, name: &str) {
     let error = reply.json()["error"].clone();
     assert_eq!(

@@ -2,7 +2,7 @@
 
 use axum::{
     Json,
-    body::{Body, to_bytes},
+    body::to_bytes,
     http::{HeaderMap, StatusCode, header},
     response::{IntoResponse, Response},
 };
@@ -72,5 +72,5 @@ pub(super) async fn with_json_error(response: Response) -> Response {
     let replaced = error(status, code, text, &Value::Null);
     parts.headers.remove(header::CONTENT_LENGTH);
     parts.headers.extend(replaced.headers().clone());
-    Response::from_parts(parts, Body::from(replaced.into_body()))
+    Response::from_parts(parts, replaced.into_body())
 }

@@ -101,6 +101,10 @@ async fn stop_tasks(admin: &Person) {
     }
 }
 
+#[expect(
+    clippy::print_stdout,
+    reason = "a failure can be repeated with the seed"
+)]
 #[tokio::test]
 async fn requests_that_hang_up_on_any_operation_leave_no_work_behind() {
     let seed = setting("OPENVIBE_DROPPED_SEED").unwrap_or_else(rand::random);
