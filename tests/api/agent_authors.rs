@@ -62,6 +62,9 @@ fn bytes(body: &Value) -> Option<Vec<u8>> {
     Some(body.to_string().into_bytes()).filter(|_| !body.is_null())
 }
 
+/// Method, path, and body.
+type Write = (Method, String, Value);
+
 #[tokio::test]
 async fn each_write_makes_the_writer_the_author_of_the_changed_parts_only() {
     let t = team().await;
@@ -79,7 +82,6 @@ async fn each_write_makes_the_writer_the_author_of_the_changed_parts_only() {
         (Method::PUT, path, json!({"content": content}))
     };
     let patch = |fields: Value| (Method::PATCH, path.clone(), fields);
-    type Write = (Method, String, Value);
     let writes: Vec<(Write, &[&str])> = vec![
         (patch(json!({"temperature": 0.5})), &[]),
         (
