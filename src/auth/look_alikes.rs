@@ -20,9 +20,9 @@ const SYSTEM: &str = "system";
 /// Skeletons of a name. Names look alike if one of them is equal.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Skeletons {
-    /// Of the name as written: `BiII` is like `Bill`.
+    /// Skeleton of the name as written: `BiII` is like `Bill`.
     pub exact: String,
-    /// Of the name in lowercase: `VIBE` is like `vibe`.
+    /// Skeleton of the name in lowercase: `VIBE` is like `vibe`.
     pub folded: String,
 }
 

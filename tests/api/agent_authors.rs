@@ -333,7 +333,7 @@ async fn only_editors_and_admins_change_an_agent() {
     assert_eq!(version(&t, &path).await, 1);
     t.ada.patch(&path, json!({"temperature": 1})).await.is(200);
 
-    // Of a seeded agent, `not_editor` also comes before the rules for the default agent.
+    // For a seeded agent, too, `not_editor` comes before the rules for the default agent.
     let vibe = format!("/v1/agents/{}", id(&t.ada.agent("vibe").await));
     assert_eq!(t.bo.get(&vibe).await.ok()["editors"], json!(["role:admin"]));
     let reply = t.bo.patch(&vibe, json!({"name": "other"})).await;

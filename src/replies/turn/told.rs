@@ -78,7 +78,7 @@ async fn advance(
     if before >= version {
         return Ok(None);
     }
-    // Of two replies at the same time, only the first one that commits finds the earlier version.
+    // If two replies end at the same time, only the first one to commit finds the earlier version.
     let advanced = c
         .q("insert into told_versions (channel_id, agent_id, version) values ($1, $2, $3) \
             on conflict (channel_id, agent_id) do update set version = excluded.version where told_versions.version < excluded.version")
