@@ -310,7 +310,7 @@ fn only_the_model_client_and_the_command_line_make_outgoing_requests() {
             .unwrap()
             .to_owned();
         // A failpoint in a debug build connects to the test that controls it. Addresses that `providers` calls are constant or
-        // checked by `outbound`. `web.rs` and `mcp` resolve names with `outbound`; `mcp` starts only the programs in the operator's
+        // checked by `outbound`. `web` and `mcp` resolve names with `outbound`; `mcp` starts only the programs in the operator's
         // file.
         let allowed = [
             "model/",
@@ -318,7 +318,7 @@ fn only_the_model_client_and_the_command_line_make_outgoing_requests() {
             "cli",
             "outbound.rs",
             "failpoint.rs",
-            "web.rs",
+            "web/",
             "mcp/",
         ];
         let may = allowed.iter().any(|prefix| name.starts_with(prefix));
