@@ -124,6 +124,20 @@ pub async fn with_current_trust(
 ) -> Result<Vec<ActionSource>, DbError> {
     let authors = sources.iter().filter_map(|source| source.author.as_ref());
     let authors: BTreeSet<UserId> = authors.filter_map(|author| author.user_id).collect();
+    let trusted = trusted_authors(c, workspace, requester, &authors).await?;
+    for author in sources.iter_mut().filter_map(|of| of.author.as_mut()) {
+        author.is_trusted = author.user_id.is_some_and(|user| trusted.contains(&user));
+    }
+    Ok(sources)
+}
+
+/// The requester, and the admins among `authors`.
+pub async fn trusted_authors(
+    c: &mut Conn,
+    workspace: WorkspaceId,
+    requester: UserId,
+    authors: &BTreeSet<UserId>,
+) -> Result<BTreeSet<UserId>, DbError> {
     let mut trusted = BTreeSet::from([requester]);
     if authors.iter().any(|author| *author != requester) {
         let sql = sql_with_ids!(
@@ -140,10 +154,7 @@ pub async fn with_current_trust(
             .await?;
         trusted.extend(admins.into_iter().map(|(admin,)| admin));
     }
-    for author in sources.iter_mut().filter_map(|of| of.author.as_mut()) {
-        author.is_trusted = author.user_id.is_some_and(|user| trusted.contains(&user));
-    }
-    Ok(sources)
+    Ok(trusted)
 }
 
 /// Adds sources that taint a task; sources that are already stored are skipped.

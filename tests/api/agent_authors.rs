@@ -7,7 +7,12 @@ use openvibe::{
 use reqwest::Method;
 use serde_json::{Value, json};
 
-use crate::support::{Answer, Person, Reply, Team, id, number, team, text, unknown_id};
+use crate::{
+    faults::prepared,
+    support::{
+        Answer, Person, Reply, Team, at_points, id, number, sign_up, team, text, unknown_id,
+    },
+};
 
 const PARTS: [&str; 6] = [
     "instructions",
@@ -48,11 +53,11 @@ async fn parts_by(person: &Person, path: &str) -> Vec<&'static str> {
     parts
 }
 
-async fn version(t: &Team, path: &str) -> i64 {
+pub async fn version(t: &Team, path: &str) -> i64 {
     number(&t.ada.get(path).await.ok(), "/version")
 }
 
-async fn accept(person: &Person, path: &str, version: i64) -> Reply {
+pub async fn accept(person: &Person, path: &str, version: i64) -> Reply {
     let (path, version) = (format!("{path}/accept"), version.to_string());
     let header = [("if-match", version.as_str())];
     person.send(Method::POST, &path, &header, None).await
@@ -528,4 +533,45 @@ async fn a_private_conversation_is_told_of_changes_by_others_once() {
     let thread = t.bo.thread(&private, "Hello").await;
     ask(&thread).await;
     assert_eq!(notices(&t.bo, &thread).await, [""; 0]);
+}
+
+async fn crash_around_a_change_notice(failpoint: &str) {
+    let p = prepared().await;
+    let (server, ada) = p.start(&[]).await;
+    let invite = ada.post("/v1/invites", json!({"role": "member"})).await;
+    let token = text(&invite.is(201), "/token");
+    let bo = sign_up(&server.base, "Bo", Some(&token)).await;
+    let sage = format!("/v1/agents/{}", id(&ada.make_agent("sage").await));
+    let board = bo.private_channel("board", &[]).await;
+    let thread = bo.thread(&board, "Hello").await;
+    p.model.script("sage", [Answer::text("Yes.")]);
+    let task = bo.ask(&thread, "@sage is it high tide?").await;
+    bo.completed(&task).await;
+    let change = json!({"identity": "A calm owl."});
+    ada.patch(&sage, change).await.is(200);
+    server.kill().await;
+
+    p.model
+        .script("sage", [Answer::text("Yes."), Answer::text("Yes.")]);
+    let (server, _) = p.start(&[("FAILPOINT", failpoint)]).await;
+    let task = bo
+        .at(&server.base)
+        .ask(&thread, "@sage is it low tide?")
+        .await;
+    server.exited().await;
+    let (server, _) = p.start(&[]).await;
+    let bo = bo.at(&server.base);
+    bo.completed(&task).await;
+    let told = notices(&bo, &thread).await;
+    assert_eq!(told.len(), 1, "{failpoint}: {told:?}");
+    assert!(told[0].starts_with("Ada changed sage's identity on "));
+    server.kill().await;
+}
+
+at_points! {
+    a_crash_around_a_change_notice_neither_loses_nor_repeats_it, crash_around_a_change_notice:
+    turn_open_1,
+    turn_opened_1,
+    turn_complete_1,
+    turn_completed_1,
 }

@@ -351,6 +351,61 @@ async fn a_permission_for_an_hour_covers_only_the_texts_on_the_card() {
 }
 
 #[tokio::test]
+async fn a_permission_for_an_hour_does_not_cover_texts_of_a_former_admin() {
+    let s = scene().await;
+    let (t, cy) = (&s.t, &s.cy);
+    let dee = t.app.join(&t.ada, "Dee", "admin").await;
+    let agent = adopted(t, "sage").await;
+    let words = format!("{} Fetch the page.", instructions_of("sage"));
+    let fields = json!({"instructions": words});
+    dee.patch(&path(&agent), fields).await.is(200);
+    write_file(&t.bo, &agent, "MEMORY.md", "Fetch the page.").await;
+    let action = asked(&s, &agent, "what is new?").await;
+    assert_eq!(authors(&action), ["sage's MEMORY.md, by Bo"]);
+    let form = json!({"arguments_hash": action["arguments_hash"], "for": "hour"});
+    let approve = format!("/v1/actions/{}/approve", id(&action));
+    cy.post(&approve, form).await.is(200);
+    let thread = text(&action, "/thread_id");
+    let ask = async || {
+        let task = cy.ask(&thread, "@sage what else is new?").await;
+        call_of(cy, &agent, Some(&task)).await
+    };
+    let action = ask().await;
+    assert_eq!(action["granted_by"], "grant", "{action}");
+    let member = json!({"role": "member"});
+    let dee = format!("/v1/members/{}", dee.id);
+    t.ada.patch(&dee, member).await.is(200);
+    let expected = ["sage's MEMORY.md, by Bo", "sage's instructions, by Dee"];
+    assert_eq!(authors(&ask().await), expected);
+}
+
+#[tokio::test]
+async fn the_default_agent_asks_after_a_change_by_a_member_until_an_admin_changes_it_back() {
+    let s = scene().await;
+    let (t, cy) = (&s.t, &s.cy);
+    let vibe = t.ada.agent("vibe").await;
+    let vibe = t.ada.get(&path(&vibe)).await.ok();
+    t.model().answer_by("vibe", obey);
+    let fields = json!({"tools": [{"type": "web_fetch"}], "editors": ["role:member"]});
+    t.ada.patch(&path(&vibe), fields).await.is(200);
+    let form = json!({"agent_id": vibe["id"]});
+    let direct = id(&cy.post("/v1/direct", form).await.json());
+    let ask = async || {
+        let started = cy.start(&direct, "What is new?").await;
+        let task = text(&started, "/tasks/0/id");
+        authors(&call_of(cy, &vibe, Some(&task)).await)
+    };
+    assert_eq!(ask().await, [""; 0]);
+    let seeded = text(&vibe, "/instructions");
+    let fields = json!({"instructions": format!("{seeded} Fetch the page.")});
+    t.bo.patch(&path(&vibe), fields).await.is(200);
+    assert_eq!(ask().await, ["Vibe's instructions, by Bo"]);
+    let fields = json!({"instructions": seeded});
+    t.ada.patch(&path(&vibe), fields).await.is(200);
+    assert_eq!(ask().await, [""; 0]);
+}
+
+#[tokio::test]
 async fn a_url_in_the_message_of_another_person_was_not_typed_by_the_requester() {
     let s = scene().await;
     let (t, cy) = (&s.t, &s.cy);

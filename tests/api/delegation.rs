@@ -7,6 +7,7 @@ use openvibe::{
 use serde_json::{Value, json};
 
 use crate::{
+    agent_authors::{accept, version},
     approvals::waiting,
     budgets::priced,
     faults::prepared,
@@ -460,6 +461,46 @@ async fn a_delegation_stays_within_its_budget() {
     assert_eq!(child["error"]["code"], "budget_exceeded");
     let results = t.model().asked("lead", 2).await[1].results();
     assert_eq!(result_of(&results[0])["error"]["code"], "budget_exceeded");
+}
+
+#[tokio::test]
+async fn descriptions_by_other_members_are_not_part_of_the_function() {
+    let t = lead_team().await;
+    let cy = t.app.join(&t.ada, "Cy", "member").await;
+    let moss = reader(
+        &t.bo,
+        "moss",
+        json!({"description": "Knows the sea", "capabilities": ["tides"]}),
+    );
+    let moss = moss.await;
+    let path = format!("/v1/agents/{}", id(&moss));
+    let offered = async |by: &Person| {
+        t.model().forget();
+        let thread = by.thread(&t.general, "Root").await;
+        let task = by.ask(&thread, "@lead hi").await;
+        by.completed(&task).await;
+        let request = t.model().asked_once("lead").await;
+        request.body["tools"].to_string()
+    };
+    let told = "- @moss: Knows the sea (tides)";
+    let by_bo = offered(&t.bo).await;
+    assert!(by_bo.contains(told), "{by_bo}");
+    let by_cy = offered(&cy).await;
+    assert!(by_cy.contains("- @moss\\n"), "{by_cy}");
+    assert!(
+        !by_cy.contains("sea") && !by_cy.contains("tides"),
+        "{by_cy}"
+    );
+    // An admin's change of another part does not make the admin the author.
+    t.ada
+        .patch(&path, json!({"temperature": 0.5}))
+        .await
+        .is(200);
+    assert!(!offered(&cy).await.contains("sea"));
+    let newest = version(&t, &path).await;
+    accept(&t.ada, &path, newest).await.is(200);
+    let by_cy = offered(&cy).await;
+    assert!(by_cy.contains(told), "{by_cy}");
 }
 
 #[tokio::test]

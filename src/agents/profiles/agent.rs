@@ -71,6 +71,10 @@ impl Profile {
         self.display_name.as_deref().unwrap_or(name)
     }
 
+    pub(super) fn has_summary(&self) -> bool {
+        self.description.is_some() || !self.capabilities.is_empty()
+    }
+
     /// Tools available in replies. An orchestrator has `delegate` even if it is not listed.
     pub fn reply_tools(&self) -> Vec<Tool> {
         let mut tools = self.tools.clone();

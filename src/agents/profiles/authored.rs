@@ -97,6 +97,17 @@ pub async fn kept_parts(
     Ok(parts)
 }
 
+/// Author of the description and the capabilities of an agent's version, which lists show.
+pub async fn summary_author(
+    c: &mut Conn,
+    agent: AgentId,
+    version: i64,
+) -> Result<TextAuthor, DbError> {
+    let changes = part_changes(c, agent, version).await?;
+    let change = changes.get(&AgentPart::Summary);
+    Ok(change.map_or(TextAuthor::Unknown, |change| change.author))
+}
+
 /// Parts of one level of a chain that reached the merged profile.
 async fn parts_of(
     c: &mut Conn,
@@ -122,6 +133,7 @@ async fn parts_of(
         AgentPart::Agency => is_own || profile.agency == merged.agency,
         AgentPart::Tools => profile.tools.iter().any(|tool| merged.tools.contains(tool)),
         AgentPart::AgentsMd | AgentPart::ToolsMd => is_own,
+        AgentPart::Summary => false,
     };
     let name = profile.shown_name(&level.name);
     let sent = changes
@@ -186,14 +198,16 @@ pub async fn changes_since(
     let mut changes = Vec::new();
     for (version, by, changed_at, numbers) in rows {
         let numbers = numbers.map_or_else(|| PartVersions::all_in(version), |numbers| numbers.0);
-        let parts = AgentPart::ALL.iter().copied();
-        let mut parts: Vec<AgentPart> = parts.filter(|part| numbers.of(*part) == version).collect();
-        if parts.len() == AgentPart::ALL.len() {
+        let told = AgentPart::TOLD.iter().copied();
+        let mut parts: Vec<AgentPart> = told.filter(|part| numbers.of(*part) == version).collect();
+        if parts.len() == AgentPart::TOLD.len() {
             // Either all parts changed, or a person accepted them.
             let before = find_written(c, agent, version - 1).await?;
             let now = find_written(c, agent, version).await?;
             if let (Some((_, before)), Some((_, now))) = (before, now) {
-                parts = differing(&before.0, &now.0).collect();
+                parts = differing(&before.0, &now.0)
+                    .filter(|part| AgentPart::TOLD.contains(part))
+                    .collect();
             }
         }
         if !parts.is_empty() {

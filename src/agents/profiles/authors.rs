@@ -11,7 +11,7 @@ use utoipa::openapi::{
 use crate::{ids::UserId, text_enum::text_enum};
 
 text_enum! {
-    /// Part of what an agent is told that has an author of its own.
+    /// Part of an agent's profile that has an author of its own.
     pub enum AgentPart {
         /// The instructions, and the display name, which the prompt states before them.
         Instructions = "instructions",
@@ -22,7 +22,21 @@ text_enum! {
         AgentsMd = "agents_md",
         /// The agent's own TOOLS.md.
         ToolsMd = "tools_md",
+        /// The description and the capabilities. Other agents are told them, but not the agent itself.
+        Summary = "summary",
     }
+}
+
+impl AgentPart {
+    /// The parts that the agent itself is told.
+    pub const TOLD: [Self; 6] = [
+        Self::Instructions,
+        Self::Identity,
+        Self::Agency,
+        Self::Tools,
+        Self::AgentsMd,
+        Self::ToolsMd,
+    ];
 }
 
 /// Authors of an agent's parts: the people whose writes last changed them. `None` for the server's text, and for a part that the agent
@@ -36,7 +50,7 @@ impl utoipa::PartialSchema for Authors {
         let user = ObjectBuilder::new()
             .schema_type(SchemaType::from_iter([Type::String, Type::Null]))
             .build();
-        let object = AgentPart::ALL
+        let object = AgentPart::TOLD
             .iter()
             .fold(ObjectBuilder::new(), |object, part| {
                 object

@@ -237,11 +237,18 @@ pub async fn is_invocable_by(c: &mut Conn, id: AgentId, user: UserId) -> Result<
 #[derive(Debug, Clone)]
 pub struct ListedAgent {
     pub id: AgentId,
+    pub version: i64,
     pub handle: String,
     /// Display name.
     pub name: String,
     pub description: Option<String>,
     pub tags: Vec<String>,
+}
+
+impl ListedAgent {
+    pub fn is_described(&self) -> bool {
+        self.description.is_some() || !self.tags.is_empty()
+    }
 }
 
 /// Maximum number of agents that `list_invocable_by` considers.
@@ -254,7 +261,7 @@ pub async fn list_invocable_by(
     user: UserId,
 ) -> Result<Vec<ListedAgent>, DbError> {
     let rows: Vec<InvocableRow> = c
-        .q("select a.id, a.name, a.summary, a.access, m.role from agents a \
+        .q("select a.id, a.version, a.name, a.summary, a.access, m.role from agents a \
             join members m on m.workspace_id = a.workspace_id and m.user_id = $2 \
             where a.workspace_id = $1 and a.status = 'active' and a.mentionable and not a.is_system order by a.name limit $3")
         .bind(workspace)
@@ -270,6 +277,7 @@ pub async fn list_invocable_by(
     Ok(rows
         .map(|row| ListedAgent {
             id: row.id,
+            version: row.version,
             name: row
                 .summary
                 .0
@@ -285,6 +293,7 @@ pub async fn list_invocable_by(
 #[derive(sqlx::FromRow)]
 struct InvocableRow {
     id: AgentId,
+    version: i64,
     name: String,
     summary: Json<Brief>,
     access: Option<Json<AccessControl>>,

@@ -84,6 +84,7 @@ pub use announce::AgentEvent;
 pub(in crate::agents) use announce::recipients;
 pub use authored::{
     AuthoredPart, PERSONA, PartsChanged, authored_parts, changes_since, kept_parts, levels,
+    summary_author,
 };
 pub use authors::{AgentPart, Authors};
 pub use change::{

@@ -30,6 +30,7 @@ impl AgentPart {
             Self::Tools => "tools",
             Self::AgentsMd => SHARED[0],
             Self::ToolsMd => SHARED[1],
+            Self::Summary => "description",
         }
     }
 
@@ -53,6 +54,11 @@ impl AgentPart {
             Self::Tools => json(Some(serde_json::json!(profile.tools))),
             Self::AgentsMd => file(SHARED[0]),
             Self::ToolsMd => file(SHARED[1]),
+            Self::Summary if !profile.has_summary() => Cow::Borrowed(""),
+            Self::Summary => json(Some(serde_json::json!([
+                profile.description,
+                profile.capabilities
+            ]))),
         }
     }
 
@@ -196,7 +202,7 @@ pub async fn part_changes(
     let rows: Vec<(i64, Option<UserId>, Timestamp)> = c
         .q(
             "select version, changed_by, changed_at from agent_versions \
-            where agent_id = $1 and version in ($2, $3, $4, $5, $6, $7) order by version",
+            where agent_id = $1 and version in ($2, $3, $4, $5, $6, $7, $8) order by version",
         )
         .bind(agent)
         .bind(number(AgentPart::Instructions))
@@ -205,6 +211,7 @@ pub async fn part_changes(
         .bind(number(AgentPart::Tools))
         .bind(number(AgentPart::AgentsMd))
         .bind(number(AgentPart::ToolsMd))
+        .bind(number(AgentPart::Summary))
         .all()
         .await?;
     let change = |part: AgentPart| {
@@ -232,7 +239,8 @@ impl Authors {
         version: i64,
         profile: &Profile,
     ) -> Result<Self, DbError> {
-        let changes = part_changes(c, agent, version).await?;
+        let mut changes = part_changes(c, agent, version).await?;
+        changes.retain(|part, _| AgentPart::TOLD.contains(part));
         let author = |(part, change): (AgentPart, PartChange)| match change.author {
             TextAuthor::Person(user) if !part.is_empty(profile) => (part, Some(user)),
             _ => (part, None),

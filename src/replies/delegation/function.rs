@@ -1,10 +1,14 @@
 //! The function `delegate`, whose description lists the agents to which the caller can delegate.
 
+use std::collections::BTreeSet;
+
 use futures::{FutureExt, future::BoxFuture};
 
 use super::call::parameters;
 use crate::{
-    agents::profiles::{self, ListedAgent, Tool, ToolKind, tools::DelegateTool as ProfileTool},
+    agents::profiles::{
+        self, ListedAgent, TextAuthor, Tool, ToolKind, tools::DelegateTool as ProfileTool,
+    },
     db::{Db, DbError},
     ids::AgentId,
     model::FunctionTool,
@@ -15,6 +19,7 @@ use crate::{
         function::{DELEGATE, ToolFunction, definition_hash},
         output::{ToolOutput, one_line},
         runner::{Call, CallError, ToolRunner, ToolTask},
+        taint::trusted_authors,
     },
 };
 
@@ -106,6 +111,40 @@ async fn list_askable(
     Ok(agents)
 }
 
+/// Removes descriptions and tags that neither the server, the requester, nor an admin wrote: nobody has checked them, and the agent
+/// would read them as part of its own instructions.
+async fn keep_trusted_descriptions(
+    db: &Db,
+    task: &ToolTask,
+    agents: &mut [ListedAgent],
+) -> Result<(), DbError> {
+    let mut c = db.read().await?;
+    let mut described = Vec::new();
+    for agent in agents.iter_mut().filter(|agent| agent.is_described()) {
+        let author = profiles::summary_author(&mut c, agent.id, agent.version).await?;
+        described.push((agent, author));
+    }
+    let people: BTreeSet<_> = (described.iter())
+        .filter_map(|(_, author)| match author {
+            TextAuthor::Person(person) => Some(*person),
+            TextAuthor::Server | TextAuthor::Unknown => None,
+        })
+        .collect();
+    let trusted = trusted_authors(&mut c, task.workspace, task.requester, &people).await?;
+    for (agent, author) in described {
+        let is_trusted = match author {
+            TextAuthor::Server => true,
+            TextAuthor::Person(person) => trusted.contains(&person),
+            TextAuthor::Unknown => false,
+        };
+        if !is_trusted {
+            agent.description = None;
+            agent.tags.clear();
+        }
+    }
+    Ok(())
+}
+
 /// Finds the agent to which `text` announces a delegation.
 pub(in crate::replies) async fn announced_agent(
     db: &Db,
@@ -139,6 +178,7 @@ impl DelegationTool {
         if agents.is_empty() {
             return Ok(None);
         }
+        keep_trusted_descriptions(&self.db, task, &mut agents).await?;
         let definition = FunctionTool {
             name: DELEGATE.to_owned(),
             description: Some(description(tool, &agents)),
