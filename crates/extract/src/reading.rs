@@ -53,8 +53,8 @@ impl Reading {
         Self::read(material, model, &|| false).0
     }
 
-    /// Reads lines, newest first, until `stop` returns true, which is called before each line. Returns the position of the first line
-    /// that was read as well; positions in the reading are relative to it.
+    /// Reads the newest line, and then older ones until `stop` returns true, which is called before each of them. Returns the position
+    /// of the first line that was read as well; positions in the reading are relative to it.
     pub fn newest(material: &Material, stop: &dyn Fn() -> bool) -> (Self, usize) {
         Self::read(material, Model::built_in(), stop)
     }
@@ -65,7 +65,7 @@ impl Reading {
         let mut read = Vec::new();
         let mut first = material.lines.len();
         for (line, said) in material.lines.iter().enumerate().rev() {
-            if stop() {
+            if first < material.lines.len() && stop() {
                 break;
             }
             first = line;
@@ -104,8 +104,10 @@ impl Reading {
         let people = People::new(material);
         let mut found: Vec<(usize, Vec<Unit>)> = Vec::new();
         for (place, counts, sentences) in read {
-            if stop() {
-                first = found.last().map_or(material.lines.len(), |(line, _)| *line);
+            if let Some((line, _)) = found.last()
+                && stop()
+            {
+                first = *line;
                 break;
             }
             // A line in a supported language that differs from the conversation's is read in its own language.
@@ -238,8 +240,8 @@ mod tests {
         let person = Person { name: "Ada".to_owned(), handle: "ada".to_owned() };
         let material = Material { people: vec![person], lines: (0..5).map(line).collect() };
         let calls = Cell::new(0);
-        // The fourth call is that for line 1.
-        let stop = || calls.replace(calls.get() + 1) == 3;
+        // The third call is that for line 1.
+        let stop = || calls.replace(calls.get() + 1) == 2;
         let (reading, first) = Reading::newest(&material, &stop);
         assert_eq!(first, 2);
         let newest = Material { lines: material.lines[2..].to_vec(), ..material.clone() };
@@ -248,7 +250,7 @@ mod tests {
         assert_eq!(reading.superseded(), whole.superseded());
         assert_eq!(reading.superseded().len(), 1);
         assert_eq!(reading.acts(0), whole.acts(0));
-        let (none, first) = Reading::newest(&material, &|| true);
-        assert_eq!((first, none.acts(0).len()), (5, 0));
+        let (one, first) = Reading::newest(&material, &|| true);
+        assert_eq!((first, one.acts(0).len()), (4, 1));
     }
 }
