@@ -61,6 +61,8 @@ const LARGE: usize = 100;
 const LARGE_BYTES: usize = 32 * 1024;
 const CHILDREN: usize = 300;
 const INSTRUCTIONS_BYTES: usize = 250_000;
+/// Messages of the fork whose drafts are stopped.
+const FORKED: usize = 300;
 const MIB: usize = 1024 * 1024;
 /// Receive buffer of clients that do not read.
 const RECEIVE_BYTES: u32 = 4096;
@@ -78,10 +80,15 @@ enum Attack {
     LongReplies,
     Profiles,
     Deletes,
+    Words,
+    ClosedPages,
+    ClosedSignIns,
+    ClosedCatchUps,
+    StoppedDrafts,
 }
 
 /// Attacks, each with its number of clients.
-const ATTACKS: [(&str, Attack, usize); 11] = [
+const ATTACKS: [(&str, Attack, usize); 16] = [
     (
         "sockets that resume and do not read",
         Attack::StuckSockets,
@@ -117,6 +124,27 @@ const ATTACKS: [(&str, Attack, usize); 11] = [
         Attack::Deletes,
         4,
     ),
+    ("people who post 32 KB of new words", Attack::Words, 8),
+    (
+        "compressed pages of 3 MB, closed after 30 ms",
+        Attack::ClosedPages,
+        8,
+    ),
+    (
+        "sign-ins, closed after 5 ms, without an account",
+        Attack::ClosedSignIns,
+        16,
+    ),
+    (
+        "catch-ups of 3 MB, closed after 250 ms",
+        Attack::ClosedCatchUps,
+        4,
+    ),
+    (
+        "resolves of 300 messages, stopped after 150 ms",
+        Attack::StoppedDrafts,
+        1,
+    ),
 ];
 
 /// Everything that the attacks need, prepared before the first one.
@@ -124,6 +152,9 @@ struct Arena {
     team: Team,
     large_page: String,
     base: String,
+    /// Thread with messages of different words.
+    words: String,
+    fork: String,
     /// Messages that can still be deleted.
     messages: Mutex<Vec<String>>,
     /// Requests of the current attack.
@@ -165,7 +196,16 @@ impl Arena {
             let child = json!({"name": name, "instructions": format!("{n} {long}"), "base_profile_id": base});
             http.post("/v1/agents", &child).await?;
         }
+        let words = team.thread().await?;
+        let path_of_words = format!("/v1/threads/{words}/messages");
+        for n in 0..LARGE {
+            let form = json!({"content": new_words(&format!("w{n}"))});
+            http.post(&path_of_words, &form).await?;
+        }
+        let fork = make_fork(&mut http, &team).await?;
         Ok(Self {
+            words,
+            fork,
             messages: Mutex::new(list_messages(&mut http, &long_thread).await?),
             large_page: format!("{path}?limit=100"),
             team,
@@ -268,7 +308,58 @@ impl Arena {
                 http.send("DELETE", &path, "").await?.json()?;
                 self.count();
             }
+            Attack::Words => {
+                let at = self.requests.load(Ordering::Relaxed);
+                let path = format!("/v1/threads/{}/messages", self.words);
+                let form = json!({"content": new_words(&format!("x{n}y{at}z"))});
+                http.post(&path, &form).await?;
+                self.count();
+            }
+            Attack::ClosedPages => {
+                let path = format!("/v1/threads/{}/messages?limit=100", self.words);
+                let headers = "accept-encoding: gzip\r\n";
+                self.hang_up(n, &path, headers, 30).await?;
+            }
+            Attack::ClosedSignIns => {
+                let body =
+                    json!({"email": "mallory@example.org", "password": "wrong horse battery"});
+                let body = body.to_string();
+                let request = format!(
+                    "POST /v1/auth/login HTTP/1.1\r\nhost: {host}\r\norigin: http://{host}\r\n\
+                     content-type: application/json\r\ncontent-length: {}\r\n\r\n{body}",
+                    body.len()
+                );
+                self.send_and_close(n, &request, 5).await?;
+            }
+            Attack::ClosedCatchUps => {
+                let path = format!("/v1/threads/{}/catch-up?since=0", self.words);
+                self.hang_up(n, &path, "", 250).await?;
+            }
+            Attack::StoppedDrafts => {
+                let path = format!("/v1/forks/{}/resolve", self.fork);
+                let queued = http.post(&path, &json!({})).await?;
+                sleep(Duration::from_millis(150)).await;
+                let path = format!("/v1/tasks/{}/cancel", text(&queued, "/task/id")?);
+                http.post(&path, &json!({})).await?;
+                self.count();
+            }
         }
+        Ok(())
+    }
+
+    /// Requests a page as a member, and closes the connection after `ms` milliseconds.
+    async fn hang_up(&self, n: usize, path: &str, headers: &str, ms: u64) -> anyhow::Result<()> {
+        let (host, cookie) = (&self.team.host, self.team.cookie(n));
+        let request =
+            format!("GET {path} HTTP/1.1\r\nhost: {host}\r\ncookie: {cookie}\r\n{headers}\r\n");
+        self.send_and_close(n, &request, ms).await
+    }
+
+    async fn send_and_close(&self, n: usize, request: &str, ms: u64) -> anyhow::Result<()> {
+        let mut tcp = self.connect(n).await?;
+        tcp.write_all(request.as_bytes()).await?;
+        self.count();
+        sleep(Duration::from_millis(ms)).await;
         Ok(())
     }
 
@@ -307,6 +398,33 @@ impl Arena {
         }
         attacking
     }
+}
+
+/// A text of 32 KB whose words occur nowhere else.
+fn new_words(prefix: &str) -> String {
+    let mut text = String::with_capacity(LARGE_BYTES);
+    for n in 0.. {
+        let word = format!("{prefix}{n} ");
+        if text.len() + word.len() > LARGE_BYTES {
+            break;
+        }
+        text.push_str(&word);
+    }
+    text
+}
+
+async fn make_fork(http: &mut Http, team: &Team) -> anyhow::Result<String> {
+    let path = format!("/v1/channels/{}/threads", team.general);
+    let started = http.post(&path, &json!({"content": "Cables"})).await?;
+    let path = format!("/v1/threads/{}/forks", text(&started, "/thread/id")?);
+    let form = json!({"message_id": text(&started, "/message/id")?, "agent_id": null});
+    let fork = text(&http.post(&path, &form).await?, "/fork/id")?;
+    let content = "We decided to ship 12 km of cable on Friday. ".repeat(350);
+    for _ in 0..FORKED {
+        let path = format!("/v1/forks/{fork}/messages");
+        http.post(&path, &json!({"content": content})).await?;
+    }
+    Ok(fork)
 }
 
 /// IDs of the messages of a thread, oldest first.
