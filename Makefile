@@ -35,7 +35,12 @@ build: node ## Build target/release/openvibe, including the web client
 # Each part with the minutes that it should take on two cores, if dependencies are already compiled.
 .PHONY: test
 test: ## Run all checks and tests; installs the tools that they need
-	+@MAKE='$(MAKE)' scripts/parts.sh test-without-server:4 compile:6 test-sqlite:6 test-crates:1 test-postgres:7 test-browser:5 test-protocols:2
+	+@MAKE='$(MAKE)' scripts/parts.sh test-without-server:4 compile:6 test-sqlite:6 test-crates:1 test-postgres-selected:3 test-browser:5 test-protocols:2
+
+# With all tests on PostgreSQL; `make test` runs only as many as are needed to run every statement there.
+.PHONY: test-all
+test-all: ## Run all checks and tests, and every API test on PostgreSQL
+	+@MAKE='$(MAKE)' scripts/parts.sh test-without-server:4 compile:6 test-sqlite:6 test-crates:1 test-postgres:8 test-browser:5 test-protocols:2
 
 .PHONY: check
 check: node packages ## Check formatting, lints, types, docs, and dependencies
@@ -71,7 +76,10 @@ test-rust: test-sqlite test-crates test-postgres ## Run the Rust tests, on SQLit
 # API tests wait more than they compute: with six at a time for each core, no core is idle. On PostgreSQL, its processes need cores too.
 .PHONY: test-sqlite
 test-sqlite: compile test-tools
-	$(CLEAN) RUST_TEST_THREADS=$${RUST_TEST_THREADS:-$$(($$(nproc) * 6))} OPENVIBE_TEST_DATABASE=sqlite scripts/cargo-test.sh --quiet
+	rm -rf target/statements && mkdir -p target/statements
+	$(CLEAN) RUST_TEST_THREADS=$${RUST_TEST_THREADS:-$$(($$(nproc) * 6))} OPENVIBE_TEST_DATABASE=sqlite \
+		OPENVIBE_TEST_STATEMENTS=$(CURDIR)/target/statements scripts/cargo-test.sh --quiet
+	touch target/statements/complete
 
 .PHONY: test-crates
 test-crates:
@@ -79,8 +87,11 @@ test-crates:
 
 .PHONY: test-postgres
 test-postgres: compile test-tools
-	$(CLEAN) RUST_TEST_THREADS=$${RUST_TEST_THREADS:-$$(($$(nproc) + 4))} OPENVIBE_TEST_DATABASE=postgres \
-		scripts/with-postgres.sh scripts/cargo-test.sh --quiet --test api
+	$(CLEAN) RUST_TEST_THREADS=$${RUST_TEST_THREADS:-$$(($$(nproc) + 4))} scripts/test-postgres.sh
+
+.PHONY: test-postgres-selected
+test-postgres-selected: compile test-tools
+	$(CLEAN) RUST_TEST_THREADS=$${RUST_TEST_THREADS:-$$(($$(nproc) + 4))} scripts/test-postgres.sh selected
 
 .PHONY: test-web
 test-web: test-units test-browser ## Run the unit tests and browser tests of the web client

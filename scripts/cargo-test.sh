@@ -3,13 +3,14 @@
 # alone, and their names are the last lines of its output. Thousands of tests with deadlines share the processors of a machine
 # that may be busy; a test that fails here is flaky and has to be fixed, but it does not hide the result of the others.
 #
-#   scripts/cargo-test.sh --quiet --test api
+#   scripts/cargo-test.sh --quiet --test api [-- --exact TEST ...]
 set -euo pipefail
 cd "$(dirname "$0")/.."
 . scripts/lib.sh
 
 AGAIN_MAX=5
 
+own=()
 log=$(mktemp)
 trap 'rm -f "$log"' EXIT
 status=0
@@ -26,5 +27,10 @@ if [ "$started" != "$ended" ] || [ "$counted" != "${#failed[@]}" ] || [ "${#fail
 [ "${#failed[@]}" -le "$AGAIN_MAX" ] || die "${#failed[@]} tests failed, which is too many for a second run: $(printf '\n  %s' "${failed[@]}")"
 
 say "Running ${#failed[@]} failed tests again, one after another ..."
-cargo test "$@" -- --exact --test-threads=1 "${failed[@]}" || die "failed again, all or some of them: $(printf '\n  %s' "${failed[@]}")"
+# Without the names of the tests, if there are any.
+for argument; do
+  [ "$argument" != -- ] || break
+  own+=("$argument")
+done
+cargo test "${own[@]}" -- --exact --test-threads=1 "${failed[@]}" || die "failed again, all or some of them: $(printf '\n  %s' "${failed[@]}")"
 say "UNSTEADY: failed beside other tests, and passed alone: $(printf '\n  %s' "${failed[@]}")"

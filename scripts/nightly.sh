@@ -14,6 +14,7 @@ run() {
 }
 
 run env CI_FROM_NOTHING=1 .ci/run
+run make test-postgres
 for engine in sqlite postgres; do
   run make chaos ENGINE=$engine SECONDS=300 SEED="$seed"
   run make kills ENGINE=$engine KILLS=150 SEED="$seed"

@@ -464,7 +464,10 @@ impl Conn {
     }
 
     /// Prepares a statement with the parameters `$1`, `$2`, ….
+    #[cfg_attr(test_hooks, track_caller)]
     pub fn q(&mut self, sql: &'static str) -> Query<'_> {
+        #[cfg(test_hooks)]
+        super::statements::record(sql, std::panic::Location::caller());
         let args = match self.engine() {
             Engine::Sqlite => Args::Lite(SqliteArguments::default()),
             Engine::Postgres => Args::Pg(PgArguments::default()),

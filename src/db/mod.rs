@@ -22,6 +22,8 @@ mod pending;
 mod schema;
 mod sessions;
 mod sqlite;
+#[cfg(test_hooks)]
+mod statements;
 mod visibility;
 mod write_queue;
 mod writer;

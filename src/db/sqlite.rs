@@ -127,7 +127,11 @@ struct ReaderThread {
 impl ReaderThread {
     fn start(runtime: Handle) -> Result<Self, DbError> {
         let (jobs, received) = mpsc::channel::<Job>();
+        #[cfg(test_hooks)]
+        let test = super::statements::current_test();
         let run = move || {
+            #[cfg(test_hooks)]
+            super::statements::enter(test);
             lower_priority();
             let _context = runtime.enter();
             for job in received {

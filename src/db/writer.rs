@@ -214,10 +214,16 @@ impl Writers {
                 listener: Arc::clone(listener),
             };
             let runtime = runtime.clone();
+            #[cfg(test_hooks)]
+            let test = super::statements::current_test();
             let thread = std::thread::Builder::new()
                 .name(format!("writer-{n}"))
                 // Commands stay on this thread, so their futures need not be `Send`.
-                .spawn(move || runtime.block_on(writer.run(served)))
+                .spawn(move || {
+                    #[cfg(test_hooks)]
+                    super::statements::enter(test);
+                    runtime.block_on(writer.run(served));
+                })
                 .map_err(|e| DbError::Start(format!("could not start a writer thread: {e}")))?;
             threads.push(thread);
         }

@@ -87,6 +87,12 @@ pub fn command(place: &TestDatabase, model: &ModelServer, others: &[(&str, &str)
         .env_clear()
         .current_dir(&place.dir)
         .env("OPENVIBE_LOG", "error");
+    if let Ok(dir) = std::env::var("OPENVIBE_TEST_STATEMENTS") {
+        let test = std::thread::current().name().unwrap_or_default().to_owned();
+        command
+            .env("OPENVIBE_TEST_STATEMENTS", dir)
+            .env("OPENVIBE_TEST_NAME", test);
+    }
     for (name, value) in settings(place, model, others) {
         if name.starts_with("AWS_") {
             command.env(name, value);
