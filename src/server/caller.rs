@@ -9,7 +9,7 @@ use axum::{
 use axum_extra::extract::CookieJar;
 use tracing::Instrument;
 
-use super::{MCP_PATH, State};
+use super::{State, is_mcp};
 use crate::{
     auth::{self, AuthError, Caller, Credential, RateClass, Token, WorkspaceCaller},
     http::{ApiError, ErrorCode, address::client_of},
@@ -104,7 +104,7 @@ pub(super) fn doing(method: &Method, path: &str) -> RateClass {
         Method::GET | Method::HEAD | Method::OPTIONS => RateClass::Reading,
         Method::POST if path == "/v1/files" => RateClass::Uploading,
         // Tools that write are counted as writes when they are called.
-        Method::POST if path == MCP_PATH => RateClass::Reading,
+        Method::POST if is_mcp(path) => RateClass::Reading,
         _ => RateClass::Writing,
     }
 }

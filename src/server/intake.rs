@@ -18,8 +18,9 @@ use tokio_util::sync::CancellationToken;
 use tracing::Instrument;
 
 use super::{
-    MCP_PATH, State,
+    State,
     caller::{Unidentified, doing, token_of},
+    is_mcp,
 };
 use crate::{
     auth::{AnswerSize, AuthError, Caller},
@@ -251,13 +252,13 @@ pub fn is_for_anonymous(path: &str) -> bool {
 
 /// Checks whether a route belongs to the API; other routes accept no body.
 pub fn is_api(path: &str) -> bool {
-    path.starts_with("/v1/") || path == MCP_PATH
+    path.starts_with("/v1/") || is_mcp(path)
 }
 
 /// Checks whether a route's handlers take turns themselves. An MCP request can be a read or a write. A request that calls a model
 /// releases its turn before the call, and waits for a slot at the model server instead.
 fn takes_turns(path: &str) -> bool {
-    matches!(path, MCP_PATH | "/v1/responses" | "/v1/chat/completions")
+    is_mcp(path) || matches!(path, "/v1/responses" | "/v1/chat/completions")
 }
 
 fn is_read(method: &Method) -> bool {

@@ -13,3 +13,10 @@ pub use state::{Inner, State};
 
 /// Path of the server's MCP (Model Context Protocol) endpoint.
 pub const MCP_PATH: &str = "/mcp";
+/// The same endpoint, as some clients write its path.
+pub const MCP_PATH_WITH_SLASH: &str = "/mcp/";
+
+/// Checks whether a path is that of the MCP endpoint.
+pub fn is_mcp(path: &str) -> bool {
+    matches!(path, MCP_PATH | MCP_PATH_WITH_SLASH)
+}

@@ -10,7 +10,7 @@ use axum::{
     response::{IntoResponse, Response},
 };
 
-use super::{MCP_PATH, State};
+use super::{State, is_mcp};
 use crate::http::ApiError;
 
 /// Parses host and port; loopback addresses are normalized to `localhost`.
@@ -110,7 +110,7 @@ pub async fn guard(FromState(state): FromState<State>, request: Request, next: N
     let opens = path == "/v1/ws";
     let begins_session = changes && matches!(path, "/v1/auth/login" | "/v1/auth/signup");
     // MCP requires a check of every `Origin`; clients that are not browsers send none.
-    let is_mcp_page = path == MCP_PATH && headers.contains_key(header::ORIGIN);
+    let is_mcp_page = is_mcp(path) && headers.contains_key(header::ORIGIN);
     let guarded = begins_session || is_mcp_page || (with_cookie && (changes || opens));
     if guarded && !is_same_origin(headers, &state.public_url) {
         return ApiError::cross_origin().into_response();

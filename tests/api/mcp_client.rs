@@ -75,7 +75,7 @@ async fn call(
 }
 
 #[tokio::test]
-async fn both_revisions_list_and_call_over_one_connection() {
+async fn each_revision_lists_and_calls_over_one_connection() {
     for revision in [
         Revision::Current,
         Revision::Earlier,
@@ -84,6 +84,9 @@ async fn both_revisions_list_and_call_over_one_connection() {
         Revision::EarlierWithOtherId,
         Revision::EarlierWithEvents,
         Revision::EarlierWithResult,
+        Revision::Named("2025-06-18"),
+        Revision::Named("2025-03-26"),
+        Revision::Named("2024-11-05"),
     ] {
         let scripted = McpServer::at(revision).await;
         scripted.list([function("create", "Creates an issue")]);

@@ -14,6 +14,13 @@ use crate::{
 const ACCEPT: (&str, &str) = ("accept", "application/json, text/event-stream");
 const LEGACY: &str = "2025-11-25";
 const MODERN: &str = "2026-07-28";
+/// Revisions that begin with `initialize`, and whether their clients send the header `MCP-Protocol-Version`.
+const EARLIER: [(&str, bool); 4] = [
+    ("2024-11-05", false),
+    ("2025-03-26", false),
+    ("2025-06-18", true),
+    (LEGACY, true),
+];
 const ALL_SCOPES: &[&str] = &["chat:read", "chat:write", "agents:use"];
 const READ_TOOLS: [&str; 7] = [
     "search_messages",
@@ -108,7 +115,7 @@ fn contents(messages: &[Value]) -> Vec<String> {
 }
 
 #[tokio::test]
-async fn the_server_describes_itself_in_both_revisions() {
+async fn the_server_describes_itself_in_both_ways() {
     let t = team().await;
     let key = program(&t.bo, &["chat:read"]).await;
     let params = json!({"protocolVersion": LEGACY, "capabilities": {},
@@ -120,7 +127,9 @@ async fn the_server_describes_itself_in_both_revisions() {
     let (status, found) = modern(&key, "server/discover", json!({})).await;
     let found = found.unwrap();
     assert_eq!(status, 200);
-    assert_eq!(found["supportedVersions"], json!([LEGACY, MODERN]));
+    let mut published: Vec<&str> = EARLIER.iter().map(|(revision, _)| *revision).collect();
+    published.push(MODERN);
+    assert_eq!(found["supportedVersions"], json!(published));
     assert_eq!(found["capabilities"], json!({"tools": {}}));
     let noted = json!({"jsonrpc": "2.0", "method": "notifications/initialized"});
     assert_eq!(send(&key, &[], &noted).await.status, 202);
@@ -173,14 +182,104 @@ async fn tools_that_write_take_turns_with_the_users_other_writes() {
     result(&key, "post_message", post).await;
 }
 
+/// The revision that the server chooses for a client.
+async fn chosen(key: &Person, headers: &[(&str, &str)], revision: &str) -> String {
+    let params = json!({"protocolVersion": revision, "capabilities": {},
+        "clientInfo": {"name": "test", "version": "1"}});
+    let begun = send(key, headers, &request("initialize", params)).await;
+    text(&begun.is(200), "/result/protocolVersion")
+}
+
 #[tokio::test]
-async fn an_older_client_is_offered_a_supported_revision() {
+async fn a_client_of_each_revision_lists_and_calls_tools() {
     let t = team().await;
     let key = program(&t.bo, &["chat:read"]).await;
-    let params = json!({"protocolVersion": "2024-11-05", "capabilities": {},
-        "clientInfo": {"name": "test", "version": "1"}});
-    let begun = send(&key, &[], &request("initialize", params)).await;
-    assert_eq!(begun.is(200)["result"]["protocolVersion"], LEGACY);
+    for (revision, has_header) in EARLIER {
+        assert_eq!(chosen(&key, &[], revision).await, revision);
+        let header = [("mcp-protocol-version", revision)];
+        let headers = if has_header { &header[..] } else { &[] };
+        let begun = json!({"jsonrpc": "2.0", "method": "notifications/initialized"});
+        assert_eq!(send(&key, headers, &begun).await.status, 202, "{revision}");
+        let listed = send(&key, headers, &request("tools/list", json!({}))).await;
+        assert_eq!(
+            list(&listed.is(200), "/result/tools").len(),
+            READ_TOOLS.len()
+        );
+        let params = json!({"name": "list_channels", "arguments": {}});
+        let called = send(&key, headers, &request("tools/call", params)).await;
+        assert_eq!(called.is(200)["result"]["isError"], false, "{revision}");
+    }
+    for unknown in ["2024-10-07", "2099-01-01", MODERN, ""] {
+        assert_eq!(chosen(&key, &[], unknown).await, LEGACY, "{unknown}");
+    }
+    let unknown = "2099-01-01";
+    let header = [("mcp-protocol-version", unknown)];
+    assert_eq!(chosen(&key, &header, unknown).await, LEGACY);
+}
+
+#[tokio::test]
+async fn a_batch_gets_the_responses_of_its_requests() {
+    let t = team().await;
+    let key = program(&t.bo, ALL_SCOPES).await;
+    let noted = json!({"jsonrpc": "2.0", "method": "notifications/initialized"});
+    let general = t.general.clone();
+    let call = |id: u32, name: &str, arguments: Value| {
+        json!({"jsonrpc": "2.0", "id": id, "method": "tools/call",
+            "params": {"name": name, "arguments": arguments}})
+    };
+    let post = json!({"channel_id": general, "content": "Posted in a batch."});
+    let batch = json!([
+        noted,
+        call(1, "list_channels", json!({})),
+        call(2, "post_message", post),
+        {"jsonrpc": "2.0", "id": 3, "method": 7},
+        {"jsonrpc": "2.0", "id": 4, "method": "resources/list"},
+    ]);
+    let answers = send(&key, &[], &batch).await.is(200);
+    let answers = answers.as_array().unwrap();
+    let ids: Vec<&Value> = answers.iter().map(|answer| &answer["id"]).collect();
+    assert_eq!(ids, [1, 2, 3, 4]);
+    assert_eq!(answers[0]["result"]["isError"], false);
+    assert_eq!(answers[1]["result"]["isError"], false);
+    assert_eq!(answers[2]["error"]["code"], -32600);
+    assert_eq!(answers[3]["error"]["code"], -32601);
+    let notes = send(&key, &[], &json!([noted, noted])).await;
+    assert_eq!((notes.status, notes.text.as_str()), (202, ""));
+    for wrong in [json!([]), json!(vec![noted; 21])] {
+        let refused = send(&key, &[], &wrong).await.is(400);
+        assert_eq!(refused["error"]["code"], -32600);
+    }
+}
+
+#[tokio::test]
+async fn the_address_can_end_with_a_slash_and_any_accept_gets_json() {
+    let t = team().await;
+    let key = program(&t.bo, &["chat:read"]).await;
+    let listing = request("tools/list", json!({})).to_string().into_bytes();
+    for path in ["/mcp", "/mcp/"] {
+        for accept in [
+            "application/json",
+            "text/event-stream",
+            "text/html",
+            "*/*",
+            "",
+        ] {
+            let headers = [("accept", accept)];
+            let reply = key
+                .send(Method::POST, path, &headers, Some(listing.clone()))
+                .await;
+            assert_eq!(reply.headers["content-type"], "application/json");
+            let listed = reply.is(200);
+            assert_eq!(list(&listed, "/result/tools").len(), READ_TOOLS.len());
+        }
+        let foreign = [ACCEPT, ("origin", "https://evil.example")];
+        let reply = key
+            .send(Method::POST, path, &foreign, Some(listing.clone()))
+            .await;
+        assert_eq!(reply.refused(403), "cross_origin");
+        let reply = key.send(Method::GET, path, &[ACCEPT], None).await;
+        assert_eq!(reply.refused(405), "method_not_allowed");
+    }
 }
 
 #[tokio::test]
@@ -829,27 +928,17 @@ async fn a_request_that_is_not_a_message_gets_a_json_rpc_error() {
     let listing = request("tools/list", json!({})).to_string();
     let json_type = ("content-type", "application/json");
     let version = |version| ("mcp-protocol-version", version);
-    let only_json = ("accept", "application/json");
     let plain = ("content-type", "text/plain");
     let deep = "[".repeat(100_000);
     let other = json!({"jsonrpc": "1.0", "id": "x", "method": 7}).to_string();
-    let batch = format!("[{listing}]");
     for (headers, body, status, code, id) in [
         (vec![ACCEPT, json_type], "{", 400, -32700, Value::Null),
         (vec![ACCEPT, json_type], "", 400, -32700, Value::Null),
         (vec![ACCEPT, json_type], "\u{0}", 400, -32700, Value::Null),
         (vec![ACCEPT, json_type], &deep, 400, -32700, Value::Null),
         (vec![ACCEPT, json_type], "42", 400, -32600, Value::Null),
-        (vec![ACCEPT, json_type], &batch, 400, -32600, Value::Null),
         (vec![ACCEPT, json_type], &other, 400, -32600, json!("x")),
         (vec![ACCEPT, plain], &listing, 415, -32600, Value::Null),
-        (
-            vec![only_json, json_type],
-            &listing,
-            406,
-            -32600,
-            Value::Null,
-        ),
         (
             vec![ACCEPT, json_type, version("1999-01-01")],
             &listing,

@@ -3,15 +3,22 @@
 use axum::{
     Json,
     body::to_bytes,
-    http::{HeaderMap, StatusCode, header},
+    http::{HeaderMap, HeaderValue, StatusCode, header},
     response::{IntoResponse, Response},
 };
 use rmcp::model::{ClientJsonRpcMessage, ErrorCode};
 use serde_json::{Value, json};
 
+use crate::http::ApiError;
+
 const JSON: &str = "application/json";
 /// Maximum size of an error of `rmcp`, which is a sentence.
 const ERROR_BYTES_MAX: usize = 4096;
+/// Maximum number of messages in a batch.
+const BATCH_MAX: usize = 20;
+/// Value of `Accept` that `rmcp` requires.
+const ACCEPTED: &str = "application/json, text/event-stream";
+const PROTOCOL_VERSION: &str = "mcp-protocol-version";
 
 /// Creates a response with a JSON-RPC error. The ID is null if that of the request is unknown.
 fn error(status: StatusCode, code: ErrorCode, message: &str, id: &Value) -> Response {
@@ -27,32 +34,87 @@ fn is_json(headers: &HeaderMap) -> bool {
     essence.is_some_and(|essence| essence.trim().eq_ignore_ascii_case(JSON))
 }
 
-/// Checks that the body of a request is a JSON-RPC message of the protocol, and returns an error response if it is not. A body of another
-/// content type is not read.
-pub(super) fn check(headers: &HeaderMap, body: &[u8]) -> Option<Response> {
+/// Body of a request.
+pub(super) enum Envelope {
+    /// A body of another content type, which is not read.
+    Other,
+    Message(Value),
+    /// Messages that are sent together, as revision 2025-03-26 allows.
+    Batch(Vec<Value>),
+    /// Error response to a body that is neither.
+    Invalid(Response),
+}
+
+/// Parses the body of a request.
+pub(super) fn parse(headers: &HeaderMap, body: &[u8]) -> Envelope {
     if !is_json(headers) {
-        return None;
+        return Envelope::Other;
     }
-    let message: Value = match serde_json::from_slice(body) {
-        Ok(message) => message,
+    match serde_json::from_slice(body) {
+        Ok(Value::Array(batch)) if (1..=BATCH_MAX).contains(&batch.len()) => Envelope::Batch(batch),
+        Ok(Value::Array(_)) => {
+            let text = format!("Invalid request: a batch can have 1 to {BATCH_MAX} messages");
+            Envelope::Invalid(invalid_request(&text, &Value::Null))
+        }
+        Ok(message) => Envelope::Message(message),
         Err(e) => {
             let text = format!("Parse error: {e}");
             let status = StatusCode::BAD_REQUEST;
-            return Some(error(status, ErrorCode::PARSE_ERROR, &text, &Value::Null));
+            Envelope::Invalid(error(status, ErrorCode::PARSE_ERROR, &text, &Value::Null))
         }
-    };
-    if serde_json::from_slice::<ClientJsonRpcMessage>(body).is_ok() {
+    }
+}
+
+fn invalid_request(text: &str, id: &Value) -> Response {
+    error(
+        StatusCode::BAD_REQUEST,
+        ErrorCode::INVALID_REQUEST,
+        text,
+        id,
+    )
+}
+
+/// Checks that a value is a JSON-RPC message of the protocol, and returns an error response if it is not.
+pub(super) fn check(message: &Value) -> Option<Response> {
+    if serde_json::from_str::<ClientJsonRpcMessage>(&message.to_string()).is_ok() {
         return None;
     }
     let id = message.get("id");
     let id = id.filter(|id| id.is_string() || id.is_i64()).cloned();
     let text = "Invalid request: the body is not a JSON-RPC message of the Model Context Protocol";
-    Some(error(
-        StatusCode::BAD_REQUEST,
-        ErrorCode::INVALID_REQUEST,
-        text,
-        &id.unwrap_or_default(),
-    ))
+    Some(invalid_request(text, &id.unwrap_or_default()))
+}
+
+/// Changes headers so that `rmcp` accepts them. Responses are JSON for every `Accept`, and `initialize` chooses the revision, whatever
+/// its headers contain.
+pub(super) fn accept_any(headers: &mut HeaderMap, message: &Value) {
+    headers.insert(header::ACCEPT, HeaderValue::from_static(ACCEPTED));
+    if message["method"] == "initialize" {
+        headers.remove(PROTOCOL_VERSION);
+    }
+}
+
+/// Returns the response to a batch: the messages of these responses, or 202 if there are none.
+///
+/// # Errors
+/// An internal error if a response cannot be read.
+pub(super) async fn batch_response(
+    responses: impl IntoIterator<Item = Response>,
+) -> Result<Response, ApiError> {
+    let mut messages = Vec::new();
+    for response in responses {
+        if response.status() == StatusCode::ACCEPTED {
+            continue;
+        }
+        let body = to_bytes(response.into_body(), usize::MAX).await;
+        let body = body.map_err(|_| ApiError::internal())?;
+        messages.push(serde_json::from_slice::<Value>(&body).map_err(|_| ApiError::internal())?);
+    }
+    Ok(if messages.is_empty() {
+        StatusCode::ACCEPTED.into_response()
+    } else {
+        Json(messages).into_response()
+    })
 }
 
 /// Replaces the plain text of an error response with a JSON-RPC error.

@@ -35,6 +35,8 @@ pub enum Revision {
     EarlierWithEvents,
     /// Revision 2025-11-25: an empty result, as for every unknown method.
     EarlierWithResult,
+    /// This revision, in response to `initialize`: a JSON-RPC error.
+    Named(&'static str),
 }
 
 /// Answer to a call.
@@ -150,7 +152,9 @@ async fn respond(State(shared): State<Arc<Shared>>, headers: HeaderMap, body: By
                 &json!({"resultType": "complete", "supportedVersions": ["2026-07-28"], "capabilities": {"tools": {}},
                     "ttlMs": 0, "cacheScope": "private"}),
             )),
-            Revision::Earlier => json_response(&error(id, -32601, "Method not found")),
+            Revision::Earlier | Revision::Named(_) => {
+                json_response(&error(id, -32601, "Method not found"))
+            }
             Revision::EarlierWithStatus(status) => {
                 (StatusCode::from_u16(status).unwrap(), "No").into_response()
             }
@@ -162,9 +166,13 @@ async fn respond(State(shared): State<Arc<Shared>>, headers: HeaderMap, body: By
             Revision::EarlierWithResult => json_response(&result(id, &json!({}))),
         },
         "initialize" => {
+            let revision = match shared.revision {
+                Revision::Named(revision) => revision,
+                _ => "2025-11-25",
+            };
             let mut response = json_response(&result(
                 id,
-                &json!({"protocolVersion": "2025-11-25", "capabilities": {"tools": {}},
+                &json!({"protocolVersion": revision, "capabilities": {"tools": {}},
                     "serverInfo": {"name": "scripted", "version": "1"}}),
             ));
             let session = "session-1".parse().unwrap();
